@@ -1,0 +1,226 @@
+# sparseshim: build, test, install. `make help` lists the targets.
+
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+BINDIR     ?= $(PREFIX)/bin
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+SYSCONFDIR ?= $(PREFIX)/etc
+DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
+
+BUILD  ?= build
+V      ?= 0
+CFLAGS ?= -O2 -g
+LDFLAGS ?=
+# MPI compilers of MPICH. Debian's plain mpicc may belong to another MPI library.
+MPICC  ?= $(shell command -v mpicc.mpich || echo mpicc)
+MPIFC  ?= $(shell command -v mpifort.mpich || echo mpifort)
+MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
+CLANG  ?= clang
+PYTHON ?= python3
+
+VERSION  := 0.1.0
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion
+STANDARD := -std=c17 -D_GNU_SOURCE
+DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"' -DSPARSESHIM_SYSCONFDIR='"$(SYSCONFDIR)"' \
+            -DSPARSESHIM_LIBDIR='"$(LIBDIR)"'
+ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
+DEPFLAGS = -MMD -MP
+# Where mpi.h is; asked once, and only by what needs it.
+MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
+
+ifeq ($(V),0)
+Q := @
+say = @printf '  %-8s %s\n' '$(1)' '$(2)';
+else
+Q :=
+say =
+endif
+
+CORE_SRC := $(sort $(wildcard core/*.c config/*.c))
+SHIM_SRC := $(sort $(wildcard shim/*.c))
+CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
+CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/obj/%.o)
+SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
+CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
+
+UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
+MPI_LIBS := profiler failing
+MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
+               $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.c))))
+FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
+           $(patsubst tests/mpi/%.f,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f)))
+MPI_SO  := $(patsubst %,$(BUILD)/tests/mpi/%.so,$(filter $(MPI_LIBS),$(basename $(notdir $(wildcard tests/mpi/*.c)))))
+APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests/apps/*.c)))
+BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
+FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+
+.PHONY: all check check-unit check-mpi check-fuzz demo bench-exact install uninstall lint format asan tsan fuzz \
+        tests apps deps clean help
+.DELETE_ON_ERROR:
+
+all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim ## build the library and the command
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+# ---- the library and the command ----
+
+$(BUILD)/obj/%_avx2.o: ISA := -mavx2 -mbmi -mbmi2 -mlzcnt
+$(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi -mbmi2 -mlzcnt
+ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
+ISA_FLAGS = $(ISA)
+endif
+$(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
+$(BUILD)/obj/shim/cli/%.o: EXTRA =
+
+$(BUILD)/obj/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(EXTRA) $(CPPFLAGS) $(DEPFLAGS) -c -o $@ $<
+
+$(BUILD)/libsparseshim.so: $(CORE_OBJ) $(SHIM_OBJ) $(wildcard shim/exports.map)
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -pthread -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim.so \
+	    $(if $(wildcard shim/exports.map),-Wl$(comma)--version-script=shim/exports.map) $(CFLAGS) $(LDFLAGS) \
+	    -o $@ $(CORE_OBJ) $(SHIM_OBJ)
+comma := ,
+
+$(BUILD)/libsparseshim_core.a: $(CORE_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/sparseshim: $(CLI_OBJ) $(BUILD)/libsparseshim_core.a
+	$(call say,LD,$@)
+	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+# ---- tests, applications, benchmarks ----
+
+$(BUILD)/tests/unit/test_report: tests/unit/test_report.c $(BUILD)/obj/shim/cli/report_read.o
+$(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
+	    $(BUILD)/libsparseshim_core.a -lcmocka -lm
+
+MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(DEPFLAGS) $(LDFLAGS)
+
+$(BUILD)/tests/mpi/oracle_fastmath: tests/mpi/oracle.c
+	@mkdir -p $(@D)
+	$(call say,MPICC,$< -ffast-math)
+	$(Q)$(MPI_COMPILE) -O3 -ffast-math -o $@ $< -lm -ldl
+
+$(MPI_SO): $(BUILD)/tests/mpi/%.so: tests/mpi/%.c
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
+
+$(BUILD)/tests/mpi/%: tests/mpi/%.c
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(MPI_COMPILE) -o $@ $< -lm -ldl
+
+$(BUILD)/tests/mpi/%: tests/mpi/%.f90
+	@mkdir -p $(@D)/mod_$*
+	$(call say,MPIFC,$<)
+	$(Q)$(MPIFC) -g -O1 -J$(@D)/mod_$* -o $@ $<
+
+$(BUILD)/tests/mpi/%: tests/mpi/%.f
+	@mkdir -p $(@D)
+	$(call say,MPIFC,$<)
+	$(Q)$(MPIFC) -g -O1 -o $@ $<
+
+$(BUILD)/tests/apps/%: tests/apps/%.c
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(MPI_COMPILE) -o $@ $< -lm
+
+$(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libsparseshim_core.a
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(MPI_COMPILE) -o $@ $< $(BUILD)/libsparseshim_core.a -lm -ldl
+
+FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*.h)
+	@mkdir -p $(@D)
+	$(call say,CLANG,$<)
+	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire.c core/rice.c core/types.c
+
+tests: all $(UNIT) $(MPI_PROGS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+apps: $(APPS)
+deps:
+	@scripts/install-deps
+
+PROVE := prove --timer --merge
+check: ## every test; installs what is missing first
+	@scripts/install-deps build tests demo
+	@$(MAKE) --no-print-directory tests
+	@$(MAKE) --no-print-directory check-unit
+	@$(MAKE) --no-print-directory check-fuzz
+	@$(MAKE) --no-print-directory check-mpi
+	@echo "check: all passed"
+
+check-unit: $(UNIT) ## unit tests and the simulator
+	CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(UNIT)
+
+check-mpi: tests ## MPI programs, interposition, command line
+	BUILD=$(BUILD) prove --timer $(sort $(wildcard tests/t/*.t))
+
+check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
+	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
+	    echo "fuzz $$name"; timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
+	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
+	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
+	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+asan: ## unit and MPI tests under AddressSanitizer and UBSan
+	@scripts/install-deps build tests
+	@scripts/sanitize asan
+tsan: ## unit and MPI tests under ThreadSanitizer
+	@scripts/install-deps build tests
+	@scripts/sanitize tsan
+
+demo: ## the main job: a real training, dense and preloaded, side by side
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory all apps
+	@BUILD=$(BUILD) scripts/demo
+
+bench-exact: ## measurements of exact mode on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-exact
+
+# ---- keeping house ----
+
+FORMATTED := $(wildcard core/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
+SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
+
+lint: ## clang-format, clang-tidy, cppcheck, shellcheck
+	@scripts/install-deps build lint
+	clang-format --dry-run -Werror $(FORMATTED)
+	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
+	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
+	    -DSPARSESHIM_VERSION='""' -DSPARSESHIM_SYSCONFDIR='""' -DSPARSESHIM_LIBDIR='""' -D__x86_64__ -I. core config shim
+	shellcheck $(SCRIPTS)
+
+format: ## rewrite the sources in the house's format
+	clang-format -i $(FORMATTED)
+
+install: all ## into $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR)
+	install -m 755 $(BUILD)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
+	install -m 755 $(BUILD)/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
+	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(BINDIR)/sparseshim
+	rm -f $(DESTDIR)$(DOCDIR)/README.md $(DESTDIR)$(DOCDIR)/LICENSE
+	-rmdir $(DESTDIR)$(DOCDIR) 2>/dev/null
+
+clean: ## remove build/
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

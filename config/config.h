@@ -1,0 +1,111 @@
+/* The one option table and what is read from it.
+ *
+ * An option exists in config/table.c and nowhere else: environment, configuration files,
+ * `sparseshim info`, the README's table and every error text come from its row. Depends on libc
+ * only.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of enumerated options; the texts a user types stand in the table. */
+enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_EXACT };
+enum cfg_algorithm {
+    CFG_ALGORITHM_AUTO,
+    CFG_ALGORITHM_RECURSIVE_DOUBLING,
+    CFG_ALGORITHM_SPLIT_ALLGATHER,
+    CFG_ALGORITHM_DSAR,
+    CFG_ALGORITHM_RING,
+    CFG_ALGORITHM_ALLGATHER,
+    CFG_ALGORITHM_DENSE,
+};
+enum cfg_coding { CFG_CODING_AUTO, CFG_CODING_U32, CFG_CODING_PACKED, CFG_CODING_BITMAP };
+enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
+enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
+
+/* One field per row of the table. Texts point into storage of struct cfg. */
+struct cfg_options {
+    bool disable;
+    const char *config; /* file, or @profile; "" = none */
+    enum cfg_mode mode;
+    uint64_t min_count; /* elements */
+    enum cfg_algorithm algorithm;
+    enum cfg_coding index_coding;
+    double alpha;        /* seconds; < 0: measured */
+    double beta;         /* seconds per byte; < 0: measured */
+    uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */
+    double timeout;      /* seconds; 0: off */
+    enum cfg_debug debug;
+    const char *debug_file; /* "stderr" or a path with %h %p %r %j */
+    enum cfg_report report;
+    const char *report_dir; /* "" = stderr only */
+    bool strict;
+};
+
+enum cfg_source {
+    CFG_FROM_DEFAULT,
+    CFG_FROM_SYSTEM_FILE,
+    CFG_FROM_USER_FILE,
+    CFG_FROM_ENVIRONMENT
+};
+
+struct cfg; /* opaque: options, where each came from, storage of texts, the problems met */
+
+/* Reads defaults, then SYSCONFDIR/sparseshim.conf, then CONFIG's file or profile, then SPARSESHIM_*
+ * of the environment (secure_getenv). Never fails on bad input: the problem is recorded and the
+ * former value stands. Returns NULL only when memory is short. Ends with cfg_free. */
+struct cfg *cfg_load(void);
+void cfg_free(struct cfg *cfg);
+
+const struct cfg_options *cfg_options(const struct cfg *cfg);
+
+/* Nothing of this prints, exits, or depends on the program's locale; errno is left as it was.
+ *
+ * DISABLE alone, read from the environment without allocating: the first thing a preloaded process
+ * asks. */
+bool cfg_disabled(void);
+
+/* Problems met while loading, in order: a bad value, an unreadable file, and last the unknown
+ * variables (each with the nearest name). Each is one sentence naming the variable, or the file and
+ * line, the value and what is allowed. `fatal` (may be NULL) marks those that STRICT=on turns into
+ * an error: all but unknown names. Returns NULL past the last. Owned by cfg. */
+const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
+
+/* Hash of all options that must be equal on all ranks (marked in the table: MODE, MIN_COUNT,
+ * ALGORITHM, ...); texts and values after parsing, so that "1e3" and "1000" agree. */
+uint64_t cfg_hash_shared(const struct cfg *cfg);
+
+/* Iterates over the table for printing: false past the last row. All pointers are valid as long as
+ * cfg is. */
+struct cfg_row {
+    const char *name;     /* without the prefix, upper case */
+    const char *value;    /* current value as text */
+    const char *standard; /* default as text, as README shows it */
+    const char *allowed;  /* "observe, exact" or "elements, from 0" */
+    const char *doc;      /* one or more sentences */
+    enum cfg_source source;
+    bool shared; /* must be equal on all ranks */
+};
+bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row);
+const char *cfg_source_name(enum cfg_source source);
+
+/* Row of a name without the prefix, in letters of either case and with '-' or '_'; SIZE_MAX when
+ * there is none. */
+size_t cfg_find(const char *name);
+
+/* NULL when the row admits the value, else a sentence to be freed that says what is allowed. */
+char *cfg_objection(size_t row, const char *value);
+
+/* Search for what was meant by a mistyped word: true when `name` is close to `typed`, and closer
+ * than *best, which is lowered then. *best starts at SIZE_MAX. Cases and '-' or '_' make no
+ * difference. */
+bool cfg_nearer(const char *typed, const char *name, size_t *best);
+
+/* Writes "name = value" in the syntax of configuration files, quoted where needed. As snprintf:
+ * returns the length. */
+int cfg_file_line(char *line, size_t size, const struct cfg_row *row);
+
+#endif

@@ -1,0 +1,69 @@
+#define _POSIX_C_SOURCE 200809L
+#include "core/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/types.h"
+
+enum { ALIGNMENT = 64 };
+
+/* Takes size bytes from the pool; false when that would pass its limit. */
+static bool take(struct ss_mem *mem, size_t size)
+{
+    size_t used = atomic_load(&mem->used);
+
+    do {
+        if (mem->limit != 0 && (size > mem->limit || used > mem->limit - size))
+            return false;
+    } while (!atomic_compare_exchange_weak(&mem->used, &used, used + size));
+
+    size_t now = used + size;
+    size_t peak = atomic_load(&mem->peak);
+    while (peak < now && !atomic_compare_exchange_weak(&mem->peak, &peak, now))
+        ;
+    return true;
+}
+
+static void give(struct ss_mem *mem, size_t size)
+{
+    atomic_fetch_sub(&mem->used, size);
+}
+
+int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep)
+{
+    void *data;
+
+    if (size <= buf->size)
+        return SS_OK;
+    if (size > SIZE_MAX - ALIGNMENT)
+        return SS_ERR_MEMORY;
+    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
+        ss_buf_free(buf);
+    if (!take(mem, size))
+        return SS_ERR_MEMORY;
+    if (posix_memalign(&data, ALIGNMENT, size) != 0) {
+        give(mem, size);
+        return SS_ERR_MEMORY;
+    }
+    if (keep > 0)
+        memcpy(data, buf->data, keep);
+    ss_buf_free(buf);
+    *buf = (struct ss_buf){.data = data, .size = size, .mem = mem};
+    return SS_OK;
+}
+
+int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size)
+{
+    return ss_buf_grow(buf, mem, size, 0);
+}
+
+void ss_buf_free(struct ss_buf *buf)
+{
+    if (buf->data) {
+        free(buf->data);
+        give(buf->mem, buf->size);
+    }
+    *buf = (struct ss_buf){0};
+}

@@ -1,0 +1,354 @@
+#include "core/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct message {
+    struct message *next;
+    int src;
+    struct ss_tag tag;
+    size_t len;
+    double start;   /* when the sender's link begins with it */
+    double arrival; /* when the last byte is in, < 0 until the receiver's link has been charged */
+    unsigned char data[];
+};
+
+struct posted {
+    struct posted *next;
+    int src;
+    struct ss_tag tag;
+    void *buf;
+    size_t capacity;
+    struct ss_request *request;
+};
+
+struct sim_rank {
+    struct ss_transport transport; /* first, so that a transport leads to its rank */
+    struct ss_sim *sim;
+    double clock;
+    double out_free; /* when the outgoing link is free */
+    double in_free;
+    struct message *inbox; /* in order of sending */
+    struct message **inbox_end;
+    struct posted *posted; /* in order of posting */
+    struct posted **posted_end;
+    uint64_t sent;
+    uint64_t received;
+    uint64_t sends;
+    bool finished;
+    bool moved;
+};
+
+struct ss_sim {
+    int size;
+    double alpha;
+    double beta;
+    uint64_t random; /* state, 0 = by the clock */
+    struct ss_sim_fault fault;
+    struct sim_rank ranks[];
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t x = *state;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    *state = x;
+    return x * 0x2545f4914f6cdd1dULL;
+}
+
+static bool same_tag(struct ss_tag a, struct ss_tag b)
+{
+    return a.call == b.call && a.phase == b.phase && a.round % 64 == b.round % 64;
+}
+
+static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
+                    struct ss_request *request)
+{
+    struct sim_rank *self = (struct sim_rank *)t;
+    struct ss_sim *sim = self->sim;
+    struct sim_rank *peer = &sim->ranks[dst];
+    bool faulty = self->transport.rank == sim->fault.rank;
+    uint64_t number = ++self->sends;
+
+    if (faulty && number == sim->fault.fail_send)
+        return SS_ERR_TRANSPORT;
+
+    *request = (struct ss_request){.status = SS_OK, .bytes = len};
+    self->moved = true;
+    if (faulty && number == sim->fault.lose_send)
+        return SS_OK;
+
+    struct message *m = malloc(sizeof *m + len);
+    if (!m)
+        return SS_ERR_TRANSPORT;
+    memcpy(m->data, buf, len);
+    if (faulty && number == sim->fault.corrupt_send)
+        m->data[number % len] ^= 0x10;
+    m->next = NULL;
+    m->src = t->rank;
+    m->tag = tag;
+    m->len = len;
+    m->start = self->clock > self->out_free ? self->clock : self->out_free;
+    m->arrival = -1;
+    self->out_free = m->start + sim->beta * (double)len;
+    self->sent += len;
+    peer->received += len;
+    *peer->inbox_end = m;
+    peer->inbox_end = &m->next;
+    return SS_OK;
+}
+
+static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *buf, size_t capacity,
+                    struct ss_request *request)
+{
+    struct sim_rank *self = (struct sim_rank *)t;
+    struct posted *p = malloc(sizeof *p);
+
+    if (!p)
+        return SS_ERR_TRANSPORT;
+    *request = (struct ss_request){.active = true};
+    *p = (struct posted){
+        .src = src, .tag = tag, .buf = buf, .capacity = capacity, .request = request};
+    *self->posted_end = p;
+    self->posted_end = &p->next;
+    return SS_OK;
+}
+
+/* The first message for a posted receive, or NULL. */
+static struct message **find_message(struct sim_rank *self, const struct posted *p)
+{
+    for (struct message **m = &self->inbox; *m; m = &(*m)->next)
+        if ((*m)->src == p->src && same_tag((*m)->tag, p->tag))
+            return m;
+    return NULL;
+}
+
+static void unlink_message(struct sim_rank *self, struct message **link)
+{
+    struct message *m = *link;
+
+    *link = m->next;
+    if (self->inbox_end == &m->next)
+        self->inbox_end = link;
+    free(m);
+}
+
+static void unlink_posted(struct sim_rank *self, struct posted **link)
+{
+    struct posted *p = *link;
+
+    *link = p->next;
+    if (self->posted_end == &p->next)
+        self->posted_end = link;
+    free(p);
+}
+
+/* Charges the receiver's link; messages are charged in the order in which receives look at them. */
+static void arrive(struct ss_sim *sim, struct sim_rank *self, struct message *m)
+{
+    double begin = m->start + sim->alpha;
+
+    if (m->arrival >= 0)
+        return;
+    if (begin < self->in_free)
+        begin = self->in_free;
+    m->arrival = begin + sim->beta * (double)m->len;
+    self->in_free = m->arrival;
+}
+
+static void complete(struct sim_rank *self, struct posted **link, struct message **mlink)
+{
+    struct posted *p = *link;
+    struct message *m = *mlink;
+    struct ss_request *request = p->request;
+
+    if (self->clock < m->arrival)
+        self->clock = m->arrival;
+    request->active = false;
+    request->bytes = m->len;
+    request->status = m->len <= p->capacity ? SS_OK : SS_ERR_TRANSPORT;
+    if (request->status == SS_OK)
+        memcpy(p->buf, m->data, m->len);
+    unlink_message(self, mlink);
+    unlink_posted(self, link);
+    self->moved = true;
+}
+
+/* By the clock: completes the receive whose message arrives first. Random: any subset. */
+static int sim_poll(struct ss_transport *t)
+{
+    struct sim_rank *self = (struct sim_rank *)t;
+    struct ss_sim *sim = self->sim;
+    struct posted **best = NULL;
+    struct message **best_message = NULL;
+
+    for (struct posted **p = &self->posted; *p;) {
+        struct message **m = find_message(self, *p);
+        if (m && sim->random) {
+            if (next_random(&sim->random) % 3 == 0) {
+                complete(self, p, m);
+                continue;
+            }
+            self->moved = true; /* there is something left to deliver */
+        } else if (m) {
+            if (!best || (*m)->start < (*best_message)->start) {
+                best = p;
+                best_message = m;
+            }
+        }
+        p = &(*p)->next;
+    }
+    if (best) {
+        arrive(sim, self, *best_message);
+        complete(self, best, best_message);
+    }
+    return SS_OK;
+}
+
+static void sim_cancel(struct ss_transport *t, struct ss_request *request)
+{
+    struct sim_rank *self = (struct sim_rank *)t;
+
+    for (struct posted **p = &self->posted; *p; p = &(*p)->next)
+        if ((*p)->request == request) {
+            unlink_posted(self, p);
+            break;
+        }
+    request->active = false;
+    request->status = SS_ERR_TRANSPORT;
+}
+
+static double sim_now(struct ss_transport *t)
+{
+    return ((struct sim_rank *)t)->clock;
+}
+
+static const struct ss_transport_ops sim_ops = {
+    .send = sim_send,
+    .recv = sim_recv,
+    .poll = sim_poll,
+    .cancel = sim_cancel,
+    .now = sim_now,
+};
+
+struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
+{
+    struct ss_sim *sim = calloc(1, sizeof *sim + (size_t)size * sizeof sim->ranks[0]);
+
+    if (!sim)
+        return NULL;
+    sim->size = size;
+    sim->alpha = alpha;
+    sim->beta = beta;
+    sim->random = seed;
+    sim->fault.rank = -1;
+    for (int r = 0; r < size; r++) {
+        struct sim_rank *rank = &sim->ranks[r];
+        rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
+        rank->sim = sim;
+        rank->inbox_end = &rank->inbox;
+        rank->posted_end = &rank->posted;
+    }
+    return sim;
+}
+
+void ss_sim_free(struct ss_sim *sim)
+{
+    if (!sim)
+        return;
+    for (int r = 0; r < sim->size; r++) {
+        while (sim->ranks[r].inbox)
+            unlink_message(&sim->ranks[r], &sim->ranks[r].inbox);
+        while (sim->ranks[r].posted)
+            unlink_posted(&sim->ranks[r], &sim->ranks[r].posted);
+    }
+    free(sim);
+}
+
+struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
+{
+    return &sim->ranks[rank].transport;
+}
+
+/* The next rank to step: the one furthest behind that is not finished and not known to be stuck, or any. */
+static int pick_rank(struct ss_sim *sim, const bool *stuck)
+{
+    int best = -1;
+
+    if (sim->random) {
+        int start = (int)(next_random(&sim->random) % (uint64_t)sim->size);
+        for (int i = 0; i < sim->size; i++) {
+            int r = (start + i) % sim->size;
+            if (!sim->ranks[r].finished && !stuck[r])
+                return r;
+        }
+        return -1;
+    }
+    for (int r = 0; r < sim->size; r++)
+        if (!sim->ranks[r].finished && !stuck[r] &&
+            (best < 0 || sim->ranks[r].clock < sim->ranks[best].clock))
+            best = r;
+    return best;
+}
+
+bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
+                uint64_t max_steps)
+{
+    enum { IDLE_STEPS = 4 }; /* a step that only computes moves nothing, yet the next one may */
+    int size = sim->size, left = size;
+    bool *stuck = calloc((size_t)size, sizeof *stuck);
+    int *idle = calloc((size_t)size, sizeof *idle);
+
+    for (int r = 0; r < size; r++)
+        sim->ranks[r].finished = false;
+    while (stuck && idle && left > 0 && max_steps-- > 0) {
+        int r = pick_rank(sim, stuck);
+        if (r < 0)
+            break;
+        sim->ranks[r].moved = false;
+        int result = step(ctx, r);
+        if (result != SS_PENDING) {
+            status[r] = result;
+            sim->ranks[r].finished = true;
+            sim->ranks[r].moved = true;
+            left--;
+        }
+        if (sim->ranks[r].moved) { /* whoever waited may have been served */
+            memset(stuck, 0, (size_t)size * sizeof *stuck);
+            memset(idle, 0, (size_t)size * sizeof *idle);
+        } else if (++idle[r] >= IDLE_STEPS) {
+            stuck[r] = true;
+        }
+    }
+    free(stuck);
+    free(idle);
+    return left == 0;
+}
+
+uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
+{
+    return sim->ranks[rank].sent;
+}
+
+uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank)
+{
+    return sim->ranks[rank].received;
+}
+
+double ss_sim_clock(const struct ss_sim *sim, int rank)
+{
+    return sim->ranks[rank].clock;
+}
+
+void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)
+{
+    sim->fault = fault;
+}
+
+void ss_sim_compute(struct ss_sim *sim, int rank, double seconds)
+{
+    sim->ranks[rank].clock += seconds;
+}

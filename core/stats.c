@@ -1,0 +1,94 @@
+#include "core/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_LANES = 1000 };
+
+const char *ss_reason_name(enum ss_reason reason)
+{
+    static const char *const names[SS_REASONS] = {
+        "count below MIN_COUNT",
+        "datatype or operator not served",
+        "communicator not served",
+        "buffer not served",
+        "first call on its communicator",
+        "options differ between ranks",
+        "switched off by MPI_Pcontrol",
+        "out of memory on a rank",
+        "Inf or NaN in an input",
+        "mode observe",
+        "dense is faster",
+        "lane backed off after dense calls",
+    };
+    return names[reason];
+}
+
+void ss_stats_init(struct ss_stats *stats, double now)
+{
+    *stats = (struct ss_stats){.start = now};
+    pthread_mutex_init(&stats->lock, NULL);
+}
+
+void ss_stats_free(struct ss_stats *stats)
+{
+    for (struct ss_lane_record *r = stats->lanes; r;) {
+        struct ss_lane_record *next = r->next;
+        free(r);
+        r = next;
+    }
+    stats->lanes = NULL;
+    stats->lane_count = 0;
+    pthread_mutex_destroy(&stats->lock);
+}
+
+static bool matches(const struct ss_lane_record *r, const char *comm, int size, uint64_t count,
+                    enum ss_type type, enum ss_op op)
+{
+    return r->count == count && r->size == size && r->type == type && r->op == op &&
+           strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
+}
+
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size, uint64_t count,
+                                     enum ss_type type, enum ss_op op)
+{
+    struct ss_lane_record *r;
+
+    pthread_mutex_lock(&stats->lock);
+    if (stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
+        comm = "";
+        size = 0;
+        count = 0;
+        type = SS_F32;
+        op = SS_SUM;
+    }
+    for (r = stats->lanes; r; r = r->next)
+        if (matches(r, comm, size, count, type, op))
+            break;
+    if (!r && (r = calloc(1, sizeof *r))) {
+        snprintf(r->comm, sizeof r->comm, "%s", comm);
+        r->size = size;
+        r->count = count;
+        r->type = type;
+        r->op = op;
+        r->next = stats->lanes;
+        stats->lanes = r;
+        stats->lane_count++;
+    }
+    pthread_mutex_unlock(&stats->lock);
+    return r;
+}
+
+void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes)
+{
+    pthread_mutex_lock(&stats->lock);
+    if (bytes > stats->largest_bytes) {
+        stats->largest_bytes = bytes;
+        stats->largest_total = 0;
+    }
+    if (bytes == stats->largest_bytes)
+        stats->largest_total += bytes;
+    stats->reduced_total += bytes;
+    pthread_mutex_unlock(&stats->lock);
+}

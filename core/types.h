@@ -1,0 +1,57 @@
+/* Types every part of core shares: element types, operators, status codes. */
+#ifndef CORE_TYPES_H
+#define CORE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Type classes: what a lane is keyed by, whatever handle the application used. */
+enum ss_type { SS_F32, SS_F64, SS_I32, SS_I64, SS_TYPES };
+
+/* Operators whose neutral element is 0. Logical results are 0 or 1 and need integer types, as do the bitwise ones. */
+enum ss_op { SS_SUM, SS_BOR, SS_BXOR, SS_LOR, SS_LXOR, SS_OPS };
+
+/* Collectives of the library, and auto for "choose per call". The order is that of the report. */
+enum ss_algorithm {
+    SS_AUTO,
+    SS_RECURSIVE_DOUBLING,
+    SS_SPLIT_ALLGATHER,
+    SS_DSAR,
+    SS_RING,
+    SS_ALLGATHER,
+    SS_DENSE,
+    SS_ALGORITHMS
+};
+
+/* Status of a step or call: below zero is an error. */
+enum ss_status {
+    SS_PENDING = 1,      /* not finished; step again */
+    SS_OK = 0,
+    SS_ERR_MEMORY = -1,    /* an allocation failed or would pass MAX_MEMORY */
+    SS_ERR_MESSAGE = -2,   /* a message was malformed */
+    SS_ERR_TRANSPORT = -3, /* the transport reported an error */
+    SS_ERR_TIMEOUT = -4,   /* a wait outlasted TIMEOUT */
+    SS_ERR_PEER = -5,      /* another rank failed and said so */
+    SS_ERR_PROTOCOL = -6   /* ranks disagree about call or lane */
+};
+
+static inline size_t ss_type_size(enum ss_type type)
+{
+    return type == SS_F32 || type == SS_I32 ? 4 : 8;
+}
+
+static inline bool ss_type_is_float(enum ss_type type)
+{
+    return type == SS_F32 || type == SS_F64;
+}
+
+const char *ss_type_name(enum ss_type type);
+const char *ss_op_name(enum ss_op op);
+const char *ss_algorithm_name(enum ss_algorithm algorithm);
+const char *ss_status_text(int status);
+
+/* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
+#define SS_WINDOW ((uint64_t)1 << 30)
+
+#endif
