@@ -1,0 +1,179 @@
+/* Configuration files: `name = value` lines, names in lower case without the prefix. '#' at the
+ * start of a line or after a blank begins a comment. A value that holds '#' or '"' stands in double
+ * quotes, a '"' in it doubled. */
+#define _GNU_SOURCE
+#include "config/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LONGEST_LINE = 8192, LONGEST_SHOWN = 200 };
+
+struct place {
+    const char *path;
+    unsigned long line;
+    enum cfg_source source;
+};
+
+static char *skip_blanks(char *s)
+{
+    while (cfg_blank(*s))
+        s++;
+    return s;
+}
+
+static void cut_blanks(char *s)
+{
+    size_t n = strlen(s);
+    while (n > 0 && cfg_blank(s[n - 1]))
+        s[--n] = '\0';
+}
+
+static void cut_comment(char *s)
+{
+    for (size_t i = 0; s[i] != '\0'; i++)
+        if (s[i] == '#' && (i == 0 || cfg_blank(s[i - 1])))
+            s[i] = '\0';
+}
+
+/* Undoes the quotes in place. False where they do not end, or something but a comment follows. */
+static bool unquote(char *s)
+{
+    char *from = s + 1;
+    char *to = s;
+    while (*from != '\0' && !(from[0] == '"' && from[1] != '"')) {
+        if (*from == '"')
+            from++;
+        *to++ = *from++;
+    }
+    if (*from != '"')
+        return false;
+    char *rest = from + 1;
+    cut_comment(rest);
+    rest = skip_blanks(rest);
+    bool clean = *rest == '\0';
+    *to = '\0';
+    return clean;
+}
+
+static void read_line(struct cfg *cfg, const struct place *at, char *line)
+{
+    char *name = skip_blanks(line);
+    if (*name == '\0' || *name == '#')
+        return;
+    char *equals = strchr(name, '=');
+    if (equals == NULL) {
+        cfg_say(cfg, true, "%s:%lu: '%.*s' is not a setting; allowed are lines 'name = value'",
+                at->path, at->line, LONGEST_SHOWN, name);
+        return;
+    }
+    *equals = '\0';
+    cut_blanks(name);
+    char *value = skip_blanks(equals + 1);
+    if (*value == '"') {
+        if (!unquote(value)) {
+            cfg_say(cfg, true,
+                    "%s:%lu: the value of %s begins with a quote and does not end with one",
+                    at->path, at->line, name);
+            return;
+        }
+    } else {
+        /* The blank after '=' counts: in "name = # x" the value is empty. */
+        cut_comment(equals + 1);
+        value = skip_blanks(equals + 1);
+        cut_blanks(value);
+    }
+    size_t row = cfg_find(name);
+    if (row == SIZE_MAX) {
+        const char *near = cfg_nearest(name);
+        char meant[64] = "";
+        for (size_t i = 0; near != NULL && near[i] != '\0' && i + 1 < sizeof meant; i++)
+            meant[i] = cfg_lower(near[i]);
+        cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN,
+                name, near != NULL ? "; did you mean " : "", meant, near != NULL ? "?" : "");
+        return;
+    }
+    if (row == cfg_config_row() && at->source == CFG_FROM_USER_FILE) {
+        cfg_say(cfg, true,
+                "%s:%lu: config = %.*s is not allowed in a file that CONFIG names; allowed in the "
+                "system's file and the environment",
+                at->path, at->line, LONGEST_SHOWN, value);
+        return;
+    }
+    char assignment[LONGEST_LINE + LONGEST_SHOWN];
+    snprintf(assignment, sizeof assignment, "%s:%lu: %s = %.*s", at->path, at->line, name,
+             LONGEST_SHOWN, value);
+    cfg_set(cfg, row, value, at->source, assignment);
+}
+
+/* Only regular files: a pipe or /dev/zero must not hang the program that we live in. */
+static FILE *open_regular(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    FILE *file = NULL;
+    if (fstat(fd, &st) != 0)
+        goto fail;
+    if (!S_ISREG(st.st_mode)) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+        goto fail;
+    }
+    file = fdopen(fd, "r");
+    if (file != NULL)
+        return file;
+fail:;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return NULL;
+}
+
+void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
+{
+    FILE *file = open_regular(path);
+    if (file == NULL) {
+        if (!may_be_missing || (errno != ENOENT && errno != ENOTDIR))
+            cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed",
+                    source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path,
+                    errno == EINVAL ? "not a regular file" : strerror(errno));
+        return;
+    }
+    struct place at = {.path = path, .line = 0, .source = source};
+    char line[LONGEST_LINE];
+    while (fgets(line, sizeof line, file) != NULL) {
+        at.line++;
+        size_t n = strlen(line);
+        if (n + 1 == sizeof line && line[n - 1] != '\n') {
+            cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters", path, at.line,
+                    LONGEST_LINE - 2);
+            break;
+        }
+        read_line(cfg, &at, line);
+    }
+    if (ferror(file))
+        cfg_say(cfg, true, "%s cannot be read after line %lu: %s", path, at.line, strerror(errno));
+    fclose(file);
+}
+
+int cfg_file_line(char *line, size_t size, const struct cfg_row *row)
+{
+    char name[64] = "";
+    for (size_t i = 0; row->name[i] != '\0' && i + 1 < sizeof name; i++)
+        name[i] = cfg_lower(row->name[i]);
+    if (strpbrk(row->value, "#\"") == NULL)
+        return snprintf(line, size, "%s =%s%s", name, row->value[0] != '\0' ? " " : "", row->value);
+    int length = snprintf(line, size, "%s = \"", name);
+    for (const char *v = row->value;; v++) {
+        const char *shown = *v == '\0' ? "\"" : *v == '"' ? "\"\"" : (char[2]){*v, '\0'};
+        size_t used = (size_t)length < size ? (size_t)length : size;
+        length += snprintf(line + used, size - used, "%s", shown);
+        if (*v == '\0')
+            return length;
+    }
+}

@@ -1,0 +1,326 @@
+/* Where values come from, in rising order: the table, the system's file, CONFIG's file or profile,
+ * the environment. */
+#define _GNU_SOURCE
+#include "config/parts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_PROBLEMS = 100, LONGEST_SHOWN = 200 };
+
+static void add_problem(struct cfg *cfg, bool fatal, char *text)
+{
+    char **problem = realloc(cfg->problem, (cfg->n_problems + 1) * sizeof *problem);
+    if (problem != NULL)
+        cfg->problem = problem;
+    bool *flags = realloc(cfg->fatal, (cfg->n_problems + 1) * sizeof *flags);
+    if (flags != NULL)
+        cfg->fatal = flags;
+    if (problem == NULL || flags == NULL) {
+        cfg->out_of_memory = true;
+        free(text);
+        return;
+    }
+    cfg->problem[cfg->n_problems] = text;
+    cfg->fatal[cfg->n_problems++] = fatal;
+}
+
+void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
+{
+    char *text = NULL;
+    if (cfg->n_problems >= MOST_PROBLEMS)
+        return;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0) {
+        cfg->out_of_memory = true;
+        return;
+    }
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    add_problem(cfg, fatal, text);
+}
+
+const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal)
+{
+    if (i >= cfg->n_problems)
+        return NULL;
+    if (fatal != NULL)
+        *fatal = cfg->fatal[i];
+    return cfg->problem[i];
+}
+
+/* The text without blanks around it, to be freed; NULL when memory is short. */
+static char *trimmed(const char *text)
+{
+    while (cfg_blank(*text))
+        text++;
+    size_t n = strlen(text);
+    while (n > 0 && cfg_blank(text[n - 1]))
+        n--;
+    return strndup(text, n);
+}
+
+static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
+{
+    void *field = (char *)&cfg->options + cfg_table[row].offset;
+    switch (cfg_table[row].type) {
+    case CFG_BOOL:
+        *(bool *)field = value->on;
+        break;
+    case CFG_CHOICE:
+        memcpy(field, &value->choice, sizeof value->choice);
+        break;
+    case CFG_TEXT:
+        *(const char **)field = cfg->text[row];
+        break;
+    case CFG_COUNT:
+    case CFG_SIZE:
+        *(uint64_t *)field = value->whole;
+        break;
+    case CFG_MEASURED:
+    case CFG_TIMEOUT:
+        *(double *)field = value->real;
+        break;
+    }
+}
+
+_Static_assert(sizeof(enum cfg_mode) == sizeof(unsigned), "choices are stored as unsigned");
+
+/* One spelling for words, so that "Exact" and "TRUE" are shown as the table has them. */
+static char *shown(const struct cfg_option *option, const union cfg_value *value, char *text)
+{
+    if (option->type == CFG_BOOL) {
+        free(text);
+        return strdup(value->on ? "on" : "off");
+    }
+    if (option->type == CFG_CHOICE)
+        for (char *c = text; *c != '\0'; c++)
+            *c = *c == '-' ? '_' : cfg_lower(*c);
+    return text;
+}
+
+void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source source,
+             const char *assignment)
+{
+    const struct cfg_option *option = &cfg_table[row];
+    union cfg_value value;
+    char *kept = trimmed(text);
+    if (kept != NULL && !cfg_parse(option, kept, &value)) {
+        cfg_say(cfg, true, "%s is not allowed (allowed: %s); %s stays", assignment, option->allowed,
+                cfg->text[row][0] != '\0' ? cfg->text[row] : "nothing");
+        free(kept);
+        return;
+    }
+    if (kept != NULL)
+        kept = shown(option, &value, kept);
+    if (kept == NULL) {
+        cfg->out_of_memory = true;
+        return;
+    }
+    free(cfg->text[row]);
+    cfg->text[row] = kept;
+    cfg->source[row] = source;
+    store(cfg, row, &value);
+}
+
+char *cfg_objection(size_t row, const char *value)
+{
+    const struct cfg_option *option = &cfg_table[row];
+    union cfg_value parsed;
+    char *objection = NULL;
+    char *kept = trimmed(value);
+    if (kept != NULL && !cfg_parse(option, kept, &parsed) &&
+        asprintf(&objection, CFG_PREFIX "%s=%.*s is not allowed (allowed: %s)", option->name,
+                 LONGEST_SHOWN, value, option->allowed) < 0)
+        objection = NULL;
+    free(kept);
+    return objection;
+}
+
+static const char *variable(size_t row, char name[64])
+{
+    snprintf(name, 64, CFG_PREFIX "%s", cfg_table[row].name);
+    return secure_getenv(name);
+}
+
+static void set_from_environment(struct cfg *cfg, size_t row)
+{
+    char name[64];
+    char assignment[64 + LONGEST_SHOWN + 2];
+    const char *value = variable(row, name);
+    if (value == NULL)
+        return;
+    snprintf(assignment, sizeof assignment, "%s=%.*s", name, LONGEST_SHOWN, value);
+    cfg_set(cfg, row, value, CFG_FROM_ENVIRONMENT, assignment);
+}
+
+/* The environment is walked only to find names that are not ours; values come through
+ * secure_getenv. */
+static void find_unknown_variables(struct cfg *cfg)
+{
+    const size_t prefix = strlen(CFG_PREFIX);
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        if (strncmp(*entry, CFG_PREFIX, prefix) != 0)
+            continue;
+        char name[LONGEST_SHOWN];
+        size_t length = strcspn(*entry, "=");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
+                 *entry);
+        size_t row = cfg_find(name + prefix);
+        if (row != SIZE_MAX && strcmp(cfg_table[row].name, name + prefix) == 0)
+            continue;
+        const char *near = cfg_nearest(name + prefix);
+        if (secure_getenv(name) == NULL)
+            continue;
+        cfg_say(cfg, false, "%s is not known%s%s%s", name,
+                near != NULL ? "; did you mean " CFG_PREFIX : "", near != NULL ? near : "",
+                near != NULL ? "?" : "");
+    }
+}
+
+static void read_named_file(struct cfg *cfg, const char *sysconfdir)
+{
+    const char *config = cfg->options.config;
+    char path[PATH_MAX];
+    if (config[0] == '\0')
+        return;
+    if (config[0] != '@') {
+        cfg_read_file(cfg, config, CFG_FROM_USER_FILE, false);
+        return;
+    }
+    int length = snprintf(path, sizeof path, "%s/sparseshim.d/%s.conf", sysconfdir, config + 1);
+    if (strchr(config, '/') != NULL || config[1] == '\0' || config[1] == '.' ||
+        length >= (int)sizeof path)
+        cfg_say(cfg, true,
+                CFG_PREFIX "CONFIG=%.*s is not allowed (allowed: after '@' the name of a profile "
+                           "in %s/sparseshim.d, without '/' and '.conf')",
+                LONGEST_SHOWN, config, sysconfdir);
+    else
+        cfg_read_file(cfg, path, CFG_FROM_USER_FILE, false);
+}
+
+struct cfg *cfg_load_from(const char *sysconfdir)
+{
+    int error = errno;
+    char path[PATH_MAX];
+    struct cfg *cfg = calloc(1, sizeof *cfg);
+    if (cfg == NULL)
+        goto done;
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        cfg_set(cfg, i, cfg_table[i].standard, CFG_FROM_DEFAULT, cfg_table[i].name);
+    if (cfg->out_of_memory)
+        goto done;
+    snprintf(path, sizeof path, "%s/sparseshim.conf", sysconfdir);
+    cfg_read_file(cfg, path, CFG_FROM_SYSTEM_FILE, true);
+    set_from_environment(cfg, cfg_config_row());
+    read_named_file(cfg, sysconfdir);
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        if (i != cfg_config_row())
+            set_from_environment(cfg, i);
+    find_unknown_variables(cfg);
+done:
+    if (cfg != NULL && cfg->out_of_memory) {
+        cfg_free(cfg);
+        cfg = NULL;
+    }
+    errno = error;
+    return cfg;
+}
+
+struct cfg *cfg_load(void)
+{
+    return cfg_load_from(SPARSESHIM_SYSCONFDIR);
+}
+
+void cfg_free(struct cfg *cfg)
+{
+    if (cfg == NULL)
+        return;
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        free(cfg->text[i]);
+    for (size_t i = 0; i < cfg->n_problems; i++)
+        free(cfg->problem[i]);
+    free(cfg->problem);
+    free(cfg->fatal);
+    free(cfg);
+}
+
+const struct cfg_options *cfg_options(const struct cfg *cfg)
+{
+    return &cfg->options;
+}
+
+bool cfg_disabled(void)
+{
+    size_t row = cfg_find("DISABLE");
+    char name[64];
+    const char *text = variable(row, name);
+    char word[16];
+    union cfg_value value = {.on = false};
+    if (text == NULL)
+        return false;
+    while (cfg_blank(*text))
+        text++;
+    size_t n = strlen(text);
+    while (n > 0 && cfg_blank(text[n - 1]))
+        n--;
+    if (n >= sizeof word)
+        return false;
+    memcpy(word, text, n);
+    word[n] = '\0';
+    return cfg_parse(&cfg_table[row], word, &value) && value.on;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *b = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ b[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static size_t field_size(enum cfg_type type)
+{
+    switch (type) {
+    case CFG_BOOL:
+        return sizeof(bool);
+    case CFG_CHOICE:
+        return sizeof(unsigned);
+    case CFG_COUNT:
+    case CFG_SIZE:
+        return sizeof(uint64_t);
+    case CFG_MEASURED:
+    case CFG_TIMEOUT:
+        return sizeof(double);
+    case CFG_TEXT:
+        break;
+    }
+    return 0;
+}
+
+uint64_t cfg_hash_shared(const struct cfg *cfg)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < CFG_ROWS; i++) {
+        const struct cfg_option *option = &cfg_table[i];
+        if (!option->shared)
+            continue;
+        hash = hash_bytes(hash, option->name, strlen(option->name) + 1);
+        if (option->type == CFG_TEXT)
+            hash = hash_bytes(hash, cfg->text[i], strlen(cfg->text[i]) + 1);
+        else
+            hash = hash_bytes(hash, (const char *)&cfg->options + option->offset,
+                              field_size(option->type));
+    }
+    return hash;
+}

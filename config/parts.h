@@ -1,0 +1,84 @@
+/* What the files of config/ share with one another; the rest of the project sees config.h only. */
+#ifndef CONFIG_PARTS_H
+#define CONFIG_PARTS_H
+
+#include "config/config.h"
+
+#ifndef SPARSESHIM_SYSCONFDIR
+#define SPARSESHIM_SYSCONFDIR "/usr/local/etc"
+#endif
+
+#define CFG_PREFIX "SPARSESHIM_"
+
+enum cfg_type {
+    CFG_BOOL,     /* bool */
+    CFG_CHOICE,   /* enum: position of the word in the row's `allowed` text */
+    CFG_TEXT,     /* const char * */
+    CFG_COUNT,    /* uint64_t, 0 or more */
+    CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
+    CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
+    CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
+};
+
+struct cfg_option {
+    const char *name; /* upper case, without the prefix */
+    enum cfg_type type;
+    const char *standard;
+    const char *allowed;
+    const char *doc;
+    size_t offset; /* of the field in struct cfg_options */
+    bool shared;   /* must be equal on all ranks */
+};
+
+enum { CFG_ROWS = 15 };
+extern const struct cfg_option cfg_table[CFG_ROWS];
+
+/* Row of the option that names the file to read between the system's file and the environment. */
+size_t cfg_config_row(void);
+
+/* Words, names and numbers are ASCII whatever the program's locale says. */
+char cfg_lower(char c);
+bool cfg_blank(char c);
+bool cfg_same(const char *a, const char *b); /* but for case and '-' or '_' */
+
+union cfg_value {
+    bool on;
+    unsigned choice;
+    uint64_t whole;
+    double real;
+};
+
+/* Reads a text without blanks around it as the row's type. False, with *value untouched, when it is
+ * not allowed. Of a CFG_TEXT only the admissibility is told. Allocates nothing. */
+bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value);
+
+struct cfg {
+    struct cfg_options options;
+    char *text[CFG_ROWS]; /* as shown to the user; CFG_TEXT fields point here */
+    enum cfg_source source[CFG_ROWS];
+    char **problem;
+    bool *fatal;
+    size_t n_problems;
+    bool out_of_memory;
+};
+
+/* Takes over a value, or records a problem and lets the former value stand. `assignment` is what
+ * the user wrote, as the message shows it: "SPARSESHIM_MODE=exakt" or "job.conf:3: mode = exakt".
+ */
+void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source source,
+             const char *assignment);
+
+/* Records a problem in one line: control characters become '?'. */
+void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Name of the row that an unknown name may have meant, or NULL. */
+const char *cfg_nearest(const char *typed);
+
+/* Reads one configuration file. A missing one is a problem unless `may_be_missing`. */
+void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
+
+/* cfg_load with another directory in place of SPARSESHIM_SYSCONFDIR. */
+struct cfg *cfg_load_from(const char *sysconfdir);
+
+#endif

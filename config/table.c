@@ -1,0 +1,161 @@
+/* The option table: the only place where an option exists. */
+#include "config/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(member) offsetof(struct cfg_options, member)
+
+#define COUNT_TEXT   "elements, 0 or more, such as 65536, 64Ki, 16M (= 16,000,000) or 1e6"
+#define SECONDS_TEXT "measured, or seconds, 0 or more, such as 2e-5, 20us or 0.02ms"
+
+const struct cfg_option cfg_table[] = {
+    {"DISABLE", CFG_BOOL, "off", "on, off",
+     "Passes every call on to the MPI library untouched, reductions included.", FIELD(disable),
+     false},
+    {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile sparseshim.d/NAME.conf",
+     "Options are read from this file too. It overrides the system's sparseshim.conf and is "
+     "overridden by the environment.",
+     FIELD(config), false},
+    {"MODE", CFG_CHOICE, "exact", "observe, exact",
+     "observe changes nothing and reports what could be gained; exact sends only the non-zero "
+     "entries and gives the sum a dense allreduce gives, up to the order of additions.",
+     FIELD(mode), true},
+    {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT,
+     "A call with fewer elements is passed on untouched.", FIELD(min_count), true},
+    {"ALGORITHM", CFG_CHOICE, "auto",
+     "auto, recursive_doubling, split_allgather, dsar, ring, allgather, dense",
+     "The collective. auto takes, call by call, the one that the cost model predicts to be the "
+     "fastest.",
+     FIELD(algorithm), true},
+    {"INDEX_CODING", CFG_CHOICE, "auto", "auto, u32, packed, bitmap",
+     "How the positions of the non-zero entries travel. auto takes the cheapest for the density "
+     "at hand.",
+     FIELD(index_coding), true},
+    {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
+     "Latency of one message for the cost model. With ALPHA and BETA given, whole runs repeat "
+     "bit for bit.",
+     FIELD(alpha), true},
+    {"BETA", CFG_MEASURED, "measured", "measured, or seconds per byte, 0 or more, such as 8e-8",
+     "Inverse bandwidth of one rank's link for the cost model: 100 Mbit/s are 8e-8.", FIELD(beta),
+     true},
+    {"MAX_MEMORY", CFG_SIZE, "1/4 RAM",
+     "1/4 RAM (over the ranks on the host), or bytes, more than 0, such as 500M (= 500,000,000), "
+     "512Mi or 2GiB",
+     "Work space of one rank. A call that would need more is passed on untouched, and the report "
+     "says so.",
+     FIELD(max_memory), false},
+    {"TIMEOUT", CFG_TIMEOUT, "off", "off, or seconds, more than 0, such as 30, 2.5 or 500ms",
+     "Time that any internal wait may last. After it the call returns an MPI error that names "
+     "rank, peer and phase.",
+     FIELD(timeout), false},
+    {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
+     false},
+    {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job",
+     "Where it is said.", FIELD(debug_file), false},
+    {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
+     "Which ranks give a report at the end of the job: calls seen, made sparse, passed through and "
+     "why, bytes and time.",
+     FIELD(report), false},
+    {"REPORT_DIR", CFG_TEXT, "", "a directory, or nothing for the standard error output",
+     "Where reports are also written as JSON, one file per rank that reports; sparseshim report "
+     "prints them.",
+     FIELD(report_dir), false},
+    {"STRICT", CFG_BOOL, "off", "on, off",
+     "Makes a bad value or an unreadable file an MPI error at the first eligible call, where "
+     "otherwise a warning is given and the former value stands.",
+     FIELD(strict), false},
+};
+
+_Static_assert(sizeof cfg_table / sizeof cfg_table[0] == CFG_ROWS, "CFG_ROWS counts the table");
+
+size_t cfg_find(const char *name)
+{
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        if (cfg_same(cfg_table[i].name, name))
+            return i;
+    return SIZE_MAX;
+}
+
+size_t cfg_config_row(void)
+{
+    size_t row = 0;
+    while (cfg_table[row].offset != FIELD(config))
+        row++;
+    return row;
+}
+
+bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row)
+{
+    if (i >= CFG_ROWS)
+        return false;
+    const struct cfg_option *option = &cfg_table[i];
+    *row = (struct cfg_row){
+        .name = option->name,
+        .value = cfg->text[i],
+        .standard = option->standard,
+        .allowed = option->allowed,
+        .doc = option->doc,
+        .source = cfg->source[i],
+        .shared = option->shared,
+    };
+    return true;
+}
+
+const char *cfg_source_name(enum cfg_source source)
+{
+    switch (source) {
+    case CFG_FROM_DEFAULT:
+        return "default";
+    case CFG_FROM_SYSTEM_FILE:
+        return "system file";
+    case CFG_FROM_USER_FILE:
+        return "file named by CONFIG";
+    case CFG_FROM_ENVIRONMENT:
+        return "environment";
+    }
+    return "unknown";
+}
+
+/* Levenshtein distance. Words longer than any name are far from everything. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t row[LONGEST + 1];
+    size_t n = strlen(b);
+    if (n > LONGEST || strlen(a) > LONGEST)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            char two[2][2] = {{a[i - 1], '\0'}, {b[j - 1], '\0'}};
+            size_t replaced = diagonal + (cfg_same(two[0], two[1]) ? 0 : 1);
+            size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = replaced < shorter ? replaced : shorter;
+        }
+    }
+    return row[n];
+}
+
+bool cfg_nearer(const char *typed, const char *name, size_t *best)
+{
+    size_t d = distance(typed, name);
+    if (d >= *best || d > 1 + strlen(typed) / 4)
+        return false;
+    *best = d;
+    return true;
+}
+
+const char *cfg_nearest(const char *typed)
+{
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        if (cfg_nearer(typed, cfg_table[i].name, &best))
+            nearest = cfg_table[i].name;
+    return nearest;
+}
