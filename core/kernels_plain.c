@@ -1,0 +1,162 @@
+#include "core/kernels_impl.h"
+
+#define SS_VECTOR_BYTES 16
+
+/* The nearest 64 elements as a mask of those that are not zero. Blocks of zeros, the common case,
+ * take one branch. */
+#define DEFINE_BLOCK(B)                                                                            \
+    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float,                          \
+                                      struct ss_scan_flags *flags)                                 \
+    {                                                                                              \
+        ss_bits##B any[4] = {0, 0, 0, 0};                                                          \
+        for (int i = 0; i < SS_BLOCK; i += 4)                                                      \
+            for (int j = 0; j < 4; j++)                                                            \
+                any[j] |= p[i + j];                                                                \
+        if ((any[0] | any[1] | any[2] | any[3]) == 0)                                              \
+            return 0;                                                                              \
+        uint64_t mask = 0;                                                                         \
+        for (int i = 0; i < SS_BLOCK; i++) {                                                       \
+            ss_bits##B magnitude = is_float ? p[i] & SS_ABS##B : p[i];                             \
+            mask |= (uint64_t)(magnitude != 0) << i;                                               \
+            if (is_float) {                                                                        \
+                flags->negative_zero |= (magnitude == 0) & (p[i] != 0);                            \
+                flags->not_finite |= magnitude >= SS_INF##B;                                       \
+            }                                                                                      \
+        }                                                                                          \
+        return mask;                                                                               \
+    }                                                                                              \
+    SS_INLINE size_t block_store_##B(const ss_bits##B *p, uint64_t mask, uint32_t base,            \
+                                     uint32_t *idx, ss_bits##B *val, bool logical)                 \
+    {                                                                                              \
+        size_t stored = 0;                                                                         \
+        for (; mask; mask &= mask - 1) {                                                           \
+            unsigned bit = (unsigned)__builtin_ctzll(mask);                                        \
+            idx[stored] = base + bit;                                                              \
+            val[stored++] = logical ? 1 : p[bit];                                                  \
+        }                                                                                          \
+        return stored;                                                                             \
+    }
+
+DEFINE_BLOCK(32)
+DEFINE_BLOCK(64)
+SS_DEFINE_SCANS(scan)
+SS_DEFINE_REDUCES(reduce)
+
+void ss_plain_scatter(enum ss_type type, void *dst, uint32_t base, const uint32_t *idx,
+                      const void *val, size_t nnz)
+{
+    if (ss_type_size(type) == 4) {
+        ss_bits32 *to = dst;
+        const ss_bits32 *from = val;
+        for (size_t j = 0; j < nnz; j++)
+            to[idx[j] - base] = from[j];
+    } else {
+        ss_bits64 *to = dst;
+        const ss_bits64 *from = val;
+        for (size_t j = 0; j < nnz; j++)
+            to[idx[j] - base] = from[j];
+    }
+}
+
+#define DEFINE_ACCUMULATE(NAME, T, EXPR)                                                           \
+    static void accumulate_##NAME(void *dst, uint32_t base, const uint32_t *idx, const void *val,  \
+                                  size_t nnz)                                                      \
+    {                                                                                              \
+        T *d = dst;                                                                                \
+        const T *v = val;                                                                          \
+        for (size_t j = 0; j < nnz; j++)                                                           \
+            d[idx[j] - base] = EXPR(T, d[idx[j] - base], v[j]);                                    \
+    }
+
+SS_EACH_COMBINATION(DEFINE_ACCUMULATE)
+
+void ss_plain_accumulate(enum ss_type type, enum ss_op op, void *dst, uint32_t base,
+                         const uint32_t *idx, const void *val, size_t nnz)
+{
+    static void (*const table[SS_TYPES][SS_OPS])(void *, uint32_t, const uint32_t *, const void *,
+                                                 size_t) = SS_COMBINATION_TABLE(accumulate);
+    table[type][op](dst, base, idx, val, nnz);
+}
+
+/* As ss_lower_bound, in O(log of the answer). */
+static size_t gallop(const uint32_t *idx, size_t nnz, uint32_t bound)
+{
+    size_t high = 1;
+    while (high < nnz && idx[high - 1] < bound)
+        high *= 2;
+    size_t low = high / 2;
+    return low + ss_lower_bound(idx + low, (high < nnz ? high : nnz) - low, bound);
+}
+
+/* One side this many times longer than the other: search and copy runs instead of stepping. */
+enum { LOPSIDED = 32 };
+
+/* The operators commute, so the long side may be either operand. */
+#define DEFINE_MERGE(NAME, T, EXPR)                                                                \
+    static size_t merge_runs_##NAME(const uint32_t *long_idx, const T *l, size_t l_nnz,            \
+                                    const uint32_t *short_idx, const T *s, size_t s_nnz,           \
+                                    uint32_t *out_idx, T *out)                                     \
+    {                                                                                              \
+        size_t i = 0, o = 0;                                                                       \
+        for (size_t j = 0; j < s_nnz; j++) {                                                       \
+            size_t run = gallop(long_idx + i, l_nnz - i, short_idx[j]);                            \
+            memcpy(out_idx + o, long_idx + i, run * sizeof *out_idx);                              \
+            memcpy(out + o, l + i, run * sizeof *out);                                             \
+            i += run;                                                                              \
+            o += run;                                                                              \
+            bool both = i < l_nnz && long_idx[i] == short_idx[j];                                  \
+            out_idx[o] = short_idx[j];                                                             \
+            out[o++] = both ? EXPR(T, l[i], s[j]) : s[j];                                          \
+            i += both;                                                                             \
+        }                                                                                          \
+        memcpy(out_idx + o, long_idx + i, (l_nnz - i) * sizeof *out_idx);                          \
+        memcpy(out + o, l + i, (l_nnz - i) * sizeof *out);                                         \
+        return o + l_nnz - i;                                                                      \
+    }                                                                                              \
+    static size_t merge_##NAME(const uint32_t *a_idx, const void *a_val, size_t a_nnz,             \
+                               const uint32_t *b_idx, const void *b_val, size_t b_nnz,             \
+                               uint32_t *out_idx, void *out_val)                                   \
+    {                                                                                              \
+        const T *a = a_val, *b = b_val;                                                            \
+        T *out = out_val;                                                                          \
+        if (a_nnz / LOPSIDED > b_nnz)                                                              \
+            return merge_runs_##NAME(a_idx, a, a_nnz, b_idx, b, b_nnz, out_idx, out);              \
+        if (b_nnz / LOPSIDED > a_nnz)                                                              \
+            return merge_runs_##NAME(b_idx, b, b_nnz, a_idx, a, a_nnz, out_idx, out);              \
+        size_t i = 0, j = 0, o = 0;                                                                \
+        while (i < a_nnz && j < b_nnz) {                                                           \
+            uint32_t x = a_idx[i], y = b_idx[j];                                                   \
+            T choice[3] = {b[j], a[i], EXPR(T, a[i], b[j])};                                       \
+            out_idx[o] = x < y ? x : y;                                                            \
+            out[o++] = choice[(x <= y) + (x == y)];                                                \
+            i += x <= y;                                                                           \
+            j += y <= x;                                                                           \
+        }                                                                                          \
+        memcpy(out_idx + o, a_idx + i, (a_nnz - i) * sizeof *out_idx);                             \
+        memcpy(out + o, a + i, (a_nnz - i) * sizeof *out);                                         \
+        o += a_nnz - i;                                                                            \
+        memcpy(out_idx + o, b_idx + j, (b_nnz - j) * sizeof *out_idx);                             \
+        memcpy(out + o, b + j, (b_nnz - j) * sizeof *out);                                         \
+        return o + b_nnz - j;                                                                      \
+    }
+
+SS_EACH_COMBINATION(DEFINE_MERGE)
+
+size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, const void *a_val,
+                      size_t a_nnz, const uint32_t *b_idx, const void *b_val, size_t b_nnz,
+                      uint32_t *out_idx, void *out_val)
+{
+    static size_t (*const table[SS_TYPES][SS_OPS])(
+        const uint32_t *, const void *, size_t, const uint32_t *, const void *, size_t, uint32_t *,
+        void *) = SS_COMBINATION_TABLE(merge);
+    return table[type][op](a_idx, a_val, a_nnz, b_idx, b_val, b_nnz, out_idx, out_val);
+}
+
+const struct ss_kernels ss_kernels_plain = {
+    .name = "plain",
+    .scan = scan,
+    .scatter = ss_plain_scatter,
+    .accumulate = ss_plain_accumulate,
+    .reduce = reduce,
+    .merge = ss_plain_merge,
+};
