@@ -1,0 +1,61 @@
+/* The report a process can write at the end of a job: what was made sparse, what it saved, what
+ * could be tried. */
+#ifndef CORE_REPORT_H
+#define CORE_REPORT_H
+
+#include "core/emit.h"
+#include "core/stats.h"
+
+/* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
+ * do not raise it. */
+enum { SS_REPORT_SCHEMA = 1 };
+
+struct ss_report_option {
+    const char *name; /* without the prefix: "MODE" */
+    const char *value;
+};
+
+/* What the report says besides the counters. All texts are borrowed and may be NULL where unknown.
+ */
+struct ss_report_job {
+    const char *program; /* name of the application */
+    const char *hostname;
+    const char *version;     /* of this library */
+    const char *mpi_library; /* what MPI_Get_library_version says; the first line is shown */
+    int rank;                /* in the world, or -1 where unknown */
+    int ranks;               /* size of the world, or 0 where unknown */
+    int64_t start_unix;      /* seconds since 1970, UTC */
+    bool observe;            /* mode observe: predictions and what to try are printed */
+    const struct ss_report_option
+        *options; /* those worth showing, such as all that differ from their default */
+    size_t option_count;
+    const char *const *notes; /* sentences the reader of the report must see, such as why
+                                 nonblocking calls were passed through */
+    size_t note_count;
+};
+
+/* Writes the report in one form. stats->end must be set. Takes stats->lock for the whole time and
+ * leaves the lanes sorted by the bytes a dense allreduce would have sent, largest first.
+ * Communicates with nobody and allocates nothing. Returns 0 or the first error of write. */
+int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
+                    ss_emit_write *write, void *ctx);
+
+/* Share of the job's time spent in allreduce, f; NaN where calls were not timed. 1 / (1 - f) caps
+ * what any allreduce can gain (Amdahl). */
+double ss_report_share(const struct ss_stats *stats);
+
+/* Name of a reason in JSON: short, and stable within a schema. */
+const char *ss_reason_key(enum ss_reason reason);
+
+/* What mode observe recommends for a lane. Times are seconds per call, NaN where unknown. */
+struct ss_report_advice {
+    enum ss_algorithm best; /* sparse algorithm of the least predicted time; SS_AUTO where nothing
+                               was predicted */
+    double predicted;       /* its time */
+    double native;          /* measured time of the MPI library */
+    bool gain;              /* predicted is at most 0.9 times native */
+    bool force;             /* the plan would choose dense: ALGORITHM must name it */
+};
+struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane);
+
+#endif
