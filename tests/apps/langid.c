@@ -58,7 +58,7 @@ struct model {
 };
 
 struct totals {
-    double loss, words, right, held_out;
+    double loss, words, held_out_loss, right, held_out;
 };
 
 struct timing {
@@ -280,6 +280,11 @@ static double hinge(double *value, int members, int truth)
     return loss;
 }
 
+static double loss_of(enum loss loss, double *value, int members, int truth)
+{
+    return (loss == HINGE ? hinge : logistic)(value, members, truth);
+}
+
 /* Adds one word's gradient to the rank's; returns its loss. */
 static double learn(struct model *model, enum loss loss, const struct corpus *corpus,
                     const struct sample *sample)
@@ -289,7 +294,7 @@ static double learn(struct model *model, enum loss loss, const struct corpus *co
     int found = features(corpus, sample, model->buckets, bucket);
 
     score(model, bucket, found, value);
-    cost = (loss == HINGE ? hinge : logistic)(value, model->languages, sample->language);
+    cost = loss_of(loss, value, model->languages, sample->language);
     if (cost <= 0)
         return 0;
     scale = 1 / sqrt(found);
@@ -300,17 +305,6 @@ static double learn(struct model *model, enum loss loss, const struct corpus *co
             gradient[c] += (float)(value[c] * scale);
     }
     return cost;
-}
-
-static bool guessed_right(const struct model *model, const struct corpus *corpus,
-                          const struct sample *sample)
-{
-    uint32_t bucket[MAX_FEATURES];
-    double value[MAX_LANGUAGES];
-    int found = features(corpus, sample, model->buckets, bucket);
-
-    score(model, bucket, found, value);
-    return best_but(value, model->languages, -1) == sample->language;
 }
 
 static double count_nonzero(const float *values, size_t members)
@@ -331,7 +325,7 @@ static void apply(struct model *model, float rate)
 
 /* One step over the words [first, last) of all ranks, of which each takes an equal share. */
 static double train_step(struct model *model, const struct options *o, const struct corpus *corpus,
-                         size_t first, size_t last, struct timing *timing)
+                         size_t first, size_t last, double rate, struct timing *timing)
 {
     size_t words = last - first;
     size_t mine = first + words * (size_t)my_rank / (size_t)ranks;
@@ -347,7 +341,7 @@ static double train_step(struct model *model, const struct options *o, const str
     timing->allreduce += MPI_Wtime() - before;
     timing->nonzero_sum += count_nonzero(model->sum, model->weights);
     timing->steps++;
-    apply(model, (float)(o->lr / (double)words));
+    apply(model, (float)(rate / (double)words));
     return loss;
 }
 
@@ -363,12 +357,30 @@ static void show_progress(const struct options *o, struct timing *timing, long s
             of, loss, now - timing->start, timing->allreduce);
 }
 
-static void evaluate(const struct model *model, const struct corpus *corpus, struct totals *totals)
+/* Adds up loss and right guesses over this rank's share of the held-out words. */
+static void evaluate(const struct model *model, enum loss loss, const struct corpus *corpus,
+                     struct totals *totals)
 {
     for (size_t i = corpus->train + (size_t)my_rank; i < corpus->samples; i += (size_t)ranks) {
-        totals->right += guessed_right(model, corpus, &corpus->sample[i]);
+        const struct sample *sample = &corpus->sample[i];
+        uint32_t bucket[MAX_FEATURES];
+        double value[MAX_LANGUAGES];
+        int found = features(corpus, sample, model->buckets, bucket);
+
+        score(model, bucket, found, value);
+        totals->right += best_but(value, model->languages, -1) == sample->language;
+        totals->held_out_loss += loss_of(loss, value, model->languages, sample->language);
         totals->held_out++;
     }
+}
+
+/* Rises over the first tenth of the steps, as large batches need it, then falls to 0. */
+static double rate(const struct options *o, long step, long steps)
+{
+    double rise = (double)(step + 1) * 10 / (double)steps;
+    double fall = (double)(steps - step) / (double)steps;
+
+    return o->lr * (rise < fall ? rise : fall);
 }
 
 /* Trains as the options say; returns the words visited and what the last epoch came to. */
@@ -390,19 +402,21 @@ static double train(struct model *model, const struct options *o, struct corpus 
             double loss;
 
             last = first + per_step < corpus->train ? first + per_step : corpus->train;
-            loss = train_step(model, o, corpus, first, last, timing);
+            loss = train_step(model, o, corpus, first, last, rate(o, timing->steps, steps), timing);
             mine.loss += loss;
             show_progress(o, timing, timing->steps, steps, loss * ranks / (double)(last - first));
         }
         visited += mine.words = (double)first;
-        evaluate(model, corpus, &mine);
+        evaluate(model, o->loss, corpus, &mine);
         mine.words /= ranks;
-        MPI_Allreduce(&mine, out, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(&mine, out, 5, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         out->loss /= out->words;
+        out->held_out_loss /= out->held_out;
         if (my_rank == 0)
-            printf("epoch %ld: %.0f words in %ld steps, loss %.6f, held-out accuracy %.3f %%\n",
+            printf("epoch %ld: %.0f words in %ld steps, loss %.6f; held-out loss %.6f, accuracy "
+                   "%.3f %%\n",
                    epoch + 1, out->words, timing->steps - epoch * per_epoch, out->loss,
-                   100 * out->right / out->held_out);
+                   out->held_out_loss, 100 * out->right / out->held_out);
         fflush(stdout);
     }
     return visited;
@@ -436,10 +450,11 @@ static void report(const struct model *model, struct timing *timing, const struc
     if (my_rank != 0)
         return;
     nonzero /= ranks;
-    printf("result: loss=%.6f accuracy=%.6f steps=%ld words=%.0f weights=%zu ranks=%d "
+    printf("result: loss=%.6f held_out_loss=%.6f accuracy=%.6f steps=%ld words=%.0f weights=%zu "
+           "ranks=%d "
            "density=%.6f density_sum=%.6f allreduce_s=%.3f total_s=%.3f replicas=%s\n",
-           last->loss, last->right / last->held_out, timing->steps, visited, model->weights, ranks,
-           nonzero / steps / (double)model->weights,
+           last->loss, last->held_out_loss, last->right / last->held_out, timing->steps, visited,
+           model->weights, ranks, nonzero / steps / (double)model->weights,
            timing->nonzero_sum / steps / (double)model->weights, allreduce, total,
            same ? "identical" : "different");
 }
@@ -450,9 +465,9 @@ static void usage(void)
          "  --loss logistic|hinge  softmax cross entropy (default) or multiclass hinge\n"
          "  --epochs N      passes over the training words (default 1)\n"
          "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
-         "  --batch N       words per rank and step (default 2048)\n"
+         "  --batch N       words per rank and step (default 8192)\n"
          "  --dim D         2^D weights or a few more (default 22, 10 to 30)\n"
-         "  --lr X          learning rate (default 30)\n"
+         "  --lr X          learning rate: rises in a tenth of the steps, falls to 0 (default 50)\n"
          "  --words N       use N of the words only (default 0: all)\n"
          "  --seed N        order of the words (default 1)\n"
          "  --in-place      reduce with MPI_IN_PLACE, not into a second buffer\n"
@@ -576,10 +591,10 @@ int main(int argc, char **argv)
 {
     char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.epochs = 1,
-                        .batch = 2048,
+                        .batch = 8192,
                         .dim = 22,
                         .seed = 1,
-                        .lr = 30,
+                        .lr = 50,
                         .progress = 5,
                         .dict = "/usr/share/dict",
                         .languages = all};
