@@ -1,13 +1,14 @@
 /* Messages: a header of 16 bytes and a payload that holds one chunk of a sparse stream, or dense elements.
  *
- * Little-endian. A stream travels as one or more chunks in ascending index order; the last one carries SS_WIRE_LAST. Each chunk can be
+ * Little-endian (other hosts are refused at compile time). A stream travels as one or more chunks in ascending index order; the last one carries SS_WIRE_LAST. Each chunk can be
  * decoded alone. Everything is checked before use: a malformed message is SS_ERR_MESSAGE, never an overflow.
  *
- *     header   u8 magic 0x5a | u8 version (4 bits), type (4 bits) | u8 representation | u8 phase and flags
+ *     header   u8 magic 0x5a | u8 version (high 4 bits), type | u8 representation | u8 phase, bit 7: last chunk
  *              u32 call | u32 nnz | u32 length of the payload in bytes
  *     u32      values[nnz], then u32 index[nnz]
- *     packed   values[nnz], u32 first index, u8 Rice parameter, then the gaps (index - previous - 1) Rice coded, LSB first
- *     bitmap   values[nnz], u32 first, u32 span, then span bits (bit set = present; first and last bit are set)
+ *     packed   values[nnz], u32 first index, u8 Rice parameter (bit 7: the absent indices are coded), then the gaps
+ *              (index - previous - 1) Rice coded, LSB first (core/rice.h: escape after 32 ones, at most 33 bits per gap on average)
+ *     bitmap   values[nnz], u32 first, u32 span, then span bits, LSB first (bit set = present; first and last bit are set)
  *     dense    u32 first, u32 reserved (keeps values aligned), values[nnz]; nnz consecutive elements from first
  *     error    no payload: the sender failed, its status in nnz
  *
@@ -47,7 +48,7 @@ struct ss_wire_key {
 };
 
 /* Bytes that hold any message with at most `entries` entries (<= SS_CHUNK_ENTRIES) of this type over a range of n elements, in the worst
- * coding allowed to the sender. */
+ * coding allowed to the sender, and 8 bytes that the encoder may scribble on past the message's end. */
 size_t ss_wire_bound(enum ss_type type, uint32_t entries);
 
 /* Encodes entries of a stream over [0, n) into msg (ss_wire_bound(type, nnz) bytes, 8-byte aligned); idx ascending and unique, < n;
