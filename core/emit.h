@@ -20,17 +20,19 @@ enum ss_emit_form { SS_EMIT_TEXT, SS_EMIT_JSON };
 typedef int ss_emit_write(void *ctx, const char *text, size_t len);
 
 enum ss_emit_kind {
-    SS_V_TEXT,    /* string; NULL is "" in text and null in JSON */
-    SS_V_BOOL,    /* yes or no */
-    SS_V_INTEGER, /* plain digits: a year, a rank, a version */
-    SS_V_COUNT,   /* digits in groups of three: 4,194,304 */
-    SS_V_BYTES, /* double; B, kB, MB, ... in powers of 1,000; "-" where not finite, as for the next
-                   three */
-    SS_V_SECONDS, /* double; s, ms, us, ns */
-    SS_V_SHARE,   /* double; a fraction, in per cent in text */
-    SS_V_FACTOR,  /* double; three digits */
-    SS_V_COUNTS,  /* several named whole numbers; those that are 0 are left out */
-    SS_V_SUMS     /* several named doubles; those that are 0 are left out; meant for JSON */
+    SS_V_TEXT, /* string; NULL is "" in text and null in JSON */
+    SS_V_LINE, /* string of which text shows the first line, tabs as spaces; JSON has all of it */
+    SS_V_BOOL, /* yes or no */
+    SS_V_INTEGER,  /* plain digits: a year, a rank, a version */
+    SS_V_COUNT,    /* digits in groups of three: 4,194,304 */
+    SS_V_BYTES,    /* whole bytes; text shows B, kB, MB, ... in powers of 1,000 */
+    SS_V_MEAN,     /* double, bytes; "-" where not finite, as for all doubles */
+    SS_V_SECONDS,  /* double; s, ms, us, ns */
+    SS_V_SHARE,    /* double; a fraction, in per cent in text */
+    SS_V_FACTOR,   /* double; three digits */
+    SS_V_SENTENCE, /* several values run together in their form for people; a string in JSON */
+    SS_V_COUNTS,   /* several named whole numbers; those that are 0 are left out */
+    SS_V_SUMS      /* several named doubles; those that are 0 are left out; meant for JSON */
 };
 
 /* A value. All pointers are borrowed until the call it is given to returns. */
@@ -42,6 +44,10 @@ struct ss_emit_value {
         int64_t integer;
         uint64_t count;
         double number;
+        struct {
+            const struct ss_emit_value *parts;
+            size_t n;
+        } sentence;
         struct {
             const char *(*key)(int i);  /* in JSON */
             const char *(*name)(int i); /* in text */
@@ -55,6 +61,11 @@ struct ss_emit_value {
 static inline struct ss_emit_value ss_v_text(const char *text)
 {
     return (struct ss_emit_value){SS_V_TEXT, {.text = text}};
+}
+
+static inline struct ss_emit_value ss_v_line(const char *text)
+{
+    return (struct ss_emit_value){SS_V_LINE, {.text = text}};
 }
 
 static inline struct ss_emit_value ss_v_bool(bool flag)
@@ -72,10 +83,20 @@ static inline struct ss_emit_value ss_v_count(uint64_t count)
     return (struct ss_emit_value){SS_V_COUNT, {.count = count}};
 }
 
-/* kind: SS_V_BYTES, SS_V_SECONDS, SS_V_SHARE or SS_V_FACTOR. */
+static inline struct ss_emit_value ss_v_bytes(uint64_t bytes)
+{
+    return (struct ss_emit_value){SS_V_BYTES, {.count = bytes}};
+}
+
+/* kind: SS_V_MEAN, SS_V_SECONDS, SS_V_SHARE or SS_V_FACTOR. */
 static inline struct ss_emit_value ss_v_number(enum ss_emit_kind kind, double number)
 {
     return (struct ss_emit_value){kind, {.number = number}};
+}
+
+static inline struct ss_emit_value ss_v_sentence(const struct ss_emit_value *parts, size_t n)
+{
+    return (struct ss_emit_value){SS_V_SENTENCE, {.sentence = {parts, n}}};
 }
 
 /* State of one document. Its members belong to emit.c. */
@@ -101,20 +122,15 @@ int ss_emit_end(struct ss_emit *emit);
 void ss_emit_object_begin(struct ss_emit *emit, const char *key, const char *title);
 void ss_emit_object_end(struct ss_emit *emit);
 
-/* One value: "key": value, or a line of label and value. */
+/* One value: "key": value, or a line of label and value; label "" starts at the margin. */
 void ss_emit_kv(struct ss_emit *emit, const char *key, const char *label,
                 struct ss_emit_value value);
-
-/* n values run together as one sentence, numbers in their form for people; a string in JSON. label
- * "" starts the line at the margin. */
-void ss_emit_sentence(struct ss_emit *emit, const char *key, const char *label,
-                      const struct ss_emit_value *parts, size_t n);
 
 enum { SS_EMIT_VIEWS = 4, SS_EMIT_COLUMNS = 48 };
 
 struct ss_emit_column {
     const char *key;   /* NULL: in text only */
-    const char *title; /* NULL: in JSON only */
+    const char *title; /* NULL: in JSON only; all "": no heading line */
     unsigned views;    /* bit v: in the text table under titles[v] */
     bool left;         /* text aligned left; numbers are aligned right */
 };
