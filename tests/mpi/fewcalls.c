@@ -1,0 +1,27 @@
+/* fewcalls CALLS COUNT: as many eligible calls as asked for between MPI_Init and MPI_Finalize. */
+#include "tests/mpi/input.h"
+#include "tests/mpi/tap.h"
+
+int main(int argc, char **argv)
+{
+    int calls = argc > 1 ? atoi(argv[1]) : 1;
+    int count = argc > 2 ? atoi(argv[2]) : 4096;
+    float *in = input_alloc((size_t)count * sizeof *in);
+    float *out = input_alloc((size_t)count * sizeof *out);
+    int status;
+
+    MPI_Init(&argc, &argv);
+    tap_begin(MPI_COMM_WORLD);
+    for (int call = 0; call < calls; call++) {
+        input_fill_whole(in, count, (uint64_t)call, tap.rank);
+        MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        tap_ok(input_is_whole_sum(out, count, (uint64_t)call, tap.size),
+               "call %d of %d gives the sum", call + 1, calls);
+    }
+    tap_ok(true, "reached MPI_Finalize after %d calls", calls);
+    status = tap_end();
+    MPI_Finalize();
+    free(in);
+    free(out);
+    return status;
+}
