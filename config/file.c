@@ -1,7 +1,6 @@
 /* Configuration files: `name = value` lines, names in lower case without the prefix. '#' at the
  * start of a line or after a blank begins a comment. A value that holds '#' or '"' stands in double
  * quotes, a '"' in it doubled. */
-#define _GNU_SOURCE
 #include "config/parts.h"
 
 #include <errno.h>

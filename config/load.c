@@ -1,6 +1,5 @@
 /* Where values come from, in rising order: the table, the system's file, CONFIG's file or profile,
  * the environment. */
-#define _GNU_SOURCE
 #include "config/parts.h"
 
 #include <errno.h>
@@ -113,10 +112,11 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
 {
     const struct cfg_option *option = &cfg_table[row];
     union cfg_value value;
+    const char *former = cfg->text[row];
     char *kept = trimmed(text);
     if (kept != NULL && !cfg_parse(option, kept, &value)) {
         cfg_say(cfg, true, "%s is not allowed (allowed: %s); %s stays", assignment, option->allowed,
-                cfg->text[row][0] != '\0' ? cfg->text[row] : "nothing");
+                former != NULL && former[0] != '\0' ? former : "nothing");
         free(kept);
         return;
     }

@@ -1,5 +1,4 @@
 /* The promises of config/config.h. */
-#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

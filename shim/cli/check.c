@@ -1,0 +1,449 @@
+/* sparseshim check: would calls of this program be seen? Answered from its files alone. */
+#include "shim/cli/cli.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "shim/cli/deps.h"
+#include "shim/cli/script.h"
+
+enum { NOBODY = -1 };
+
+enum family { FAMILY_NONE, FAMILY_MPICH, FAMILY_OPEN_MPI, FAMILY_OTHER };
+
+struct check {
+    const char *asked;   /* as the user named it */
+    char path[PATH_MAX]; /* the ELF file: the program, or what runs the script */
+    bool script;
+    bool python;
+    struct deps deps;
+    enum elf_status status;
+    int mpi; /* object that implements MPI, or NOBODY */
+    enum family family;
+    int caller; /* first object that calls MPI_Allreduce, or NOBODY */
+    bool library;
+
+    bool seen;
+    char reason[1024];
+    char advice[1024];
+};
+
+static const char *const reductions[] = {
+    "MPI_Allreduce",        "MPI_Allreduce_c",    "mpi_allreduce_",
+    "mpi_allreduce__",      "mpi_allreduce",      "MPI_ALLREDUCE",
+    "mpi_allreduce_f08ts_", "mpi_allreduce_f08_", "mpi_allreduce_f08ts_large_",
+};
+static const char *const not_taken_over[] = {
+    "MPI_Iallreduce",        "MPI_Allreduce_init",  "mpi_iallreduce_",
+    "mpi_iallreduce_f08ts_", "mpi_allreduce_init_",
+};
+static const char *const behind_our_back[] = {"PMPI_Allreduce", "PMPI_Allreduce_c",
+                                              "pmpi_allreduce_"};
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static const char *object_name(const struct check *c, int i)
+{
+    return i == 0 ? c->path : base_name(c->deps.objects[i].path);
+}
+
+static enum elf_presence exported(const struct check *c, int i, const char *symbol)
+{
+    const struct elf *elf = &c->deps.objects[i].elf;
+    return elf_presence(elf, &elf->exported, symbol);
+}
+
+/* The name by which an object calls one of the functions, or NULL. */
+static const char *imports(const struct check *c, int i, const char *const *names, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (exported(c, i, names[k]) == ELF_IMPORTED)
+            return names[k];
+    return NULL;
+}
+
+/* The MPI library calls itself; those calls are not the application's. */
+static bool part_of_mpi(const struct check *c, int i)
+{
+    return i != 0 && (strncmp(base_name(c->deps.objects[i].name), "libmpi", 6) == 0 ||
+                      exported(c, i, "PMPI_Allreduce") == ELF_DEFINED ||
+                      exported(c, i, "pmpi_allreduce_") == ELF_DEFINED);
+}
+
+static int first_caller(const struct check *c, const char *const *names, size_t n)
+{
+    for (int i = 0; i < (int)c->deps.count; i++)
+        if (!part_of_mpi(c, i) && imports(c, i, names, n) != NULL)
+            return i;
+    return NOBODY;
+}
+
+/* The ABI family that a library name stands for. Names of Open MPI up to 1.10 and of the MPICH
+ * family overlap, which only the symbols tell. */
+static enum family family_of_name(const char *name)
+{
+    const char *base = base_name(name);
+    const char *version = strstr(base, ".so.");
+    if (strncmp(base, "libmpi", 6) != 0)
+        return FAMILY_NONE;
+    if (version != NULL && strncmp(version, ".so.12", 6) == 0)
+        return FAMILY_MPICH;
+    if (strncmp(base, "libmpi.so", 9) == 0 && version != NULL &&
+        (strncmp(version, ".so.40", 6) == 0 || strncmp(version, ".so.20", 6) == 0))
+        return FAMILY_OPEN_MPI;
+    return FAMILY_OTHER;
+}
+
+static void find_mpi(struct check *c)
+{
+    c->mpi = NOBODY;
+    c->family = FAMILY_NONE;
+    for (int i = 0; i < (int)c->deps.count && c->mpi == NOBODY; i++)
+        if (exported(c, i, "PMPI_Allreduce") == ELF_DEFINED)
+            c->mpi = i;
+    if (c->mpi == NOBODY) {
+        for (size_t i = 0; i < c->deps.n_missing && c->family == FAMILY_NONE; i++)
+            c->family = family_of_name(c->deps.missing[i]);
+        return;
+    }
+    const struct deps_object *mpi = &c->deps.objects[c->mpi];
+    c->family = family_of_name(mpi->elf.soname != NULL ? mpi->elf.soname : mpi->name);
+    if (exported(c, c->mpi, "ompi_mpi_comm_world") == ELF_DEFINED)
+        c->family = FAMILY_OPEN_MPI;
+    else if (c->family == FAMILY_NONE)
+        c->family = FAMILY_OTHER;
+}
+
+static const char *family_text(enum family family)
+{
+    switch (family) {
+    case FAMILY_MPICH:
+        return "MPICH ABI family (MPICH, Intel MPI, MVAPICH, Cray MPICH)";
+    case FAMILY_OPEN_MPI:
+        return "Open MPI";
+    case FAMILY_OTHER:
+        return "neither the MPICH ABI family nor Open MPI";
+    case FAMILY_NONE:
+        break;
+    }
+    return "none";
+}
+
+/* Defined in the program itself, exported or not. */
+static bool inside_program(const struct check *c, const char *symbol)
+{
+    const struct elf *elf = &c->deps.objects[0].elf;
+    return elf_presence(elf, &elf->exported, symbol) == ELF_DEFINED ||
+           elf_presence(elf, &elf->all, symbol) == ELF_DEFINED;
+}
+
+__attribute__((format(printf, 3, 4))) static bool verdict(struct check *c, const char *advice,
+                                                          const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->reason, sizeof c->reason, format, args);
+    va_end(args);
+    snprintf(c->advice, sizeof c->advice, "%s", advice);
+    return true;
+}
+
+/* The rules: each gives a verdict and returns true, or leaves the matter to the next. */
+
+static bool is_no_program(struct check *c)
+{
+    if (c->status == ELF_NOT_ELF)
+        return verdict(c, "name the program itself", "%s is neither an ELF program nor a script",
+                       c->path);
+    if (c->status == ELF_FOREIGN)
+        return verdict(c, "build it for 64 bit on this machine",
+                       "%s is not a 64-bit program of this machine's byte order", c->path);
+    if (c->status == ELF_MALFORMED)
+        return verdict(c, "build or copy it again", "%s is a damaged ELF file", c->path);
+    unsigned type = c->deps.objects[0].elf.type;
+    if (type != ET_EXEC && type != ET_DYN)
+        return verdict(c, "link it to a program", "%s is an object or core file, no program",
+                       c->path);
+    return false;
+}
+
+static bool is_for_another_machine(struct check *c)
+{
+    struct elf own;
+    unsigned machine = c->deps.objects[0].elf.machine;
+    char *library = cli_find_library();
+    const char *path = library != NULL ? library : "/proc/self/exe";
+    bool other = false;
+    if (elf_open(&own, path) == ELF_OK) {
+        other = own.machine != machine;
+        if (other)
+            verdict(c, "use a libsparseshim.so built for the program's machine",
+                    "%s is built for %s and libsparseshim.so for %s", c->path,
+                    elf_machine_name(machine), elf_machine_name(own.machine));
+        elf_close(&own);
+    }
+    free(library);
+    return other;
+}
+
+static bool is_static(struct check *c)
+{
+    if (c->library || c->deps.objects[0].elf.interpreter != NULL)
+        return false;
+    return verdict(c, "link it dynamically (without -static)",
+                   "%s is statically linked%s, and LD_PRELOAD does nothing for such programs",
+                   c->path, inside_program(c, "MPI_Allreduce") ? ", MPI included" : "");
+}
+
+static bool is_privileged(struct check *c)
+{
+    struct stat st;
+    if (stat(c->path, &st) != 0)
+        return false;
+    const char *why = NULL;
+    if ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid())
+        why = "setuid";
+    else if ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0 && st.st_gid != getgid())
+        why = "setgid";
+    else if (getuid() != 0 && getxattr(c->path, "security.capability", NULL, 0) > 0)
+        why = "given file capabilities";
+    if (why == NULL)
+        return false;
+    return verdict(c, "run a copy without that privilege",
+                   "%s is %s, and the loader takes no LD_PRELOAD for such programs", c->path, why);
+}
+
+static bool lacks_libraries(struct check *c)
+{
+    if (c->deps.n_missing == 0)
+        return false;
+    return verdict(c, "load the module that has it, or set LD_LIBRARY_PATH, and check again",
+                   "%s would not start here: %s is not found", c->path, c->deps.missing[0]);
+}
+
+static bool defines_reduction_itself(struct check *c)
+{
+    if (c->library || !inside_program(c, "MPI_Allreduce"))
+        return false;
+    if (inside_program(c, "PMPI_Allreduce"))
+        return verdict(c, "link the MPI library dynamically (its .so, not its .a)",
+                       "the MPI library is linked statically into %s", c->path);
+    return verdict(c, "link that wrapper as a shared library, or leave it out",
+                   "%s has an MPI_Allreduce of its own, which comes before every preload", c->path);
+}
+
+static bool loads_mpi_at_run_time(struct check *c)
+{
+    if (!c->python || c->caller != NOBODY)
+        return false;
+    c->seen = true;
+    return verdict(c, "install mpi4py against an MPI library of the MPICH ABI family",
+                   "if MPI comes in at run time (mpi4py) from the MPICH ABI family");
+}
+
+static bool uses_no_mpi(struct check *c)
+{
+    if (c->mpi != NOBODY || c->family != FAMILY_NONE || c->caller != NOBODY)
+        return false;
+    if (c->script)
+        return verdict(c, "check the programs that the script starts: they inherit the preload",
+                       "%s uses no MPI itself", c->path);
+    return verdict(c,
+                   "if it starts other programs (mpirun, srun, a wrapper), check those: they "
+                   "inherit the preload",
+                   "neither %s nor its libraries use MPI", c->path);
+}
+
+static bool has_other_mpi(struct check *c)
+{
+    if (c->family == FAMILY_MPICH || c->family == FAMILY_NONE)
+        return false;
+    return verdict(c, "build it against MPICH, Intel MPI, MVAPICH or Cray MPICH",
+                   "its MPI library %s is %s: calls pass through untouched",
+                   c->mpi != NOBODY ? object_name(c, c->mpi) : "", family_text(c->family));
+}
+
+static bool never_reduces(struct check *c)
+{
+    if (c->caller != NOBODY)
+        return false;
+    int direct = first_caller(c, behind_our_back, LENGTH(behind_our_back));
+    if (direct != NOBODY)
+        return verdict(c, "call MPI_Allreduce, without the P",
+                       "%s calls PMPI_Allreduce, which no preload takes over",
+                       object_name(c, direct));
+    int other = first_caller(c, not_taken_over, LENGTH(not_taken_over));
+    if (other != NOBODY)
+        return verdict(c, "use the blocking MPI_Allreduce",
+                       "of all reductions %s calls only %s, which passes through untouched",
+                       object_name(c, other),
+                       imports(c, other, not_taken_over, LENGTH(not_taken_over)));
+    return verdict(c,
+                   "nothing to gain, unless it loads a part that calls MPI_Allreduce at run time: "
+                   "check that file",
+                   "neither %s nor its libraries call MPI_Allreduce", c->path);
+}
+
+static bool binds_to_itself(struct check *c)
+{
+    const struct elf *elf = &c->deps.objects[c->caller].elf;
+    if (!elf->symbolic || exported(c, c->caller, "MPI_Allreduce") != ELF_DEFINED)
+        return false;
+    return verdict(c, "link that library without -Bsymbolic",
+                   "%s binds MPI_Allreduce to its own definition (-Bsymbolic)",
+                   object_name(c, c->caller));
+}
+
+static bool is_seen(struct check *c)
+{
+    char advice[PATH_MAX + 64];
+    snprintf(advice, sizeof advice, "mpirun -n 8 sparseshim run %s", c->asked);
+    if (c->library)
+        snprintf(advice, sizeof advice, "run the program that loads it under `sparseshim run`");
+    c->seen = true;
+    return verdict(c, advice, "%s calls %s, which the preload takes over",
+                   object_name(c, c->caller),
+                   imports(c, c->caller, reductions, LENGTH(reductions)));
+}
+
+typedef bool rule(struct check *c);
+static rule *const rules[] = {
+    is_no_program,
+    is_for_another_machine,
+    is_static,
+    is_privileged,
+    lacks_libraries,
+    defines_reduction_itself,
+    loads_mpi_at_run_time,
+    uses_no_mpi,
+    has_other_mpi,
+    never_reduces,
+    binds_to_itself,
+    is_seen,
+};
+
+static void print_definitions(const struct check *c)
+{
+    bool any = false;
+    printf("MPI_Allreduce:");
+    for (int i = 0; i < (int)c->deps.count; i++) {
+        if (exported(c, i, "MPI_Allreduce") != ELF_DEFINED &&
+            !(i == 0 && inside_program(c, "MPI_Allreduce")))
+            continue;
+        printf("%s %s%s", any ? ", then" : " defined by", object_name(c, i),
+               i == c->mpi                    ? ""
+               : c->deps.objects[i].preloaded ? " (preloaded)"
+                                              : " (a profiler or wrapper)");
+        any = true;
+    }
+    printf("%s; a preload comes before all but the program\n", any ? "" : " defined by nobody");
+}
+
+static void print_callers(const struct check *c)
+{
+    for (int i = 0; i < (int)c->deps.count; i++) {
+        const char *name = imports(c, i, reductions, LENGTH(reductions));
+        if (name != NULL && !part_of_mpi(c, i))
+            printf("called:        %s by %s\n", name, object_name(c, i));
+    }
+}
+
+static void print_facts(const struct check *c)
+{
+    const struct elf *program = &c->deps.objects[0].elf;
+    printf("program:       %s, %s, %s\n", c->path, elf_machine_name(program->machine),
+           c->library                     ? "a shared library"
+           : program->interpreter != NULL ? "dynamically linked"
+                                          : "statically linked");
+    if (!c->library && program->interpreter == NULL)
+        return;
+    printf("libraries:     %zu found, %zu missing\n", c->deps.count - 1, c->deps.n_missing);
+    for (size_t i = 0; i < c->deps.n_missing; i++)
+        printf("missing:       %s\n", c->deps.missing[i]);
+    printf("MPI:           %s%s%s\n", c->mpi == NOBODY ? "" : c->deps.objects[c->mpi].path,
+           c->mpi == NOBODY ? "" : ", ",
+           c->mpi == NOBODY && c->family == FAMILY_NONE ? "none linked" : family_text(c->family));
+    if (c->mpi != NOBODY)
+        print_definitions(c);
+    print_callers(c);
+}
+
+static bool names_python(const char *path)
+{
+    return strncmp(base_name(path), "python", 6) == 0 || strncmp(base_name(path), "pypy", 4) == 0;
+}
+
+/* From the file named to the ELF file that runs: the kernel follows at most a few interpreters. */
+static bool follow_scripts(struct check *c)
+{
+    char next[PATH_MAX];
+    c->python = names_python(c->path);
+    for (int depth = 0; depth < 5 && script_interpreter(c->path, next); depth++) {
+        printf("script:        %s is run by %s\n", c->path, next);
+        c->script = true;
+        c->python = c->python || names_python(next);
+        memcpy(c->path, next, sizeof next);
+    }
+    return access(c->path, R_OK) == 0;
+}
+
+static int judge(struct check *c)
+{
+    if (c->status == ELF_OK) {
+        const struct elf *program = &c->deps.objects[0].elf;
+        c->library = program->type == ET_DYN && program->interpreter == NULL && !program->pie;
+        deps_resolve(&c->deps);
+        if (c->deps.out_of_memory) {
+            fprintf(stderr, "sparseshim check: out of memory\n");
+            return CLI_USAGE;
+        }
+        find_mpi(c);
+        c->caller = first_caller(c, reductions, LENGTH(reductions));
+        print_facts(c);
+    }
+    size_t r = 0;
+    while (!rules[r](c))
+        r++;
+    printf("verdict: calls would %s %s\n", c->seen ? "be seen:" : "not be seen because", c->reason);
+    printf("what to do: %s\n", c->advice);
+    return c->seen ? CLI_OK : CLI_NO;
+}
+
+int cli_check(int argc, char **argv)
+{
+    if (argc != 2 || argv[1][0] == '-')
+        return cli_usage_error("check", "one program is needed; usage: sparseshim check PROGRAM");
+    struct check *c = calloc(1, sizeof *c);
+    if (c == NULL) {
+        fprintf(stderr, "sparseshim check: out of memory\n");
+        return CLI_USAGE;
+    }
+    int status = CLI_USAGE;
+    c->asked = argv[1];
+    if (!script_locate(argv[1], c->path) || !follow_scripts(c)) {
+        fprintf(stderr, "sparseshim check: %s cannot be read: %s\n",
+                c->path[0] != '\0' ? c->path : argv[1], strerror(errno));
+        goto done;
+    }
+    c->status = deps_open(&c->deps, c->path);
+    if (c->status == ELF_UNREADABLE)
+        fprintf(stderr, "sparseshim check: %s cannot be read: %s\n", c->path, strerror(errno));
+    else
+        status = judge(c);
+    deps_free(&c->deps);
+done:
+    free(c);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* What the verbs of `sparseshim` share. One verb, one file. */
+#ifndef SHIM_CLI_CLI_H
+#define SHIM_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum cli_exit { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_CANNOT_RUN = 126, CLI_NOT_FOUND = 127 };
+
+/* argv[0] is the verb. Returns the exit status. */
+typedef int cli_function(int argc, char **argv);
+cli_function cli_info;
+cli_function cli_run;
+cli_function cli_check;
+cli_function cli_report;
+
+/* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
+int cli_usage_error(const char *verb, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Absolute path of libsparseshim.so: beside this program, in ../lib of it, or where it was
+ * installed. To be freed. NULL when it is in none of them, or memory is short. */
+char *cli_find_library(void);
+
+/* The places where cli_find_library looks, as text for messages. To be freed; NULL when memory is
+ * short. */
+char *cli_library_places(void);
+
+#endif

@@ -1,0 +1,36 @@
+/* A program and all libraries the dynamic loader would load with it, in the order in which it looks
+ * for symbols. */
+#ifndef SHIM_CLI_DEPS_H
+#define SHIM_CLI_DEPS_H
+
+#include "shim/cli/elf.h"
+
+struct deps_object {
+    char *path;
+    char *name; /* as the one who needs it calls it */
+    struct elf elf;
+    size_t loader;  /* index of the object that needs it */
+    bool preloaded; /* named by LD_PRELOAD */
+};
+
+struct deps {
+    struct deps_object *objects; /* the first is the program */
+    size_t count;
+    char **missing; /* names that no search directory has */
+    size_t n_missing;
+    char **system; /* the system's search directories */
+    size_t n_system;
+    bool out_of_memory;
+};
+
+/* Opens the program alone. What elf_open returns; whatever that is, end with deps_free. */
+enum elf_status deps_open(struct deps *deps, const char *program);
+
+/* Adds LD_PRELOAD's libraries and then, breadth first, what each object needs: along RPATH,
+ * LD_LIBRARY_PATH, RUNPATH, the directories of /etc/ld.so.conf, and the default ones. Sets
+ * out_of_memory where the list is incomplete for that reason. */
+void deps_resolve(struct deps *deps);
+
+void deps_free(struct deps *deps);
+
+#endif

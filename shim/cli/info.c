@@ -1,0 +1,115 @@
+/* sparseshim info: the option table, printed. */
+#include "shim/cli/cli.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+
+/* Prints words so that no line is longer than 78 characters, each line after `prefix`. */
+static void print_wrapped(const char *prefix, const char *text)
+{
+    size_t column = 0;
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        if (column > 0 && column + 1 + word > 78) {
+            putchar('\n');
+            column = 0;
+        }
+        if (column == 0)
+            column = (size_t)printf("%s", prefix);
+        else
+            column += (size_t)printf(" ");
+        column += (size_t)printf("%.*s", (int)word, text);
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+static void print_short(const struct cfg_row *row)
+{
+    printf("SPARSESHIM_%-14s %-20s %s\n", row->name, row->value, cfg_source_name(row->source));
+}
+
+static void print_full(const struct cfg_row *row)
+{
+    printf("SPARSESHIM_%s=%s\n", row->name, row->value);
+    print_wrapped("    ", row->doc);
+    printf("    Allowed: %s\n", row->allowed);
+    printf("    Default: %s\n", row->standard[0] != '\0' ? row->standard : "(empty)");
+    printf("    Value from: %s\n", cfg_source_name(row->source));
+    if (row->shared)
+        printf("    Must be equal on all ranks.\n");
+    putchar('\n');
+}
+
+static void print_file(const struct cfg_row *row)
+{
+    int length = cfg_file_line(NULL, 0, row);
+    char *line = length >= 0 ? malloc((size_t)length + 1) : NULL;
+    if (line == NULL) {
+        fprintf(stderr, "sparseshim info: out of memory\n");
+        exit(CLI_NO);
+    }
+    cfg_file_line(line, (size_t)length + 1, row);
+    print_wrapped("# ", row->doc);
+    printf("# Allowed: %s\n", row->allowed);
+    printf("# Default: %s\n", row->standard[0] != '\0' ? row->standard : "(empty)");
+    if (row->shared)
+        printf("# Must be equal on all ranks.\n");
+    if (strcmp(row->name, "CONFIG") == 0)
+        printf("# Only in the system's file or the environment:\n# %s\n\n", line);
+    else
+        printf("%s\n\n", line);
+    free(line);
+}
+
+static void print_markdown(const struct cfg_row *row)
+{
+    const char *quote = row->standard[0] != '\0' ? "`" : "";
+    printf("| `%s` | %s%s%s | %s | %s%s |\n", row->name, quote, row->standard, quote, row->allowed,
+           row->doc, row->shared ? " Must be equal on all ranks." : "");
+}
+
+static const struct style {
+    const char *flag;
+    const char *head;
+    void (*print)(const struct cfg_row *row);
+} styles[] = {
+    {"", "", print_short},
+    {"-f", "", print_full},
+    {"-c",
+     "# Configuration of sparseshim: lines `name = value`; a # begins a comment.\n"
+     "# The environment variable SPARSESHIM_NAME overrides what stands here.\n\n",
+     print_file},
+    {"-m", "| name | default | values | what it does |\n|---|---|---|---|\n", print_markdown},
+};
+
+int cli_info(int argc, char **argv)
+{
+    const char *flag = argc > 1 ? argv[1] : "";
+    const struct style *style = NULL;
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++)
+        if (strcmp(styles[i].flag, flag) == 0)
+            style = &styles[i];
+    if (argc > 2 || style == NULL)
+        return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -m",
+                               argv[argc > 2 ? 2 : 1]);
+    struct cfg *cfg = cfg_load();
+    if (cfg == NULL) {
+        fprintf(stderr, "sparseshim info: out of memory\n");
+        return CLI_NO;
+    }
+    const char *problem;
+    for (size_t i = 0; (problem = cfg_problem(cfg, i, NULL)) != NULL; i++)
+        fprintf(stderr, "sparseshim: %s\n", problem);
+    fputs(style->head, stdout);
+    struct cfg_row row;
+    for (size_t i = 0; cfg_row(cfg, i, &row); i++)
+        style->print(&row);
+    cfg_free(cfg);
+    return CLI_OK;
+}

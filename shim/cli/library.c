@@ -1,0 +1,48 @@
+/* Where libsparseshim.so is, seen from this program. */
+#include "shim/cli/cli.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SPARSESHIM_LIBDIR
+#define SPARSESHIM_LIBDIR "/usr/local/lib"
+#endif
+
+#define LIBRARY "libsparseshim.so"
+
+/* Directory of this program; empty where /proc does not tell. */
+static void own_directory(char *directory, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", directory, size - 1);
+    directory[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(directory, '/');
+    if (slash != NULL)
+        *slash = '\0';
+}
+
+char *cli_find_library(void)
+{
+    char own[PATH_MAX];
+    char path[3][PATH_MAX + 32];
+    own_directory(own, sizeof own);
+    snprintf(path[0], sizeof path[0], "%s/" LIBRARY, own);
+    snprintf(path[1], sizeof path[1], "%s/../lib/" LIBRARY, own);
+    snprintf(path[2], sizeof path[2], "%s/" LIBRARY, SPARSESHIM_LIBDIR);
+    for (int i = own[0] != '\0' ? 0 : 2; i < 3; i++)
+        if (access(path[i], R_OK) == 0)
+            return realpath(path[i], NULL);
+    return NULL;
+}
+
+char *cli_library_places(void)
+{
+    char own[PATH_MAX];
+    char *text = NULL;
+    own_directory(own, sizeof own);
+    if (asprintf(&text, "%s, %s/../lib and %s", own, own, SPARSESHIM_LIBDIR) < 0)
+        return NULL;
+    return text;
+}

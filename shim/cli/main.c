@@ -1,0 +1,122 @@
+/* sparseshim: the command. The table drives dispatch, usage and hints. */
+#include "shim/cli/cli.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+
+#ifndef SPARSESHIM_VERSION
+#define SPARSESHIM_VERSION "unknown"
+#endif
+
+static cli_function help;
+static cli_function version;
+
+static const struct verb {
+    const char *name;
+    cli_function *function;
+    const char *arguments;
+    const char *line;
+    const char *details;
+} verbs[] = {
+    {"info", cli_info, "[-f | -c | -m]", "options, their values and where each came from",
+     "  -f  with documentation\n"
+     "  -c  as a complete configuration file\n"
+     "  -m  the option table in Markdown\n"},
+    {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
+     "run an MPI program with the library preloaded",
+     "  -n              print what would be set, run nothing\n"
+     "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
+     "                  `sparseshim info -f` lists the options\n"
+     "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
+    {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
+     "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
+    {"report", cli_report, "FILE ...", "print reports that a job wrote as JSON", ""},
+    {"help", help, "[VERB]", "this list, or what a verb takes", ""},
+    {"--version", version, "", "the version", ""},
+};
+enum { VERBS = sizeof verbs / sizeof verbs[0] };
+
+int cli_usage_error(const char *verb, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "sparseshim %s: ", verb);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+static const struct verb *find(const char *name)
+{
+    for (size_t i = 0; i < VERBS; i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    const char *near = NULL;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < VERBS; i++)
+        if (cfg_nearer(name, verbs[i].name, &best))
+            near = verbs[i].name;
+    if (near != NULL)
+        fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", name, near);
+    else
+        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists what is\n", name);
+    return CLI_USAGE;
+}
+
+static void usage(FILE *out)
+{
+    fprintf(out, "usage: sparseshim VERB ...\n");
+    for (size_t i = 0; i < VERBS; i++)
+        fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].line);
+}
+
+static int help(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stdout);
+        return CLI_OK;
+    }
+    const struct verb *verb = find(argv[1]);
+    if (verb == NULL)
+        return unknown(argv[1]);
+    printf("usage: sparseshim %s %s\n%s\n%s", verb->name, verb->arguments, verb->line,
+           verb->details);
+    return CLI_OK;
+}
+
+static int version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("sparseshim %s\n", SPARSESHIM_VERSION);
+    return CLI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return CLI_USAGE;
+    }
+    const char *name =
+        strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? "help" : argv[1];
+    const struct verb *verb = find(name);
+    if (verb == NULL)
+        return unknown(name);
+    int status = verb->function(argc - 1, argv + 1);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("sparseshim: standard output");
+        return status == CLI_OK ? CLI_NO : status;
+    }
+    return status;
+}

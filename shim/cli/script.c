@@ -1,0 +1,61 @@
+#include "shim/cli/script.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool executable_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+bool script_locate(const char *name, char path[PATH_MAX])
+{
+    const char *list = strchr(name, '/') == NULL ? getenv("PATH") : NULL;
+    while (list != NULL) {
+        size_t length = strcspn(list, ":");
+        int n =
+            snprintf(path, PATH_MAX, "%.*s%s%s", (int)length, list, length > 0 ? "/" : "", name);
+        if (n < PATH_MAX && executable_file(path))
+            return true;
+        list = list[length] == ':' ? list + length + 1 : NULL;
+    }
+    int n = snprintf(path, PATH_MAX, "%s", name);
+    return n < PATH_MAX && access(path, F_OK) == 0;
+}
+
+static ssize_t first_bytes(const char *path, char *line, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, line, size - 1);
+    close(fd);
+    line[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+bool script_interpreter(const char *script, char interpreter[PATH_MAX])
+{
+    char line[1024];
+    char *rest;
+    if (first_bytes(script, line, sizeof line) < 3 || memcmp(line, "#!", 2) != 0)
+        return false;
+    line[strcspn(line, "\r\n")] = '\0';
+    const char *word = strtok_r(line + 2, " \t", &rest);
+    if (word == NULL)
+        return false;
+    const char *base = strrchr(word, '/');
+    if (strcmp(base != NULL ? base + 1 : word, "env") == 0) {
+        const char *program = strtok_r(NULL, " \t", &rest);
+        while (program != NULL && (program[0] == '-' || strchr(program, '=') != NULL))
+            program = strtok_r(NULL, " \t", &rest);
+        if (program != NULL)
+            word = program;
+    }
+    return script_locate(word, interpreter);
+}

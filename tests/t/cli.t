@@ -1,0 +1,303 @@
+#!/usr/bin/perl
+# The command line program: verbs, preload, and the verdict of check. Run from the repository root.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Copy qw(copy);
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $build = abs_path($ENV{BUILD} // 'build');
+my $cli   = "$build/sparseshim";
+my $lib   = "$build/libsparseshim.so";
+my $dir   = tempdir('sparseshim-cli-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+delete @ENV{grep { /^SPARSESHIM_/ } keys %ENV};
+delete @ENV{qw(LD_PRELOAD LD_LIBRARY_PATH)};
+
+# Runs a shell command; returns (exit status, stdout, stderr). A signal gives 128 and more.
+sub sh {
+    my ($command) = @_;
+    my $status = system("sh", "-c", "exec >'$dir/out' 2>'$dir/err'; $command");
+    my $code   = $status & 127 ? 128 + ($status & 127) : $status >> 8;
+    my @text;
+    for my $name ('out', 'err') {
+        open my $in, '<', "$dir/$name" or die "$name: $!";
+        local $/;
+        push @text, scalar <$in> // '';
+    }
+    return ($code, @text);
+}
+
+sub file {
+    my ($name, $text, $mode) = @_;
+    open my $out, '>', "$dir/$name" or die "$name: $!";
+    print $out $text;
+    close $out or die "$name: $!";
+    chmod $mode, "$dir/$name" if defined $mode;
+    return "$dir/$name";
+}
+
+sub compiled {
+    my ($command) = @_;
+    my ($code, $out, $err) = sh("cd '$dir' && $command");
+    is($code, 0, "compiles: $command") or diag($out, $err);
+}
+
+my ($code, $out, $err);
+my ($mpicc) = grep { -x } map { ("$_/mpicc.mpich") } split /:/, $ENV{PATH};
+$mpicc //= 'mpicc';
+my ($mpirun) = grep { -x } map { ("$_/mpirun.mpich") } split /:/, $ENV{PATH};
+$mpirun //= 'mpirun';
+
+subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
+    ($code, $out, $err) = sh("'$cli'");
+    is($code, 2,  'no verb is a usage error');
+    is($out,  '', 'nothing on standard output');
+    for my $verb (qw(info run check report help --version)) {
+        like($err, qr/^  \Q$verb\E\s+\w/m, "$verb is listed");
+    }
+    ($code, $out) = sh("'$cli' help");
+    is($code, 0, 'help succeeds');
+    like($out, qr/^usage: sparseshim/, 'and prints the usage');
+    ($code, $out) = sh("'$cli' help run");
+    like($out, qr/mpirun -n 8 sparseshim run/, 'help of a verb');
+    ($code, $out) = sh("'$cli' --version");
+    like($out, qr/^sparseshim \d+\.\d+\.\d+$/, 'version');
+    ($code, $out, $err) = sh("'$cli' chekc");
+    is($code, 2,                                                         'unknown verb');
+    is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
+    ($code, $out, $err) = sh("'$cli' frobnicate");
+    is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists what is\n", 'nothing near');
+    ($code, $out, $err) = sh("'$cli' info > /dev/full");
+    is($code, 1, 'a full disk is an error');
+};
+
+subtest 'run puts the library in front of what is preloaded already' => sub {
+    ($code, $out) = sh(qq('$cli' run sh -c 'echo "\$LD_PRELOAD"'));
+    is($code, 0,        'exit status of the program');
+    is($out,  "$lib\n", 'preload');
+    ($code, $out) = sh(qq(LD_PRELOAD=libm.so.6 '$cli' run -- sh -c 'echo "\$LD_PRELOAD"'));
+    is($out, "$lib:libm.so.6\n", 'former preload is kept');
+    ($code, $out) = sh(qq('$cli' run '$cli' run sh -c 'echo "\$LD_PRELOAD"'));
+    is($out, "$lib\n", 'once is enough');
+    ($code, $out) = sh(qq('$cli' run grep -c libsparseshim.so /proc/self/maps));
+    cmp_ok($out, '>', 0, 'the library is mapped');
+    ($code, $out, $err) = sh("'$cli' run sh -c 'exit 7'");
+    is("$code$out$err", '7', 'status is passed on and nothing is printed');
+};
+
+subtest 'run works under a launcher' => sub {
+    ($code, $out, $err) =
+      sh("timeout -k 5 60 '$mpirun' -n 2 '$cli' run --mode=observe "
+          . q(sh -c 'echo $SPARSESHIM_MODE; grep -c libsparseshim.so /proc/self/maps'));
+    is($code, 0, 'exit status') or diag($err);
+    my @lines = sort split /\n/, $out;
+    is(scalar(@lines), 4, 'both ranks speak');
+    is_deeply([grep { $_ eq 'observe' } @lines], ['observe', 'observe'], 'both have the option');
+    is(scalar(grep { /^[1-9]/ } @lines), 2, 'both have the library');
+};
+
+subtest 'run finds the library where it was installed' => sub {
+    mkdir "$dir/$_" for qw(prefix prefix/bin prefix/lib), 'a b';
+    copy($cli, "$dir/prefix/bin/sparseshim");
+    copy($lib, "$dir/prefix/lib/libsparseshim.so");
+    chmod 0755, "$dir/prefix/bin/sparseshim";
+    ($code, $out) = sh(qq('$dir/prefix/bin/sparseshim' run sh -c 'echo "\$LD_PRELOAD"'));
+    is($out, abs_path("$dir/prefix/lib/libsparseshim.so") . "\n", 'in ../lib');
+    symlink "$dir/prefix/bin/sparseshim", "$dir/link";
+    ($code, $out) = sh(qq('$dir/link' run sh -c 'echo "\$LD_PRELOAD"'));
+    is($out, abs_path("$dir/prefix/lib/libsparseshim.so") . "\n", 'also through a link');
+    copy($cli, "$dir/a b/sparseshim");
+    copy($lib, "$dir/a b/libsparseshim.so");
+    chmod 0755, "$dir/a b/sparseshim";
+    ($code, $out, $err) = sh(qq('$dir/a b/sparseshim' run true));
+    is($code, 126, 'a path with a blank cannot be preloaded');
+    like($err, qr/a b\/libsparseshim\.so cannot be preloaded/, 'and the message says so');
+};
+
+subtest 'run says why a program cannot be run' => sub {
+    ($code, $out, $err) = sh("'$cli' run ./no-such-program");
+    is($code, 127, 'missing');
+    is($err, "sparseshim run: ./no-such-program cannot be run: No such file or directory\n", 'why');
+    file('plain', "#!/bin/sh\n", 0644);
+    ($code, $out, $err) = sh("'$cli' run '$dir/plain'");
+    is($code, 126, 'not executable');
+    like($err, qr/plain cannot be run: Permission denied/, 'why');
+    ($code, $out, $err) = sh("'$cli' run");
+    is($code, 2, 'no program');
+    like($err, qr/no program given/, 'is said');
+};
+
+my $app = <<'C';
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum;
+    MPI_Init(&argc, &argv);
+    CALL(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return sum == 0;
+}
+C
+file('app.c', "#ifndef CALL\n#define CALL MPI_Allreduce\n#endif\n$app");
+file('profiler.c', <<'C');
+#include <mpi.h>
+int MPI_Allreduce(const void *in, void *out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+    return PMPI_Allreduce(in, out, n, type, op, comm);
+}
+C
+file('empty.c', "int main(void) { return 0; }\n");
+file('direct.c', "#define CALL PMPI_Allreduce\n#include \"app.c\"\n");
+file('barrier.c', <<'C');
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Finalize();
+}
+C
+file('nonblocking.c', <<'C');
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return MPI_Finalize();
+}
+C
+# Stands for Open MPI: the names by which the real one is told.
+file('open.c', "int ompi_mpi_comm_world, MPI_Allreduce(void), PMPI_Allreduce(void);\n"
+      . "int MPI_Allreduce(void) { return 0; }\nint PMPI_Allreduce(void) { return 0; }\n");
+file('openapp.c', "int MPI_Allreduce(void);\nint main(void) { return MPI_Allreduce(); }\n");
+
+sub verdict {
+    my ($program, $status, $pattern, $name) = @_;
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' check $program");
+    is($code, $status, "$name: status") or diag($out, $err);
+    my @verdicts = grep { /^verdict: / } split /\n/, $out;
+    is(scalar(@verdicts), 1, "$name: one verdict");
+    like($verdicts[0] // '', $pattern, "$name: verdict");
+    like($out, qr/^what to do: \S/m, "$name: what to do");
+}
+
+subtest 'check sees an ordinary MPI program' => sub {
+    compiled("$mpicc app.c -o app");
+    verdict('./app', 0, qr/^verdict: calls would be seen: .*MPI_Allreduce/, 'mpicc program');
+    like($out, qr/^program: +\.\/app, .*dynamically linked/m, 'dynamic');
+    like($out, qr/^MPI: .*libmpi(ch)?\.so\.12.*MPICH ABI family/m, 'family');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run \.\/app$/m, 'the command to type');
+    compiled("$mpicc -shared -fPIC app.c -o plugin.so");
+    verdict('./plugin.so', 0, qr/would be seen: .*plugin\.so/, 'plugin');
+};
+
+subtest 'check names a profiler and the order' => sub {
+    compiled("$mpicc -shared -fPIC profiler.c -o libprofiler.so");
+    compiled("$mpicc app.c -L. -lprofiler -Wl,-rpath,'\$ORIGIN' -o profiled");
+    verdict('./profiled', 0, qr/would be seen/, 'profiler in a library');
+    like($out, qr/defined by libprofiler\.so \(a profiler or wrapper\), then libmpi/, 'order');
+    compiled("$mpicc app.c profiler.c -o wrapped");
+    verdict('./wrapped', 1, qr/not be seen because .* MPI_Allreduce of its own/, 'in the program');
+};
+
+subtest 'check follows RPATH, RUNPATH and LD_LIBRARY_PATH' => sub {
+    compiled("$mpicc app.c -L. -lprofiler -o bare");
+    verdict('./bare', 1, qr/would not start here: libprofiler\.so is not found/, 'missing library');
+    verdict('./bare', 1, qr/not found/, 'still missing');
+    local $ENV{LD_LIBRARY_PATH} = $dir;
+    verdict('./bare', 0, qr/would be seen/, 'LD_LIBRARY_PATH');
+    delete local $ENV{LD_LIBRARY_PATH};
+    compiled("$mpicc app.c -L. -lprofiler -Wl,--disable-new-dtags,-rpath,'\${ORIGIN}/.' -o old");
+    verdict('./old', 0, qr/would be seen/, 'RPATH');
+};
+
+subtest 'check says why calls would not be seen' => sub {
+    verdict('true', 1, qr/use MPI$/, 'true');
+    verdict('ls',   1, qr/use MPI$/, 'ls');
+    compiled("gcc -static empty.c -o static");
+    verdict('./static', 1, qr/statically linked/, 'static');
+    compiled("gcc -static-pie empty.c -o static-pie");
+    verdict('./static-pie', 1, qr/statically linked/, 'static-pie');
+    compiled("$mpicc direct.c -o direct");
+    verdict('./direct', 1, qr/calls PMPI_Allreduce/, 'profiling name');
+    compiled("$mpicc barrier.c -o barrier");
+    verdict('./barrier', 1, qr/nor its libraries call MPI_Allreduce/, 'no reduction');
+    compiled("$mpicc nonblocking.c -o nonblocking");
+    verdict('./nonblocking', 1, qr/only MPI_Iallreduce/, 'nonblocking only');
+    compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o libmpi.so.40");
+    compiled("gcc openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openapp");
+    verdict('./openapp', 1, qr/Open MPI: calls pass through untouched/, 'Open MPI');
+    compiled("gcc -c empty.c -o empty.o");
+    verdict('./empty.o', 1, qr/no program/,      'object file');
+    verdict('./app.c',   1, qr/neither an ELF/, 'source file');
+  SKIP: {
+        skip 'only root can make a program setuid to somebody else', 4 if $> != 0;
+        copy("$dir/app", "$dir/setuid");
+        chown 65534, 65534, "$dir/setuid";
+        chmod 04755, "$dir/setuid";
+        verdict('./setuid', 1, qr/is setuid/, 'setuid');
+    }
+};
+
+subtest 'check looks through scripts' => sub {
+    my ($python) = grep { -x } map { "$_/python3" } split /:/, $ENV{PATH};
+    file('py', "#!/usr/bin/env python3\nimport mpi4py\n", 0755);
+    verdict('./py', 0, qr/at run time \(mpi4py\)/, 'Python');
+    like($out, qr/^script: +\.\/py is run by \Q$python\E$/m, 'the interpreter');
+    file('sh', "#!/bin/sh\n./app\n", 0755);
+    verdict('./sh', 1, qr/uses no MPI itself/, 'shell');
+    file('loop', "#!$dir/loop\n", 0755);
+    verdict('./loop', 1, qr/neither an ELF/, 'a script that runs itself');
+};
+
+subtest 'check reports what it cannot read' => sub {
+    ($code, $out, $err) = sh("'$cli' check ./no-such-program");
+    is("$code $err", "2 sparseshim check: ./no-such-program cannot be read: No such file or "
+          . "directory\n", 'missing');
+    ($code, $out, $err) = sh("'$cli' check /");
+    is($code, 2, 'a directory');
+    ($code, $out, $err) = sh("'$cli' check");
+    is($code, 2, 'nothing to check');
+};
+
+subtest 'check survives damaged programs' => sub {
+    open my $in, '<:raw', "$dir/app" or die $!;
+    my $image = do { local $/; <$in> };
+    my ($worst, $random) = (0, 12345);
+    my $next = sub { $random = ($random * 1103515245 + 12345) % 2147483648; $random >> 8 };
+    for my $case (1 .. 300) {
+        my $damaged = $image;
+        if ($case % 3 == 0) {
+            $damaged = substr $damaged, 0, $next->() % length $damaged;
+        }
+        else {
+            # Headers and the dynamic section are where offsets stand.
+            my $region = $case % 3 == 1 ? 1024 : length $damaged;
+            substr($damaged, $next->() % $region, 1) = chr($next->() % 256) for 1 .. 1 + $case % 40;
+        }
+        file('damaged', $damaged, 0755);
+        ($code) = sh("cd '$dir' && timeout -k 5 20 '$cli' check ./damaged");
+        $worst = $code if $code > $worst;
+    }
+    cmp_ok($worst, '<=', 2, 'always an answer, never a crash');
+};
+
+subtest 'report says what is wrong with a file' => sub {
+    ($code, $out, $err) = sh("'$cli' report ./none.json");
+    is("$code $err", "1 sparseshim report: ./none.json cannot be read: No such file or directory\n",
+        'missing');
+    for my $text ('', '{', '[]', '{"schema": 1', "\0\0", '{"a": ' x 100000) {
+        my $path = file('bad.json', $text);
+        ($code, $out, $err) = sh("'$cli' report '$path'");
+        is($code, 1, 'no report: status');
+        like($err, qr/^sparseshim report: \Q$path\E is no report: \S/, 'no report: why');
+    }
+    ($code) = sh("'$cli' report");
+    is($code, 2, 'no file');
+};
+
+done_testing();

@@ -1,0 +1,182 @@
+#!/usr/bin/perl
+# The option table is the only place where an option exists: what `info`, `run`, configuration files, the environment and the
+# README say agrees. Run from the repository root.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
+use Test::More;
+
+my $cli = abs_path($ENV{BUILD} // 'build') . '/sparseshim';
+my $dir = tempdir('sparseshim-options-XXXXXX', TMPDIR => 1, CLEANUP => 1);
+delete @ENV{grep { /^SPARSESHIM_/ } keys %ENV};
+delete $ENV{LD_PRELOAD};
+
+# Runs the command with the environment given first; returns (exit status, stdout, stderr).
+sub cli {
+    my ($environment, @arguments) = @_;
+    local %ENV = (%ENV, %$environment);
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDOUT, '>', "$dir/out" or die $!;
+        open STDERR, '>', "$dir/err" or die $!;
+        exec $cli, @arguments or die "$cli: $!";
+    }
+    waitpid $pid, 0;
+    my $status = $?;
+    return ($status & 127 ? 128 + ($status & 127) : $status >> 8, map { slurp("$dir/$_") } 'out', 'err');
+}
+
+sub slurp {
+    my ($path) = @_;
+    open my $in, '<', $path or die "$path: $!";
+    local $/;
+    return scalar(<$in>) // '';
+}
+
+sub spew {
+    my ($name, $text) = @_;
+    open my $out, '>', "$dir/$name" or die "$name: $!";
+    print $out $text;
+    close $out or die $!;
+    return "$dir/$name";
+}
+
+# name => [value, source] as `info` prints it.
+sub values_of {
+    my ($text) = @_;
+    return { map { /^SPARSESHIM_(\w+) +(.*?) {2,}(\S.*)$/ ? ($1 => [$2, $3])
+                 : /^SPARSESHIM_(\w+) +(.*?) (default|system file|environment|file named.*)$/
+                   ? ($1 => [$2, $3]) : () } split /\n/, $text };
+}
+
+my ($code, $table) = cli({}, 'info', '-m');
+is($code, 0, 'info -m succeeds');
+my @names = $table =~ /^\| `(\w+)` \|/mg;
+cmp_ok(scalar(@names), '>', 10, 'the table has rows');
+
+# A value that is allowed and not the default, for every option.
+my %other = (
+    DISABLE      => 'on',
+    CONFIG       => '',
+    MODE         => 'observe',
+    MIN_COUNT    => '64Mi',
+    ALGORITHM    => 'split_allgather',
+    INDEX_CODING => 'bitmap',
+    ALPHA        => '20us',
+    BETA         => '8e-8',
+    MAX_MEMORY   => '2GiB',
+    TIMEOUT      => '2.5',
+    DEBUG        => 'trace',
+    DEBUG_FILE   => '/tmp/a "b" #c %h.%p',
+    REPORT       => 'rank0',
+    REPORT_DIR   => '/tmp/reports # here',
+    STRICT       => 'on',
+);
+is_deeply([sort keys %other], [sort @names], 'this test knows every option');
+my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } grep { $_ ne 'CONFIG' } @names;
+
+subtest 'info says the value and where it came from' => sub {
+    my ($status, $out, $err) = cli({}, 'info');
+    is("$status$err", '0', 'defaults: no complaint');
+    my $values = values_of($out);
+    is_deeply([sort keys %$values], [sort @names], 'every option is listed');
+    ($status, $out, $err) = cli(\%environment, 'info');
+    is("$status$err", '0', 'environment: no complaint');
+    $values = values_of($out);
+    for my $name (grep { $_ ne 'CONFIG' } @names) {
+        is_deeply($values->{$name}, [$other{$name}, 'environment'], $name);
+    }
+};
+
+subtest 'info -f documents every option' => sub {
+    my ($status, $out) = cli({}, 'info', '-f');
+    for my $name (@names) {
+        like($out, qr/^SPARSESHIM_$name=.*\n    \S.*\n(?:    .*\n)*?    Allowed: \S/m, $name);
+    }
+    unlike($out, qr/.{120}/, 'in lines that can be read');
+};
+
+subtest 'info -c reads back to the same values' => sub {
+    my (undef, $written, $err) = cli(\%environment, 'info', '-c');
+    is($err, '', 'no complaint in writing');
+    my $path = spew('written.conf', $written);
+    my (undef, $out, $complaint) = cli({SPARSESHIM_CONFIG => $path}, 'info');
+    is($complaint, '', 'no complaint in reading');
+    my $values = values_of($out);
+    for my $name (grep { $_ ne 'CONFIG' } @names) {
+        is_deeply($values->{$name}, [$other{$name}, 'file named by CONFIG'], $name);
+        like($written, qr/^\L$name\E =/m, "$name is written");
+    }
+    my (undef, $again) = cli({SPARSESHIM_CONFIG => $path}, 'info', '-c');
+    s/^# config =.*\n//m for $written, $again;
+    is($again, $written, 'written once more, the file is the same');
+
+    (undef, $written) = cli({}, 'info', '-c');
+    $path = spew('defaults.conf', $written);
+    (undef, $out, $complaint) = cli({SPARSESHIM_CONFIG => $path}, 'info', '-m');
+    is($complaint, '', 'defaults read back too');
+};
+
+subtest 'the environment wins over the file' => sub {
+    my $path = spew('two.conf', "mode = observe\nmin_count = 5 # five\n\n# algorithm = ring\n");
+    my (undef, $out, $err) =
+      cli({SPARSESHIM_CONFIG => $path, SPARSESHIM_MIN_COUNT => '7'}, 'info');
+    is($err, '', 'no complaint');
+    my $values = values_of($out);
+    is_deeply($values->{MODE},      ['observe', 'file named by CONFIG'], 'file over default');
+    is_deeply($values->{MIN_COUNT}, ['7',       'environment'],          'environment over file');
+    is_deeply($values->{ALGORITHM}, ['auto',    'default'],              'a comment sets nothing');
+};
+
+subtest 'run takes every option of the table' => sub {
+    for my $name (@names) {
+        (my $option = lc $name) =~ tr/_/-/;
+        my ($status, $out, $err) = cli({}, 'run', '-n', "--$option=$other{$name}", 'true');
+        is("$status$err", '0', "--$option is taken");
+        like($out, qr/^SPARSESHIM_$name=\Q$other{$name}\E$/m, "and sets $name");
+        like($out, qr/^LD_PRELOAD=.*libsparseshim\.so$/m,     'beside the preload');
+    }
+    my ($status, $out) =
+      cli({SPARSESHIM_MODE => 'exact'}, 'run', '--mode=observe', 'sh', '-c', 'echo $SPARSESHIM_MODE');
+    is($out, "observe\n", 'the command line wins over the environment');
+    ($status, $out) = cli({}, 'run', 'echo', '--mode=x', '-n');
+    is($out, "--mode=x -n\n", "the program's own arguments are left alone");
+};
+
+subtest 'mistakes are named with what is allowed' => sub {
+    my ($status, $out, $err) = cli({SPARSESHIM_ALGORITM => 'ring'}, 'info');
+    is($err, "sparseshim: SPARSESHIM_ALGORITM is not known; did you mean SPARSESHIM_ALGORITHM?\n",
+        'a mistyped variable');
+    ($status, $out, $err) = cli({SPARSESHIM_MODE => 'exakt'}, 'info');
+    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact); exact stays\n",
+        'a bad value');
+    is_deeply(values_of($out)->{MODE}, ['exact', 'default'], 'the default stands');
+    my $path = spew('bad.conf', "mode = observe\nrepport = all\ntimeout = -1\n");
+    ($status, $out, $err) = cli({SPARSESHIM_CONFIG => $path}, 'info');
+    is($err, "sparseshim: $path:2: repport is not known; did you mean report?\n"
+          . "sparseshim: $path:3: timeout = -1 is not allowed (allowed: off, or seconds, more than 0, "
+          . "such as 30, 2.5 or 500ms); off stays\n", 'mistakes in a file');
+    ($status, $out, $err) = cli({SPARSESHIM_CONFIG => '@none'}, 'info');
+    like($err, qr/^sparseshim: SPARSESHIM_CONFIG: \S+\/sparseshim\.d\/none\.conf cannot be read: No such/,
+        'a missing profile names its path');
+    ($status, $out, $err) = cli({}, 'run', '--algoritm=ring', 'true');
+    is($status, 2, 'a mistyped option of run');
+    like($err, qr/--algoritm is not known; did you mean --algorithm\?/, 'gets the nearest name');
+    ($status, $out, $err) = cli({}, 'run', '--mode=exakt', 'true');
+    is("$status $err",
+        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact)\n",
+        'a bad value of an option of run');
+    ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
+    is($status, 2, 'an option without value');
+    ($status, $out, $err) = cli({}, 'info', '-x');
+    is("$status $err", "2 sparseshim info: -x is not allowed; allowed is one of -f, -c, -m\n",
+        'a mistyped flag of info');
+};
+
+my ($block) =
+  (-e 'README.md' ? slurp('README.md') : '') =~ /^<!-- options: begin -->\n+(.*?)\n*^<!-- options: end -->$/ms;
+is($block // '(no block between the option marks)', $table =~ s/\n+\z//r,
+    'the option table of README.md is what `sparseshim info -m` prints');
+
+done_testing();
