@@ -1,0 +1,87 @@
+/* Any bytes into the decoder: what it accepts must keep the promises of core/wire.h and survive a
+ * round trip. Input: 2 bytes that pick the key and the range, then the message. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(bool promise)
+{
+    if (!promise)
+        abort();
+}
+
+static void check_promises(const struct ss_chunk *chunk, enum ss_type type, uint32_t from,
+                           uint32_t n)
+{
+    require(chunk->nnz <= SS_CHUNK_ENTRIES && (uintptr_t)chunk->val % ss_type_size(type) == 0);
+    if (chunk->rep == SS_REP_DENSE) {
+        require(!chunk->idx && chunk->first >= from && chunk->first <= n);
+        require(chunk->nnz <= n - chunk->first);
+        return;
+    }
+    for (uint32_t i = 0; i < chunk->nnz; i++)
+        require(chunk->idx[i] >= (i ? chunk->idx[i - 1] + 1 : from) && chunk->idx[i] < n);
+}
+
+/* Encodes what was decoded and decodes it again, in the given coding. */
+static void check_round_trip(const struct ss_chunk *chunk, const struct ss_wire_key *key,
+                             enum ss_coding coding, uint32_t from, uint32_t n)
+{
+    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    size_t bound = ss_wire_bound(key->type, chunk->nnz), length;
+    void *msg = malloc(bound);
+    require(msg != NULL);
+    if (chunk->rep == SS_REP_DENSE)
+        length = ss_wire_encode_dense(msg, key, chunk->first, chunk->val, chunk->nnz, chunk->last);
+    else
+        length = ss_wire_encode(msg, key, coding, chunk->idx, chunk->val, chunk->nnz, chunk->last);
+    require(length <= bound);
+
+    struct ss_chunk again;
+    size_t bytes = chunk->nnz * ss_type_size(key->type);
+    require(ss_wire_decode(msg, length, key, from, n, scratch, &again) == SS_OK);
+    require(again.last == chunk->last);
+    if (again.rep == SS_REP_DENSE && chunk->rep != SS_REP_DENSE) {
+        const char *elements = again.val, *values = chunk->val;
+        size_t each = ss_type_size(key->type);
+        for (uint32_t i = 0; i < chunk->nnz; i++)
+            require(memcmp(elements + (chunk->idx[i] - again.first) * each, values + i * each,
+                           each) == 0);
+    } else {
+        require(again.nnz == chunk->nnz && memcmp(again.val, chunk->val, bytes) == 0);
+        require(!chunk->idx || memcmp(again.idx, chunk->idx, 4 * (size_t)chunk->nnz) == 0);
+        require(again.rep != SS_REP_DENSE || again.first == chunk->first);
+    }
+    free(msg);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    if (size < 2)
+        return 0;
+    struct ss_wire_key key = {(enum ss_type)(data[0] % SS_TYPES), 7, 3};
+    uint32_t n = (uint32_t)1 << data[1] % 31, from = data[0] >> 4;
+    if (data[1] & 0x80)
+        n -= 1 + n / 3;
+
+    size_t length = size - 2;
+    void *msg = malloc(length ? length : 1); /* exactly as long as the message */
+    require(msg != NULL);
+    memcpy(msg, data + 2, length);
+    struct ss_chunk chunk;
+    int status = ss_wire_decode(msg, length, &key, from, n, scratch, &chunk);
+    require(status == SS_OK || status == SS_ERR_MESSAGE);
+    if (status == SS_OK && chunk.rep == SS_REP_ERROR) {
+        require(chunk.error < 0 && chunk.last);
+    } else if (status == SS_OK) {
+        check_promises(&chunk, key.type, from, n);
+        for (int coding = SS_CODING_AUTO; coding <= SS_CODING_BITMAP; coding++)
+            check_round_trip(&chunk, &key, (enum ss_coding)coding, from, n);
+    }
+    free(msg);
+    return 0;
+}
