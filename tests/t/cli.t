@@ -231,6 +231,8 @@ subtest 'check says why calls would not be seen' => sub {
     compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o libmpi.so.40");
     compiled("gcc openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openapp");
     verdict('./openapp', 1, qr/Open MPI: calls pass through untouched/, 'Open MPI');
+    compiled("gcc openapp.c open.c -o embedded");
+    verdict('./embedded', 1, qr/MPI library is linked statically into/, 'MPI inside');
     compiled("gcc -c empty.c -o empty.o");
     verdict('./empty.o', 1, qr/no program/,      'object file');
     verdict('./app.c',   1, qr/neither an ELF/, 'source file');
