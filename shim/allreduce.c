@@ -1,0 +1,182 @@
+#define _GNU_SOURCE 1
+#include <sched.h>
+
+#include "shim/comm.h"
+#include "shim/handles.h"
+#include "shim/job.h"
+#include "shim/log.h"
+#include "shim/real.h"
+
+/* Steps without a result after which the processor is offered to others: on a host with more ranks
+ * than cores the message waited for may be theirs to send. */
+enum { IDLE_STEPS = 128 };
+
+int shim_pass(const struct shim_call *call)
+{
+    if (call->large)
+        return shim.next.allreduce_c(call->send, call->recv, call->count, call->type, call->op,
+                                     call->comm);
+    return shim.next.allreduce(call->send, call->recv, (int)call->count, call->type, call->op,
+                               call->comm);
+}
+
+/* Bytes of a call that passed without a lane. Only asked after the MPI library accepted the call:
+ * the handles are valid. */
+static void count_bytes(const struct shim_call *call)
+{
+    size_t size = shim_handle_size(call->type);
+    int derived = 0;
+
+    if (size == 0 && shim_real.Type_size((MPI_Datatype)call->type, &derived) == MPI_SUCCESS &&
+        derived > 0)
+        size = (size_t)derived;
+    atomic_fetch_add(&shim.stats.small_bytes, (uint64_t)call->count * size);
+}
+
+static int pass_for(const struct shim_call *call, enum ss_reason reason)
+{
+    int err = shim_pass(call);
+
+    atomic_fetch_add(&shim.stats.passed[reason], 1);
+    if (err == MPI_SUCCESS) {
+        shim_job_start(call->comm);
+        if (shim.stats.timed)
+            count_bytes(call);
+    }
+    return err;
+}
+
+/* One window in the MPI library: the original arguments where the call is one window. */
+static int native_window(const struct shim_call *call, size_t esize, uint64_t first, uint64_t n)
+{
+    struct shim_call part = *call;
+
+    if (first == 0 && n == (uint64_t)call->count)
+        return shim_pass(call);
+    if (!shim_in_place(call))
+        part.send = (const char *)call->send + first * esize;
+    part.recv = (char *)call->recv + first * esize;
+    part.count = (int64_t)n;
+    part.large = false; /* a window fits an int */
+    return shim_pass(&part);
+}
+
+static int fail(const struct shim_call *call, const struct ss_call *c, int status)
+{
+    char text[400];
+
+    ss_call_explain(c, text, sizeof text);
+    return shim_raise((MPI_Comm)call->comm, status, text);
+}
+
+static int run_window(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                      enum ss_op op, uint64_t first, uint64_t n)
+{
+    struct ss_call *c = ss_comm_call(comm->core);
+    size_t esize = ss_type_size(type);
+    const void *in = shim_in_place(call) ? NULL : (const char *)call->send + first * esize;
+    void *out = (char *)call->recv + first * esize;
+    double begin, spent = 0;
+    int err = MPI_SUCCESS;
+    int status;
+
+    status = ss_call_start(c, comm->core, type, op, in, out, n, (unsigned)(first / SS_WINDOW));
+    for (unsigned turn = 1; status == SS_PENDING; turn++) {
+        status = ss_call_step(c);
+        if (turn % IDLE_STEPS == 0)
+            sched_yield();
+    }
+    if (status == SS_NATIVE) {
+        begin = shim_now();
+        err = native_window(call, esize, first, n);
+        spent = shim_now() - begin;
+    }
+    ss_call_end(c, spent);
+    if (status < 0)
+        return fail(call, c, status);
+    return err;
+}
+
+static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                 enum ss_op op)
+{
+    uint64_t count = (uint64_t)call->count;
+    int err = MPI_SUCCESS;
+
+    if (ss_comm_status(comm->core) < 0) { /* what ended that call still stands in it */
+        atomic_fetch_add(&shim.stats.errors, 1);
+        return fail(call, ss_comm_call(comm->core), ss_comm_status(comm->core));
+    }
+    ss_comm_set_off(comm->core, atomic_load(&shim.off));
+    for (uint64_t first = 0; first < count && err == MPI_SUCCESS; first += SS_WINDOW) {
+        uint64_t n = count - first < SS_WINDOW ? count - first : SS_WINDOW;
+
+        err = run_window(call, comm, type, op, first, n);
+    }
+    shim_comm_keep_costs(comm);
+    return err;
+}
+
+static int first_contact(const struct shim_call *call)
+{
+    int err = pass_for(call, SS_WHY_FIRST);
+
+    return err == MPI_SUCCESS ? shim_comm_contact(call->comm) : err;
+}
+
+static int refuse(const struct shim_comm *comm)
+{
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(comm->handle, comm->status,
+                      "the first eligible call on this communicator ran into SPARSESHIM_TIMEOUT");
+}
+
+static int route(const struct shim_call *call)
+{
+    struct shim_comm *comm;
+    enum ss_type type;
+    enum ss_op op;
+    int err;
+
+    if (call->count < shim.min_count)
+        return pass_for(call, SS_WHY_SMALL);
+    if (!shim_operation(call, &type, &op))
+        return pass_for(call, SS_WHY_TYPE);
+    if (!shim_buffers(call, type))
+        return pass_for(call, SS_WHY_BUFFER);
+    if (shim.stats.timed)
+        ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));
+    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+        shim_comm_sweep();
+    comm = shim_comm_get(call->comm);
+    if (!comm)
+        return first_contact(call);
+
+    if (comm->state == SHIM_COMM_SERVED)
+        err = serve(call, comm, type, op);
+    else if (comm->state == SHIM_COMM_PASSES)
+        err = pass_for(call, SS_WHY_COMMUNICATOR);
+    else
+        err = refuse(comm);
+    shim_comm_put(comm);
+    return err;
+}
+
+int shim_allreduce(const struct shim_call *call)
+{
+    double begin, spent;
+    int err;
+
+    if (!shim_prepare())
+        return shim_pass(call);
+    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    if (!shim.stats.timed)
+        return route(call);
+    begin = shim_now();
+    err = route(call);
+    spent = shim_now() - begin;
+    pthread_mutex_lock(&shim.stats.lock);
+    shim.stats.allreduce_seconds += spent;
+    pthread_mutex_unlock(&shim.stats.lock);
+    return err;
+}

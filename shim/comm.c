@@ -1,0 +1,375 @@
+#define _GNU_SOURCE 1
+#include "shim/comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shim/job.h"
+#include "shim/log.h"
+#include "shim/real.h"
+
+/* What the ranks tell each other at first contact; each entry is reduced by MIN. */
+enum { AGREE_OK, AGREE_PROTOCOL, AGREE_COSTS, AGREEMENT };
+
+/* Seconds after which a first contact that is still waiting is worth a warning. */
+#define PATIENCE 30.0
+
+static size_t bucket_of(MPI_Comm handle)
+{
+    return ((uint32_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
+}
+
+struct shim_comm *shim_comm_get(uintptr_t handle)
+{
+    MPI_Comm comm = (MPI_Comm)handle;
+    struct shim_comm *c;
+
+    pthread_mutex_lock(&shim.table_lock);
+    for (c = shim.buckets[bucket_of(comm)]; c && c->handle != comm; c = c->next)
+        ;
+    if (c)
+        c->refs++;
+    pthread_mutex_unlock(&shim.table_lock);
+    return c;
+}
+
+static void insert(struct shim_comm *c)
+{
+    struct shim_comm **bucket = &shim.buckets[bucket_of(c->handle)];
+
+    pthread_mutex_lock(&shim.table_lock);
+    c->next = *bucket;
+    *bucket = c;
+    shim.known++;
+    pthread_mutex_unlock(&shim.table_lock);
+}
+
+/* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
+ * library may still read them. */
+static void release(struct shim_comm *c)
+{
+    bool idle = true;
+
+    if (c->transport_open)
+        idle = shim_transport_close(&c->transport);
+    if (c->core && idle)
+        ss_comm_free(c->core);
+    if (c->private != MPI_COMM_NULL)
+        shim_real.Comm_free(&c->private);
+    c->core = NULL;
+    c->transport_open = false;
+}
+
+static void discard(struct shim_comm *c)
+{
+    release(c);
+    if (c->state != SHIM_COMM_FAILED) /* else a request of ours may still write to it */
+        free(c);
+}
+
+/* Drops a reference; the entry itself when it was the last, for the caller to discard. */
+static struct shim_comm *unreference(struct shim_comm *c)
+{
+    bool last;
+
+    pthread_mutex_lock(&shim.table_lock);
+    last = --c->refs == 0;
+    pthread_mutex_unlock(&shim.table_lock);
+    return last ? c : NULL;
+}
+
+void shim_comm_put(struct shim_comm *c)
+{
+    if (unreference(c))
+        discard(c);
+}
+
+void shim_comm_sweep(void)
+{
+    struct shim_comm *c = atomic_exchange(&shim.leavings, NULL);
+
+    while (c) {
+        struct shim_comm *next = c->next;
+
+        discard(c);
+        c = next;
+    }
+}
+
+static struct shim_comm *take_out(MPI_Comm comm, bool *empty)
+{
+    struct shim_comm **link = &shim.buckets[bucket_of(comm)];
+    struct shim_comm *c;
+
+    pthread_mutex_lock(&shim.table_lock);
+    while (*link && (*link)->handle != comm)
+        link = &(*link)->next;
+    c = *link;
+    if (c) {
+        *link = c->next;
+        shim.known--;
+    }
+    *empty = shim.known == 0;
+    pthread_mutex_unlock(&shim.table_lock);
+    return c;
+}
+
+/* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
+ * so nothing is freed here: the entry goes to the leavings, and the next eligible call or the end
+ * of the job frees the private communicator. */
+static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    struct shim_comm *c;
+    bool empty;
+
+    (void)keyval, (void)value, (void)extra;
+    c = take_out(comm, &empty);
+    if (!c)
+        return MPI_SUCCESS; /* the job has ended */
+    c = unreference(c);
+    if (c) {
+        c->next = atomic_load(&shim.leavings);
+        while (!atomic_compare_exchange_weak(&shim.leavings, &c->next, c))
+            ;
+    }
+    if (empty && shim.sessions)
+        shim_job_pause();
+    return MPI_SUCCESS;
+}
+
+/* A key of its own for each communicator, freed at once: it lives on with the attribute, and
+ * nothing is left to clean up when an application ends its last MPI session. */
+static bool attach(MPI_Comm comm)
+{
+    int keyval;
+    bool attached;
+
+    if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL) !=
+        MPI_SUCCESS)
+        return false;
+    attached = shim_real.Comm_set_attr(comm, keyval, NULL) == MPI_SUCCESS;
+    shim_real.Comm_free_keyval(&keyval);
+    return attached;
+}
+
+/* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
+ * still under way. */
+static int await(const struct shim_comm *c, MPI_Request *request, double begin)
+{
+    bool warned = false;
+    int done = 0;
+
+    for (unsigned turn = 1; !done; turn++) {
+        if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return SS_ERR_TRANSPORT;
+        if (done || turn % 64 != 0)
+            continue;
+        double waited = shim_now() - begin;
+        if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
+            return SS_ERR_TIMEOUT;
+        if (waited > PATIENCE && !warned) {
+            warned = true;
+            shim_say(
+                CFG_DEBUG_WARN,
+                "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its "
+                "first "
+                "eligible MPI_Allreduce; is the library preloaded on every rank, with the same "
+                "SPARSESHIM_MIN_COUNT and SPARSESHIM_DISABLE?",
+                c->name, c->size, c->rank, waited);
+        }
+        sched_yield();
+    }
+    return SS_OK;
+}
+
+/* The copy callbacks of the application's attributes run in here and may fail, and about 2044
+ * communicators exist: none of that may reach the application's error handler. The duplicate
+ * inherits MPI_ERRORS_RETURN. */
+static int duplicate(struct shim_comm *c, double begin)
+{
+    MPI_Errhandler handler;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int status = SS_ERR_TRANSPORT;
+
+    if (shim_real.Comm_get_errhandler(c->handle, &handler) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN);
+    if (shim_real.Comm_idup(c->handle, &c->private, &request) == MPI_SUCCESS)
+        status = await(c, &request, begin);
+    shim_real.Comm_set_errhandler(c->handle, handler);
+    shim_real.Errhandler_free(&handler);
+    if (status != SS_OK)
+        c->private = MPI_COMM_NULL;
+    return status;
+}
+
+/* Costs measured over the same ranks before. */
+static struct ss_costs costs_of(MPI_Comm comm)
+{
+    struct ss_costs costs = {0};
+    MPI_Group group;
+    int same = MPI_UNEQUAL;
+
+    if (shim_real.Comm_group(comm, &group) != MPI_SUCCESS)
+        return costs;
+    pthread_mutex_lock(&shim.costs_lock);
+    if (shim.costs.known &&
+        shim_real.Group_compare(group, (MPI_Group)shim.costs_group, &same) == MPI_SUCCESS &&
+        same != MPI_UNEQUAL)
+        costs = shim.costs;
+    pthread_mutex_unlock(&shim.costs_lock);
+    shim_real.Group_free(&group);
+    return costs;
+}
+
+void shim_comm_keep_costs(struct shim_comm *c)
+{
+    struct ss_costs costs;
+    MPI_Group group, old;
+    bool had;
+
+    if (c->costs_kept)
+        return;
+    costs = ss_comm_costs(c->core);
+    if (!costs.known || shim_real.Comm_group(c->private, &group) != MPI_SUCCESS)
+        return;
+    c->costs_kept = true;
+    pthread_mutex_lock(&shim.costs_lock);
+    had = shim.costs.known;
+    old = (MPI_Group)shim.costs_group;
+    shim.costs = costs;
+    shim.costs_group = (uintptr_t)group;
+    pthread_mutex_unlock(&shim.costs_lock);
+    if (had)
+        shim_real.Group_free(&old);
+}
+
+/* Whether all ranks can serve the communicator; what a rank knows alone (memory, attribute, costs)
+ * is settled here. */
+static int agree(struct shim_comm *c, bool ok, bool costs, double begin)
+{
+    MPI_Request request;
+    int status;
+
+    c->proposal[AGREE_OK] = ok;
+    c->proposal[AGREE_PROTOCOL] = SHIM_PROTOCOL;
+    c->proposal[AGREE_COSTS] = costs;
+    if (shim_real.Iallreduce(c->proposal, c->agreed, AGREEMENT, MPI_LONG_LONG, MPI_MIN, c->private,
+                             &request) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    status = await(c, &request, begin);
+    if (status != SS_OK)
+        return status;
+    return c->agreed[AGREE_OK] ? SS_OK : SS_ERR_PEER;
+}
+
+static int establish(struct shim_comm *c, bool ok)
+{
+    double begin = shim_now();
+    struct ss_costs costs = costs_of(c->handle);
+    int status = duplicate(c, begin);
+
+    if (status != SS_OK)
+        return status;
+    c->transport_open = shim_transport_open(&c->transport, c->private, c->rank, c->size) == SS_OK;
+    c->core = ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
+    status = agree(c, ok && c->transport_open && c->core, costs.known, begin);
+    if (status != SS_OK) {
+        if (status != SS_ERR_TIMEOUT)
+            release(c);
+        return status;
+    }
+    if (c->agreed[AGREE_COSTS])
+        ss_comm_set_costs(c->core, costs);
+    return SS_OK;
+}
+
+/* Size, rank and name; false for an intercommunicator and for a single rank. */
+static bool examine(struct shim_comm *c)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int inter = 1, len = 0;
+
+    if (shim_real.Comm_test_inter(c->handle, &inter) != MPI_SUCCESS || inter ||
+        shim_real.Comm_size(c->handle, &c->size) != MPI_SUCCESS || c->size < 2 ||
+        shim_real.Comm_rank(c->handle, &c->rank) != MPI_SUCCESS)
+        return false;
+    if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
+        snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
+    return true;
+}
+
+int shim_comm_contact(uintptr_t handle)
+{
+    struct shim_comm *c = calloc(1, sizeof *c);
+    bool objects = atomic_exchange(&shim.objects_to_settings, false);
+    char text[256];
+    bool attached;
+    int status;
+
+    if (!c) {
+        shim_say(CFG_DEBUG_WARN, "out of memory at the first eligible call on a communicator");
+        return MPI_SUCCESS;
+    }
+    c->handle = (MPI_Comm)handle;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    c->private = MPI_COMM_NULL;
+    attached = attach(c->handle);
+    status = examine(c) ? establish(c, attached && !objects) : SS_ERR_PEER;
+    if (status == SS_OK)
+        c->state = SHIM_COMM_SERVED;
+    else if (status == SS_ERR_TIMEOUT)
+        c->state = SHIM_COMM_FAILED;
+    else if (c->size > 1)
+        shim_say(CFG_DEBUG_INFO,
+                 "communicator \"%s\": no private communicator to be had on every rank; its calls "
+                 "pass through",
+                 c->name);
+    c->status = status;
+    insert(c);
+
+    if (objects || c->state == SHIM_COMM_FAILED)
+        atomic_fetch_add(&shim.stats.errors, 1);
+    if (objects)
+        return shim_raise(c->handle, SS_ERR_PROTOCOL,
+                          "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
+                          "the debug channel");
+    if (c->state == SHIM_COMM_FAILED) {
+        snprintf(
+            text, sizeof text,
+            "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
+            "eligible call on its communicator: the library is not preloaded on every rank, or "
+            "SPARSESHIM_MIN_COUNT differs",
+            c->rank, shim.settings.timeout);
+        return shim_raise(c->handle, status, text);
+    }
+    return MPI_SUCCESS;
+}
+
+void shim_comm_close_all(void)
+{
+    struct shim_comm *c;
+
+    for (size_t i = 0; i < SHIM_BUCKETS; i++) {
+        pthread_mutex_lock(&shim.table_lock);
+        c = shim.buckets[i];
+        shim.buckets[i] = NULL;
+        pthread_mutex_unlock(&shim.table_lock);
+        while (c) {
+            struct shim_comm *next = c->next;
+
+            shim_comm_put(c);
+            c = next;
+        }
+    }
+    shim.known = 0;
+    shim_comm_sweep();
+    if (shim.costs.known) {
+        MPI_Group group = (MPI_Group)shim.costs_group;
+
+        shim_real.Group_free(&group);
+        shim.costs.known = false;
+    }
+}

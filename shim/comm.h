@@ -1,0 +1,58 @@
+/* Communicators of the application that have been seen in an eligible call, and the private ones
+ * behind them.
+ *
+ * The table is our own: a handle is never asked about before the MPI library has accepted it in a
+ * call. An attribute without copy function on the application's communicator tells when that is
+ * freed.
+ */
+#ifndef SHIM_COMM_H
+#define SHIM_COMM_H
+
+#include <mpi.h>
+
+#include "shim/mpi_transport.h"
+#include "shim/shim.h"
+
+enum shim_comm_state {
+    SHIM_COMM_SERVED,
+    SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
+    SHIM_COMM_FAILED  /* first contact ended with an error: every later eligible call returns it */
+};
+
+struct shim_comm {
+    struct shim_comm *next; /* in its bucket, or among the leavings */
+    MPI_Comm handle;        /* the application's */
+    unsigned refs;          /* under table_lock: the table's, and one for each call under way */
+    enum shim_comm_state state;
+    int status; /* FAILED: < 0 */
+    int rank;
+    int size;
+    char name[64]; /* MPI name, cut */
+
+    MPI_Comm private;
+    struct shim_transport transport;
+    struct ss_comm *core;
+    bool transport_open;
+    bool costs_kept;
+    long long proposal[3], agreed[3]; /* of the agreement: a request may outlive the call */
+};
+
+/* The entry of a handle with a reference for the caller, or NULL. */
+struct shim_comm *shim_comm_get(uintptr_t handle);
+void shim_comm_put(struct shim_comm *c);
+
+/* First contact: called by all ranks in the same call, after the native call succeeded. Collective
+ * over the communicator. Returns an MPI error code; not MPI_SUCCESS only after a TIMEOUT, raised
+ * already. */
+int shim_comm_contact(uintptr_t handle);
+
+/* Remembers the measured costs for later communicators over the same ranks. */
+void shim_comm_keep_costs(struct shim_comm *c);
+
+/* Frees the private communicators of those the application has freed. */
+void shim_comm_sweep(void);
+
+/* Forgets all communicators: the end of the job. */
+void shim_comm_close_all(void);
+
+#endif

@@ -1,0 +1,160 @@
+#define _GNU_SOURCE 1
+#include "shim/job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/comm.h"
+#include "shim/log.h"
+#include "shim/real.h"
+
+/* Ranks on this host as the launcher tells them, else all ranks of the job: known without
+ * communication, and never too few where the launcher says nothing. SLURM_TASKS_PER_NODE reads "4"
+ * or "4(x2),3". */
+static long ranks_here(void)
+{
+    static const char *const names[] = {"MPI_LOCALNRANKS",       "MV2_COMM_WORLD_LOCAL_SIZE",
+                                        "PMI_LOCAL_SIZE",        "PALS_LOCAL_SIZE",
+                                        "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        long n = shim_environment_number(names[i], 0);
+
+        if (n > 0)
+            return n;
+    }
+    return shim.ranks > 0 ? shim.ranks : 1;
+}
+
+static size_t memory_limit(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    if (shim.options.max_memory > 0)
+        return (size_t)shim.options.max_memory;
+    if (pages <= 0 || size <= 0)
+        return 0;
+    return (size_t)pages * (size_t)size / 4 / (size_t)ranks_here();
+}
+
+/* Returns whether a problem is one that STRICT turns into an error. */
+static bool tell_problems(void)
+{
+    const char *problem;
+    bool any = false, fatal = false;
+
+    for (size_t i = 0; (problem = cfg_problem(shim.cfg, i, &fatal)); i++) {
+        any = any || fatal;
+        if (shim.rank == 0)
+            shim_say(CFG_DEBUG_WARN, "%s", problem);
+    }
+    return any;
+}
+
+static void job_end(void)
+{
+    atomic_store(&shim.min_fast, INT64_MAX);
+    atomic_store(&shim.phase, SHIM_PASS);
+    shim_report();
+    shim_comm_close_all();
+    shim_log_close();
+    ss_stats_free(&shim.stats);
+    cfg_free(shim.cfg);
+    shim.cfg = NULL;
+    shim.options = (struct cfg_options){0};
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else; MPI still works in
+ * here. */
+static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    if (getpid() == shim.pid)
+        job_end();
+    return MPI_SUCCESS;
+}
+
+static void hook_finalize(void)
+{
+    int keyval;
+
+    if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &keyval, NULL) !=
+        MPI_SUCCESS)
+        return;
+    shim_real.Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+    shim_real.Comm_free_keyval(&keyval);
+}
+
+static void start(MPI_Comm comm)
+{
+    int up = 0;
+    int level;
+
+    /* False in a program that only opened MPI sessions: there is no world then. */
+    shim.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
+    if (!shim.sessions)
+        comm = MPI_COMM_WORLD;
+    shim_real.Comm_rank(comm, &shim.rank);
+    shim_real.Comm_size(comm, &shim.ranks);
+    if (shim_real.Query_thread(&level) == MPI_SUCCESS)
+        atomic_store(&shim.multiple, level == MPI_THREAD_MULTIPLE);
+    shim.mem.limit = memory_limit();
+    if (tell_problems() && shim.options.strict)
+        atomic_store(&shim.objects_to_settings, true);
+    if (!shim.sessions)
+        hook_finalize();
+    shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
+             shim.library, ss_kernels()->name, shim.mem.limit);
+}
+
+void shim_job_start(uintptr_t comm)
+{
+    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&shim.start_lock);
+    if (!atomic_load(&shim.started)) {
+        start((MPI_Comm)comm);
+        atomic_store(&shim.started, true);
+    }
+    pthread_mutex_unlock(&shim.start_lock);
+}
+
+void shim_job_pause(void)
+{
+    shim_report();
+    shim_comm_close_all();
+}
+
+/* One class for all, one code for each status of core; made when first needed. */
+static int error_code(int status, const char *text)
+{
+    int slot = -status;
+    int code = 0;
+
+    if (slot < 0 || slot >= (int)(sizeof shim.error_codes / sizeof *shim.error_codes))
+        slot = 0;
+    pthread_mutex_lock(&shim.start_lock);
+    if (shim.error_class == 0 && shim_real.Add_error_class(&shim.error_class) == MPI_SUCCESS)
+        shim_real.Add_error_string(shim.error_class, "error of libsparseshim");
+    if (shim.error_class != 0 && shim.error_codes[slot] == 0 &&
+        shim_real.Add_error_code(shim.error_class, &shim.error_codes[slot]) != MPI_SUCCESS)
+        shim.error_codes[slot] = 0;
+    code = shim.error_codes[slot];
+    if (code != 0)
+        shim_real.Add_error_string(code, text);
+    pthread_mutex_unlock(&shim.start_lock);
+    return code != 0 ? code : MPI_ERR_OTHER;
+}
+
+int shim_raise(MPI_Comm comm, int status, const char *text)
+{
+    char string[MPI_MAX_ERROR_STRING];
+    int code;
+
+    shim_say(CFG_DEBUG_WARN, "%s", text);
+    snprintf(string, sizeof string, "libsparseshim: %s", text);
+    code = error_code(status, string);
+    shim_real.Comm_call_errhandler(comm, code);
+    return code;
+}

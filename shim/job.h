@@ -1,0 +1,29 @@
+/* Beginning and end of a job as this process sees it, and errors of our own. */
+#ifndef SHIM_JOB_H
+#define SHIM_JOB_H
+
+#include <mpi.h>
+
+#include "shim/shim.h"
+
+/* The part of the beginning that needs MPI: rank, thread level, end-of-job hook, memory limit,
+ * messages about settings. Called after a native call on comm succeeded, which proves that MPI is
+ * up even where MPI_Init was never called. */
+void shim_job_start(uintptr_t comm);
+
+/* A Sessions-only program freed its last known communicator: report, and let go of everything of
+ * MPI's. */
+void shim_job_pause(void);
+
+/* Steady clock, seconds. */
+double shim_now(void);
+
+/* Reports an error of ours: a line on the debug channel, then the error handler of the
+ * application's communicator. Returns the MPI error code. `text` also becomes what MPI_Error_string
+ * says of the code. */
+int shim_raise(MPI_Comm comm, int status, const char *text);
+
+/* shim/output.c: the report of this process, to stderr or REPORT_DIR. */
+void shim_report(void);
+
+#endif

@@ -1,0 +1,149 @@
+#define _GNU_SOURCE 1
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/job.h"
+#include "shim/log.h"
+#include "shim/real.h"
+
+struct shim_state shim = {
+    .min_fast = INT64_MIN,
+    .multiple = true,
+    .phase = SHIM_NEW,
+    .start_lock = PTHREAD_MUTEX_INITIALIZER,
+    .rank = -1,
+    .log_fd = -1,
+    .log_lock = PTHREAD_MUTEX_INITIALIZER,
+    .table_lock = PTHREAD_MUTEX_INITIALIZER,
+    .costs_lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+double shim_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Handles are those of MPICH's ABI. */
+static bool library_is_ours(void)
+{
+    static const char *const family[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
+
+    shim_real_library(shim.library, sizeof shim.library);
+    shim.library[strcspn(shim.library, "\n")] = '\0';
+    for (size_t i = 0; i < sizeof family / sizeof *family; i++)
+        if (strstr(shim.library, family[i]))
+            return true;
+    return false;
+}
+
+static void refuse(const char *why, const char *what)
+{
+    if (shim_launcher_rank() <= 0)
+        shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
+}
+
+/* Spares the small calls of a single-threaded program a locked instruction. */
+static void ask_thread_level(void)
+{
+    int up = 0, down = 0, level;
+
+    if (shim_real.Initialized(&up) == MPI_SUCCESS && up &&
+        shim_real.Finalized(&down) == MPI_SUCCESS && !down &&
+        shim_real.Query_thread(&level) == MPI_SUCCESS)
+        atomic_store(&shim.multiple, level == MPI_THREAD_MULTIPLE);
+}
+
+static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_options *options)
+{
+    static const enum ss_algorithm algorithms[] = {
+        [CFG_ALGORITHM_AUTO] = SS_AUTO,
+        [CFG_ALGORITHM_RECURSIVE_DOUBLING] = SS_RECURSIVE_DOUBLING,
+        [CFG_ALGORITHM_SPLIT_ALLGATHER] = SS_SPLIT_ALLGATHER,
+        [CFG_ALGORITHM_DSAR] = SS_DSAR,
+        [CFG_ALGORITHM_RING] = SS_RING,
+        [CFG_ALGORITHM_ALLGATHER] = SS_ALLGATHER,
+        [CFG_ALGORITHM_DENSE] = SS_DENSE,
+    };
+    static const enum ss_coding codings[] = {
+        [CFG_CODING_AUTO] = SS_CODING_AUTO,
+        [CFG_CODING_U32] = SS_CODING_U32,
+        [CFG_CODING_PACKED] = SS_CODING_PACKED,
+        [CFG_CODING_BITMAP] = SS_CODING_BITMAP,
+    };
+
+    return (struct ss_settings){
+        .observe = options->mode == CFG_MODE_OBSERVE,
+        .algorithm = algorithms[options->algorithm],
+        .coding = codings[options->index_coding],
+        .alpha = options->alpha,
+        .beta = options->beta,
+        .timeout = options->timeout,
+        .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
+    };
+}
+
+static bool prepare_settings(void)
+{
+    shim.cfg = cfg_load();
+    if (!shim.cfg)
+        return false;
+    shim.options = *cfg_options(shim.cfg);
+    shim.settings = settings_of(shim.cfg, &shim.options);
+    shim.min_count =
+        shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;
+    if (shim.min_count == 0)
+        shim.min_count = 1; /* there is nothing to reduce in an empty call */
+    ss_stats_init(&shim.stats, shim_now());
+    shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
+    shim.start_unix = (int64_t)time(NULL);
+    return true;
+}
+
+/* Returns what the calls are to see. SHIM_NEW: no MPI library, which the next call may find. */
+static enum shim_phase prepare(void)
+{
+    const char *lacking;
+
+    if (!shim_real_find_next())
+        return SHIM_NEW;
+    shim.pid = getpid();
+    if (cfg_disabled() || !prepare_settings() || shim.options.disable)
+        return SHIM_PASS;
+    if (!library_is_ours()) {
+        refuse("this MPI library is not MPICH or of its ABI family: ",
+               shim.library[0] ? shim.library : "(no version text)");
+        return SHIM_PASS;
+    }
+    lacking = shim_real_find_pmpi();
+    if (lacking) {
+        refuse("the MPI library lacks ", lacking);
+        return SHIM_PASS;
+    }
+    ask_thread_level();
+    return SHIM_READY;
+}
+
+bool shim_prepare(void)
+{
+    int phase = atomic_load_explicit(&shim.phase, memory_order_acquire);
+
+    if (phase == SHIM_NEW) {
+        pthread_mutex_lock(&shim.start_lock);
+        phase = atomic_load(&shim.phase);
+        if (phase == SHIM_NEW) {
+            phase = (int)prepare();
+            atomic_store(&shim.phase, phase);
+            if (phase == SHIM_PASS)
+                atomic_store(&shim.min_fast, INT64_MAX);
+            else if (phase == SHIM_READY && !shim.stats.timed)
+                atomic_store(&shim.min_fast, shim.min_count);
+        }
+        pthread_mutex_unlock(&shim.start_lock);
+    }
+    return phase == SHIM_READY && getpid() == shim.pid;
+}

@@ -1,0 +1,62 @@
+/* The real MPI functions, found at run time: this library links with none. */
+#ifndef SHIM_REAL_H
+#define SHIM_REAL_H
+
+#include <mpi.h>
+
+#include "shim/shim.h"
+
+/* Internal traffic; reached as shim_real.Comm_size(...). */
+#define SHIM_PMPI(X)                                                                               \
+    X(Add_error_class)                                                                             \
+    X(Add_error_code)                                                                              \
+    X(Add_error_string)                                                                            \
+    X(Cancel)                                                                                      \
+    X(Comm_call_errhandler)                                                                        \
+    X(Comm_create_keyval)                                                                          \
+    X(Comm_free)                                                                                   \
+    X(Comm_free_keyval)                                                                            \
+    X(Comm_get_attr)                                                                               \
+    X(Comm_get_errhandler)                                                                         \
+    X(Comm_get_name)                                                                               \
+    X(Comm_group)                                                                                  \
+    X(Comm_idup)                                                                                   \
+    X(Comm_rank)                                                                                   \
+    X(Comm_set_attr)                                                                               \
+    X(Comm_set_errhandler)                                                                         \
+    X(Comm_size)                                                                                   \
+    X(Comm_test_inter)                                                                             \
+    X(Errhandler_free)                                                                             \
+    X(Get_count)                                                                                   \
+    X(Group_compare)                                                                               \
+    X(Group_free)                                                                                  \
+    X(Iallreduce)                                                                                  \
+    X(Initialized)                                                                                 \
+    X(Finalized)                                                                                   \
+    X(Irecv)                                                                                       \
+    X(Isend)                                                                                       \
+    X(Query_thread)                                                                                \
+    X(Request_free)                                                                                \
+    X(Test)                                                                                        \
+    X(Testsome)                                                                                    \
+    X(Type_size)
+
+struct shim_real {
+#define SHIM_MEMBER(name) __typeof__(PMPI_##name) *name;
+    SHIM_PMPI(SHIM_MEMBER)
+#undef SHIM_MEMBER
+};
+
+extern struct shim_real shim_real;
+
+/* Fills shim.next. False when no MPI library is found; entries then say so on stderr and return an
+ * error. */
+bool shim_real_find_next(void);
+
+/* First bytes of the MPI library's version text; "" when it cannot be asked. */
+void shim_real_library(char *text, size_t size);
+
+/* Fills shim_real. Returns NULL, or the name of a function the library does not have. */
+const char *shim_real_find_pmpi(void);
+
+#endif

@@ -1,0 +1,129 @@
+/* Inside of the shim, without mpi.h: what entry points share with the parts that know MPI.
+ *
+ * Handles are uintptr_t here, because entry points are reached under any MPI; they become MPI_Comm
+ * and the like only where PMPI_Get_library_version has named MPICH or its ABI family.
+ */
+#ifndef SHIM_SHIM_H
+#define SHIM_SHIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "config/config.h"
+#include "core/call.h"
+
+/* Version of what ranks say to each other; part of the settings hash. */
+enum { SHIM_PROTOCOL = 1 };
+
+#ifndef SPARSESHIM_VERSION
+#define SPARSESHIM_VERSION "0.1.0"
+#endif
+
+typedef int shim_allreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t);
+typedef int shim_allreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t);
+typedef int shim_pcontrol_fn(int, ...);
+
+/* What is called next under each wrapped name: a profiler below us, or the MPI library. */
+struct shim_next {
+    shim_allreduce_fn *allreduce;
+    shim_allreduce_c_fn *allreduce_c;
+    shim_pcontrol_fn *pcontrol;
+};
+
+/* An intercepted allreduce, as it came. */
+struct shim_call {
+    const void *send;
+    void *recv;
+    int64_t count;
+    uintptr_t type;
+    uintptr_t op;
+    uintptr_t comm;
+    bool large; /* MPI_Allreduce_c */
+};
+
+enum shim_phase {
+    SHIM_NEW,   /* nothing is known yet */
+    SHIM_READY, /* functions and settings are there */
+    SHIM_PASS   /* every call goes on untouched, for good */
+};
+
+struct shim_comm;
+
+enum { SHIM_BUCKETS = 1024 };
+
+struct shim_state {
+    /* Read by every call. min_fast: counts below it go straight to the next function. INT64_MIN
+     * until the first call has filled `next` (no count is below that), INT64_MAX once everything
+     * passes through. */
+    _Alignas(64) _Atomic int64_t min_fast;
+    struct shim_next next;
+    atomic_bool multiple;       /* MPI_THREAD_MULTIPLE, or not known */
+    atomic_uint_fast64_t small; /* calls that went that way */
+
+    _Alignas(64) atomic_int phase; /* enum shim_phase */
+    pid_t pid;       /* of the process that prepared: a forked child passes everything through */
+    atomic_bool off; /* MPI_Pcontrol(0) */
+    atomic_bool started; /* the part of the job's beginning that needs MPI is done */
+    pthread_mutex_t
+        start_lock; /* held while preparing and starting; callbacks of MPI never take it */
+
+    struct cfg *cfg;
+    struct cfg_options options;
+    int64_t min_count;
+    struct ss_settings settings;
+    struct ss_mem mem;
+    struct ss_stats stats;
+    int64_t start_unix;
+    char library[256]; /* first line of the MPI library's version */
+
+    bool sessions; /* no MPI_Init was called: the world does not exist */
+    atomic_bool
+        objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
+    int rank; /* in the world; in the first communicator where there is none; -1: not known */
+    int ranks;
+    int error_codes[8]; /* MPI codes of core's statuses, 0 = not made */
+    int error_class;
+
+    int log_fd; /* -1: not open */
+    pthread_mutex_t log_lock;
+
+    /* Table of communicators. The lock is a leaf: no MPI call and no other lock under it, because
+     * the delete callback takes it inside MPI. */
+    pthread_mutex_t table_lock;
+    struct shim_comm *buckets[SHIM_BUCKETS];
+    size_t known;                         /* entries in the buckets */
+    _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
+
+    /* Costs of the network measured last, and over which group (an MPI_Group). */
+    pthread_mutex_t costs_lock;
+    struct ss_costs costs;
+    uintptr_t costs_group;
+};
+
+extern struct shim_state shim;
+
+/* shim/allreduce.c: every call that is not below min_fast. Returns an MPI error code. */
+int shim_allreduce(const struct shim_call *call);
+
+/* Hands a call to the next function. */
+int shim_pass(const struct shim_call *call);
+
+/* shim/prepare.c: finds functions and reads settings, once. False when the call at hand must be
+ * passed on. Afterwards shim.next is never NULL. */
+bool shim_prepare(void);
+
+static inline void shim_count_small(void)
+{
+    if (atomic_load_explicit(&shim.multiple, memory_order_relaxed))
+        atomic_fetch_add_explicit(&shim.small, 1, memory_order_relaxed);
+    else /* nobody else counts: spare the locked instruction */
+        atomic_store_explicit(&shim.small,
+                              atomic_load_explicit(&shim.small, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+}
+
+#endif
