@@ -301,10 +301,10 @@ static bool prediction_row(void *ctx, size_t row, struct ss_emit_value *v)
                                             : predicted(r, r->predicted_bytes, a));
     v[P_SECONDS] = ss_v_seconds(time);
     v[P_FASTER] = ss_v_factor(a == SS_AUTO ? NAN : ss_ratio(native, time));
-    v[P_BEST] =
-        ss_v_text(a == SS_AUTO                                                        ? "measured"
-                  : a != SS_DENSE && ss_report_advise(r).best == (enum ss_algorithm)a ? "best"
-                                                                                      : "");
+    v[P_BEST] = ss_v_text(a == SS_AUTO ? "measured"
+                          : a != SS_DENSE && ss_report_advise(r).best == (enum ss_algorithm)a
+                              ? "best sparse"
+                              : "");
     return true;
 }
 

@@ -1,0 +1,52 @@
+#!/usr/bin/perl
+# The JSON of a report is JSON to others too, and `sparseshim report` prints it as the text the job would have printed.
+use strict;
+use warnings;
+use File::Temp qw(tempdir);
+use JSON::PP;
+use Test::More;
+
+my $build = $ENV{BUILD} // 'build';
+my $dir = tempdir(CLEANUP => 1);
+
+sub output {
+    my @command = @_;
+    open my $pipe, '-|', @command or die "$command[0]: $!";
+    local $/;
+    my $text = <$pipe> // '';
+    close $pipe;
+    return $text;
+}
+
+my $json = output("$build/tests/unit/test_report", 'json');
+my $text = output("$build/tests/unit/test_report", 'text');
+is $?, 0, 'the sample is written';
+
+my $report = eval { JSON::PP->new->utf8->decode($json) };
+is $@, '', 'a strict reader takes the report';
+is $report->{schema}, 1, 'the schema is named';
+is $report->{job}{program}, "odd \"name\" \x01 ? \x{e9}", 'an odd name arrives';
+is $report->{calls}{seen}, 1010, 'calls are plain numbers';
+is $report->{times}{seconds_allreduce}, 15, 'times are in seconds';
+is $report->{times}{share_allreduce}, 0.25, 'f is a fraction';
+is scalar @{$report->{lanes}}, 2, 'every lane is there';
+is $report->{lanes}[0]{communicator}, 'MPI_COMM_WORLD', 'the largest lane is first';
+is $report->{lanes}[0]{bytes_dense}, 25165824000, 'bytes are whole';
+is $report->{lanes}[1]{density_sum}, undef, 'what is not a number is null';
+is $report->{lanes}[0]{passed}{observe}, 1000, 'reasons have short names';
+is $report->{advice}[0]{try}, 'SPARSESHIM_MODE=exact', 'the advice is in it';
+is scalar @{$report->{predictions}}, 14, 'so is every prediction';
+
+my $file = "$dir/report.json";
+open my $out, '>:raw', $file or die "$file: $!";
+print $out $json;
+close $out or die "$file: $!";
+is output("$build/sparseshim", 'report', $file), $text, 'sparseshim report prints the same text';
+is $?, 0, 'and succeeds';
+
+truncate $file, length($json) / 2 or die "$file: $!";
+my $message = output('sh', '-c', '"$1" report "$2" 2>&1', 'sh', "$build/sparseshim", $file);
+isnt $?, 0, 'half a report is refused';
+like $message, qr/\Q$file\E.*line \d+, column \d+/, 'with file, line and column';
+
+done_testing;
