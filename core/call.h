@@ -1,13 +1,15 @@
-/* One allreduce from scan to result, over any transport, and the state that lasts between calls on a communicator.
+/* One allreduce from scan to result, over any transport, and the state that lasts between calls on
+ * a communicator.
  *
  *     status = ss_call_start(&call, comm, type, op, in, out, n);
  *     while (status == SS_PENDING)
  *         status = ss_call_step(&call);
- *     if (status == SS_NATIVE) ... the caller runs the MPI library's allreduce on the untouched input ...
- *     ss_call_end(&call, seconds_in_native);
+ *     if (status == SS_NATIVE) ... the caller runs the MPI library's allreduce on the untouched
+ * input ... ss_call_end(&call, seconds_in_native);
  *
- * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks of a communicator start the same calls in the same
- * order. Between start and end nothing but the call touches `out`; `in` is never written.
+ * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks
+ * of a communicator start the same calls in the same order. Between start and end nothing but the
+ * call touches `out`; `in` is never written.
  */
 #ifndef CORE_CALL_H
 #define CORE_CALL_H
@@ -18,7 +20,8 @@
 #include "core/transport.h"
 #include "core/wire.h"
 
-/* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library; `out` has not been written. */
+/* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
+ * `out` has not been written. */
 enum { SS_NATIVE = 2 };
 
 /* Options as core needs them; the same on all ranks but for timeout. */
@@ -34,12 +37,14 @@ struct ss_settings {
 
 struct ss_comm;
 
-/* State of a communicator. Borrows all arguments for its lifetime; `name` is copied. Returns NULL when memory is short. */
+/* State of a communicator. Borrows all arguments for its lifetime; `name` is copied. Returns NULL
+ * when memory is short. */
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
                                struct ss_mem *mem, struct ss_stats *stats, const char *name);
 void ss_comm_free(struct ss_comm *comm);
 
-/* Below 0 after a call on this communicator ended with an error: every later call returns it at once. */
+/* Below 0 after a call on this communicator ended with an error: every later call returns it at
+ * once. */
 int ss_comm_status(const struct ss_comm *comm);
 
 /* Measured costs of the network; a communicator over the same ranks can start with them. */
@@ -57,14 +62,17 @@ void ss_comm_set_off(struct ss_comm *comm, bool off);
 struct ss_call;
 
 /* Bytes a caller provides for a call; struct ss_call is defined in core/call_impl.h. */
-struct ss_call *ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a blocking call */
+struct ss_call *
+ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a blocking call */
 
-/* in NULL: in place. n elements, 1 <= n <= SS_WINDOW. `window` tells windows of one large call apart (0 for ordinary calls). */
+/* in NULL: in place. n elements, 1 <= n <= SS_WINDOW. `window` tells windows of one large call
+ * apart (0 for ordinary calls). */
 int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
                   const void *in, void *out, uint64_t n, unsigned window);
 int ss_call_step(struct ss_call *call);
 
-/* Books the call. native_seconds: time in the MPI library's allreduce where the status was SS_NATIVE, else ignored. */
+/* Books the call. native_seconds: time in the MPI library's allreduce where the status was
+ * SS_NATIVE, else ignored. */
 void ss_call_end(struct ss_call *call, double native_seconds);
 
 /* After SS_NATIVE: why. After an error: one sentence with rank, peer and phase. */

@@ -1,5 +1,5 @@
-/* Arithmetic in the default floating-point environment, whatever the application has set (flush to zero, denormals are zero,
- * another rounding). Enter and leave are one register move each. */
+/* Arithmetic in the default floating-point environment, whatever the application has set (flush to
+ * zero, denormals are zero, another rounding). Enter and leave are one register move each. */
 #ifndef CORE_FPENV_H
 #define CORE_FPENV_H
 

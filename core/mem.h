@@ -12,14 +12,16 @@ struct ss_mem {
     atomic_size_t peak;
 };
 
-/* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised = empty. */
+/* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised
+ * = empty. */
 struct ss_buf {
     void *data;
     size_t size; /* bytes */
     struct ss_mem *mem;
 };
 
-/* Makes buf at least `size` bytes; contents are lost when it grows. SS_OK, or SS_ERR_MEMORY with buf empty. */
+/* Makes buf at least `size` bytes; contents are lost when it grows. SS_OK, or SS_ERR_MEMORY with
+ * buf empty. */
 int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size);
 
 /* The same, keeping the first `keep` bytes; with keep > 0 buf is unchanged on failure. */

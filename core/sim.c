@@ -273,7 +273,8 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
     return &sim->ranks[rank].transport;
 }
 
-/* The next rank to step: the one furthest behind that is not finished and not known to be stuck, or any. */
+/* The next rank to step: the one furthest behind that is not finished and not known to be stuck, or
+ * any. */
 static int pick_rank(struct ss_sim *sim, const bool *stuck)
 {
     int best = -1;

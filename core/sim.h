@@ -1,7 +1,8 @@
 /* P ranks in one process: a transport under a virtual clock, for tests and for predictions.
  *
- * A message of b bytes occupies the sender's link for beta b seconds and the receiver's link as long, and arrives alpha later. With a seed the order of
- * completions and of the ranks' steps is drawn at random (order between two ranks on one tag stays), and clocks stop meaning anything.
+ * A message of b bytes occupies the sender's link for beta b seconds and the receiver's link as
+ * long, and arrives alpha later. With a seed the order of completions and of the ranks' steps is
+ * drawn at random (order between two ranks on one tag stays), and clocks stop meaning anything.
  */
 #ifndef CORE_SIM_H
 #define CORE_SIM_H
@@ -17,8 +18,8 @@ void ss_sim_free(struct ss_sim *sim);
 /* The transport of one rank; lives as long as sim. */
 struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank);
 
-/* Steps all ranks until each step function has returned other than SS_PENDING; status[rank] gets that. false when no rank can move any
- * more (a deadlock) or after `max_steps` steps. */
+/* Steps all ranks until each step function has returned other than SS_PENDING; status[rank] gets
+ * that. false when no rank can move any more (a deadlock) or after `max_steps` steps. */
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps);
 
@@ -27,7 +28,8 @@ uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
 uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank);
 double ss_sim_clock(const struct ss_sim *sim, int rank);
 
-/* Faults: from its n-th send on (counted from 1) a send of `rank` fails once, or a message of `rank` has its byte flipped once, or vanishes. 0 = never. */
+/* Faults: from its n-th send on (counted from 1) a send of `rank` fails once, or a message of
+ * `rank` has its byte flipped once, or vanishes. 0 = never. */
 struct ss_sim_fault {
     int rank;
     uint64_t fail_send;

@@ -50,8 +50,8 @@ static bool matches(const struct ss_lane_record *r, const char *comm, int size, 
            strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
 }
 
-struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size, uint64_t count,
-                                     enum ss_type type, enum ss_op op)
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
+                                     uint64_t count, enum ss_type type, enum ss_op op)
 {
     struct ss_lane_record *r;
 

@@ -1,4 +1,5 @@
-/* What a job did, per process: counters that the report prints. Filled by the calls, safe from several threads. */
+/* What a job did, per process: counters that the report prints. Filled by the calls, safe from
+ * several threads. */
 #ifndef CORE_STATS_H
 #define CORE_STATS_H
 
@@ -9,23 +10,24 @@
 
 /* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */
 enum ss_reason {
-    SS_WHY_SMALL,         /* count below MIN_COUNT */
-    SS_WHY_TYPE,          /* datatype or operator is not one of ours */
-    SS_WHY_COMMUNICATOR,  /* one rank, intercommunicator, or no private communicator to be had */
-    SS_WHY_BUFFER,        /* NULL, aliased or misplaced IN_PLACE buffer */
-    SS_WHY_FIRST,         /* first eligible call on its communicator */
-    SS_WHY_SETTINGS,      /* options differ between ranks */
-    SS_WHY_OFF,           /* a rank switched the library off by MPI_Pcontrol */
-    SS_WHY_CANNOT,        /* a rank was out of memory */
-    SS_WHY_NOT_FINITE,    /* an input holds Inf or NaN */
-    SS_WHY_OBSERVE,       /* MODE=observe */
-    SS_WHY_DENSE,         /* the plan (or ALGORITHM=dense) says dense */
-    SS_WHY_BACKED_OFF,    /* the lane stayed dense and skips votes */
+    SS_WHY_SMALL,        /* count below MIN_COUNT */
+    SS_WHY_TYPE,         /* datatype or operator is not one of ours */
+    SS_WHY_COMMUNICATOR, /* one rank, intercommunicator, or no private communicator to be had */
+    SS_WHY_BUFFER,       /* NULL, aliased or misplaced IN_PLACE buffer */
+    SS_WHY_FIRST,        /* first eligible call on its communicator */
+    SS_WHY_SETTINGS,     /* options differ between ranks */
+    SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */
+    SS_WHY_CANNOT,       /* a rank was out of memory */
+    SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
+    SS_WHY_OBSERVE,      /* MODE=observe */
+    SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
+    SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);
 
-/* Seconds by phase of a call. merge: reduction of received entries; coding: encoding and decoding; exchange: the recipe less merge and coding. */
+/* Seconds by phase of a call. merge: reduction of received entries; coding: encoding and decoding;
+ * exchange: the recipe less merge and coding. */
 struct ss_times {
     double scan;
     double vote; /* calibration included */
@@ -44,18 +46,20 @@ struct ss_lane_record {
     enum ss_type type;
     enum ss_op op;
 
-    uint64_t calls;                        /* all eligible calls on the lane */
-    uint64_t sparse[SS_ALGORITHMS];        /* calls by algorithm that ran */
-    uint64_t passed[SS_REASONS];           /* calls handed to the MPI library */
-    uint64_t scans;                        /* calls that were scanned; the sums below are over these */
-    double density_sum;                    /* of this rank's input, nnz / count */
-    double density_max;                    /* largest over calls of the largest over ranks */
-    uint64_t fillin_calls;                 /* calls whose result density is known */
-    double fillin_sum;                     /* density of the result */
+    uint64_t calls;                 /* all eligible calls on the lane */
+    uint64_t sparse[SS_ALGORITHMS]; /* calls by algorithm that ran */
+    uint64_t passed[SS_REASONS];    /* calls handed to the MPI library */
+    uint64_t scans;                 /* calls that were scanned; the sums below are over these */
+    double density_sum;             /* of this rank's input, nnz / count */
+    double density_max;             /* largest over calls of the largest over ranks */
+    uint64_t fillin_calls;          /* calls whose result density is known */
+    double fillin_sum;              /* density of the result */
     double predicted_seconds[SS_ALGORITHMS]; /* summed over scans */
     double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, summed over scans */
-    uint64_t bytes_dense; /* a dense allreduce would have sent, per rank: 2 (P-1)/P * size, over all calls */
-    uint64_t bytes_sent;  /* sent by this rank, votes and calibration included; native calls count as dense */
+    uint64_t bytes_dense; /* a dense allreduce would have sent, per rank: 2 (P-1)/P * size, over all
+                             calls */
+    uint64_t bytes_sent; /* sent by this rank, votes and calibration included; native calls count as
+                            dense */
     struct ss_times times;
 };
 
@@ -68,23 +72,24 @@ struct ss_stats {
     atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */
     atomic_uint_fast64_t sparse;             /* calls made sparse */
     atomic_uint_fast64_t errors;             /* calls that returned an error of ours */
-    atomic_uint_fast64_t small_bytes;        /* bytes in buffers of calls that passed with no lane */
-    double allreduce_seconds;                /* inside allreduce, all timed calls */
-    bool timed;                              /* allreduce_seconds covers every call (report or observe is on) */
-    uint64_t largest_bytes;                  /* size of the largest buffer reduced, and all calls' sizes summed: */
-    uint64_t largest_total;                  /* bytes reduced in buffers of that size */
-    uint64_t reduced_total;                  /* bytes reduced in all calls */
-    size_t memory_peak;                      /* bytes, own memory that grows with N, k or P */
-    struct ss_lane_record *lanes;            /* newest first */
+    atomic_uint_fast64_t small_bytes; /* bytes in buffers of calls that passed with no lane */
+    double allreduce_seconds;         /* inside allreduce, all timed calls */
+    bool timed;             /* allreduce_seconds covers every call (report or observe is on) */
+    uint64_t largest_bytes; /* size of the largest buffer reduced, and all calls' sizes summed: */
+    uint64_t largest_total; /* bytes reduced in buffers of that size */
+    uint64_t reduced_total; /* bytes reduced in all calls */
+    size_t memory_peak;     /* bytes, own memory that grows with N, k or P */
+    struct ss_lane_record *lanes; /* newest first */
     size_t lane_count;
 };
 
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);
 
-/* The record of a lane, made when new. After 1,000 lanes further ones share the record with count 0. Never NULL, unless memory is short. */
-struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size, uint64_t count,
-                                     enum ss_type type, enum ss_op op);
+/* The record of a lane, made when new. After 1,000 lanes further ones share the record with count
+ * 0. Never NULL, unless memory is short. */
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
+                                     uint64_t count, enum ss_type type, enum ss_op op);
 
 /* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes);

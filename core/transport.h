@@ -1,8 +1,10 @@
-/* What a recipe sees of the network: nonblocking point-to-point of bytes between the ranks of one communicator.
+/* What a recipe sees of the network: nonblocking point-to-point of bytes between the ranks of one
+ * communicator.
  *
- * Implementations: shim/ (MPI on a private communicator) and core/sim.h (P ranks in one process under a virtual clock). Messages between two ranks with
- * one tag arrive in the order sent. Every message is bounded (core/wire.h, SS_CHUNK_ENTRIES), so a receive is posted with a buffer that holds the
- * longest and tells the length when done.
+ * Implementations: shim/ (MPI on a private communicator) and core/sim.h (P ranks in one process
+ * under a virtual clock). Messages between two ranks with one tag arrive in the order sent. Every
+ * message is bounded (core/wire.h, SS_CHUNK_ENTRIES), so a receive is posted with a buffer that
+ * holds the longest and tells the length when done.
  */
 #ifndef CORE_TRANSPORT_H
 #define CORE_TRANSPORT_H
@@ -31,15 +33,19 @@ struct ss_transport {
 };
 
 struct ss_transport_ops {
-    /* Starts a send of len bytes; buf stays untouched until request->active is false. SS_OK, or < 0 and nothing was started. */
+    /* Starts a send of len bytes; buf stays untouched until request->active is false. SS_OK, or < 0
+     * and nothing was started. */
     int (*send)(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
                 struct ss_request *request);
-    /* Starts a receive into buf of `capacity` bytes. A longer message ends it with SS_ERR_TRANSPORT. */
+    /* Starts a receive into buf of `capacity` bytes. A longer message ends it with
+     * SS_ERR_TRANSPORT. */
     int (*recv)(struct ss_transport *t, int src, struct ss_tag tag, void *buf, size_t capacity,
                 struct ss_request *request);
-    /* Makes progress and marks the requests that completed (active = false). Never blocks. SS_OK, or SS_ERR_TRANSPORT. */
+    /* Makes progress and marks the requests that completed (active = false). Never blocks. SS_OK,
+     * or SS_ERR_TRANSPORT. */
     int (*poll)(struct ss_transport *t);
-    /* Gives a request up; its buffer may be in use until the transport is closed where a transport cannot take a message back. */
+    /* Gives a request up; its buffer may be in use until the transport is closed where a transport
+     * cannot take a message back. */
     void (*cancel)(struct ss_transport *t, struct ss_request *request);
     /* Seconds on a steady clock (virtual under the simulator). */
     double (*now)(struct ss_transport *t);

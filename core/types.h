@@ -9,7 +9,8 @@
 /* Type classes: what a lane is keyed by, whatever handle the application used. */
 enum ss_type { SS_F32, SS_F64, SS_I32, SS_I64, SS_TYPES };
 
-/* Operators whose neutral element is 0. Logical results are 0 or 1 and need integer types, as do the bitwise ones. */
+/* Operators whose neutral element is 0. Logical results are 0 or 1 and need integer types, as do
+ * the bitwise ones. */
 enum ss_op { SS_SUM, SS_BOR, SS_BXOR, SS_LOR, SS_LXOR, SS_OPS };
 
 /* Collectives of the library, and auto for "choose per call". The order is that of the report. */
@@ -26,7 +27,7 @@ enum ss_algorithm {
 
 /* Status of a step or call: below zero is an error. */
 enum ss_status {
-    SS_PENDING = 1,      /* not finished; step again */
+    SS_PENDING = 1, /* not finished; step again */
     SS_OK = 0,
     SS_ERR_MEMORY = -1,    /* an allocation failed or would pass MAX_MEMORY */
     SS_ERR_MESSAGE = -2,   /* a message was malformed */

@@ -1,0 +1,656 @@
+/* A call from scan to result: scan, vote, calibrate where needed, plan, recipe. */
+#include "core/call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call_impl.h"
+#include "core/fpenv.h"
+
+enum { STAGE_VOTE, STAGE_CALIBRATE, STAGE_VOTE_AGAIN, STAGE_RECIPE, STAGE_DRAIN, STAGE_OVER };
+
+/* ---- communicators ---- */
+
+struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
+                               struct ss_mem *mem, struct ss_stats *stats, const char *name)
+{
+    struct ss_comm *comm = calloc(1, sizeof *comm);
+
+    if (!comm)
+        return NULL;
+    comm->call = calloc(1, sizeof *comm->call);
+    if (!comm->call) {
+        free(comm);
+        return NULL;
+    }
+    comm->t = transport;
+    comm->settings = settings;
+    comm->mem = mem;
+    comm->stats = stats;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    comm->cost_scan = 1e-10;
+    comm->cost_vote = 0;
+    if (settings->alpha >= 0 && settings->beta >= 0)
+        comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
+    return comm;
+}
+
+void ss_comm_free(struct ss_comm *comm)
+{
+    if (!comm)
+        return;
+    struct ss_work *w = &comm->work;
+    struct ss_buf *bufs[] = {&w->own_idx, &w->own_val, &w->idx[0],  &w->idx[1],
+                             &w->idx[2],  &w->val[0],  &w->val[1],  &w->val[2],
+                             &w->arena,   &w->inbox,   &w->scratch, &w->pieces};
+    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
+        ss_buf_free(bufs[i]);
+    for (struct ss_lane *lane = comm->lanes; lane;) {
+        struct ss_lane *next = lane->next;
+        free(lane);
+        lane = next;
+    }
+    free(comm->call);
+    free(comm);
+}
+
+int ss_comm_status(const struct ss_comm *comm)
+{
+    return comm->status;
+}
+
+struct ss_costs ss_comm_costs(const struct ss_comm *comm)
+{
+    return comm->network;
+}
+
+void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
+{
+    if (!comm->network.known)
+        comm->network = costs;
+}
+
+void ss_comm_set_off(struct ss_comm *comm, bool off)
+{
+    comm->off = off;
+}
+
+struct ss_call *ss_comm_call(struct ss_comm *comm)
+{
+    return comm->call;
+}
+
+static size_t work_size(const struct ss_work *w)
+{
+    return w->own_idx.size + w->own_val.size + w->idx[0].size + w->idx[1].size + w->idx[2].size +
+           w->val[0].size + w->val[1].size + w->val[2].size + w->arena.size;
+}
+
+static struct ss_lane *find_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
+                                 unsigned window)
+{
+    struct ss_lane *lane;
+
+    for (lane = comm->lanes; lane; lane = lane->next)
+        if (lane->n == n && lane->type == type && lane->op == op && lane->window == window)
+            return lane;
+    lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    lane->n = n;
+    lane->type = type;
+    lane->op = op;
+    lane->window = window;
+    lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
+    lane->next = comm->lanes;
+    comm->lanes = lane;
+    return lane;
+}
+
+/* ---- scan ---- */
+
+static int own_reserve(struct ss_call *c, size_t entries, size_t keep)
+{
+    struct ss_work *w = &c->comm->work;
+
+    if (ss_buf_grow(&w->own_idx, c->comm->mem, entries * sizeof(uint32_t),
+                    keep * sizeof(uint32_t)) != SS_OK ||
+        ss_buf_grow(&w->own_val, c->comm->mem, entries * c->esize, keep * c->esize) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->own.idx = w->own_idx.data;
+    c->own.val = w->own_val.data;
+    c->own.capacity = entries;
+    return SS_OK;
+}
+
+/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
+ * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
+ * the first stopped. */
+static int scan_input(struct ss_call *c)
+{
+    struct ss_work *w = &c->comm->work;
+    size_t room = w->own_idx.size / sizeof(uint32_t);
+    size_t start = (size_t)(c->n / 32) + 64;
+    struct ss_scan rest;
+
+    if (w->own_val.size / c->esize < room)
+        room = w->own_val.size / c->esize;
+    if (room < start)
+        room = start;
+    if (own_reserve(c, room, 0) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
+                     c->own.capacity, &c->scan);
+    c->own.nnz = c->scan.stored;
+    if (c->scan.stored == c->scan.nnz || (double)c->scan.nnz > 0.75 * (double)c->n)
+        return SS_OK;
+    if (own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
+                     (size_t)c->n - c->scan.stop, (uint32_t)c->scan.stop, c->own.idx + c->own.nnz,
+                     ss_at(c->own.val, c->own.nnz, c->esize), c->own.capacity - c->own.nnz, &rest);
+    c->own.nnz += rest.stored;
+    return SS_OK;
+}
+
+static uint64_t largest_part(const struct ss_call *c)
+{
+    uint64_t most = 0;
+    size_t before = 0;
+
+    if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
+        return (c->n + (uint64_t)c->t->size - 1) / (uint64_t)c->t->size;
+    for (int p = 1; p <= c->t->size; p++) {
+        size_t upto = p == c->t->size
+                          ? c->own.nnz
+                          : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)ss_call_part(c, p));
+        if (upto - before > most)
+            most = upto - before;
+        before = upto;
+    }
+    return most;
+}
+
+/* ---- vote and plan ---- */
+
+static uint64_t lane_hash(const struct ss_call *c)
+{
+    uint64_t fields[] = {c->n, (uint64_t)c->type, (uint64_t)c->op, c->lane ? c->lane->window : 0};
+    uint64_t h = 0xcbf29ce484222325ULL;
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        h ^= fields[i];
+        h *= 0x100000001b3ULL;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static uint64_t memory_left(const struct ss_comm *comm)
+{
+    size_t used = atomic_load(&comm->mem->used), own = work_size(&comm->work);
+
+    if (comm->mem->limit == 0)
+        return UINT64_MAX;
+    return comm->mem->limit > used ? comm->mem->limit - used + own : own;
+}
+
+static void fill_ballot(struct ss_call *c, uint64_t flags)
+{
+    struct ss_comm *comm = c->comm;
+    struct ss_ballot *b = &c->vote.ballot;
+
+    ss_ballot_init(b);
+    b->flags = flags;
+    b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = lane_hash(c);
+    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
+    b->nnz_sum = b->nnz_max = c->scan.nnz;
+    b->part_max = c->part_max;
+    b->memory_min = memory_left(comm);
+    b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
+    b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
+    b->costs[SS_COST_SCAN] = ss_double_bits(comm->cost_scan);
+    b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
+    const struct ss_local_costs *local = ss_local_costs();
+    b->costs[SS_COST_CODE] = ss_double_bits(local->code);
+    b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
+    b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
+    if (c->lane) {
+        b->result_max = c->lane->history.result_nnz;
+        b->last_min = ss_double_bits(c->lane->history.last_seconds);
+    }
+}
+
+static void start_vote(struct ss_call *c, uint64_t flags)
+{
+    fill_ballot(c, flags);
+    ss_vote_start(&c->vote, c->t, c->number);
+    c->mark = ss_call_now(c);
+}
+
+static uint64_t own_flags(struct ss_call *c, int status)
+{
+    struct ss_comm *comm = c->comm;
+    uint64_t flags = 0;
+
+    if (status != SS_OK || !c->lane)
+        flags |= SS_VOTE_CANNOT;
+    if (c->scan.not_finite)
+        flags |= SS_VOTE_NOT_FINITE;
+    if (comm->off)
+        flags |= SS_VOTE_OFF;
+    if (comm->status < 0)
+        flags |= SS_VOTE_BROKEN;
+    if (!comm->network.known)
+        flags |= SS_VOTE_UNKNOWN;
+    return flags;
+}
+
+/* With ALPHA and BETA given nothing measured enters the plan, so that runs repeat; the local costs
+ * are then round figures for a current core. */
+static void fixed_costs(struct ss_shape *shape, const struct ss_settings *settings, int rounds)
+{
+    shape->learn = false;
+    shape->alpha = settings->alpha;
+    shape->beta = settings->beta;
+    shape->scan = 1e-10;
+    shape->code = 4e-9;
+    shape->merge = 2e-9;
+    shape->fill = 1e-10;
+    shape->vote = rounds * settings->alpha;
+}
+
+static struct ss_shape shape_of(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_settings *settings = c->comm->settings;
+    struct ss_shape shape = {
+        .n = c->n,
+        .size = c->t->size,
+        .type = c->type,
+        .coding = settings->coding,
+        .forced = settings->algorithm,
+        .learn = true,
+        .nnz_sum = b->nnz_sum,
+        .nnz_max = b->nnz_max,
+        .part_max = b->part_max,
+        .memory_min = b->memory_min,
+        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_double(b->costs[SS_COST_ALPHA]),
+        .beta = settings->beta >= 0 ? settings->beta : ss_bits_double(b->costs[SS_COST_BETA]),
+        .scan = ss_bits_double(b->costs[SS_COST_SCAN]),
+        .code = ss_bits_double(b->costs[SS_COST_CODE]),
+        .merge = ss_bits_double(b->costs[SS_COST_MERGE]),
+        .fill = ss_bits_double(b->costs[SS_COST_FILL]),
+        .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
+    };
+
+    if (settings->alpha >= 0 && settings->beta >= 0)
+        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.fold));
+    return shape;
+}
+
+/* Hands the call to the MPI library on all ranks. */
+static int go_native(struct ss_call *c, enum ss_reason reason)
+{
+    c->reason = reason;
+    c->native = true;
+    c->stage = STAGE_OVER;
+    return SS_NATIVE;
+}
+
+static int give_up(struct ss_call *c, int status, int peer, enum ss_phase phase)
+{
+    ss_fail(c, status, peer, phase);
+    c->comm->status = status;
+    c->stage = STAGE_OVER;
+    return c->failed;
+}
+
+static void book_predictions(struct ss_call *c)
+{
+    struct ss_lane_record *r = c->lane->record;
+
+    if (!r)
+        return;
+    pthread_mutex_lock(&c->comm->stats->lock);
+    for (int a = 0; a < SS_ALGORITHMS; a++) {
+        r->predicted_seconds[a] += c->plan.seconds[a] > 0 ? c->plan.seconds[a] : 0;
+        r->predicted_bytes[a] += c->plan.bytes[a];
+    }
+    double densest = (double)c->vote.ballot.nnz_max / (double)c->n;
+    if (densest > r->density_max)
+        r->density_max = densest;
+    pthread_mutex_unlock(&c->comm->stats->lock);
+}
+
+static int start_recipe(struct ss_call *c)
+{
+    struct ss_history *h = &c->lane->history;
+    struct ss_shape shape = shape_of(c);
+    bool observe = c->comm->settings->observe;
+
+    ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
+    ss_plan_make(&shape, h, &c->plan);
+    ss_history_planned(h, &c->plan, observe);
+    book_predictions(c);
+    if (observe)
+        return go_native(c, SS_WHY_OBSERVE);
+    if (c->plan.algorithm == SS_DENSE)
+        return go_native(c, SS_WHY_DENSE);
+    c->stage = STAGE_RECIPE;
+    c->step = 0;
+    c->arena_used = 0;
+    c->result_nnz = 0;
+    memset(&c->u, 0, sizeof c->u);
+    ss_fill_start(c);
+    c->mark = ss_call_now(c);
+    return SS_PENDING;
+}
+
+/* What the combined ballot says, in the order of precedence. */
+static int decide(struct ss_call *c)
+{
+    struct ss_comm *comm = c->comm;
+    const struct ss_ballot *b = &c->vote.ballot;
+
+    if (b->flags & SS_VOTE_BROKEN)
+        return give_up(c, comm->status < 0 ? comm->status : SS_ERR_PEER, -1, SS_PHASE_VOTE);
+    if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
+        comm->mismatch = true;
+        return go_native(c, SS_WHY_SETTINGS);
+    }
+    if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE))
+        return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
+    if (b->flags & SS_VOTE_OFF)
+        return go_native(c, SS_WHY_OFF);
+    if (b->flags & SS_VOTE_CANNOT)
+        return go_native(c, SS_WHY_CANNOT);
+    if (b->flags & SS_VOTE_NOT_FINITE)
+        return go_native(c, SS_WHY_NOT_FINITE);
+    if ((b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE) {
+        c->stage = STAGE_CALIBRATE;
+        c->step = 0;
+        return SS_PENDING;
+    }
+    return start_recipe(c);
+}
+
+/* ---- stages ---- */
+
+static int step_vote(struct ss_call *c)
+{
+    int status = ss_vote_step(&c->vote, &c->moved);
+
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    double now = ss_call_now(c);
+    double seconds = now - c->mark;
+    c->times.vote += seconds;
+    if (c->comm->cost_vote == 0 || seconds < c->comm->cost_vote)
+        c->comm->cost_vote = seconds;
+    c->bytes_sent += sizeof(struct ss_ballot) * (uint64_t)ss_fold_rounds(&c->vote.fold);
+    if (status != SS_OK)
+        return give_up(c, status, c->vote.peer, SS_PHASE_VOTE);
+    return decide(c);
+}
+
+static int step_calibrate(struct ss_call *c)
+{
+    int status = ss_calibrate_step(c);
+
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    c->times.vote += ss_call_now(c) - c->mark;
+    if (status != SS_OK)
+        return give_up(c, status, c->t->rank, SS_PHASE_CALIBRATE);
+    c->stage = STAGE_VOTE_AGAIN;
+    start_vote(c, own_flags(c, SS_OK));
+    return SS_PENDING;
+}
+
+typedef int recipe(struct ss_call *c);
+
+static recipe *const recipes[SS_ALGORITHMS] = {
+    [SS_RECURSIVE_DOUBLING] = ss_recursive_doubling_step,
+    [SS_SPLIT_ALLGATHER] = ss_split_allgather_step,
+    [SS_DSAR] = ss_dsar_step,
+    [SS_RING] = ss_ring_step,
+    [SS_ALLGATHER] = ss_allgather_step,
+};
+
+static int step_recipe(struct ss_call *c)
+{
+    if (recipes[c->plan.algorithm](c) == SS_OK) {
+        c->stage = STAGE_DRAIN;
+        return SS_PENDING;
+    }
+    if (!c->moved && c->failed == 0)
+        ss_fill_idle(c);
+    return SS_PENDING;
+}
+
+static int step_drain(struct ss_call *c)
+{
+    struct ss_history *h = &c->lane->history;
+
+    if (c->failed == 0)
+        ss_fill_range(c, 0, c->n);
+    if (ss_sends_reap(c) == SS_PENDING)
+        return SS_PENDING;
+    double now = ss_call_now(c);
+    c->times.exchange += now - c->mark;
+    c->stage = STAGE_OVER;
+    if (c->failed < 0) {
+        c->comm->status = c->failed;
+        return c->failed;
+    }
+    h->last_seconds = c->times.scan + c->times.vote + c->times.exchange;
+    h->result_nnz = c->result_nnz;
+    h->result_sum = c->vote.ballot.nnz_sum;
+    return SS_OK;
+}
+
+static int step_stage(struct ss_call *c)
+{
+    switch (c->stage) {
+    case STAGE_VOTE:
+    case STAGE_VOTE_AGAIN:
+        return step_vote(c);
+    case STAGE_CALIBRATE:
+        return step_calibrate(c);
+    case STAGE_RECIPE:
+        return step_recipe(c);
+    case STAGE_DRAIN:
+        return step_drain(c);
+    default:
+        return c->failed < 0 ? c->failed : SS_OK;
+    }
+}
+
+/* ---- the call ---- */
+
+int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
+                  const void *in, void *out, uint64_t n, unsigned window)
+{
+    ss_fpenv saved;
+    int status;
+
+    memset(c, 0, sizeof *c);
+    c->comm = comm;
+    c->t = comm->t;
+    c->kernels = ss_kernels();
+    c->type = type;
+    c->op = op;
+    c->esize = ss_type_size(type);
+    c->in = in ? in : out;
+    c->in_place = in == NULL;
+    c->out = out;
+    c->n = n;
+    c->stage = STAGE_OVER;
+    if (comm->status < 0) {
+        ss_fail(c, comm->status, -1, SS_PHASE_VOTE);
+        return comm->status;
+    }
+    c->lane = find_lane(comm, n, type, op, window);
+    if (comm->mismatch)
+        return go_native(c, SS_WHY_SETTINGS);
+    if (c->lane && c->lane->history.skip > 0) {
+        c->lane->history.skip--;
+        return go_native(c, SS_WHY_BACKED_OFF);
+    }
+    c->number = ++comm->calls;
+    c->stage = STAGE_VOTE;
+
+    saved = ss_fpenv_enter();
+    double begin = ss_call_now(c);
+    status = ss_flow_reserve(c);
+    if (status == SS_OK)
+        status = ss_fill_reserve(c);
+    if (status == SS_OK && !comm->network.known)
+        status = ss_calibrate_reserve(c);
+    if (status == SS_OK)
+        status = scan_input(c);
+    if (status == SS_OK)
+        c->part_max = largest_part(c);
+    c->times.scan = ss_call_now(c) - begin;
+    if (status == SS_OK && n >= 4096)
+        comm->cost_scan = c->times.scan / (double)n;
+    start_vote(c, own_flags(c, status));
+    c->last_progress = c->mark;
+    ss_fpenv_leave(saved);
+    return SS_PENDING;
+}
+
+/* Everything this call has under way is given up: TIMEOUT, or a transport that no longer answers.
+ */
+static int abandon(struct ss_call *c, int status, int peer, enum ss_phase phase)
+{
+    if (c->stage == STAGE_VOTE || c->stage == STAGE_VOTE_AGAIN)
+        ss_vote_cancel(&c->vote);
+    else if (c->stage == STAGE_CALIBRATE)
+        ss_calibrate_cancel(c);
+    else
+        ss_flow_cancel(c);
+    c->failed = 0;
+    return give_up(c, status, peer, phase);
+}
+
+int ss_call_step(struct ss_call *c)
+{
+    ss_fpenv saved = ss_fpenv_enter();
+    int status;
+
+    c->moved = false;
+    status = c->t->ops->poll(c->t);
+    if (status != SS_OK) {
+        status = abandon(c, status, -1, ss_call_phase(c, NULL));
+    } else {
+        status = step_stage(c);
+        double timeout = c->comm->settings->timeout;
+        if (status == SS_PENDING && timeout > 0) {
+            double now = ss_call_now(c);
+            if (c->moved) {
+                c->last_progress = now;
+            } else if (now - c->last_progress > timeout) {
+                int peer;
+                enum ss_phase phase = ss_call_phase(c, &peer);
+                status = abandon(c, SS_ERR_TIMEOUT, peer, phase);
+            }
+        }
+    }
+    ss_fpenv_leave(saved);
+    return status;
+}
+
+static void book_times(struct ss_times *sum, const struct ss_times *t)
+{
+    double exchange = t->exchange - t->merge - t->coding;
+
+    sum->scan += t->scan;
+    sum->vote += t->vote;
+    sum->exchange += exchange > 0 ? exchange : 0;
+    sum->merge += t->merge;
+    sum->coding += t->coding;
+    sum->native += t->native;
+}
+
+void ss_call_end(struct ss_call *c, double native_seconds)
+{
+    struct ss_stats *stats = c->comm->stats;
+    struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
+    bool native = c->native;
+    int size = c->t->size;
+    uint64_t bytes = c->n * c->esize, dense = 2 * (bytes / (uint64_t)size) * (uint64_t)(size - 1);
+
+    if (native) {
+        c->times.native = native_seconds;
+        if (c->lane && c->lane->history.last == SS_DENSE && c->number > 0)
+            c->lane->history.last_seconds = native_seconds;
+        c->bytes_sent += dense;
+        atomic_fetch_add(&stats->passed[c->reason], 1);
+    } else if (c->failed == 0) {
+        atomic_fetch_add(&stats->sparse, 1);
+    } else {
+        atomic_fetch_add(&stats->errors, 1);
+    }
+    if (!r)
+        return;
+    pthread_mutex_lock(&stats->lock);
+    r->calls++;
+    if (native)
+        r->passed[c->reason]++;
+    else if (c->failed == 0)
+        r->sparse[c->plan.algorithm]++;
+    if (c->number > 0) {
+        r->scans++;
+        r->density_sum += (double)c->scan.nnz / (double)c->n;
+    }
+    if (!native && c->failed == 0) {
+        r->fillin_calls++;
+        r->fillin_sum += (double)c->result_nnz / (double)c->n;
+    }
+    r->bytes_dense += dense;
+    r->bytes_sent += c->bytes_sent;
+    book_times(&r->times, &c->times);
+    pthread_mutex_unlock(&stats->lock);
+}
+
+enum ss_reason ss_call_reason(const struct ss_call *c)
+{
+    return c->reason;
+}
+
+/* Where the call is, and whom it waits for (-1: nobody in particular). */
+enum ss_phase ss_call_phase(struct ss_call *c, int *peer)
+{
+    int nobody;
+
+    if (!peer)
+        peer = &nobody;
+    *peer = -1;
+    if (c->stage == STAGE_VOTE || c->stage == STAGE_VOTE_AGAIN) {
+        *peer = c->vote.peer;
+        return SS_PHASE_VOTE;
+    }
+    if (c->stage == STAGE_CALIBRATE) {
+        *peer = (c->t->rank + c->t->size - 1) % c->t->size;
+        return SS_PHASE_CALIBRATE;
+    }
+    return ss_flow_waiting(c, peer);
+}
+
+void ss_call_explain(const struct ss_call *c, char *text, size_t size)
+{
+    int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%llu %s elements)",
+                          c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase),
+                          c->number, (unsigned long long)c->n, ss_type_name(c->type));
+
+    if (c->failed_peer >= 0 && c->failed_peer != c->t->rank && length > 0 && (size_t)length < size)
+        length += snprintf(text + length, size - (size_t)length,
+                           ", waiting for or talking to rank %d", c->failed_peer);
+    if (c->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length,
+                 " (SPARSESHIM_TIMEOUT=%g s without progress)", c->comm->settings->timeout);
+}

@@ -1,0 +1,326 @@
+/* Inside of core: what a call, its flows and the recipes share. Not for shim. */
+#ifndef CORE_CALL_IMPL_H
+#define CORE_CALL_IMPL_H
+
+#include "core/call.h"
+#include "core/plan.h"
+#include "core/ranks.h"
+#include "core/vote.h"
+
+/* Phases on the wire. */
+enum ss_phase {
+    SS_PHASE_VOTE,
+    SS_PHASE_CALIBRATE,
+    SS_PHASE_FOLD_IN,
+    SS_PHASE_REDUCE,
+    SS_PHASE_FOLD_OUT,
+    SS_PHASE_GATHER,
+    SS_PHASES
+};
+const char *ss_phase_name(enum ss_phase phase);
+
+/* Work space of a communicator, kept between calls and dropped with it. */
+struct ss_work {
+    struct ss_buf own_idx, own_val; /* the scanned input */
+    struct ss_buf idx[3], val[3];   /* streams a recipe builds */
+    struct ss_buf arena;            /* encoded messages under way */
+    struct ss_buf inbox;            /* receive buffers */
+    struct ss_buf scratch;          /* decoded indices of one chunk */
+    struct ss_buf pieces;           /* which pieces of the result are cleared */
+};
+
+/* A lane of this communicator (design section 5). Changes by voted values only. */
+struct ss_lane {
+    struct ss_lane *next;
+    uint64_t n;
+    enum ss_type type;
+    enum ss_op op;
+    unsigned window;
+    struct ss_history history;
+    struct ss_lane_record *record;
+};
+
+struct ss_comm {
+    struct ss_transport *t;
+    const struct ss_settings *settings;
+    struct ss_mem *mem;
+    struct ss_stats *stats;
+    char name[64];
+    struct ss_work work;
+    struct ss_costs network;
+    double cost_scan;  /* seconds per element scanned, last seen here */
+    double cost_vote;  /* seconds per vote, least seen here */
+    uint32_t calls;    /* voted calls so far */
+    bool off;          /* MPI_Pcontrol(0) */
+    bool mismatch;     /* options differ between ranks: everything is native */
+    int status;        /* < 0: terminal */
+    uint64_t overhead; /* bytes sent in votes and calibration, not yet booked on a lane */
+    struct ss_lane *lanes;
+    struct ss_call *call; /* storage of the blocking call */
+};
+
+/* A stream in work space. */
+struct ss_stream {
+    uint32_t *idx;
+    void *val;
+    size_t nnz;
+    size_t capacity;
+};
+
+/* Sends under way: a slot each. A slot's own header serves error messages, so that a failing rank
+ * needs no memory to say so. */
+enum { SS_SEND_SLOTS = 32, SS_RECV_WINDOW = 16 };
+struct ss_send_slot {
+    struct ss_request request;
+    int dst;
+    _Alignas(8) unsigned char header[SS_WIRE_HEADER];
+};
+
+/* Outgoing: one stream slice or dense range, cut into chunks, each encoded once and sent to `ndst`
+ * ranks: dst, dst + 1, ... mod P. */
+struct ss_out {
+    bool dense;
+    const uint32_t *idx;
+    const unsigned char *val;
+    size_t nnz;     /* entries, or elements when dense */
+    uint32_t first; /* dense: index of the first element */
+    size_t pos;
+    int dst;
+    int ndst;
+    unsigned phase;
+    unsigned round;
+    int next;        /* the next of the ndst to get the current chunk */
+    const void *msg; /* current chunk, NULL before it is encoded */
+    size_t len;
+    bool last;
+    bool erring; /* sending error headers instead */
+    bool done;   /* everything is posted */
+};
+
+/* Incoming: one stream from each of several ranks. */
+struct ss_in_peer {
+    int rank;
+    bool finished;
+    unsigned char current; /* which of its two buffers is posted */
+    uint32_t from;         /* no index below this may come */
+    struct ss_request request;
+    unsigned char *buffer[2];
+};
+
+struct ss_in;
+/* Takes a decoded chunk. msg, len: the message itself, for forwarding; valid during the call only.
+ */
+typedef void ss_consume(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
+                        const void *msg, size_t len);
+
+struct ss_in {
+    unsigned phase;
+    unsigned round;
+    bool ordered; /* by rank, from 0 to P - 1, this rank's own turn by `own`; else sources src, src
+                     - 1, ... mod P as they come */
+    bool empty_too; /* consume chunks without entries as well */
+    int src;
+    int count;
+    ss_consume *consume;
+    void (*own)(struct ss_call *c);
+    int head;    /* ordered: whose turn it is; peers are numbered in order of posting */
+    int started; /* peers whose first receive is posted */
+    int finished;
+    struct ss_in_peer peers[SS_RECV_WINDOW]; /* ring: peer i lives in slot i mod window */
+};
+
+/* Clears the result piece by piece: before something is written there, or while waiting for the
+ * network. */
+struct ss_fill {
+    bool sparse; /* in place, every element is +0.0 but this rank's own entries */
+    size_t pieces;
+    size_t next; /* of the idle sweep */
+    size_t left;
+    unsigned char *cleared;
+};
+
+/* Places of the recipes. */
+struct ss_split_state {
+    int slice; /* phase 1: slices sent so far */
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream part; /* own part, reduced */
+};
+struct ss_gather_state {
+    struct ss_out out;
+    struct ss_in in;
+};
+struct ss_ring_state {
+    int round;
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream partial; /* of the part in hand: own slice + received */
+    struct ss_stream received;
+    int forwarded;       /* rounds of the allgather whose stream has been sent on whole */
+    size_t forward_next; /* arena offsets: the next message to send on, and the end of those
+                            received */
+    size_t forward_end;
+};
+struct ss_doubling_state {
+    struct ss_fold fold;
+    int round;
+    bool dense;
+    size_t delta;
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream current;
+    struct ss_stream received;
+    struct ss_stream spare; /* room for the next merge */
+    struct ss_stream third;
+};
+struct ss_calibrate_state {
+    int round;
+    int sent, received, messages;
+    size_t size;
+    bool final;
+    double begin;
+    struct ss_request sends[4], recvs[4];
+    struct ss_vote vote;
+    double alpha;
+};
+
+struct ss_call {
+    struct ss_comm *comm;
+    struct ss_transport *t;
+    struct ss_lane *lane;
+    const struct ss_kernels *kernels;
+    enum ss_type type;
+    enum ss_op op;
+    size_t esize;
+    const void *in;
+    unsigned char *out;
+    uint64_t n;
+    bool in_place;
+    uint32_t number;
+
+    int stage;
+    int step; /* the recipe's place */
+    bool moved;
+    double last_progress;
+    struct ss_scan scan;
+    struct ss_stream own;
+    uint64_t part_max;
+    bool calibrated;
+    struct ss_vote vote;
+    struct ss_plan plan;
+    enum ss_reason reason;
+    bool native; /* handed to the MPI library, for `reason` */
+
+    int failed; /* first failure of this call on this rank, < 0 */
+    int failed_peer;
+    enum ss_phase failed_phase;
+
+    struct ss_send_slot slots[SS_SEND_SLOTS];
+    size_t arena_used;
+    struct ss_fill fill;
+    uint64_t result_nnz; /* entries of the result, 0 = not known */
+    uint64_t bytes_sent;
+    struct ss_times times;
+    double mark; /* begin of the current stage */
+    union {
+        struct ss_calibrate_state calibrate;
+        struct {
+            struct ss_split_state split;
+            struct ss_gather_state gather;
+        };
+        struct ss_ring_state ring;
+        struct ss_doubling_state doubling;
+    } u;
+};
+
+/* Remembers the first failure; from here on error headers go out and what comes in is dropped. */
+void ss_fail(struct ss_call *c, int status, int peer, enum ss_phase phase);
+
+static inline double ss_call_now(const struct ss_call *c)
+{
+    return c->t->ops->now(c->t);
+}
+static inline void *ss_at(void *base, size_t element, size_t esize)
+{
+    return (unsigned char *)base + element * esize;
+}
+static inline const void *ss_at_const(const void *base, size_t element, size_t esize)
+{
+    return (const unsigned char *)base + element * esize;
+}
+static inline uint64_t ss_call_part(const struct ss_call *c, int p)
+{
+    return ss_part_first(c->n, c->t->size, p);
+}
+
+/* core/flow.c */
+int ss_flow_reserve(struct ss_call *c); /* receive buffers and scratch: before the vote */
+size_t ss_flow_arena_bound(enum ss_type type, uint64_t entries);
+void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
+                   int dst, int ndst);
+void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
+                  enum ss_phase phase, unsigned round, int dst, int ndst);
+int ss_out_step(struct ss_call *c, struct ss_out *o);
+void ss_in_start(struct ss_call *c, struct ss_in *in, enum ss_phase phase, unsigned round, int src,
+                 int count, ss_consume *consume);
+void ss_in_start_ordered(struct ss_call *c, struct ss_in *in, enum ss_phase phase,
+                         ss_consume *consume, void (*own)(struct ss_call *c));
+int ss_in_step(struct ss_call *c, struct ss_in *in);
+int ss_sends_reap(struct ss_call *c); /* SS_OK when none is under way */
+int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round, const void *msg,
+                size_t len); /* SS_PENDING: no slot free */
+int ss_send_error(struct ss_call *c, int dst, enum ss_phase phase, unsigned round);
+void ss_flow_cancel(struct ss_call *c);
+enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer);
+/* The slice of a stream with indices in [lo, hi). */
+struct ss_stream ss_stream_slice(const struct ss_stream *s, size_t esize, uint64_t lo, uint64_t hi);
+/* Appends a decoded chunk's entries; zeros of dense chunks are left out. A stream without room for
+ * them is a malformed message: the call fails. */
+void ss_stream_append(struct ss_call *c, int src, struct ss_stream *s,
+                      const struct ss_chunk *chunk);
+/* Makes room for `entries` in stream pair `which` of the work space. */
+int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_t entries);
+
+/* core/fill.c */
+int ss_fill_reserve(struct ss_call *c); /* before the vote */
+void ss_fill_start(struct ss_call *c);
+void ss_fill_range(struct ss_call *c, uint64_t lo, uint64_t hi);
+bool ss_fill_idle(struct ss_call *c); /* clears one piece; false when none is left */
+/* Writes a chunk's entries into the result (range cleared first), or adds them to it. */
+void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk);
+void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk);
+void ss_result_set_stream(struct ss_call *c, const struct ss_stream *s);
+void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
+
+/* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->failed. `c->step`
+ * is 0 at the first. */
+int ss_recursive_doubling_step(struct ss_call *c);
+int ss_split_allgather_step(struct ss_call *c);
+int ss_dsar_step(struct ss_call *c);
+int ss_ring_step(struct ss_call *c);
+int ss_allgather_step(struct ss_call *c);
+
+/* Calibration of the network, before the first plan on a communicator. Reserve: before the vote. */
+int ss_calibrate_reserve(struct ss_call *c);
+int ss_calibrate_step(struct ss_call *c);
+void ss_calibrate_cancel(struct ss_call *c);
+
+/* Costs of this process's own work, measured at first use (a fraction of a millisecond). */
+struct ss_local_costs {
+    double code;  /* seconds per entry encoded or decoded */
+    double merge; /* seconds per entry added to the result */
+    double fill;  /* seconds per byte cleared */
+};
+const struct ss_local_costs *ss_local_costs(void);
+
+/* Where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in particular. */
+enum ss_phase ss_call_phase(struct ss_call *c, int *peer);
+
+/* Shared by split_allgather and dsar: the first phase (own part reduced in place in the result),
+ * and the allgather of parts. */
+int ss_split_reserve(struct ss_call *c, bool dense);
+int ss_split_reduce_step(struct ss_call *c);
+void ss_gather_start(struct ss_call *c, bool dense);
+int ss_gather_step(struct ss_call *c);
+
+#endif

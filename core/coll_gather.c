@@ -1,0 +1,35 @@
+/* Allgather of reduced parts: every rank sends its part to all others, to the next rank first, and
+ * writes what comes into the result. */
+#include "core/call_impl.h"
+
+static void set_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
+                      const void *msg, size_t len)
+{
+    (void)in, (void)src, (void)msg, (void)len;
+    ss_result_set(c, chunk);
+}
+
+/* Own part: the stream u.split.part, or the dense range of the result. */
+void ss_gather_start(struct ss_call *c, bool dense)
+{
+    struct ss_gather_state *g = &c->u.gather;
+    int rank = c->t->rank, size = c->t->size;
+    uint64_t lo = ss_call_part(c, rank), hi = ss_call_part(c, rank + 1);
+
+    ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
+    if (dense) {
+        ss_out_dense(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        c->result_nnz += hi - lo;
+    } else {
+        ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        c->result_nnz += c->u.split.part.nnz;
+    }
+}
+
+int ss_gather_step(struct ss_call *c)
+{
+    int sent = ss_out_step(c, &c->u.gather.out);
+    int received = ss_in_step(c, &c->u.gather.in);
+
+    return sent == SS_PENDING || received == SS_PENDING ? SS_PENDING : SS_OK;
+}

@@ -1,0 +1,126 @@
+/* The result: cleared piece by piece, written once. */
+#include <string.h>
+
+#include "core/call_impl.h"
+
+enum { PIECE = 65536 }; /* elements */
+
+static size_t pieces_of(const struct ss_call *c)
+{
+    return (size_t)((c->n + PIECE - 1) / PIECE);
+}
+
+int ss_fill_reserve(struct ss_call *c)
+{
+    return ss_buf_reserve(&c->comm->work.pieces, c->comm->mem, pieces_of(c));
+}
+
+void ss_fill_start(struct ss_call *c)
+{
+    struct ss_fill *f = &c->fill;
+
+    f->pieces = pieces_of(c);
+    f->left = f->pieces;
+    f->cleared = c->comm->work.pieces.data;
+    memset(f->cleared, 0, f->pieces);
+    f->sparse = c->in_place && !c->scan.negative_zero;
+    /* The idle sweep begins behind the own part, which is cleared first anyway. */
+    f->next = (size_t)(ss_call_part(c, (c->t->rank + 1) % c->t->size) / PIECE);
+    if (f->next >= f->pieces)
+        f->next = 0;
+}
+
+static void clear_piece(struct ss_call *c, size_t piece)
+{
+    struct ss_fill *f = &c->fill;
+    uint64_t lo = (uint64_t)piece * PIECE;
+    uint64_t hi = lo + PIECE < c->n ? lo + PIECE : c->n;
+
+    if (f->cleared[piece])
+        return;
+    f->cleared[piece] = 1;
+    f->left--;
+    if (f->sparse) {
+        struct ss_stream s = ss_stream_slice(&c->own, c->esize, lo, hi);
+        if (c->esize == 4)
+            for (size_t i = 0; i < s.nnz; i++)
+                memset(c->out + (size_t)s.idx[i] * 4, 0, 4);
+        else
+            for (size_t i = 0; i < s.nnz; i++)
+                memset(c->out + (size_t)s.idx[i] * 8, 0, 8);
+    } else {
+        memset(c->out + lo * c->esize, 0, (size_t)(hi - lo) * c->esize);
+    }
+}
+
+void ss_fill_range(struct ss_call *c, uint64_t lo, uint64_t hi)
+{
+    if (lo >= hi || c->fill.left == 0)
+        return;
+    for (size_t piece = (size_t)(lo / PIECE); piece <= (size_t)((hi - 1) / PIECE); piece++)
+        clear_piece(c, piece);
+}
+
+bool ss_fill_idle(struct ss_call *c)
+{
+    struct ss_fill *f = &c->fill;
+
+    if (f->left == 0)
+        return false;
+    while (f->cleared[f->next])
+        f->next = f->next + 1 < f->pieces ? f->next + 1 : 0;
+    clear_piece(c, f->next);
+    return true;
+}
+
+static void chunk_range(const struct ss_chunk *chunk, uint64_t *lo, uint64_t *hi)
+{
+    if (chunk->rep == SS_REP_DENSE) {
+        *lo = chunk->first;
+        *hi = *lo + chunk->nnz;
+    } else {
+        *lo = chunk->idx[0];
+        *hi = (uint64_t)chunk->idx[chunk->nnz - 1] + 1;
+    }
+}
+
+void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk)
+{
+    uint64_t lo, hi;
+
+    chunk_range(chunk, &lo, &hi);
+    ss_fill_range(c, lo, hi);
+    if (chunk->rep == SS_REP_DENSE)
+        memcpy(c->out + lo * c->esize, chunk->val, chunk->nnz * c->esize);
+    else
+        c->kernels->scatter(c->type, c->out, 0, chunk->idx, chunk->val, chunk->nnz);
+    c->result_nnz += chunk->nnz;
+}
+
+void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk)
+{
+    uint64_t lo, hi;
+
+    chunk_range(chunk, &lo, &hi);
+    ss_fill_range(c, lo, hi);
+    if (chunk->rep == SS_REP_DENSE)
+        c->kernels->reduce(c->type, c->op, c->out + lo * c->esize, chunk->val, chunk->nnz);
+    else
+        c->kernels->accumulate(c->type, c->op, c->out, 0, chunk->idx, chunk->val, chunk->nnz);
+}
+
+void ss_result_set_stream(struct ss_call *c, const struct ss_stream *s)
+{
+    if (s->nnz == 0)
+        return;
+    ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
+    c->kernels->scatter(c->type, c->out, 0, s->idx, s->val, s->nnz);
+}
+
+void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s)
+{
+    if (s->nnz == 0)
+        return;
+    ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
+    c->kernels->accumulate(c->type, c->op, c->out, 0, s->idx, s->val, s->nnz);
+}

@@ -1,0 +1,487 @@
+/* Streams on their way: outgoing ones cut into chunks, incoming ones put together, both in bounded
+ * windows. */
+#include <string.h>
+
+#include "core/call_impl.h"
+
+const char *ss_phase_name(enum ss_phase phase)
+{
+    static const char *const names[SS_PHASES] = {"vote",     "calibration", "fold in",
+                                                 "exchange", "fold out",    "allgather"};
+    return names[phase];
+}
+
+void ss_fail(struct ss_call *c, int status, int peer, enum ss_phase phase)
+{
+    if (c->failed < 0)
+        return;
+    c->failed = status;
+    c->failed_peer = peer;
+    c->failed_phase = phase;
+}
+
+/* ---- sending ---- */
+
+static struct ss_send_slot *free_slot(struct ss_call *c)
+{
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        if (!c->slots[i].request.active)
+            return &c->slots[i];
+    return NULL;
+}
+
+static struct ss_tag tag_of(const struct ss_call *c, enum ss_phase phase, unsigned round)
+{
+    return (struct ss_tag){.call = c->number, .phase = phase, .round = round};
+}
+
+static struct ss_wire_key key_of(const struct ss_call *c, enum ss_phase phase)
+{
+    return (struct ss_wire_key){.type = c->type, .call = c->number, .phase = phase};
+}
+
+/* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
+ * wait for ever. */
+static void post_send(struct ss_call *c, struct ss_send_slot *slot, int dst, enum ss_phase phase,
+                      unsigned round, const void *msg, size_t len)
+{
+    struct ss_tag tag = tag_of(c, phase, round);
+
+    slot->dst = dst;
+    c->moved = true;
+    c->bytes_sent += len;
+    if (c->t->ops->send(c->t, dst, tag, msg, len, &slot->request) == SS_OK)
+        return;
+    ss_fail(c, SS_ERR_TRANSPORT, dst, phase);
+    struct ss_wire_key key = key_of(c, phase);
+    len = ss_wire_encode_error(slot->header, &key, SS_ERR_TRANSPORT);
+    if (c->t->ops->send(c->t, dst, tag, slot->header, len, &slot->request) != SS_OK)
+        slot->request.active = false;
+}
+
+int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round, const void *msg,
+                size_t len)
+{
+    struct ss_send_slot *slot = free_slot(c);
+
+    if (!slot)
+        return SS_PENDING;
+    post_send(c, slot, dst, phase, round, msg, len);
+    return SS_OK;
+}
+
+int ss_send_error(struct ss_call *c, int dst, enum ss_phase phase, unsigned round)
+{
+    struct ss_send_slot *slot = free_slot(c);
+    struct ss_wire_key key = key_of(c, phase);
+
+    if (!slot)
+        return SS_PENDING;
+    size_t len = ss_wire_encode_error(slot->header, &key, SS_ERR_PEER);
+    post_send(c, slot, dst, phase, round, slot->header, len);
+    return SS_OK;
+}
+
+int ss_sends_reap(struct ss_call *c)
+{
+    int status = SS_OK;
+
+    for (int i = 0; i < SS_SEND_SLOTS; i++) {
+        struct ss_send_slot *slot = &c->slots[i];
+        if (slot->request.active)
+            status = SS_PENDING;
+        else if (slot->request.status != SS_OK)
+            ss_fail(c, SS_ERR_TRANSPORT, slot->dst, SS_PHASE_REDUCE);
+    }
+    return status;
+}
+
+size_t ss_flow_arena_bound(enum ss_type type, uint64_t entries)
+{
+    return (size_t)(entries / SS_CHUNK_ENTRIES) * ss_wire_bound(type, SS_CHUNK_ENTRIES) +
+           ss_wire_bound(type, (uint32_t)(entries % SS_CHUNK_ENTRIES)) + 64;
+}
+
+static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int dst, int ndst)
+{
+    o->phase = phase;
+    o->round = round;
+    o->dst = dst;
+    o->ndst = ndst;
+    o->done = ndst == 0;
+    o->erring = false;
+    o->pos = 0;
+    o->next = 0;
+    o->msg = NULL;
+    o->last = false;
+}
+
+void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
+                   int dst, int ndst)
+{
+    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz};
+    out_start(o, phase, round, dst, ndst);
+}
+
+void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
+                  enum ss_phase phase, unsigned round, int dst, int ndst)
+{
+    *o = (struct ss_out){.dense = true,
+                         .val = c->out + first * c->esize,
+                         .nnz = (size_t)n,
+                         .first = (uint32_t)first};
+    out_start(o, phase, round, dst, ndst);
+}
+
+static void encode_next(struct ss_call *c, struct ss_out *o)
+{
+    struct ss_wire_key key = key_of(c, (enum ss_phase)o->phase);
+    size_t left = o->nnz - o->pos;
+    uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+    unsigned char *msg = (unsigned char *)c->comm->work.arena.data + c->arena_used;
+    const unsigned char *val = o->val + o->pos * c->esize;
+    double begin = ss_call_now(c);
+
+    o->last = entries == left;
+    if (o->dense)
+        o->len =
+            ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries, o->last);
+    else
+        o->len = ss_wire_encode(msg, &key, c->comm->settings->coding, o->idx + o->pos, val, entries,
+                                o->last);
+    o->msg = msg;
+    o->pos += entries;
+    c->arena_used += (o->len + 63) / 64 * 64;
+    c->times.coding += ss_call_now(c) - begin;
+}
+
+/* From here on each receiver that has not had the end of the stream gets an error header as its
+ * next message. */
+static void out_turn_to_errors(struct ss_out *o)
+{
+    if (!(o->msg && o->last))
+        o->next = 0;
+    o->erring = true;
+}
+
+int ss_out_step(struct ss_call *c, struct ss_out *o)
+{
+    while (!o->done) {
+        struct ss_send_slot *slot = free_slot(c);
+        int dst = (o->dst + o->next) % c->t->size;
+
+        if (!slot)
+            return SS_PENDING;
+        if (c->failed < 0 && !o->erring) {
+            out_turn_to_errors(o);
+            continue;
+        }
+        if (o->erring) {
+            ss_send_error(c, dst, (enum ss_phase)o->phase, o->round);
+            o->done = ++o->next == o->ndst;
+            continue;
+        }
+        if (!o->msg)
+            encode_next(c, o);
+        post_send(c, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len);
+        if (++o->next == o->ndst) {
+            o->done = o->last;
+            o->next = 0;
+            if (!o->last)
+                o->msg = NULL;
+        }
+    }
+    return SS_OK;
+}
+
+/* ---- receiving ---- */
+
+static int window_of(const struct ss_call *c)
+{
+    return c->t->size < SS_RECV_WINDOW ? c->t->size : SS_RECV_WINDOW;
+}
+
+/* Every message of this call fits. */
+static size_t message_bound(const struct ss_call *c)
+{
+    uint32_t entries = c->n < SS_CHUNK_ENTRIES ? (uint32_t)c->n : SS_CHUNK_ENTRIES;
+
+    return (ss_wire_bound(c->type, entries) + 63) / 64 * 64;
+}
+
+int ss_flow_reserve(struct ss_call *c)
+{
+    struct ss_work *work = &c->comm->work;
+    size_t inbox = (size_t)window_of(c) * 2 * message_bound(c);
+
+    if (ss_buf_reserve(&work->scratch, c->comm->mem, SS_CHUNK_ENTRIES * sizeof(uint32_t)) !=
+            SS_OK ||
+        ss_buf_reserve(&work->inbox, c->comm->mem, inbox) != SS_OK)
+        return SS_ERR_MEMORY;
+    return SS_OK;
+}
+
+static void in_init(struct ss_call *c, struct ss_in *in, enum ss_phase phase, unsigned round,
+                    ss_consume *consume)
+{
+    size_t bound = message_bound(c);
+    unsigned char *inbox = c->comm->work.inbox.data;
+
+    *in = (struct ss_in){.phase = phase, .round = round, .consume = consume};
+    for (int i = 0; i < window_of(c); i++) {
+        in->peers[i].rank = -1;
+        in->peers[i].finished = true;
+        in->peers[i].buffer[0] = inbox + (size_t)(2 * i) * bound;
+        in->peers[i].buffer[1] = inbox + (size_t)(2 * i + 1) * bound;
+    }
+}
+
+void ss_in_start(struct ss_call *c, struct ss_in *in, enum ss_phase phase, unsigned round, int src,
+                 int count, ss_consume *consume)
+{
+    in_init(c, in, phase, round, consume);
+    in->src = src;
+    in->count = count;
+}
+
+void ss_in_start_ordered(struct ss_call *c, struct ss_in *in, enum ss_phase phase,
+                         ss_consume *consume, void (*own)(struct ss_call *c))
+{
+    in_init(c, in, phase, 0, consume);
+    in->ordered = true;
+    in->count = c->t->size;
+    in->own = own;
+}
+
+static void finish_peer(struct ss_in *in, struct ss_in_peer *p)
+{
+    p->finished = true;
+    in->finished++;
+}
+
+static void post_recv(struct ss_call *c, struct ss_in *in, struct ss_in_peer *p)
+{
+    struct ss_tag tag = tag_of(c, (enum ss_phase)in->phase, in->round);
+
+    if (c->t->ops->recv(c->t, p->rank, tag, p->buffer[p->current], message_bound(c), &p->request) !=
+        SS_OK) {
+        ss_fail(c, SS_ERR_TRANSPORT, p->rank, (enum ss_phase)in->phase);
+        finish_peer(in, p);
+    }
+}
+
+/* Posts the first receive of the peers whose turn it is, as far as the window reaches. */
+static void start_peers(struct ss_call *c, struct ss_in *in)
+{
+    int window = window_of(c), size = c->t->size;
+
+    for (int i = 0; i < window && in->started < in->count; i++) {
+        int slot = in->ordered ? in->started % window : i;
+        struct ss_in_peer *p = &in->peers[slot];
+
+        if (in->ordered && in->started - in->head >= window)
+            return;
+        if (!p->finished)
+            continue;
+        p->rank = in->ordered ? in->started : ((in->src - in->started) % size + size) % size;
+        p->current = 0;
+        p->from = 0;
+        p->request = (struct ss_request){0};
+        p->finished = false;
+        in->started++;
+        if (p->rank != c->t->rank)
+            post_recv(c, in, p);
+    }
+}
+
+/* Takes one message of a peer in and posts the next receive. */
+static void take_message(struct ss_call *c, struct ss_in *in, struct ss_in_peer *p)
+{
+    struct ss_wire_key key = key_of(c, (enum ss_phase)in->phase);
+    const unsigned char *msg = p->buffer[p->current];
+    struct ss_chunk chunk;
+    double begin = ss_call_now(c);
+    int status = p->request.status;
+    size_t len = p->request.bytes;
+
+    c->moved = true;
+    if (status == SS_OK)
+        status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)c->n, c->comm->work.scratch.data,
+                                &chunk);
+    if (status == SS_OK && chunk.rep == SS_REP_ERROR)
+        status = SS_ERR_PEER;
+    if (status != SS_OK) {
+        ss_fail(c, status, p->rank, (enum ss_phase)in->phase);
+        finish_peer(in, p);
+        return;
+    }
+    double decoded = ss_call_now(c);
+    c->times.coding += decoded - begin;
+    if (chunk.nnz > 0)
+        p->from =
+            (chunk.rep == SS_REP_DENSE ? chunk.first + chunk.nnz - 1 : chunk.idx[chunk.nnz - 1]) +
+            1;
+
+    if (chunk.last) {
+        finish_peer(in, p);
+    } else {
+        p->current ^= 1;
+        post_recv(c, in, p);
+    }
+    if (c->failed == 0 && (chunk.nnz > 0 || in->empty_too))
+        in->consume(c, in, p->rank, &chunk, msg, len);
+    c->times.merge += ss_call_now(c) - decoded;
+}
+
+static void step_ordered(struct ss_call *c, struct ss_in *in)
+{
+    int window = window_of(c);
+
+    while (in->head < in->started) {
+        struct ss_in_peer *p = &in->peers[in->head % window];
+
+        if (p->rank == c->t->rank && !p->finished) {
+            if (c->failed == 0)
+                in->own(c);
+            finish_peer(in, p);
+            c->moved = true;
+        }
+        if (p->finished) {
+            in->head++;
+            start_peers(c, in);
+            continue;
+        }
+        if (p->request.active)
+            return;
+        take_message(c, in, p);
+    }
+}
+
+int ss_in_step(struct ss_call *c, struct ss_in *in)
+{
+    if (in->count == 0)
+        return SS_OK;
+    start_peers(c, in);
+    if (in->ordered) {
+        step_ordered(c, in);
+    } else {
+        for (int i = 0; i < window_of(c); i++)
+            if (!in->peers[i].finished && !in->peers[i].request.active)
+                take_message(c, in, &in->peers[i]);
+        start_peers(c, in);
+    }
+    return in->finished == in->count ? SS_OK : SS_PENDING;
+}
+
+/* ---- streams ---- */
+
+struct ss_stream ss_stream_slice(const struct ss_stream *s, size_t esize, uint64_t lo, uint64_t hi)
+{
+    size_t a = ss_lower_bound(s->idx, s->nnz, (uint32_t)lo);
+    size_t b = a + ss_lower_bound(s->idx + a, s->nnz - a, (uint32_t)hi);
+
+    return (struct ss_stream){.idx = s->idx + a, .val = ss_at(s->val, a, esize), .nnz = b - a};
+}
+
+static bool element_is_zero(const unsigned char *element, size_t esize)
+{
+    uint64_t bits = 0;
+
+    memcpy(&bits, element, esize);
+    return bits == 0;
+}
+
+static uint32_t chunk_entries(const struct ss_call *c, const struct ss_chunk *chunk)
+{
+    uint32_t entries = chunk->nnz;
+
+    if (chunk->rep == SS_REP_DENSE)
+        for (uint32_t i = 0; i < chunk->nnz; i++)
+            entries -= element_is_zero(ss_at_const(chunk->val, i, c->esize), c->esize);
+    return entries;
+}
+
+void ss_stream_append(struct ss_call *c, int src, struct ss_stream *s, const struct ss_chunk *chunk)
+{
+    if (chunk_entries(c, chunk) > s->capacity - s->nnz) {
+        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
+        return;
+    }
+    if (chunk->rep != SS_REP_DENSE) {
+        memcpy(s->idx + s->nnz, chunk->idx, chunk->nnz * sizeof *s->idx);
+        memcpy(ss_at(s->val, s->nnz, c->esize), chunk->val, chunk->nnz * c->esize);
+        s->nnz += chunk->nnz;
+        return;
+    }
+    for (uint32_t i = 0; i < chunk->nnz; i++) {
+        const unsigned char *element = ss_at_const(chunk->val, i, c->esize);
+        if (element_is_zero(element, c->esize))
+            continue;
+        s->idx[s->nnz] = chunk->first + i;
+        memcpy(ss_at(s->val, s->nnz, c->esize), element, c->esize);
+        s->nnz++;
+    }
+}
+
+int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_t entries)
+{
+    struct ss_work *work = &c->comm->work;
+    size_t capacity = (size_t)entries + 1;
+
+    *s = (struct ss_stream){0};
+    if (ss_buf_reserve(&work->idx[which], c->comm->mem, capacity * sizeof(uint32_t)) != SS_OK ||
+        ss_buf_reserve(&work->val[which], c->comm->mem, capacity * c->esize) != SS_OK)
+        return SS_ERR_MEMORY;
+    s->idx = work->idx[which].data;
+    s->val = work->val[which].data;
+    s->capacity = capacity;
+    return SS_OK;
+}
+
+/* ---- giving up ---- */
+
+/* The incoming flows of the running recipe; NULL past the last. */
+static struct ss_in *flow_at(struct ss_call *c, int i)
+{
+    switch (c->plan.algorithm) {
+    case SS_RECURSIVE_DOUBLING:
+        return i == 0 ? &c->u.doubling.in : NULL;
+    case SS_RING:
+        return i == 0 ? &c->u.ring.in : NULL;
+    case SS_SPLIT_ALLGATHER:
+    case SS_DSAR:
+    case SS_ALLGATHER:
+        return i == 0 ? &c->u.split.in : i == 1 ? &c->u.gather.in : NULL;
+    default:
+        return NULL;
+    }
+}
+
+void ss_flow_cancel(struct ss_call *c)
+{
+    struct ss_in *in;
+
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        if (c->slots[i].request.active)
+            c->t->ops->cancel(c->t, &c->slots[i].request);
+    for (int k = 0; (in = flow_at(c, k)); k++)
+        for (int i = 0; i < SS_RECV_WINDOW; i++)
+            if (in->peers[i].request.active)
+                c->t->ops->cancel(c->t, &in->peers[i].request);
+}
+
+enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer)
+{
+    const struct ss_in *in;
+
+    for (int k = 0; (in = flow_at(c, k)); k++)
+        for (int i = 0; i < SS_RECV_WINDOW; i++)
+            if (in->peers[i].request.active) {
+                *peer = in->peers[i].rank;
+                return (enum ss_phase)in->phase;
+            }
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        if (c->slots[i].request.active)
+            *peer = c->slots[i].dst;
+    return SS_PHASE_REDUCE;
+}

@@ -1,0 +1,27 @@
+/* Rank arithmetic of the collectives, apart from any communication. */
+#ifndef CORE_RANKS_H
+#define CORE_RANKS_H
+
+#include "core/types.h"
+
+/* Recursive doubling for any number of ranks: with pof2 the largest power of two <= size and rem =
+ * size - pof2, the even ranks below 2 rem hand their part to the odd rank above them and get the
+ * result back; the others exchange in log2(pof2) rounds under a new numbering. */
+struct ss_fold {
+    int pof2;
+    int rem;
+    int position; /* of this rank in the new numbering, -1 when it is folded away */
+    int partner;  /* the rank folded with, -1 when there is none */
+};
+struct ss_fold ss_fold_of(int rank, int size);
+
+/* Rounds of the exchange, and the rank met in round 0, 1, ... */
+int ss_fold_rounds(const struct ss_fold *fold);
+int ss_fold_peer(const struct ss_fold *fold, int round);
+
+/* First element of part p when n elements are split among `size` ranks: ascending, part 0 begins at
+ * 0, part `size` at n. Borders are multiples of 16 elements, so that parts begin on cache lines;
+ * trailing parts of a short vector are empty. */
+uint64_t ss_part_first(uint64_t n, int size, int p);
+
+#endif

@@ -1,0 +1,168 @@
+#include "core/vote.h"
+
+#include <string.h>
+
+#include "core/call_impl.h"
+
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 1 };
+enum { STAGE_FOLD_IN, STAGE_ROUNDS, STAGE_FOLD_OUT, STAGE_DONE };
+
+void ss_ballot_init(struct ss_ballot *ballot)
+{
+    *ballot = (struct ss_ballot){
+        .magic = BALLOT_MAGIC, .version = BALLOT_VERSION, .memory_min = UINT64_MAX};
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t max64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
+{
+    into->flags |= other->flags;
+    for (int i = 0; i < SS_SAMES; i++) {
+        into->same_min[i] = min64(into->same_min[i], other->same_min[i]);
+        into->same_max[i] = max64(into->same_max[i], other->same_max[i]);
+    }
+    into->nnz_sum += other->nnz_sum;
+    into->nnz_max = max64(into->nnz_max, other->nnz_max);
+    into->part_max = max64(into->part_max, other->part_max);
+    into->memory_min = min64(into->memory_min, other->memory_min);
+    into->result_max = max64(into->result_max, other->result_max);
+    for (int i = 0; i < SS_COSTS; i++)
+        into->costs[i] = max64(into->costs[i], other->costs[i]);
+    into->last_min = min64(into->last_min, other->last_min);
+}
+
+void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
+{
+    vote->t = t;
+    vote->call = call;
+    vote->fold = ss_fold_of(t->rank, t->size);
+    vote->stage = STAGE_FOLD_IN;
+    vote->round = 0;
+    vote->peer = -1;
+    vote->waiting = false;
+    vote->send = vote->recv = (struct ss_request){0};
+}
+
+static int send_ballot(struct ss_vote *v, int peer, unsigned round)
+{
+    struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = round};
+
+    v->outgoing = v->ballot;
+    v->peer = peer;
+    return v->t->ops->send(v->t, peer, tag, &v->outgoing, sizeof v->outgoing, &v->send);
+}
+
+static int recv_ballot(struct ss_vote *v, int peer, unsigned round)
+{
+    struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = round};
+
+    v->peer = peer;
+    return v->t->ops->recv(v->t, peer, tag, &v->incoming, sizeof v->incoming, &v->recv);
+}
+
+/* What arrived is a ballot of this version, else the peer speaks another protocol. */
+static int check_incoming(const struct ss_vote *v)
+{
+    if (v->recv.status != SS_OK)
+        return v->recv.status;
+    if (v->recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
+        v->incoming.version != BALLOT_VERSION)
+        return SS_ERR_PROTOCOL;
+    return SS_OK;
+}
+
+enum { ROUND_FOLD_IN = 40, ROUND_FOLD_OUT = 41 };
+
+/* Posts the messages of the current stage; a stage without messages leaves both requests inactive.
+ */
+static int post(struct ss_vote *v)
+{
+    const struct ss_fold *f = &v->fold;
+    int status = SS_OK;
+
+    switch (v->stage) {
+    case STAGE_FOLD_IN:
+        if (f->partner >= 0)
+            status = f->position < 0 ? send_ballot(v, f->partner, ROUND_FOLD_IN)
+                                     : recv_ballot(v, f->partner, ROUND_FOLD_IN);
+        break;
+    case STAGE_ROUNDS:
+        status = recv_ballot(v, ss_fold_peer(f, v->round), (unsigned)v->round);
+        if (status == SS_OK)
+            status = send_ballot(v, ss_fold_peer(f, v->round), (unsigned)v->round);
+        break;
+    case STAGE_FOLD_OUT:
+        if (f->partner >= 0)
+            status = f->position < 0 ? recv_ballot(v, f->partner, ROUND_FOLD_OUT)
+                                     : send_ballot(v, f->partner, ROUND_FOLD_OUT);
+        break;
+    default:
+        break;
+    }
+    return status;
+}
+
+/* Takes in what the finished stage received and moves on. */
+static int advance(struct ss_vote *v)
+{
+    const struct ss_fold *f = &v->fold;
+    bool received = v->stage == STAGE_ROUNDS ||
+                    (f->partner >= 0 && (f->position < 0) == (v->stage == STAGE_FOLD_OUT));
+    int status = v->send.status;
+
+    if (status == SS_OK && received)
+        status = check_incoming(v);
+    if (status != SS_OK)
+        return status;
+    if (received) {
+        if (v->stage == STAGE_FOLD_OUT)
+            v->ballot = v->incoming;
+        else
+            ss_ballot_merge(&v->ballot, &v->incoming);
+    }
+
+    if (v->stage == STAGE_FOLD_IN)
+        v->stage = f->position < 0 || f->pof2 == 1 ? STAGE_FOLD_OUT : STAGE_ROUNDS;
+    else if (v->stage == STAGE_ROUNDS && ++v->round < ss_fold_rounds(f))
+        v->stage = STAGE_ROUNDS;
+    else
+        v->stage++;
+    return SS_OK;
+}
+
+int ss_vote_step(struct ss_vote *v, bool *moved)
+{
+    while (v->stage != STAGE_DONE) {
+        int status;
+
+        if (!v->waiting) {
+            if ((status = post(v)) != SS_OK)
+                return status;
+            v->waiting = true;
+        }
+        if (v->send.active || v->recv.active)
+            return SS_PENDING;
+        v->waiting = false;
+        *moved = true;
+        if ((status = advance(v)) != SS_OK)
+            return status;
+    }
+    return SS_OK;
+}
+
+void ss_vote_cancel(struct ss_vote *v)
+{
+    if (v->recv.active)
+        v->t->ops->cancel(v->t, &v->recv);
+    if (v->send.active)
+        v->t->ops->cancel(v->t, &v->send);
+}

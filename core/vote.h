@@ -1,0 +1,103 @@
+/* The vote: one fixed-size agreement of all ranks before anything is decided (design section 6).
+ *
+ * A ballot is a record of integers; each field is combined over all ranks by or, min, max or sum,
+ * by recursive doubling for any number of ranks. Everything the plan sees has gone through here, so
+ * that all ranks plan alike.
+ */
+#ifndef CORE_VOTE_H
+#define CORE_VOTE_H
+
+#include "core/ranks.h"
+#include "core/transport.h"
+
+enum ss_vote_flag {
+    SS_VOTE_CANNOT = 1 << 0,     /* no memory for this call */
+    SS_VOTE_NOT_FINITE = 1 << 1, /* the input holds Inf or NaN */
+    SS_VOTE_OFF = 1 << 2,        /* switched off */
+    SS_VOTE_UNKNOWN = 1 << 3,    /* costs of the network are not known here */
+    SS_VOTE_BROKEN = 1 << 4,     /* an earlier call on this communicator failed here */
+};
+
+/* Fields that must be equal on all ranks. */
+enum ss_same { SS_SAME_SETTINGS, SS_SAME_LANE, SS_SAME_CALL, SS_SAMES };
+
+/* Costs, by maximum over the ranks, as non-negative doubles (their bits order as unsigned integers
+ * do). */
+enum ss_cost {
+    SS_COST_ALPHA,
+    SS_COST_BETA,
+    SS_COST_SCAN,
+    SS_COST_CODE,
+    SS_COST_MERGE,
+    SS_COST_FILL,
+    SS_COST_VOTE,
+    SS_COSTS
+};
+
+struct ss_ballot {
+    uint32_t magic; /* also tells a ballot from anything else */
+    uint32_t version;
+    uint64_t flags; /* or of ss_vote_flag */
+    uint64_t same_min[SS_SAMES];
+    uint64_t same_max[SS_SAMES];
+    uint64_t nnz_sum;
+    uint64_t nnz_max;
+    uint64_t part_max;   /* most entries of one rank in one part of the index space */
+    uint64_t memory_min; /* bytes a rank may still take for this communicator's work space */
+    uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
+    uint64_t costs[SS_COSTS];
+    uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
+                          arrive waits least */
+};
+
+static inline uint64_t ss_double_bits(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } v = {.d = x > 0 ? x : 0};
+    return v.u;
+}
+
+static inline double ss_bits_double(uint64_t bits)
+{
+    union {
+        uint64_t u;
+        double d;
+    } v = {.u = bits};
+    return v.d;
+}
+
+void ss_ballot_init(struct ss_ballot *ballot);
+void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other);
+static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same field)
+{
+    return ballot->same_min[field] == ballot->same_max[field];
+}
+
+/* A vote under way. Storage for both directions is here: nothing is allocated. */
+struct ss_vote {
+    struct ss_transport *t;
+    uint32_t call;
+    struct ss_fold fold;
+    int stage;
+    int round;
+    int peer; /* being waited for */
+    bool waiting;
+    struct ss_request send;
+    struct ss_request recv;
+    struct ss_ballot ballot; /* in: own; out: combined */
+    struct ss_ballot outgoing;
+    struct ss_ballot incoming;
+};
+
+/* Begins with vote->ballot filled in. */
+void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call);
+
+/* SS_PENDING, SS_OK with the combined ballot, or an error. The caller polls the transport. *moved
+ * is set when something happened. */
+int ss_vote_step(struct ss_vote *vote, bool *moved);
+
+void ss_vote_cancel(struct ss_vote *vote);
+
+#endif

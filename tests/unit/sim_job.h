@@ -1,0 +1,78 @@
+/* A job of P ranks in the simulator, for the tests of calls and collectives. */
+#ifndef TESTS_SIM_JOB_H
+#define TESTS_SIM_JOB_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call.h"
+#include "core/call_impl.h"
+#include "core/sim.h"
+
+struct sim_job {
+    int size;
+    struct ss_sim *sim;
+    struct ss_settings settings[64];
+    struct ss_mem mem[64];
+    struct ss_stats stats[64];
+    struct ss_comm *comm[64];
+    bool started[64];
+    int status[64];
+    /* the call */
+    enum ss_type type;
+    enum ss_op op;
+    uint64_t n;
+    const void *in[64];
+    void *out[64];
+};
+
+static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
+                            const struct ss_settings *settings)
+{
+    memset(job, 0, sizeof *job);
+    job->size = size;
+    job->sim = ss_sim_create(size, alpha, beta, seed);
+    for (int r = 0; r < size; r++) {
+        job->settings[r] = *settings;
+        ss_stats_init(&job->stats[r], 0);
+        job->comm[r] = ss_comm_create(ss_sim_transport(job->sim, r), &job->settings[r],
+                                      &job->mem[r], &job->stats[r], "sim");
+    }
+}
+
+static inline void job_close(struct sim_job *job)
+{
+    for (int r = 0; r < job->size; r++) {
+        ss_comm_free(job->comm[r]);
+        ss_stats_free(&job->stats[r]);
+    }
+    ss_sim_free(job->sim);
+}
+
+static inline int job_step(void *ctx, int rank)
+{
+    struct sim_job *job = ctx;
+    struct ss_call *call = ss_comm_call(job->comm[rank]);
+
+    if (!job->started[rank]) {
+        job->started[rank] = true;
+        return ss_call_start(call, job->comm[rank], job->type, job->op, job->in[rank],
+                             job->out[rank], job->n, 0);
+    }
+    return ss_call_step(call);
+}
+
+/* One call on all ranks; in[r] NULL = in place. False when it did not end. */
+static inline bool job_call(struct sim_job *job, enum ss_type type, enum ss_op op, uint64_t n)
+{
+    job->type = type;
+    job->op = op;
+    job->n = n;
+    memset(job->started, 0, sizeof job->started);
+    bool ended = ss_sim_run(job->sim, job_step, job, job->status, 100000000);
+    for (int r = 0; ended && r < job->size; r++)
+        ss_call_end(ss_comm_call(job->comm[r]), 1e-3);
+    return ended;
+}
+
+#endif
