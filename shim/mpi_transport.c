@@ -101,7 +101,9 @@ static void finish(struct shim_transport *t, int i, MPI_Status *status, bool fai
         return;
     owner->active = false;
     owner->status = SS_OK;
-    if (failed || shim_real.Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < 0)
+    if (failed ||
+        (t->receives[i] && shim_real.Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS) ||
+        bytes < 0)
         owner->status = SS_ERR_TRANSPORT;
     owner->bytes = owner->status == SS_OK ? (size_t)bytes : 0;
 }
