@@ -1,0 +1,193 @@
+/* Sample reports, and a page to print them on, for the tests of the report and of its reader. */
+#ifndef TESTS_UNIT_REPORT_SAMPLE_H
+#define TESTS_UNIT_REPORT_SAMPLE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/report.h"
+#include "shim/cli/report_read.h"
+
+/* A growing text; the sink of all reports here. */
+struct page {
+    char *text;
+    size_t len, size;
+};
+
+static inline int append(void *ctx, const char *text, size_t len)
+{
+    struct page *page = ctx;
+
+    if (page->len + len + 1 > page->size) {
+        page->size = 2 * (page->len + len + 1);
+        page->text = realloc(page->text, page->size);
+        assert_non_null(page->text);
+    }
+    memcpy(page->text + page->len, text, len);
+    page->len += len;
+    page->text[page->len] = '\0';
+    return 0;
+}
+
+static inline struct page printed(struct ss_stats *stats, const struct ss_report_job *job,
+                                  enum ss_emit_form form)
+{
+    struct page page = {NULL, 0, 0};
+
+    assert_int_equal(ss_report_write(stats, job, form, append, &page), 0);
+    assert_non_null(page.text);
+    return page;
+}
+
+static inline void assert_contains(const struct page *page, const char *line)
+{
+    if (!strstr(page->text, line))
+        fail_msg("\"%s\" is not in\n%s", line, page->text);
+}
+
+static inline void assert_lacks(const struct page *page, const char *line)
+{
+    if (strstr(page->text, line))
+        fail_msg("\"%s\" is in\n%s", line, page->text);
+}
+
+/* Text, JSON, and the text of what the JSON reads back as: the two texts are the same. */
+static inline void assert_round_trip(struct ss_stats *stats, const struct ss_report_job *job)
+{
+    struct page text = printed(stats, job, SS_EMIT_TEXT);
+    struct page json = printed(stats, job, SS_EMIT_JSON);
+    struct page again, json_again;
+    struct cli_report read;
+    char error[200] = "";
+
+    if (cli_report_read(&read, json.text, json.len, error, sizeof error) != 0)
+        fail_msg("%s in\n%s", error, json.text);
+    again = printed(&read.stats, &read.job, SS_EMIT_TEXT);
+    json_again = printed(&read.stats, &read.job, SS_EMIT_JSON);
+    assert_string_equal(text.text, again.text);
+    assert_string_equal(json.text, json_again.text);
+    cli_report_free(&read);
+    free(text.text);
+    free(json.text);
+    free(again.text);
+    free(json_again.text);
+}
+
+static const struct ss_report_option sample_options[] = {{"MODE", "exact"}, {"MIN_COUNT", "65536"}};
+
+static const char *const sample_notes[] = {
+    "nonblocking calls were passed through: no MPI_THREAD_MULTIPLE"};
+
+static inline struct ss_report_job sample_job(void)
+{
+    return (struct ss_report_job){
+        .program = "langid",
+        .hostname = "node1",
+        .version = "0.1.0",
+        .mpi_library = "MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7 12:34:45 CDT 2022\n",
+        .rank = 0,
+        .ranks = 4,
+        .start_unix = 1795201923,
+        .options = sample_options,
+        .option_count = 2,
+        .notes = sample_notes,
+        .note_count = 1,
+    };
+}
+
+/* 1,010 calls: a sparse lane of 1,000, a dense one of 6, and 4 small ones. */
+static inline void fill_sample(struct ss_stats *stats)
+{
+    struct ss_lane_record *small, *large;
+
+    ss_stats_init(stats, 100);
+    stats->end = 160;
+    stats->timed = true;
+    stats->allreduce_seconds = 15;
+    atomic_store(&stats->seen, 1010);
+    atomic_store(&stats->sparse, 999);
+    atomic_store(&stats->passed[SS_WHY_SMALL], 4);
+    atomic_store(&stats->passed[SS_WHY_FIRST], 2);
+    atomic_store(&stats->passed[SS_WHY_DENSE], 5);
+    atomic_store(&stats->small_bytes, 4096);
+    stats->memory_peak = 12345678;
+    for (int i = 0; i < 1000; i++)
+        ss_stats_reduced(stats, 4 << 22);
+    for (int i = 0; i < 6; i++)
+        ss_stats_reduced(stats, 8 << 16);
+
+    large = ss_stats_lane(stats, "MPI_COMM_WORLD", 4, 1 << 22, SS_F32, SS_SUM);
+    large->calls = 1000;
+    large->sparse[SS_SPLIT_ALLGATHER] = 990;
+    large->sparse[SS_RING] = 9;
+    large->passed[SS_WHY_FIRST] = 1;
+    large->scans = 999;
+    large->density_sum = 999 * 0.0078;
+    large->density_max = 0.0125;
+    large->fillin_calls = 999;
+    large->fillin_sum = 999 * 0.0305;
+    large->bytes_dense = 25165824000;
+    large->bytes_sent = 251658240;
+    large->times = (struct ss_times){1.5, 0.25, 7.5, 1.25, 0.0042, 0.12};
+
+    small = ss_stats_lane(stats, "rows", 2, 1 << 16, SS_F64, SS_SUM);
+    small->calls = 6;
+    small->passed[SS_WHY_FIRST] = 1;
+    small->passed[SS_WHY_DENSE] = 5;
+    small->scans = 5;
+    small->density_sum = 5 * 0.83;
+    small->density_max = 0.84;
+    small->bytes_dense = small->bytes_sent = 3145728;
+    small->times = (struct ss_times){0.0001, 0.0002, 0, 0, 0, 0.006};
+}
+
+/* As before, but nothing was changed and all was predicted. */
+static inline void fill_observed(struct ss_stats *stats)
+{
+    struct ss_lane_record *lane;
+
+    fill_sample(stats);
+    atomic_store(&stats->sparse, 0);
+    for (int i = 0; i < SS_REASONS; i++)
+        atomic_store(&stats->passed[i], i == SS_WHY_OBSERVE ? 1006 : i == SS_WHY_SMALL ? 4 : 0);
+    for (lane = stats->lanes; lane; lane = lane->next) {
+        bool dense = lane->count == 1 << 16;
+
+        memset(lane->sparse, 0, sizeof lane->sparse);
+        memset(lane->passed, 0, sizeof lane->passed);
+        lane->passed[SS_WHY_OBSERVE] = lane->calls;
+        lane->fillin_calls = 0;
+        lane->bytes_sent = lane->bytes_dense + 1000;
+        lane->times = (struct ss_times){.scan = 1, .vote = 0.5};
+        lane->times.native = (double)lane->calls * (dense ? 0.001 : 0.120);
+        for (int a = SS_RECURSIVE_DOUBLING; a < SS_ALGORITHMS; a++) {
+            lane->predicted_seconds[a] = (double)lane->scans * (dense ? 0.002 : 0.012) * a;
+            lane->predicted_bytes[a] = (double)lane->scans * 250000 * a;
+        }
+    }
+}
+
+/* Sets a locale with another decimal point than ours, of one byte or several; false where none is
+ * installed. */
+static inline bool set_comma_locale(void)
+{
+    static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "ps_AF",
+                                        "ps_AF.UTF-8", "de_DE",       "fr_FR"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (setlocale(LC_ALL, names[i]) && strcmp(localeconv()->decimal_point, ".") != 0)
+            return true;
+    setlocale(LC_ALL, "C");
+    return false;
+}
+
+#endif
