@@ -9,8 +9,15 @@
 #include "shim/log.h"
 #include "shim/real.h"
 
-/* What the ranks tell each other at first contact; each entry is reduced by MIN. */
-enum { AGREE_OK, AGREE_PROTOCOL, AGREE_COSTS, AGREEMENT };
+/* What the ranks tell each other at first contact; each entry is reduced by MIN, so one of them
+ * goes negated. */
+enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEETING };
+
+/* MPICH has about 2044 communicators for a process. An application that uses most of them is left
+ * most of them. */
+enum { MAX_PRIVATES = 256 };
+
+enum { CREATE_TAG = 0x5353 };
 
 /* Seconds after which a first contact that is still waiting is worth a warning. */
 #define PATIENCE 30.0
@@ -55,8 +62,10 @@ static void release(struct shim_comm *c)
         idle = shim_transport_close(&c->transport);
     if (c->core && idle)
         ss_comm_free(c->core);
-    if (c->private != MPI_COMM_NULL)
+    if (c->private != MPI_COMM_NULL) {
         shim_real.Comm_free(&c->private);
+        atomic_fetch_sub(&shim.privates, 1);
+    }
     c->core = NULL;
     c->transport_open = false;
 }
@@ -155,8 +164,9 @@ static bool attach(MPI_Comm comm)
 
 /* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
  * still under way. */
-static int await(const struct shim_comm *c, MPI_Request *request, double begin)
+static int await(const struct shim_comm *c, MPI_Request *request)
 {
+    double begin = shim_now();
     bool warned = false;
     int done = 0;
 
@@ -181,27 +191,6 @@ static int await(const struct shim_comm *c, MPI_Request *request, double begin)
         sched_yield();
     }
     return SS_OK;
-}
-
-/* The copy callbacks of the application's attributes run in here and may fail, and about 2044
- * communicators exist: none of that may reach the application's error handler. The duplicate
- * inherits MPI_ERRORS_RETURN. */
-static int duplicate(struct shim_comm *c, double begin)
-{
-    MPI_Errhandler handler;
-    MPI_Request request = MPI_REQUEST_NULL;
-    int status = SS_ERR_TRANSPORT;
-
-    if (shim_real.Comm_get_errhandler(c->handle, &handler) != MPI_SUCCESS)
-        return SS_ERR_TRANSPORT;
-    shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN);
-    if (shim_real.Comm_idup(c->handle, &c->private, &request) == MPI_SUCCESS)
-        status = await(c, &request, begin);
-    shim_real.Comm_set_errhandler(c->handle, handler);
-    shim_real.Errhandler_free(&handler);
-    if (status != SS_OK)
-        c->private = MPI_COMM_NULL;
-    return status;
 }
 
 /* Costs measured over the same ranks before. */
@@ -245,44 +234,78 @@ void shim_comm_keep_costs(struct shim_comm *c)
         shim_real.Group_free(&old);
 }
 
-/* Whether all ranks can serve the communicator; what a rank knows alone (memory, attribute, costs)
- * is settled here. */
-static int agree(struct shim_comm *c, bool ok, bool costs, double begin)
+/* All ranks meet here and settle what a rank knows alone: memory, attribute, costs, settings.
+ * Polled, because a rank without the library never comes. SS_OK, SS_ERR_PEER where a rank cannot,
+ * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
+static int meet(struct shim_comm *c, bool ok, bool costs)
 {
     MPI_Request request;
     int status;
 
-    c->proposal[AGREE_OK] = ok;
-    c->proposal[AGREE_PROTOCOL] = SHIM_PROTOCOL;
-    c->proposal[AGREE_COSTS] = costs;
-    if (shim_real.Iallreduce(c->proposal, c->agreed, AGREEMENT, MPI_LONG_LONG, MPI_MIN, c->private,
+    c->proposal[MEET_OK] = ok;
+    c->proposal[MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
+    c->proposal[MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
+    c->proposal[MEET_COSTS] = costs;
+    if (shim_real.Iallreduce(c->proposal, c->agreed, MEETING, MPI_LONG_LONG, MPI_MIN, c->handle,
                              &request) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
-    status = await(c, &request, begin);
+    status = await(c, &request);
     if (status != SS_OK)
         return status;
-    return c->agreed[AGREE_OK] ? SS_OK : SS_ERR_PEER;
+    return c->agreed[MEET_OK] && c->agreed[MEET_PROTOCOL_MIN] == -c->agreed[MEET_PROTOCOL_MAX]
+               ? SS_OK
+               : SS_ERR_PEER;
+}
+
+/* All ranks have met inside one blocking call of the application, so this may block. Unlike a
+ * duplicate, a communicator made from the group runs none of the application's attribute callbacks:
+ * one that fails on a single rank leaves the other ranks of an MPI_Comm_idup waiting for ever
+ * (MPICH 4.0.2). Where no more communicators are to be had, all ranks are refused alike. */
+static int make_private(struct shim_comm *c)
+{
+    MPI_Group group;
+    int err;
+
+    if (shim_real.Comm_group(c->handle, &group) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    err = shim_real.Comm_create_group(c->handle, group, CREATE_TAG, &c->private);
+    shim_real.Group_free(&group);
+    if (err != MPI_SUCCESS) {
+        c->private = MPI_COMM_NULL;
+        return SS_ERR_TRANSPORT;
+    }
+    atomic_fetch_add(&shim.privates, 1);
+    shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+    shim_transport_use(&c->transport, c->private);
+    return SS_OK;
 }
 
 static int establish(struct shim_comm *c, bool ok)
 {
-    double begin = shim_now();
     struct ss_costs costs = costs_of(c->handle);
-    int status = duplicate(c, begin);
+    MPI_Errhandler handler;
+    int status;
 
-    if (status != SS_OK)
-        return status;
-    c->transport_open = shim_transport_open(&c->transport, c->private, c->rank, c->size) == SS_OK;
+    ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK && ok;
+    c->transport_open = true;
     c->core = ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
-    status = agree(c, ok && c->transport_open && c->core, costs.known, begin);
-    if (status != SS_OK) {
-        if (status != SS_ERR_TIMEOUT)
-            release(c);
-        return status;
-    }
-    if (c->agreed[AGREE_COSTS])
+    ok = ok && c->core && atomic_load(&shim.privates) < MAX_PRIVATES;
+
+    /* What goes wrong in here is ours to deal with, not the application's handler's. */
+    if (shim_real.Comm_get_errhandler(c->handle, &handler) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN);
+    status = meet(c, ok, costs.known);
+    if (status == SS_OK)
+        status = make_private(c);
+    shim_real.Comm_set_errhandler(c->handle, handler);
+    shim_real.Errhandler_free(&handler);
+
+    if (status == SS_OK && c->agreed[MEET_COSTS])
         ss_comm_set_costs(c->core, costs);
-    return SS_OK;
+    else if (status != SS_OK)
+        release(c);
+    return status;
 }
 
 /* Size, rank and name; false for an intercommunicator and for a single rank. */

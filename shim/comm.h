@@ -34,7 +34,7 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
-    long long proposal[3], agreed[3]; /* of the agreement: a request may outlive the call */
+    long long proposal[4], agreed[4]; /* of the meeting: its request may outlive the call */
 };
 
 /* The entry of a handle with a reference for the caller, or NULL. */

@@ -161,18 +161,24 @@ static double mpi_now(struct ss_transport *base)
 
 static const struct ss_transport_ops ops = {mpi_send, mpi_recv, mpi_poll, mpi_cancel, mpi_now};
 
-int shim_transport_open(struct shim_transport *t, MPI_Comm comm, int rank, int size)
+int shim_transport_open(struct shim_transport *t, int rank, int size)
+{
+    *t = (struct shim_transport){.base = {rank, size, &ops}, .comm = MPI_COMM_NULL};
+    return grow(t);
+}
+
+void shim_transport_use(struct shim_transport *t, MPI_Comm comm)
 {
     int *upper = NULL;
     int found = 0;
     int bound = 32767; /* the least MPI allows */
 
-    *t = (struct shim_transport){.base = {rank, size, &ops}, .comm = comm, .call_bits = CALL_BITS};
+    t->comm = comm;
+    t->call_bits = CALL_BITS;
     if (shim_real.Comm_get_attr(comm, MPI_TAG_UB, &upper, &found) == MPI_SUCCESS && found)
         bound = *upper;
     while (t->call_bits > 1 && (1 << (t->call_bits + PHASE_BITS + ROUND_BITS)) - 1 > bound)
         t->call_bits--;
-    return grow(t);
 }
 
 bool shim_transport_close(struct shim_transport *t)

@@ -27,8 +27,11 @@ struct shim_transport {
     MPI_Status *statuses;
 };
 
-/* comm: MPI_ERRORS_RETURN is set on it. SS_OK or SS_ERR_MEMORY; ends with shim_transport_close. */
-int shim_transport_open(struct shim_transport *t, MPI_Comm comm, int rank, int size);
+/* Allocates. SS_OK or SS_ERR_MEMORY; ends with shim_transport_close. */
+int shim_transport_open(struct shim_transport *t, int rank, int size);
+
+/* Names the communicator; MPI_ERRORS_RETURN is set on it. Before the first message. */
+void shim_transport_use(struct shim_transport *t, MPI_Comm comm);
 
 /* Lets go of everything. False when given-up messages are still under way: their buffers must never
  * be freed. */

@@ -13,6 +13,7 @@
     X(Add_error_string)                                                                            \
     X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
+    X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \
     X(Comm_free_keyval)                                                                            \
@@ -20,7 +21,6 @@
     X(Comm_get_errhandler)                                                                         \
     X(Comm_get_name)                                                                               \
     X(Comm_group)                                                                                  \
-    X(Comm_idup)                                                                                   \
     X(Comm_rank)                                                                                   \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \

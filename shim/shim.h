@@ -96,6 +96,7 @@ struct shim_state {
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
     size_t known;                         /* entries in the buckets */
+    atomic_int privates;                  /* private communicators alive */
     _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
 
     /* Costs of the network measured last, and over which group (an MPI_Group). */
