@@ -96,7 +96,8 @@ $(BUILD)/sparseshim: $(CLI_OBJ) $(BUILD)/libsparseshim_core.a
 
 # ---- tests, applications, benchmarks ----
 
-$(BUILD)/tests/unit/test_report: tests/unit/test_report.c $(BUILD)/obj/shim/cli/report_read.o
+$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read: \
+    $(BUILD)/obj/shim/cli/report_read.o $(BUILD)/obj/shim/cli/json_read.o
 $(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -1,6 +1,7 @@
 /* A call from scan to result: scan, vote, calibrate where needed, plan, recipe. */
 #include "core/call.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,8 +317,9 @@ static void book_predictions(struct ss_call *c)
         return;
     pthread_mutex_lock(&c->comm->stats->lock);
     for (int a = 0; a < SS_ALGORITHMS; a++) {
-        r->predicted_seconds[a] += c->plan.seconds[a] > 0 ? c->plan.seconds[a] : 0;
-        r->predicted_bytes[a] += c->plan.bytes[a];
+        bool runs = c->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
+        r->predicted_seconds[a] += runs ? c->plan.seconds[a] : (double)INFINITY;
+        r->predicted_bytes[a] += runs ? c->plan.bytes[a] : (double)INFINITY;
     }
     double densest = (double)c->vote.ballot.nnz_max / (double)c->n;
     if (densest > r->density_max)
@@ -331,6 +333,7 @@ static int start_recipe(struct ss_call *c)
     struct ss_shape shape = shape_of(c);
     bool observe = c->comm->settings->observe;
 
+    h->result_nnz = c->vote.ballot.result_max;
     ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
     ss_plan_make(&shape, h, &c->plan);
     ss_history_planned(h, &c->plan, observe);
@@ -431,6 +434,19 @@ static int step_recipe(struct ss_call *c)
     return SS_PENDING;
 }
 
+/* Where the recipe did not see the size of the result: counted in the own part. */
+static uint64_t estimate_result(const struct ss_call *c)
+{
+    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    struct ss_scan seen = {0};
+
+    if (lo == hi)
+        return 0;
+    c->kernels->scan(c->type, SS_SUM, c->out + lo * c->esize, (size_t)(hi - lo), 0, NULL, NULL, 0,
+                     &seen);
+    return (uint64_t)((double)seen.nnz * (double)c->n / (double)(hi - lo));
+}
+
 static int step_drain(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -439,8 +455,9 @@ static int step_drain(struct ss_call *c)
         ss_fill_range(c, 0, c->n);
     if (ss_sends_reap(c) == SS_PENDING)
         return SS_PENDING;
-    double now = ss_call_now(c);
-    c->times.exchange += now - c->mark;
+    if (c->failed == 0 && (c->result_nnz == 0 || c->dense_seen))
+        c->result_nnz = estimate_result(c);
+    c->times.exchange += ss_call_now(c) - c->mark;
     c->stage = STAGE_OVER;
     if (c->failed < 0) {
         c->comm->status = c->failed;

@@ -219,6 +219,7 @@ struct ss_call {
     size_t arena_used;
     struct ss_fill fill;
     uint64_t result_nnz; /* entries of the result, 0 = not known */
+    bool dense_seen;     /* parts of it came dense, so that result_nnz is short */
     uint64_t bytes_sent;
     struct ss_times times;
     double mark; /* begin of the current stage */

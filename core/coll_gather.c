@@ -19,7 +19,6 @@ void ss_gather_start(struct ss_call *c, bool dense)
     ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
     if (dense) {
         ss_out_dense(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-        c->result_nnz += hi - lo;
     } else {
         ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         c->result_nnz += c->u.split.part.nnz;

@@ -180,10 +180,7 @@ int ss_recursive_doubling_step(struct ss_call *c)
                 return SS_PENDING;
             if (c->failed == 0) {
                 ss_result_set_stream(c, &s->current);
-                if (s->dense)
-                    c->result_nnz = c->n;
-                else
-                    c->result_nnz += s->current.nnz;
+                c->result_nnz += s->current.nnz;
             }
             return SS_OK;
         }

@@ -90,11 +90,13 @@ void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk)
 
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
-    if (chunk->rep == SS_REP_DENSE)
+    if (chunk->rep == SS_REP_DENSE) {
         memcpy(c->out + lo * c->esize, chunk->val, chunk->nnz * c->esize);
-    else
+        c->dense_seen = true;
+    } else {
         c->kernels->scatter(c->type, c->out, 0, chunk->idx, chunk->val, chunk->nnz);
-    c->result_nnz += chunk->nnz;
+        c->result_nnz += chunk->nnz;
+    }
 }
 
 void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk)
