@@ -3,7 +3,7 @@
 
 #include "core/kernels_impl.h"
 
-#define SS_VECTOR_BYTES 32
+enum { SS_VECTOR_BYTES = 32, SS_FEW = 12 };
 
 /* Mask of four lanes -> the lanes set, in order, then don't-care: as dwords of a 16-byte vector and
  * as pairs of dwords of a 32-byte one. */
@@ -26,96 +26,75 @@ static const struct {
     ROW(2, 3, 0, 0), ROW(0, 2, 3, 0), ROW(1, 2, 3, 0), ROW(0, 1, 2, 3),
 };
 
-/* Fewer entries in a block than this are taken one by one. */
-enum { FEW = 12 };
+/* Bits set where an Inf or NaN, or a -0.0, was seen. */
+struct flags {
+    __m256i not_finite, negative_zero;
+};
+
+SS_INLINE struct flags flags_none(void)
+{
+    return (struct flags){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+
+SS_INLINE void flags_tell_32(const struct flags *flags, struct ss_scan *out)
+{
+    out->not_finite = !_mm256_testz_si256(flags->not_finite, flags->not_finite);
+    out->negative_zero = !_mm256_testz_si256(flags->negative_zero, flags->negative_zero);
+}
+
+SS_INLINE void flags_tell_64(const struct flags *flags, struct ss_scan *out)
+{
+    flags_tell_32(flags, out);
+}
 
 SS_INLINE __m256i load(const void *p)
 {
     return _mm256_loadu_si256(p);
 }
 
-SS_INLINE bool all_zero(const void *p, size_t bytes)
-{
-    __m256i any = _mm256_setzero_si256();
-    for (size_t i = 0; i < bytes; i += 32)
-        any = _mm256_or_si256(any, load((const char *)p + i));
-    return _mm256_testz_si256(any, any);
-}
+#define MOVEMASK_32(x) (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x))
+#define MOVEMASK_64(x) (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x))
 
-SS_INLINE uint64_t block_mask_32(const ss_bits32 *p, bool is_float, struct ss_scan_flags *flags)
-{
-    if (all_zero(p, SS_BLOCK * sizeof *p))
-        return 0;
-    const __m256i magnitude = _mm256_set1_epi32((int)SS_ABS32), zero = _mm256_setzero_si256();
-    const __m256i largest = _mm256_set1_epi32((int)(SS_INF32 - 1));
-    __m256i odd = zero, minus = zero;
-    uint64_t mask = 0;
-    for (int i = 0; i < SS_BLOCK; i += 8) {
-        __m256i bits = load(p + i);
-        __m256i x = is_float ? _mm256_and_si256(bits, magnitude) : bits;
-        __m256i is_zero = _mm256_cmpeq_epi32(x, zero);
-        if (is_float) {
-            odd = _mm256_or_si256(odd, _mm256_cmpgt_epi32(x, largest));
-            minus = _mm256_or_si256(minus, _mm256_and_si256(is_zero, bits));
-        }
-        unsigned zeros = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(is_zero));
-        mask |= (uint64_t)(zeros ^ 0xff) << i;
-    }
-    flags->not_finite |= !_mm256_testz_si256(odd, odd);
-    flags->negative_zero |= !_mm256_testz_si256(minus, minus);
-    return mask;
-}
-
-SS_INLINE uint64_t block_mask_64(const ss_bits64 *p, bool is_float, struct ss_scan_flags *flags)
-{
-    if (all_zero(p, SS_BLOCK * sizeof *p))
-        return 0;
-    const __m256i magnitude = _mm256_set1_epi64x((long long)SS_ABS64);
-    const __m256i zero = _mm256_setzero_si256();
-    const __m256i largest = _mm256_set1_epi64x((long long)(SS_INF64 - 1));
-    __m256i odd = zero, minus = zero;
-    uint64_t mask = 0;
-    for (int i = 0; i < SS_BLOCK; i += 4) {
-        __m256i bits = load(p + i);
-        __m256i x = is_float ? _mm256_and_si256(bits, magnitude) : bits;
-        __m256i is_zero = _mm256_cmpeq_epi64(x, zero);
-        if (is_float) {
-            odd = _mm256_or_si256(odd, _mm256_cmpgt_epi64(x, largest));
-            minus = _mm256_or_si256(minus, _mm256_and_si256(is_zero, bits));
-        }
-        unsigned zeros = (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(is_zero));
-        mask |= (uint64_t)(zeros ^ 0xf) << i;
-    }
-    flags->not_finite |= !_mm256_testz_si256(odd, odd);
-    flags->negative_zero |= !_mm256_testz_si256(minus, minus);
-    return mask;
-}
-
-/* Writes four lanes per step, the unused ones beyond the entries: the caller has room for a whole
- * block. */
-#define DEFINE_BLOCK_STORE(B, PACK_VALUES)                                                         \
-    SS_INLINE size_t block_store_##B(const ss_bits##B *p, uint64_t mask, uint32_t base,            \
-                                     uint32_t *idx, ss_bits##B *val, bool logical)                 \
+#define DEFINE_BLOCK_MASK(B, SET1)                                                                 \
+    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float, struct flags *flags)     \
     {                                                                                              \
-        size_t stored = 0;                                                                         \
-        if (__builtin_popcountll(mask) < FEW) {                                                    \
-            for (; mask; mask &= mask - 1) {                                                       \
-                unsigned bit = (unsigned)__builtin_ctzll(mask);                                    \
-                idx[stored] = base + bit;                                                          \
-                val[stored++] = logical ? 1 : p[bit];                                              \
+        const __m256i magnitude = SET1(INT##B##_MAX), finite = SET1(SS_INF##B - 1);                \
+        const __m256i zero = _mm256_setzero_si256();                                               \
+        uint64_t zeros = 0;                                                                        \
+        for (int i = 0; i < SS_BLOCK; i += 256 / B) {                                              \
+            __m256i bits = load(p + i), x = bits;                                                  \
+            if (is_float)                                                                          \
+                x = _mm256_and_si256(bits, magnitude);                                             \
+            __m256i is_zero = _mm256_cmpeq_epi##B(x, zero);                                        \
+            if (is_float) {                                                                        \
+                __m256i odd = _mm256_cmpgt_epi##B(x, finite);                                      \
+                __m256i minus = _mm256_and_si256(is_zero, bits);                                   \
+                flags->not_finite = _mm256_or_si256(flags->not_finite, odd);                       \
+                flags->negative_zero = _mm256_or_si256(flags->negative_zero, minus);               \
             }                                                                                      \
-            return stored;                                                                         \
+            zeros |= (uint64_t)MOVEMASK_##B(is_zero) << i;                                         \
         }                                                                                          \
+        return ~zeros;                                                                             \
+    }
+
+DEFINE_BLOCK_MASK(32, _mm256_set1_epi32)
+DEFINE_BLOCK_MASK(64, _mm256_set1_epi64x)
+
+/* Writes four lanes per step, the unused ones beyond the entries. */
+#define DEFINE_BLOCK_STORE(B, PACK_VALUES)                                                         \
+    SS_INLINE void block_store_##B(const ss_bits##B *p, uint64_t mask, uint32_t base,              \
+                                   uint32_t *idx, ss_bits##B *val, bool logical)                   \
+    {                                                                                              \
         __m128i position = _mm_add_epi32(_mm_set1_epi32((int)base), _mm_setr_epi32(0, 1, 2, 3));   \
         for (int i = 0; i < SS_BLOCK; i += 4) {                                                    \
             unsigned lanes = (unsigned)(mask >> i) & 0xf;                                          \
             __m128i bytes = _mm_loadu_si128((const void *)pack[lanes].bytes);                      \
-            _mm_storeu_si128((void *)(idx + stored), _mm_shuffle_epi8(position, bytes));           \
-            PACK_VALUES(val + stored, p + i, lanes, logical);                                      \
-            stored += (unsigned)__builtin_popcount(lanes);                                         \
+            _mm_storeu_si128((void *)idx, _mm_shuffle_epi8(position, bytes));                      \
+            PACK_VALUES(val, p + i, lanes, logical);                                               \
+            idx += (unsigned)__builtin_popcount(lanes);                                            \
+            val += (unsigned)__builtin_popcount(lanes);                                            \
             position = _mm_add_epi32(position, _mm_set1_epi32(4));                                 \
         }                                                                                          \
-        return stored;                                                                             \
     }
 
 SS_INLINE void pack_values_32(void *to, const void *from, unsigned lanes, bool logical)

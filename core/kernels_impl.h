@@ -1,6 +1,14 @@
-/* What the kernel files share: each includes this after defining block_mask_32/64 and
- * block_store_32/64 for its instruction set, and gets the same scan and reduce around them.
- * Internal to core/kernels*.c. */
+/* What the kernel files share: each defines the parts below for its instruction set and gets the
+ * same scan and reduce around them. Internal to core/kernels*.c. B is 32 or 64, the width of an
+ * element.
+ *
+ *     struct flags, flags_none()             what was seen of -0.0, Inf and NaN
+ *     flags_tell_B(flags, out)               sets negative_zero and not_finite of out
+ *     block_mask_B(p, is_float, flags)       the elements of p[0..SS_BLOCK) that are not zero, as a
+ * mask block_store_B(p, mask, base, idx, val, logical)   extracts many entries of a block, with
+ * room for SS_BLOCK SS_FEW                                 up to so many entries of a block are
+ * taken one by one SS_VECTOR_BYTES                        width of a vector in reduce
+ */
 #ifndef CORE_KERNELS_IMPL_H
 #define CORE_KERNELS_IMPL_H
 
@@ -20,10 +28,6 @@ enum { SS_BLOCK = 64 }; /* elements a scan takes at once: one bit each in a mask
 #define SS_ABS64 0x7fffffffffffffffu
 #define SS_INF32 0x7f800000u
 #define SS_INF64 0x7ff0000000000000u
-
-struct ss_scan_flags {
-    bool negative_zero, not_finite;
-};
 
 extern const struct ss_kernels ss_kernels_plain;
 #if defined(__x86_64__)
@@ -72,31 +76,51 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
                     prefix##_u64_lxor},                                                            \
     }
 
-/* Stores the entries of one block while there is room; the position of the first without, or
- * `unset`. */
-#define SS_DEFINE_STORE_SOME(B)                                                                    \
-    static size_t store_some_##B(const ss_bits##B *p, uint64_t mask, size_t position,              \
-                                 uint32_t base, uint32_t *idx, ss_bits##B *val, size_t capacity,   \
-                                 bool logical, size_t *stored, size_t unset)                       \
+/* Takes two entries of a block whether they are there or not, and most blocks of a sparse buffer
+ * have no more: the loop runs without branches that depend on data, which a processor would have to
+ * wait for memory to resolve. Needs room for SS_BLOCK entries. */
+#define SS_DEFINE_TAKE(B)                                                                          \
+    SS_INLINE void take_one_##B(const ss_bits##B *p, uint64_t mask, uint32_t base, uint32_t *idx,  \
+                                ss_bits##B *val, bool logical)                                     \
     {                                                                                              \
-        for (; mask; mask &= mask - 1) {                                                           \
-            unsigned bit = (unsigned)__builtin_ctzll(mask);                                        \
+        unsigned bit = (unsigned)__builtin_ctzll(mask | (uint64_t)1 << (SS_BLOCK - 1));            \
+        *idx = base + bit;                                                                         \
+        *val = logical ? 1 : p[bit];                                                               \
+    }                                                                                              \
+    SS_INLINE void take_##B(const ss_bits##B *p, uint64_t mask, size_t count, uint32_t base,       \
+                            uint32_t *idx, ss_bits##B *val, bool logical)                          \
+    {                                                                                              \
+        if (count > SS_FEW) {                                                                      \
+            block_store_##B(p, mask, base, idx, val, logical);                                     \
+            return;                                                                                \
+        }                                                                                          \
+        for (size_t j = 0; j < 2; j++, mask &= mask - 1)                                           \
+            take_one_##B(p, mask, base, idx + j, val + j, logical);                                \
+        for (size_t j = 2; j < count; j++, mask &= mask - 1)                                       \
+            take_one_##B(p, mask, base, idx + j, val + j, logical);                                \
+    }                                                                                              \
+    /* One by one while there is room; the position of the first entry without, or `unset`. */     \
+    static size_t take_some_##B(const ss_bits##B *p, uint64_t mask, size_t position,               \
+                                uint32_t base, uint32_t *idx, ss_bits##B *val, size_t capacity,    \
+                                bool logical, size_t *stored, size_t unset)                        \
+    {                                                                                              \
+        for (; mask; mask &= mask - 1, (*stored)++) {                                              \
             if (*stored == capacity)                                                               \
-                return position + bit;                                                             \
-            idx[*stored] = base + (uint32_t)position + bit;                                        \
-            val[(*stored)++] = logical ? 1 : p[bit];                                               \
+                return position + (unsigned)__builtin_ctzll(mask);                                 \
+            take_one_##B(p, mask, base + (uint32_t)position, idx + *stored, val + *stored,         \
+                         logical);                                                                 \
         }                                                                                          \
         return unset;                                                                              \
     }
 
 #define SS_DEFINE_SCAN(B)                                                                          \
-    SS_DEFINE_STORE_SOME(B)                                                                        \
+    SS_DEFINE_TAKE(B)                                                                              \
     SS_INLINE void scan_##B(const ss_bits##B *src, size_t n, uint32_t base, uint32_t *idx,         \
                             ss_bits##B *val, size_t capacity, bool is_float, bool logical,         \
                             struct ss_scan *out)                                                   \
     {                                                                                              \
         size_t nnz = 0, stored = 0, stop = n;                                                      \
-        struct ss_scan_flags flags = {false, false};                                               \
+        struct flags flags = flags_none();                                                         \
         ss_bits##B tail[SS_BLOCK];                                                                 \
         for (size_t i = 0; i < n; i += SS_BLOCK) {                                                 \
             const ss_bits##B *p = src + i;                                                         \
@@ -106,19 +130,21 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
                 p = tail;                                                                          \
             }                                                                                      \
             uint64_t mask = block_mask_##B(p, is_float, &flags);                                   \
-            if (mask == 0)                                                                         \
-                continue;                                                                          \
-            nnz += (size_t)__builtin_popcountll(mask);                                             \
-            if (stored + SS_BLOCK <= capacity)                                                     \
-                stored += block_store_##B(p, mask, base + (uint32_t)i, idx + stored, val + stored, \
-                                          logical);                                                \
-            else if (stop == n)                                                                    \
-                stop = store_some_##B(p, mask, i, base, idx, val, capacity, logical, &stored, n);  \
+            size_t count = (size_t)__builtin_popcountll(mask);                                     \
+            nnz += count;                                                                          \
+            if (stored + SS_BLOCK <= capacity) {                                                   \
+                take_##B(p, mask, count, base + (uint32_t)i, idx + stored, val + stored, logical); \
+                stored += count;                                                                   \
+            } else if (stop == n) {                                                                \
+                stop = take_some_##B(p, mask, i, base, idx, val, capacity, logical, &stored, n);   \
+            }                                                                                      \
         }                                                                                          \
-        *out = (struct ss_scan){nnz, stored, stop, flags.negative_zero, flags.not_finite};         \
+        *out = (struct ss_scan){.nnz = nnz, .stored = stored, .stop = stop};                       \
+        if (is_float)                                                                              \
+            flags_tell_##B(&flags, out);                                                           \
     }
 
-/* The scan of the table, from block_mask and block_store of both widths. */
+/* The scan of the table. */
 #define SS_DEFINE_SCANS(NAME)                                                                      \
     SS_DEFINE_SCAN(32)                                                                             \
     SS_DEFINE_SCAN(64)                                                                             \
@@ -136,7 +162,7 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
             scan_64(src, n, base, idx, val, capacity, false, logical, out);                        \
     }
 
-/* dst[i] = dst[i] op src[i] with vectors of SS_VECTOR_BYTES (defined by the includer). */
+/* dst[i] = dst[i] op src[i] with vectors. */
 #define SS_DEFINE_REDUCE(NAME, T, EXPR)                                                            \
     static void reduce_##NAME(void *dst, const void *src, size_t n)                                \
     {                                                                                              \

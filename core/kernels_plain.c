@@ -1,40 +1,47 @@
 #include "core/kernels_impl.h"
 
-#define SS_VECTOR_BYTES 16
+enum { SS_VECTOR_BYTES = 16, SS_FEW = SS_BLOCK };
 
-/* The nearest 64 elements as a mask of those that are not zero. Blocks of zeros, the common case,
- * take one branch. */
+struct flags {
+    bool negative_zero, not_finite;
+};
+
+SS_INLINE struct flags flags_none(void)
+{
+    return (struct flags){false, false};
+}
+
+/* Zeros, the common case, cost one branch for 8 elements. */
 #define DEFINE_BLOCK(B)                                                                            \
-    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float,                          \
-                                      struct ss_scan_flags *flags)                                 \
+    SS_INLINE void flags_tell_##B(const struct flags *flags, struct ss_scan *out)                  \
     {                                                                                              \
-        ss_bits##B any[4] = {0, 0, 0, 0};                                                          \
-        for (int i = 0; i < SS_BLOCK; i += 4)                                                      \
-            for (int j = 0; j < 4; j++)                                                            \
-                any[j] |= p[i + j];                                                                \
-        if ((any[0] | any[1] | any[2] | any[3]) == 0)                                              \
-            return 0;                                                                              \
+        out->negative_zero = flags->negative_zero;                                                 \
+        out->not_finite = flags->not_finite;                                                       \
+    }                                                                                              \
+    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float, struct flags *flags)     \
+    {                                                                                              \
         uint64_t mask = 0;                                                                         \
-        for (int i = 0; i < SS_BLOCK; i++) {                                                       \
-            ss_bits##B magnitude = is_float ? p[i] & SS_ABS##B : p[i];                             \
-            mask |= (uint64_t)(magnitude != 0) << i;                                               \
-            if (is_float) {                                                                        \
-                flags->negative_zero |= (magnitude == 0) & (p[i] != 0);                            \
+        for (int i = 0; i < SS_BLOCK; i += 8) {                                                    \
+            const ss_bits##B *q = p + i;                                                           \
+            if ((q[0] | q[1] | q[2] | q[3] | q[4] | q[5] | q[6] | q[7]) == 0)                      \
+                continue;                                                                          \
+            for (int j = 0; j < 8; j++) {                                                          \
+                ss_bits##B magnitude = is_float ? q[j] & SS_ABS##B : q[j];                         \
+                mask |= (uint64_t)(magnitude != 0) << (i + j);                                     \
+                flags->negative_zero |= (magnitude == 0) & (q[j] != 0);                            \
                 flags->not_finite |= magnitude >= SS_INF##B;                                       \
             }                                                                                      \
         }                                                                                          \
         return mask;                                                                               \
     }                                                                                              \
-    SS_INLINE size_t block_store_##B(const ss_bits##B *p, uint64_t mask, uint32_t base,            \
-                                     uint32_t *idx, ss_bits##B *val, bool logical)                 \
+    SS_INLINE void block_store_##B(const ss_bits##B *p, uint64_t mask, uint32_t base,              \
+                                   uint32_t *idx, ss_bits##B *val, bool logical)                   \
     {                                                                                              \
-        size_t stored = 0;                                                                         \
         for (; mask; mask &= mask - 1) {                                                           \
             unsigned bit = (unsigned)__builtin_ctzll(mask);                                        \
-            idx[stored] = base + bit;                                                              \
-            val[stored++] = logical ? 1 : p[bit];                                                  \
+            *idx++ = base + bit;                                                                   \
+            *val++ = logical ? 1 : p[bit];                                                         \
         }                                                                                          \
-        return stored;                                                                             \
     }
 
 DEFINE_BLOCK(32)

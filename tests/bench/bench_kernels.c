@@ -1,5 +1,6 @@
 /* Speeds of the kernels and the wire codec on this host: ns per element or entry, GB/s of what is
- * read. Arguments: elements, repetitions. */
+ * read. Arguments: elements,
+ * repetitions, density (all of a list when not given). */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -71,15 +72,18 @@ static double best_of(void (*action)(const struct ss_kernels *, struct data *),
     return best;
 }
 
+/* The floor of a scan: all elements read once. */
 static void read_all(const struct ss_kernels *kernels, struct data *data)
 {
     (void)kernels;
-    const uint64_t *p = data->dense;
-    uint64_t sum[8] = {0};
-    for (size_t i = 0; i + 8 <= data->n * data->size / 8; i += 8)
-        for (size_t j = 0; j < 8; j++)
-            sum[j] |= p[i + j];
-    volatile uint64_t sink = sum[0] | sum[1] | sum[2] | sum[3] | sum[4] | sum[5] | sum[6] | sum[7];
+    typedef uint64_t vector __attribute__((vector_size(64)));
+    const vector *p = data->dense;
+    vector any[4] = {{0}, {0}, {0}, {0}};
+    for (size_t i = 0; i + 4 <= data->n * data->size / sizeof *p; i += 4)
+        for (size_t j = 0; j < 4; j++)
+            any[j] |= p[i + j];
+    any[0] |= any[1] | any[2] | any[3];
+    volatile uint64_t sink = any[0][0] | any[0][7];
     (void)sink;
 }
 
@@ -184,8 +188,9 @@ int main(int argc, char **argv)
 {
     size_t n = argc > 1 ? strtoull(argv[1], NULL, 0) : (size_t)1 << 22;
     size_t repetitions = argc > 2 ? strtoull(argv[2], NULL, 0) : 10;
+    double only = argc > 3 ? strtod(argv[3], NULL) : -1;
     if (n < 64 || n > SS_WINDOW || repetitions < 1) {
-        fprintf(stderr, "bench_kernels [elements, 64..2^30] [repetitions, 1 or more]\n");
+        fprintf(stderr, "bench_kernels [elements, 64..2^30] [repetitions, 1 or more] [density]\n");
         return 2;
     }
     const double densities[] = {0.0001, 0.0078125, 0.06, 0.3, 0.95, 1};
@@ -203,7 +208,8 @@ int main(int argc, char **argv)
         data.messages = allocate((n / SS_CHUNK_ENTRIES + 1) * stride(&data));
         for (size_t k = 0; ss_kernels_at(k); k++)
             for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++)
-                bench(ss_kernels_at(k), &data, densities[d]);
+                if (only < 0 || d == 0)
+                    bench(ss_kernels_at(k), &data, only < 0 ? densities[d] : only);
         void *all[] = {data.dense, data.val,  data.val2, data.other,   data.out,
                        data.idx,   data.idx2, data.idx3, data.messages};
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
