@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# C programs that do what programs do around an eligible call.
+set -u
+. tests/t/lib.sh
+
+ALGORITHMS=(recursive_doubling split_allgather dsar ring allgather)
+turn=0
+
+# both RANKS LEAST PROGRAM [ARGUMENT...]: passes bare, and preloaded with LEAST calls made sparse.
+both() {
+    local ranks=$1 least=$2
+    shift 2
+    bare "$ranks" "$@"
+    tap_passed "$* on $ranks ranks, bare"
+    turn=$((turn + 1))
+    local algorithm=${ALGORITHMS[$((turn % ${#ALGORITHMS[@]}))]}
+    SPARSESHIM_ALGORITHM=${SPARSESHIM_ALGORITHM:-$algorithm} preloaded "$ranks" "$@"
+    tap_passed "$* on $ranks ranks, preloaded (${SPARSESHIM_ALGORITHM:-$algorithm})" "$least"
+}
+
+# Exactly none, one, two eligible calls before MPI_Finalize: the first is delegated.
+for ranks in 1 2 3; do
+    SPARSESHIM_ALGORITHM=ring preloaded "$ranks" fewcalls 0
+    tap_passed "no eligible call on $ranks ranks"
+    SPARSESHIM_ALGORITHM=ring preloaded "$ranks" fewcalls 1
+    tap_passed "one eligible call on $ranks ranks"
+    SPARSESHIM_ALGORITHM=ring preloaded "$ranks" fewcalls 2
+    tap_passed "two eligible calls on $ranks ranks"
+done
+both 5 2 fewcalls 4
+
+both 4 4 comms
+both 3 4 special sparse
+SPARSESHIM_ALGORITHM=auto preloaded 3 special sparse
+tap_passed "special sparse under auto"
+both 3 4 attributes
+# A copy callback that fails on one rank alone stops a duplication on the others for good: TIMEOUT
+# ends the wait.
+SPARSESHIM_TIMEOUT=3 SPARSESHIM_ALGORITHM=ring preloaded 3 attributes one
+result=0
+[ "$STATUS" -ne 124 ] && { passed || grep -q 'SPARSESHIM_TIMEOUT\|timed out\|has waited' "$WORK/err"; } || result=1
+tap "$result" "a copy callback that fails on one rank: right sums, or TIMEOUT ends the wait"
+both 2 1000 churn 3000
+both 2 1 manycomms 2100
+both 2 100 manycomms 1950
+both 2 20 threads
+both 3 4 sessions
+both 2 4 forked
+
+# A child's exit handlers must not write a second report.
+reports=("$WORK"/report/*)
+tap "$((${#reports[@]} != 1))" "forked children write no report"
+
+# Together with nothing to agree on: one rank passes through.
+SPARSESHIM_ALGORITHM=ring preloaded 1 special native
+tap_passed "one rank: bit for bit native"
+tap_no_sparse "one rank: no call is made sparse"
+
+# DISABLE, and counts below MIN_COUNT: bit for bit the MPI library.
+for ranks in 2 3; do
+    SPARSESHIM_DISABLE=1 preloaded "$ranks" special native
+    tap_passed "DISABLE=1 on $ranks ranks: bit for bit native"
+    SPARSESHIM_DISABLE=1 preloaded "$ranks" agree
+    tap_passed "DISABLE=1 on $ranks ranks: bit for bit native, fractions"
+    SPARSESHIM_MIN_COUNT=4097 preloaded "$ranks" special native
+    tap_passed "below MIN_COUNT on $ranks ranks: bit for bit native"
+    tap_no_sparse "below MIN_COUNT: no call is made sparse"
+    SPARSESHIM_MODE=observe preloaded "$ranks" special native
+    tap_passed "MODE=observe on $ranks ranks: bit for bit native"
+    tap "$(($(passed_for observe) == 0))" "MODE=observe on $ranks ranks: calls were observed"
+done
+
+# Erroneous calls: class and handler as under the bare library.
+bare 2 errors
+tap "$STATUS" "erroneous calls under the bare MPI library end with an error code"
+cp "$WORK/out" "$WORK/errors.bare"
+SPARSESHIM_ALGORITHM=ring preloaded 2 errors
+result=$STATUS
+diff "$WORK/errors.bare" "$WORK/out" >"$WORK/difference" || result=1
+cp "$WORK/difference" "$WORK/out"
+tap "$result" "erroneous calls give the same classes and call the same handlers"
+sparse_calls 1
+tap "$?" "correct calls between them are made sparse"
+for number in 0 1 2 3; do
+    bare 2 errors fatal "$number"
+    expected=$((STATUS != 0 && STATUS != 124))
+    SPARSESHIM_ALGORITHM=ring preloaded 2 errors fatal "$number"
+    tap "$(((STATUS != 0 && STATUS != 124) != expected))" \
+        "fatal call $number ends as it does under the bare MPI library"
+done
+finish

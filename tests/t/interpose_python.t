@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# mpi4py from PyPI, built against Debian's MPICH: Python opens MPI in a scope of its own.
+set -u
+. tests/t/lib.sh
+
+VENV=$BUILD/venv
+MPI4PY=4.1.2
+PYTHON3=/usr/bin/python3
+
+if [ ! -e "$VENV/ready-$MPI4PY" ]; then
+    rm -rf "$VENV"
+    # Without optimization the build takes half a minute instead of two.
+    "$PYTHON3" -m venv "$VENV" >"$WORK/out" 2>"$WORK/err" &&
+        MPICC=$(command -v mpicc.mpich) CFLAGS='-O0 -g0' timeout -k 5 400 "$VENV/bin/pip" install \
+            --disable-pip-version-check -q --no-binary mpi4py "mpi4py==$MPI4PY" numpy \
+            >"$WORK/out" 2>"$WORK/err" </dev/null &&
+        touch "$VENV/ready-$MPI4PY"
+    if [ ! -e "$VENV/ready-$MPI4PY" ]; then
+        tail -n 5 "$WORK/err" | sed 's/^/# /'
+        echo "1..0 # SKIP mpi4py could not be built from PyPI: $(tail -n 1 "$WORK/err")"
+        exit 0
+    fi
+fi
+
+python=("$VENV/bin/python" tests/py/allreduce.py)
+within 120 "$MPIRUN" -n 3 "${python[@]}"
+tap_passed "mpi4py, bare"
+grep -q '^# MPICH Version:.*4\.' "$WORK/out"
+tap "$?" "it runs on MPICH"
+for ranks in 2 3; do
+    SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB" \
+        "${python[@]}"
+    # 3 sums of 4 types, each in place too; the first call of all is delegated.
+    tap_passed "mpi4py on $ranks ranks, preloaded: calls are made sparse" 23
+done
+SPARSESHIM_DISABLE=1 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "${python[@]}"
+tap_passed "mpi4py, preloaded with DISABLE=1"
+finish

@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# What the scripts share that run MPI programs bare and preloaded, and print TAP. Sourced from the
+# repository root.
+
+BUILD=${BUILD:-build}
+case $BUILD in
+/*) ;;
+*) BUILD=$PWD/$BUILD ;;
+esac
+LIB=$BUILD/libsparseshim.so
+PROGRAMS=$BUILD/tests/mpi
+MPIRUN=${MPIRUN:-mpirun.mpich}
+if [ ! -e "$LIB" ] || [ ! -x "$PROGRAMS/oracle" ]; then
+    echo "Bail out! $LIB or the programs in $PROGRAMS are missing: run make tests"
+    exit 1
+fi
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+TESTS=0
+STATUS=0
+export SPARSESHIM_MIN_COUNT=${SPARSESHIM_MIN_COUNT:-1}
+
+# tap RESULT NAME: one line; what the last command printed follows where RESULT is not 0.
+tap() {
+    TESTS=$((TESTS + 1))
+    if [ "$1" -eq 0 ]; then
+        echo "ok $TESTS - $2"
+        return
+    fi
+    echo "not ok $TESTS - $2"
+    echo "# exit status $STATUS"
+    sed 's/^/# out: /' "$WORK/out" 2>/dev/null
+    sed 's/^/# err: /' "$WORK/err" 2>/dev/null | tail -n 40
+}
+
+skip() {
+    TESTS=$((TESTS + 1))
+    echo "ok $TESTS - $1 # SKIP $2"
+}
+
+finish() {
+    echo "1..$TESTS"
+}
+
+# within SECONDS COMMAND...: runs it; what it printed is left in $WORK/out and $WORK/err, how it
+# ended in STATUS (124: it had to be stopped).
+within() {
+    local limit=$1
+    shift
+    rm -rf "$WORK/report"
+    STATUS=0
+    SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$WORK/report \
+        timeout -k 5 "$limit" "$@" >"$WORK/out" 2>"$WORK/err" </dev/null || STATUS=$?
+    if grep -q 'HYDU_create_process' "$WORK/err"; then
+        echo "Bail out! $* could not be started"
+        exit 1
+    fi
+}
+
+# bare RANKS PROGRAM [ARGUMENT...]
+bare() {
+    local ranks=$1 program=$2
+    shift 2
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" "$PROGRAMS/$program" "$@"
+}
+
+# preloaded RANKS PROGRAM [ARGUMENT...]
+preloaded() {
+    local ranks=$1 program=$2
+    shift 2
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "${PRELOAD:-$LIB}" \
+        "$PROGRAMS/$program" "$@"
+}
+
+# Whether the program that ran last printed TAP to its end and nothing failed.
+passed() {
+    [ "$STATUS" -eq 0 ] && grep -q '^1\.\.' "$WORK/out" && ! grep -q '^not ok' "$WORK/out"
+}
+
+# counter KEY.KEY...: a number of the report that rank 0 wrote last; "none" without a report.
+counter() {
+    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
+        my ($path) = @ARGV;
+        my $text = do { local $/; <STDIN> };
+        my $at = eval { decode_json($text) };
+        $at = ref $at eq "HASH" ? $at->{$_} : undef for split /\./, $path;
+        print defined $at ? $at : "none", "\n"' "$1"
+}
+
+# passed_for KEY: calls passed through for this reason, by the report.
+passed_for() {
+    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
+        my ($reason) = @ARGV;
+        my $text = do { local $/; <STDIN> };
+        my $report = eval { decode_json($text) };
+        my $calls = 0;
+        for (@{$report->{passed} || []}) { $calls += $_->{calls} if $_->{reason} eq $reason }
+        print "$calls\n"' "$1"
+}
+
+# sparse_calls LEAST: whether at least so many calls were made sparse.
+sparse_calls() {
+    local made
+    made=$(counter calls.sparse)
+    [ "$made" != none ] && [ "$made" -ge "$1" ] && return 0
+    echo "calls made sparse: $made, expected at least $1" >>"$WORK/err"
+    return 1
+}
+
+# tap_no_sparse NAME: there is a report, and no call was made sparse.
+tap_no_sparse() {
+    local made
+    made=$(counter calls.sparse)
+    echo "calls made sparse: $made" >"$WORK/err"
+    [ "$made" = 0 ]
+    tap "$?" "$1"
+}
+
+# tap_passed NAME [LEAST]: the program passed, and at least so many of its calls were made sparse.
+tap_passed() {
+    local result=0
+    passed || result=1
+    if [ "$result" -eq 0 ] && [ $# -gt 1 ]; then
+        sparse_calls "$2" || result=1
+    fi
+    tap "$result" "$1"
+}
