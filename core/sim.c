@@ -10,6 +10,7 @@ struct message {
     size_t len;
     double start;   /* when the sender's link begins with it */
     double arrival; /* when the last byte is in, < 0 until the receiver's link has been charged */
+    struct ss_request *sender; /* ends when this is received; NULL when the send is done */
     unsigned char data[];
 };
 
@@ -45,6 +46,8 @@ struct ss_sim {
     double beta;
     uint64_t random; /* state, 0 = by the clock */
     struct ss_sim_fault fault;
+    size_t eager; /* longer sends wait for their receive */
+    double idle;  /* seconds that pass when nobody can move, 0 = the run ends */
     struct sim_rank ranks[];
 };
 
@@ -78,21 +81,26 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
 
     *request = (struct ss_request){.status = SS_OK, .bytes = len};
     self->moved = true;
-    if (faulty && number == sim->fault.lose_send)
+    if (faulty && number == sim->fault.lose_send) {
+        request->active = len > sim->eager;
         return SS_OK;
+    }
 
     struct message *m = malloc(sizeof *m + len);
     if (!m)
         return SS_ERR_TRANSPORT;
     memcpy(m->data, buf, len);
     if (faulty && number == sim->fault.corrupt_send)
-        m->data[number % len] ^= 0x10;
+        m->data[sim->fault.corrupt_byte % len] ^=
+            sim->fault.corrupt_mask ? sim->fault.corrupt_mask : 0x10;
     m->next = NULL;
     m->src = t->rank;
     m->tag = tag;
     m->len = len;
     m->start = self->clock > self->out_free ? self->clock : self->out_free;
     m->arrival = -1;
+    m->sender = len > sim->eager ? request : NULL;
+    request->active = m->sender != NULL;
     self->out_free = m->start + sim->beta * (double)len;
     self->sent += len;
     peer->received += len;
@@ -172,6 +180,8 @@ static void complete(struct sim_rank *self, struct posted **link, struct message
     request->status = m->len <= p->capacity ? SS_OK : SS_ERR_TRANSPORT;
     if (request->status == SS_OK)
         memcpy(p->buf, m->data, m->len);
+    if (m->sender)
+        m->sender->active = false;
     unlink_message(self, mlink);
     unlink_posted(self, link);
     self->moved = true;
@@ -217,6 +227,10 @@ static void sim_cancel(struct ss_transport *t, struct ss_request *request)
             unlink_posted(self, p);
             break;
         }
+    for (int r = 0; r < self->sim->size; r++)
+        for (struct message *m = self->sim->ranks[r].inbox; m; m = m->next)
+            if (m->sender == request)
+                m->sender = NULL;
     request->active = false;
     request->status = SS_ERR_TRANSPORT;
 }
@@ -245,6 +259,7 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
     sim->beta = beta;
     sim->random = seed;
     sim->fault.rank = -1;
+    sim->eager = SIZE_MAX;
     for (int r = 0; r < size; r++) {
         struct sim_rank *rank = &sim->ranks[r];
         rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
@@ -295,6 +310,19 @@ static int pick_rank(struct ss_sim *sim, const bool *stuck)
     return best;
 }
 
+/* From the latest clock on, so that all see the same wait. */
+static void pass_time(struct ss_sim *sim)
+{
+    double latest = 0;
+
+    for (int r = 0; r < sim->size; r++)
+        if (!sim->ranks[r].finished && sim->ranks[r].clock > latest)
+            latest = sim->ranks[r].clock;
+    for (int r = 0; r < sim->size; r++)
+        if (!sim->ranks[r].finished)
+            sim->ranks[r].clock = latest + sim->idle;
+}
+
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps)
 {
@@ -307,8 +335,13 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
         sim->ranks[r].finished = false;
     while (stuck && idle && left > 0 && max_steps-- > 0) {
         int r = pick_rank(sim, stuck);
-        if (r < 0)
+        if (r < 0 && sim->idle <= 0)
             break;
+        if (r < 0) {
+            pass_time(sim);
+            memset(stuck, 0, (size_t)size * sizeof *stuck);
+            continue;
+        }
         sim->ranks[r].moved = false;
         int result = step(ctx, r);
         if (result != SS_PENDING) {
@@ -334,6 +367,11 @@ uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
     return sim->ranks[rank].sent;
 }
 
+uint64_t ss_sim_sends(const struct ss_sim *sim, int rank)
+{
+    return sim->ranks[rank].sends;
+}
+
 uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].received;
@@ -342,6 +380,16 @@ uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank)
 double ss_sim_clock(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].clock;
+}
+
+void ss_sim_set_eager(struct ss_sim *sim, size_t bytes)
+{
+    sim->eager = bytes;
+}
+
+void ss_sim_set_idle(struct ss_sim *sim, double seconds)
+{
+    sim->idle = seconds;
 }
 
 void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)

@@ -3,6 +3,8 @@
  * A message of b bytes occupies the sender's link for beta b seconds and the receiver's link as
  * long, and arrives alpha later. With a seed the order of completions and of the ranks' steps is
  * drawn at random (order between two ranks on one tag stays), and clocks stop meaning anything.
+ * Sends are done at once, or, above an eager limit, when a receive has taken the message in, as MPI
+ * libraries do with large ones.
  */
 #ifndef CORE_SIM_H
 #define CORE_SIM_H
@@ -23,18 +25,28 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank);
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps);
 
+/* Sends of more than `bytes` bytes stay active until received (at creation: none do). */
+void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
+
+/* When no rank can move, all clocks advance by this many seconds instead of ss_sim_run returning
+ * (at creation 0: it returns). For waits that end by TIMEOUT. */
+void ss_sim_set_idle(struct ss_sim *sim, double seconds);
+
 /* Counters since creation. */
 uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
+uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, failed ones included */
 uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank);
 double ss_sim_clock(const struct ss_sim *sim, int rank);
 
-/* Faults: from its n-th send on (counted from 1) a send of `rank` fails once, or a message of
- * `rank` has its byte flipped once, or vanishes. 0 = never. */
+/* Faults: the n-th send of `rank` (counted from 1) fails, or its message is changed on the way (the
+ * byte at corrupt_byte mod its length is xored with corrupt_mask), or vanishes. 0 = never. */
 struct ss_sim_fault {
     int rank;
     uint64_t fail_send;
     uint64_t corrupt_send;
     uint64_t lose_send;
+    size_t corrupt_byte;
+    unsigned char corrupt_mask; /* 0: 0x10 */
 };
 void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault);
 
