@@ -7,20 +7,18 @@
  * Losses: logistic is the softmax cross entropy; hinge is the multiclass hinge of Crammer and
  * Singer (JMLR 2, 2001), whose gradient is zero where the margin is kept.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <mpi.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/apps/langid_corpus.h"
+
 enum {
-    MAX_LANGUAGES = 16,
-    MAX_CHARS = 64, /* longer words are cut */
     MAX_GRAM = 5,
     MAX_FEATURES = MAX_GRAM * (MAX_CHARS + 2),
     WORD_MARK = 1, /* stands for both ends of a word */
@@ -35,20 +33,6 @@ struct options {
     bool in_place;
     const char *dict;
     char *languages;
-};
-
-struct sample {
-    uint32_t begin; /* into text */
-    uint8_t chars, language;
-};
-
-struct corpus {
-    uint16_t *text; /* code points, lower case */
-    size_t text_used, text_room;
-    struct sample *sample; /* training words first, then the held-out ones */
-    size_t samples, sample_room, train;
-    const char *language[MAX_LANGUAGES];
-    int languages;
 };
 
 struct model {
@@ -68,144 +52,6 @@ struct timing {
 };
 
 static int my_rank, ranks;
-
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fputs("langid: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
-
-static void *grow(void *memory, size_t members, size_t size)
-{
-    memory = realloc(memory, members * size);
-    if (!memory)
-        fail("no memory for %zu times %zu bytes", members, size);
-    return memory;
-}
-
-static uint64_t mix(uint64_t x) /* the finalizer of splitmix64 */
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-static uint64_t draw(uint64_t *state)
-{
-    *state += 0x9e3779b97f4a7c15u;
-    return mix(*state);
-}
-
-/* ASCII and Latin-1 only: case would give the capitals of German nouns away. */
-static unsigned lower(unsigned c)
-{
-    bool ascii = c >= 'A' && c <= 'Z';
-    bool latin = c >= 0xc0 && c <= 0xde && c != 0xd7;
-
-    return ascii || latin ? c + 0x20 : c;
-}
-
-/* Returns the next code point of the UTF-8 text at *s. A byte that is not UTF-8 is Latin-1. */
-static unsigned next_char(const unsigned char **s)
-{
-    const unsigned char *p = *s;
-    unsigned c = p[0];
-
-    *s += 1;
-    if (c >= 0xc2 && c <= 0xdf && (p[1] & 0xc0) == 0x80) {
-        *s += 1;
-        return (c & 0x1f) << 6 | (p[1] & 0x3f);
-    }
-    if ((c & 0xf0) == 0xe0 && (p[1] & 0xc0) == 0x80 && (p[2] & 0xc0) == 0x80) {
-        *s += 2;
-        return (c & 0x0f) << 12 | (unsigned)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
-    }
-    return c;
-}
-
-static void add_word(struct corpus *corpus, const char *line, int language)
-{
-    const unsigned char *s = (const unsigned char *)line;
-    struct sample *sample;
-
-    if (corpus->samples == corpus->sample_room) {
-        corpus->sample_room = corpus->sample_room * 2 + 1024;
-        corpus->sample = grow(corpus->sample, corpus->sample_room, sizeof *corpus->sample);
-    }
-    if (corpus->text_room - corpus->text_used < MAX_CHARS) {
-        corpus->text_room = corpus->text_room * 2 + 65536;
-        corpus->text = grow(corpus->text, corpus->text_room, sizeof *corpus->text);
-    }
-    sample = &corpus->sample[corpus->samples];
-    *sample = (struct sample){.begin = (uint32_t)corpus->text_used, .language = (uint8_t)language};
-    while (*s && *s != '\n' && *s != '\r' && sample->chars < MAX_CHARS) {
-        corpus->text[corpus->text_used++] = (uint16_t)lower(next_char(&s));
-        sample->chars++;
-    }
-    if (sample->chars > 0)
-        corpus->samples++;
-}
-
-static void read_language(struct corpus *corpus, const char *dict, const char *name)
-{
-    char path[4096], *line = NULL;
-    size_t room = 0;
-    FILE *file;
-
-    if (corpus->languages == MAX_LANGUAGES)
-        fail("--languages names more than %d lists", MAX_LANGUAGES);
-    snprintf(path, sizeof path, "%s/%s", dict, name);
-    file = fopen(path, "r");
-    if (!file)
-        fail("cannot open %s: %s; Debian's word lists are packages such as wngerman", path,
-             strerror(errno));
-    while (getline(&line, &room, file) > 0)
-        add_word(corpus, line, corpus->languages);
-    free(line);
-    fclose(file);
-    corpus->language[corpus->languages++] = name;
-}
-
-/* Puts the words in one random order, the same on every rank, and sets 1 in 20 apart. */
-static void read_corpus(struct corpus *corpus, const struct options *o)
-{
-    uint64_t state = (uint64_t)o->seed;
-
-    for (char *name = strtok(o->languages, ","); name; name = strtok(NULL, ","))
-        read_language(corpus, o->dict, name);
-    if (corpus->languages < 2)
-        fail("--languages must name two word lists or more");
-    for (size_t i = corpus->samples; i > 1; i--) {
-        size_t j = (size_t)(draw(&state) % i);
-        struct sample swapped = corpus->sample[i - 1];
-
-        corpus->sample[i - 1] = corpus->sample[j];
-        corpus->sample[j] = swapped;
-    }
-    if (o->words > 0 && (size_t)o->words < corpus->samples)
-        corpus->samples = (size_t)o->words;
-    corpus->train = corpus->samples - corpus->samples / 20;
-}
-
-static void shuffle_training_words(struct corpus *corpus, const struct options *o, long epoch)
-{
-    uint64_t state = mix((uint64_t)o->seed) + (uint64_t)epoch;
-
-    for (size_t i = corpus->train; i > 1; i--) {
-        size_t j = (size_t)(draw(&state) % i);
-        struct sample swapped = corpus->sample[i - 1];
-
-        corpus->sample[i - 1] = corpus->sample[j];
-        corpus->sample[j] = swapped;
-    }
-}
 
 /* Writes the bucket of every n-gram, n = 1..MAX_GRAM, of the marked word; returns their number. */
 static int features(const struct corpus *corpus, const struct sample *sample, size_t buckets,
@@ -256,10 +102,11 @@ static int best_but(const double *value, int members, int excluded)
 /* Turns scores into the derivative of the loss by each score; returns the loss. */
 static double logistic(double *value, int members, int truth)
 {
-    double top = value[best_but(value, members, -1)], total = 0, loss;
+    int best = best_but(value, members, -1);
+    double top = value[best], total = 1, loss;
 
     for (int c = 0; c < members; c++)
-        total += exp(value[c] - top);
+        total += c == best ? 0 : exp(value[c] - top);
     loss = top + log(total) - value[truth];
     for (int c = 0; c < members; c++)
         value[c] = exp(value[c] - top) / total - (c == truth);
@@ -397,7 +244,7 @@ static double train(struct model *model, const struct options *o, struct corpus 
         struct totals mine = {0};
         size_t first = 0, last;
 
-        shuffle_training_words(corpus, o, epoch);
+        shuffle_training_words(corpus, (uint64_t)o->seed, epoch);
         for (; first < corpus->train && timing->steps < steps; first = last) {
             double loss;
 
@@ -613,9 +460,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 0;
     }
-    read_corpus(&corpus, &o);
-    if (corpus.samples < 20)
-        fail("only %zu words: too few to set one in 20 apart", corpus.samples);
+    read_corpus(&corpus, o.dict, o.languages, (size_t)o.words, (uint64_t)o.seed);
     make_model(&model, &o, &corpus);
     if (my_rank == 0)
         printf("langid: %zu words in %d languages, %zu of them held out; %zu weights; "
