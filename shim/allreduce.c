@@ -61,12 +61,24 @@ static int native_window(const struct shim_call *call, size_t esize, uint64_t fi
     return shim_pass(&part);
 }
 
-static int fail(const struct shim_call *call, const struct ss_call *c, int status)
+static int fail(const struct shim_call *call, const struct ss_call *c, int status, bool first)
 {
     char text[400];
 
     ss_call_explain(c, text, sizeof text);
+    if (first)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
     return shim_raise((MPI_Comm)call->comm, status, text);
+}
+
+static void tell_mismatch(const struct shim_comm *comm)
+{
+    if (comm->rank == 0 && !atomic_exchange(&shim.mismatch_told, true))
+        shim_say(
+            CFG_DEBUG_WARN,
+            "communicator \"%s\" of %d ranks: the settings that must be equal on all ranks are "
+            "not; its calls pass through",
+            comm->name, comm->size);
 }
 
 static int run_window(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
@@ -92,8 +104,10 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
         spent = shim_now() - begin;
     }
     ss_call_end(c, spent);
+    if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
+        tell_mismatch(comm);
     if (status < 0)
-        return fail(call, c, status);
+        return fail(call, c, status, true);
     return err;
 }
 
@@ -105,7 +119,7 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
 
     if (ss_comm_status(comm->core) < 0) { /* what ended that call still stands in it */
         atomic_fetch_add(&shim.stats.errors, 1);
-        return fail(call, ss_comm_call(comm->core), ss_comm_status(comm->core));
+        return fail(call, ss_comm_call(comm->core), ss_comm_status(comm->core), false);
     }
     ss_comm_set_off(comm->core, atomic_load(&shim.off));
     for (uint64_t first = 0; first < count && err == MPI_SUCCESS; first += SS_WINDOW) {

@@ -366,6 +366,7 @@ int shim_comm_contact(uintptr_t handle)
             "eligible call on its communicator: the library is not preloaded on every rank, or "
             "SPARSESHIM_MIN_COUNT differs",
             c->rank, shim.settings.timeout);
+        shim_say(CFG_DEBUG_WARN, "%s", text);
         return shim_raise(c->handle, status, text);
     }
     return MPI_SUCCESS;

@@ -13,20 +13,16 @@ EXPORT shim_pcontrol_fn MPI_Pcontrol;
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire)) {
-        shim_count_small();
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce(send, recv, count, type, op, comm);
-    }
     return shim_allreduce(&(struct shim_call){send, recv, count, type, op, comm, false});
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire)) {
-        shim_count_small();
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
-    }
     return shim_allreduce(&(struct shim_call){send, recv, count, type, op, comm, true});
 }
 

@@ -89,7 +89,6 @@ static void hook_finalize(void)
 static void start(MPI_Comm comm)
 {
     int up = 0;
-    int level;
 
     /* False in a program that only opened MPI sessions: there is no world then. */
     shim.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
@@ -97,8 +96,6 @@ static void start(MPI_Comm comm)
         comm = MPI_COMM_WORLD;
     shim_real.Comm_rank(comm, &shim.rank);
     shim_real.Comm_size(comm, &shim.ranks);
-    if (shim_real.Query_thread(&level) == MPI_SUCCESS)
-        atomic_store(&shim.multiple, level == MPI_THREAD_MULTIPLE);
     shim.mem.limit = memory_limit();
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
@@ -152,7 +149,6 @@ int shim_raise(MPI_Comm comm, int status, const char *text)
     char string[MPI_MAX_ERROR_STRING];
     int code;
 
-    shim_say(CFG_DEBUG_WARN, "%s", text);
     snprintf(string, sizeof string, "libsparseshim: %s", text);
     code = error_code(status, string);
     shim_real.Comm_call_errhandler(comm, code);

@@ -18,9 +18,8 @@ void shim_job_pause(void);
 /* Steady clock, seconds. */
 double shim_now(void);
 
-/* Reports an error of ours: a line on the debug channel, then the error handler of the
- * application's communicator. Returns the MPI error code. `text` also becomes what MPI_Error_string
- * says of the code. */
+/* Raises an error of ours on the error handler of the application's communicator. Returns the MPI
+ * error code, of which MPI_Error_string says `text`. */
 int shim_raise(MPI_Comm comm, int status, const char *text);
 
 /* shim/output.c: the report of this process, to stderr or REPORT_DIR. */

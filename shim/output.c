@@ -85,10 +85,9 @@ void shim_report(void)
     char host[256] = "";
 
     shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
-             (unsigned long long)(atomic_load(&shim.stats.seen) + atomic_load(&shim.small)),
+             (unsigned long long)atomic_load(&shim.stats.seen),
              (unsigned long long)atomic_load(&shim.stats.sparse),
-             (unsigned long long)(atomic_load(&shim.stats.passed[SS_WHY_SMALL]) +
-                                  atomic_load(&shim.small)));
+             (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
     if (shim.options.report == CFG_REPORT_OFF || (!all && shim.rank != 0))
         return;
     if (gethostname(host, sizeof host - 1) == 0)

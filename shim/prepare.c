@@ -10,7 +10,6 @@
 
 struct shim_state shim = {
     .min_fast = INT64_MIN,
-    .multiple = true,
     .phase = SHIM_NEW,
     .start_lock = PTHREAD_MUTEX_INITIALIZER,
     .rank = -1,
@@ -45,17 +44,6 @@ static void refuse(const char *why, const char *what)
 {
     if (shim_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
-}
-
-/* Spares the small calls of a single-threaded program a locked instruction. */
-static void ask_thread_level(void)
-{
-    int up = 0, down = 0, level;
-
-    if (shim_real.Initialized(&up) == MPI_SUCCESS && up &&
-        shim_real.Finalized(&down) == MPI_SUCCESS && !down &&
-        shim_real.Query_thread(&level) == MPI_SUCCESS)
-        atomic_store(&shim.multiple, level == MPI_THREAD_MULTIPLE);
 }
 
 static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_options *options)
@@ -124,8 +112,12 @@ static enum shim_phase prepare(void)
         refuse("the MPI library lacks ", lacking);
         return SHIM_PASS;
     }
-    ask_thread_level();
     return SHIM_READY;
+}
+
+static bool calls_are_counted(void)
+{
+    return shim.stats.timed || shim.options.debug >= CFG_DEBUG_INFO;
 }
 
 bool shim_prepare(void)
@@ -140,7 +132,7 @@ bool shim_prepare(void)
             atomic_store(&shim.phase, phase);
             if (phase == SHIM_PASS)
                 atomic_store(&shim.min_fast, INT64_MAX);
-            else if (phase == SHIM_READY && !shim.stats.timed)
+            else if (phase == SHIM_READY && !calls_are_counted())
                 atomic_store(&shim.min_fast, shim.min_count);
         }
         pthread_mutex_unlock(&shim.start_lock);

@@ -32,10 +32,8 @@
     X(Group_free)                                                                                  \
     X(Iallreduce)                                                                                  \
     X(Initialized)                                                                                 \
-    X(Finalized)                                                                                   \
     X(Irecv)                                                                                       \
     X(Isend)                                                                                       \
-    X(Query_thread)                                                                                \
     X(Request_free)                                                                                \
     X(Test)                                                                                        \
     X(Testsome)                                                                                    \

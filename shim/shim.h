@@ -56,13 +56,12 @@ struct shim_comm;
 enum { SHIM_BUCKETS = 1024 };
 
 struct shim_state {
-    /* Read by every call. min_fast: counts below it go straight to the next function. INT64_MIN
-     * until the first call has filled `next` (no count is below that), INT64_MAX once everything
-     * passes through. */
+    /* Read by every call. min_fast: counts below it go straight to the next function, uncounted,
+     * since nobody would read the number. INT64_MIN until the first call has filled `next` (no
+     * count is below that) and where calls are counted; INT64_MAX once everything passes through.
+     */
     _Alignas(64) _Atomic int64_t min_fast;
     struct shim_next next;
-    atomic_bool multiple;       /* MPI_THREAD_MULTIPLE, or not known */
-    atomic_uint_fast64_t small; /* calls that went that way */
 
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
@@ -83,6 +82,7 @@ struct shim_state {
     bool sessions; /* no MPI_Init was called: the world does not exist */
     atomic_bool
         objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
+    atomic_bool mismatch_told;
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
     int error_codes[8]; /* MPI codes of core's statuses, 0 = not made */
@@ -116,15 +116,5 @@ int shim_pass(const struct shim_call *call);
 /* shim/prepare.c: finds functions and reads settings, once. False when the call at hand must be
  * passed on. Afterwards shim.next is never NULL. */
 bool shim_prepare(void);
-
-static inline void shim_count_small(void)
-{
-    if (atomic_load_explicit(&shim.multiple, memory_order_relaxed))
-        atomic_fetch_add_explicit(&shim.small, 1, memory_order_relaxed);
-    else /* nobody else counts: spare the locked instruction */
-        atomic_store_explicit(&shim.small,
-                              atomic_load_explicit(&shim.small, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
-}
 
 #endif
