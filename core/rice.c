@@ -16,29 +16,43 @@ static unsigned code_length(uint32_t x, unsigned k)
     return ones < SS_RICE_ESCAPE ? ones + 1 + k : 2 * SS_RICE_ESCAPE;
 }
 
-/* Bits of the gaps of idx under k, k+1, k+2, k+3 in one pass. Sums of a part fit 32 bits: 64 bits
- * times 2^16 gaps. */
+/* Four gaps at once. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+static inline quad code_lengths(quad x, unsigned k)
+{
+    quad ones = x >> k, fits = (quad)((ones >> 5) == 0);
+    return (fits & (ones + (k + 1))) | (~fits & 2 * SS_RICE_ESCAPE);
+}
+
+static inline uint64_t sum_of(quad x)
+{
+    return (uint64_t)x[0] + x[1] + x[2] + x[3];
+}
+
+/* Bits of the gaps of idx under k, k+1, k+2, k+3 in one pass. */
 static struct lengths gap_lengths(const uint32_t *idx, uint32_t nnz, unsigned k)
 {
-    typedef uint32_t vector __attribute__((vector_size(16)));
+    const uint32_t part = 1u << 16; /* 64 bits each: their sums fit 32 bits */
     struct lengths total = {{0, 0, 0, 0}};
     uint32_t i = 1;
     while (i + 4 <= nnz) {
-        vector sum[4] = {{0}, {0}, {0}, {0}};
-        uint32_t end = nnz - i > 1u << 16 ? i + (1u << 16) : nnz;
+        quad sum0 = {0}, sum1 = {0}, sum2 = {0}, sum3 = {0};
+        uint32_t end = nnz - i > part ? i + part : nnz;
         for (; i + 4 <= end; i += 4) {
-            vector before, here;
+            quad before, x;
             memcpy(&before, idx + i - 1, sizeof before);
-            memcpy(&here, idx + i, sizeof here);
-            vector gap = here - before - 1;
-            for (unsigned c = 0; c < 4; c++) {
-                vector ones = gap >> (k + c);
-                vector fits = (vector)((ones >> 5) == 0);
-                sum[c] += (fits & (ones + (k + c + 1))) | (~fits & 64);
-            }
+            memcpy(&x, idx + i, sizeof x);
+            x = x - before - 1;
+            sum0 += code_lengths(x, k);
+            sum1 += code_lengths(x, k + 1);
+            sum2 += code_lengths(x, k + 2);
+            sum3 += code_lengths(x, k + 3);
         }
-        for (unsigned c = 0; c < 4; c++)
-            total.bits[c] += (uint64_t)sum[c][0] + sum[c][1] + sum[c][2] + sum[c][3];
+        total.bits[0] += sum_of(sum0);
+        total.bits[1] += sum_of(sum1);
+        total.bits[2] += sum_of(sum2);
+        total.bits[3] += sum_of(sum3);
     }
     for (; i < nnz; i++)
         for (unsigned c = 0; c < 4; c++)
@@ -128,7 +142,7 @@ struct ss_rice ss_rice_plan(const uint32_t *idx, uint32_t nnz)
     struct ss_rice plan = {0, false, 0};
     uint64_t bits = plan_present(idx, nnz, &plan.parameter);
     uint64_t span = (uint64_t)idx[nnz - 1] - idx[0] + 1;
-    if (span - nnz < nnz && nnz > 1) {
+    if (4 * (span - nnz) < 3 * (uint64_t)nnz && nnz > 1) { /* else gaps are cheaper */
         unsigned parameter;
         uint64_t absent = plan_absent(idx, nnz, &parameter);
         if (absent < bits)
@@ -225,8 +239,7 @@ static inline void skip(struct reader *r, unsigned count)
 /* A number, or UINT64_MAX for an escape where the plain code would do. */
 static inline uint64_t get_code(struct reader *r, unsigned k)
 {
-    if (r->have < SS_RICE_ESCAPE + 1 + SS_RICE_SHORT)
-        refill(r);
+    refill(r);
     unsigned ones = (unsigned)__builtin_ctzll(~r->bits | (uint64_t)1 << 63);
     if (ones >= SS_RICE_ESCAPE) {
         skip(r, SS_RICE_ESCAPE);
@@ -252,11 +265,66 @@ static bool ends_properly(const struct reader *r)
     return all == used || r->code[r->bytes - 1] >> (8 - (all - used)) == 0;
 }
 
+/* Reads `count` gaps with one look at the bit buffer and without a branch per gap. False, with
+ * nothing changed but idx, when they do not fit the 56 bits or there is an escape. */
+static inline bool get_group(struct reader *r, unsigned k, unsigned count, uint64_t *at,
+                             uint32_t *idx)
+{
+    uint64_t turning = ~r->bits | (uint64_t)1 << 63; /* rotated, so never 0 */
+    uint64_t mask = ((uint64_t)1 << k) - 1, here = *at;
+    unsigned used = 0, most = 0;
+    for (unsigned j = 0; j < count; j++) {
+        unsigned ones = (unsigned)__builtin_ctzll(turning), length = ones + 1 + k;
+        here += ((uint64_t)ones << k) + (~turning >> ones >> 1 & mask) + 1;
+        idx[j] = (uint32_t)here;
+        most |= ones;
+        used += length;
+        turning = turning >> (length & 63) | turning << (-length & 63);
+    }
+    if (used > 56 || most >= SS_RICE_ESCAPE)
+        return false;
+    *at = here;
+    skip(r, used);
+    return true;
+}
+
+/* The gaps as far as they come in groups and no group would pass the end; returns the next entry's
+ * position. */
+static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned count, uint64_t *at,
+                                     uint32_t i, uint32_t nnz, uint32_t *idx)
+{
+    while (nnz - i >= count && r->next + 8 <= r->bytes) {
+        refill(r);
+        if (get_group(r, k, count, at, idx + i)) {
+            i += count;
+            continue;
+        }
+        struct reader before = *r;
+        uint64_t gap = get_code(r, k);
+        if (gap == UINT64_MAX) {
+            *r = before; /* for the caller to read again and refuse */
+            break;
+        }
+        *at += gap + 1;
+        idx[i++] = (uint32_t)*at;
+    }
+    return i;
+}
+
 static int decode_present(struct reader *r, unsigned k, uint64_t at, uint32_t nnz, uint32_t n,
                           uint32_t *idx)
 {
     idx[0] = (uint32_t)at;
-    for (uint32_t i = 1; i < nnz; i++) {
+    uint32_t i = 1;
+    if (k <= 3)
+        i = decode_groups(r, k, 6, &at, i, nnz, idx);
+    else if (k <= 8)
+        i = decode_groups(r, k, 4, &at, i, nnz, idx);
+    else if (k <= 12)
+        i = decode_groups(r, k, 3, &at, i, nnz, idx);
+    else if (k <= 16)
+        i = decode_groups(r, k, 2, &at, i, nnz, idx);
+    for (; i < nnz; i++) {
         uint64_t gap = get_code(r, k);
         if (gap == UINT64_MAX)
             return SS_ERR_MESSAGE;
