@@ -125,6 +125,15 @@ static int own_reserve(struct ss_call *c, size_t entries, size_t keep)
     return SS_OK;
 }
 
+/* An input with more entries than this is not extracted where the plan chooses: it says dense. */
+static bool too_dense(const struct ss_call *c)
+{
+    const struct ss_settings *s = c->comm->settings;
+    bool forced = s->algorithm != SS_AUTO && s->algorithm != SS_DENSE && !s->observe;
+
+    return !forced && (double)c->scan.nnz > SS_DENSE_FROM * (double)c->n;
+}
+
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
  * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
  * the first stopped. */
@@ -144,7 +153,7 @@ static int scan_input(struct ss_call *c)
     c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
                      c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
-    if (c->scan.stored == c->scan.nnz || (double)c->scan.nnz > 0.75 * (double)c->n)
+    if (c->scan.stored == c->scan.nnz || too_dense(c))
         return SS_OK;
     if (own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;

@@ -253,7 +253,7 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double best = 0, local = s->scan * (double)s->n + s->vote;
-    bool too_dense = (double)s->nnz_max > 0.75 * (double)s->n;
+    bool too_dense = (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;

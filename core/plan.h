@@ -34,6 +34,9 @@ struct ss_shape {
     double vote;                    /* seconds */
 };
 
+/* Under SS_AUTO an input of higher density on any rank is reduced by the MPI library. */
+#define SS_DENSE_FROM 0.75
+
 struct ss_plan {
     enum ss_algorithm algorithm;   /* SS_DENSE: native */
     double seconds[SS_ALGORITHMS]; /* predicted, scan and vote included for sparse ones; < 0: cannot

@@ -1,0 +1,221 @@
+/* Exact is exact, replicas stay replicas, same input gives the same output: every algorithm,
+ * coding, type, operator and kind of input against sums in long double (design section 3,
+ * invariants 1, 2, 4 and 5). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <xmmintrin.h>
+
+#include "tests/unit/oracle.h"
+#include "tests/unit/sim_job.h"
+
+struct work {
+    struct sim_job job[2]; /* by the clock; adversarial delivery */
+    int size;
+    enum ss_algorithm algorithm;
+    enum ss_coding coding;
+    struct array sent[64], out[64];
+    struct array first[64]; /* results of job 0 */
+    long sparse, native;
+};
+
+static void work_open(struct work *w, int size, enum ss_algorithm algorithm, enum ss_coding coding,
+                      uint64_t seed)
+{
+    struct ss_settings settings = {
+        .algorithm = algorithm, .coding = coding, .alpha = 1e-6, .beta = 1e-9, .hash = 1};
+
+    w->size = size;
+    w->algorithm = algorithm;
+    w->coding = coding;
+    job_open(&w->job[0], size, 1e-6, 1e-9, 0, &settings);
+    job_open(&w->job[1], size, 1e-6, 1e-9, seed | 1, &settings);
+    ss_sim_set_eager(w->job[1].sim, seed % 3 == 0 ? 0 : 512);
+}
+
+static void work_close(struct work *w)
+{
+    job_close(&w->job[0]);
+    job_close(&w->job[1]);
+}
+
+static void complain(const struct work *w, const struct input *in, bool in_place, int j,
+                     const char *what)
+{
+    print_message("# %s: %s, coding %d, %s, %s\n", what, ss_algorithm_name(w->algorithm), w->coding,
+                  in_place ? "in place" : "two buffers", j ? "adversarial" : "by the clock");
+    input_print(in);
+    fail();
+}
+
+/* Runs the call in job j, results in w->out. */
+static void run_once(struct work *w, const struct input *in, bool in_place, int j)
+{
+    struct sim_job *job = &w->job[j];
+    size_t esize = ss_type_size(in->type);
+
+    for (int r = 0; r < in->size; r++) {
+        w->out[r] = array_make(in->n, esize);
+        if (in_place)
+            memcpy(w->out[r].data, w->sent[r].data, in->n * esize);
+        else
+            memset(w->out[r].data, POISON_BYTE, in->n * esize);
+        job->in[r] = in_place ? NULL : w->sent[r].data;
+        job->out[r] = w->out[r].data;
+    }
+    if (!job_call(job, in->type, in->op, in->n))
+        complain(w, in, in_place, j, "deadlock");
+    for (int r = 0; r < in->size; r++)
+        if (job->status[r] != job->status[0])
+            complain(w, in, in_place, j, "statuses differ");
+    if (job->status[0] != SS_OK && job->status[0] != SS_NATIVE)
+        complain(w, in, in_place, j, ss_status_text(job->status[0]));
+}
+
+static bool all_bytes(const struct array *a, unsigned char byte)
+{
+    for (size_t i = 0; i < a->bytes; i++)
+        if (a->data[i] != byte)
+            return false;
+    return true;
+}
+
+static void check_once(struct work *w, const struct input *in, bool in_place, int j,
+                       const struct array *kept)
+{
+    size_t bytes = in->n * ss_type_size(in->type);
+    bool native = w->job[j].status[0] == SS_NATIVE;
+
+    for (int r = 0; r < in->size; r++) {
+        if (!array_guards_hold(&w->out[r]))
+            complain(w, in, in_place, j, "wrote past the result");
+        if (memcmp(w->sent[r].base, kept[r].base, bytes + 2 * kept[r].guard) != 0)
+            complain(w, in, in_place, j, "wrote to the send buffer");
+        if (native && (in_place ? memcmp(w->out[r].data, w->sent[r].data, bytes) != 0
+                                : !all_bytes(&w->out[r], POISON_BYTE)))
+            complain(w, in, in_place, j, "native, yet the result was written");
+        if (!native && memcmp(w->out[r].data, w->out[0].data, bytes) != 0)
+            complain(w, in, in_place, j, "replicas differ");
+    }
+    if (!native && oracle_first_wrong(in, w->sent, w->out[0].data) != in->n)
+        complain(w, in, in_place, j, "wrong result");
+}
+
+static void free_arrays(struct array *a, int size)
+{
+    for (int r = 0; r < size; r++)
+        free(a[r].base);
+}
+
+/* One case in both jobs. */
+static void run_case(struct work *w, const struct input *in, bool in_place)
+{
+    size_t esize = ss_type_size(in->type);
+    struct array kept[64];
+
+    for (int r = 0; r < in->size; r++) {
+        w->sent[r] = array_make(in->n, esize);
+        kept[r] = array_make(in->n, esize);
+        input_fill(in, r, w->sent[r].data);
+        memcpy(kept[r].data, w->sent[r].data, in->n * esize);
+    }
+    for (int j = 0; j < 2; j++) {
+        run_once(w, in, in_place, j);
+        check_once(w, in, in_place, j, kept);
+        if (w->job[j].status[0] == SS_OK)
+            w->sparse++;
+        else
+            w->native++;
+        if (j == 0)
+            memcpy(w->first, w->out, sizeof w->first);
+    }
+    if (w->job[0].status[0] != w->job[1].status[0] ||
+        memcmp(w->first[0].data, w->out[0].data, in->n * esize) != 0)
+        complain(w, in, in_place, 1, "delivery order changed the result");
+    free_arrays(w->first, in->size);
+    free_arrays(w->out, in->size);
+    free_arrays(w->sent, in->size);
+    free_arrays(kept, in->size);
+}
+
+static const struct {
+    enum ss_type type;
+    enum ss_op op;
+} combinations[] = {
+    {SS_F32, SS_SUM},  {SS_F64, SS_SUM},  {SS_I32, SS_SUM},  {SS_I32, SS_BOR},
+    {SS_I32, SS_BXOR}, {SS_I32, SS_LOR},  {SS_I32, SS_LXOR}, {SS_I64, SS_SUM},
+    {SS_I64, SS_BOR},  {SS_I64, SS_BXOR}, {SS_I64, SS_LOR},  {SS_I64, SS_LXOR},
+};
+static const double densities[] = {0, -1, 1e-4, 0.01, 0.1, 0.6, 1};
+static const size_t counts[] = {1, 15, 127, 1021, 4096, 4099};
+
+#define LENGTH(a) (sizeof(a) / sizeof(a)[0])
+
+/* The product of combinations, densities and places, with counts, values and in place or not drawn
+ * so that they cover each other; every `stride`th case. */
+static void sweep(struct work *w, unsigned stride, size_t count_limit)
+{
+    unsigned number = 0;
+
+    for (size_t c = 0; c < LENGTH(combinations); c++)
+        for (size_t d = 0; d < LENGTH(densities); d++)
+            for (int place = 0; place < PLACES; place++) {
+                uint64_t h = mix(number + 1000 * (uint64_t)w->size + 100000 * w->algorithm +
+                                 (uint64_t)w->coding * 7777777);
+                struct input in = {.size = w->size,
+                                   .type = combinations[c].type,
+                                   .op = combinations[c].op,
+                                   .n = counts[h % LENGTH(counts)],
+                                   .density = densities[d],
+                                   .place = (enum place)place,
+                                   .values = (enum values)(h / 64 % VALUES),
+                                   .seed = h >> 20};
+                if (number++ % stride == h / 4096 % stride && in.n <= count_limit)
+                    run_case(w, &in, h >> 40 & 1);
+            }
+}
+
+static void sweep_size(int size, unsigned stride, size_t count_limit)
+{
+    static struct work w;
+
+    for (int a = SS_AUTO; a < SS_DENSE; a++)
+        for (int coding = SS_CODING_AUTO; coding <= SS_CODING_BITMAP; coding++) {
+            memset(&w, 0, sizeof w);
+            work_open(&w, size, (enum ss_algorithm)a, (enum ss_coding)coding,
+                      mix((uint64_t)size * 100 + (uint64_t)a * 10 + (uint64_t)coding));
+            sweep(&w, stride, count_limit);
+            work_close(&w);
+            if (a != SS_AUTO)
+                assert_int_equal(w.native, 0);
+            else
+                assert_true(w.sparse > 0);
+        }
+}
+
+static void exact_for_any_p_type_operator_and_input(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 9; size++)
+        sweep_size(size, 3, SIZE_MAX);
+}
+
+static void exact_for_many_ranks(void **state)
+{
+    (void)state;
+    sweep_size(16, 12, SIZE_MAX);
+    sweep_size(31, 24, SIZE_MAX);
+    sweep_size(64, 100, 1100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_for_any_p_type_operator_and_input),
+        cmocka_unit_test(exact_for_many_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
