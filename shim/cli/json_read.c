@@ -213,7 +213,7 @@ bool cli_json_u64(struct cli_json *json, uint64_t *value)
 bool cli_json_i64(struct cli_json *json, int64_t *value)
 {
     bool negative = take(json, '-');
-    uint64_t magnitude;
+    uint64_t magnitude = 0;
 
     if (negative && !is_digit(json))
         return cli_json_fail(json, "whole number expected");
@@ -227,7 +227,7 @@ bool cli_json_i64(struct cli_json *json, int64_t *value)
 
 bool cli_json_int(struct cli_json *json, int *value)
 {
-    int64_t wide;
+    int64_t wide = 0;
 
     if (!cli_json_i64(json, &wide))
         return false;
@@ -310,7 +310,7 @@ bool cli_json_object(struct cli_json *json,
     json->depth++;
     if (!take(json, '}')) {
         do {
-            const char *key;
+            const char *key = NULL;
 
             if (!read_string(json, &key))
                 return false;
