@@ -98,6 +98,12 @@ static size_t gallop(const uint32_t *idx, size_t nnz, uint32_t bound)
 /* One side this many times longer than the other: search and copy runs instead of stepping. */
 enum { LOPSIDED = 32 };
 
+/* A merge under way: positions in a, b and out. Two run at once, of the lower and the upper half of
+ * the indices, since each step waits for the one before it. */
+struct merge {
+    size_t a, a_end, b, b_end, out;
+};
+
 /* The operators commute, so the long side may be either operand. */
 #define DEFINE_MERGE(NAME, T, EXPR)                                                                \
     static size_t merge_runs_##NAME(const uint32_t *long_idx, const T *l, size_t l_nnz,            \
@@ -120,6 +126,31 @@ enum { LOPSIDED = 32 };
         memcpy(out + o, l + i, (l_nnz - i) * sizeof *out);                                         \
         return o + l_nnz - i;                                                                      \
     }                                                                                              \
+    /* One entry of the union; which side it comes from is data, not a branch. */                  \
+    SS_INLINE void merge_step_##NAME(const uint32_t *a_idx, const T *a, const uint32_t *b_idx,     \
+                                     const T *b, uint32_t *out_idx, T *out, struct merge *m)       \
+    {                                                                                              \
+        uint32_t x = a_idx[m->a], y = b_idx[m->b];                                                 \
+        T choice[3] = {b[m->b], a[m->a], EXPR(T, a[m->a], b[m->b])};                               \
+        out_idx[m->out] = x < y ? x : y;                                                           \
+        out[m->out++] = choice[(x <= y) + (x == y)];                                               \
+        m->a += x <= y;                                                                            \
+        m->b += y <= x;                                                                            \
+    }                                                                                              \
+    /* What is left when one side has ended. */                                                    \
+    SS_INLINE void merge_rest_##NAME(const uint32_t *a_idx, const T *a, const uint32_t *b_idx,     \
+                                     const T *b, uint32_t *out_idx, T *out, struct merge *m)       \
+    {                                                                                              \
+        while (m->a < m->a_end && m->b < m->b_end)                                                 \
+            merge_step_##NAME(a_idx, a, b_idx, b, out_idx, out, m);                                \
+        size_t a_left = m->a_end - m->a, b_left = m->b_end - m->b;                                 \
+        memcpy(out_idx + m->out, a_idx + m->a, a_left * sizeof *out_idx);                          \
+        memcpy(out + m->out, a + m->a, a_left * sizeof *out);                                      \
+        m->out += a_left;                                                                          \
+        memcpy(out_idx + m->out, b_idx + m->b, b_left * sizeof *out_idx);                          \
+        memcpy(out + m->out, b + m->b, b_left * sizeof *out);                                      \
+        m->out += b_left;                                                                          \
+    }                                                                                              \
     static size_t merge_##NAME(const uint32_t *a_idx, const void *a_val, size_t a_nnz,             \
                                const uint32_t *b_idx, const void *b_val, size_t b_nnz,             \
                                uint32_t *out_idx, void *out_val)                                   \
@@ -130,21 +161,20 @@ enum { LOPSIDED = 32 };
             return merge_runs_##NAME(a_idx, a, a_nnz, b_idx, b, b_nnz, out_idx, out);              \
         if (b_nnz / LOPSIDED > a_nnz)                                                              \
             return merge_runs_##NAME(b_idx, b, b_nnz, a_idx, a, a_nnz, out_idx, out);              \
-        size_t i = 0, j = 0, o = 0;                                                                \
-        while (i < a_nnz && j < b_nnz) {                                                           \
-            uint32_t x = a_idx[i], y = b_idx[j];                                                   \
-            T choice[3] = {b[j], a[i], EXPR(T, a[i], b[j])};                                       \
-            out_idx[o] = x < y ? x : y;                                                            \
-            out[o++] = choice[(x <= y) + (x == y)];                                                \
-            i += x <= y;                                                                           \
-            j += y <= x;                                                                           \
+        size_t a_half = a_nnz / 2;                                                                 \
+        size_t b_half = ss_lower_bound(b_idx, b_nnz, a_idx[a_half]);                               \
+        struct merge low = {0, a_half, 0, b_half, 0};                                              \
+        struct merge high = {a_half, a_nnz, b_half, b_nnz, a_half + b_half};                       \
+        while (low.a < a_half && low.b < b_half && high.a < a_nnz && high.b < b_nnz) {             \
+            merge_step_##NAME(a_idx, a, b_idx, b, out_idx, out, &low);                             \
+            merge_step_##NAME(a_idx, a, b_idx, b, out_idx, out, &high);                            \
         }                                                                                          \
-        memcpy(out_idx + o, a_idx + i, (a_nnz - i) * sizeof *out_idx);                             \
-        memcpy(out + o, a + i, (a_nnz - i) * sizeof *out);                                         \
-        o += a_nnz - i;                                                                            \
-        memcpy(out_idx + o, b_idx + j, (b_nnz - j) * sizeof *out_idx);                             \
-        memcpy(out + o, b + j, (b_nnz - j) * sizeof *out);                                         \
-        return o + b_nnz - j;                                                                      \
+        merge_rest_##NAME(a_idx, a, b_idx, b, out_idx, out, &low);                                 \
+        merge_rest_##NAME(a_idx, a, b_idx, b, out_idx, out, &high);                                \
+        size_t above = a_half + b_half, entries = high.out - above;                                \
+        memmove(out_idx + low.out, out_idx + above, entries * sizeof *out_idx);                    \
+        memmove(out + low.out, out + above, entries * sizeof *out);                                \
+        return low.out + entries;                                                                  \
     }
 
 SS_EACH_COMBINATION(DEFINE_MERGE)

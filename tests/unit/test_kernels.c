@@ -459,6 +459,14 @@ static void merge_is_the_union_with_shared_entries_combined(void **state)
     for_each_combination(state, check_merge);
 }
 
+static void nothing_merged_with_nothing_is_nothing(void **state)
+{
+    (void)state;
+    for (size_t k = 0; ss_kernels_at(k); k++)
+        assert_int_equal(
+            ss_kernels_at(k)->merge(SS_F32, SS_SUM, NULL, NULL, 0, NULL, NULL, 0, NULL, NULL), 0);
+}
+
 static void lower_bound_counts_what_is_below(void **state)
 {
     (void)state;
@@ -497,6 +505,7 @@ int main(void)
         cmocka_unit_test(reduce_is_element_by_element),
         cmocka_unit_test(accumulate_and_scatter_touch_only_their_indices),
         cmocka_unit_test(merge_is_the_union_with_shared_entries_combined),
+        cmocka_unit_test(nothing_merged_with_nothing_is_nothing),
         cmocka_unit_test(lower_bound_counts_what_is_below),
         cmocka_unit_test(the_best_table_is_the_first_and_plain_is_always_there),
     };
