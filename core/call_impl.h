@@ -92,6 +92,8 @@ struct ss_out {
     int next;        /* the next of the ndst to get the current chunk */
     const void *msg; /* current chunk, NULL before it is encoded */
     size_t len;
+    const unsigned char *ahead; /* the next message when all were encoded at the start */
+    size_t ahead_head;          /* bytes of such a message that are not values */
     bool last;
     bool erring; /* sending error headers instead */
     bool done;   /* everything is posted */
@@ -261,6 +263,8 @@ void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, un
                    int dst, int ndst);
 void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
                   enum ss_phase phase, unsigned round, int dst, int ndst);
+/* Encodes all of a dense range that was just started: from here on its elements may change. */
+void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o);
 int ss_out_step(struct ss_call *c, struct ss_out *o);
 void ss_in_start(struct ss_call *c, struct ss_in *in, enum ss_phase phase, unsigned round, int src,
                  int count, ss_consume *consume);

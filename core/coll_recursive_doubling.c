@@ -148,15 +148,15 @@ int ss_recursive_doubling_step(struct ss_call *c)
                 break;
             }
             start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
+            if (s->dense) /* what comes is added to it while it goes */
+                ss_out_encode_ahead(c, &s->out);
             ss_in_start(c, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round),
                         1, take_chunk);
             c->step = ROUND_EXCHANGE;
             break;
         case ROUND_EXCHANGE:
-            /* What is sent is encoded in full before anything is added to it. */
-            if (ss_out_step(c, &s->out) == SS_PENDING)
-                return SS_PENDING;
-            if (ss_in_step(c, &s->in) == SS_PENDING)
+            received = ss_in_step(c, &s->in);
+            if (ss_out_step(c, &s->out) == SS_PENDING || received == SS_PENDING)
                 return SS_PENDING;
             merge(c);
             s->round++;

@@ -136,6 +136,9 @@ static void start_gather(struct ss_call *c)
         ss_result_set_stream(c, &s->partial);
     c->result_nnz += s->partial.nnz;
     ss_out_stream(&s->out, s->partial, SS_PHASE_GATHER, 0, part_index(c, 1), 1);
+    /* What is to be sent on lies behind the own part's messages. */
+    s->forward_next = s->forward_end =
+        (ss_flow_arena_bound(c->type, s->partial.nnz) + 63) / 64 * 64;
     start_gather_round(c);
 }
 
@@ -167,18 +170,15 @@ static int gather_step(struct ss_call *c)
 {
     struct ss_ring_state *s = &c->u.ring;
     int rounds = c->t->size - 1;
+    int sent = ss_out_step(c, &s->out);
 
-    if (ss_out_step(c, &s->out) == SS_PENDING)
-        return SS_PENDING;
-    if (s->forward_end == 0) /* own part is encoded: what is to be sent on follows it */
-        s->forward_end = s->forward_next = c->arena_used;
     while (s->round < rounds) {
         if (ss_in_step(c, &s->in) == SS_PENDING)
             break;
         if (++s->round < rounds)
             start_gather_round(c);
     }
-    if (forward_step(c) == SS_PENDING || s->round < rounds)
+    if (sent == SS_PENDING || forward_step(c) == SS_PENDING || s->round < rounds)
         return SS_PENDING;
     return SS_OK;
 }

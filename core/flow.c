@@ -98,7 +98,7 @@ int ss_sends_reap(struct ss_call *c)
 
 size_t ss_flow_arena_bound(enum ss_type type, uint64_t entries)
 {
-    return (size_t)(entries / SS_CHUNK_ENTRIES) * ss_wire_bound(type, SS_CHUNK_ENTRIES) +
+    return (size_t)(entries / SS_CHUNK_ENTRIES) * (ss_wire_bound(type, SS_CHUNK_ENTRIES) + 64) +
            ss_wire_bound(type, (uint32_t)(entries % SS_CHUNK_ENTRIES)) + 64;
 }
 
@@ -113,6 +113,7 @@ static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int
     o->pos = 0;
     o->next = 0;
     o->msg = NULL;
+    o->ahead = NULL;
     o->last = false;
 }
 
@@ -155,6 +156,35 @@ static void encode_next(struct ss_call *c, struct ss_out *o)
     c->times.coding += ss_call_now(c) - begin;
 }
 
+void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o)
+{
+    const unsigned char *first = (unsigned char *)c->comm->work.arena.data + c->arena_used;
+
+    if (c->failed < 0 || o->done)
+        return;
+    encode_next(c, o);
+    o->ahead_head = o->len - o->pos * c->esize;
+    while (!o->last)
+        encode_next(c, o);
+    o->ahead = first;
+    o->pos = 0;
+    o->msg = NULL;
+    o->last = false;
+}
+
+/* The next message of what was encoded ahead. */
+static void take_ahead(const struct ss_call *c, struct ss_out *o)
+{
+    size_t left = o->nnz - o->pos;
+    size_t entries = left < SS_CHUNK_ENTRIES ? left : SS_CHUNK_ENTRIES;
+
+    o->msg = o->ahead;
+    o->len = o->ahead_head + entries * c->esize;
+    o->ahead += (o->len + 63) / 64 * 64;
+    o->pos += entries;
+    o->last = entries == left;
+}
+
 /* From here on each receiver that has not had the end of the stream gets an error header as its
  * next message. */
 static void out_turn_to_errors(struct ss_out *o)
@@ -181,7 +211,9 @@ int ss_out_step(struct ss_call *c, struct ss_out *o)
             o->done = ++o->next == o->ndst;
             continue;
         }
-        if (!o->msg)
+        if (!o->msg && o->ahead)
+            take_ahead(c, o);
+        else if (!o->msg)
             encode_next(c, o);
         post_send(c, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len);
         if (++o->next == o->ndst) {

@@ -211,11 +211,146 @@ static void exact_for_many_ranks(void **state)
     sweep_size(64, 100, 1100);
 }
 
+/* Streams of more chunks than there are send slots, where a send is done only when received: 33
+ * chunks from 2^20 elements on. */
+static void long_vectors_do_not_stall(void **state)
+{
+    static const double dense[] = {0.01, 0.6, 1};
+    static struct work w;
+
+    (void)state;
+    for (int size = 2; size <= 3; size++)
+        for (int a = SS_AUTO; a < SS_DENSE; a++)
+            for (size_t d = 0; d < LENGTH(dense); d++) {
+                struct input in = {.size = size,
+                                   .type = d == 1 ? SS_I64 : SS_F32,
+                                   .op = SS_SUM,
+                                   .n = ((size_t)1 << 20) + 3,
+                                   .density = dense[d],
+                                   .values = ORDINARY,
+                                   .seed = 5};
+                memset(&w, 0, sizeof w);
+                work_open(&w, size, (enum ss_algorithm)a, SS_CODING_AUTO, 3);
+                run_case(&w, &in, d == 0);
+                work_close(&w);
+            }
+    struct input parts = {.size = 2,
+                          .type = SS_F32,
+                          .op = SS_SUM,
+                          .n = ((size_t)5 << 19) + 7,
+                          .density = 1,
+                          .values = ORDINARY,
+                          .seed = 6};
+    memset(&w, 0, sizeof w);
+    work_open(&w, 2, SS_RING, SS_CODING_AUTO, 3);
+    run_case(&w, &parts, false);
+    work_close(&w);
+}
+
+/* Each rank contributes values[r] at element 7 of n; the result of the forced algorithm, or the
+ * status. */
+static int reduce_one(enum ss_algorithm algorithm, int size, const float *values, float *result)
+{
+    struct ss_settings settings = {.algorithm = algorithm, .alpha = 1e-6, .beta = 1e-9};
+    float in[9][40] = {{0}}, out[9][40];
+    struct sim_job job;
+
+    job_open(&job, size, 1e-6, 1e-9, 0, &settings);
+    for (int r = 0; r < size; r++) {
+        in[r][7] = values[r];
+        job.in[r] = in[r];
+        job.out[r] = out[r];
+        memset(out[r], POISON_BYTE, sizeof out[r]);
+    }
+    assert_true(job_call(&job, SS_F32, SS_SUM, 40));
+    for (int r = 0; r < size; r++) {
+        assert_int_equal(job.status[r], job.status[0]);
+        assert_memory_equal(out[r], out[0], sizeof out[0]);
+    }
+    for (int i = 0; i < 40 && job.status[0] == SS_OK; i++)
+        assert_true(i == 7 || out[0][i] == 0);
+    *result = out[0][7];
+    int status = job.status[0];
+    job_close(&job);
+    return status;
+}
+
+static void an_overflowing_sum_arrives_as_infinity(void **state)
+{
+    const float values[5] = {3e38f, 0, 3e38f, 0, 2e38f};
+    float result;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+        assert_int_equal(reduce_one((enum ss_algorithm)a, 5, values, &result), SS_OK);
+        assert_true(isinf(result) && result > 0);
+    }
+}
+
+static void subnormals_survive_an_application_that_flushes_them(void **state)
+{
+    const float values[5] = {0x1p-149f, 0x1p-149f, 0, 0x1p-148f, 0x1p-140f};
+    const unsigned flush = 0x1f80 | 0x8000 | 0x40 | 0x6000; /* and rounding towards zero */
+    float result;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+        unsigned before = _mm_getcsr();
+        _mm_setcsr(flush);
+        int status = reduce_one((enum ss_algorithm)a, 5, values, &result);
+        unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        assert_int_equal(status, SS_OK);
+        assert_int_equal(after & ~0x3fu, flush); /* but for the exception flags */
+        assert_true(result == 0x1p-149f * (1 + 1 + 2 + 512));
+    }
+}
+
+static void what_is_not_finite_goes_native_untouched(void **state)
+{
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+
+    (void)state;
+    for (int a = SS_AUTO; a <= SS_DENSE; a++)
+        for (int size = 2; size <= 5; size++)
+            for (size_t b = 0; b < LENGTH(bad); b++)
+                for (int in_place = 0; in_place < 2; in_place++) {
+                    struct ss_settings settings = {
+                        .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = 1e-9};
+                    float in[5][100] = {{0}}, out[5][100], kept[5][100];
+                    struct sim_job job;
+
+                    job_open(&job, size, 1e-6, 1e-9, 0, &settings);
+                    for (int r = 0; r < size; r++) {
+                        in[r][r] = 1;
+                        in[r][99] = r == size - 1 ? bad[b] : 0;
+                        memset(out[r], POISON_BYTE, sizeof out[r]);
+                        if (in_place)
+                            memcpy(out[r], in[r], sizeof in[r]);
+                        memcpy(kept[r], out[r], sizeof out[r]);
+                        job.in[r] = in_place ? NULL : in[r];
+                        job.out[r] = out[r];
+                    }
+                    assert_true(job_call(&job, SS_F32, SS_SUM, 100));
+                    for (int r = 0; r < size; r++) {
+                        assert_int_equal(job.status[r], SS_NATIVE);
+                        assert_int_equal(ss_call_reason(ss_comm_call(job.comm[r])),
+                                         SS_WHY_NOT_FINITE);
+                        assert_memory_equal(out[r], kept[r], sizeof out[r]);
+                    }
+                    job_close(&job);
+                }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_for_any_p_type_operator_and_input),
         cmocka_unit_test(exact_for_many_ranks),
+        cmocka_unit_test(long_vectors_do_not_stall),
+        cmocka_unit_test(an_overflowing_sum_arrives_as_infinity),
+        cmocka_unit_test(subnormals_survive_an_application_that_flushes_them),
+        cmocka_unit_test(what_is_not_finite_goes_native_untouched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
