@@ -186,6 +186,14 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
     static size_t (*const table[SS_TYPES][SS_OPS])(
         const uint32_t *, const void *, size_t, const uint32_t *, const void *, size_t, uint32_t *,
         void *) = SS_COMBINATION_TABLE(merge);
+    if (a_nnz == 0 || b_nnz == 0) { /* whose arrays may be null */
+        size_t nnz = a_nnz + b_nnz;
+        if (nnz > 0) {
+            memcpy(out_idx, a_nnz ? a_idx : b_idx, nnz * sizeof *out_idx);
+            memcpy(out_val, a_nnz ? a_val : b_val, nnz * ss_type_size(type));
+        }
+        return nnz;
+    }
     return table[type][op](a_idx, a_val, a_nnz, b_idx, b_val, b_nnz, out_idx, out_val);
 }
 
