@@ -1,5 +1,6 @@
 #define _GNU_SOURCE 1
 #include <sched.h>
+#include <stdio.h>
 
 #include "shim/comm.h"
 #include "shim/handles.h"
@@ -71,6 +72,21 @@ static int fail(const struct shim_call *call, const struct ss_call *c, int statu
     return shim_raise((MPI_Comm)call->comm, status, text);
 }
 
+/* Errors that did not come from core: a wait in here ran out, in this call or an earlier one. */
+static int refuse(const struct shim_comm *comm, bool first)
+{
+    char text[200];
+
+    snprintf(
+        text, sizeof text,
+        "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
+        comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
+    if (first)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(comm->handle, comm->status, text);
+}
+
 static void tell_mismatch(const struct shim_comm *comm)
 {
     if (comm->rank == 0 && !atomic_exchange(&shim.mismatch_told, true))
@@ -89,7 +105,7 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
     const void *in = shim_in_place(call) ? NULL : (const char *)call->send + first * esize;
     void *out = (char *)call->recv + first * esize;
     double begin, spent = 0;
-    int err = MPI_SUCCESS;
+    int err = MPI_SUCCESS, assembled = SS_OK;
     int status;
 
     status = ss_call_start(c, comm->core, type, op, in, out, n, (unsigned)(first / SS_WINDOW));
@@ -98,7 +114,9 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
         if (turn % IDLE_STEPS == 0)
             sched_yield();
     }
-    if (status == SS_NATIVE) {
+    if (status == SS_NATIVE)
+        assembled = shim_comm_assemble(comm);
+    if (status == SS_NATIVE && assembled == SS_OK) {
         begin = shim_now();
         err = native_window(call, esize, first, n);
         spent = shim_now() - begin;
@@ -108,6 +126,8 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
         tell_mismatch(comm);
     if (status < 0)
         return fail(call, c, status, true);
+    if (assembled < 0)
+        return refuse(comm, true);
     return err;
 }
 
@@ -138,13 +158,6 @@ static int first_contact(const struct shim_call *call)
     return err == MPI_SUCCESS ? shim_comm_contact(call->comm) : err;
 }
 
-static int refuse(const struct shim_comm *comm)
-{
-    atomic_fetch_add(&shim.stats.errors, 1);
-    return shim_raise(comm->handle, comm->status,
-                      "the first eligible call on this communicator ran into SPARSESHIM_TIMEOUT");
-}
-
 static int route(const struct shim_call *call)
 {
     struct shim_comm *comm;
@@ -171,7 +184,7 @@ static int route(const struct shim_call *call)
     else if (comm->state == SHIM_COMM_PASSES)
         err = pass_for(call, SS_WHY_COMMUNICATOR);
     else
-        err = refuse(comm);
+        err = refuse(comm, false);
     shim_comm_put(comm);
     return err;
 }

@@ -11,7 +11,7 @@
 
 /* What the ranks tell each other at first contact; each entry is reduced by MIN, so one of them
  * goes negated. */
-enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEETING };
+enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEET_TIMEOUT, MEETING };
 
 /* MPICH has about 2044 communicators for a process. An application that uses most of them is left
  * most of them. */
@@ -162,12 +162,21 @@ static bool attach(MPI_Comm comm)
     return attached;
 }
 
+static void warn_of_waiting(const struct shim_comm *c, double waited)
+{
+    shim_say(
+        CFG_DEBUG_WARN,
+        "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its first "
+        "eligible MPI_Allreduce; is the library preloaded on every rank, with the same "
+        "SPARSESHIM_MIN_COUNT and SPARSESHIM_DISABLE?",
+        c->name, c->size, c->rank, waited);
+}
+
 /* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
  * still under way. */
-static int await(const struct shim_comm *c, MPI_Request *request)
+static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
 {
     double begin = shim_now();
-    bool warned = false;
     int done = 0;
 
     for (unsigned turn = 1; !done; turn++) {
@@ -178,19 +187,30 @@ static int await(const struct shim_comm *c, MPI_Request *request)
         double waited = shim_now() - begin;
         if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
             return SS_ERR_TIMEOUT;
-        if (waited > PATIENCE && !warned) {
-            warned = true;
-            shim_say(
-                CFG_DEBUG_WARN,
-                "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its "
-                "first "
-                "eligible MPI_Allreduce; is the library preloaded on every rank, with the same "
-                "SPARSESHIM_MIN_COUNT and SPARSESHIM_DISABLE?",
-                c->name, c->size, c->rank, waited);
+        if (warn && waited > PATIENCE) {
+            warn = false;
+            warn_of_waiting(c, waited);
         }
         sched_yield();
     }
     return SS_OK;
+}
+
+int shim_comm_assemble(struct shim_comm *c)
+{
+    MPI_Request request;
+    int status = SS_OK;
+
+    if (!c->agreed[MEET_TIMEOUT])
+        return SS_OK;
+    for (int i = 0; i < 2 && status == SS_OK; i++)
+        status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
+                                                                         : SS_ERR_TRANSPORT;
+    if (status != SS_OK) {
+        c->state = SHIM_COMM_FAILED;
+        c->status = status;
+    }
+    return status;
 }
 
 /* Costs measured over the same ranks before. */
@@ -246,10 +266,11 @@ static int meet(struct shim_comm *c, bool ok, bool costs)
     c->proposal[MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
     c->proposal[MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
     c->proposal[MEET_COSTS] = costs;
+    c->proposal[MEET_TIMEOUT] = shim.settings.timeout > 0;
     if (shim_real.Iallreduce(c->proposal, c->agreed, MEETING, MPI_LONG_LONG, MPI_MIN, c->handle,
                              &request) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
-    status = await(c, &request);
+    status = await(c, &request, true);
     if (status != SS_OK)
         return status;
     return c->agreed[MEET_OK] && c->agreed[MEET_PROTOCOL_MIN] == -c->agreed[MEET_PROTOCOL_MAX]

@@ -16,7 +16,8 @@
 enum shim_comm_state {
     SHIM_COMM_SERVED,
     SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
-    SHIM_COMM_FAILED  /* first contact ended with an error: every later eligible call returns it */
+    SHIM_COMM_FAILED  /* a wait outside of core ran out: every later eligible call returns an error
+                       */
 };
 
 struct shim_comm {
@@ -34,7 +35,7 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
-    long long proposal[4], agreed[4]; /* of the meeting: its request may outlive the call */
+    long long proposal[5], agreed[5]; /* of the meeting: its request may outlive the call */
 };
 
 /* The entry of a handle with a reference for the caller, or NULL. */
@@ -45,6 +46,12 @@ void shim_comm_put(struct shim_comm *c);
  * over the communicator. Returns an MPI error code; not MPI_SUCCESS only after a TIMEOUT, raised
  * already. */
 int shim_comm_contact(uintptr_t handle);
+
+/* Where every rank has a TIMEOUT: waits for all ranks before a blocking call of the MPI library, in
+ * which no wait can be bounded. Two barriers, polled: a rank that gave up in the first, or in the
+ * vote, is missed in the second even where its last message still arrives. SS_OK, or < 0 and c is
+ * FAILED. */
+int shim_comm_assemble(struct shim_comm *c);
 
 /* Remembers the measured costs for later communicators over the same ranks. */
 void shim_comm_keep_costs(struct shim_comm *c);

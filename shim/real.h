@@ -31,6 +31,7 @@
     X(Group_compare)                                                                               \
     X(Group_free)                                                                                  \
     X(Iallreduce)                                                                                  \
+    X(Ibarrier)                                                                                    \
     X(Initialized)                                                                                 \
     X(Irecv)                                                                                       \
     X(Isend)                                                                                       \
