@@ -24,6 +24,15 @@ static void start_round(struct ss_call *c)
     s->begin = ss_call_now(c);
 }
 
+/* Refused sends are tried once more: a rank that leaves here leaves its neighbours waiting. */
+static int send_piece(struct ss_call *c, int dst, struct ss_tag tag, const void *msg, size_t len,
+                      struct ss_request *request)
+{
+    int status = c->t->ops->send(c->t, dst, tag, msg, len, request);
+
+    return status == SS_OK ? SS_OK : c->t->ops->send(c->t, dst, tag, msg, len, request);
+}
+
 /* Short messages go one at a time, each answered by the neighbour's, so that the time is that of a
  * message; pieces of long ones up to 4 at once. */
 static int exchange(struct ss_call *c)
@@ -47,7 +56,7 @@ static int exchange(struct ss_call *c)
                 return SS_PENDING;
             if (t->ops->recv(t, previous, tag, buffer + (size_t)(slot + 1) * PIECE, PIECE,
                              &s->recvs[slot]) != SS_OK ||
-                t->ops->send(t, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
+                send_piece(c, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
                 return SS_ERR_TRANSPORT;
             s->sent++;
             c->moved = true;
@@ -141,7 +150,7 @@ int ss_calibrate_step(struct ss_call *c)
         default:
             if ((status = ss_vote_step(&s->vote, &c->moved)) != SS_OK)
                 return status;
-            c->bytes_sent += sizeof(struct ss_ballot);
+            c->bytes_sent += s->vote.bytes;
             if (next_round(c, ss_bits_double(s->vote.ballot.costs[SS_COST_BETA])))
                 return SS_OK;
             c->step = ROUND;

@@ -58,7 +58,7 @@ void ss_comm_free(struct ss_comm *comm)
 
 int ss_comm_status(const struct ss_comm *comm)
 {
-    return comm->status;
+    return comm->told ? comm->status : SS_OK;
 }
 
 struct ss_costs ss_comm_costs(const struct ss_comm *comm)
@@ -310,10 +310,34 @@ static int go_native(struct ss_call *c, enum ss_reason reason)
     return SS_NATIVE;
 }
 
+/* The first failure on a communicator stays its status. */
+static int end_failed(struct ss_call *c)
+{
+    struct ss_comm *comm = c->comm;
+
+    c->stage = STAGE_OVER;
+    if (comm->status == SS_OK) {
+        comm->status = c->failed;
+        comm->failed_peer = c->failed_peer;
+        comm->failed_phase = c->failed_phase;
+        comm->failed_call = c->number;
+    }
+    return c->failed;
+}
+
 static int give_up(struct ss_call *c, int status, int peer, enum ss_phase phase)
 {
     ss_fail(c, status, peer, phase);
-    c->comm->status = status;
+    return end_failed(c);
+}
+
+/* This call fails because an earlier one did. */
+static int fail_again(struct ss_call *c)
+{
+    const struct ss_comm *comm = c->comm;
+
+    ss_fail(c, comm->status, comm->failed_peer, comm->failed_phase);
+    c->number = comm->failed_call;
     c->stage = STAGE_OVER;
     return c->failed;
 }
@@ -367,14 +391,18 @@ static int decide(struct ss_call *c)
     struct ss_comm *comm = c->comm;
     const struct ss_ballot *b = &c->vote.ballot;
 
-    if (b->flags & SS_VOTE_BROKEN)
-        return give_up(c, comm->status < 0 ? comm->status : SS_ERR_PEER, -1, SS_PHASE_VOTE);
+    if (b->flags & SS_VOTE_BROKEN) {
+        comm->told = true;
+        return comm->status < 0 ? fail_again(c) : give_up(c, SS_ERR_PEER, -1, SS_PHASE_VOTE);
+    }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
         comm->mismatch = true;
         return go_native(c, SS_WHY_SETTINGS);
     }
-    if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE))
+    if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
+        comm->told = true;
         return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
+    }
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
@@ -402,9 +430,11 @@ static int step_vote(struct ss_call *c)
     c->times.vote += seconds;
     if (c->comm->cost_vote == 0 || seconds < c->comm->cost_vote)
         c->comm->cost_vote = seconds;
-    c->bytes_sent += sizeof(struct ss_ballot) * (uint64_t)ss_fold_rounds(&c->vote.fold);
-    if (status != SS_OK)
+    c->bytes_sent += c->vote.bytes;
+    if (status != SS_OK) {
+        ss_vote_cancel(&c->vote);
         return give_up(c, status, c->vote.peer, SS_PHASE_VOTE);
+    }
     return decide(c);
 }
 
@@ -415,8 +445,10 @@ static int step_calibrate(struct ss_call *c)
     if (status == SS_PENDING)
         return SS_PENDING;
     c->times.vote += ss_call_now(c) - c->mark;
-    if (status != SS_OK)
+    if (status != SS_OK) {
+        ss_calibrate_cancel(c);
         return give_up(c, status, c->t->rank, SS_PHASE_CALIBRATE);
+    }
     c->stage = STAGE_VOTE_AGAIN;
     start_vote(c, own_flags(c, SS_OK));
     return SS_PENDING;
@@ -468,10 +500,8 @@ static int step_drain(struct ss_call *c)
         c->result_nnz = estimate_result(c);
     c->times.exchange += ss_call_now(c) - c->mark;
     c->stage = STAGE_OVER;
-    if (c->failed < 0) {
-        c->comm->status = c->failed;
-        return c->failed;
-    }
+    if (c->failed < 0)
+        return end_failed(c);
     h->last_seconds = c->times.scan + c->times.vote + c->times.exchange;
     h->result_nnz = c->result_nnz;
     h->result_sum = c->vote.ballot.nnz_sum;
@@ -497,6 +527,28 @@ static int step_stage(struct ss_call *c)
 
 /* ---- the call ---- */
 
+/* What may fail on one rank alone: memory for the messages, and the scan. */
+static int prepare(struct ss_call *c)
+{
+    struct ss_comm *comm = c->comm;
+    double begin = ss_call_now(c);
+    int status = ss_flow_reserve(c);
+
+    if (status == SS_OK)
+        status = ss_fill_reserve(c);
+    if (status == SS_OK && !comm->network.known)
+        status = ss_calibrate_reserve(c);
+    if (status == SS_OK)
+        status = scan_input(c);
+    if (status != SS_OK)
+        return status;
+    c->part_max = largest_part(c);
+    c->times.scan = ss_call_now(c) - begin;
+    if (c->n >= 4096)
+        comm->cost_scan = c->times.scan / (double)c->n;
+    return SS_OK;
+}
+
 int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
                   const void *in, void *out, uint64_t n, unsigned window)
 {
@@ -515,10 +567,8 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->out = out;
     c->n = n;
     c->stage = STAGE_OVER;
-    if (comm->status < 0) {
-        ss_fail(c, comm->status, -1, SS_PHASE_VOTE);
-        return comm->status;
-    }
+    if (comm->told)
+        return fail_again(c);
     c->lane = find_lane(comm, n, type, op, window);
     if (comm->mismatch)
         return go_native(c, SS_WHY_SETTINGS);
@@ -530,19 +580,7 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->stage = STAGE_VOTE;
 
     saved = ss_fpenv_enter();
-    double begin = ss_call_now(c);
-    status = ss_flow_reserve(c);
-    if (status == SS_OK)
-        status = ss_fill_reserve(c);
-    if (status == SS_OK && !comm->network.known)
-        status = ss_calibrate_reserve(c);
-    if (status == SS_OK)
-        status = scan_input(c);
-    if (status == SS_OK)
-        c->part_max = largest_part(c);
-    c->times.scan = ss_call_now(c) - begin;
-    if (status == SS_OK && n >= 4096)
-        comm->cost_scan = c->times.scan / (double)n;
+    status = comm->status < 0 ? SS_OK : prepare(c);
     start_vote(c, own_flags(c, status));
     c->last_progress = c->mark;
     ss_fpenv_leave(saved);
@@ -560,6 +598,7 @@ static int abandon(struct ss_call *c, int status, int peer, enum ss_phase phase)
     else
         ss_flow_cancel(c);
     c->failed = 0;
+    c->comm->told = true;
     return give_up(c, status, peer, phase);
 }
 

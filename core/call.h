@@ -43,8 +43,9 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
                                struct ss_mem *mem, struct ss_stats *stats, const char *name);
 void ss_comm_free(struct ss_comm *comm);
 
-/* Below 0 after a call on this communicator ended with an error: every later call returns it at
- * once. */
+/* Below 0 once a call on this communicator has ended with an error and all ranks know: every later
+ * call returns it at once. A rank that failed alone says so in its next vote, which then ends with
+ * an error everywhere. */
 int ss_comm_status(const struct ss_comm *comm);
 
 /* Measured costs of the network; a communicator over the same ranks can start with them. */

@@ -48,12 +48,16 @@ struct ss_comm {
     char name[64];
     struct ss_work work;
     struct ss_costs network;
-    double cost_scan;  /* seconds per element scanned, last seen here */
-    double cost_vote;  /* seconds per vote, least seen here */
-    uint32_t calls;    /* voted calls so far */
-    bool off;          /* MPI_Pcontrol(0) */
-    bool mismatch;     /* options differ between ranks: everything is native */
-    int status;        /* < 0: terminal */
+    double cost_scan; /* seconds per element scanned, last seen here */
+    double cost_vote; /* seconds per vote, least seen here */
+    uint32_t calls;   /* voted calls so far */
+    bool off;         /* MPI_Pcontrol(0) */
+    bool mismatch;    /* options differ between ranks: everything is native */
+    int status;       /* < 0: a call failed here; the rest says where */
+    int failed_peer;
+    enum ss_phase failed_phase;
+    uint32_t failed_call;
+    bool told;         /* all ranks know, or nothing can be said to them any more */
     uint64_t overhead; /* bytes sent in votes and calibration, not yet booked on a lane */
     struct ss_lane *lanes;
     struct ss_call *call; /* storage of the blocking call */

@@ -49,16 +49,38 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
     vote->round = 0;
     vote->peer = -1;
     vote->waiting = false;
+    vote->bytes = 0;
     vote->send = vote->recv = (struct ss_request){0};
 }
 
+static uint64_t check_of(const struct ss_ballot *ballot)
+{
+    uint64_t words[offsetof(struct ss_ballot, check) / sizeof(uint64_t)];
+    uint64_t h = 0xcbf29ce484222325ULL;
+
+    memcpy(words, ballot, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        h ^= words[i];
+        h *= 0x9e3779b97f4a7c15ULL;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+/* A send that is refused is tried once more: a rank that leaves the vote leaves all others waiting.
+ */
 static int send_ballot(struct ss_vote *v, int peer, unsigned round)
 {
     struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = round};
+    int status = SS_ERR_TRANSPORT;
 
     v->outgoing = v->ballot;
+    v->outgoing.check = check_of(&v->outgoing);
     v->peer = peer;
-    return v->t->ops->send(v->t, peer, tag, &v->outgoing, sizeof v->outgoing, &v->send);
+    v->bytes += sizeof v->outgoing;
+    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
+        status = v->t->ops->send(v->t, peer, tag, &v->outgoing, sizeof v->outgoing, &v->send);
+    return status;
 }
 
 static int recv_ballot(struct ss_vote *v, int peer, unsigned round)
@@ -75,7 +97,7 @@ static int check_incoming(const struct ss_vote *v)
     if (v->recv.status != SS_OK)
         return v->recv.status;
     if (v->recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
-        v->incoming.version != BALLOT_VERSION)
+        v->incoming.version != BALLOT_VERSION || v->incoming.check != check_of(&v->incoming))
         return SS_ERR_PROTOCOL;
     return SS_OK;
 }

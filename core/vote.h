@@ -48,6 +48,7 @@ struct ss_ballot {
     uint64_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */
+    uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */
 };
 
 static inline uint64_t ss_double_bits(double x)
@@ -84,6 +85,7 @@ struct ss_vote {
     int round;
     int peer; /* being waited for */
     bool waiting;
+    uint64_t bytes; /* sent so far */
     struct ss_request send;
     struct ss_request recv;
     struct ss_ballot ballot; /* in: own; out: combined */
@@ -94,8 +96,9 @@ struct ss_vote {
 /* Begins with vote->ballot filled in. */
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call);
 
-/* SS_PENDING, SS_OK with the combined ballot, or an error. The caller polls the transport. *moved
- * is set when something happened. */
+/* SS_PENDING, SS_OK with the combined ballot, or an error: SS_ERR_TRANSPORT, or SS_ERR_PROTOCOL for
+ * what is no ballot of this version or arrived damaged; other ranks may not know of it. The caller
+ * polls the transport. *moved is set when something happened. */
 int ss_vote_step(struct ss_vote *vote, bool *moved);
 
 void ss_vote_cancel(struct ss_vote *vote);

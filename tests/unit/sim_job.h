@@ -18,6 +18,11 @@ struct sim_job {
     struct ss_comm *comm[64];
     bool started[64];
     int status[64];
+    /* faults: this rank's pool is full once it has voted; this rank calls with another count */
+    bool starve_after_vote;
+    int starve_rank;
+    uint64_t other_n;
+    int other_n_rank;
     /* the call */
     enum ss_type type;
     enum ss_op op;
@@ -56,8 +61,12 @@ static inline int job_step(void *ctx, int rank)
 
     if (!job->started[rank]) {
         job->started[rank] = true;
-        return ss_call_start(call, job->comm[rank], job->type, job->op, job->in[rank],
-                             job->out[rank], job->n, 0);
+        uint64_t n = job->other_n > 0 && rank == job->other_n_rank ? job->other_n : job->n;
+        int status = ss_call_start(call, job->comm[rank], job->type, job->op, job->in[rank],
+                                   job->out[rank], n, 0);
+        if (job->starve_after_vote && rank == job->starve_rank)
+            job->mem[rank].limit = 1;
+        return status;
     }
     return ss_call_step(call);
 }

@@ -1,0 +1,359 @@
+/* Together or not at all: memory limits, differing settings, refused, damaged and lost messages
+ * (design section 3, invariant 6). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/oracle.h"
+#include "tests/unit/sim_job.h"
+
+enum { N = 700, MOST = 6 };
+
+struct calls {
+    struct sim_job job;
+    struct array sent[MOST], out[MOST];
+    struct input in;
+};
+
+static struct ss_settings settings_of(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm, .alpha = 1e-6, .beta = 1e-9, .hash = 1};
+}
+
+static void calls_open(struct calls *k, int size, size_t n, const struct ss_settings *settings)
+{
+    memset(k, 0, sizeof *k);
+    k->in = (struct input){.size = size,
+                           .type = SS_F32,
+                           .op = SS_SUM,
+                           .n = n,
+                           .density = 0.05,
+                           .place = UNIFORM,
+                           .values = ORDINARY,
+                           .seed = 11};
+    job_open(&k->job, size, 1e-6, 1e-9, 0, settings);
+    for (int r = 0; r < size; r++) {
+        k->sent[r] = array_make(n, 4);
+        k->out[r] = array_make(n, 4);
+        input_fill(&k->in, r, k->sent[r].data);
+    }
+}
+
+static void calls_close(struct calls *k)
+{
+    for (int r = 0; r < k->in.size; r++) {
+        assert_true(array_guards_hold(&k->out[r]));
+        free(k->sent[r].base);
+        free(k->out[r].base);
+    }
+    job_close(&k->job);
+}
+
+/* One call; false when some rank never ended. */
+static bool call(struct calls *k)
+{
+    for (int r = 0; r < k->in.size; r++) {
+        memset(k->out[r].data, POISON_BYTE, k->out[r].bytes);
+        k->job.in[r] = k->sent[r].data;
+        k->job.out[r] = k->out[r].data;
+    }
+    return job_call(&k->job, k->in.type, k->in.op, k->in.n);
+}
+
+static void expect_native(struct calls *k, enum ss_reason reason)
+{
+    assert_true(call(k));
+    for (int r = 0; r < k->in.size; r++) {
+        assert_int_equal(k->job.status[r], SS_NATIVE);
+        assert_int_equal(ss_call_reason(ss_comm_call(k->job.comm[r])), reason);
+        for (size_t i = 0; i < k->out[r].bytes; i++)
+            assert_int_equal(k->out[r].data[i], POISON_BYTE);
+    }
+}
+
+static void expect_right(struct calls *k)
+{
+    assert_true(call(k));
+    for (int r = 0; r < k->in.size; r++) {
+        assert_int_equal(k->job.status[r], SS_OK);
+        assert_int_equal(oracle_first_wrong(&k->in, k->sent, k->out[r].data), k->in.n);
+    }
+}
+
+static void one_rank_without_memory_sends_all_native(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+    struct calls k;
+
+    (void)state;
+    for (int size = 2; size <= MOST; size++)
+        for (int poor = 0; poor < size; poor++) {
+            calls_open(&k, size, N, &settings);
+            k.job.mem[poor].limit = 1;
+            expect_native(&k, SS_WHY_CANNOT);
+            expect_native(&k, SS_WHY_CANNOT);
+            k.job.mem[poor].limit = 0;
+            expect_right(&k);
+            calls_close(&k);
+        }
+}
+
+/* From none to plenty: native, then algorithms one after the other, never an error. */
+static void any_memory_limit_gives_a_result_or_native(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+    bool native = false, sparse = false;
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_AUTO; a < SS_DENSE; a++)
+        for (size_t limit = 1 << 16; limit < (size_t)1 << 26; limit += limit / 3) {
+            settings.algorithm = (enum ss_algorithm)a;
+            calls_open(&k, 3, 150000, &settings);
+            k.job.mem[1].limit = limit;
+            for (int i = 0; i < 3; i++) {
+                k.in.density = i == 1 ? 0.3 : 0.002;
+                for (int r = 0; r < 3; r++)
+                    input_fill(&k.in, r, k.sent[r].data);
+                assert_true(call(&k));
+                for (int r = 0; r < 3; r++)
+                    assert_int_equal(k.job.status[r], k.job.status[0]);
+                assert_true(k.job.status[0] >= 0);
+                native = native || k.job.status[0] == SS_NATIVE;
+                sparse = sparse || k.job.status[0] == SS_OK;
+                if (k.job.status[0] == SS_OK)
+                    assert_int_equal(oracle_first_wrong(&k.in, k.sent, k.out[2].data), k.in.n);
+                assert_true(k.job.mem[1].peak <= limit);
+            }
+            calls_close(&k);
+        }
+    assert_true(native && sparse);
+}
+
+static void other_settings_on_one_rank_send_all_native_for_good(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+    struct calls k;
+
+    (void)state;
+    for (int size = 2; size <= MOST; size++) {
+        calls_open(&k, size, N, &settings);
+        k.job.settings[size - 1].hash = 2;
+        expect_native(&k, SS_WHY_SETTINGS);
+        uint64_t sent = ss_sim_bytes_sent(k.job.sim, 0);
+        expect_native(&k, SS_WHY_SETTINGS);
+        assert_int_equal(ss_sim_bytes_sent(k.job.sim, 0), sent);
+        calls_close(&k);
+    }
+}
+
+static void off_on_one_rank_sends_all_native_until_on_again(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+    struct calls k;
+
+    (void)state;
+    calls_open(&k, 5, N, &settings);
+    ss_comm_set_off(k.job.comm[3], true);
+    expect_native(&k, SS_WHY_OFF);
+    ss_comm_set_off(k.job.comm[3], false);
+    expect_right(&k);
+    calls_close(&k);
+}
+
+/* After an error on any rank: all ranks have had one by the end of the next call, and from then on
+ * without a message. */
+static void expect_broken_everywhere(struct calls *k)
+{
+    assert_true(call(k));
+    for (int r = 0; r < k->in.size; r++) {
+        assert_true(k->job.status[r] < 0);
+        assert_true(ss_comm_status(k->job.comm[r]) < 0);
+    }
+    uint64_t sent = ss_sim_bytes_sent(k->job.sim, 0);
+    assert_true(call(k));
+    for (int r = 0; r < k->in.size; r++)
+        assert_true(k->job.status[r] < 0);
+    assert_int_equal(ss_sim_bytes_sent(k->job.sim, 0), sent);
+}
+
+static bool any_failed(const struct calls *k)
+{
+    for (int r = 0; r < k->in.size; r++)
+        if (k->job.status[r] < 0)
+            return true;
+    return false;
+}
+
+/* Messages each rank sends in one call without a fault. */
+static uint64_t sends_of(int size, int rank, const struct ss_settings *settings)
+{
+    struct calls k;
+
+    calls_open(&k, size, N, settings);
+    expect_right(&k);
+    uint64_t sends = ss_sim_sends(k.job.sim, rank);
+    calls_close(&k);
+    return sends;
+}
+
+static void a_refused_send_ends_on_all_ranks(void **state)
+{
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        for (int measured = 0; measured < 2; measured++)
+            for (int size = 2; size <= MOST; size++)
+                for (int rank = 0; rank < size; rank++) {
+                    struct ss_settings settings = settings_of((enum ss_algorithm)a);
+                    if (measured)
+                        settings.alpha = settings.beta = -1;
+                    uint64_t sends = sends_of(size, rank, &settings);
+                    for (uint64_t n = 1; n <= sends; n += measured ? 1 + sends / 40 : 1) {
+                        calls_open(&k, size, N, &settings);
+                        ss_sim_set_eager(k.job.sim, 0);
+                        ss_sim_set_fault(k.job.sim,
+                                         (struct ss_sim_fault){.rank = rank, .fail_send = n});
+                        assert_true(call(&k));
+                        if (any_failed(&k))
+                            expect_broken_everywhere(&k);
+                        else
+                            expect_right(&k);
+                        calls_close(&k);
+                    }
+                }
+}
+
+/* Messages of the recipe: what no check can see may give another sum, all else is an error; nobody
+ * waits for ever. */
+static void a_damaged_message_ends_on_all_ranks(void **state)
+{
+    static const size_t bytes[] = {0, 1, 2, 3, 4, 8, 9, 12, 13, 16, 19, 40, 1000003};
+    static const unsigned char masks[] = {0x10, 0x01, 0x80, 0xff};
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        for (int size = 2; size <= MOST; size++) {
+            struct ss_settings settings = settings_of((enum ss_algorithm)a);
+            int rank = size / 2;
+            uint64_t sends = sends_of(size, rank, &settings);
+            settings.timeout = 1e-3;
+            for (uint64_t n = 1; n <= sends; n++)
+                for (size_t b = 0; b < sizeof bytes / sizeof bytes[0]; b++)
+                    for (size_t m = 0; m < sizeof masks; m++) {
+                        calls_open(&k, size, N, &settings);
+                        ss_sim_set_idle(k.job.sim, 1e-4);
+                        ss_sim_set_fault(k.job.sim,
+                                         (struct ss_sim_fault){.rank = rank,
+                                                               .corrupt_send = n,
+                                                               .corrupt_byte = bytes[b],
+                                                               .corrupt_mask = masks[m]});
+                        assert_true(call(&k));
+                        if (any_failed(&k))
+                            expect_broken_everywhere(&k);
+                        calls_close(&k);
+                    }
+        }
+}
+
+static void a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase(void **state)
+{
+    static const char *const phases[] = {"vote", "fold in", "exchange", "fold out", "allgather"};
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        for (int size = 2; size <= MOST; size++) {
+            struct ss_settings settings = settings_of((enum ss_algorithm)a);
+            uint64_t sends = sends_of(size, 1, &settings);
+            settings.timeout = 0.25;
+            for (uint64_t n = 1; n <= sends; n++) {
+                bool named = false;
+                calls_open(&k, size, N, &settings);
+                ss_sim_set_idle(k.job.sim, 0.01);
+                ss_sim_set_fault(k.job.sim, (struct ss_sim_fault){.rank = 1, .lose_send = n});
+                assert_true(call(&k));
+                for (int r = 0; r < size; r++) {
+                    char text[300], rank[32];
+                    if (k.job.status[r] != SS_ERR_TIMEOUT)
+                        continue;
+                    ss_call_explain(ss_comm_call(k.job.comm[r]), text, sizeof text);
+                    snprintf(rank, sizeof rank, "rank %d: timeout in the ", r);
+                    assert_int_equal(strncmp(text, rank, strlen(rank)), 0);
+                    assert_non_null(strstr(text, "SPARSESHIM_TIMEOUT=0.25"));
+                    for (size_t p = 0; p < sizeof phases / sizeof phases[0]; p++)
+                        named = named ||
+                                (strncmp(text + strlen(rank), phases[p], strlen(phases[p])) == 0 &&
+                                 strstr(text, "talking to rank 1"));
+                }
+                assert_true(named);
+                expect_broken_everywhere(&k);
+                calls_close(&k);
+            }
+        }
+}
+
+/* A rank that runs out of memory after the vote: another user of the pool takes what was promised.
+ */
+static void a_rank_failing_after_the_vote_fails_all(void **state)
+{
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        for (int size = 2; size <= MOST; size++)
+            for (int poor = 0; poor < size; poor++) {
+                struct ss_settings settings = settings_of((enum ss_algorithm)a);
+                calls_open(&k, size, N, &settings);
+                ss_sim_set_eager(k.job.sim, 0);
+                k.job.starve_rank = poor;
+                k.job.starve_after_vote = true;
+                assert_true(call(&k));
+                for (int r = 0; r < size; r++)
+                    assert_int_equal(k.job.status[r], r == poor ? SS_ERR_MEMORY : SS_ERR_PEER);
+                k.job.starve_after_vote = false;
+                expect_broken_everywhere(&k);
+                char text[300];
+                ss_call_explain(ss_comm_call(k.job.comm[poor]), text, sizeof text);
+                assert_non_null(strstr(text, "out of memory"));
+                calls_close(&k);
+            }
+}
+
+static void ranks_in_different_calls_get_a_protocol_error(void **state)
+{
+    struct ss_settings settings = settings_of(SS_AUTO);
+    struct calls k;
+
+    (void)state;
+    for (int size = 2; size <= MOST; size++) {
+        calls_open(&k, size, N, &settings);
+        k.job.other_n_rank = size - 1;
+        k.job.other_n = N - 1;
+        assert_true(call(&k));
+        for (int r = 0; r < size; r++)
+            assert_int_equal(k.job.status[r], SS_ERR_PROTOCOL);
+        calls_close(&k);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_without_memory_sends_all_native),
+        cmocka_unit_test(any_memory_limit_gives_a_result_or_native),
+        cmocka_unit_test(other_settings_on_one_rank_send_all_native_for_good),
+        cmocka_unit_test(off_on_one_rank_sends_all_native_until_on_again),
+        cmocka_unit_test(a_refused_send_ends_on_all_ranks),
+        cmocka_unit_test(a_damaged_message_ends_on_all_ranks),
+        cmocka_unit_test(a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase),
+        cmocka_unit_test(a_rank_failing_after_the_vote_fails_all),
+        cmocka_unit_test(ranks_in_different_calls_get_a_protocol_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
