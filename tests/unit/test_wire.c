@@ -521,8 +521,8 @@ static void malformed_index_codings_are_refused(void **state)
         /* an escape for 32, and one for 31 */
         {SS_REP_PACKED, 2, 100, SS_OK, 13, {0, 0, 0, 0, 0, 255, 255, 255, 255, 32}},
         {SS_REP_PACKED, 2, 100, SS_ERR_MESSAGE, 13, {0, 0, 0, 0, 0, 255, 255, 255, 255, 31}},
-        {SS_REP_PACKED, 18, 99, SS_OK, 15, {0, 0, 0, 0, 0, 255, 255, 255, 255, 32}},
-        {SS_REP_PACKED, 18, 99, SS_ERR_MESSAGE, 15, {0, 0, 0, 0, 0, 255, 255, 255, 255, 31}},
+        {SS_REP_PACKED, 17, 99, SS_OK, 15, {0, 0, 0, 0, 0, 255, 255, 255, 255, 32}},
+        {SS_REP_PACKED, 17, 99, SS_ERR_MESSAGE, 15, {0, 0, 0, 0, 0, 255, 255, 255, 255, 31}},
         /* packed, absent: runs of 2 and 1 with a hole between; a first run of 0; one too many */
         {SS_REP_PACKED, 3, 9, SS_OK, 6, {5, 0, 0, 0, 0x80, 0x0b}},
         {SS_REP_PACKED, 3, 8, SS_ERR_MESSAGE, 6, {5, 0, 0, 0, 0x80, 0x0b}},
