@@ -3,7 +3,7 @@
 
 #include "core/kernels_impl.h"
 
-enum { SS_VECTOR_BYTES = 64, SS_FEW = 2};
+enum { SS_VECTOR_BYTES = 64, SS_FEW = 2 };
 
 /* As unsigned, Inf and NaN are the largest magnitudes; as signed, -0.0 is the least of all. */
 struct flags {

@@ -1,8 +1,5 @@
 /* Speeds of the kernels and the wire codec on this host: ns per element or entry, GB/s of what is
- * read. Arguments: elements,
- * repetitions, density (all of a list when not given). */
-#define _POSIX_C_SOURCE 200809L
-
+ * read. Arguments: elements, repetitions, density (all of a list when not given). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

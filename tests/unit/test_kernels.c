@@ -1,7 +1,5 @@
 /* Every kernel table against naive loops, bit for bit. Inputs and outputs end at an unreadable
  * page, so that one byte too many faults. */
-#define _GNU_SOURCE
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

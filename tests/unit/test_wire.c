@@ -1,7 +1,5 @@
 /* The wire codec: round trips over all index sets and codings, sizes, and what a decoder must
  * refuse. */
-#define _GNU_SOURCE
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
