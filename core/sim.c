@@ -1,5 +1,6 @@
 #include "core/sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@ struct message {
     struct ss_tag tag;
     size_t len;
     double start;   /* when the sender's link begins with it */
-    double arrival; /* when the last byte is in, < 0 until the receiver's link has been charged */
+    double arrival; /* when the last byte is in, < 0 before it comes on the receiver's link */
     struct ss_request *sender; /* ends when this is received; NULL when the send is done */
     unsigned char data[];
 };
@@ -38,6 +39,13 @@ struct sim_rank {
     uint64_t sends;
     bool finished;
     bool moved;
+    bool stuck; /* waits for an event */
+    int idle;   /* steps in a row that moved nothing */
+    /* The next event here, when event_known: at event_time a message comes on the link
+     * (event_message) or, NULL, the first receive is done; never: INFINITY. */
+    bool event_known;
+    double event_time;
+    struct message *event_message;
 };
 
 struct ss_sim {
@@ -106,6 +114,7 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
     peer->received += len;
     *peer->inbox_end = m;
     peer->inbox_end = &m->next;
+    peer->event_known = false;
     return SS_OK;
 }
 
@@ -122,6 +131,7 @@ static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *bu
         .src = src, .tag = tag, .buf = buf, .capacity = capacity, .request = request};
     *self->posted_end = p;
     self->posted_end = &p->next;
+    self->event_known = false;
     return SS_OK;
 }
 
@@ -154,17 +164,24 @@ static void unlink_posted(struct sim_rank *self, struct posted **link)
     free(p);
 }
 
-/* Charges the receiver's link; messages are charged in the order in which receives look at them. */
+/* A message comes on the receiver's link, which carries one at a time. */
 static void arrive(struct ss_sim *sim, struct sim_rank *self, struct message *m)
 {
     double begin = m->start + sim->alpha;
 
-    if (m->arrival >= 0)
-        return;
     if (begin < self->in_free)
         begin = self->in_free;
     m->arrival = begin + sim->beta * (double)m->len;
     self->in_free = m->arrival;
+    self->event_known = false;
+}
+
+static void wake(struct sim_rank *rank, double time)
+{
+    if (rank->clock < time)
+        rank->clock = time;
+    rank->stuck = false;
+    rank->idle = 0;
 }
 
 static void complete(struct sim_rank *self, struct posted **link, struct message **mlink)
@@ -173,47 +190,39 @@ static void complete(struct sim_rank *self, struct posted **link, struct message
     struct message *m = *mlink;
     struct ss_request *request = p->request;
 
-    if (self->clock < m->arrival)
-        self->clock = m->arrival;
     request->active = false;
     request->bytes = m->len;
     request->status = m->len <= p->capacity ? SS_OK : SS_ERR_TRANSPORT;
     if (request->status == SS_OK)
         memcpy(p->buf, m->data, m->len);
-    if (m->sender)
+    if (m->sender) {
         m->sender->active = false;
+        wake(&self->sim->ranks[m->src], m->arrival);
+    }
     unlink_message(self, mlink);
     unlink_posted(self, link);
     self->moved = true;
+    self->event_known = false;
 }
 
-/* By the clock: completes the receive whose message arrives first. Random: any subset. */
+/* By the clock: completes the receives whose messages are in. Random: any of those sent. */
 static int sim_poll(struct ss_transport *t)
 {
     struct sim_rank *self = (struct sim_rank *)t;
     struct ss_sim *sim = self->sim;
-    struct posted **best = NULL;
-    struct message **best_message = NULL;
 
     for (struct posted **p = &self->posted; *p;) {
         struct message **m = find_message(self, *p);
+        bool done = m && (*m)->arrival >= 0 && (*m)->arrival <= self->clock;
+
         if (m && sim->random) {
-            if (next_random(&sim->random) % 3 == 0) {
-                complete(self, p, m);
-                continue;
-            }
-            self->moved = true; /* there is something left to deliver */
-        } else if (m) {
-            if (!best || (*m)->start < (*best_message)->start) {
-                best = p;
-                best_message = m;
-            }
+            done = next_random(&sim->random) % 3 == 0;
+            self->moved = true; /* or there is something left to deliver */
         }
-        p = &(*p)->next;
-    }
-    if (best) {
-        arrive(sim, self, *best_message);
-        complete(self, best, best_message);
+        if (done)
+            complete(self, p, m);
+        else
+            p = &(*p)->next;
     }
     return SS_OK;
 }
@@ -231,6 +240,7 @@ static void sim_cancel(struct ss_transport *t, struct ss_request *request)
         for (struct message *m = self->sim->ranks[r].inbox; m; m = m->next)
             if (m->sender == request)
                 m->sender = NULL;
+    self->event_known = false;
     request->active = false;
     request->status = SS_ERR_TRANSPORT;
 }
@@ -288,30 +298,68 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
     return &sim->ranks[rank].transport;
 }
 
-/* The next rank to step: the one furthest behind that is not finished and not known to be stuck, or
- * any. */
-static int pick_rank(struct ss_sim *sim, const bool *stuck)
+/* The next rank to step: the one furthest behind that is not finished and not stuck, or any. */
+static struct sim_rank *pick_rank(struct ss_sim *sim)
 {
-    int best = -1;
+    int start = sim->random ? (int)(next_random(&sim->random) % (uint64_t)sim->size) : 0;
+    struct sim_rank *best = NULL;
 
-    if (sim->random) {
-        int start = (int)(next_random(&sim->random) % (uint64_t)sim->size);
-        for (int i = 0; i < sim->size; i++) {
-            int r = (start + i) % sim->size;
-            if (!sim->ranks[r].finished && !stuck[r])
-                return r;
-        }
-        return -1;
+    for (int i = 0; i < sim->size; i++) {
+        struct sim_rank *rank = &sim->ranks[(start + i) % sim->size];
+        if (rank->finished || rank->stuck)
+            continue;
+        if (sim->random)
+            return rank;
+        if (!best || rank->clock < best->clock)
+            best = rank;
     }
-    for (int r = 0; r < sim->size; r++)
-        if (!sim->ranks[r].finished && !stuck[r] &&
-            (best < 0 || sim->ranks[r].clock < sim->ranks[best].clock))
-            best = r;
     return best;
 }
 
-/* From the latest clock on, so that all see the same wait. */
-static void pass_time(struct ss_sim *sim)
+static void find_event(struct ss_sim *sim, struct sim_rank *rank)
+{
+    rank->event_known = true;
+    rank->event_time = INFINITY;
+    rank->event_message = NULL;
+    for (struct message *m = rank->inbox; m; m = m->next)
+        if (m->arrival < 0 && m->start + sim->alpha < rank->event_time) {
+            rank->event_time = m->start + sim->alpha;
+            rank->event_message = m;
+        }
+    for (struct posted *p = rank->posted; p; p = p->next) {
+        struct message **m = find_message(rank, p);
+        if (m && (*m)->arrival >= 0 && (*m)->arrival < rank->event_time) {
+            rank->event_time = (*m)->arrival;
+            rank->event_message = NULL;
+        }
+    }
+}
+
+/* Nobody can move by itself: the earliest event of all happens. False when there is none. */
+static bool next_event(struct ss_sim *sim)
+{
+    struct sim_rank *first = NULL;
+
+    for (int r = 0; r < sim->size; r++) {
+        struct sim_rank *rank = &sim->ranks[r];
+        if (rank->finished)
+            continue;
+        if (!rank->event_known)
+            find_event(sim, rank);
+        if (rank->event_time < (first ? first->event_time : INFINITY))
+            first = rank;
+    }
+    if (!first)
+        return false;
+    if (first->event_message)
+        arrive(sim, first, first->event_message);
+    else
+        wake(first, first->event_time);
+    return true;
+}
+
+/* Time passes for all, from the latest clock on, so that all see the same wait. */
+static bool pass_time(struct ss_sim *sim)
 {
     double latest = 0;
 
@@ -320,45 +368,49 @@ static void pass_time(struct ss_sim *sim)
             latest = sim->ranks[r].clock;
     for (int r = 0; r < sim->size; r++)
         if (!sim->ranks[r].finished)
-            sim->ranks[r].clock = latest + sim->idle;
+            wake(&sim->ranks[r], latest + sim->idle);
+    return sim->idle > 0;
+}
+
+/* With a seed, delivery happens in polls: whoever waited may have been served. */
+static void wake_all(struct ss_sim *sim)
+{
+    for (int r = 0; r < sim->size; r++)
+        wake(&sim->ranks[r], 0);
 }
 
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps)
 {
     enum { IDLE_STEPS = 4 }; /* a step that only computes moves nothing, yet the next one may */
-    int size = sim->size, left = size;
-    bool *stuck = calloc((size_t)size, sizeof *stuck);
-    int *idle = calloc((size_t)size, sizeof *idle);
+    int left = sim->size;
 
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < sim->size; r++) {
         sim->ranks[r].finished = false;
-    while (stuck && idle && left > 0 && max_steps-- > 0) {
-        int r = pick_rank(sim, stuck);
-        if (r < 0 && sim->idle <= 0)
+        wake(&sim->ranks[r], 0);
+    }
+    while (left > 0 && max_steps-- > 0) {
+        struct sim_rank *rank = pick_rank(sim);
+        if (!rank) {
+            if ((!sim->random && next_event(sim)) || pass_time(sim))
+                continue;
             break;
-        if (r < 0) {
-            pass_time(sim);
-            memset(stuck, 0, (size_t)size * sizeof *stuck);
-            continue;
         }
-        sim->ranks[r].moved = false;
-        int result = step(ctx, r);
+        rank->moved = false;
+        int result = step(ctx, rank->transport.rank);
         if (result != SS_PENDING) {
-            status[r] = result;
-            sim->ranks[r].finished = true;
-            sim->ranks[r].moved = true;
+            status[rank->transport.rank] = result;
+            rank->finished = true;
+            rank->moved = true;
             left--;
         }
-        if (sim->ranks[r].moved) { /* whoever waited may have been served */
-            memset(stuck, 0, (size_t)size * sizeof *stuck);
-            memset(idle, 0, (size_t)size * sizeof *idle);
-        } else if (++idle[r] >= IDLE_STEPS) {
-            stuck[r] = true;
-        }
+        if (!rank->moved)
+            rank->stuck = ++rank->idle >= IDLE_STEPS;
+        else if (sim->random)
+            wake_all(sim);
+        else
+            rank->idle = 0;
     }
-    free(stuck);
-    free(idle);
     return left == 0;
 }
 

@@ -1,10 +1,10 @@
 /* P ranks in one process: a transport under a virtual clock, for tests and for predictions.
  *
- * A message of b bytes occupies the sender's link for beta b seconds and the receiver's link as
- * long, and arrives alpha later. With a seed the order of completions and of the ranks' steps is
- * drawn at random (order between two ranks on one tag stays), and clocks stop meaning anything.
- * Sends are done at once, or, above an eager limit, when a receive has taken the message in, as MPI
- * libraries do with large ones.
+ * A message of b bytes occupies the sender's link for beta b seconds and, alpha later, the
+ * receiver's link as long; computing takes no time. Events happen in the order of time. With a seed
+ * the order of completions and of the ranks' steps is drawn at random (order between two ranks on
+ * one tag stays), and clocks stop meaning anything. Sends are done at once, or, above an eager
+ * limit, when a receive has taken the message in, as MPI libraries do with large ones.
  */
 #ifndef CORE_SIM_H
 #define CORE_SIM_H
