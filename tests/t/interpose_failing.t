@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# A send that fails under way, at every position of the schedule in turn: all ranks get an error in
+# the same call, and nobody hangs.
+set -u
+. tests/t/lib.sh
+
+# With the costs of the network given nothing is measured first.
+export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-9 SPARSESHIM_TIMEOUT=3
+
+# failing RANKS RANK CALL: passes, and where the send was reached, every rank returned an error; in
+# the collective itself because it was told, in a vote or a measurement at the latest by TIMEOUT.
+failing() {
+    local ranks=$1 result=0 at how="was not reached"
+    PRELOAD="$LIB $PROGRAMS/failing.so" FAILING_RANK=$2 FAILING_CALL=$3 LIMIT=40 \
+        preloaded "$ranks" midrecipe 3000
+    passed || result=1
+    at=$(sed -n 's/^# failed at call //p' "$WORK/out")
+    if ! grep -q '^failing:' "$WORK/err"; then
+        [ "$at" = 0 ] || result=1
+    elif grep "rank $2:" "$WORK/err" | grep -q 'in the \(vote\|calibration\) of'; then
+        how="fails in the vote or before"
+        [ "$at" != 0 ] || result=1
+    else
+        how="fails in the collective"
+        IN_COLLECTIVE=$((IN_COLLECTIVE + 1))
+        [ "$at" != 0 ] || result=1
+        [ "${FAILING_FOREVER:-0}" = 1 ] || ! grep -q 'timeout' "$WORK/err" || result=1
+    fi
+    tap "$result" "$SPARSESHIM_ALGORITHM on $ranks ranks: send $3 of rank $2 $how"
+}
+
+IN_COLLECTIVE=0
+turn=0
+algorithms=(recursive_doubling split_allgather dsar ring allgather)
+for ranks in 2 3 4 5; do
+    for number in 2 3 4 5 7 10; do
+        [ "$ranks" -eq 5 ] && [ $((number % 2)) -eq 0 ] && continue
+        turn=$((turn + 1))
+        export SPARSESHIM_ALGORITHM=${algorithms[$((turn % 5))]}
+        failing "$ranks" $((turn % ranks)) "$number"
+    done
+done
+[ "$IN_COLLECTIVE" -ge 10 ]
+tap "$?" "$IN_COLLECTIVE of these runs failed in the collective itself"
+SPARSESHIM_ALPHA=measured SPARSESHIM_BETA=measured failing 3 1 4
+
+# Every send of a rank fails from one on: it cannot even say so, TIMEOUT tells the others.
+for ranks in 2 3; do
+    FAILING_FOREVER=1 failing "$ranks" 1 5
+done
+finish

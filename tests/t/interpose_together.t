@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Together or not at all: where one rank cannot, or will not, all go native in that call; where one
+# fails under way, all get the error; nobody hangs.
+set -u
+. tests/t/lib.sh
+export SPARSESHIM_ALGORITHM=${SPARSESHIM_ALGORITHM:-split_allgather}
+
+# one_rank_with VARIABLE VALUE FIRST REST PROGRAM...: a job whose ranks from FIRST on, one of them,
+# have VARIABLE=VALUE, and REST ranks after it do not.
+one_rank_with() {
+    local variable=$1 value=$2 before=$3 after=$4 program=$PROGRAMS/$5
+    shift 5
+    local odd=(-n 1 -env "$variable" "$value" "$program" "$@") line=()
+    [ "$before" -gt 0 ] && line+=(-n "$before" "$program" "$@" :)
+    line+=("${odd[@]}")
+    [ "$after" -gt 0 ] && line+=(: -n "$after" "$program" "$@")
+    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" "${line[@]}"
+}
+
+# native_for REASON NAME: the program's comparisons with the bare library held, no call was made
+# sparse, and the report names the reason.
+native_for() {
+    local result=0
+    passed && [ "$(counter calls.sparse)" = 0 ] && [ "$(passed_for "$1")" -gt 0 ] || result=1
+    tap "$result" "$2: all calls native, bit for bit"
+}
+
+for place in "0 3" "3 0" "1 1" "1 0" "2 2"; do
+    read -r before after <<<"$place"
+    who="rank $before of $((before + after + 1))"
+    one_rank_with SPARSESHIM_MAX_MEMORY 1 "$before" "$after" agree
+    native_for memory "$who has no memory"
+    one_rank_with SPARSESHIM_MODE observe "$before" "$after" agree
+    native_for settings "$who has MODE=observe"
+    one_rank_with SPARSESHIM_ALGORITHM ring "$before" "$after" agree
+    native_for settings "$who has another ALGORITHM"
+    one_rank_with SPARSESHIM_MIN_COUNT 100 "$before" "$after" agree
+    native_for settings "$who has another MIN_COUNT"
+done
+
+# MPI_Pcontrol(0) on one rank for calls 3, 4 and 5 of 8.
+for ranks in 2 3 4; do
+    preloaded "$ranks" agree 4096 $((ranks - 1))
+    tap_passed "MPI_Pcontrol(0) on one rank of $ranks: native while it lasts" 4
+    [ "$(passed_for off)" -eq 3 ]
+    tap "$?" "three calls were passed through for it"
+done
+
+# Ranks that do not take part at all: an error by TIMEOUT that names the cause.
+ended_by_timeout() {
+    local result=0
+    [ "$STATUS" -ne 0 ] && [ "$STATUS" -ne 124 ] || result=1
+    grep -q 'preload' "$WORK/err" && grep -q 'SPARSESHIM_TIMEOUT' "$WORK/err" || result=1
+    tap "$result" "$1: ended by TIMEOUT with the cause"
+}
+export SPARSESHIM_TIMEOUT=5
+within 60 "$MPIRUN" -n 1 "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LIB" "$PROGRAMS/fewcalls" 4
+ended_by_timeout "rank 0 without the preload"
+within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$LIB" "$PROGRAMS/fewcalls" 4 : -n 1 "$PROGRAMS/fewcalls" 4
+ended_by_timeout "rank 1 without the preload"
+one_rank_with SPARSESHIM_DISABLE 1 1 1 fewcalls 4
+ended_by_timeout "rank 1 with DISABLE=1"
+one_rank_with SPARSESHIM_MIN_COUNT 5000 1 1 fewcalls 4
+ended_by_timeout "rank 1 with a MIN_COUNT above the count"
+unset SPARSESHIM_TIMEOUT
+finish
