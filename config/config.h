@@ -78,6 +78,10 @@ const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
  * ALGORITHM, ...); texts and values after parsing, so that "1e3" and "1000" agree. */
 uint64_t cfg_hash_shared(const struct cfg *cfg);
 
+/* The same option by option, to tell which one differs: writes a hash of 63 bits and the table row
+ * (for cfg_row) of up to `most` shared options, and returns how many. */
+size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most);
+
 /* Iterates over the table for printing: false past the last row. All pointers are valid as long as
  * cfg is. */
 struct cfg_row {

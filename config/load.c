@@ -308,19 +308,39 @@ static size_t field_size(enum cfg_type type)
     return 0;
 }
 
+/* 63 bits, so that the hash and its negative both fit a signed integer. */
+static uint64_t hash_option(const struct cfg *cfg, size_t row)
+{
+    const struct cfg_option *option = &cfg_table[row];
+    uint64_t hash =
+        hash_bytes(UINT64_C(0xcbf29ce484222325), option->name, strlen(option->name) + 1);
+
+    if (option->type == CFG_TEXT)
+        hash = hash_bytes(hash, cfg->text[row], strlen(cfg->text[row]) + 1);
+    else
+        hash = hash_bytes(hash, (const char *)&cfg->options + option->offset,
+                          field_size(option->type));
+    return hash >> 1;
+}
+
+size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < CFG_ROWS && found < most; i++) {
+        if (!cfg_table[i].shared)
+            continue;
+        rows[found] = i;
+        hashes[found++] = hash_option(cfg, i);
+    }
+    return found;
+}
+
 uint64_t cfg_hash_shared(const struct cfg *cfg)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < CFG_ROWS; i++) {
-        const struct cfg_option *option = &cfg_table[i];
-        if (!option->shared)
-            continue;
-        hash = hash_bytes(hash, option->name, strlen(option->name) + 1);
-        if (option->type == CFG_TEXT)
-            hash = hash_bytes(hash, cfg->text[i], strlen(cfg->text[i]) + 1);
-        else
-            hash = hash_bytes(hash, (const char *)&cfg->options + option->offset,
-                              field_size(option->type));
-    }
-    return hash;
+    uint64_t hashes[CFG_ROWS];
+    size_t rows[CFG_ROWS];
+    size_t n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS);
+
+    return hash_bytes(UINT64_C(0xcbf29ce484222325), (const char *)hashes, n * sizeof *hashes);
 }

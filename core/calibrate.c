@@ -5,7 +5,7 @@
 #include "core/call_impl.h"
 
 enum { START, ROUND, EXCHANGE, VOTE };
-enum { SHORT = 16, PIECE = 128 * 1024, LARGEST = 4 * 1024 * 1024, ALPHA_MESSAGES = 8 };
+enum { SHORT = 16, PIECE = 128 * 1024, LARGEST = 1024 * 1024, ALPHA_MESSAGES = 8 };
 static const double LONG_ENOUGH = 0.008; /* seconds */
 
 static size_t piece_size(const struct ss_calibrate_state *s)

@@ -89,12 +89,15 @@ static int refuse(const struct shim_comm *comm, bool first)
 
 static void tell_mismatch(const struct shim_comm *comm)
 {
-    if (comm->rank == 0 && !atomic_exchange(&shim.mismatch_told, true))
-        shim_say(
-            CFG_DEBUG_WARN,
-            "communicator \"%s\" of %d ranks: the settings that must be equal on all ranks are "
-            "not; its calls pass through",
-            comm->name, comm->size);
+    char differing[400];
+
+    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_told, true))
+        return;
+    shim_comm_differing(comm, differing, sizeof differing);
+    shim_say(CFG_DEBUG_WARN,
+             "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
+             "pass through",
+             comm->name, comm->size, differing);
 }
 
 static int run_window(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,

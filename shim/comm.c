@@ -11,7 +11,7 @@
 
 /* What the ranks tell each other at first contact; each entry is reduced by MIN, so one of them
  * goes negated. */
-enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEET_TIMEOUT, MEETING };
+enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEET_TIMEOUT };
 
 /* MPICH has about 2044 communicators for a process. An application that uses most of them is left
  * most of them. */
@@ -259,6 +259,8 @@ void shim_comm_keep_costs(struct shim_comm *c)
  * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
 static int meet(struct shim_comm *c, bool ok, bool costs)
 {
+    uint64_t hashes[SHIM_SHARED];
+    size_t rows[SHIM_SHARED];
     MPI_Request request;
     int status;
 
@@ -267,7 +269,13 @@ static int meet(struct shim_comm *c, bool ok, bool costs)
     c->proposal[MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
     c->proposal[MEET_COSTS] = costs;
     c->proposal[MEET_TIMEOUT] = shim.settings.timeout > 0;
-    if (shim_real.Iallreduce(c->proposal, c->agreed, MEETING, MPI_LONG_LONG, MPI_MIN, c->handle,
+    size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
+    for (size_t i = 0; i < shared; i++) {
+        c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
+        c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
+    }
+    int entries = SHIM_MEETING + 2 * (int)shared;
+    if (shim_real.Iallreduce(c->proposal, c->agreed, entries, MPI_LONG_LONG, MPI_MIN, c->handle,
                              &request) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     status = await(c, &request, true);
@@ -276,6 +284,22 @@ static int meet(struct shim_comm *c, bool ok, bool costs)
     return c->agreed[MEET_OK] && c->agreed[MEET_PROTOCOL_MIN] == -c->agreed[MEET_PROTOCOL_MAX]
                ? SS_OK
                : SS_ERR_PEER;
+}
+
+void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
+{
+    uint64_t hashes[SHIM_SHARED];
+    size_t rows[SHIM_SHARED], length = 0;
+    size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
+    struct cfg_row row;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < shared && length < size; i++)
+        if (c->agreed[SHIM_MEETING + 2 * i] != -c->agreed[SHIM_MEETING + 2 * i + 1] &&
+            cfg_row(shim.cfg, rows[i], &row))
+            length +=
+                (size_t)snprintf(text + length, size - length, "%sSPARSESHIM_%s (%s on rank %d)",
+                                 length > 0 ? ", " : "", row.name, row.value, c->rank);
 }
 
 /* All ranks have met inside one blocking call of the application, so this may block. Unlike a

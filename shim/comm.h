@@ -20,6 +20,10 @@ enum shim_comm_state {
                        */
 };
 
+/* What the ranks tell each other at first contact, reduced by MIN: single entries, and for each of
+ * up to SHIM_SHARED options that must be equal the hash of its value and the negative of that. */
+enum { SHIM_MEETING = 5, SHIM_SHARED = 16 };
+
 struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the leavings */
     MPI_Comm handle;        /* the application's */
@@ -35,8 +39,13 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
-    long long proposal[5], agreed[5]; /* of the meeting: its request may outlive the call */
+    /* Of the meeting: its request may outlive the call. */
+    long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
+    long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
 };
+
+/* Writes the names and this rank's values of the options that differ between the ranks. */
+void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 
 /* The entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE 1
-/* First intercepted call: which functions are next, which MPI library this is, which settings hold. */
+/* First intercepted call: which functions are next, which MPI library this is, which settings hold.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
