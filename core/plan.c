@@ -70,30 +70,56 @@ static double stream_bytes(const struct ss_shape *s, double nnz, double n)
     return bytes + SS_WIRE_HEADER * (1 + nnz / SS_CHUNK_ENTRIES);
 }
 
+/* What a collective costs before its result is cleared: time on the wire, work that runs meanwhile,
+ * and work that the wire waits for. */
 struct estimate {
-    double seconds;
-    double bytes;
+    double wire;    /* seconds */
+    double overlap; /* seconds */
+    double serial;  /* seconds */
+    double bytes;   /* sent by the busiest rank */
 };
 
 /* Several messages at once cost a latency and, beyond the first, a share of it for handling. */
 static double fan(const struct ss_shape *s, int messages)
 {
-    return s->alpha * (1 + 0.25 * (messages - 1));
+    return s->alpha * (1 + 0.1 * (messages - 1));
 }
 
+static double root(double x)
+{
+    double y = max2(x, 1);
+
+    for (int i = 0; i < 40; i++)
+        y = (y + x / y) / 2;
+    return y;
+}
+
+/* Entries a rank has in the fullest part of the index space: what the vote saw, less what chance
+ * alone adds to the mean. */
 static double part_share(const struct ss_shape *s)
 {
-    return max2((double)s->part_max, (double)s->nnz_max / s->size);
+    double mean = (double)s->nnz_max / s->size;
+
+    return max2(mean, (double)s->part_max - 3 * root(mean) - 3);
 }
 
+/* How much fuller that part is than the mean. */
+static double skew_of(const struct ss_shape *s)
+{
+    return s->nnz_max > 0 ? part_share(s) * s->size / (double)s->nnz_max : 1;
+}
+
+/* A rank sends all but its own part; the owner of the fullest part receives most. */
 static struct estimate split_phase(const struct ss_shape *s)
 {
     int others = s->size - 1;
-    double per_part = part_share(s);
-    double bytes = others * stream_bytes(s, per_part, (double)s->n / s->size);
-    double local = s->code * (double)s->nnz_max + (s->code + s->merge) * others * per_part;
+    double mean = (double)s->nnz_max / s->size, share = part_share(s);
+    double part_n = (double)s->n / s->size;
 
-    return (struct estimate){fan(s, others) + s->beta * bytes + local, bytes};
+    return (struct estimate){
+        .wire = fan(s, others) + s->beta * others * stream_bytes(s, share, part_n),
+        .serial = s->code * (double)s->nnz_max + (s->code + s->merge) * others * share,
+        .bytes = others * stream_bytes(s, mean, part_n)};
 }
 
 static struct estimate cost_split_allgather(const struct ss_shape *s, const struct ss_history *h)
@@ -101,14 +127,13 @@ static struct estimate cost_split_allgather(const struct ss_shape *s, const stru
     struct estimate e = split_phase(s);
     int others = s->size - 1;
     double whole = ss_plan_union(s, h, s->size), part_n = (double)s->n / s->size;
-    double skew = s->nnz_max > 0 ? part_share(s) * s->size / (double)s->nnz_max : 1;
-    double part = min2(part_n, whole / s->size * skew);
+    double part = min2(part_n, whole / s->size * skew_of(s));
     double bytes = others * stream_bytes(s, part, part_n);
-    double local =
-        (s->code + s->merge) * whole + s->fill * (double)s->n * (double)ss_type_size(s->type);
 
     e.bytes += bytes;
-    e.seconds += fan(s, others) + max2(s->beta * bytes, local) + s->scan * part_n + s->code * part;
+    e.wire += fan(s, others) + s->beta * bytes;
+    e.overlap = (s->code + s->merge) * whole;
+    e.serial += s->scan * part_n + s->code * part;
     return e;
 }
 
@@ -116,61 +141,64 @@ static struct estimate cost_dsar(const struct ss_shape *s, const struct ss_histo
 {
     struct estimate e = split_phase(s);
     int others = s->size - 1;
-    double bytes = (double)s->n / s->size * (double)ss_type_size(s->type) * others;
+    double part_n = (double)s->n / s->size;
+    double bytes = others * part_n * (double)ss_type_size(s->type);
 
     (void)h;
     e.bytes += bytes;
-    e.seconds += fan(s, others) + max2(s->beta * bytes, 3 * s->fill * bytes);
+    e.wire += fan(s, others) + s->beta * bytes;
+    e.overlap = 2 * s->fill * bytes;
     return e;
 }
 
+/* The fullest part holds up each round; each rank sends every part but one. */
 static struct estimate cost_ring(const struct ss_shape *s, const struct ss_history *h)
 {
-    struct estimate e = {0, 0};
+    struct estimate e = {0, 0, 0, 0};
     int others = s->size - 1;
-    double part_n = (double)s->n / s->size;
-    double skew = s->nnz_max > 0 ? part_share(s) * s->size / (double)s->nnz_max : 1;
+    double part_n = (double)s->n / s->size, skew = skew_of(s);
 
-    for (int r = 1; r <= others; r++) {
-        double part = min2(part_n, ss_plan_union(s, h, r) / s->size * skew);
-        double bytes = stream_bytes(s, part, part_n);
-        e.bytes += bytes;
-        e.seconds += s->alpha + s->beta * bytes + (2 * s->code + s->merge) * part;
+    for (int r = 1; r <= s->size; r++) {
+        int times = r < s->size ? 1 : others;
+        double mean = ss_plan_union(s, h, r) / s->size;
+        double part = min2(part_n, mean * skew);
+        e.bytes += times * stream_bytes(s, mean, part_n);
+        e.wire += times * (s->alpha + s->beta * stream_bytes(s, part, part_n));
+        e.serial += times * (s->code + s->merge) * part + s->code * part;
     }
-    double whole = ss_plan_union(s, h, s->size);
-    double part = min2(part_n, whole / s->size * skew), bytes = stream_bytes(s, part, part_n);
-    e.bytes += others * bytes;
-    e.seconds += others * (s->alpha + s->beta * bytes) + (s->code + s->merge) * part * s->size;
     return e;
 }
 
+/* Where ranks fold, the one that stays sends most, but not the first message; of an odd number of
+ * folds one meets a rank that did not fold and whose stream comes over the same link at the same
+ * time. */
 static struct estimate cost_recursive_doubling(const struct ss_shape *s, const struct ss_history *h)
 {
-    struct estimate e = {0, 0};
+    struct estimate e = {0, 0, 0, 0};
     struct ss_fold fold = ss_fold_of(0, s->size);
-    double n = (double)s->n, size = (double)ss_type_size(s->type);
-    double delta = (double)ss_plan_delta(s->n, s->type);
-    double group = 1, largest = (double)s->nnz_max * s->size / max2(1, (double)s->nnz_sum);
-    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    double n = (double)s->n, delta = (double)ss_plan_delta(s->n, s->type);
+    double largest = (double)s->nnz_max * s->size / max2(1, (double)s->nnz_sum);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0), group = 1;
+    bool dense = (double)s->nnz_max > delta;
 
     for (int i = 0; i < rounds; i++) {
-        bool fold_out = fold.rem > 0 && i == rounds - 1;
-        double nnz = fold_out ? ss_plan_union(s, h, s->size) : ss_plan_union(s, h, group);
-        double bytes, local;
+        bool fold_in = fold.rem > 0 && i == 0, fold_out = fold.rem > 0 && i == rounds - 1;
+        double nnz = ss_plan_union(s, h, fold_out ? s->size : group);
+        double bytes = n * (double)ss_type_size(s->type);
         if (i == 0)
             nnz = min2(n, nnz * largest);
-        if (nnz > delta) {
-            bytes = n * size;
-            local = 3 * s->fill * bytes;
-        } else {
+        if (dense)
+            e.serial += 3 * s->fill * bytes;
+        else
+            e.serial += (2 * s->code + 2 * s->merge) * nnz;
+        if (!dense)
             bytes = stream_bytes(s, nnz, n);
-            local = (2 * s->code + 2 * s->merge) * nnz;
-        }
-        e.bytes += bytes;
-        e.seconds += s->alpha + s->beta * bytes + local;
-        group = min2(group * 2, s->size);
+        e.bytes += fold_in ? 0 : bytes;
+        e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
+        dense = dense || 2 * nnz > delta;
+        group = group * 2 < s->size ? group * 2 : s->size;
     }
-    e.seconds += s->merge * ss_plan_union(s, h, s->size);
+    e.serial += s->merge * ss_plan_union(s, h, s->size);
     return e;
 }
 
@@ -178,12 +206,12 @@ static struct estimate cost_allgather(const struct ss_shape *s, const struct ss_
 {
     int others = s->size - 1;
     double bytes = others * stream_bytes(s, (double)s->nnz_max, (double)s->n);
-    double local = (s->code + s->merge) * (double)s->nnz_sum +
-                   s->fill * (double)s->n * (double)ss_type_size(s->type);
 
     (void)h;
-    return (struct estimate){
-        fan(s, others) + max2(s->beta * bytes, local) + s->code * (double)s->nnz_max, bytes};
+    return (struct estimate){.wire = fan(s, others) + s->beta * bytes,
+                             .overlap = (s->code + s->merge) * (double)s->nnz_sum,
+                             .serial = s->code * (double)s->nnz_max,
+                             .bytes = bytes};
 }
 
 /* Reduce-scatter and allgather at the limit of the link (Rabenseifner 2004), the MPI library's best
@@ -194,8 +222,9 @@ static struct estimate cost_dense(const struct ss_shape *s, const struct ss_hist
     double bytes = 2.0 * (s->size - 1) / s->size * (double)s->n * (double)ss_type_size(s->type);
 
     (void)h;
-    return (struct estimate){
-        2 * s->alpha * ss_fold_rounds(&fold) + s->beta * bytes + s->fill * bytes, bytes};
+    return (struct estimate){.wire = 2 * s->alpha * ss_fold_rounds(&fold) + s->beta * bytes,
+                             .serial = s->fill * bytes,
+                             .bytes = bytes};
 }
 
 typedef struct estimate cost_function(const struct ss_shape *, const struct ss_history *);
@@ -209,25 +238,41 @@ static cost_function *const cost_functions[SS_ALGORITHMS] = {
     [SS_DENSE] = cost_dense,
 };
 
+/* Seconds of a collective; a sparse one clears the result while it waits. What runs beside the wire
+ * disturbs it a little, and decides between collectives whose wire time is hidden. */
+static double total(const struct ss_shape *s, const struct estimate *e, enum ss_algorithm a)
+{
+    double fill = s->fill * (double)s->n * (double)ss_type_size(s->type);
+
+    if (a == SS_DENSE)
+        return e->wire + e->serial;
+    double beside = e->overlap + fill;
+    return s->scan * (double)s->n + s->vote + e->serial + max2(e->wire, beside) +
+           0.1 * min2(e->wire, beside);
+}
+
+/* The own stream, its messages (a packed entry may take a little more than index and value), and
+ * what the recipe builds. */
 double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 {
     double entry = 4 + (double)ss_type_size(s->type), n = (double)s->n, sum = (double)s->nnz_sum;
-    double own = (double)s->nnz_max * entry, part = n / s->size + 16;
+    double own = max2((double)s->nnz_max, n / 32 + 64) * entry, part = n / s->size + 16;
     double delta = (double)ss_plan_delta(s->n, s->type);
-    double slack = 1 << 20; /* headers and rounding */
+    double sent = 1.1 * (double)s->nnz_max * entry;
+    double slack = 65536 + 256.0 * s->size; /* headers and rounding */
 
     switch (algorithm) {
     case SS_SPLIT_ALLGATHER:
-        return slack + own + 2.1 * min2(part, sum) * entry;
+        return slack + own + sent + 2.1 * min2(part, sum) * entry;
     case SS_DSAR:
-        return slack + own + 1.1 * part * entry;
+        return slack + own + sent + 1.1 * part * entry;
     case SS_RING:
-        return slack + 1.1 * min2(n, sum) * entry + min2(part, sum) * entry +
+        return slack + own + 1.1 * min2(n, sum) * entry + min2(part, sum) * entry +
                min2(2 * part, sum) * entry;
     case SS_ALLGATHER:
-        return slack + 1.1 * own;
+        return slack + own + sent;
     case SS_RECURSIVE_DOUBLING:
-        return slack + 3 * min2(delta, sum) * entry + 1.1 * (sum > delta ? n : sum) * entry;
+        return slack + own + 3 * min2(delta, sum) * entry + 1.1 * (sum > delta ? n : sum) * entry;
     default:
         return 0;
     }
@@ -252,7 +297,7 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
 
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
-    double best = 0, local = s->scan * (double)s->n + s->vote;
+    double best = 0;
     bool too_dense = (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
@@ -261,7 +306,7 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
         struct estimate e = cost_functions[a](s, h);
         plan->bytes[a] = e.bytes;
-        plan->seconds[a] = e.seconds + (a == SS_DENSE ? 0 : local);
+        plan->seconds[a] = total(s, &e, algorithm);
         if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min)
             plan->seconds[a] = -1;
     }
