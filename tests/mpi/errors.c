@@ -1,6 +1,7 @@
-/* errors [fatal CASE]: erroneous calls, one line each: error class, whether an error handler was
- * called and on which communicator. The output is compared with that under the bare MPI library.
- * Calls that end the program under MPICH 4.0.2 are made one by one with "fatal". */
+/* errors [fatal CASE|uninitialized|finalized]: erroneous calls, one line each: error class, whether
+ * an error handler was called and on which communicator. The output is compared with that under the
+ * bare MPI library. Calls that end the program under MPICH 4.0.2 are made one by one with "fatal".
+ */
 #include "tests/mpi/input.h"
 
 #include <stdio.h>
@@ -123,7 +124,10 @@ int main(int argc, char **argv)
 {
     MPI_Errhandler world_handler, other_handler;
     int rank;
+    char *end;
 
+    if (argc > 2 && strcmp(argv[2], "uninitialized") == 0)
+        MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     input_fill_whole(in, COUNT, 3, rank);
@@ -132,9 +136,12 @@ int main(int argc, char **argv)
     if (argc > 2) {
         for (int call = 0; call < 3; call++)
             MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        fatal_call(atoi(argv[2]));
-        puts("the fatal call returned");
+        fatal_call((int)strtol(argv[2], &end, 10) + (*end ? 99 : 0));
         MPI_Finalize();
+        if (strcmp(argv[2], "finalized") == 0)
+            MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        else
+            puts("the fatal call returned");
         return 0;
     }
     erroneous_calls("errors return");
