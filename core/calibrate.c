@@ -5,19 +5,22 @@
 #include "core/call_impl.h"
 
 enum { START, ROUND, EXCHANGE, VOTE };
-enum { SHORT = 16, PIECE = 128 * 1024, LARGEST = 1024 * 1024, ALPHA_MESSAGES = 8 };
+/* A round of long messages is cut into this many pieces: a neighbour may begin one piece late, when
+ * the ballot it waits for stands behind a piece on its link. */
+enum { PIECES = 16, PIECE = 64 * 1024 };
+enum { SHORT = 16, SMALLEST = 64 * 1024, LARGEST = PIECES * PIECE, ALPHA_MESSAGES = 8 };
 static const double LONG_ENOUGH = 0.008; /* seconds */
 
 static size_t piece_size(const struct ss_calibrate_state *s)
 {
-    return s->size < PIECE ? s->size : PIECE;
+    return s->size == SHORT ? SHORT : s->size / PIECES;
 }
 
 static void start_round(struct ss_call *c)
 {
     struct ss_calibrate_state *s = &c->u.calibrate;
 
-    s->messages = s->size == SHORT ? ALPHA_MESSAGES : (int)(s->size / piece_size(s));
+    s->messages = s->size == SHORT ? ALPHA_MESSAGES : PIECES;
     s->sent = s->received = 0;
     for (int i = 0; i < 4; i++)
         s->sends[i] = s->recvs[i] = (struct ss_request){0};
@@ -91,11 +94,11 @@ static bool next_round(struct ss_call *c, double seconds)
 
     if (s->size == SHORT) {
         s->alpha = seconds / ALPHA_MESSAGES;
-        s->size = PIECE / 2;
+        s->size = SMALLEST;
         return false;
     }
     if (!s->final) {
-        s->final = seconds >= LONG_ENOUGH || s->size >= LARGEST;
+        s->final = (seconds >= LONG_ENOUGH && seconds >= 20 * s->alpha) || s->size >= LARGEST;
         if (!s->final)
             s->size *= 2;
         return false;

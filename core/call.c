@@ -34,6 +34,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     comm->cost_vote = 0;
     if (settings->alpha >= 0 && settings->beta >= 0)
         comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
+    comm->costs_agreed = comm->network.known;
     return comm;
 }
 
@@ -414,6 +415,7 @@ static int decide(struct ss_call *c)
         c->step = 0;
         return SS_PENDING;
     }
+    comm->costs_agreed = true;
     return start_recipe(c);
 }
 
@@ -536,7 +538,7 @@ static int prepare(struct ss_call *c)
 
     if (status == SS_OK)
         status = ss_fill_reserve(c);
-    if (status == SS_OK && !comm->network.known)
+    if (status == SS_OK && !comm->costs_agreed)
         status = ss_calibrate_reserve(c);
     if (status == SS_OK)
         status = scan_input(c);

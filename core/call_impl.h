@@ -48,6 +48,7 @@ struct ss_comm {
     char name[64];
     struct ss_work work;
     struct ss_costs network;
+    bool costs_agreed; /* no rank will ask for a calibration any more */
     double cost_scan; /* seconds per element scanned, last seen here */
     double cost_vote; /* seconds per vote, least seen here */
     uint32_t calls;   /* voted calls so far */
