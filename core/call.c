@@ -83,10 +83,20 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
     return comm->call;
 }
 
-static size_t work_size(const struct ss_work *w)
+/* What recipes built, kept for the next. */
+static size_t kept_size(const struct ss_work *w)
 {
-    return w->own_idx.size + w->own_val.size + w->idx[0].size + w->idx[1].size + w->idx[2].size +
-           w->val[0].size + w->val[1].size + w->val[2].size + w->arena.size;
+    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
+           w->val[2].size + w->arena.size;
+}
+
+static void drop_kept(struct ss_work *w)
+{
+    for (int i = 0; i < 3; i++) {
+        ss_buf_free(&w->idx[i]);
+        ss_buf_free(&w->val[i]);
+    }
+    ss_buf_free(&w->arena);
 }
 
 static struct ss_lane *find_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
@@ -142,7 +152,7 @@ static int scan_input(struct ss_call *c)
 {
     struct ss_work *w = &c->comm->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
-    size_t start = (size_t)(c->n / 32) + 64;
+    size_t start = (size_t)ss_plan_own_least(c->n);
     struct ss_scan rest;
 
     if (w->own_val.size / c->esize < room)
@@ -198,13 +208,17 @@ static uint64_t lane_hash(const struct ss_call *c)
     return h;
 }
 
-static uint64_t memory_left(const struct ss_comm *comm)
+/* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
+static uint64_t memory_left(const struct ss_call *c)
 {
-    size_t used = atomic_load(&comm->mem->used), own = work_size(&comm->work);
+    const struct ss_mem *mem = c->comm->mem;
+    const struct ss_work *w = &c->comm->work;
+    size_t used = atomic_load(&mem->used), kept = kept_size(w);
+    size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
 
-    if (comm->mem->limit == 0)
+    if (mem->limit == 0)
         return UINT64_MAX;
-    return comm->mem->limit > used ? comm->mem->limit - used + own : own;
+    return (mem->limit > used ? mem->limit - used : 0) + kept + own;
 }
 
 static void fill_ballot(struct ss_call *c, uint64_t flags)
@@ -219,7 +233,7 @@ static void fill_ballot(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->part_max = c->part_max;
-    b->memory_min = memory_left(comm);
+    b->memory_min = memory_left(c);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
     b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
     b->costs[SS_COST_SCAN] = ss_double_bits(comm->cost_scan);
@@ -361,6 +375,16 @@ static void book_predictions(struct ss_call *c)
     pthread_mutex_unlock(&c->comm->stats->lock);
 }
 
+/* Work space of other collectives makes way where it may be needed. */
+static void make_room(struct ss_call *c, double bytes)
+{
+    const struct ss_mem *mem = c->comm->mem;
+    size_t used = atomic_load(&mem->used);
+
+    if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
+        drop_kept(&c->comm->work);
+}
+
 static int start_recipe(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -381,6 +405,7 @@ static int start_recipe(struct ss_call *c)
     c->arena_used = 0;
     c->result_nnz = 0;
     memset(&c->u, 0, sizeof c->u);
+    make_room(c, ss_plan_memory(&shape, c->plan.algorithm));
     ss_fill_start(c);
     c->mark = ss_call_now(c);
     return SS_PENDING;
@@ -583,6 +608,10 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
 
     saved = ss_fpenv_enter();
     status = comm->status < 0 ? SS_OK : prepare(c);
+    if (status == SS_ERR_MEMORY && kept_size(&comm->work) > 0) {
+        drop_kept(&comm->work);
+        status = prepare(c);
+    }
     start_vote(c, own_flags(c, status));
     c->last_progress = c->mark;
     ss_fpenv_leave(saved);

@@ -251,12 +251,24 @@ static double total(const struct ss_shape *s, const struct estimate *e, enum ss_
            0.1 * min2(e->wire, beside);
 }
 
+uint64_t ss_plan_own_least(uint64_t n)
+{
+    return n / 32 + 64;
+}
+
+double ss_plan_own(uint64_t n, enum ss_type type, uint64_t nnz)
+{
+    uint64_t least = ss_plan_own_least(n);
+
+    return (double)(nnz > least ? nnz : least) * (4 + (double)ss_type_size(type));
+}
+
 /* The own stream, its messages (a packed entry may take a little more than index and value), and
  * what the recipe builds. */
 double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 {
     double entry = 4 + (double)ss_type_size(s->type), n = (double)s->n, sum = (double)s->nnz_sum;
-    double own = max2((double)s->nnz_max, n / 32 + 64) * entry, part = n / s->size + 16;
+    double own = ss_plan_own(s->n, s->type, s->nnz_max), part = n / s->size + 16;
     double delta = (double)ss_plan_delta(s->n, s->type);
     double sent = 1.1 * (double)s->nnz_max * entry;
     double slack = 65536 + 256.0 * s->size; /* headers and rounding */

@@ -45,6 +45,10 @@ struct ss_plan {
     double fillin;                 /* expected density of the result */
 };
 
+/* Entries a rank makes room for before it knows how many it has, and bytes of its own stream. */
+uint64_t ss_plan_own_least(uint64_t n);
+double ss_plan_own(uint64_t n, enum ss_type type, uint64_t nnz);
+
 /* Most work space any rank needs for the algorithm, bytes. */
 double ss_plan_memory(const struct ss_shape *shape, enum ss_algorithm algorithm);
 

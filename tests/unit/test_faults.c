@@ -133,6 +133,39 @@ static void any_memory_limit_gives_a_result_or_native(void **state)
     assert_true(native && sparse);
 }
 
+/* Work space that an earlier call filled for another collective must not stand in the way of one
+ * the plan found room for. */
+static void kept_work_space_makes_way_for_the_next_collective(void **state)
+{
+    static const enum ss_algorithm order[] = {SS_RECURSIVE_DOUBLING, SS_RING,
+                                              SS_SPLIT_ALLGATHER,    SS_ALLGATHER,
+                                              SS_RECURSIVE_DOUBLING, SS_DSAR};
+    struct calls k;
+
+    (void)state;
+    for (size_t limit = (size_t)4 << 20; limit < (size_t)64 << 20; limit += limit / 8) {
+        struct ss_settings settings = settings_of(SS_AUTO);
+        calls_open(&k, 2, 400000, &settings);
+        k.job.mem[0].limit = limit;
+        for (size_t i = 0; i < 4 * sizeof order / sizeof order[0]; i++) {
+            for (int r = 0; r < 2; r++) {
+                k.job.settings[r].algorithm = order[i % (sizeof order / sizeof order[0])];
+                k.in.density = i % 5 == 0 ? 0.6 : 0.1;
+                input_fill(&k.in, r, k.sent[r].data);
+            }
+            assert_true(call(&k));
+            for (int r = 0; r < 2; r++) {
+                if (k.job.status[r] < 0)
+                    print_message("# limit %zu, call %zu: %s\n", limit, i,
+                                  ss_status_text(k.job.status[r]));
+                assert_true(k.job.status[r] >= 0);
+            }
+            assert_true(k.job.mem[0].peak <= limit);
+        }
+        calls_close(&k);
+    }
+}
+
 static void other_settings_on_one_rank_send_all_native_for_good(void **state)
 {
     struct ss_settings settings = settings_of(SS_AUTO);
@@ -347,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_without_memory_sends_all_native),
         cmocka_unit_test(any_memory_limit_gives_a_result_or_native),
+        cmocka_unit_test(kept_work_space_makes_way_for_the_next_collective),
         cmocka_unit_test(other_settings_on_one_rank_send_all_native_for_good),
         cmocka_unit_test(off_on_one_rank_sends_all_native_until_on_again),
         cmocka_unit_test(a_refused_send_ends_on_all_ranks),
