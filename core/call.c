@@ -11,188 +11,6 @@
 
 enum { STAGE_VOTE, STAGE_CALIBRATE, STAGE_VOTE_AGAIN, STAGE_RECIPE, STAGE_DRAIN, STAGE_OVER };
 
-/* ---- communicators ---- */
-
-struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
-                               struct ss_mem *mem, struct ss_stats *stats, const char *name)
-{
-    struct ss_comm *comm = calloc(1, sizeof *comm);
-
-    if (!comm)
-        return NULL;
-    comm->call = calloc(1, sizeof *comm->call);
-    if (!comm->call) {
-        free(comm);
-        return NULL;
-    }
-    comm->t = transport;
-    comm->settings = settings;
-    comm->mem = mem;
-    comm->stats = stats;
-    snprintf(comm->name, sizeof comm->name, "%s", name);
-    comm->cost_scan = 1e-10;
-    comm->cost_vote = 0;
-    if (settings->alpha >= 0 && settings->beta >= 0)
-        comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
-    comm->costs_agreed = comm->network.known;
-    return comm;
-}
-
-void ss_comm_free(struct ss_comm *comm)
-{
-    if (!comm)
-        return;
-    struct ss_work *w = &comm->work;
-    struct ss_buf *bufs[] = {&w->own_idx, &w->own_val, &w->idx[0],  &w->idx[1],
-                             &w->idx[2],  &w->val[0],  &w->val[1],  &w->val[2],
-                             &w->arena,   &w->inbox,   &w->scratch, &w->pieces};
-    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
-        ss_buf_free(bufs[i]);
-    for (struct ss_lane *lane = comm->lanes; lane;) {
-        struct ss_lane *next = lane->next;
-        free(lane);
-        lane = next;
-    }
-    free(comm->call);
-    free(comm);
-}
-
-int ss_comm_status(const struct ss_comm *comm)
-{
-    return comm->told ? comm->status : SS_OK;
-}
-
-struct ss_costs ss_comm_costs(const struct ss_comm *comm)
-{
-    return comm->network;
-}
-
-void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
-{
-    if (!comm->network.known)
-        comm->network = costs;
-}
-
-void ss_comm_set_off(struct ss_comm *comm, bool off)
-{
-    comm->off = off;
-}
-
-struct ss_call *ss_comm_call(struct ss_comm *comm)
-{
-    return comm->call;
-}
-
-/* What recipes built, kept for the next. */
-static size_t kept_size(const struct ss_work *w)
-{
-    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
-           w->val[2].size + w->arena.size;
-}
-
-static void drop_kept(struct ss_work *w)
-{
-    for (int i = 0; i < 3; i++) {
-        ss_buf_free(&w->idx[i]);
-        ss_buf_free(&w->val[i]);
-    }
-    ss_buf_free(&w->arena);
-}
-
-static struct ss_lane *find_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
-                                 unsigned window)
-{
-    struct ss_lane *lane;
-
-    for (lane = comm->lanes; lane; lane = lane->next)
-        if (lane->n == n && lane->type == type && lane->op == op && lane->window == window)
-            return lane;
-    lane = calloc(1, sizeof *lane);
-    if (!lane)
-        return NULL;
-    lane->n = n;
-    lane->type = type;
-    lane->op = op;
-    lane->window = window;
-    lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
-    lane->next = comm->lanes;
-    comm->lanes = lane;
-    return lane;
-}
-
-/* ---- scan ---- */
-
-static int own_reserve(struct ss_call *c, size_t entries, size_t keep)
-{
-    struct ss_work *w = &c->comm->work;
-
-    if (ss_buf_grow(&w->own_idx, c->comm->mem, entries * sizeof(uint32_t),
-                    keep * sizeof(uint32_t)) != SS_OK ||
-        ss_buf_grow(&w->own_val, c->comm->mem, entries * c->esize, keep * c->esize) != SS_OK)
-        return SS_ERR_MEMORY;
-    c->own.idx = w->own_idx.data;
-    c->own.val = w->own_val.data;
-    c->own.capacity = entries;
-    return SS_OK;
-}
-
-/* An input with more entries than this is not extracted where the plan chooses: it says dense. */
-static bool too_dense(const struct ss_call *c)
-{
-    const struct ss_settings *s = c->comm->settings;
-    bool forced = s->algorithm != SS_AUTO && s->algorithm != SS_DENSE && !s->observe;
-
-    return !forced && (double)c->scan.nnz > SS_DENSE_FROM * (double)c->n;
-}
-
-/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
- * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
- * the first stopped. */
-static int scan_input(struct ss_call *c)
-{
-    struct ss_work *w = &c->comm->work;
-    size_t room = w->own_idx.size / sizeof(uint32_t);
-    size_t start = (size_t)ss_plan_own_least(c->n);
-    struct ss_scan rest;
-
-    if (w->own_val.size / c->esize < room)
-        room = w->own_val.size / c->esize;
-    if (room < start)
-        room = start;
-    if (own_reserve(c, room, 0) != SS_OK)
-        return SS_ERR_MEMORY;
-    c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
-                     c->own.capacity, &c->scan);
-    c->own.nnz = c->scan.stored;
-    if (c->scan.stored == c->scan.nnz || too_dense(c))
-        return SS_OK;
-    if (own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
-        return SS_ERR_MEMORY;
-    c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
-                     (size_t)c->n - c->scan.stop, (uint32_t)c->scan.stop, c->own.idx + c->own.nnz,
-                     ss_at(c->own.val, c->own.nnz, c->esize), c->own.capacity - c->own.nnz, &rest);
-    c->own.nnz += rest.stored;
-    return SS_OK;
-}
-
-static uint64_t largest_part(const struct ss_call *c)
-{
-    uint64_t most = 0;
-    size_t before = 0;
-
-    if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
-        return (c->n + (uint64_t)c->t->size - 1) / (uint64_t)c->t->size;
-    for (int p = 1; p <= c->t->size; p++) {
-        size_t upto = p == c->t->size
-                          ? c->own.nnz
-                          : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)ss_call_part(c, p));
-        if (upto - before > most)
-            most = upto - before;
-        before = upto;
-    }
-    return most;
-}
-
 /* ---- vote and plan ---- */
 
 static uint64_t lane_hash(const struct ss_call *c)
@@ -213,7 +31,7 @@ static uint64_t memory_left(const struct ss_call *c)
 {
     const struct ss_mem *mem = c->comm->mem;
     const struct ss_work *w = &c->comm->work;
-    size_t used = atomic_load(&mem->used), kept = kept_size(w);
+    size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
     size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
 
     if (mem->limit == 0)
@@ -382,7 +200,7 @@ static void make_room(struct ss_call *c, double bytes)
     size_t used = atomic_load(&mem->used);
 
     if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
-        drop_kept(&c->comm->work);
+        ss_work_drop(&c->comm->work);
 }
 
 static int start_recipe(struct ss_call *c)
@@ -554,28 +372,6 @@ static int step_stage(struct ss_call *c)
 
 /* ---- the call ---- */
 
-/* What may fail on one rank alone: memory for the messages, and the scan. */
-static int prepare(struct ss_call *c)
-{
-    struct ss_comm *comm = c->comm;
-    double begin = ss_call_now(c);
-    int status = ss_flow_reserve(c);
-
-    if (status == SS_OK)
-        status = ss_fill_reserve(c);
-    if (status == SS_OK && !comm->costs_agreed)
-        status = ss_calibrate_reserve(c);
-    if (status == SS_OK)
-        status = scan_input(c);
-    if (status != SS_OK)
-        return status;
-    c->part_max = largest_part(c);
-    c->times.scan = ss_call_now(c) - begin;
-    if (c->n >= 4096)
-        comm->cost_scan = c->times.scan / (double)c->n;
-    return SS_OK;
-}
-
 int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
                   const void *in, void *out, uint64_t n, unsigned window)
 {
@@ -596,7 +392,7 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->stage = STAGE_OVER;
     if (comm->told)
         return fail_again(c);
-    c->lane = find_lane(comm, n, type, op, window);
+    c->lane = ss_comm_lane(comm, n, type, op, window);
     if (comm->mismatch)
         return go_native(c, SS_WHY_SETTINGS);
     if (c->lane && c->lane->history.skip > 0) {
@@ -607,11 +403,7 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->stage = STAGE_VOTE;
 
     saved = ss_fpenv_enter();
-    status = comm->status < 0 ? SS_OK : prepare(c);
-    if (status == SS_ERR_MEMORY && kept_size(&comm->work) > 0) {
-        drop_kept(&comm->work);
-        status = prepare(c);
-    }
+    status = comm->status < 0 ? SS_OK : ss_call_prepare(c);
     start_vote(c, own_flags(c, status));
     c->last_progress = c->mark;
     ss_fpenv_leave(saved);

@@ -49,12 +49,12 @@ struct ss_comm {
     struct ss_work work;
     struct ss_costs network;
     bool costs_agreed; /* no rank will ask for a calibration any more */
-    double cost_scan; /* seconds per element scanned, last seen here */
-    double cost_vote; /* seconds per vote, least seen here */
-    uint32_t calls;   /* voted calls so far */
-    bool off;         /* MPI_Pcontrol(0) */
-    bool mismatch;    /* options differ between ranks: everything is native */
-    int status;       /* < 0: a call failed here; the rest says where */
+    double cost_scan;  /* seconds per element scanned, last seen here */
+    double cost_vote;  /* seconds per vote, least seen here */
+    uint32_t calls;    /* voted calls so far */
+    bool off;          /* MPI_Pcontrol(0) */
+    bool mismatch;     /* options differ between ranks: everything is native */
+    int status;        /* < 0: a call failed here; the rest says where */
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
@@ -260,6 +260,16 @@ static inline uint64_t ss_call_part(const struct ss_call *c, int p)
 {
     return ss_part_first(c->n, c->t->size, p);
 }
+
+/* core/comm.c: the lane, made when new, NULL when memory is short; work space that recipes built,
+ * kept for the next: its bytes, and letting it go. */
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
+                             unsigned window);
+size_t ss_work_kept(const struct ss_work *work);
+void ss_work_drop(struct ss_work *work);
+
+/* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. */
+int ss_call_prepare(struct ss_call *c);
 
 /* core/flow.c */
 int ss_flow_reserve(struct ss_call *c); /* receive buffers and scratch: before the vote */

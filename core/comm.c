@@ -1,0 +1,111 @@
+/* What lasts between the calls on a communicator: costs, lanes, work space. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/call_impl.h"
+
+struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
+                               struct ss_mem *mem, struct ss_stats *stats, const char *name)
+{
+    struct ss_comm *comm = calloc(1, sizeof *comm);
+
+    if (!comm)
+        return NULL;
+    comm->call = calloc(1, sizeof *comm->call);
+    if (!comm->call) {
+        free(comm);
+        return NULL;
+    }
+    comm->t = transport;
+    comm->settings = settings;
+    comm->mem = mem;
+    comm->stats = stats;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    comm->cost_scan = 1e-10;
+    comm->cost_vote = 0;
+    if (settings->alpha >= 0 && settings->beta >= 0)
+        comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
+    comm->costs_agreed = comm->network.known;
+    return comm;
+}
+
+void ss_comm_free(struct ss_comm *comm)
+{
+    if (!comm)
+        return;
+    struct ss_work *w = &comm->work;
+    struct ss_buf *bufs[] = {&w->own_idx, &w->own_val, &w->idx[0],  &w->idx[1],
+                             &w->idx[2],  &w->val[0],  &w->val[1],  &w->val[2],
+                             &w->arena,   &w->inbox,   &w->scratch, &w->pieces};
+    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
+        ss_buf_free(bufs[i]);
+    for (struct ss_lane *lane = comm->lanes; lane;) {
+        struct ss_lane *next = lane->next;
+        free(lane);
+        lane = next;
+    }
+    free(comm->call);
+    free(comm);
+}
+
+int ss_comm_status(const struct ss_comm *comm)
+{
+    return comm->told ? comm->status : SS_OK;
+}
+
+struct ss_costs ss_comm_costs(const struct ss_comm *comm)
+{
+    return comm->network;
+}
+
+void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
+{
+    if (!comm->network.known)
+        comm->network = costs;
+}
+
+void ss_comm_set_off(struct ss_comm *comm, bool off)
+{
+    comm->off = off;
+}
+
+struct ss_call *ss_comm_call(struct ss_comm *comm)
+{
+    return comm->call;
+}
+
+size_t ss_work_kept(const struct ss_work *w)
+{
+    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
+           w->val[2].size + w->arena.size;
+}
+
+void ss_work_drop(struct ss_work *w)
+{
+    for (int i = 0; i < 3; i++) {
+        ss_buf_free(&w->idx[i]);
+        ss_buf_free(&w->val[i]);
+    }
+    ss_buf_free(&w->arena);
+}
+
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
+                             unsigned window)
+{
+    struct ss_lane *lane;
+
+    for (lane = comm->lanes; lane; lane = lane->next)
+        if (lane->n == n && lane->type == type && lane->op == op && lane->window == window)
+            return lane;
+    lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return NULL;
+    lane->n = n;
+    lane->type = type;
+    lane->op = op;
+    lane->window = window;
+    lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
+    lane->next = comm->lanes;
+    comm->lanes = lane;
+    return lane;
+}

@@ -1,0 +1,107 @@
+/* What happens on a rank before the vote, and may fail there alone: room for the messages, and the
+ * entries of the input. */
+#include "core/call_impl.h"
+
+static int own_reserve(struct ss_call *c, size_t entries, size_t keep)
+{
+    struct ss_work *w = &c->comm->work;
+
+    if (ss_buf_grow(&w->own_idx, c->comm->mem, entries * sizeof(uint32_t),
+                    keep * sizeof(uint32_t)) != SS_OK ||
+        ss_buf_grow(&w->own_val, c->comm->mem, entries * c->esize, keep * c->esize) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->own.idx = w->own_idx.data;
+    c->own.val = w->own_val.data;
+    c->own.capacity = entries;
+    return SS_OK;
+}
+
+/* An input with more entries than this is not extracted where the plan chooses: it says dense. */
+static bool too_dense(const struct ss_call *c)
+{
+    const struct ss_settings *s = c->comm->settings;
+    bool forced = s->algorithm != SS_AUTO && s->algorithm != SS_DENSE && !s->observe;
+
+    return !forced && (double)c->scan.nnz > SS_DENSE_FROM * (double)c->n;
+}
+
+/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
+ * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
+ * the first stopped. */
+static int scan_input(struct ss_call *c)
+{
+    struct ss_work *w = &c->comm->work;
+    size_t room = w->own_idx.size / sizeof(uint32_t);
+    size_t start = (size_t)ss_plan_own_least(c->n);
+    struct ss_scan rest;
+
+    if (w->own_val.size / c->esize < room)
+        room = w->own_val.size / c->esize;
+    if (room < start)
+        room = start;
+    if (own_reserve(c, room, 0) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
+                     c->own.capacity, &c->scan);
+    c->own.nnz = c->scan.stored;
+    if (c->scan.stored == c->scan.nnz || too_dense(c))
+        return SS_OK;
+    if (own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
+                     (size_t)c->n - c->scan.stop, (uint32_t)c->scan.stop, c->own.idx + c->own.nnz,
+                     ss_at(c->own.val, c->own.nnz, c->esize), c->own.capacity - c->own.nnz, &rest);
+    c->own.nnz += rest.stored;
+    return SS_OK;
+}
+
+static uint64_t largest_part(const struct ss_call *c)
+{
+    uint64_t most = 0;
+    size_t before = 0;
+
+    if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
+        return (c->n + (uint64_t)c->t->size - 1) / (uint64_t)c->t->size;
+    for (int p = 1; p <= c->t->size; p++) {
+        size_t upto = p == c->t->size
+                          ? c->own.nnz
+                          : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)ss_call_part(c, p));
+        if (upto - before > most)
+            most = upto - before;
+        before = upto;
+    }
+    return most;
+}
+
+static int try_prepare(struct ss_call *c)
+{
+    struct ss_comm *comm = c->comm;
+    double begin = ss_call_now(c);
+    int status = ss_flow_reserve(c);
+
+    if (status == SS_OK)
+        status = ss_fill_reserve(c);
+    if (status == SS_OK && !comm->costs_agreed)
+        status = ss_calibrate_reserve(c);
+    if (status == SS_OK)
+        status = scan_input(c);
+    if (status != SS_OK)
+        return status;
+    c->part_max = largest_part(c);
+    c->times.scan = ss_call_now(c) - begin;
+    if (c->n >= 4096)
+        comm->cost_scan = c->times.scan / (double)c->n;
+    return SS_OK;
+}
+
+int ss_call_prepare(struct ss_call *c)
+{
+    struct ss_work *work = &c->comm->work;
+    int status = try_prepare(c);
+
+    if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {
+        ss_work_drop(work);
+        status = try_prepare(c);
+    }
+    return status;
+}
