@@ -124,12 +124,12 @@ $(BUILD)/tests/mpi/%: tests/mpi/%.c
 $(BUILD)/tests/mpi/%: tests/mpi/%.f90
 	@mkdir -p $(@D)/mod_$*
 	$(call say,MPIFC,$<)
-	$(Q)$(MPIFC) -g -O1 -J$(@D)/mod_$* -o $@ $<
+	$(Q)$(MPIFC) -g -O1 -w -J$(@D)/mod_$* -o $@ $<
 
 $(BUILD)/tests/mpi/%: tests/mpi/%.f
 	@mkdir -p $(@D)
 	$(call say,MPIFC,$<)
-	$(Q)$(MPIFC) -g -O1 -o $@ $<
+	$(Q)$(MPIFC) -g -O1 -w -o $@ $<
 
 $(BUILD)/tests/apps/%: tests/apps/%.c
 	@mkdir -p $(@D)
