@@ -58,8 +58,7 @@ struct ss_comm {
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
-    bool told;         /* all ranks know, or nothing can be said to them any more */
-    uint64_t overhead; /* bytes sent in votes and calibration, not yet booked on a lane */
+    bool told; /* all ranks know, or nothing can be said to them any more */
     struct ss_lane *lanes;
     struct ss_call *call; /* storage of the blocking call */
 };

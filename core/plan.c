@@ -85,11 +85,14 @@ static double fan(const struct ss_shape *s, int messages)
     return s->alpha * (1 + 0.1 * (messages - 1));
 }
 
+/* Square root by Newton's method, from the power of two next to it. */
 static double root(double x)
 {
-    double y = max2(x, 1);
+    double y = 1;
 
-    for (int i = 0; i < 40; i++)
+    while (y * y < x)
+        y *= 2;
+    for (int i = 0; i < 5; i++)
         y = (y + x / y) / 2;
     return y;
 }
