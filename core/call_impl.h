@@ -94,6 +94,7 @@ struct ss_out {
     unsigned phase;
     unsigned round;
     int next;        /* the next of the ndst to get the current chunk */
+    int told;        /* the one that got an error header where a send was refused, or -1 */
     const void *msg; /* current chunk, NULL before it is encoded */
     size_t len;
     const unsigned char *ahead; /* the next message when all were encoded at the start */
@@ -287,7 +288,7 @@ void ss_in_start_ordered(struct ss_call *c, struct ss_in *in, enum ss_phase phas
 int ss_in_step(struct ss_call *c, struct ss_in *in);
 int ss_sends_reap(struct ss_call *c); /* SS_OK when none is under way */
 int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round, const void *msg,
-                size_t len); /* SS_PENDING: no slot free */
+                size_t len); /* SS_PENDING: no slot free; < 0: an error header went instead */
 int ss_send_error(struct ss_call *c, int dst, enum ss_phase phase, unsigned round);
 void ss_flow_cancel(struct ss_call *c);
 enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer);

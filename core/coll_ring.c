@@ -152,10 +152,11 @@ static int forward_step(struct ss_call *c)
     while (c->failed == 0 && s->forward_next < s->forward_end) {
         struct forward *f =
             (struct forward *)((unsigned char *)c->comm->work.arena.data + s->forward_next);
-        if (ss_send_raw(c, next, SS_PHASE_GATHER, f->round, f->msg, f->len) == SS_PENDING)
+        int sent = ss_send_raw(c, next, SS_PHASE_GATHER, f->round, f->msg, f->len);
+        if (sent == SS_PENDING)
             return SS_PENDING;
         s->forward_next += sizeof *f + (f->len + 63) / 64 * 64;
-        if (f->last)
+        if (f->last || sent < 0)
             s->forwarded++;
     }
     while (c->failed < 0 && s->forwarded < rounds) {

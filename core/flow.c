@@ -41,8 +41,8 @@ static struct ss_wire_key key_of(const struct ss_call *c, enum ss_phase phase)
 }
 
 /* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
- * wait for ever. */
-static void post_send(struct ss_call *c, struct ss_send_slot *slot, int dst, enum ss_phase phase,
+ * wait for ever: false. */
+static bool post_send(struct ss_call *c, struct ss_send_slot *slot, int dst, enum ss_phase phase,
                       unsigned round, const void *msg, size_t len)
 {
     struct ss_tag tag = tag_of(c, phase, round);
@@ -51,12 +51,13 @@ static void post_send(struct ss_call *c, struct ss_send_slot *slot, int dst, enu
     c->moved = true;
     c->bytes_sent += len;
     if (c->t->ops->send(c->t, dst, tag, msg, len, &slot->request) == SS_OK)
-        return;
+        return true;
     ss_fail(c, SS_ERR_TRANSPORT, dst, phase);
     struct ss_wire_key key = key_of(c, phase);
     len = ss_wire_encode_error(slot->header, &key, SS_ERR_TRANSPORT);
     if (c->t->ops->send(c->t, dst, tag, slot->header, len, &slot->request) != SS_OK)
         slot->request.active = false;
+    return false;
 }
 
 int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round, const void *msg,
@@ -66,8 +67,7 @@ int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round,
 
     if (!slot)
         return SS_PENDING;
-    post_send(c, slot, dst, phase, round, msg, len);
-    return SS_OK;
+    return post_send(c, slot, dst, phase, round, msg, len) ? SS_OK : SS_ERR_TRANSPORT;
 }
 
 int ss_send_error(struct ss_call *c, int dst, enum ss_phase phase, unsigned round)
@@ -115,6 +115,7 @@ static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int
     o->msg = NULL;
     o->ahead = NULL;
     o->last = false;
+    o->told = -1;
 }
 
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
@@ -207,7 +208,8 @@ int ss_out_step(struct ss_call *c, struct ss_out *o)
             continue;
         }
         if (o->erring) {
-            ss_send_error(c, dst, (enum ss_phase)o->phase, o->round);
+            if (o->next != o->told)
+                ss_send_error(c, dst, (enum ss_phase)o->phase, o->round);
             o->done = ++o->next == o->ndst;
             continue;
         }
@@ -215,7 +217,8 @@ int ss_out_step(struct ss_call *c, struct ss_out *o)
             take_ahead(c, o);
         else if (!o->msg)
             encode_next(c, o);
-        post_send(c, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len);
+        if (!post_send(c, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len))
+            o->told = o->next;
         if (++o->next == o->ndst) {
             o->done = o->last;
             o->next = 0;

@@ -261,6 +261,33 @@ static void a_refused_send_ends_on_all_ranks(void **state)
                 }
 }
 
+/* Streams of several chunks, where each send waits for its receive. */
+static void a_refused_send_amid_long_streams_ends_on_all_ranks(void **state)
+{
+    struct calls k;
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+        for (int size = 2; size <= 4; size++)
+            for (uint64_t n = 3; n <= 24; n += 3) {
+                struct ss_settings settings = settings_of((enum ss_algorithm)a);
+                calls_open(&k, size, 110000, &settings);
+                k.in.density = 1;
+                for (int r = 0; r < size; r++)
+                    input_fill(&k.in, r, k.sent[r].data);
+                ss_sim_set_eager(k.job.sim, 0);
+                ss_sim_set_fault(k.job.sim, (struct ss_sim_fault){.rank = 1, .fail_send = n});
+                assert_true(call(&k));
+                bool failed = any_failed(&k);
+                ss_sim_set_fault(k.job.sim, (struct ss_sim_fault){.rank = -1});
+                if (failed)
+                    expect_broken_everywhere(&k);
+                else
+                    expect_right(&k);
+                calls_close(&k);
+            }
+}
+
 /* Messages of the recipe: what no check can see may give another sum, all else is an error; nobody
  * waits for ever. */
 static void a_damaged_message_ends_on_all_ranks(void **state)
@@ -384,6 +411,7 @@ int main(void)
         cmocka_unit_test(other_settings_on_one_rank_send_all_native_for_good),
         cmocka_unit_test(off_on_one_rank_sends_all_native_until_on_again),
         cmocka_unit_test(a_refused_send_ends_on_all_ranks),
+        cmocka_unit_test(a_refused_send_amid_long_streams_ends_on_all_ranks),
         cmocka_unit_test(a_damaged_message_ends_on_all_ranks),
         cmocka_unit_test(a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase),
         cmocka_unit_test(a_rank_failing_after_the_vote_fails_all),
