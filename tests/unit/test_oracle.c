@@ -247,6 +247,30 @@ static void long_vectors_do_not_stall(void **state)
     work_close(&w);
 }
 
+/* More ranks than receives are posted or sends fit at once, and streams of two chunks. */
+static void many_ranks_do_not_stall(void **state)
+{
+    static const int sizes[] = {18, 35};
+    static struct work w;
+
+    (void)state;
+    for (size_t p = 0; p < LENGTH(sizes); p++)
+        for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+            struct input in = {.size = sizes[p],
+                               .type = SS_F32,
+                               .op = SS_SUM,
+                               .n = 33000,
+                               .density = 1,
+                               .values = ORDINARY,
+                               .seed = 8};
+            memset(&w, 0, sizeof w);
+            work_open(&w, in.size, (enum ss_algorithm)a, SS_CODING_AUTO, 3);
+            ss_sim_set_eager(w.job[0].sim, 0);
+            run_case(&w, &in, false);
+            work_close(&w);
+        }
+}
+
 /* Each rank contributes values[r] at element 7 of n; the result of the forced algorithm, or the
  * status. */
 static int reduce_one(enum ss_algorithm algorithm, int size, const float *values, float *result)
@@ -348,6 +372,7 @@ int main(void)
         cmocka_unit_test(exact_for_any_p_type_operator_and_input),
         cmocka_unit_test(exact_for_many_ranks),
         cmocka_unit_test(long_vectors_do_not_stall),
+        cmocka_unit_test(many_ranks_do_not_stall),
         cmocka_unit_test(an_overflowing_sum_arrives_as_infinity),
         cmocka_unit_test(subnormals_survive_an_application_that_flushes_them),
         cmocka_unit_test(what_is_not_finite_goes_native_untouched),
