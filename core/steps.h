@@ -1,0 +1,81 @@
+/* The step of a communicator: the shortest period of its lane sequence, confirmed over three
+ * periods (design section 5). Only lane numbers enter, so that all ranks find the same.
+ *
+ * Once confirmed, the cycle is kept. A call it does not expect neither moves it nor forgets it:
+ *  - a lane that is not in the cycle (evaluation, a metric now and then) is foreign, and the cycle
+ *    waits where it was;
+ *  - a lane of the cycle out of turn (a step cut short) means that the place is lost until the
+ *    expected lane comes, or until the last calls (2 or more) fit one other place of the cycle at
+ *    least twice as long as any other.
+ * Another period takes over when it has held for three times the longer of the two, in a stretch in
+ * which the present cycle met unexpected calls. Unless it has all lanes of the present one (it
+ * explains more), it must also have held for as many calls as the present one has been seen, up to
+ * 128. The cycle it replaces is remembered with its ordinals and resumes as soon as its lanes
+ * return, unless the new one has all its lanes.
+ *
+ * So twelve equal layers and one other call are a step of 13, although the first three calls alone
+ * look like a step of one. A step of few calls interrupted always after the same number of steps
+ * reads alike, and becomes one long step when the whole has at most SS_STEP_LONGEST calls: each of
+ * its calls is then a tensor of its own, which separates too much and mixes nothing.
+ */
+#ifndef CORE_STEPS_H
+#define CORE_STEPS_H
+
+#include "core/types.h"
+
+enum {
+    SS_STEP_LONGEST = 512,    /* calls of the longest step that is found */
+    SS_STEP_CYCLES = 4,       /* cycles remembered */
+    SS_STEP_LAST_LANE = 65535 /* lanes from this number on count as one */
+};
+
+enum ss_step_sync {
+    SS_STEP_UNKNOWN, /* no period confirmed yet: ordinal 0 */
+    SS_STEP_IN,      /* where the cycle expects it */
+    SS_STEP_FOREIGN, /* a lane that is not in the cycle: ordinal 0 */
+    SS_STEP_LOST     /* a lane of the cycle, place unknown: ordinal SS_ORDINAL_LOST, no residual of
+                        the lane may be used */
+};
+
+#define SS_ORDINAL_LOST UINT32_MAX
+
+/* Where a call stands. */
+struct ss_step_place {
+    enum ss_step_sync sync;
+    uint32_t ordinal; /* of this call within its lane in the step */
+    uint32_t period;  /* calls per step, 0 = unknown */
+    uint64_t step;    /* number of the step, from 0; never goes back */
+};
+
+static inline bool ss_step_confirmed(const struct ss_step_place *place)
+{
+    return place->sync == SS_STEP_IN;
+}
+
+struct ss_step_cycle {
+    uint16_t length; /* 0: free */
+    uint16_t next;   /* position expected next */
+    uint32_t seen;   /* calls in their place, saturating */
+    uint32_t used;   /* clock of its last use, for replacement */
+    uint16_t lane[SS_STEP_LONGEST];
+    uint16_t ordinal[SS_STEP_LONGEST];
+};
+
+/* About 12 KiB. Zero-initialised = nothing seen. */
+struct ss_steps {
+    uint32_t calls;     /* seen, saturating; the last SS_STEP_LONGEST are kept */
+    uint32_t since_out; /* calls since the last one the current cycle did not expect, saturating */
+    uint32_t clock;
+    uint32_t end; /* of the history */
+    int current;  /* cycle in force + 1, 0 = none */
+    uint64_t step;
+    uint16_t run[SS_STEP_LONGEST + 1]; /* by period: calls in a row equal to that many before */
+    uint16_t history[2 * SS_STEP_LONGEST];
+    struct ss_step_cycle cycles[SS_STEP_CYCLES];
+};
+
+/* Takes in one eligible call; lanes are numbered from 0 in order of first appearance. At most
+ * O(SS_STEP_LONGEST) time where the cycle holds. */
+struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane);
+
+#endif

@@ -1,0 +1,225 @@
+/* Tensors: this rank's identities of gradients, their residuals, and what must be seen of one
+ * before it is registered for top-k (design section 5).
+ *
+ * Per eligible call on a communicator:
+ *
+ *     place = ss_steps_next(&steps, lane number);
+ *     t = ss_tensor_find(tensors, &call);            NULL: no memory, vote "cannot"
+ *     t->state == SS_TENSOR_REGISTERED: select with t->residual; else as in exact mode
+ *     ballot = ss_tensor_ballot(t);                  into the vote, each field by `or`
+ *     ss_tensor_begin(t);
+ *     ... vote, collective or the MPI library ...
+ *     ss_tensor_vote(t, combined ballot);            when the vote arrived: changes the state
+ *     if (ss_tensor_watching(t)) ss_tensor_watch...  after an exact call, sparse or native
+ *     ss_tensor_end(t);
+ *
+ * A registered call goes ahead only where no rank voted `unregistered`; else all undo and go
+ * native. What ss_tensor_vote changes holds from the next call on. Not thread safe: one call of a
+ * communicator at a time is between these functions.
+ */
+#ifndef CORE_TENSOR_H
+#define CORE_TENSOR_H
+
+#include "core/mem.h"
+#include "core/rules.h"
+#include "core/steps.h"
+#include "core/threshold.h"
+
+/* What tells tensors of one lane apart. AUTO: ordinal, call site and address; a group of equal
+ * ordinal and site drops its addresses for good, its tensors merged into one with their residuals
+ * added, when
+ *  - it has seen more than SS_ADDRESSES of them, at least half of them once only; or
+ *  - a third address has come SS_RETURNS times in confirmed steps (buffers in rotation; two are two
+ *    tensors).
+ * ADDRESS, SITE, ORDINAL: that alone. */
+enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
+enum { SS_ADDRESSES = 24, SS_RETURNS = 8 };
+
+enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
+
+/* Why a tensor is not registered. A candidate's reason may pass. */
+enum ss_tensor_reason {
+    SS_TENSOR_NONE,     /* registered */
+    SS_TENSOR_WATCHED,  /* its first calls are being watched */
+    SS_TENSOR_TYPE,     /* not a sum of floats */
+    SS_TENSOR_EXCLUDED, /* an EXCLUDE rule */
+    SS_TENSOR_NO_RULE,  /* REGISTER is given and no rule matches */
+    SS_TENSOR_NO_STEP,  /* calls of the communicator do not repeat */
+    SS_TENSOR_OUTSIDE,  /* called outside the step */
+    SS_TENSOR_SELDOM,   /* called less than once per step */
+    SS_TENSOR_AVERAGE,  /* result is P times the input on every rank */
+    SS_TENSOR_CONSTANT, /* result is parallel to the one before */
+    SS_TENSOR_CROWDED,  /* two tensors of this lane and ordinal have a residual already */
+    SS_TENSOR_MEMORY,   /* MAX_MEMORY leaves no room for its residual */
+    SS_TENSOR_OTHERS,   /* another rank does not register it */
+    SS_TENSOR_PROFILE,  /* different tensors in turn in one buffer */
+    SS_TENSOR_GUARDED,  /* GUARD found the results too far off */
+    SS_TENSOR_REASONS
+};
+const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
+/* One a REGISTER rule overrides. */
+bool ss_tensor_overridable(enum ss_tensor_reason reason);
+
+/* The norms of the blocks of a buffer: where they stop resembling their past, it holds different
+ * tensors in turn. */
+enum { SS_PROFILE_BLOCKS = 64, SS_PROFILE_ENTRIES = 256 };
+struct ss_profile {
+    double past[SS_PROFILE_BLOCKS]; /* running mean of unit profiles, weight 1/8 for the newest */
+    unsigned seen;                  /* profiles in it, saturating */
+    unsigned unlike;                /* calls in a row with cosine < 0.5 */
+};
+struct ss_profile_now {
+    double norm[SS_PROFILE_BLOCKS];
+    size_t entries; /* non-zero finite ones behind it */
+};
+
+/* Of a dense buffer, at the sample positions; of a sparse one, all entries. n elements. */
+void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void *g, size_t n);
+void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
+                       const void *val, size_t nnz, size_t n);
+/* Cosine with the past, -1 where none can be told: fewer than SS_PROFILE_ENTRIES entries, or
+ * fewer than 3 profiles before. */
+double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profile_now *now);
+/* Takes it in; one that is unlike enters the past only when the one before it was unlike, too.
+ * Returns whether this call and the one before were unlike: to be voted. */
+bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now);
+
+/* What the gradient test has seen in exact calls of a candidate. */
+struct ss_watch {
+    unsigned calls;       /* watched, those with zero results not counted */
+    bool input_parallel;  /* some result was parallel to the input here */
+    bool result_parallel; /* some result was parallel to the one before */
+    bool has_last;
+    struct ss_buf last; /* the last result at the sample positions */
+};
+
+struct ss_tensor_group;
+
+struct ss_tensor {
+    struct ss_tensor *next;  /* in its table, newest first */
+    struct ss_tensor *chain; /* in its hash bucket */
+    struct ss_tensors *owner;
+    struct ss_tensor_group *group;
+    uint32_t number; /* from 0, in order of first appearance on this rank */
+
+    uint32_t lane;
+    uint32_t ordinal; /* SS_ORDINAL_LOST: calls out of step, always exact */
+    uint64_t site;    /* 0 where it does not count, as the others */
+    const void *address;
+    uint64_t hash;
+    char site_name[128]; /* as the subject said, "" = unknown */
+    enum ss_type type;
+    enum ss_op op;
+    uint64_t n; /* elements */
+
+    enum ss_tensor_state state;
+    enum ss_tensor_reason reason;
+    const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
+    const struct ss_rule *excluded;
+    bool ready; /* voted for registration in this call */
+
+    struct ss_buf residual; /* n elements, finite; data NULL = none */
+    struct ss_threshold threshold;
+    struct ss_profile profile;
+    struct ss_watch watch;
+    unsigned in_flight; /* operations between begin and end */
+
+    uint64_t calls;         /* all */
+    uint64_t step_calls;    /* calls since first_step, for "once per step" */
+    uint64_t first_step;    /* step of its first call */
+    uint64_t last_step;     /* and of its last */
+    uint64_t first_on_lane; /* number of that call on its lane, from 1 */
+    uint64_t last_on_lane;
+    uint64_t confirmed_calls;  /* in confirmed steps */
+    uint64_t registered_calls; /* calls that started registered */
+
+    /* Statistics for the report, over registered calls that were sent sparse. */
+    uint64_t topk_calls;
+    double density_sum;   /* claimed / n */
+    double residual_norm; /* last computed */
+};
+
+struct ss_tensor_settings {
+    enum ss_identity identity;
+    uint64_t register_after;        /* calls */
+    const struct ss_rules *include; /* REGISTER, NULL = automatic; borrowed */
+    const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
+    size_t threshold_period;        /* THRESHOLD_PERIOD */
+};
+
+struct ss_tensors;
+
+/* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
+ * short. */
+struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
+void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
+struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
+
+/* One call as identity sees it. */
+struct ss_tensor_call {
+    uint32_t lane; /* number of the lane, as for ss_steps_next */
+    struct ss_step_place place;
+    uint64_t site;       /* hash of the call site, 0 = unknown */
+    const void *address; /* receive buffer */
+    enum ss_type type;
+    enum ss_op op;
+    uint64_t n;
+    const struct ss_rule_subject *subject; /* read when the tensor is new */
+};
+
+/* The tensor of a call, made when new, and counts the call. Here tensors of a group merge, orphaned
+ * residuals go to their successors, and an explicit rule with REGISTER_AFTER=0 registers at once.
+ * NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
+ * ss_tensor_begin, until ss_tensor_end.
+ *
+ * An orphan is a tensor with a residual and no operation in flight that was not called for 3 steps
+ * when a successor has replaced it (registered, same lane and site, same ordinal or address, first
+ * called after its last call), or for 64 calls of its lane when any registered tensor of lane and
+ * site is there: same address, else same ordinal, else called last. The residual is added to the
+ * successor's, one rounding per element. */
+struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
+
+/* What this rank says of the tensor in the vote of this call; combine each by or. A rank that is
+ * ready has made room for the residual, or has become exact for want of memory. */
+struct ss_tensor_ballot {
+    bool unregistered; /* not registered here: the call is exact on all ranks */
+    bool registered;   /* registered here: others that are not make it undo */
+    bool not_ready;    /* must not be registered in this call: still watched, or exact for good */
+    bool not_gradient; /* ready, but does not look like a gradient here */
+    bool differs;      /* ready, and the result was not parallel to the input here */
+    bool refused;      /* exact for good here */
+};
+struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t);
+
+/* Takes the combined ballot of the same call. All ready: registered on all ranks, or exact with the
+ * reason on all. Exact for good on one: on all (a residual stays with the tensor). */
+void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined);
+
+/* Settles it by hand: registered = false with a reason such as SS_TENSOR_PROFILE, on all ranks in
+ * the same call; a residual stays with the tensor, for the caller to send or a
+ * successor to take. registered = true makes the residual; false is returned, and the state
+ * is exact, where memory is short. */
+bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
+
+void ss_tensor_begin(struct ss_tensor *t);
+void ss_tensor_end(struct ss_tensor *t);
+
+/* The gradient test wants to see the result of this call. */
+bool ss_tensor_watching(const struct ss_tensor *t);
+
+/* Shows input and result of an exact call, `out` dense. Two vectors count as parallel from |cosine|
+ * 0.99 on; factors such as P make no difference. Cosines are over at most SS_SAMPLE fixed
+ * positions, one at random in each of as many equal parts. With m positions and entries of like
+ * size the standard error is (1 - cos^2) / sqrt(m): at m = 65536, 0.004 at cosine 0 and 0.0001 at
+ * 0.99; single entries that carry the norm and are not among the positions are not seen. A result
+ * that is zero or not finite at all of them is not counted. */
+enum { SS_SAMPLE = 65536 };
+void ss_tensor_watch(struct ss_tensor *t, const void *in, const void *out);
+/* The same where the input is there as a stream only (ascending idx, in place calls). */
+void ss_tensor_watch_sparse(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t nnz,
+                            const void *out);
+
+/* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
+double ss_tensor_residual_norm(struct ss_tensor *t);
+
+#endif
