@@ -1,0 +1,261 @@
+/* What the selection files share: each defines the parts below for its instruction set and gets
+ * the same loops around them. Internal to core/select*.c. B is 32 or 64, the width of an element.
+ *
+ *     struct seen                      largest |a|, any bit of g, 16 partial sums of g * g and a *
+ * a seen_load(pass), seen_store_B(seen, pass)    from and to memory select_block_B(g, r, threshold,
+ * seen, a)     a[0..SS_BLOCK) of a block and the entries at or above the threshold as a mask; g or
+ * r may be NULL is_finite_B(seen)                no Inf or NaN among the |a| seen keep_block_B(r,
+ * a, claims)       the residual of a block: a, +0.0 where claimed range_block_B(g, r, low, high, m)
+ * |a| of a block and those in the range as a mask take_block_B(a, claims, base, idx, val) extracts
+ * the claims, with room for SS_BLOCK SS_VECTOR_BYTES, SS_TABLE_NAME   width of a vector in undo,
+ * name of the table
+ */
+#ifndef CORE_SELECT_IMPL_H
+#define CORE_SELECT_IMPL_H
+
+#include <string.h>
+
+#include "core/select.h"
+
+#define SS_INLINE static inline __attribute__((always_inline))
+
+/* Elements as numbers and as bits, whatever the application says they are. */
+typedef float __attribute__((may_alias)) ss_float32;
+typedef double __attribute__((may_alias)) ss_float64;
+typedef uint32_t __attribute__((may_alias)) ss_bits32;
+typedef uint64_t __attribute__((may_alias)) ss_bits64;
+
+enum { SS_BLOCK = 64, SS_PARTIALS = 16 };
+
+/* What a is: g + r, or one of them. A constant where it is used. */
+enum source { BOTH, INPUT, RESIDUAL };
+
+#define SS_ABS32 0x7fffffffu
+#define SS_ABS64 0x7fffffffffffffffu
+#define SS_INF32 0x7f800000u
+#define SS_INF64 0x7ff0000000000000u
+
+/* A select under way, as far as it is in memory. */
+struct ss_pass {
+    size_t n, capacity;
+    ss_magnitude threshold;
+    uint32_t base;
+    uint32_t *idx;
+    void *val;
+    struct ss_selection out; /* all but the sums */
+    uint64_t any_input;      /* bits set in some |g| */
+    double input_square[SS_PARTIALS], sum_square[SS_PARTIALS];
+};
+
+extern const struct ss_selectors ss_selectors_plain;
+#if defined(__x86_64__)
+extern const struct ss_selectors ss_selectors_avx2, ss_selectors_avx512;
+#endif
+
+/* Element by element, with every check: short ranges, blocks with something that is not finite or
+ * too little room. Past an overflow it counts to the end of the range. `from` is a multiple of
+ * SS_PARTIALS. */
+void ss_select_some_32(struct ss_pass *pass, const ss_float32 *g, ss_float32 *r, size_t from,
+                       size_t to);
+void ss_select_some_64(struct ss_pass *pass, const ss_float64 *g, ss_float64 *r, size_t from,
+                       size_t to);
+size_t ss_gather_some_32(const ss_float32 *g, const ss_float32 *r, size_t n, ss_magnitude low,
+                         ss_magnitude high, ss_magnitude *out, size_t capacity);
+size_t ss_gather_some_64(const ss_float64 *g, const ss_float64 *r, size_t n, ss_magnitude low,
+                         ss_magnitude high, ss_magnitude *out, size_t capacity);
+/* Entries whose a is not finite. */
+size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
+void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
+
+/* Takes two claims whether they are there or not: most blocks have no more, and a branch that
+ * depends on them would be guessed wrong every other time. */
+#define SS_DEFINE_TAKE(B)                                                                          \
+    SS_INLINE void take_##B(const ss_bits##B *a, uint64_t claims, size_t count, uint32_t base,     \
+                            uint32_t *idx, ss_bits##B *val)                                        \
+    {                                                                                              \
+        if (count > 2) {                                                                           \
+            take_block_##B(a, claims, base, idx, val);                                             \
+            return;                                                                                \
+        }                                                                                          \
+        for (size_t j = 0; j < 2; j++, claims &= claims - 1) {                                     \
+            unsigned bit = (unsigned)__builtin_ctzll(claims | (uint64_t)1 << (SS_BLOCK - 1));      \
+            idx[j] = base + bit;                                                                   \
+            val[j] = a[bit];                                                                       \
+        }                                                                                          \
+    }
+
+#define SS_DEFINE_TAKE_BLOCK(B)                                                                    \
+    SS_INLINE void take_block_##B(const ss_bits##B *a, uint64_t claims, uint32_t base,             \
+                                  uint32_t *idx, ss_bits##B *val)                                  \
+    {                                                                                              \
+        for (; claims; claims &= claims - 1) {                                                     \
+            unsigned bit = (unsigned)__builtin_ctzll(claims);                                      \
+            *idx++ = base + bit;                                                                   \
+            *val++ = a[bit];                                                                       \
+        }                                                                                          \
+    }
+
+/* Without room for a block, one that claims something goes element by element; when there is none
+ * left, claims are only counted. */
+#define SS_DEFINE_SELECT(B)                                                                        \
+    SS_INLINE void select_blocks_##B(struct ss_pass *pass, const ss_float##B *g, ss_float##B *r,   \
+                                     enum source source)                                           \
+    {                                                                                              \
+        const size_t n = pass->n, blocks_end = n - n % SS_BLOCK;                                   \
+        const ss_bits##B threshold = (ss_bits##B)pass->threshold;                                  \
+        ss_bits##B *val = pass->val;                                                               \
+        uint32_t *idx = pass->idx;                                                                 \
+        size_t claimed = 0, room = pass->capacity;                                                 \
+        struct seen seen = seen_load(pass);                                                        \
+        for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
+            ss_bits##B a[SS_BLOCK] __attribute__((aligned(64)));                                   \
+            struct seen next = seen;                                                               \
+            uint64_t claims = select_block_##B(source, g + i, r + i, threshold, &next, a);         \
+            size_t count = (size_t)__builtin_popcountll(claims);                                   \
+            bool finite = is_finite_##B(&next);                                                    \
+            if (__builtin_expect(finite && room >= SS_BLOCK, 1)) {                                 \
+                if (source == BOTH || (source == RESIDUAL && claims))                              \
+                    keep_block_##B(r + i, a, threshold);                                           \
+                take_##B(a, claims, count, pass->base + (uint32_t)i, idx + claimed,                \
+                         val + claimed);                                                           \
+                claimed += count;                                                                  \
+                room -= count;                                                                     \
+                seen = next;                                                                       \
+            } else if (finite && (room == 0 || claims == 0)) {                                     \
+                if (source == BOTH)                                                                \
+                    keep_block_##B(r + i, a, SS_INF##B);                                           \
+                pass->out.over += count;                                                           \
+                seen = next;                                                                       \
+            } else {                                                                               \
+                pass->out.claimed = claimed;                                                       \
+                seen_store_##B(&seen, pass);                                                       \
+                ss_select_some_##B(pass, source == RESIDUAL ? NULL : g,                            \
+                                   source == INPUT ? NULL : r, i, i + SS_BLOCK);                   \
+                if (pass->out.stop < n)                                                            \
+                    return;                                                                        \
+                claimed = pass->out.claimed;                                                       \
+                room = pass->capacity - claimed;                                                   \
+                seen = seen_load(pass);                                                            \
+            }                                                                                      \
+        }                                                                                          \
+        pass->out.claimed = claimed;                                                               \
+        seen_store_##B(&seen, pass);                                                               \
+        ss_select_some_##B(pass, source == RESIDUAL ? NULL : g, source == INPUT ? NULL : r,        \
+                           blocks_end, n);                                                         \
+    }                                                                                              \
+    static void select_both_##B(struct ss_pass *pass, const void *g, void *r)                      \
+    {                                                                                              \
+        select_blocks_##B(pass, g, r, BOTH);                                                       \
+    }                                                                                              \
+    static void select_one_##B(struct ss_pass *pass, const void *g, void *r)                       \
+    {                                                                                              \
+        if (g)                                                                                     \
+            select_blocks_##B(pass, g, r, INPUT);                                                  \
+        else                                                                                       \
+            select_blocks_##B(pass, g, r, RESIDUAL);                                               \
+    }
+
+#define SS_DEFINE_GATHER(B)                                                                        \
+    SS_INLINE size_t gather_blocks_##B(const ss_float##B *g, const ss_float##B *r, size_t n,       \
+                                       ss_magnitude low, ss_magnitude high, ss_magnitude *out,     \
+                                       size_t capacity, enum source source)                        \
+    {                                                                                              \
+        const size_t blocks_end = n - n % SS_BLOCK;                                                \
+        size_t found = 0;                                                                          \
+        for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
+            ss_bits##B m[SS_BLOCK] __attribute__((aligned(64)));                                   \
+            uint64_t mask =                                                                        \
+                range_block_##B(source, g + i, r + i, (ss_bits##B)low, (ss_bits##B)high, m);       \
+            size_t count = (size_t)__builtin_popcountll(mask);                                     \
+            for (size_t j = found; mask && j < capacity; mask &= mask - 1, j++)                    \
+                out[j] = m[__builtin_ctzll(mask)];                                                 \
+            found += count;                                                                        \
+        }                                                                                          \
+        size_t left = found < capacity ? capacity - found : 0;                                     \
+        return found + ss_gather_some_##B(source == RESIDUAL ? NULL : g + blocks_end,              \
+                                          source == INPUT ? NULL : r + blocks_end, n - blocks_end, \
+                                          low, high, left ? out + found : NULL, left);             \
+    }                                                                                              \
+    static size_t gather_##B(const void *g, const void *r, size_t n, ss_magnitude low,             \
+                             ss_magnitude high, ss_magnitude *out, size_t capacity)                \
+    {                                                                                              \
+        if (g && r)                                                                                \
+            return gather_blocks_##B(g, r, n, low, high, out, capacity, BOTH);                     \
+        if (g)                                                                                     \
+            return gather_blocks_##B(g, r, n, low, high, out, capacity, INPUT);                    \
+        return gather_blocks_##B(g, r, n, low, high, out, capacity, RESIDUAL);                     \
+    }
+
+/* r -= g where g is finite, saturating. */
+#define SS_DEFINE_SUBTRACT(B)                                                                      \
+    static void subtract_##B(ss_float##B *r, const ss_float##B *g, size_t n)                       \
+    {                                                                                              \
+        typedef ss_float##B floats __attribute__((vector_size(SS_VECTOR_BYTES)));                  \
+        typedef ss_bits##B bits __attribute__((vector_size(SS_VECTOR_BYTES)));                     \
+        const size_t lanes = sizeof(floats) / sizeof *r;                                           \
+        for (size_t i = 0; i < n; i += lanes) {                                                    \
+            size_t bytes = (n - i < lanes ? n - i : lanes) * sizeof *r;                            \
+            floats gx = {0}, rx = {0};                                                             \
+            if (bytes == sizeof gx) { /* a copy of known size is one instruction */                \
+                memcpy(&gx, g + i, sizeof gx);                                                     \
+                memcpy(&rx, r + i, sizeof rx);                                                     \
+            } else {                                                                               \
+                memcpy(&gx, g + i, bytes);                                                         \
+                memcpy(&rx, r + i, bytes);                                                         \
+            }                                                                                      \
+            bits x = (bits)(rx - gx);                                                              \
+            bits fits = (bits)((x & SS_ABS##B) < SS_INF##B);                                       \
+            bits finite = (bits)(((bits)gx & SS_ABS##B) < SS_INF##B);                              \
+            x = (x & fits) | (((x & ~SS_ABS##B) | (SS_INF##B - 1)) & ~fits);                       \
+            x = (x & finite) | ((bits)rx & ~finite);                                               \
+            if (bytes == sizeof x)                                                                 \
+                memcpy(r + i, &x, sizeof x);                                                       \
+            else                                                                                   \
+                memcpy(r + i, &x, bytes);                                                          \
+        }                                                                                          \
+    }
+
+#define SS_DEFINE_TABLE(NAME)                                                                      \
+    SS_DEFINE_TAKE(32)                                                                             \
+    SS_DEFINE_TAKE(64)                                                                             \
+    SS_DEFINE_SELECT(32)                                                                           \
+    SS_DEFINE_SELECT(64)                                                                           \
+    SS_DEFINE_GATHER(32)                                                                           \
+    SS_DEFINE_GATHER(64)                                                                           \
+    SS_DEFINE_SUBTRACT(32)                                                                         \
+    SS_DEFINE_SUBTRACT(64)                                                                         \
+    static void select_entries(enum ss_type type, const void *g, void *r, size_t n, uint32_t base, \
+                               ss_magnitude threshold, uint32_t *idx, void *val, size_t capacity,  \
+                               struct ss_selection *out)                                           \
+    {                                                                                              \
+        struct ss_pass pass = {.n = n,                                                             \
+                               .capacity = capacity,                                               \
+                               .threshold = threshold,                                             \
+                               .base = base,                                                       \
+                               .idx = idx,                                                         \
+                               .val = val,                                                         \
+                               .out = {.stop = n}};                                                \
+        if (type == SS_F32)                                                                        \
+            (g && r ? select_both_32 : select_one_32)(&pass, g, r);                                \
+        else                                                                                       \
+            (g && r ? select_both_64 : select_one_64)(&pass, g, r);                                \
+        ss_pass_end(&pass, out);                                                                   \
+    }                                                                                              \
+    static size_t gather(enum ss_type type, const void *g, const void *r, size_t n,                \
+                         ss_magnitude low, ss_magnitude high, ss_magnitude *out, size_t capacity)  \
+    {                                                                                              \
+        return (type == SS_F32 ? gather_32 : gather_64)(g, r, n, low, high, out, capacity);        \
+    }                                                                                              \
+    static void undo(enum ss_type type, const void *g, void *r, size_t n, uint32_t base,           \
+                     const uint32_t *idx, const void *val, size_t claimed)                         \
+    {                                                                                              \
+        ss_residual_add(type, r, base, idx, val, claimed);                                         \
+        if (type == SS_F32)                                                                        \
+            subtract_32(r, g, n);                                                                  \
+        else                                                                                       \
+            subtract_64(r, g, n);                                                                  \
+    }                                                                                              \
+    const struct ss_selectors NAME = {                                                             \
+        .name = SS_TABLE_NAME, .select = select_entries, .gather = gather, .undo = undo};
+
+#endif

@@ -1,0 +1,216 @@
+/* The steady selection step and the exact threshold beside a plain vectorised r[i] += g[i] over the
+ * same arrays: medians of interleaved repetitions, and ratios. Arguments: elements, repetitions,
+ * density. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/kernels.h"
+#include "core/threshold.h"
+
+enum action { ADD, ADD_STREAMING, STEADY, EXACT, EXACT_CALL, BUCKETS, ACTIONS };
+
+static const char *const names[ACTIONS] = {"r += g",          "r += g, streaming", "steady step",
+                                           "exact threshold", "exact and step",    "4 of each 512"};
+
+struct data {
+    enum ss_type type;
+    size_t n, k, capacity, claimed;
+    void *g, *r, *saved, *val;
+    uint32_t *idx;
+    ss_magnitude threshold;
+};
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!p) {
+        fprintf(stderr, "bench_select: no memory for %zu bytes\n", bytes);
+        exit(1);
+    }
+    memset(p, 0, bytes);
+    return p;
+}
+
+/* Close to normal: the sum of four uniform numbers, times a scale that differs from one layer of
+ * 65536 elements to the next. */
+static void fill(enum ss_type type, void *p, size_t n, double scale, uint64_t seed)
+{
+    uint64_t state = seed;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = next_random(&state);
+        double x = -2;
+        for (int j = 0; j < 4; j++)
+            x += (double)(bits >> 16 * j & 0xffff) / 65536.0;
+        x *= scale * (1 + (double)(i >> 16 & 3));
+        if (type == SS_F32)
+            ((float *)p)[i] = (float)x;
+        else
+            ((double *)p)[i] = x;
+    }
+}
+
+/* Stores past the cache, in the widest vectors there are. */
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static void add_streaming_avx512(void *to, const void *from,
+                                                                    size_t bytes, bool is_double)
+{
+    char *r = to;
+    const char *g = from;
+    for (size_t i = 0; i + 64 <= bytes; i += 64) {
+        __m512i x = is_double ? _mm512_castpd_si512(_mm512_add_pd(_mm512_load_pd((void *)(r + i)),
+                                                                  _mm512_load_pd(g + i)))
+                              : _mm512_castps_si512(_mm512_add_ps(_mm512_load_ps((void *)(r + i)),
+                                                                  _mm512_load_ps(g + i)));
+        _mm512_stream_si512((void *)(r + i), x);
+    }
+    _mm_sfence();
+}
+
+static void add_streaming(void *to, const void *from, size_t bytes, bool is_double)
+{
+    if (strcmp(ss_kernels()->name, "avx512") == 0) {
+        add_streaming_avx512(to, from, bytes, is_double);
+        return;
+    }
+    char *r = to;
+    const char *g = from;
+    for (size_t i = 0; i + 16 <= bytes; i += 16) {
+        if (is_double)
+            _mm_stream_pd((double *)(r + i), _mm_add_pd(_mm_load_pd((double *)(r + i)),
+                                                        _mm_load_pd((double *)(g + i))));
+        else
+            _mm_stream_ps((float *)(r + i),
+                          _mm_add_ps(_mm_load_ps((float *)(r + i)), _mm_load_ps((float *)(g + i))));
+    }
+    _mm_sfence();
+}
+#endif
+
+static void act(const struct ss_selectors *selectors, struct data *d, enum action action)
+{
+    struct ss_selection found;
+    struct ss_exact exact;
+    switch (action) {
+    case ADD:
+        ss_kernels()->reduce(d->type, SS_SUM, d->r, d->g, d->n);
+        break;
+    case ADD_STREAMING:
+#if defined(__x86_64__)
+        add_streaming(d->r, d->g, d->n * ss_type_size(d->type), d->type == SS_F64);
+#endif
+        break;
+    case EXACT:
+        ss_exact_threshold(selectors, d->type, d->g, d->r, d->n, d->k, &exact);
+        d->threshold = exact.threshold;
+        break;
+    case EXACT_CALL:
+        ss_exact_threshold(selectors, d->type, d->g, d->r, d->n, d->k, &exact);
+        d->threshold = exact.threshold;
+        /* fall through */
+    case STEADY:
+        selectors->select(d->type, d->g, d->r, d->n, 0, d->threshold, d->idx, d->val, d->capacity,
+                          &found);
+        d->claimed = found.claimed;
+        break;
+    case BUCKETS:
+        ss_select_buckets(selectors, d->type, d->g, d->r, d->n, 0, 4, 512, d->idx, d->val, &found);
+        break;
+    case ACTIONS:
+        break;
+    }
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The residual is put back before each action, so that every one meets the same arrays. */
+static void bench(const struct ss_selectors *selectors, struct data *d, size_t repetitions)
+{
+    double median[ACTIONS], *times = allocate(ACTIONS * repetitions * sizeof *times);
+    memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
+    act(selectors, d, EXACT);
+    for (size_t j = 0; j < repetitions; j++)
+        for (enum action action = ADD; action < ACTIONS; action++) {
+            memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
+            double start = now();
+            act(selectors, d, action);
+            times[action * repetitions + j] = now() - start;
+            if (action == STEADY && j == 0)
+                printf("  %s, %s, %zu elements, k = %zu, claimed %zu\n", selectors->name,
+                       ss_type_name(d->type), d->n, d->k, d->claimed);
+        }
+    for (enum action action = ADD; action < ACTIONS; action++) {
+        qsort(times + action * repetitions, repetitions, sizeof *times, compare);
+        median[action] = times[action * repetitions + repetitions / 2];
+    }
+    double add = median[ADD] < median[ADD_STREAMING] || median[ADD_STREAMING] < 1e-7
+                     ? median[ADD]
+                     : median[ADD_STREAMING];
+    double bytes = (double)(d->n * ss_type_size(d->type));
+    for (enum action action = ADD; action < ACTIONS; action++)
+        printf("    %-18s %8.3f ms  %6.1f GB/s  %5.2f times the best r += g\n", names[action],
+               1e3 * median[action], 3e-9 * bytes / median[action], median[action] / add);
+    printf("    steady step / (r += g) = %.3f (at most 1.15)\n", median[STEADY] / add);
+    printf("    exact and step / steady step = %.2f (at most 6)\n",
+           median[EXACT_CALL] / median[STEADY]);
+    free(times);
+}
+
+int main(int argc, char **argv)
+{
+    size_t n = argc > 1 ? strtoull(argv[1], NULL, 0) : (size_t)1 << 24;
+    size_t repetitions = argc > 2 ? strtoull(argv[2], NULL, 0) : 11;
+    double density = argc > 3 ? strtod(argv[3], NULL) : 0.01;
+    if (n < 64 || n > SS_WINDOW || repetitions < 1 || !(density > 0 && density <= 1)) {
+        fprintf(stderr, "bench_select [elements, 64..2^30] [repetitions, 1 or more] "
+                        "[density, above 0 to 1]\n");
+        return 2;
+    }
+    for (int t = 0; t < 2; t++) {
+        struct data d = {.type = t ? SS_F64 : SS_F32, .n = n};
+        size_t size = ss_type_size(d.type), in_buckets = 4 * ((n + 511) / 512);
+        d.k = ss_warmup_k(n, density, 0, 0);
+        d.capacity = ss_claim_limit(d.k);
+        size_t room = d.capacity > in_buckets ? d.capacity : in_buckets;
+        d.g = allocate(n * size);
+        d.r = allocate(n * size);
+        d.saved = allocate(n * size);
+        d.val = allocate(room * size);
+        d.idx = allocate(room * sizeof *d.idx);
+        fill(d.type, d.g, n, 1e-3, 88172645463325252u);
+        fill(d.type, d.saved, n, 2e-3, 1234567890123u);
+        for (size_t i = 0; ss_selectors_at(i); i++)
+            bench(ss_selectors_at(i), &d, repetitions);
+        void *all[] = {d.g, d.r, d.saved, d.val, d.idx};
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            free(all[i]);
+    }
+    return 0;
+}
