@@ -293,21 +293,25 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     }
 }
 
-/* How far the lane's measurements lie above the prediction. An algorithm that was never tried is
- * judged more kindly than those that disappointed, so that each that may be the best gets its turn.
- */
+/* The first run of an algorithm on a lane touches fresh memory and tells little. */
+enum { TRUSTED_RUNS = 2 };
+
+/* How far the lane's measurements lie above the prediction. An algorithm that was not tried enough
+ * is judged more kindly than those that disappointed, so that each that may be the best gets its
+ * turn. */
 static double correction(const struct ss_history *h, enum ss_algorithm a)
 {
     double least = 0;
 
-    if (h->ratio[a] > 0)
+    if (h->runs[a] >= TRUSTED_RUNS)
         return h->ratio[a];
     for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++)
         if (h->ratio[i] > 0 && (least == 0 || h->ratio[i] < least))
             least = h->ratio[i];
     if (least == 0)
         return 1;
-    return least > 1 ? (1 + least) / 2 : least;
+    double kind = least > 1 ? (1 + least) / 2 : least;
+    return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
 }
 
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
@@ -341,6 +345,10 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     }
 }
 
+/* Per call: an algorithm measured 10 % slower gets another turn after some 30 calls, one twice as
+ * slow after 230. */
+static const double FORGIVENESS = 0.997;
+
 void ss_history_measured(struct ss_history *h, double seconds)
 {
     enum ss_algorithm a = h->last;
@@ -348,10 +356,17 @@ void ss_history_measured(struct ss_history *h, double seconds)
     if (a == SS_AUTO || seconds <= 0 || h->last_predicted <= 0)
         return;
     double ratio = seconds / h->last_predicted;
-    if (h->ratio[a] == 0 || ratio < h->ratio[a])
+    if (h->runs[a] == 0 || ratio < h->ratio[a])
         h->ratio[a] = ratio;
     else /* noise only ever adds: believe a rise slowly */
         h->ratio[a] += 0.2 * (ratio - h->ratio[a]);
+    if (h->runs[a] < TRUSTED_RUNS)
+        h->runs[a]++;
+    /* What lost by little is tried again after a while: the network or the input may have changed.
+     */
+    for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++)
+        if (i != (int)a)
+            h->ratio[i] *= FORGIVENESS;
     h->last_seconds = 0;
 }
 

@@ -10,14 +10,15 @@
 /* What a lane remembers. Filled from voted values and plans only, so that all ranks remember the
  * same. */
 struct ss_history {
-    double ratio[SS_ALGORITHMS]; /* measured over predicted seconds, 0 = not tried */
-    enum ss_algorithm last;      /* what ran last, SS_AUTO = nothing yet */
-    double last_predicted;       /* its prediction, seconds */
-    double last_seconds;         /* this rank's measurement of it, to be voted; 0 = none */
-    uint64_t result_nnz;         /* entries of the last sparse result, 0 = not known */
-    uint64_t result_sum;         /* sum of nnz of the call that had it */
-    unsigned dense_streak;       /* dense plans in a row */
-    unsigned skip;               /* calls still to be handed on without a vote */
+    unsigned runs[SS_ALGORITHMS]; /* measured, up to what makes the ratio trusted */
+    double ratio[SS_ALGORITHMS];  /* measured over predicted seconds, 0 = not tried */
+    enum ss_algorithm last;       /* what ran last, SS_AUTO = nothing yet */
+    double last_predicted;        /* its prediction, seconds */
+    double last_seconds;          /* this rank's measurement of it, to be voted; 0 = none */
+    uint64_t result_nnz;          /* entries of the last sparse result, 0 = not known */
+    uint64_t result_sum;          /* sum of nnz of the call that had it */
+    unsigned dense_streak;        /* dense plans in a row */
+    unsigned skip;                /* calls still to be handed on without a vote */
 };
 
 /* A call as the plan sees it. */
