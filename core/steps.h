@@ -11,7 +11,8 @@
  * which the present cycle met unexpected calls. Unless it has all lanes of the present one (it
  * explains more), it must also have held for as many calls as the present one has been seen, up to
  * 128. The cycle it replaces is remembered with its ordinals and resumes as soon as its lanes
- * return, unless the new one has all its lanes.
+ * return, unless the new one has all its lanes. A cycle is
+ * forgotten after 2 SS_STEP_LONGEST calls in a row that it did not expect.
  *
  * So twelve equal layers and one other call are a step of 13, although the first three calls alone
  * look like a step of one. A step of few calls interrupted always after the same number of steps
@@ -33,8 +34,8 @@ enum ss_step_sync {
     SS_STEP_UNKNOWN, /* no period confirmed yet: ordinal 0 */
     SS_STEP_IN,      /* where the cycle expects it */
     SS_STEP_FOREIGN, /* a lane that is not in the cycle: ordinal 0 */
-    SS_STEP_LOST     /* a lane of the cycle, place unknown: ordinal SS_ORDINAL_LOST, no residual of
-                        the lane may be used */
+    SS_STEP_LOST /* a lane of the cycle out of turn: ordinal 0 where the lane comes once per step,
+                    else SS_ORDINAL_LOST, and no residual of the lane may be used */
 };
 
 #define SS_ORDINAL_LOST UINT32_MAX
@@ -63,8 +64,8 @@ struct ss_step_cycle {
 
 /* About 12 KiB. Zero-initialised = nothing seen. */
 struct ss_steps {
-    uint32_t calls;     /* seen, saturating; the last SS_STEP_LONGEST are kept */
     uint32_t since_out; /* calls since the last one the current cycle did not expect, saturating */
+    uint32_t outs;      /* of those, in a row until now */
     uint32_t clock;
     uint32_t end; /* of the history */
     int current;  /* cycle in force + 1, 0 = none */

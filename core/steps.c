@@ -1,0 +1,282 @@
+/* Periods by runs: run[p] counts the calls in a row that equal the call p before; a period has held
+ * for run[p] + p calls. */
+#include "core/steps.h"
+
+#include <string.h>
+
+enum {
+    RUN_MAX = 60000,
+    FIT_DEPTH = 64, /* calls looked back to find the place again */
+    FIT_LEAST = 2,
+    PATIENCE = 128 /* calls a period that explains less must hold at most */
+};
+
+/* ---- history ---- */
+
+static uint16_t ago(const struct ss_steps *s, uint32_t calls)
+{
+    return s->history[s->end - 1 - calls];
+}
+
+static void remember(struct ss_steps *s, uint16_t lane)
+{
+    if (s->end == 2 * SS_STEP_LONGEST) {
+        memcpy(s->history, s->history + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof lane);
+        s->end = SS_STEP_LONGEST;
+    }
+    s->history[s->end++] = lane;
+    uint32_t most = s->end - 1 < SS_STEP_LONGEST ? s->end - 1 : SS_STEP_LONGEST;
+    for (uint32_t p = 1; p <= most; p++) {
+        uint32_t run = s->run[p] < RUN_MAX ? s->run[p] : s->run[p] - p; /* keeps the phase */
+        s->run[p] = (uint16_t)(ago(s, p) == lane ? run + 1 : 0);
+    }
+    if (s->since_out < UINT32_MAX)
+        s->since_out++;
+}
+
+/* How many of the last calls, at most `most`, fit the cycle when the last one is at `position`. */
+static uint32_t fit(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t position,
+                    uint32_t most)
+{
+    uint32_t n = 0;
+
+    if (most > s->end)
+        most = s->end;
+    while (n < most && c->lane[position] == ago(s, n)) {
+        position = (position > 0 ? position : c->length) - 1;
+        n++;
+    }
+    return n;
+}
+
+/* The one place of the cycle that the last calls fit much better than any other, -1 = none. */
+static int find_place(const struct ss_steps *s, const struct ss_step_cycle *c)
+{
+    uint32_t best = 0, second = 0;
+    int place = -1;
+
+    for (uint32_t q = 0; q < c->length; q++) {
+        uint32_t n = fit(s, c, q, FIT_DEPTH);
+        if (n > best) {
+            second = best;
+            best = n;
+            place = (int)q;
+        } else if (n > second) {
+            second = n;
+        }
+    }
+    return best >= FIT_LEAST && best / 2 >= second ? place : -1;
+}
+
+/* ---- cycles ---- */
+
+static uint32_t occurrences(const struct ss_step_cycle *c, uint16_t lane)
+{
+    uint32_t n = 0;
+
+    for (uint32_t q = 0; q < c->length; q++)
+        n += c->lane[q] == lane;
+    return n;
+}
+
+static struct ss_step_place in_place(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position)
+{
+    if (position == 0)
+        s->step++;
+    c->next = (uint16_t)((position + 1) % c->length);
+    c->used = ++s->clock;
+    if (c->seen < UINT32_MAX)
+        c->seen++;
+    return (struct ss_step_place){
+        .sync = SS_STEP_IN, .ordinal = c->ordinal[position], .period = c->length, .step = s->step};
+}
+
+/* Another cycle that was in force before and goes on with this call. */
+static struct ss_step_cycle *resuming(struct ss_steps *s, uint16_t lane, int *place)
+{
+    struct ss_step_cycle *found = NULL;
+
+    for (int i = 0; i < SS_STEP_CYCLES; i++) {
+        struct ss_step_cycle *c = &s->cycles[i];
+        if (c->length == 0 || i + 1 == s->current || (found && c->used < found->used))
+            continue;
+        int at = c->lane[c->next] == lane ? c->next : find_place(s, c);
+        if (at >= 0) {
+            found = c;
+            *place = at;
+        }
+    }
+    return found;
+}
+
+static void forget_all(struct ss_steps *s)
+{
+    for (int i = 0; i < SS_STEP_CYCLES; i++)
+        s->cycles[i].length = 0;
+    s->current = 0;
+    s->outs = 0;
+}
+
+static struct ss_step_place out_of_place(struct ss_steps *s, const struct ss_step_cycle *c,
+                                         uint16_t lane)
+{
+    uint32_t n = occurrences(c, lane);
+    struct ss_step_place place = {.sync = n == 0 ? SS_STEP_FOREIGN : SS_STEP_LOST,
+                                  .ordinal = n > 1 ? SS_ORDINAL_LOST : 0,
+                                  .period = c->length,
+                                  .step = s->step};
+
+    if (++s->outs >= 2 * SS_STEP_LONGEST)
+        forget_all(s);
+    return place;
+}
+
+/* Follows the cycle in force, or one that resumes. */
+static struct ss_step_place follow(struct ss_steps *s, uint16_t lane)
+{
+    if (s->current == 0)
+        return (struct ss_step_place){.sync = SS_STEP_UNKNOWN, .step = s->step};
+
+    struct ss_step_cycle *c = &s->cycles[s->current - 1];
+    int place = c->next;
+    if (c->lane[place] != lane) {
+        s->since_out = 0;
+        place = find_place(s, c);
+        if (place >= 0 && place < c->next && place > 0)
+            s->step++; /* the former step was cut short */
+    }
+    if (place < 0 && occurrences(c, lane) == 0) {
+        struct ss_step_cycle *other = resuming(s, lane, &place);
+        if (other) {
+            s->current = (int)(other - s->cycles) + 1;
+            s->step += place > 0;
+            c = other;
+        }
+    }
+    if (place < 0)
+        return out_of_place(s, c, lane);
+    s->outs = 0;
+    return in_place(s, c, (uint32_t)place);
+}
+
+/* ---- new periods ---- */
+
+static bool lanes_of_last(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c)
+{
+    for (uint32_t q = 0; q < c->length; q++) {
+        uint32_t i = 0;
+        while (i < p && ago(s, i) != c->lane[q])
+            i++;
+        if (i == p)
+            return false;
+    }
+    return true;
+}
+
+/* The period has held long enough to take over. */
+static bool holds(const struct ss_steps *s, uint32_t p)
+{
+    const struct ss_step_cycle *c = s->current > 0 ? &s->cycles[s->current - 1] : NULL;
+    uint32_t held = s->run[p] + p, need = 3 * p;
+
+    if (s->run[p] < 2 * p)
+        return false;
+    for (uint32_t d = 1; d <= p / 2; d++)
+        if (p % d == 0 && s->run[d] >= p - d)
+            return false; /* a shorter period repeated */
+    if (!c)
+        return true;
+    if (need < 3 * (uint32_t)c->length)
+        need = 3 * (uint32_t)c->length;
+    uint32_t patience = c->seen < PATIENCE ? c->seen : PATIENCE;
+    if (need < patience && !lanes_of_last(s, p, c))
+        need = patience;
+    return held >= need && s->since_out < need;
+}
+
+/* The cycle made of the last p calls, if it is known, and the place of this call in it. */
+static struct ss_step_cycle *known_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)
+{
+    for (int i = 0; i < SS_STEP_CYCLES; i++) {
+        struct ss_step_cycle *c = &s->cycles[i];
+        for (uint32_t q = 0; c->length == p && q < p; q++)
+            if (fit(s, c, q, p) == p) {
+                *place = q;
+                return c;
+            }
+    }
+    return NULL;
+}
+
+static struct ss_step_cycle *free_cycle(struct ss_steps *s)
+{
+    struct ss_step_cycle *oldest = NULL;
+
+    for (int i = 0; i < SS_STEP_CYCLES; i++) {
+        struct ss_step_cycle *c = &s->cycles[i];
+        if (c->length == 0)
+            return c;
+        if (!oldest || c->used < oldest->used)
+            oldest = c;
+    }
+    return oldest;
+}
+
+/* Positions count from the first call of the stretch in which the period holds. */
+static struct ss_step_cycle *make_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)
+{
+    struct ss_step_cycle *c;
+
+    for (int i = 0; i < SS_STEP_CYCLES; i++)
+        if (s->cycles[i].length > 0 && lanes_of_last(s, p, &s->cycles[i]))
+            s->cycles[i].length = 0;
+    c = free_cycle(s);
+    *c = (struct ss_step_cycle){.length = (uint16_t)p};
+    *place = (uint32_t)(s->run[p] + p - 1) % p;
+    for (uint32_t i = 0; i < p; i++)
+        c->lane[(*place + p - i) % p] = ago(s, i);
+    for (uint32_t q = 0; q < p; q++) {
+        uint16_t ordinal = 0;
+        for (uint32_t before = 0; before < q; before++)
+            ordinal = (uint16_t)(ordinal + (c->lane[before] == c->lane[q]));
+        c->ordinal[q] = ordinal;
+    }
+    return c;
+}
+
+/* A period that takes over in this call. */
+static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
+{
+    uint32_t position;
+    struct ss_step_cycle *c = known_cycle(s, p, &position);
+    bool first = s->step == 0 && s->current == 0;
+
+    if (c && s->current == (int)(c - s->cycles) + 1 && place->sync == SS_STEP_IN &&
+        c->next == (position + 1) % p)
+        return;
+    if (!c)
+        c = make_cycle(s, p, &position);
+    s->current = (int)(c - s->cycles) + 1;
+    s->outs = 0;
+    if (first)
+        s->step = (s->run[p] + p - 1) / p - (position == 0);
+    else
+        s->step += position > 0;
+    *place = in_place(s, c, position);
+}
+
+struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number)
+{
+    uint16_t lane = (uint16_t)(number < SS_STEP_LAST_LANE ? number : SS_STEP_LAST_LANE);
+
+    remember(s, lane);
+    struct ss_step_place place = follow(s, lane);
+    if (s->current > 0 && s->since_out >= 3 * SS_STEP_LONGEST)
+        return place;
+    for (uint32_t p = 1; p <= SS_STEP_LONGEST; p++)
+        if (holds(s, p)) {
+            adopt(s, p, &place);
+            break;
+        }
+    return place;
+}
