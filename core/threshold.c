@@ -2,16 +2,17 @@
 
 #include <string.h>
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, CHUNK = 4096 };
+enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18 };
 
-/* The magnitudes in question, and which of them. */
+/* What is searched, and what is known: the k-th largest of those in [low, high] is wanted, and
+ * `above` entries are larger than high. */
 struct search {
     const struct ss_selectors *selectors;
     enum ss_type type;
     const char *g, *r;
-    size_t n;
-    ss_magnitude low, high; /* the k-th largest lies between */
-    size_t k;               /* it is the k-th largest of those */
+    size_t n, piece, step; /* `piece` elements from each `step` of n */
+    size_t k, above;
+    ss_magnitude low, high;
 };
 
 static void swap(ss_magnitude *a, ss_magnitude *b)
@@ -54,96 +55,156 @@ ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k)
     return m[target];
 }
 
-static size_t gather(const struct search *s, size_t from, size_t n, ss_magnitude low,
-                     ss_magnitude *out, size_t capacity)
+static size_t gather(const struct search *s, size_t at, ss_magnitude low, ss_magnitude *out,
+                     size_t capacity)
 {
-    size_t bytes = from * ss_type_size(s->type);
+    size_t bytes = at * ss_type_size(s->type), n = s->n - at < s->piece ? s->n - at : s->piece;
     return s->selectors->gather(s->type, s->g ? s->g + bytes : NULL, s->r ? s->r + bytes : NULL, n,
                                 low, s->high, out, capacity);
 }
 
-/* One pass: narrows [low, high] to the digit (magnitude >> shift) of the k-th largest. As soon as k
- * entries with some digit or a larger one have been seen, smaller ones no longer matter: the lower
- * end rises while the pass goes on, and most entries fail one comparison. Returns the entries of
- * that digit; or, when the range holds fewer than k, all of them with the range unchanged. */
-static size_t narrow(struct search *s, unsigned shift, size_t *above)
+/* One pass: narrows [low, high] to the bin of the k-th largest. The bins divide [low, finest]
+ * evenly, the last one takes all that is above. As soon as k entries in some bin or a higher one
+ * have been seen, lower ones no longer matter: the lower end rises while the pass goes on, and most
+ * entries fail one comparison. Returns the entries of the bin. When there are fewer than k, the
+ * range becomes what is below low and 0 is returned. */
+static size_t narrow(struct search *s, ss_magnitude finest)
 {
-    uint32_t counts[DIGITS] = {0};
+    uint32_t counts[BINS] = {0};
     ss_magnitude list[CHUNK];
-    const ss_magnitude origin = s->low >> shift << shift;
-    size_t digit = 0, reached = 0; /* entries with this digit or a larger one */
-    ss_magnitude low = s->low;
-    for (size_t at = 0; at < s->n; at += CHUNK) {
-        size_t found = gather(s, at, s->n - at < CHUNK ? s->n - at : CHUNK, low, list, CHUNK);
-        for (size_t j = 0; j < found; j++)
-            counts[(list[j] - origin) >> shift]++;
+    const ss_magnitude origin = s->low;
+    ss_magnitude low = origin;
+    size_t bin = 0, reached = 0; /* entries of this bin or a higher one */
+    unsigned shift = 0;
+    while ((finest - origin) >> shift > LAST)
+        shift++;
+    for (size_t at = 0; at < s->n; at += s->step) {
+        size_t found = gather(s, at, low, list, CHUNK);
+        for (size_t j = 0; j < found; j++) {
+            ss_magnitude to = (list[j] - origin) >> shift;
+            counts[to < LAST ? to : LAST]++;
+        }
         reached += found;
-        while (reached >= s->k && reached - counts[digit] >= s->k)
-            reached -= counts[digit++];
-        if (digit > 0)
-            low = origin + ((ss_magnitude)digit << shift);
+        while (reached >= s->k && reached - counts[bin] >= s->k)
+            reached -= counts[bin++];
+        low = origin + ((ss_magnitude)bin << shift);
     }
-    if (reached < s->k)
-        return reached;
-    size_t here = counts[digit];
-    *above += reached - here;
-    s->k -= reached - here;
+    if (reached < s->k) {
+        s->k -= reached;
+        s->above += reached;
+        s->high = origin - 1;
+        s->low = SS_LEAST_MAGNITUDE;
+        return 0;
+    }
+    ss_magnitude end = low + (((ss_magnitude)1 << shift) - 1);
+    s->k -= reached - counts[bin];
+    s->above += reached - counts[bin];
     s->low = low;
-    s->high = origin + ((ss_magnitude)(digit + 1) << shift) - 1;
-    return here;
-}
-
-/* What there is when k entries are not. */
-static void take_all(const struct search *s, size_t nonzero, struct ss_exact *out)
-{
-    struct search least = *s;
-    least.high = SS_LEAST_MAGNITUDE;
-    *out = (struct ss_exact){
-        .threshold = SS_LEAST_MAGNITUDE,
-        .above = nonzero - gather(&least, 0, s->n, SS_LEAST_MAGNITUDE, NULL, 0),
-        .count = nonzero,
-        .all_zero = nonzero == 0,
-    };
+    if (bin < LAST && end < s->high)
+        s->high = end;
+    return counts[bin];
 }
 
 /* The few entries of the range left, as a list. */
 static void finish(const struct search *s, struct ss_exact *out)
 {
     ss_magnitude list[CHUNK];
-    size_t found = gather(s, 0, s->n, s->low, list, CHUNK);
-    out->threshold = ss_kth_largest(list, found, s->k);
-    size_t above = 0, equal = 0;
+    size_t found = 0;
+    for (size_t at = 0; at < s->n; at += s->step)
+        found += gather(s, at, s->low, list + found, CHUNK - found);
+    *out = (struct ss_exact){.threshold = ss_kth_largest(list, found, s->k), .above = s->above};
     for (size_t j = 0; j < found; j++) {
-        above += list[j] > out->threshold;
-        equal += list[j] == out->threshold;
+        out->above += list[j] > out->threshold;
+        out->count += list[j] == out->threshold;
     }
-    out->above += above;
-    out->count = out->above + equal;
+    out->count += out->above;
+}
+
+/* What there is when k entries are not. */
+static void take_all(const struct search *s, struct ss_exact *out)
+{
+    struct search least = *s;
+    size_t equal = 0;
+    least.high = SS_LEAST_MAGNITUDE;
+    for (size_t at = 0; at < s->n; at += s->step)
+        equal += gather(&least, at, SS_LEAST_MAGNITUDE, NULL, 0);
+    *out = (struct ss_exact){.threshold = SS_LEAST_MAGNITUDE,
+                             .above = s->above - equal,
+                             .count = s->above,
+                             .all_zero = s->above == 0};
+}
+
+static void narrow_to_one(struct search *s, ss_magnitude finest, struct ss_exact *out)
+{
+    for (;; finest = s->high) {
+        const bool least = s->low == SS_LEAST_MAGNITUDE;
+        const size_t entries = narrow(s, finest);
+        if (entries == 0 && least) {
+            take_all(s, out);
+            return;
+        }
+        if (entries > 0 && s->low == s->high) {
+            *out = (struct ss_exact){
+                .threshold = s->low, .above = s->above, .count = s->above + entries};
+            return;
+        }
+        if (entries > 0 && entries <= CHUNK) {
+            finish(s, out);
+            return;
+        }
+    }
+}
+
+/* Four standard deviations of the number of sampled entries above a threshold, and some. */
+static size_t margin_of(size_t k)
+{
+    size_t root = 1;
+    while (root * root < k)
+        root++;
+    return 4 * root + 16;
+}
+
+/* A sample tells where the threshold is likely to be, so that one pass leaves few entries. Where it
+ * errs, the search goes on in the range that pass leaves. Returns the finest of that pass. */
+static ss_magnitude aim(struct search *s)
+{
+    struct search sample = *s;
+    struct ss_exact low, high = {.threshold = s->high};
+    const size_t k = s->k / (CHUNK / PIECE), margin = margin_of(k);
+    sample.piece = PIECE;
+    sample.k = k + margin;
+    narrow_to_one(&sample, sample.high, &low);
+    if (k > margin) {
+        sample = *s;
+        sample.piece = PIECE;
+        sample.k = k - margin;
+        narrow_to_one(&sample, sample.high, &high);
+    }
+    s->low = low.threshold;
+    return high.threshold;
 }
 
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
-    const ss_magnitude none = ss_magnitude_none(type);
-    struct search s = {selectors, type, g, r, n, SS_LEAST_MAGNITUDE, none - 1, k};
-    unsigned shift = type == SS_F32 ? 31 : 63;
-    *out = (struct ss_exact){.threshold = none};
-    if (k == 0)
+    struct search s = {.selectors = selectors,
+                       .type = type,
+                       .g = g,
+                       .r = r,
+                       .n = n,
+                       .piece = CHUNK,
+                       .step = CHUNK,
+                       .k = k,
+                       .low = SS_LEAST_MAGNITUDE,
+                       .high = ss_magnitude_none(type) - 1};
+    if (k == 0) {
+        *out = (struct ss_exact){.threshold = s.high + 1};
         return;
-    while (shift > 0) {
-        shift = shift > DIGIT_BITS ? shift - DIGIT_BITS : 0;
-        size_t found = narrow(&s, shift, &out->above);
-        if (found < s.k) {
-            take_all(&s, found, out);
-            return;
-        }
-        if (shift > 0 && found <= CHUNK) {
-            finish(&s, out);
-            return;
-        }
-        out->count = out->above + found;
     }
-    out->threshold = s.low;
+    ss_magnitude finest = s.high;
+    if (n >= SAMPLED)
+        finest = aim(&s);
+    narrow_to_one(&s, finest, out);
 }
 
 size_t ss_claim_limit(size_t k)
