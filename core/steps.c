@@ -267,16 +267,17 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
 
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number)
 {
+    uint32_t steady = s->since_out;
     uint16_t lane = (uint16_t)(number < SS_STEP_LAST_LANE ? number : SS_STEP_LAST_LANE);
 
     remember(s, lane);
     struct ss_step_place place = follow(s, lane);
-    if (s->current > 0 && s->since_out >= 3 * SS_STEP_LONGEST)
-        return place;
-    for (uint32_t p = 1; p <= SS_STEP_LONGEST; p++)
+    bool settled = s->current > 0 && s->since_out >= 3 * SS_STEP_LONGEST;
+    for (uint32_t p = 1; p <= SS_STEP_LONGEST && !settled; p++)
         if (holds(s, p)) {
             adopt(s, p, &place);
             break;
         }
+    place.steady = steady;
     return place;
 }

@@ -46,6 +46,7 @@ struct ss_step_place {
     uint32_t ordinal; /* of this call within its lane in the step */
     uint32_t period;  /* calls per step, 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
+    uint32_t steady; /* calls in a row before this one that no cycle found unexpected, saturating */
 };
 
 static inline bool ss_step_confirmed(const struct ss_step_place *place)
@@ -64,7 +65,7 @@ struct ss_step_cycle {
 
 /* About 12 KiB. Zero-initialised = nothing seen. */
 struct ss_steps {
-    uint32_t since_out; /* calls since the last one the current cycle did not expect, saturating */
+    uint32_t since_out; /* calls since the last one not expected, saturating */
     uint32_t outs;      /* of those, in a row until now */
     uint32_t clock;
     uint32_t end; /* of the history */

@@ -1,21 +1,21 @@
 /* Tensors: this rank's identities of gradients, their residuals, and what must be seen of one
  * before it is registered for top-k (design section 5).
  *
- * Per eligible call on a communicator:
+ * Per eligible call on a communicator, skipped ones included:
  *
- *     place = ss_steps_next(&steps, lane number);
- *     t = ss_tensor_find(tensors, &call);            NULL: no memory, vote "cannot"
- *     t->state == SS_TENSOR_REGISTERED: select with t->residual; else as in exact mode
- *     ballot = ss_tensor_ballot(t);                  into the vote, each field by `or`
+ *     call.place = ss_steps_next(&steps, lane number);
+ *     t = ss_tensor_find(tensors, &call);             NULL: no memory, vote "cannot"
+ *     registered: select with t->residual; else scan as in exact mode
+ *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`
  *     ss_tensor_begin(t);
- *     ... vote, collective or the MPI library ...
- *     ss_tensor_vote(t, combined ballot);            when the vote arrived: changes the state
- *     if (ss_tensor_watching(t)) ss_tensor_watch...  after an exact call, sparse or native
+ *     if (ss_tensor_watching(t) && in place) ss_tensor_watch_input(t, buffer);
+ *     ... the vote arrives: ss_tensor_vote(t, &combined); collective or the MPI library ...
+ *     if (ss_tensor_watching(t)) ss_tensor_watch(t, in or NULL, out);   after exact success
  *     ss_tensor_end(t);
  *
- * A registered call goes ahead only where no rank voted `unregistered`; else all undo and go
- * native. What ss_tensor_vote changes holds from the next call on. Not thread safe: one call of a
- * communicator at a time is between these functions.
+ * A call that found its tensor registered goes ahead only where no rank voted `unregistered`; else
+ * all undo and go native. What ss_tensor_vote changes holds from the next call on. Not thread safe;
+ * arithmetic expects the default MXCSR (core/fpenv.h).
  */
 #ifndef CORE_TENSOR_H
 #define CORE_TENSOR_H
@@ -57,8 +57,6 @@ enum ss_tensor_reason {
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
-/* One a REGISTER rule overrides. */
-bool ss_tensor_overridable(enum ss_tensor_reason reason);
 
 /* The norms of the blocks of a buffer: where they stop resembling their past, it holds different
  * tensors in turn. */
@@ -89,24 +87,24 @@ struct ss_watch {
     unsigned calls;       /* watched, those with zero results not counted */
     bool input_parallel;  /* some result was parallel to the input here */
     bool result_parallel; /* some result was parallel to the one before */
-    bool has_last;
-    struct ss_buf last; /* the last result at the sample positions */
+    bool has_input;
+    struct ss_buf input; /* of this call, at the sample positions */
+    struct ss_buf last;  /* the last result counted, at the sample positions */
 };
 
-struct ss_tensor_group;
+struct ss_tensors;
 
 struct ss_tensor {
-    struct ss_tensor *next;  /* in its table, newest first */
-    struct ss_tensor *chain; /* in its hash bucket */
+    struct ss_tensor *next;    /* in ss_tensors_first: newest first */
+    struct ss_tensor *in_lane; /* in its lane */
+    struct ss_tensor *chain;   /* in its hash bucket */
     struct ss_tensors *owner;
-    struct ss_tensor_group *group;
     uint32_t number; /* from 0, in order of first appearance on this rank */
 
     uint32_t lane;
     uint32_t ordinal; /* SS_ORDINAL_LOST: calls out of step, always exact */
     uint64_t site;    /* 0 where it does not count, as the others */
     const void *address;
-    uint64_t hash;
     char site_name[128]; /* as the subject said, "" = unknown */
     enum ss_type type;
     enum ss_op op;
@@ -115,23 +113,23 @@ struct ss_tensor {
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
-    const struct ss_rule *excluded;
-    bool ready; /* voted for registration in this call */
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
     struct ss_profile profile;
     struct ss_watch watch;
     unsigned in_flight; /* operations between begin and end */
+    unsigned refusals;  /* votes in a row in which a rank refused */
+    bool ready;         /* what the last ballot said */
+    bool fresh;         /* the residual was made for that ballot and is zero */
 
-    uint64_t calls;         /* all */
-    uint64_t step_calls;    /* calls since first_step, for "once per step" */
-    uint64_t first_step;    /* step of its first call */
-    uint64_t last_step;     /* and of its last */
-    uint64_t first_on_lane; /* number of that call on its lane, from 1 */
-    uint64_t last_on_lane;
-    uint64_t confirmed_calls;  /* in confirmed steps */
-    uint64_t registered_calls; /* calls that started registered */
+    struct ss_step_place place; /* of its last call */
+    uint64_t calls;             /* all */
+    uint64_t confirmed_calls;   /* in confirmed steps */
+    uint64_t registered_calls;  /* that found it registered */
+    uint64_t first_step;        /* step of its first call */
+    uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
+    uint64_t last_on_lane;      /* and of its last */
 
     /* Statistics for the report, over registered calls that were sent sparse. */
     uint64_t topk_calls;
@@ -146,8 +144,6 @@ struct ss_tensor_settings {
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* THRESHOLD_PERIOD */
 };
-
-struct ss_tensors;
 
 /* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
  * short. */
@@ -172,11 +168,13 @@ struct ss_tensor_call {
  * NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
  * ss_tensor_begin, until ss_tensor_end.
  *
- * An orphan is a tensor with a residual and no operation in flight that was not called for 3 steps
- * when a successor has replaced it (registered, same lane and site, same ordinal or address, first
- * called after its last call), or for 64 calls of its lane when any registered tensor of lane and
- * site is there: same address, else same ordinal, else called last. The residual is added to the
- * successor's, one rounding per element. */
+ * An orphan is a tensor with a residual and no operation in flight that was not called
+ *  - for 3 steps, when a successor has replaced it: registered, same lane and site, same ordinal or
+ *    address, first called after the orphan's last call; or
+ *  - for 64 calls of its lane and 3 periods of calls, when any registered tensor of its lane and
+ *    site was called since: the one of the same address, else ordinal, else the last called.
+ * The residual is added to the successor's, one rounding per element, and the orphan has to be
+ * registered again if it returns. */
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
 
 /* What this rank says of the tensor in the vote of this call; combine each by or. A rank that is
@@ -192,7 +190,7 @@ struct ss_tensor_ballot {
 struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t);
 
 /* Takes the combined ballot of the same call. All ready: registered on all ranks, or exact with the
- * reason on all. Exact for good on one: on all (a residual stays with the tensor). */
+ * reason on all. Refused by a rank in 8 votes in a row: exact here (a residual stays). */
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined);
 
 /* Settles it by hand: registered = false with a reason such as SS_TENSOR_PROFILE, on all ranks in
@@ -207,19 +205,22 @@ void ss_tensor_end(struct ss_tensor *t);
 /* The gradient test wants to see the result of this call. */
 bool ss_tensor_watching(const struct ss_tensor *t);
 
-/* Shows input and result of an exact call, `out` dense. Two vectors count as parallel from |cosine|
- * 0.99 on; factors such as P make no difference. Cosines are over at most SS_SAMPLE fixed
- * positions, one at random in each of as many equal parts. With m positions and entries of like
- * size the standard error is (1 - cos^2) / sqrt(m): at m = 65536, 0.004 at cosine 0 and 0.0001 at
- * 0.99; single entries that carry the norm and are not among the positions are not seen. A result
- * that is zero or not finite at all of them is not counted. */
+/* Shows input and result of an exact call, both dense; in = NULL where ss_tensor_watch_input has
+ * seen it before the result overwrote it. Parallel means a cosine of 0.99 or more; factors such as
+ * P make no difference. Cosines are over at most SS_SAMPLE fixed positions, one at random in each
+ * of as many equal parts. With m positions and entries of like size the standard error is
+ * (1 - cos^2) / sqrt(m): at m = 65536, 0.004 at cosine 0 and 0.0001 at 0.99; single entries that
+ * carry the norm and are not among the positions are not seen. A result that is zero at all of
+ * them, or not finite at one, is not counted. */
 enum { SS_SAMPLE = 65536 };
 void ss_tensor_watch(struct ss_tensor *t, const void *in, const void *out);
-/* The same where the input is there as a stream only (ascending idx, in place calls). */
-void ss_tensor_watch_sparse(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t nnz,
-                            const void *out);
+void ss_tensor_watch_input(struct ss_tensor *t, const void *in);
 
 /* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
 double ss_tensor_residual_norm(struct ss_tensor *t);
+
+/* The rule that would register an exact tensor all the same, such as "count=1000,site=app+0x12";
+ * "" where no rule can. */
+void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
 #endif

@@ -1,0 +1,206 @@
+/* Registration for top-k: what is asked of a tensor, and what the ranks agree on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/tensor_impl.h"
+
+enum {
+    LEAST_CALLS = 3,   /* of the gradient test */
+    STEADY_CALLS = 16, /* twelve layers through one lane are no step of one call */
+    REFUSALS = 8       /* votes in a row */
+};
+
+const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
+{
+    static const char *const names[SS_TENSOR_REASONS] = {
+        "registered",
+        "first calls are being watched",
+        "not a sum of floats",
+        "matches EXCLUDE",
+        "matches no rule of REGISTER",
+        "calls do not repeat in steps",
+        "called outside the step",
+        "called less than once per step",
+        "result is a multiple of the input, as in an average",
+        "result is a multiple of the one before",
+        "two tensors of its place in the step have a residual",
+        "no room for a residual within MAX_MEMORY",
+        "not registered on another rank",
+        "the buffer holds different tensors in turn",
+        "GUARD found the result too far off",
+    };
+    return names[reason];
+}
+
+void ss_tensor_drop_residual(struct ss_tensor *t)
+{
+    if (t->residual.data)
+        t->owner->lanes[t->lane].residuals--;
+    ss_buf_free(&t->residual);
+    t->fresh = false;
+}
+
+bool ss_tensor_make_residual(struct ss_tensor *t)
+{
+    size_t size = (size_t)t->n * ss_type_size(t->type);
+
+    if (t->residual.data)
+        return true;
+    if (ss_buf_reserve(&t->residual, t->owner->mem, size) != SS_OK)
+        return false;
+    memset(t->residual.data, 0, size);
+    t->owner->lanes[t->lane].residuals++;
+    t->fresh = true;
+    return true;
+}
+
+/* Two tensors of its lane and ordinal have a residual already. With the other identities there can
+ * be one only, or the ordinal is not known. */
+static bool crowded(const struct ss_tensor *t)
+{
+    const struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
+    int others = 0;
+
+    if (t->owner->settings->identity != SS_IDENTITY_AUTO || lane->residuals < 2)
+        return false;
+    for (const struct ss_tensor *o = lane->tensors; o; o = o->in_lane)
+        others += o != t && o->ordinal == t->ordinal && o->residual.data != NULL;
+    return others >= 2;
+}
+
+bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason)
+{
+    if (registered && !ss_tensor_make_residual(t)) {
+        registered = false;
+        reason = SS_TENSOR_MEMORY;
+    }
+    if (!registered && t->fresh)
+        ss_tensor_drop_residual(t);
+    if (registered && t->state != SS_TENSOR_REGISTERED)
+        t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
+    ss_watch_free(&t->watch);
+    t->fresh = false;
+    t->state = registered ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT;
+    t->reason = registered ? SS_TENSOR_NONE : reason;
+    return registered;
+}
+
+/* What the settings say of a new tensor. */
+void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
+{
+    const struct ss_tensor_settings *set = t->owner->settings;
+    const struct ss_rule_subject fallback = {.count = t->n, .type = t->type};
+
+    if (!subject)
+        subject = &fallback;
+    t->rule = ss_rules_match(set->include, subject);
+    t->state = SS_TENSOR_EXACT;
+    if (!ss_type_is_float(t->type) || t->op != SS_SUM)
+        t->reason = SS_TENSOR_TYPE;
+    else if (ss_rules_match(set->exclude, subject))
+        t->reason = SS_TENSOR_EXCLUDED;
+    else if (set->include && !t->rule)
+        t->reason = SS_TENSOR_NO_RULE;
+    else if (t->ordinal == SS_ORDINAL_LOST)
+        t->reason = SS_TENSOR_OUTSIDE;
+    else {
+        t->state = SS_TENSOR_CANDIDATE;
+        t->reason = SS_TENSOR_WATCHED;
+        if (t->rule && set->register_after == 0 && !crowded(t))
+            ss_tensor_settle(t, true, SS_TENSOR_NONE);
+    }
+}
+
+static unsigned watched_calls(const struct ss_tensor *t)
+{
+    uint64_t after = t->owner->settings->register_after;
+
+    if (after < LEAST_CALLS)
+        return LEAST_CALLS;
+    return after < UINT32_MAX ? (unsigned)after : UINT32_MAX;
+}
+
+/* Why it cannot be registered in this call, SS_TENSOR_NONE when it can; or why it does not look
+ * like a gradient (from SS_TENSOR_SELDOM on). */
+static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
+{
+    if (t->rule)
+        return t->calls <= t->owner->settings->register_after ? SS_TENSOR_WATCHED
+               : crowded(t)                                   ? SS_TENSOR_CROWDED
+                                                              : SS_TENSOR_NONE;
+    if (t->watch.calls < watched_calls(t))
+        return SS_TENSOR_WATCHED;
+    if (t->place.sync != SS_STEP_IN)
+        return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
+    if (t->place.steady < STEADY_CALLS)
+        return SS_TENSOR_NO_STEP;
+    if (2 * t->calls < t->place.step - t->first_step + 1)
+        return SS_TENSOR_SELDOM;
+    if (t->watch.result_parallel)
+        return SS_TENSOR_CONSTANT;
+    return crowded(t) ? SS_TENSOR_CROWDED : SS_TENSOR_NONE;
+}
+
+struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
+{
+    struct ss_tensor_ballot b = {.unregistered = t->state != SS_TENSOR_REGISTERED};
+
+    t->ready = false;
+    if (t->state == SS_TENSOR_CANDIDATE) {
+        t->reason = obstacle(t);
+        b.not_gradient = t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_CONSTANT;
+        t->ready = t->reason == SS_TENSOR_NONE || b.not_gradient;
+        if (t->reason == SS_TENSOR_NONE && !ss_tensor_make_residual(t))
+            ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
+    }
+    b.registered = t->state == SS_TENSOR_REGISTERED;
+    b.refused = t->state == SS_TENSOR_EXACT;
+    b.not_ready = t->state == SS_TENSOR_CANDIDATE && !t->ready;
+    b.differs = b.registered || (t->ready && (t->rule || !t->watch.input_parallel));
+    return b;
+}
+
+void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
+{
+    t->refusals = all->refused ? t->refusals + 1 : 0;
+    if (!all->unregistered || t->state == SS_TENSOR_EXACT)
+        return;
+    if (t->refusals >= REFUSALS) {
+        ss_tensor_settle(t, false, SS_TENSOR_OTHERS);
+    } else if (!all->not_ready && !all->refused) {
+        bool registered = !all->not_gradient && all->differs;
+        enum ss_tensor_reason reason = t->reason;
+        if (reason == SS_TENSOR_NONE)
+            reason = all->differs ? SS_TENSOR_OTHERS : SS_TENSOR_AVERAGE;
+        ss_tensor_settle(t, registered, reason);
+    } else if (t->fresh) {
+        ss_tensor_drop_residual(t); /* another rank is not ready: made again when it is */
+    }
+}
+
+bool ss_tensor_watching(const struct ss_tensor *t)
+{
+    return t->state == SS_TENSOR_CANDIDATE && !t->rule && t->in_flight <= 1 &&
+           t->watch.calls < watched_calls(t);
+}
+
+void ss_tensor_begin(struct ss_tensor *t)
+{
+    t->in_flight++;
+}
+
+void ss_tensor_end(struct ss_tensor *t)
+{
+    t->in_flight--;
+}
+
+void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size)
+{
+    if (t->state != SS_TENSOR_EXACT ||
+        (t->reason != SS_TENSOR_SELDOM && t->reason != SS_TENSOR_AVERAGE &&
+         t->reason != SS_TENSOR_CONSTANT && t->reason != SS_TENSOR_NO_RULE))
+        snprintf(text, size, "%s", "");
+    else
+        snprintf(text, size, "count=%llu%s%s", (unsigned long long)t->n,
+                 t->site_name[0] ? ",site=" : "", t->site_name);
+}

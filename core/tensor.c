@@ -1,0 +1,404 @@
+/* Identity of tensors, and how their residuals change hands. */
+#include "core/tensor.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor_impl.h"
+
+enum {
+    MOST_TENSORS = 1024, /* from here on those long unused without a residual are let go */
+    GONE_STEPS = 3,
+    GONE_CALLS = 64
+};
+
+/* Tensors of equal lane, ordinal and site. */
+struct ss_tensor_group {
+    struct ss_tensor_group *next;
+    uint32_t lane;
+    uint32_t ordinal;
+    uint64_t site;
+};
+
+struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
+{
+    struct ss_tensors *ts = calloc(1, sizeof *ts);
+
+    if (ts) {
+        ts->settings = settings;
+        ts->mem = mem;
+    }
+    return ts;
+}
+
+static void free_tensor(struct ss_tensor *t)
+{
+    ss_buf_free(&t->residual);
+    ss_watch_free(&t->watch);
+    free(t);
+}
+
+void ss_tensors_free(struct ss_tensors *ts)
+{
+    if (!ts)
+        return;
+    for (struct ss_tensor *t = ts->first; t;) {
+        struct ss_tensor *next = t->next;
+        free_tensor(t);
+        t = next;
+    }
+    for (struct ss_tensor_group *g = ts->merged; g;) {
+        struct ss_tensor_group *next = g->next;
+        free(g);
+        g = next;
+    }
+    free(ts->lanes);
+    free(ts);
+}
+
+struct ss_tensor *ss_tensors_first(const struct ss_tensors *ts)
+{
+    return ts->first;
+}
+
+struct ss_mem *ss_tensors_mem(const struct ss_tensors *ts)
+{
+    return ts->mem;
+}
+
+/* ---- table ---- */
+
+static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)
+{
+    if (number >= ts->lane_count) {
+        size_t count = number + 16;
+        struct ss_tensor_lane *lanes = realloc(ts->lanes, count * sizeof *lanes);
+        if (!lanes)
+            return NULL;
+        memset(lanes + ts->lane_count, 0, (count - ts->lane_count) * sizeof *lanes);
+        ts->lanes = lanes;
+        ts->lane_count = count;
+    }
+    return &ts->lanes[number];
+}
+
+static size_t bucket_of(uint32_t lane, uint32_t ordinal, uint64_t site, const void *address)
+{
+    uint64_t h = site ^ ((uint64_t)lane << 32 | ordinal);
+
+    h = (h ^ h >> 31) * 0x9e3779b97f4a7c15ULL ^ (uint64_t)(uintptr_t)address;
+    h = (h ^ h >> 29) * 0xd6e8feb86659fd93ULL;
+    return h >> 56;
+}
+
+static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tensor *t, size_t offset)
+{
+    while (*list != t)
+        list = (struct ss_tensor **)(void *)((char *)*list + offset);
+    return list;
+}
+
+static struct ss_tensor **bucket(const struct ss_tensor *t)
+{
+    return &t->owner->buckets[bucket_of(t->lane, t->ordinal, t->site, t->address)];
+}
+
+static void insert(struct ss_tensor *t)
+{
+    struct ss_tensors *ts = t->owner;
+    struct ss_tensor_lane *lane = &ts->lanes[t->lane];
+    struct ss_tensor **b = bucket(t);
+
+    t->next = ts->first;
+    ts->first = t;
+    t->in_lane = lane->tensors;
+    lane->tensors = t;
+    t->chain = *b;
+    *b = t;
+    ts->count++;
+}
+
+static void discard(struct ss_tensor *t)
+{
+    struct ss_tensors *ts = t->owner;
+    struct ss_tensor **at;
+
+    ss_tensor_drop_residual(t);
+    at = link_in(&ts->first, t, offsetof(struct ss_tensor, next));
+    *at = t->next;
+    at = link_in(&ts->lanes[t->lane].tensors, t, offsetof(struct ss_tensor, in_lane));
+    *at = t->in_lane;
+    at = link_in(bucket(t), t, offsetof(struct ss_tensor, chain));
+    *at = t->chain;
+    ts->count--;
+    free_tensor(t);
+}
+
+static void forget_address(struct ss_tensor *t)
+{
+    struct ss_tensor **at = link_in(bucket(t), t, offsetof(struct ss_tensor, chain));
+
+    *at = t->chain;
+    t->address = NULL;
+    at = bucket(t);
+    t->chain = *at;
+    *at = t;
+}
+
+/* Too many: the one without residual whose lane went on longest without it makes way. */
+static void make_way(struct ss_tensors *ts)
+{
+    struct ss_tensor *oldest = NULL;
+    uint64_t most = GONE_CALLS;
+
+    for (struct ss_tensor *t = ts->first; t; t = t->next) {
+        uint64_t gone = ts->lanes[t->lane].calls - t->last_on_lane;
+        if (!t->residual.data && t->in_flight == 0 && gone > most) {
+            most = gone;
+            oldest = t;
+        }
+    }
+    if (oldest)
+        discard(oldest);
+}
+
+/* ---- residuals change hands ---- */
+
+static void add_residual(enum ss_type type, void *to, const void *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (type == SS_F32) {
+            float sum = ((float *)to)[i] + ((const float *)from)[i];
+            ((float *)to)[i] = sum > FLT_MAX ? FLT_MAX : sum < -FLT_MAX ? -FLT_MAX : sum;
+        } else {
+            double sum = ((double *)to)[i] + ((const double *)from)[i];
+            ((double *)to)[i] = sum > DBL_MAX ? DBL_MAX : sum < -DBL_MAX ? -DBL_MAX : sum;
+        }
+    }
+}
+
+static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
+{
+    if (!from->residual.data)
+        return;
+    if (to->residual.data) {
+        add_residual(to->type, to->residual.data, from->residual.data, (size_t)to->n);
+        ss_tensor_drop_residual(from);
+    } else {
+        to->residual = from->residual;
+        from->residual = (struct ss_buf){0};
+    }
+}
+
+static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
+{
+    bool alike = by->ordinal == o->ordinal || (by->address && by->address == o->address);
+
+    return alike && by->first_on_lane > o->last_on_lane;
+}
+
+static int likeness(const struct ss_tensor *o, const struct ss_tensor *s)
+{
+    return s->address && s->address == o->address ? 2 : s->ordinal == o->ordinal;
+}
+
+static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
+{
+    const struct ss_tensor_lane *lane = &o->owner->lanes[o->lane];
+    uint64_t gone = lane->calls - o->last_on_lane;
+    bool long_gone = gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
+    bool gone_steps = now->sync == SS_STEP_IN && now->step > o->place.step + GONE_STEPS;
+    struct ss_tensor *best = NULL;
+
+    if (!long_gone && !gone_steps)
+        return NULL;
+    for (struct ss_tensor *s = lane->tensors; s; s = s->in_lane) {
+        if (s == o || s->state != SS_TENSOR_REGISTERED || s->site != o->site ||
+            s->last_on_lane < o->last_on_lane || !(long_gone || replaced(o, s)))
+            continue;
+        if (!best || likeness(o, s) > likeness(o, best) ||
+            (likeness(o, s) == likeness(o, best) && s->last_on_lane > best->last_on_lane))
+            best = s;
+    }
+    return best;
+}
+
+static void settle_orphans(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    struct ss_tensor_lane *lane = &ts->lanes[call->lane];
+
+    if (lane->residuals < 2)
+        return;
+    for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
+        if (!o->residual.data || o->in_flight > 0)
+            continue;
+        struct ss_tensor *to = successor(o, &call->place);
+        if (!to)
+            continue;
+        hand_over(o, to);
+        if (o->state == SS_TENSOR_REGISTERED) {
+            o->state = SS_TENSOR_CANDIDATE;
+            o->reason = SS_TENSOR_WATCHED;
+        }
+    }
+}
+
+/* ---- groups ---- */
+
+static bool is_merged(const struct ss_tensors *ts, uint32_t lane, uint32_t ordinal, uint64_t site)
+{
+    for (const struct ss_tensor_group *g = ts->merged; g; g = g->next)
+        if (g->lane == lane && g->ordinal == ordinal && g->site == site)
+            return true;
+    return false;
+}
+
+static bool same_group(const struct ss_tensor *a, const struct ss_tensor *b)
+{
+    return a->ordinal == b->ordinal && a->site == b->site;
+}
+
+/* Addresses of the group have come and gone, or go round. */
+static bool must_merge(const struct ss_tensor *t)
+{
+    unsigned addresses = 0, once = 0, returning = 0;
+
+    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
+        if (!same_group(o, t))
+            continue;
+        if (o->in_flight > 0)
+            return false;
+        addresses++;
+        once += o->calls <= 1;
+        returning += o->confirmed_calls >= SS_RETURNS;
+    }
+    return (addresses > SS_ADDRESSES && 2 * once >= addresses) || returning >= 3;
+}
+
+/* The tensor that stays: registered if one is, else with a residual, else the newest. */
+static struct ss_tensor *keeper(struct ss_tensor *t)
+{
+    struct ss_tensor *best = t;
+
+    for (struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
+        if (!same_group(o, t) || best->state == SS_TENSOR_REGISTERED)
+            continue;
+        if (o->state == SS_TENSOR_REGISTERED || (o->residual.data && !best->residual.data))
+            best = o;
+    }
+    return best;
+}
+
+static struct ss_tensor *merge_group(struct ss_tensor *t)
+{
+    struct ss_tensors *ts = t->owner;
+    struct ss_tensor_group *g = malloc(sizeof *g);
+    struct ss_tensor *keep = keeper(t);
+
+    if (!g)
+        return t;
+    *g = (struct ss_tensor_group){ts->merged, t->lane, t->ordinal, t->site};
+    ts->merged = g;
+    keep->place = t->place;
+    keep->last_on_lane = t->last_on_lane;
+    for (struct ss_tensor *o = ts->lanes[keep->lane].tensors, *next; o; o = next) {
+        next = o->in_lane;
+        if (o == keep || !same_group(o, keep))
+            continue;
+        hand_over(o, keep);
+        keep->calls += o->calls;
+        keep->confirmed_calls += o->confirmed_calls;
+        keep->registered_calls += o->registered_calls;
+        keep->topk_calls += o->topk_calls;
+        keep->density_sum += o->density_sum;
+        if (o->first_on_lane < keep->first_on_lane) {
+            keep->first_on_lane = o->first_on_lane;
+            keep->first_step = o->first_step;
+        }
+        discard(o);
+    }
+    forget_address(keep);
+    if (keep->state == SS_TENSOR_CANDIDATE) {
+        ss_watch_free(&keep->watch);
+        keep->watch = (struct ss_watch){.calls = 0};
+    }
+    return keep;
+}
+
+/* ---- find ---- */
+
+static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                              const struct ss_tensor *key)
+{
+    struct ss_tensor *t;
+    const struct ss_rule_subject *subject = call->subject;
+
+    if (ts->count >= MOST_TENSORS)
+        make_way(ts);
+    if (!(t = malloc(sizeof *t)))
+        return NULL;
+    *t = *key;
+    t->owner = ts;
+    t->number = ts->numbers++;
+    t->type = call->type;
+    t->op = call->op;
+    t->n = call->n;
+    t->first_step = call->place.step;
+    t->first_on_lane = ts->lanes[call->lane].calls;
+    t->last_on_lane = t->first_on_lane;
+    t->place = call->place;
+    if (subject && subject->site)
+        snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
+    insert(t);
+    ss_tensor_admit(t, subject);
+    return t;
+}
+
+static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    enum ss_identity id = ts->settings->identity;
+    struct ss_tensor key = {.lane = call->lane};
+
+    if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_ORDINAL)
+        key.ordinal = call->place.ordinal;
+    if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_SITE)
+        key.site = call->site;
+    if (id == SS_IDENTITY_ADDRESS || (id == SS_IDENTITY_AUTO && key.ordinal != SS_ORDINAL_LOST &&
+                                      !is_merged(ts, key.lane, key.ordinal, key.site)))
+        key.address = call->address;
+    return key;
+}
+
+struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    struct ss_tensor_lane *lane = lane_at(ts, call->lane);
+
+    if (!lane)
+        return NULL;
+    lane->calls++;
+    struct ss_tensor key = key_of(ts, call);
+    struct ss_tensor *t = *bucket(&(struct ss_tensor){.owner = ts,
+                                                      .lane = key.lane,
+                                                      .ordinal = key.ordinal,
+                                                      .site = key.site,
+                                                      .address = key.address});
+    while (t && (t->lane != key.lane || !same_group(t, &key) || t->address != key.address))
+        t = t->chain;
+    bool made = !t;
+    if (made && !(t = make(ts, call, &key)))
+        return NULL;
+    t->calls++;
+    t->place = call->place;
+    t->last_on_lane = lane->calls;
+    if (call->place.sync == SS_STEP_IN)
+        t->confirmed_calls++;
+    if (ts->settings->identity == SS_IDENTITY_AUTO && t->address &&
+        (made || t->confirmed_calls == SS_RETURNS) && must_merge(t))
+        t = merge_group(t);
+    settle_orphans(ts, call);
+    if (t->state == SS_TENSOR_REGISTERED)
+        t->registered_calls++;
+    return t;
+}

@@ -1,0 +1,38 @@
+/* Inside of core/tensor.c, core/registration.c and core/watch.c. */
+#ifndef CORE_TENSOR_IMPL_H
+#define CORE_TENSOR_IMPL_H
+
+#include "core/tensor.h"
+
+enum { SS_TENSOR_BUCKETS = 256 };
+
+struct ss_tensor_lane {
+    uint64_t calls;
+    unsigned residuals; /* tensors that have one */
+    struct ss_tensor *tensors;
+};
+
+struct ss_tensor_group;
+
+struct ss_tensors {
+    const struct ss_tensor_settings *settings;
+    struct ss_mem *mem;
+    struct ss_tensor *first;
+    size_t count;
+    uint32_t numbers;
+    struct ss_tensor_lane *lanes;
+    size_t lane_count;
+    struct ss_tensor_group *merged; /* groups in which addresses no longer count */
+    struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
+};
+
+/* core/registration.c: what the settings say of a new tensor; its residual, made with zeros (false:
+ * no memory) and let go. */
+void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
+bool ss_tensor_make_residual(struct ss_tensor *t);
+void ss_tensor_drop_residual(struct ss_tensor *t);
+
+/* core/watch.c */
+void ss_watch_free(struct ss_watch *watch);
+
+#endif

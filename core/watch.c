@@ -1,0 +1,235 @@
+/* What a candidate shows in its exact calls, and the block profile: sums over a fixed sample. */
+#include <string.h>
+
+#include "core/tensor_impl.h"
+
+static const double PARALLEL = 0.99;
+static const double UNLIKE = 0.5;
+
+/* sqrt without libm: Newton's method from half the exponent. */
+static double root(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } y = {.d = x};
+
+    if (!(x > 0))
+        return 0;
+    y.u = (y.u >> 1) + ((uint64_t)1023 << 51);
+    for (int i = 0; i < 6; i++)
+        y.d = 0.5 * (y.d + x / y.d);
+    return y.d;
+}
+
+static double value(enum ss_type type, const void *data, size_t i)
+{
+    return type == SS_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+
+static bool finite(double x)
+{
+    return x - x == 0;
+}
+
+/* ---- sample ---- */
+
+static size_t sample_size(size_t n)
+{
+    return n < SS_SAMPLE ? n : SS_SAMPLE;
+}
+
+/* Position j of the sample: one of the elements of part j. */
+static size_t sample_at(size_t n, size_t j)
+{
+    if (n <= SS_SAMPLE)
+        return j;
+    uint64_t low = ((uint64_t)n * j) / SS_SAMPLE, high = ((uint64_t)n * (j + 1)) / SS_SAMPLE;
+    uint64_t h = (j + 1) * 0x9e3779b97f4a7c15ULL;
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93ULL;
+    return (size_t)(low + ((h >> 32) * (high - low) >> 32));
+}
+
+static bool take_sample(struct ss_buf *buf, struct ss_mem *mem, enum ss_type type, const void *src,
+                        size_t n)
+{
+    size_t m = sample_size(n);
+
+    if (ss_buf_reserve(buf, mem, m * ss_type_size(type)) != SS_OK)
+        return false;
+    for (size_t j = 0; j < m; j++) {
+        size_t i = sample_at(n, j);
+        if (type == SS_F32)
+            ((float *)buf->data)[j] = ((const float *)src)[i];
+        else
+            ((double *)buf->data)[j] = ((const double *)src)[i];
+    }
+    return true;
+}
+
+/* Cosine of two samples of equal size; 0 when one is zero, not a number when one is not finite. */
+static double cosine(enum ss_type type, const void *a, const void *b, size_t m)
+{
+    double ab = 0, aa = 0, bb = 0;
+
+    for (size_t j = 0; j < m; j++) {
+        double x = value(type, a, j), y = value(type, b, j);
+        ab += x * y;
+        aa += x * x;
+        bb += y * y;
+    }
+    if (!finite(aa + bb))
+        return aa + bb - (aa + bb);
+    double norms = root(aa) * root(bb);
+    return norms > 0 ? ab / norms : 0;
+}
+
+static bool sample_counts(enum ss_type type, const void *a, size_t m)
+{
+    double sum = 0;
+
+    for (size_t j = 0; j < m; j++)
+        sum += value(type, a, j) * value(type, a, j);
+    return sum > 0 && finite(sum);
+}
+
+/* ---- the gradient test ---- */
+
+void ss_tensor_watch_input(struct ss_tensor *t, const void *in)
+{
+    t->watch.has_input = take_sample(&t->watch.input, t->owner->mem, t->type, in, (size_t)t->n);
+    if (!t->watch.has_input)
+        ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
+}
+
+void ss_tensor_watch(struct ss_tensor *t, const void *in, const void *out)
+{
+    struct ss_watch *w = &t->watch;
+    size_t m = sample_size((size_t)t->n);
+    struct ss_buf now = {0};
+
+    if (in)
+        ss_tensor_watch_input(t, in);
+    if (!w->has_input)
+        return;
+    if (!take_sample(&now, t->owner->mem, t->type, out, (size_t)t->n)) {
+        ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
+        return;
+    }
+    bool seen = sample_counts(t->type, now.data, m);
+    double to_input = seen ? cosine(t->type, w->input.data, now.data, m) : 0;
+    w->has_input = false;
+    if (!seen || !finite(to_input)) {
+        ss_buf_free(&now);
+        return;
+    }
+    if (to_input >= PARALLEL)
+        w->input_parallel = true;
+    if (w->last.data) {
+        double to_last = cosine(t->type, w->last.data, now.data, m);
+        if (to_last >= PARALLEL || to_last <= -PARALLEL)
+            w->result_parallel = true;
+    }
+    ss_buf_free(&w->last);
+    w->last = now;
+    w->calls++;
+}
+
+void ss_watch_free(struct ss_watch *w)
+{
+    ss_buf_free(&w->input);
+    ss_buf_free(&w->last);
+    w->has_input = false;
+}
+
+double ss_tensor_residual_norm(struct ss_tensor *t)
+{
+    double sum = 0, part;
+
+    if (!t->residual.data)
+        return t->residual_norm = 0;
+    for (size_t i = 0; i < (size_t)t->n; i += 4096) { /* short sums keep the error small */
+        size_t end = (size_t)t->n - i < 4096 ? (size_t)t->n : i + 4096;
+        part = 0;
+        for (size_t j = i; j < end; j++)
+            part += value(t->type, t->residual.data, j) * value(t->type, t->residual.data, j);
+        sum += part;
+    }
+    return t->residual_norm = root(sum);
+}
+
+/* ---- the block profile ---- */
+
+static void add_entry(struct ss_profile_now *now, size_t n, size_t position, double x)
+{
+    if (x == 0 || !finite(x * x))
+        return;
+    now->norm[(uint64_t)position * SS_PROFILE_BLOCKS / n] += x * x;
+    now->entries++;
+}
+
+static void finish(struct ss_profile_now *now)
+{
+    for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
+        now->norm[b] = root(now->norm[b]);
+}
+
+void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void *g, size_t n)
+{
+    *now = (struct ss_profile_now){.entries = 0};
+    for (size_t j = 0, m = sample_size(n); j < m; j++) {
+        size_t i = sample_at(n, j);
+        add_entry(now, n, i, value(type, g, i));
+    }
+    finish(now);
+}
+
+void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
+                       const void *val, size_t nnz, size_t n)
+{
+    *now = (struct ss_profile_now){.entries = 0};
+    for (size_t j = 0; j < nnz; j++)
+        add_entry(now, n, idx[j], value(type, val, j));
+    finish(now);
+}
+
+double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profile_now *now)
+{
+    if (profile->seen < 3 || now->entries < SS_PROFILE_ENTRIES)
+        return -1;
+    return cosine(SS_F64, profile->past, now->norm, SS_PROFILE_BLOCKS);
+}
+
+static void enter_past(struct ss_profile *profile, const struct ss_profile_now *now)
+{
+    double sum = 0;
+    double weight = profile->seen < 7 ? 1.0 / (profile->seen + 1) : 0.125;
+
+    for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
+        sum += now->norm[b] * now->norm[b];
+    double norm = root(sum);
+    if (!finite(norm) || norm == 0)
+        return;
+    for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
+        profile->past[b] += weight * (now->norm[b] / norm - profile->past[b]);
+    if (profile->seen < 1000)
+        profile->seen++;
+}
+
+bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now)
+{
+    double cos = ss_profile_cosine(profile, now);
+
+    if (now->entries < SS_PROFILE_ENTRIES)
+        return false;
+    if (cos >= 0 && cos < UNLIKE) {
+        profile->unlike++;
+        if (profile->unlike >= 2)
+            enter_past(profile, now);
+        return profile->unlike >= 2;
+    }
+    profile->unlike = 0;
+    enter_past(profile, now);
+    return false;
+}
