@@ -7,8 +7,8 @@
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N
  *
  * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
- * stands for any text and '?' for any one character (a separator, ',' or ':' in a name too). Keys
- * and words are lower case. The first rule that matches wins.
+ * stands for any text and '?' for any one character: so can a separator, a ',' or a ':' before a
+ * letter in a name be written. Keys and words are lower case. The first rule that matches wins.
  */
 #ifndef CORE_RULES_H
 #define CORE_RULES_H
