@@ -30,6 +30,10 @@ enum { SS_BLOCK = 64, SS_PARTIALS = 16 };
 /* What a is: g + r, or one of them. A constant where it is used. */
 enum source { BOTH, INPUT, RESIDUAL };
 
+/* g + i and r + i, of which the one without an array is NULL. */
+#define SS_INPUT_AT(i)    (source == RESIDUAL ? NULL : g + (i))
+#define SS_RESIDUAL_AT(i) (source == INPUT ? NULL : r + (i))
+
 #define SS_ABS32 0x7fffffffu
 #define SS_ABS64 0x7fffffffffffffffu
 #define SS_INF32 0x7f800000u
@@ -110,7 +114,8 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
         for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
             ss_bits##B a[SS_BLOCK] __attribute__((aligned(64)));                                   \
             struct seen next = seen;                                                               \
-            uint64_t claims = select_block_##B(source, g + i, r + i, threshold, &next, a);         \
+            uint64_t claims =                                                                      \
+                select_block_##B(source, SS_INPUT_AT(i), SS_RESIDUAL_AT(i), threshold, &next, a);  \
             size_t count = (size_t)__builtin_popcountll(claims);                                   \
             bool finite = is_finite_##B(&next);                                                    \
             if (__builtin_expect(finite && room >= SS_BLOCK, 1)) {                                 \
@@ -129,8 +134,7 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
             } else {                                                                               \
                 pass->out.claimed = claimed;                                                       \
                 seen_store_##B(&seen, pass);                                                       \
-                ss_select_some_##B(pass, source == RESIDUAL ? NULL : g,                            \
-                                   source == INPUT ? NULL : r, i, i + SS_BLOCK);                   \
+                ss_select_some_##B(pass, SS_INPUT_AT(0), SS_RESIDUAL_AT(0), i, i + SS_BLOCK);      \
                 if (pass->out.stop < n)                                                            \
                     return;                                                                        \
                 claimed = pass->out.claimed;                                                       \
@@ -140,8 +144,7 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
         }                                                                                          \
         pass->out.claimed = claimed;                                                               \
         seen_store_##B(&seen, pass);                                                               \
-        ss_select_some_##B(pass, source == RESIDUAL ? NULL : g, source == INPUT ? NULL : r,        \
-                           blocks_end, n);                                                         \
+        ss_select_some_##B(pass, SS_INPUT_AT(0), SS_RESIDUAL_AT(0), blocks_end, n);                \
     }                                                                                              \
     static void select_both_##B(struct ss_pass *pass, const void *g, void *r)                      \
     {                                                                                              \
@@ -164,17 +167,17 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
         size_t found = 0;                                                                          \
         for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
             ss_bits##B m[SS_BLOCK] __attribute__((aligned(64)));                                   \
-            uint64_t mask =                                                                        \
-                range_block_##B(source, g + i, r + i, (ss_bits##B)low, (ss_bits##B)high, m);       \
+            uint64_t mask = range_block_##B(source, SS_INPUT_AT(i), SS_RESIDUAL_AT(i),             \
+                                            (ss_bits##B)low, (ss_bits##B)high, m);                 \
             size_t count = (size_t)__builtin_popcountll(mask);                                     \
             for (size_t j = found; mask && j < capacity; mask &= mask - 1, j++)                    \
                 out[j] = m[__builtin_ctzll(mask)];                                                 \
             found += count;                                                                        \
         }                                                                                          \
         size_t left = found < capacity ? capacity - found : 0;                                     \
-        return found + ss_gather_some_##B(source == RESIDUAL ? NULL : g + blocks_end,              \
-                                          source == INPUT ? NULL : r + blocks_end, n - blocks_end, \
-                                          low, high, left ? out + found : NULL, left);             \
+        return found + ss_gather_some_##B(SS_INPUT_AT(blocks_end), SS_RESIDUAL_AT(blocks_end),     \
+                                          n - blocks_end, low, high, left ? out + found : NULL,    \
+                                          left);                                                   \
     }                                                                                              \
     static size_t gather_##B(const void *g, const void *r, size_t n, ss_magnitude low,             \
                              ss_magnitude high, ss_magnitude *out, size_t capacity)                \
