@@ -222,19 +222,53 @@ static struct ss_step_cycle *free_cycle(struct ss_steps *s)
     return oldest;
 }
 
-/* Positions count from the first call of the stretch in which the period holds. */
+/* Lanes that the cycle begins and ends with like the last p calls, when position 0 is the lane
+ * `start` calls into them. */
+static uint32_t likeness(const struct ss_steps *s, uint32_t p, uint32_t start,
+                         const struct ss_step_cycle *c)
+{
+    uint32_t most = c->length < p ? c->length : p, head = 0, tail = 0;
+
+    while (head < most && ago(s, p - 1 - (start + head) % p) == c->lane[head])
+        head++;
+    while (tail < most &&
+           ago(s, p - 1 - (start + p - 1 - tail) % p) == c->lane[c->length - 1 - tail])
+        tail++;
+    return head + tail;
+}
+
+/* Which of the last p calls is position 0: the first of the stretch in which the period holds;
+ * where the step in force was only changed, the one that leaves most of it alike. */
+static uint32_t find_start(const struct ss_steps *s, uint32_t p)
+{
+    const struct ss_step_cycle *c = s->current > 0 ? &s->cycles[s->current - 1] : NULL;
+    uint32_t first = p - 1 - (uint32_t)(s->run[p] + p - 1) % p, best = first;
+
+    if (!c || p >= 2 * (uint32_t)c->length)
+        return first;
+    for (uint32_t i = 1, most = likeness(s, p, first, c); i < p; i++) {
+        uint32_t start = (first + i) % p, like = likeness(s, p, start, c);
+        if (like > most) {
+            most = like;
+            best = start;
+        }
+    }
+    return best;
+}
+
 static struct ss_step_cycle *make_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)
 {
     struct ss_step_cycle *c;
+    uint32_t start = find_start(s, p);
 
     for (int i = 0; i < SS_STEP_CYCLES; i++)
         if (s->cycles[i].length > 0 && lanes_of_last(s, p, &s->cycles[i]))
             s->cycles[i].length = 0;
     c = free_cycle(s);
     *c = (struct ss_step_cycle){.length = (uint16_t)p};
-    *place = (uint32_t)(s->run[p] + p - 1) % p;
-    for (uint32_t i = 0; i < p; i++)
-        c->lane[(*place + p - i) % p] = ago(s, i);
+    *place = p - 1 - start;
+    for (uint32_t q = 0; q < p; q++)
+        c->lane[q] = ago(s, p - 1 - (start + q) % p);
     for (uint32_t q = 0; q < p; q++) {
         uint16_t ordinal = 0;
         for (uint32_t before = 0; before < q; before++)

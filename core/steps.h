@@ -14,6 +14,9 @@
  * return, unless the new one has all its lanes. A cycle is
  * forgotten after 2 SS_STEP_LONGEST calls in a row that it did not expect.
  *
+ * A step begins with the first call of the stretch in which its period holds; where the step in
+ * force was only changed (a layer added), where it then has most of its lanes alike.
+ *
  * So twelve equal layers and one other call are a step of 13, although the first three calls alone
  * look like a step of one. A step of few calls interrupted always after the same number of steps
  * reads alike, and becomes one long step when the whole has at most SS_STEP_LONGEST calls: each of

@@ -1,0 +1,344 @@
+/* Steps are found in the lane sequence, kept through interruptions, and come back with the same
+ * ordinals. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/steps.h"
+
+static struct ss_steps *fresh(void)
+{
+    struct ss_steps *s = calloc(1, sizeof *s);
+
+    assert_non_null(s);
+    return s;
+}
+
+/* Feeds "aab..." with lane number = letter - 'a'; returns the last place. */
+static struct ss_step_place feed(struct ss_steps *s, const char *lanes)
+{
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    for (; *lanes; lanes++)
+        place = ss_steps_next(s, (uint32_t)(*lanes - 'a'));
+    return place;
+}
+
+static void assert_in(struct ss_step_place place, uint32_t ordinal, uint32_t period)
+{
+    assert_int_equal(place.sync, SS_STEP_IN);
+    assert_int_equal(place.ordinal, ordinal);
+    assert_int_equal(place.period, period);
+}
+
+/* Twelve equal layers and one other call, every one where it belongs. */
+static void assert_layers(struct ss_steps *s)
+{
+    for (uint32_t layer = 0; layer < 12; layer++)
+        assert_in(ss_steps_next(s, 0), layer, 13);
+    assert_in(ss_steps_next(s, 1), 0, 13);
+}
+
+#define LAYERS "aaaaaaaaaaaab"
+
+static struct ss_steps *with_layers(void)
+{
+    struct ss_steps *s = fresh();
+
+    feed(s, LAYERS LAYERS LAYERS);
+    assert_layers(s);
+    return s;
+}
+
+static void a_constant_lane_is_a_step_of_one(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    assert_int_equal(feed(s, "a").sync, SS_STEP_UNKNOWN);
+    assert_int_equal(feed(s, "a").sync, SS_STEP_UNKNOWN);
+    for (uint64_t step = 2; step < 5000; step++) {
+        struct ss_step_place place = feed(s, "a");
+        assert_in(place, 0, 1);
+        assert_int_equal(place.step, step);
+    }
+    free(s);
+}
+
+static void many_lanes_are_confirmed_at_the_end_of_the_third_step(void **state)
+{
+    static const uint32_t sizes[] = {2, 3, 161, 511, 512};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint32_t lanes = sizes[i];
+        struct ss_steps *s = fresh();
+        for (uint32_t call = 0; call < 8 * lanes; call++) {
+            struct ss_step_place place = ss_steps_next(s, call % lanes);
+            if (call < 3 * lanes - 1) {
+                assert_int_equal(place.sync, SS_STEP_UNKNOWN);
+                assert_int_equal(place.ordinal, 0);
+            } else {
+                assert_in(place, 0, lanes);
+                assert_int_equal(place.step, call / lanes);
+            }
+        }
+        free(s);
+    }
+}
+
+static void longer_steps_than_the_longest_are_not_found(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (uint32_t call = 0; call < 10 * 513; call++)
+        assert_int_equal(ss_steps_next(s, call % 513).sync, SS_STEP_UNKNOWN);
+    free(s);
+}
+
+static void twelve_equal_layers_have_twelve_ordinals(void **state)
+{
+    struct ss_steps *s = with_layers();
+
+    (void)state;
+    for (int step = 0; step < 100; step++)
+        assert_layers(s);
+    free(s);
+}
+
+static void first_layers_are_never_steady(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (int call = 0; call < 38; call++) {
+        struct ss_step_place place = ss_steps_next(s, call % 13 == 12);
+        assert_true(place.period != 1 || place.steady < 16);
+    }
+    free(s);
+}
+
+static void a_foreign_call_changes_nothing(void **state)
+{
+    struct ss_steps *s = with_layers();
+
+    (void)state;
+    for (int step = 0; step < 30; step++) {
+        for (uint32_t layer = 0; layer < 12; layer++) {
+            assert_in(ss_steps_next(s, 0), layer, 13);
+            if (layer == (uint32_t)step % 12 && step % 5 < 3)
+                assert_int_equal(ss_steps_next(s, 7 + (uint32_t)step).sync, SS_STEP_FOREIGN);
+        }
+        assert_in(ss_steps_next(s, 1), 0, 13);
+    }
+    free(s);
+}
+
+static void evaluation_every_ten_steps_leaves_the_ordinals(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (uint32_t step = 0; step < 60; step++) {
+        for (uint32_t call = 0; call < 161; call++) { /* pairs of equal lanes */
+            struct ss_step_place place = ss_steps_next(s, call / 2);
+            if (step >= 3)
+                assert_in(place, call % 2, 161);
+        }
+        for (uint32_t call = 0; step % 10 == 9 && call < 40; call++)
+            assert_int_not_equal(ss_steps_next(s, 200 + call % 2).sync, SS_STEP_UNKNOWN);
+    }
+    free(s);
+}
+
+static void a_long_evaluation_leaves_the_ordinals(void **state)
+{
+    struct ss_steps *s = with_layers();
+
+    (void)state;
+    for (int phase = 0; phase < 4; phase++) {
+        for (int call = 0; call < 700; call++)
+            ss_steps_next(s, 5); /* long enough to be a cycle of its own */
+        for (int step = 0; step < 20; step++)
+            assert_layers(s);
+    }
+    free(s);
+}
+
+static void a_step_cut_short_is_found_again(void **state)
+{
+    struct ss_steps *s = with_layers();
+    struct ss_step_place place;
+
+    (void)state;
+    feed(s, "aaaaa");
+    place = feed(s, "b"); /* layers 5 to 11 left out */
+    assert_in(place, 0, 13);
+    assert_layers(s);
+    feed(s, "aaaaaa");
+    place = feed(s, "aaaaaaaaaaaa"); /* the call that ends the step left out as well */
+    assert_int_equal(place.sync, SS_STEP_LOST);
+    assert_int_equal(place.ordinal, SS_ORDINAL_LOST);
+    feed(s, "b");
+    assert_layers(s);
+    free(s);
+}
+
+static void lanes_out_of_turn_keep_ordinal_zero_where_there_is_no_other(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    feed(s, "abcdeabcdeabcdeabcde");
+    struct ss_step_place place = feed(s, "e"); /* weights, backwards */
+    assert_int_equal(place.sync, SS_STEP_LOST);
+    assert_int_equal(place.ordinal, 0);
+    feed(s, "dc");
+    assert_in(feed(s, "abcde"), 0, 5);
+    assert_in(feed(s, "ab"), 0, 5);
+    feed(s, "a"); /* cut */
+    assert_in(feed(s, "b"), 0, 5);
+    assert_in(feed(s, "c"), 0, 5);
+    free(s);
+}
+
+static void a_new_period_takes_over(void **state)
+{
+    struct ss_steps *s = with_layers();
+
+    (void)state;
+    uint64_t before = feed(s, LAYERS).step;
+    for (int step = 0; step < 10; step++) /* a layer added */
+        feed(s, "aaaaaaaaaaaaab");
+    for (uint32_t layer = 0; layer < 13; layer++)
+        assert_in(ss_steps_next(s, 0), layer, 14);
+    struct ss_step_place place = feed(s, "b");
+    assert_in(place, 0, 14);
+    assert_true(place.step > before);
+    for (int call = 0; call < 200; call++) /* something else altogether */
+        feed(s, "xyz");
+    assert_in(feed(s, "xyz"), 0, 3);
+    for (int call = 0; call < 200; call++) /* a part of the former lanes */
+        feed(s, "y");
+    assert_in(feed(s, "y"), 0, 1);
+    free(s);
+}
+
+static void a_short_step_is_not_dropped_for_a_burst(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (int step = 0; step < 100; step++)
+        feed(s, "abc");
+    for (int round = 0; round < 10; round++) {
+        for (int call = 0; call < 20 + round; call++)
+            assert_int_equal(feed(s, "m").sync, SS_STEP_FOREIGN);
+        for (int step = 0; step < 10 + round; step++)
+            assert_in(feed(s, "abc"), 0, 3);
+    }
+    free(s);
+}
+
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 16;
+}
+
+static void what_never_repeats_is_never_confirmed(void **state)
+{
+    struct ss_steps *s = fresh();
+    uint32_t seed = 1;
+
+    (void)state;
+    for (uint32_t call = 0; call < 20000; call++)
+        assert_int_equal(ss_steps_next(s, next_random(&seed) % 1000).sync, SS_STEP_UNKNOWN);
+    free(s);
+}
+
+static void steps_never_go_back_and_ordinals_stay_in_the_step(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 40; seed++) {
+        struct ss_steps *a = fresh(), *b = fresh();
+        uint32_t random = seed, lanes[24], length = 1;
+        uint64_t step = 0;
+        for (uint32_t call = 0, position = 0; call < 6000; call++) {
+            if (call % 1500 == 0) { /* another program */
+                length = 1 + next_random(&random) % 24;
+                for (uint32_t i = 0; i < length; i++)
+                    lanes[i] = next_random(&random) % 4;
+                position = 0;
+            }
+            uint32_t lane = lanes[position++ % length];
+            if (next_random(&random) % 50 == 0)
+                lane = next_random(&random) % 6;
+            struct ss_step_place place = ss_steps_next(a, lane), twin = ss_steps_next(b, lane);
+            assert_int_equal(place.sync, twin.sync);
+            assert_int_equal(place.ordinal, twin.ordinal);
+            assert_int_equal(place.step, twin.step);
+            assert_true(place.step >= step);
+            step = place.step;
+            if (place.sync == SS_STEP_IN)
+                assert_true(place.ordinal < place.period && place.period <= SS_STEP_LONGEST);
+            if (place.sync == SS_STEP_UNKNOWN || place.sync == SS_STEP_FOREIGN)
+                assert_int_equal(place.ordinal, 0);
+        }
+        free(a);
+        free(b);
+    }
+}
+
+static void a_cycle_is_forgotten_when_nothing_fits_it(void **state)
+{
+    struct ss_steps *s = fresh();
+    uint32_t seed = 3;
+
+    (void)state;
+    feed(s, "aaa");
+    for (uint32_t call = 0; call < 3 * SS_STEP_LONGEST; call++)
+        ss_steps_next(s, 10 + next_random(&seed) % 1000);
+    assert_int_equal(ss_steps_next(s, 5000).sync, SS_STEP_UNKNOWN);
+    free(s);
+}
+
+static void late_lanes_count_as_one(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    ss_steps_next(s, 65535);
+    ss_steps_next(s, 70000);
+    assert_in(ss_steps_next(s, UINT32_MAX), 0, 1);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_constant_lane_is_a_step_of_one),
+        cmocka_unit_test(many_lanes_are_confirmed_at_the_end_of_the_third_step),
+        cmocka_unit_test(longer_steps_than_the_longest_are_not_found),
+        cmocka_unit_test(twelve_equal_layers_have_twelve_ordinals),
+        cmocka_unit_test(first_layers_are_never_steady),
+        cmocka_unit_test(a_foreign_call_changes_nothing),
+        cmocka_unit_test(evaluation_every_ten_steps_leaves_the_ordinals),
+        cmocka_unit_test(a_long_evaluation_leaves_the_ordinals),
+        cmocka_unit_test(a_step_cut_short_is_found_again),
+        cmocka_unit_test(lanes_out_of_turn_keep_ordinal_zero_where_there_is_no_other),
+        cmocka_unit_test(a_new_period_takes_over),
+        cmocka_unit_test(a_short_step_is_not_dropped_for_a_burst),
+        cmocka_unit_test(what_never_repeats_is_never_confirmed),
+        cmocka_unit_test(steps_never_go_back_and_ordinals_stay_in_the_step),
+        cmocka_unit_test(a_cycle_is_forgotten_when_nothing_fits_it),
+        cmocka_unit_test(late_lanes_count_as_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
