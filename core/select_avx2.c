@@ -8,6 +8,9 @@ enum { SS_VECTOR_BYTES = 32 };
 
 struct seen {
     __m256i largest, any;
+};
+
+struct sums {
     __m256d g[4], a[4];
 };
 
@@ -16,22 +19,37 @@ SS_INLINE struct seen seen_load(const struct ss_pass *pass)
 {
     __m128i largest = _mm_cvtsi64_si128((long long)pass->out.largest);
     __m128i any = _mm_cvtsi64_si128((long long)pass->any_input);
-    struct seen seen = {.largest = _mm256_zextsi128_si256(largest),
-                        .any = _mm256_zextsi128_si256(any)};
-    for (int j = 0; j < 4; j++) {
-        seen.g[j] = _mm256_loadu_pd(pass->input_square + 4 * j);
-        seen.a[j] = _mm256_loadu_pd(pass->sum_square + 4 * j);
-    }
-    return seen;
+    return (struct seen){_mm256_zextsi128_si256(largest), _mm256_zextsi128_si256(any)};
 }
 
-SS_INLINE void store_sums(const struct seen *seen, struct ss_pass *pass)
+SS_INLINE void load_four(__m256d *to, const double *from)
 {
-    for (int j = 0; j < 4; j++) {
-        _mm256_storeu_pd(pass->input_square + 4 * j, seen->g[j]);
-        _mm256_storeu_pd(pass->sum_square + 4 * j, seen->a[j]);
-    }
-    pass->any_input = !_mm256_testz_si256(seen->any, seen->any);
+    to[0] = _mm256_loadu_pd(from);
+    to[1] = _mm256_loadu_pd(from + 4);
+    to[2] = _mm256_loadu_pd(from + 8);
+    to[3] = _mm256_loadu_pd(from + 12);
+}
+
+SS_INLINE void store_four(double *to, const __m256d *from)
+{
+    _mm256_storeu_pd(to, from[0]);
+    _mm256_storeu_pd(to + 4, from[1]);
+    _mm256_storeu_pd(to + 8, from[2]);
+    _mm256_storeu_pd(to + 12, from[3]);
+}
+
+SS_INLINE struct sums sums_load(const struct ss_pass *pass)
+{
+    struct sums sums;
+    load_four(sums.g, pass->input_square);
+    load_four(sums.a, pass->sum_square);
+    return sums;
+}
+
+SS_INLINE void sums_store(const struct sums *sums, struct ss_pass *pass)
+{
+    store_four(pass->input_square, sums->g);
+    store_four(pass->sum_square, sums->a);
 }
 
 SS_INLINE __m256d add_square(__m256d sum, __m256d x)
@@ -39,15 +57,21 @@ SS_INLINE __m256d add_square(__m256d sum, __m256d x)
     return _mm256_add_pd(sum, _mm256_mul_pd(x, x));
 }
 
-SS_INLINE void add_squares_32(__m256d *sums, __m256 x)
+/* Sixteen elements. */
+SS_INLINE void add_row_32(__m256d *sums, const ss_float32 *p)
 {
-    sums[0] = add_square(sums[0], _mm256_cvtps_pd(_mm256_castps256_ps128(x)));
-    sums[1] = add_square(sums[1], _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
+    sums[0] = add_square(sums[0], _mm256_cvtps_pd(_mm_loadu_ps(p)));
+    sums[1] = add_square(sums[1], _mm256_cvtps_pd(_mm_loadu_ps(p + 4)));
+    sums[2] = add_square(sums[2], _mm256_cvtps_pd(_mm_loadu_ps(p + 8)));
+    sums[3] = add_square(sums[3], _mm256_cvtps_pd(_mm_loadu_ps(p + 12)));
 }
 
-SS_INLINE void add_squares_64(__m256d *sum, __m256d x)
+SS_INLINE void add_row_64(__m256d *sums, const ss_float64 *p)
 {
-    *sum = add_square(*sum, x);
+    sums[0] = add_square(sums[0], _mm256_loadu_pd(p));
+    sums[1] = add_square(sums[1], _mm256_loadu_pd(p + 4));
+    sums[2] = add_square(sums[2], _mm256_loadu_pd(p + 8));
+    sums[3] = add_square(sums[3], _mm256_loadu_pd(p + 12));
 }
 
 SS_INLINE __m256i bits_32(__m256 x)
@@ -76,7 +100,6 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
 #define MOVEMASK_32(x) (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x))
 #define MOVEMASK_64(x) (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x))
 
-/* A vector of floats takes two of the four vectors of sums, one of doubles one. */
 #define DEFINE_VECTOR(B, VECTOR, PX, LANES)                                                        \
     SS_INLINE VECTOR sum_##B(enum source source, const ss_float##B *g, const ss_float##B *r,       \
                              size_t i)                                                             \
@@ -92,7 +115,7 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
     SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
     {                                                                                              \
         ss_bits##B lanes[LANES];                                                                   \
-        store_sums(seen, pass);                                                                    \
+        pass->any_input = !_mm256_testz_si256(seen->any, seen->any);                               \
         _mm256_storeu_si256((void *)lanes, seen->largest);                                         \
         pass->out.largest = 0;                                                                     \
         for (size_t j = 0; j < LANES; j++)                                                         \
@@ -103,9 +126,9 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
         __m256i odd = _mm256_cmpgt_epi##B(seen->largest, SET1_##B(SS_INF##B - 1));                 \
         return _mm256_testz_si256(odd, odd);                                                       \
     }                                                                                              \
-    SS_INLINE uint64_t select_vector_##B(                                                          \
-        enum source source, const ss_float##B *g, const ss_float##B *r, size_t i, __m256i below,   \
-        struct seen *seen, ss_bits##B *a, __m256d *g_sums, __m256d *a_sums)                        \
+    SS_INLINE uint64_t select_vector_##B(enum source source, const ss_float##B *g,                 \
+                                         const ss_float##B *r, size_t i, __m256i below,            \
+                                         struct seen *seen, ss_bits##B *a)                         \
     {                                                                                              \
         VECTOR x = sum_##B(source, g, r, i);                                                       \
         __m256i magnitude = magnitude_##B(x);                                                      \
@@ -113,37 +136,28 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
         if (source != RESIDUAL) {                                                                  \
             VECTOR input = _mm256_loadu_##PX(g + i);                                               \
             seen->any = _mm256_or_si256(seen->any, magnitude_##B(input));                          \
-            add_squares_##B(g_sums, input);                                                        \
         }                                                                                          \
-        add_squares_##B(a_sums, x);                                                                \
         _mm256_store_si256((void *)(a + i), bits_##B(x));                                          \
         return (uint64_t)MOVEMASK_##B(_mm256_cmpgt_epi##B(magnitude, below)) << i;                 \
-    }                                                                                              \
-    /* Sixteen elements: one for each partial sum. */                                              \
-    SS_INLINE uint64_t select_row_##B(enum source source, const ss_float##B *g,                    \
-                                      const ss_float##B *r, size_t i, __m256i below,               \
-                                      struct seen *seen, ss_bits##B *a)                            \
-    {                                                                                              \
-        uint64_t claims = select_vector_##B(source, g, r, i, below, seen, a, seen->g, seen->a);    \
-        if (LANES == 4)                                                                            \
-            claims |=                                                                              \
-                select_vector_##B(source, g, r, i + 4, below, seen, a, seen->g + 1, seen->a + 1);  \
-        claims |=                                                                                  \
-            select_vector_##B(source, g, r, i + 8, below, seen, a, seen->g + 2, seen->a + 2);      \
-        if (LANES == 4)                                                                            \
-            claims |=                                                                              \
-                select_vector_##B(source, g, r, i + 12, below, seen, a, seen->g + 3, seen->a + 3); \
-        return claims;                                                                             \
     }                                                                                              \
     SS_INLINE uint64_t select_block_##B(enum source source, const ss_float##B *g,                  \
                                         const ss_float##B *r, ss_bits##B threshold,                \
                                         struct seen *seen, ss_bits##B *a)                          \
     {                                                                                              \
         const __m256i below = SET1_##B(threshold - 1);                                             \
-        uint64_t claims = select_row_##B(source, g, r, 0, below, seen, a);                         \
-        claims |= select_row_##B(source, g, r, 16, below, seen, a);                                \
-        claims |= select_row_##B(source, g, r, 32, below, seen, a);                                \
-        return claims | select_row_##B(source, g, r, 48, below, seen, a);                          \
+        uint64_t claims = 0;                                                                       \
+        for (size_t i = 0; i < SS_BLOCK; i += LANES)                                               \
+            claims |= select_vector_##B(source, g, r, i, below, seen, a);                          \
+        return claims;                                                                             \
+    }                                                                                              \
+    SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
+                                 struct sums *sums)                                                \
+    {                                                                                              \
+        for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
+            if (source != RESIDUAL)                                                                \
+                add_row_##B(sums->g, g + i);                                                       \
+            add_row_##B(sums->a, (const ss_float##B *)a + i);                                      \
+        }                                                                                          \
     }                                                                                              \
     SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \
     {                                                                                              \

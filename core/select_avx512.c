@@ -8,6 +8,9 @@ enum { SS_VECTOR_BYTES = 64 };
 
 struct seen {
     __m512i largest, any;
+};
+
+struct sums {
     __m512d g[2], a[2];
 };
 
@@ -16,21 +19,23 @@ SS_INLINE struct seen seen_load(const struct ss_pass *pass)
 {
     __m128i largest = _mm_cvtsi64_si128((long long)pass->out.largest);
     __m128i any = _mm_cvtsi64_si128((long long)pass->any_input);
-    return (struct seen){
-        .largest = _mm512_zextsi128_si512(largest),
-        .any = _mm512_zextsi128_si512(any),
+    return (struct seen){_mm512_zextsi128_si512(largest), _mm512_zextsi128_si512(any)};
+}
+
+SS_INLINE struct sums sums_load(const struct ss_pass *pass)
+{
+    return (struct sums){
         .g = {_mm512_loadu_pd(pass->input_square), _mm512_loadu_pd(pass->input_square + 8)},
         .a = {_mm512_loadu_pd(pass->sum_square), _mm512_loadu_pd(pass->sum_square + 8)},
     };
 }
 
-SS_INLINE void store_sums(const struct seen *seen, struct ss_pass *pass)
+SS_INLINE void sums_store(const struct sums *sums, struct ss_pass *pass)
 {
-    _mm512_storeu_pd(pass->input_square, seen->g[0]);
-    _mm512_storeu_pd(pass->input_square + 8, seen->g[1]);
-    _mm512_storeu_pd(pass->sum_square, seen->a[0]);
-    _mm512_storeu_pd(pass->sum_square + 8, seen->a[1]);
-    pass->any_input = (uint64_t)_mm512_reduce_or_epi64(seen->any);
+    _mm512_storeu_pd(pass->input_square, sums->g[0]);
+    _mm512_storeu_pd(pass->input_square + 8, sums->g[1]);
+    _mm512_storeu_pd(pass->sum_square, sums->a[0]);
+    _mm512_storeu_pd(pass->sum_square + 8, sums->a[1]);
 }
 
 SS_INLINE __m512d add_square(__m512d sum, __m512d x)
@@ -38,10 +43,17 @@ SS_INLINE __m512d add_square(__m512d sum, __m512d x)
     return _mm512_add_pd(sum, _mm512_mul_pd(x, x));
 }
 
-SS_INLINE void add_squares_32(__m512d *sums, __m512 x)
+/* Sixteen elements. */
+SS_INLINE void add_row_32(__m512d *sums, const ss_float32 *p)
 {
-    sums[0] = add_square(sums[0], _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
-    sums[1] = add_square(sums[1], _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+    sums[0] = add_square(sums[0], _mm512_cvtps_pd(_mm256_loadu_ps(p)));
+    sums[1] = add_square(sums[1], _mm512_cvtps_pd(_mm256_loadu_ps(p + 8)));
+}
+
+SS_INLINE void add_row_64(__m512d *sums, const ss_float64 *p)
+{
+    sums[0] = add_square(sums[0], _mm512_loadu_pd(p));
+    sums[1] = add_square(sums[1], _mm512_loadu_pd(p + 8));
 }
 
 SS_INLINE __m512i bits_32(__m512 x)
@@ -68,7 +80,7 @@ SS_INLINE __m512i bits_64(__m512d x)
     }                                                                                              \
     SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
     {                                                                                              \
-        store_sums(seen, pass);                                                                    \
+        pass->any_input = (uint64_t)_mm512_reduce_or_epi64(seen->any);                             \
         pass->out.largest = _mm512_reduce_max_epu##B(seen->largest);                               \
     }                                                                                              \
     SS_INLINE bool is_finite_##B(const struct seen *seen)                                          \
@@ -76,9 +88,9 @@ SS_INLINE __m512i bits_64(__m512d x)
         return _mm512_cmpge_epu##B##_mask(seen->largest, SET1_##B(SS_INF##B)) == 0;                \
     }                                                                                              \
     /* One vector of a block: its claims. */                                                       \
-    SS_INLINE uint64_t select_vector_##B(                                                          \
-        enum source source, const ss_float##B *g, const ss_float##B *r, size_t i,                  \
-        __m512i threshold, struct seen *seen, ss_bits##B *a, __m512d *g_sums, __m512d *a_sums)     \
+    SS_INLINE uint64_t select_vector_##B(enum source source, const ss_float##B *g,                 \
+                                         const ss_float##B *r, size_t i, __m512i threshold,        \
+                                         struct seen *seen, ss_bits##B *a)                         \
     {                                                                                              \
         VECTOR x = sum_##B(source, g, r, i);                                                       \
         __m512i magnitude = magnitude_##B(x);                                                      \
@@ -86,11 +98,18 @@ SS_INLINE __m512i bits_64(__m512d x)
         if (source != RESIDUAL) {                                                                  \
             VECTOR input = _mm512_loadu_##PX(g + i);                                               \
             seen->any = _mm512_or_si512(seen->any, magnitude_##B(input));                          \
-            add_squares_##B(g_sums, input);                                                        \
         }                                                                                          \
-        add_squares_##B(a_sums, x);                                                                \
         _mm512_store_si512(a + i, bits_##B(x));                                                    \
         return (uint64_t)_mm512_cmpge_epu##B##_mask(magnitude, threshold) << i;                    \
+    }                                                                                              \
+    SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
+                                 struct sums *sums)                                                \
+    {                                                                                              \
+        for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
+            if (source != RESIDUAL)                                                                \
+                add_row_##B(sums->g, g + i);                                                       \
+            add_row_##B(sums->a, (const ss_float##B *)a + i);                                      \
+        }                                                                                          \
     }                                                                                              \
     SS_INLINE void keep_vector_##B(ss_float##B *r, const ss_bits##B *a, __m512i threshold)         \
     {                                                                                              \
@@ -112,41 +131,32 @@ SS_INLINE __m512i bits_64(__m512d x)
 #define SET1_32(x) _mm512_set1_epi32((int)(x))
 #define SET1_64(x) _mm512_set1_epi64((long long)(x))
 
-SS_INLINE void add_squares_64(__m512d *sum, __m512d x)
-{
-    *sum = add_square(*sum, x);
-}
-
 DEFINE_VECTOR(32, __m512, ps, 16)
 DEFINE_VECTOR(64, __m512d, pd, 8)
 
-/* Unrolled by hand: the sums stay in registers, and the residual is stored from those that hold a.
- */
+/* Unrolled by hand, so that the residual is stored from the registers that hold a. */
 SS_INLINE uint64_t select_block_32(enum source source, const ss_float32 *g, const ss_float32 *r,
                                    ss_bits32 threshold, struct seen *seen, ss_bits32 *a)
 {
     const __m512i least = SET1_32(threshold);
-    uint64_t claims = select_vector_32(source, g, r, 0, least, seen, a, seen->g, seen->a);
-    claims |= select_vector_32(source, g, r, 16, least, seen, a, seen->g, seen->a);
-    claims |= select_vector_32(source, g, r, 32, least, seen, a, seen->g, seen->a);
-    return claims | select_vector_32(source, g, r, 48, least, seen, a, seen->g, seen->a);
-}
-
-SS_INLINE uint64_t select_two_64(enum source source, const ss_float64 *g, const ss_float64 *r,
-                                 size_t i, __m512i least, struct seen *seen, ss_bits64 *a)
-{
-    uint64_t claims = select_vector_64(source, g, r, i, least, seen, a, &seen->g[0], &seen->a[0]);
-    return claims | select_vector_64(source, g, r, i + 8, least, seen, a, &seen->g[1], &seen->a[1]);
+    uint64_t claims = select_vector_32(source, g, r, 0, least, seen, a);
+    claims |= select_vector_32(source, g, r, 16, least, seen, a);
+    claims |= select_vector_32(source, g, r, 32, least, seen, a);
+    return claims | select_vector_32(source, g, r, 48, least, seen, a);
 }
 
 SS_INLINE uint64_t select_block_64(enum source source, const ss_float64 *g, const ss_float64 *r,
                                    ss_bits64 threshold, struct seen *seen, ss_bits64 *a)
 {
     const __m512i least = SET1_64(threshold);
-    uint64_t claims = select_two_64(source, g, r, 0, least, seen, a);
-    claims |= select_two_64(source, g, r, 16, least, seen, a);
-    claims |= select_two_64(source, g, r, 32, least, seen, a);
-    return claims | select_two_64(source, g, r, 48, least, seen, a);
+    uint64_t claims = select_vector_64(source, g, r, 0, least, seen, a);
+    claims |= select_vector_64(source, g, r, 8, least, seen, a);
+    claims |= select_vector_64(source, g, r, 16, least, seen, a);
+    claims |= select_vector_64(source, g, r, 24, least, seen, a);
+    claims |= select_vector_64(source, g, r, 32, least, seen, a);
+    claims |= select_vector_64(source, g, r, 40, least, seen, a);
+    claims |= select_vector_64(source, g, r, 48, least, seen, a);
+    return claims | select_vector_64(source, g, r, 56, least, seen, a);
 }
 
 SS_INLINE void keep_block_32(ss_float32 *r, const ss_bits32 *a, ss_bits32 threshold)

@@ -111,6 +111,7 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
         uint32_t *idx = pass->idx;                                                                 \
         size_t claimed = 0, room = pass->capacity;                                                 \
         struct seen seen = seen_load(pass);                                                        \
+        struct sums sums = sums_load(pass);                                                        \
         for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
             ss_bits##B a[SS_BLOCK] __attribute__((aligned(64)));                                   \
             struct seen next = seen;                                                               \
@@ -118,32 +119,36 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
                 select_block_##B(source, SS_INPUT_AT(i), SS_RESIDUAL_AT(i), threshold, &next, a);  \
             size_t count = (size_t)__builtin_popcountll(claims);                                   \
             bool finite = is_finite_##B(&next);                                                    \
-            if (__builtin_expect(finite && room >= SS_BLOCK, 1)) {                                 \
-                if (source == BOTH || (source == RESIDUAL && claims))                              \
-                    keep_block_##B(r + i, a, threshold);                                           \
+            const bool fits = room >= SS_BLOCK;                                                    \
+            if (__builtin_expect(finite && (fits || room == 0 || claims == 0), 1)) {               \
+                add_block_##B(source, SS_INPUT_AT(i), a, &sums);                                   \
+                seen = next;                                                                       \
+                if (source == BOTH || (source == RESIDUAL && fits && claims))                      \
+                    keep_block_##B(r + i, a, fits ? threshold : SS_INF##B);                        \
+                if (!fits) {                                                                       \
+                    pass->out.over += count;                                                       \
+                    continue;                                                                      \
+                }                                                                                  \
                 take_##B(a, claims, count, pass->base + (uint32_t)i, idx + claimed,                \
                          val + claimed);                                                           \
                 claimed += count;                                                                  \
                 room -= count;                                                                     \
-                seen = next;                                                                       \
-            } else if (finite && (room == 0 || claims == 0)) {                                     \
-                if (source == BOTH)                                                                \
-                    keep_block_##B(r + i, a, SS_INF##B);                                           \
-                pass->out.over += count;                                                           \
-                seen = next;                                                                       \
             } else {                                                                               \
                 pass->out.claimed = claimed;                                                       \
                 seen_store_##B(&seen, pass);                                                       \
+                sums_store(&sums, pass);                                                           \
                 ss_select_some_##B(pass, SS_INPUT_AT(0), SS_RESIDUAL_AT(0), i, i + SS_BLOCK);      \
                 if (pass->out.stop < n)                                                            \
                     return;                                                                        \
                 claimed = pass->out.claimed;                                                       \
                 room = pass->capacity - claimed;                                                   \
                 seen = seen_load(pass);                                                            \
+                sums = sums_load(pass);                                                            \
             }                                                                                      \
         }                                                                                          \
         pass->out.claimed = claimed;                                                               \
         seen_store_##B(&seen, pass);                                                               \
+        sums_store(&sums, pass);                                                                   \
         ss_select_some_##B(pass, SS_INPUT_AT(0), SS_RESIDUAL_AT(0), blocks_end, n);                \
     }                                                                                              \
     static void select_both_##B(struct ss_pass *pass, const void *g, void *r)                      \

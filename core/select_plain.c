@@ -5,23 +5,29 @@ enum { SS_VECTOR_BYTES = 16 };
 
 struct seen {
     uint64_t largest, any;
+};
+
+struct sums {
     double g[SS_PARTIALS], a[SS_PARTIALS];
 };
 
 SS_INLINE struct seen seen_load(const struct ss_pass *pass)
 {
-    struct seen seen = {.largest = pass->out.largest, .any = pass->any_input};
-    memcpy(seen.g, pass->input_square, sizeof seen.g);
-    memcpy(seen.a, pass->sum_square, sizeof seen.a);
-    return seen;
+    return (struct seen){pass->out.largest, pass->any_input};
 }
 
-SS_INLINE void store_sums(const struct seen *seen, struct ss_pass *pass)
+SS_INLINE struct sums sums_load(const struct ss_pass *pass)
 {
-    pass->out.largest = seen->largest;
-    pass->any_input = seen->any;
-    memcpy(pass->input_square, seen->g, sizeof seen->g);
-    memcpy(pass->sum_square, seen->a, sizeof seen->a);
+    struct sums sums;
+    memcpy(sums.g, pass->input_square, sizeof sums.g);
+    memcpy(sums.a, pass->sum_square, sizeof sums.a);
+    return sums;
+}
+
+SS_INLINE void sums_store(const struct sums *sums, struct ss_pass *pass)
+{
+    memcpy(pass->input_square, sums->g, sizeof sums->g);
+    memcpy(pass->sum_square, sums->a, sizeof sums->a);
 }
 
 /* The square stands alone: added in the same expression a compiler may fuse the two. */
@@ -32,23 +38,20 @@ SS_INLINE void store_sums(const struct seen *seen, struct ss_pass *pass)
         memcpy(&bits, &x, sizeof bits);                                                            \
         return bits;                                                                               \
     }                                                                                              \
-    SS_INLINE ss_float##B element_##B(const ss_float##B *g, const ss_float##B *r, size_t i)        \
+    SS_INLINE ss_float##B element_##B(enum source source, const ss_float##B *g,                    \
+                                      const ss_float##B *r, size_t i)                              \
     {                                                                                              \
-        return g && r ? g[i] + r[i] : g ? g[i] : r[i];                                             \
+        return source == BOTH ? g[i] + r[i] : source == INPUT ? g[i] : r[i];                       \
     }                                                                                              \
-    SS_INLINE void see_##B(ss_float##B gx, ss_float##B ax, uint64_t *largest, uint64_t *any,       \
-                           double *g_square, double *a_square)                                     \
+    SS_INLINE void add_square_##B(double *sum, ss_float##B x)                                      \
     {                                                                                              \
-        uint64_t magnitude = bits_of_##B(ax) & SS_ABS##B;                                          \
-        double g2 = (double)gx * (double)gx, a2 = (double)ax * (double)ax;                         \
-        *largest = magnitude > *largest ? magnitude : *largest;                                    \
-        *any |= bits_of_##B(gx) & SS_ABS##B;                                                       \
-        *g_square += g2;                                                                           \
-        *a_square += a2;                                                                           \
+        double square = (double)x * (double)x;                                                     \
+        *sum += square;                                                                            \
     }                                                                                              \
     SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
     {                                                                                              \
-        store_sums(seen, pass);                                                                    \
+        pass->out.largest = seen->largest;                                                         \
+        pass->any_input = seen->any;                                                               \
     }                                                                                              \
     SS_INLINE bool is_finite_##B(const struct seen *seen)                                          \
     {                                                                                              \
@@ -58,14 +61,20 @@ SS_INLINE void store_sums(const struct seen *seen, struct ss_pass *pass)
 DEFINE_ELEMENT(32)
 DEFINE_ELEMENT(64)
 
-/* A whole g whose sum with the residual is not finite ends the pass: `undo` can tell an untouched
+SS_INLINE enum source source_of(const void *g, const void *r)
+{
+    return g && r ? BOTH : g ? INPUT : RESIDUAL;
+}
+
+/* A finite g whose sum with the residual is not finite ends the pass: `undo` can tell an untouched
  * residual from a sum by g alone, and here it could not. */
 #define DEFINE_SOME(B)                                                                             \
     static size_t not_finite_##B(const ss_float##B *g, const ss_float##B *r, size_t n)             \
     {                                                                                              \
         size_t count = 0;                                                                          \
         for (size_t i = 0; i < n; i++)                                                             \
-            count += (bits_of_##B(element_##B(g, r, i)) & SS_ABS##B) >= SS_INF##B;                 \
+            count +=                                                                               \
+                (bits_of_##B(element_##B(source_of(g, r), g, r, i)) & SS_ABS##B) >= SS_INF##B;     \
         return count;                                                                              \
     }                                                                                              \
     void ss_select_some_##B(struct ss_pass *pass, const ss_float##B *g, ss_float##B *r,            \
@@ -74,7 +83,7 @@ DEFINE_ELEMENT(64)
         struct ss_selection *out = &pass->out;                                                     \
         ss_bits##B *val = pass->val;                                                               \
         for (size_t i = from; i < to; i++) {                                                       \
-            ss_float##B a = element_##B(g, r, i);                                                  \
+            ss_float##B a = element_##B(source_of(g, r), g, r, i);                                 \
             ss_bits##B magnitude = bits_of_##B(a) & SS_ABS##B;                                     \
             if (magnitude >= SS_INF##B) {                                                          \
                 out->not_finite++;                                                                 \
@@ -84,8 +93,12 @@ DEFINE_ELEMENT(64)
                 out->not_finite += not_finite_##B(g + i + 1, r + i + 1, pass->n - i - 1);          \
                 return;                                                                            \
             }                                                                                      \
-            see_##B(g ? g[i] : 0, a, &out->largest, &pass->any_input,                              \
-                    &pass->input_square[i % SS_PARTIALS], &pass->sum_square[i % SS_PARTIALS]);     \
+            out->largest = magnitude > out->largest ? magnitude : out->largest;                    \
+            if (g) {                                                                               \
+                pass->any_input |= bits_of_##B(g[i]) & SS_ABS##B;                                  \
+                add_square_##B(&pass->input_square[i % SS_PARTIALS], g[i]);                        \
+            }                                                                                      \
+            add_square_##B(&pass->sum_square[i % SS_PARTIALS], a);                                 \
             bool chosen = magnitude >= pass->threshold, claim = chosen;                            \
             if (chosen && out->claimed == pass->capacity) {                                        \
                 out->over++;                                                                       \
@@ -105,7 +118,8 @@ DEFINE_ELEMENT(64)
     {                                                                                              \
         size_t found = 0;                                                                          \
         for (size_t i = 0; i < n; i++) {                                                           \
-            ss_magnitude magnitude = bits_of_##B(element_##B(g, r, i)) & SS_ABS##B;                \
+            ss_magnitude magnitude =                                                               \
+                bits_of_##B(element_##B(source_of(g, r), g, r, i)) & SS_ABS##B;                    \
             if (magnitude < low || magnitude > high)                                               \
                 continue;                                                                          \
             if (found < capacity)                                                                  \
@@ -142,16 +156,30 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out)
                                         struct seen *seen, ss_bits##B *a)                          \
     {                                                                                              \
         uint64_t claims = 0;                                                                       \
-        g = source == RESIDUAL ? NULL : g;                                                         \
-        r = source == INPUT ? NULL : r;                                                            \
+        ss_bits##B largest = 0, any = 0;                                                           \
+        for (size_t i = 0; i < SS_BLOCK; i++)                                                      \
+            a[i] = bits_of_##B(element_##B(source, g, r, i));                                      \
         for (size_t i = 0; i < SS_BLOCK; i++) {                                                    \
-            ss_float##B x = element_##B(g, r, i);                                                  \
-            a[i] = bits_of_##B(x);                                                                 \
-            claims |= (uint64_t)((a[i] & SS_ABS##B) >= threshold) << i;                            \
-            see_##B(g ? g[i] : 0, x, &seen->largest, &seen->any, &seen->g[i % SS_PARTIALS],        \
-                    &seen->a[i % SS_PARTIALS]);                                                    \
+            ss_bits##B magnitude = a[i] & SS_ABS##B;                                               \
+            largest = magnitude > largest ? magnitude : largest;                                   \
+            claims |= (uint64_t)(magnitude >= threshold) << i;                                     \
         }                                                                                          \
+        if (source != RESIDUAL)                                                                    \
+            for (size_t i = 0; i < SS_BLOCK; i++)                                                  \
+                any |= bits_of_##B(g[i]) & SS_ABS##B;                                              \
+        seen->largest = largest > seen->largest ? largest : seen->largest;                         \
+        seen->any |= any;                                                                          \
         return claims;                                                                             \
+    }                                                                                              \
+    SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
+                                 struct sums *sums)                                                \
+    {                                                                                              \
+        const ss_float##B *sum = (const ss_float##B *)a;                                           \
+        for (size_t i = 0; i < SS_BLOCK; i++) {                                                    \
+            if (source != RESIDUAL)                                                                \
+                add_square_##B(&sums->g[i % SS_PARTIALS], g[i]);                                   \
+            add_square_##B(&sums->a[i % SS_PARTIALS], sum[i]);                                     \
+        }                                                                                          \
     }                                                                                              \
     SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \
     {                                                                                              \
@@ -164,10 +192,8 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out)
                                        ss_bits##B *m)                                              \
     {                                                                                              \
         uint64_t mask = 0;                                                                         \
-        g = source == RESIDUAL ? NULL : g;                                                         \
-        r = source == INPUT ? NULL : r;                                                            \
         for (size_t i = 0; i < SS_BLOCK; i++) {                                                    \
-            m[i] = bits_of_##B(element_##B(g, r, i)) & SS_ABS##B;                                  \
+            m[i] = bits_of_##B(element_##B(source, g, r, i)) & SS_ABS##B;                          \
             mask |= (uint64_t)((m[i] >= low) & (m[i] <= high)) << i;                               \
         }                                                                                          \
         return mask;                                                                               \
