@@ -1,0 +1,306 @@
+/* REGISTER and EXCLUDE mean what they say, and say what is wrong with them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/rules.h"
+
+static struct ss_rules *parse(const char *text)
+{
+    struct ss_rules *rules;
+    char error[512];
+
+    if (ss_rules_parse(text, true, &rules, error, sizeof error) != SS_OK)
+        fail_msg("'%s': %s", text, error);
+    return rules;
+}
+
+static const struct ss_rule_subject some = {.count = 1000,
+                                            .type = SS_F32,
+                                            .comm = "MPI_COMM_WORLD",
+                                            .site = "train+0x12f0",
+                                            .symbol = "sync_gradients"};
+
+static bool takes(const char *text, const struct ss_rule_subject *subject)
+{
+    struct ss_rules *rules = parse(text);
+    bool taken = ss_rules_match(rules, subject) != NULL;
+
+    ss_rules_free(rules);
+    return taken;
+}
+
+static bool takes_count(const char *text, uint64_t count)
+{
+    struct ss_rule_subject subject = some;
+
+    subject.count = count;
+    return takes(text, &subject);
+}
+
+static bool takes_site(const char *text, const char *site, const char *symbol)
+{
+    struct ss_rule_subject subject = some;
+
+    subject.site = site;
+    subject.symbol = symbol;
+    return takes(text, &subject);
+}
+
+static bool takes_comm(const char *text, const char *comm)
+{
+    struct ss_rule_subject subject = some;
+
+    subject.comm = comm;
+    return takes(text, &subject);
+}
+
+static void no_text_is_no_rules(void **state)
+{
+    (void)state;
+    assert_null(parse(NULL));
+    assert_null(parse(""));
+    assert_null(parse(" ; ;\t\n"));
+    assert_null(ss_rules_match(NULL, &some));
+    ss_rules_free(NULL);
+}
+
+static void counts_take_a_number_or_a_range_with_its_ends(void **state)
+{
+    (void)state;
+    assert_true(takes_count("count=1000", 1000));
+    assert_false(takes_count("count=1000", 1001));
+    assert_true(takes_count("count=10:20", 10));
+    assert_true(takes_count("count=10:20", 20));
+    assert_false(takes_count("count=10:20", 9));
+    assert_false(takes_count("count=10:20", 21));
+    assert_true(takes_count("count=10:", UINT64_MAX));
+    assert_false(takes_count("count=10:", 9));
+    assert_true(takes_count("count=:20", 0));
+    assert_false(takes_count("count=:20", 21));
+    assert_true(takes_count("count=:", 5));
+    assert_true(takes_count("count=18446744073709551615", UINT64_MAX));
+}
+
+static void types_are_float_and_double(void **state)
+{
+    struct ss_rule_subject wide = some;
+
+    (void)state;
+    wide.type = SS_F64;
+    assert_true(takes("type=float", &some));
+    assert_false(takes("type=float", &wide));
+    assert_true(takes("type=double", &wide));
+    assert_false(takes("type=double", &some));
+    assert_true(takes("*", &wide));
+}
+
+static void names_take_wildcards(void **state)
+{
+    (void)state;
+    assert_true(takes_comm("comm=MPI_COMM_WORLD", "MPI_COMM_WORLD"));
+    assert_false(takes_comm("comm=MPI_COMM_WORLD", "MPI_COMM_WORL"));
+    assert_false(takes_comm("comm=world", "WORLD"));
+    assert_true(takes_comm("comm=data*", "data parallel 3"));
+    assert_true(takes_comm("comm=data?parallel?3", "data parallel 3"));
+    assert_true(takes_comm("comm=*par*el*", "data parallel 3"));
+    assert_false(takes_comm("comm=*par*el", "data parallel 3"));
+    assert_true(takes_comm("comm=*", ""));
+    assert_true(takes_comm("comm=", ""));
+    assert_true(takes_comm("comm=", NULL));
+    assert_false(takes_comm("comm=?", ""));
+    assert_true(takes_comm("comm=a*b*c", "a*b*c"));
+    assert_true(takes_comm("comm=**x", "yxx"));
+    assert_false(
+        takes_comm("comm=*aaaaaaaaaaaaaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+}
+
+static void sites_are_symbols_or_offsets(void **state)
+{
+    (void)state;
+    assert_true(takes_site("site=sync_gradients", "train+0x12f0", "sync_gradients"));
+    assert_true(takes_site("site=train+0x12f0", "train+0x12f0", "sync_gradients"));
+    assert_true(takes_site("site=libnn.so+*", "libnn.so+0x1", NULL));
+    assert_false(takes_site("site=train+0x12f", "train+0x12f0", "sync_gradients"));
+    assert_false(takes_site("site=train+0x12f0", "", ""));
+    assert_false(takes_site("site=train+0x12f0", NULL, NULL));
+    assert_true(takes_site("site=*", NULL, NULL));
+}
+
+static void all_conditions_must_hold(void **state)
+{
+    (void)state;
+    assert_true(takes("count=1:2000,type=float,comm=MPI_*,site=sync_*", &some));
+    assert_false(takes("count=1:999,type=float,comm=MPI_*,site=sync_*", &some));
+    assert_false(takes("count=1:2000,type=double,comm=MPI_*,site=sync_*", &some));
+    assert_false(takes("count=1:2000,type=float,comm=mpi_*,site=sync_*", &some));
+    assert_false(takes("count=1:2000,type=float,comm=MPI_*,site=async_*", &some));
+}
+
+static void the_first_match_wins(void **state)
+{
+    static const char *const texts[] = {
+        "count=1:10:density=0.5;count=5:1000:density=0.25;*",
+        "count=1:10:density=0.5 count=5:1000:density=0.25 *",
+        " ;;count=1:10:density=0.5\t\n; count=5:1000:density=0.25;*;"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct ss_rules *rules = parse(texts[i]);
+        struct ss_rule_subject subject = some;
+        subject.count = 7;
+        assert_true(ss_rules_match(rules, &subject)->density == 0.5);
+        subject.count = 1000;
+        assert_true(ss_rules_match(rules, &subject)->density == 0.25);
+        assert_string_equal(ss_rules_match(rules, &subject)->text, "count=5:1000:density=0.25");
+        subject.count = 1001;
+        assert_true(ss_rules_match(rules, &subject)->density == 0);
+        assert_string_equal(ss_rules_match(rules, &subject)->text, "*");
+        ss_rules_free(rules);
+    }
+}
+
+static void settings_are_read(void **state)
+{
+    struct ss_rules *rules;
+    const struct ss_rule *r;
+
+    (void)state;
+    rules = parse("count=5::density=0.01:algorithm=ring:keep=last:10");
+    struct ss_rule_subject subject = some;
+    r = ss_rules_match(rules, &subject);
+    assert_true(r->density == 0.01);
+    assert_true(r->has_algorithm && r->algorithm == SS_RING);
+    assert_int_equal(r->keep, SS_KEEP_LAST);
+    assert_int_equal(r->keep_count, 10);
+    assert_int_equal(r->k, 0);
+    ss_rules_free(rules);
+
+    rules = parse("site=sync_gradients:k=4/512:keep=first:1");
+    r = ss_rules_match(rules, &subject);
+    assert_int_equal(r->k, 4);
+    assert_int_equal(r->bucket, 512);
+    assert_int_equal(r->keep, SS_KEEP_FIRST);
+    assert_int_equal(r->keep_count, 1);
+    assert_false(r->has_algorithm);
+    assert_true(r->density == 0);
+    ss_rules_free(rules);
+
+    rules = parse("*");
+    r = ss_rules_match(rules, &subject);
+    assert_int_equal(r->keep, SS_KEEP_NONE);
+    assert_null(r->comm);
+    assert_null(r->site);
+    ss_rules_free(rules);
+}
+
+static void densities_are_the_nearest_numbers(void **state)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } cases[] = {{"*:density=1", 1},         {"*:density=0.01", 0.01},
+                 {"*:density=.5", .5},       {"*:density=1e-3", 1e-3},
+                 {"*:density=1.e-2", 1e-2},  {"*:density=7.8125e-3", 0.0078125},
+                 {"*:density=0.00100", 1e-3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ss_rules *rules = parse(cases[i].text);
+        assert_true(ss_rules_match(rules, &some)->density == cases[i].value);
+        ss_rules_free(rules);
+    }
+}
+
+static void errors_name_the_rule_the_place_and_what_is_allowed(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *error; /* begin of the message */
+        const char *allowed;
+    } cases[] = {
+        {"count=x", "rule 1, 'count=x', character 7: count takes", "LO:HI"},
+        {"*;count=5:4", "rule 2, 'count=5:4', character 7: count takes", "LO <= HI"},
+        {"count=", "rule 1, 'count=', character 7: count takes", "N"},
+        {"count=18446744073709551616", "rule 1, 'count=18446744073709551616', character 7:", "N"},
+        {"count=-1", "rule 1, 'count=-1', character 7:", "N"},
+        {"count=1,type=int", "rule 1, 'count=1,type=int', character 14: type takes",
+         "float or double"},
+        {"size=4", "rule 1, 'size=4', character 1: 'size=4' is no condition", "comm=NAME"},
+        {"count=4,", "rule 1, 'count=4,', character 9: '' is no condition", "count=N"},
+        {"comm", "rule 1, 'comm', character 1: 'comm' is no condition", "site=SYMBOL"},
+        {"site=", "rule 1, 'site=', character 6: site takes", "MODULE+OFFSET"},
+        {":density=1", "rule 1, ':density=1', character 1: '' is no condition", "count=N"},
+        {"*:density=0", "rule 1, '*:density=0', character 11: density takes", "above 0"},
+        {"*:density=1.01", "rule 1, '*:density=1.01', character 11: density takes", "up to 1"},
+        {"*:density=1%", "rule 1, '*:density=1%', character 11: density takes", "up to 1"},
+        {"*:density=0,01", "rule 1, '*:density=0,01', character 11: density takes", "up to 1"},
+        {"*:density=nan", "rule 1, '*:density=nan', character 11: density takes", "up to 1"},
+        {"*:density=", "rule 1, '*:density=', character 11: density takes", "up to 1"},
+        {"*:k=4", "rule 1, '*:k=4', character 5: k takes K/B", "1 <= K <= B"},
+        {"*:k=0/5", "rule 1, '*:k=0/5', character 5: k takes K/B", "1 <= K <= B"},
+        {"*:k=6/5", "rule 1, '*:k=6/5', character 5: k takes K/B", "1 <= K <= B"},
+        {"*:k=1/5:density=0.1", "rule 1, '*:k=1/5:density=0.1', character 17: a rule takes",
+         "not both"},
+        {"*:density=0.1:k=1/5", "rule 1, '*:density=0.1:k=1/5', character 17: a rule takes",
+         "not both"},
+        {"*:algorithm=rign",
+         "rule 1, '*:algorithm=rign', character 13: algorithm takes one of auto", "ring"},
+        {"*:keep=first:n", "rule 1, '*:keep=first:n', character 8: keep takes", "last:N"},
+        {"*:keep=first:0", "rule 1, '*:keep=first:0', character 8: keep takes", "from 1 on"},
+        {"*:keep=middle:3", "rule 1, '*:keep=middle:3', character 8: keep takes", "first:N"},
+        {"*:speed=3", "rule 1, '*:speed=3', character 3: 'speed=3' is no setting", "density=D"},
+        {"*:density", "rule 1, '*:density', character 3: 'density' is no setting", "density=D"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ss_rules *rules;
+        char error[512];
+        assert_int_equal(ss_rules_parse(cases[i].text, true, &rules, error, sizeof error),
+                         SS_ERR_MESSAGE);
+        assert_null(rules);
+        if (strncmp(error, cases[i].error, strlen(cases[i].error)) != 0 ||
+            !strstr(error, cases[i].allowed))
+            fail_msg("'%s' gave: %s", cases[i].text, error);
+    }
+}
+
+static void exclude_takes_no_settings(void **state)
+{
+    struct ss_rules *rules;
+    char error[256], tiny[8];
+
+    (void)state;
+    assert_int_equal(ss_rules_parse("*:density=1", false, &rules, error, sizeof error),
+                     SS_ERR_MESSAGE);
+    assert_non_null(strstr(error, "character 3: only a rule of REGISTER takes settings"));
+    assert_int_equal(ss_rules_parse("*:density=1", false, &rules, tiny, sizeof tiny),
+                     SS_ERR_MESSAGE);
+    assert_string_equal(tiny, "rule 1,");
+    assert_int_equal(ss_rules_parse("count=1:2", false, &rules, error, sizeof error), SS_OK);
+    assert_string_equal(error, "");
+    ss_rules_free(rules);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_text_is_no_rules),
+        cmocka_unit_test(counts_take_a_number_or_a_range_with_its_ends),
+        cmocka_unit_test(types_are_float_and_double),
+        cmocka_unit_test(names_take_wildcards),
+        cmocka_unit_test(sites_are_symbols_or_offsets),
+        cmocka_unit_test(all_conditions_must_hold),
+        cmocka_unit_test(the_first_match_wins),
+        cmocka_unit_test(settings_are_read),
+        cmocka_unit_test(densities_are_the_nearest_numbers),
+        cmocka_unit_test(errors_name_the_rule_the_place_and_what_is_allowed),
+        cmocka_unit_test(exclude_takes_no_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
