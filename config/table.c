@@ -10,9 +10,8 @@
 #define SECONDS_TEXT "measured, or seconds, 0 or more, such as 2e-5, 20us or 0.02ms"
 
 const struct cfg_option cfg_table[] = {
-    {"DISABLE", CFG_BOOL, "off", "on, off",
-     "Passes every call on to the MPI library untouched, reductions included.", FIELD(disable),
-     false},
+    {"DISABLE", CFG_BOOL, "off", "on, off", "Passes every call on to the MPI library untouched.",
+     FIELD(disable), false},
     {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile sparseshim.d/NAME.conf",
      "Options are read from this file too. It overrides the system's sparseshim.conf and is "
      "overridden by the environment.",
@@ -48,7 +47,7 @@ const struct cfg_option cfg_table[] = {
     {"TIMEOUT", CFG_TIMEOUT, "off", "off, or seconds, more than 0, such as 30, 2.5 or 500ms",
      "Time that any internal wait may last. After it the call returns an MPI error that names "
      "rank, peer and phase.",
-     FIELD(timeout), false},
+     FIELD(timeout), true},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},
     {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job",

@@ -217,7 +217,7 @@ static int start_recipe(struct ss_call *c)
     if (observe)
         return go_native(c, SS_WHY_OBSERVE);
     if (c->plan.algorithm == SS_DENSE)
-        return go_native(c, SS_WHY_DENSE);
+        return go_native(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
     c->stage = STAGE_RECIPE;
     c->step = 0;
     c->arena_used = 0;
@@ -508,6 +508,16 @@ void ss_call_end(struct ss_call *c, double native_seconds)
 enum ss_reason ss_call_reason(const struct ss_call *c)
 {
     return c->reason;
+}
+
+enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
+{
+    return c->native ? SS_DENSE : c->plan.algorithm;
+}
+
+double ss_call_density(const struct ss_call *c)
+{
+    return c->number > 0 ? (double)c->scan.nnz / (double)c->n : -1;
 }
 
 /* Where the call is, and whom it waits for (-1: nobody in particular). */

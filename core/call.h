@@ -1,16 +1,19 @@
+/* clang-format off */
 /* One allreduce from scan to result, over any transport, and the state that lasts between calls on
  * a communicator.
  *
  *     status = ss_call_start(&call, comm, type, op, in, out, n);
  *     while (status == SS_PENDING)
  *         status = ss_call_step(&call);
- *     if (status == SS_NATIVE) ... the caller runs the MPI library's allreduce on the untouched
- * input ... ss_call_end(&call, seconds_in_native);
+ *     if (status == SS_NATIVE)
+ *         run the MPI library's allreduce on the untouched input;
+ *     ss_call_end(&call, seconds_in_native);
  *
  * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks
  * of a communicator start the same calls in the same order. Between start and end nothing but the
  * call touches `out`; `in` is never written.
  */
+/* clang-format on */
 #ifndef CORE_CALL_H
 #define CORE_CALL_H
 
@@ -24,7 +27,7 @@
  * `out` has not been written. */
 enum { SS_NATIVE = 2 };
 
-/* Options as core needs them; the same on all ranks but for timeout. */
+/* Options as core needs them; the same on all ranks. */
 struct ss_settings {
     bool observe;
     enum ss_algorithm algorithm;
@@ -78,6 +81,10 @@ void ss_call_end(struct ss_call *call, double native_seconds);
 
 /* After SS_NATIVE: why. After an error: one sentence with rank, peer and phase. */
 enum ss_reason ss_call_reason(const struct ss_call *call);
+/* After the end: what ran, SS_DENSE for the MPI library; the share of this rank's elements that are
+ * not zero, -1 where the call was not scanned. */
+enum ss_algorithm ss_call_algorithm(const struct ss_call *call);
+double ss_call_density(const struct ss_call *call);
 void ss_call_explain(const struct ss_call *call, char *text, size_t size);
 
 #endif

@@ -40,6 +40,8 @@ struct ss_lane {
     struct ss_lane_record *record;
 };
 
+enum { SS_LANE_BUCKETS = 64 };
+
 struct ss_comm {
     struct ss_transport *t;
     const struct ss_settings *settings;
@@ -59,7 +61,7 @@ struct ss_comm {
     enum ss_phase failed_phase;
     uint32_t failed_call;
     bool told; /* all ranks know, or nothing can be said to them any more */
-    struct ss_lane *lanes;
+    struct ss_lane *lanes[SS_LANE_BUCKETS];
     struct ss_call *call; /* storage of the blocking call */
 };
 
@@ -81,27 +83,33 @@ struct ss_send_slot {
 };
 
 /* Outgoing: one stream slice or dense range, cut into chunks, each encoded once and sent to `ndst`
- * ranks: dst, dst + 1, ... mod P. */
+ * ranks: dst, dst + 1, ... mod P. They are served in groups as wide as a receiver's window: all
+ * chunks to one group, then, from the arena, to the next. Chunk by chunk to all, the sends would
+ * fill the slots with messages to ranks that do not listen yet. */
 struct ss_out {
     bool dense;
     const uint32_t *idx;
     const unsigned char *val;
     size_t nnz;     /* entries, or elements when dense */
     uint32_t first; /* dense: index of the first element */
-    size_t pos;
+    size_t pos;     /* entries encoded */
     int dst;
     int ndst;
     unsigned phase;
     unsigned round;
-    int next;        /* the next of the ndst to get the current chunk */
+    int group; /* first and past the last of the ndst that are being served */
+    int group_end;
+    int next;        /* the next of them to get the current chunk */
     int told;        /* the one that got an error header where a send was refused, or -1 */
-    const void *msg; /* current chunk, NULL before it is encoded */
+    const void *msg; /* current chunk, NULL before it is taken */
     size_t len;
-    const unsigned char *ahead; /* the next message when all were encoded at the start */
-    size_t ahead_head;          /* bytes of such a message that are not values */
     bool last;
-    bool erring; /* sending error headers instead */
-    bool done;   /* everything is posted */
+    bool encoded;      /* all chunks lie in the arena, one after the other */
+    size_t stored;     /* where the first of them lies there */
+    size_t stored_end; /* behind the last one encoded */
+    size_t replay;     /* the next to take, once all are encoded */
+    bool erring;       /* sending error headers instead */
+    bool done;         /* everything is posted */
 };
 
 /* Incoming: one stream from each of several ranks. */

@@ -43,7 +43,7 @@ static int start(struct ss_call *c)
     size_t each = ss_flow_arena_bound(c->type, 0) + sizeof(struct forward);
     size_t arena = ss_flow_arena_bound(c->type, total) +
                    ((size_t)c->t->size + (size_t)(total / SS_CHUNK_ENTRIES)) * each;
-    if (ss_buf_reserve(&c->comm->work.arena, c->comm->mem, arena) != SS_OK ||
+    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena) != SS_OK ||
         ss_stream_reserve(c, &s->received, 0, most) != SS_OK ||
         ss_stream_reserve(c, &s->partial, 1, 2 * most < sum ? 2 * most : sum) != SS_OK)
         return SS_ERR_MEMORY;

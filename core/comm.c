@@ -39,11 +39,12 @@ void ss_comm_free(struct ss_comm *comm)
                              &w->arena,   &w->inbox,   &w->scratch, &w->pieces};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         ss_buf_free(bufs[i]);
-    for (struct ss_lane *lane = comm->lanes; lane;) {
-        struct ss_lane *next = lane->next;
-        free(lane);
-        lane = next;
-    }
+    for (int i = 0; i < SS_LANE_BUCKETS; i++)
+        for (struct ss_lane *lane = comm->lanes[i]; lane;) {
+            struct ss_lane *next = lane->next;
+            free(lane);
+            lane = next;
+        }
     free(comm->call);
     free(comm);
 }
@@ -92,9 +93,10 @@ void ss_work_drop(struct ss_work *w)
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
                              unsigned window)
 {
+    struct ss_lane **bucket = &comm->lanes[(n * 0x9e3779b97f4a7c15ULL) >> 58];
     struct ss_lane *lane;
 
-    for (lane = comm->lanes; lane; lane = lane->next)
+    for (lane = *bucket; lane; lane = lane->next)
         if (lane->n == n && lane->type == type && lane->op == op && lane->window == window)
             return lane;
     lane = calloc(1, sizeof *lane);
@@ -105,7 +107,7 @@ struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type
     lane->op = op;
     lane->window = window;
     lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
-    lane->next = comm->lanes;
-    comm->lanes = lane;
+    lane->next = *bucket;
+    *bucket = lane;
     return lane;
 }

@@ -102,19 +102,19 @@ size_t ss_flow_arena_bound(enum ss_type type, uint64_t entries)
            ss_wire_bound(type, (uint32_t)(entries % SS_CHUNK_ENTRIES)) + 64;
 }
 
+static int group_end(const struct ss_out *o)
+{
+    return o->ndst - o->group < SS_RECV_WINDOW ? o->ndst : o->group + SS_RECV_WINDOW;
+}
+
 static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int dst, int ndst)
 {
     o->phase = phase;
     o->round = round;
     o->dst = dst;
     o->ndst = ndst;
+    o->group_end = group_end(o);
     o->done = ndst == 0;
-    o->erring = false;
-    o->pos = 0;
-    o->next = 0;
-    o->msg = NULL;
-    o->ahead = NULL;
-    o->last = false;
     o->told = -1;
 }
 
@@ -144,46 +144,59 @@ static void encode_next(struct ss_call *c, struct ss_out *o)
     const unsigned char *val = o->val + o->pos * c->esize;
     double begin = ss_call_now(c);
 
-    o->last = entries == left;
+    if (o->pos == 0)
+        o->stored = c->arena_used;
     if (o->dense)
-        o->len =
-            ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries, o->last);
+        o->len = ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries,
+                                      entries == left);
     else
         o->len = ss_wire_encode(msg, &key, c->comm->settings->coding, o->idx + o->pos, val, entries,
-                                o->last);
+                                entries == left);
     o->msg = msg;
     o->pos += entries;
+    o->last = o->encoded = entries == left;
     c->arena_used += (o->len + 63) / 64 * 64;
+    o->stored_end = o->replay = c->arena_used;
     c->times.coding += ss_call_now(c) - begin;
+}
+
+/* The messages go out from the arena from the first on. */
+static void rewind_out(struct ss_out *o)
+{
+    o->msg = NULL;
+    o->replay = o->stored;
+    o->last = false;
 }
 
 void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o)
 {
-    const unsigned char *first = (unsigned char *)c->comm->work.arena.data + c->arena_used;
-
     if (c->failed < 0 || o->done)
         return;
-    encode_next(c, o);
-    o->ahead_head = o->len - o->pos * c->esize;
-    while (!o->last)
+    do
         encode_next(c, o);
-    o->ahead = first;
-    o->pos = 0;
-    o->msg = NULL;
-    o->last = false;
+    while (!o->encoded);
+    rewind_out(o);
 }
 
-/* The next message of what was encoded ahead. */
-static void take_ahead(const struct ss_call *c, struct ss_out *o)
+static void replay_next(const struct ss_call *c, struct ss_out *o)
 {
-    size_t left = o->nnz - o->pos;
-    size_t entries = left < SS_CHUNK_ENTRIES ? left : SS_CHUNK_ENTRIES;
+    o->msg = (const unsigned char *)c->comm->work.arena.data + o->replay;
+    o->len = ss_wire_length(o->msg);
+    o->replay += (o->len + 63) / 64 * 64;
+    o->last = o->replay == o->stored_end;
+}
 
-    o->msg = o->ahead;
-    o->len = o->ahead_head + entries * c->esize;
-    o->ahead += (o->len + 63) / 64 * 64;
-    o->pos += entries;
-    o->last = entries == left;
+/* The current chunk has reached its whole group: the next chunk, or the next group. */
+static void out_advance(struct ss_out *o)
+{
+    o->msg = NULL;
+    if (o->last) {
+        o->group = o->group_end;
+        o->group_end = group_end(o);
+        o->done = o->group == o->ndst;
+        rewind_out(o);
+    }
+    o->next = o->group;
 }
 
 /* From here on each receiver that has not had the end of the stream gets an error header as its
@@ -191,7 +204,7 @@ static void take_ahead(const struct ss_call *c, struct ss_out *o)
 static void out_turn_to_errors(struct ss_out *o)
 {
     if (!(o->msg && o->last))
-        o->next = 0;
+        o->next = o->group;
     o->erring = true;
 }
 
@@ -213,18 +226,14 @@ int ss_out_step(struct ss_call *c, struct ss_out *o)
             o->done = ++o->next == o->ndst;
             continue;
         }
-        if (!o->msg && o->ahead)
-            take_ahead(c, o);
+        if (!o->msg && o->encoded)
+            replay_next(c, o);
         else if (!o->msg)
             encode_next(c, o);
         if (!post_send(c, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len))
             o->told = o->next;
-        if (++o->next == o->ndst) {
-            o->done = o->last;
-            o->next = 0;
-            if (!o->last)
-                o->msg = NULL;
-        }
+        if (++o->next == o->group_end)
+            out_advance(o);
     }
     return SS_OK;
 }
@@ -464,8 +473,9 @@ int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_
     size_t capacity = (size_t)entries + 1;
 
     *s = (struct ss_stream){0};
-    if (ss_buf_reserve(&work->idx[which], c->comm->mem, capacity * sizeof(uint32_t)) != SS_OK ||
-        ss_buf_reserve(&work->val[which], c->comm->mem, capacity * c->esize) != SS_OK)
+    if (ss_buf_reserve_voted(&work->idx[which], c->comm->mem, capacity * sizeof(uint32_t)) !=
+            SS_OK ||
+        ss_buf_reserve_voted(&work->val[which], c->comm->mem, capacity * c->esize) != SS_OK)
         return SS_ERR_MEMORY;
     s->idx = work->idx[which].data;
     s->val = work->val[which].data;

@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "core/mem.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +9,15 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Takes size bytes from the pool; false when that would pass its limit. */
-static bool take(struct ss_mem *mem, size_t size)
+/* Takes size bytes from the pool; false when that would pass its limit and is not promised. */
+static bool take(struct ss_mem *mem, size_t size, bool promised)
 {
     size_t used = atomic_load(&mem->used);
 
     do {
-        if (mem->limit != 0 && (size > mem->limit || used > mem->limit - size))
+        if (used > SIZE_MAX - size) /* the address space is spent */
+            return false;
+        if (!promised && mem->limit != 0 && (size > mem->limit || used > mem->limit - size))
             return false;
     } while (!atomic_compare_exchange_weak(&mem->used, &used, used + size));
 
@@ -30,7 +33,7 @@ static void give(struct ss_mem *mem, size_t size)
     atomic_fetch_sub(&mem->used, size);
 }
 
-int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep)
+static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
 {
     void *data;
 
@@ -41,7 +44,7 @@ int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
         ss_buf_free(buf);
-    if (!take(mem, size))
+    if (!take(mem, size, promised))
         return SS_ERR_MEMORY;
     if (posix_memalign(&data, ALIGNMENT, size) != 0) {
         give(mem, size);
@@ -54,9 +57,19 @@ int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
     return SS_OK;
 }
 
+int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep)
+{
+    return grow(buf, mem, size, keep, false);
+}
+
+int ss_buf_reserve_voted(struct ss_buf *buf, struct ss_mem *mem, size_t size)
+{
+    return grow(buf, mem, size, 0, true);
+}
+
 int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size)
 {
-    return ss_buf_grow(buf, mem, size, 0);
+    return grow(buf, mem, size, 0, false);
 }
 
 void ss_buf_free(struct ss_buf *buf)

@@ -24,7 +24,12 @@ struct ss_buf {
  * buf empty. */
 int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size);
 
-/* The same, keeping the first `keep` bytes; with keep > 0 buf is unchanged on failure. */
+/* The same where the vote has promised the room: the limit, which other threads may have used up
+ * since, does not stop it, only a lack of memory does. */
+int ss_buf_reserve_voted(struct ss_buf *buf, struct ss_mem *mem, size_t size);
+
+/* The same as ss_buf_reserve, keeping the first `keep` bytes; with keep > 0 buf is unchanged on
+ * failure. */
 int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep);
 
 void ss_buf_free(struct ss_buf *buf);

@@ -314,6 +314,26 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
     return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
 }
 
+/* Predictions of all algorithms; returns whether memory rules one out that is predicted to be
+ * faster than dense. */
+static bool predict(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
+{
+    double excluded = 0;
+
+    for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
+        enum ss_algorithm algorithm = (enum ss_algorithm)a;
+        struct estimate e = cost_functions[a](s, h);
+        plan->bytes[a] = e.bytes;
+        plan->seconds[a] = total(s, &e, algorithm);
+        if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min) {
+            if (excluded == 0 || plan->seconds[a] < excluded)
+                excluded = plan->seconds[a];
+            plan->seconds[a] = -1;
+        }
+    }
+    return excluded > 0 && excluded < plan->seconds[SS_DENSE];
+}
+
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double best = 0;
@@ -321,16 +341,10 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
-    for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
-        enum ss_algorithm algorithm = (enum ss_algorithm)a;
-        struct estimate e = cost_functions[a](s, h);
-        plan->bytes[a] = e.bytes;
-        plan->seconds[a] = total(s, &e, algorithm);
-        if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min)
-            plan->seconds[a] = -1;
-    }
+    bool excluded = predict(s, h, plan);
     if (s->forced != SS_AUTO) {
-        if (plan->seconds[s->forced] >= 0)
+        plan->short_of_memory = plan->seconds[s->forced] < 0;
+        if (!plan->short_of_memory)
             plan->algorithm = s->forced;
         return;
     }
@@ -343,6 +357,7 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
             plan->algorithm = (enum ss_algorithm)a;
         }
     }
+    plan->short_of_memory = plan->algorithm == SS_DENSE && excluded && !too_dense;
 }
 
 /* Per call: an algorithm measured 10 % slower gets another turn after some 30 calls, one twice as

@@ -43,7 +43,9 @@ struct ss_plan {
     double seconds[SS_ALGORITHMS]; /* predicted, scan and vote included for sparse ones; < 0: cannot
                                       run */
     double bytes[SS_ALGORITHMS];   /* predicted, sent by the busiest rank */
-    double fillin;                 /* expected density of the result */
+    bool short_of_memory; /* dense, because what would be faster (or is forced) needs more memory
+                             than a rank has left */
+    double fillin;        /* expected density of the result */
 };
 
 /* Entries a rank makes room for before it knows how many it has, and bytes of its own stream. */

@@ -21,7 +21,7 @@ static uint16_t ago(const struct ss_steps *s, uint32_t calls)
 static void remember(struct ss_steps *s, uint16_t lane)
 {
     if (s->end == 2 * SS_STEP_LONGEST) {
-        memcpy(s->history, s->history + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof lane);
+        memmove(s->history, s->history + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof lane);
         s->end = SS_STEP_LONGEST;
     }
     s->history[s->end++] = lane;

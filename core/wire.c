@@ -51,6 +51,11 @@ static size_t finish(uint8_t *msg, const struct ss_wire_key *key, enum ss_rep re
     return SS_WIRE_HEADER + payload;
 }
 
+size_t ss_wire_length(const void *msg)
+{
+    return SS_WIRE_HEADER + load32((const uint8_t *)msg + 12);
+}
+
 static void write_bitmap(uint8_t *at, const uint32_t *idx, uint32_t nnz, uint32_t span)
 {
     store32(at, idx[0]);

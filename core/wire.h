@@ -1,3 +1,4 @@
+/* clang-format off */
 /* Messages: a header of 16 bytes and a payload that holds one chunk of a sparse stream, or dense
  * elements.
  *
@@ -5,18 +6,22 @@
  * in ascending index order; the last one carries SS_WIRE_LAST. Each chunk can be decoded alone.
  * Everything is checked before use: a malformed message is SS_ERR_MESSAGE, never an overflow.
  *
- *     header   u8 magic 0x5a | u8 version (high 4 bits), type | u8 representation | u8 phase, bit
- * 7: last chunk u32 call | u32 nnz | u32 length of the payload in bytes u32      values[nnz], then
- * u32 index[nnz] packed   values[nnz], u32 first index, u8 Rice parameter (bit 7: the absent
- * indices are coded), then the gaps (index - previous - 1) Rice coded, LSB first (core/rice.h:
- * escape after 32 ones, at most 33 bits per gap on average) bitmap   values[nnz], u32 first, u32
- * span, then span bits, LSB first (bit set = present; first and last bit are set) dense    u32
- * first, u32 reserved (keeps values aligned), values[nnz]; nnz consecutive elements from first
+ *     header   u8 magic 0x5a | u8 version (high 4 bits), type | u8 representation |
+ *              u8 phase, bit 7: last chunk | u32 call | u32 nnz | u32 length of the payload in bytes
+ *     u32      values[nnz], then u32 index[nnz]
+ *     packed   values[nnz], u32 first index, u8 Rice parameter (bit 7: the absent indices are coded),
+ *              then the gaps (index - previous - 1) Rice coded, LSB first (core/rice.h: escape after
+ *              32 ones, at most 33 bits per gap on average)
+ *     bitmap   values[nnz], u32 first, u32 span, then span bits, LSB first (bit set = present; first
+ *              and last bit are set)
+ *     dense    u32 first, u32 reserved (keeps values aligned), values[nnz]; nnz consecutive elements
+ *              from first
  *     error    no payload: the sender failed, its status in nnz
  *
  * Offsets of values are multiples of 8 when the message buffer is. Source: SparCML section 5.1
  * (streams); Rice 1979 (gap code).
  */
+/* clang-format on */
 #ifndef CORE_WIRE_H
 #define CORE_WIRE_H
 
@@ -72,6 +77,9 @@ size_t ss_wire_encode_dense(void *msg, const struct ss_wire_key *key, uint32_t f
 
 /* Writes an error header: 16 bytes, always last. */
 size_t ss_wire_encode_error(void *msg, const struct ss_wire_key *key, int status);
+
+/* Length in bytes of a message that was encoded here. */
+size_t ss_wire_length(const void *msg);
 
 /* Decodes and validates a message of len bytes over a range of n elements (indices must be >=
  * `from`, ascending and < n: `from` is one past the last index of the stream's former chunk).

@@ -18,8 +18,10 @@ struct sim_job {
     struct ss_comm *comm[64];
     bool started[64];
     int status[64];
-    /* faults: this rank's pool is full once it has voted; this rank calls with another count */
+    /* faults: this rank has no memory left once it has voted; other threads have used the pools up
+     * by then; this rank calls with another count */
     bool starve_after_vote;
+    bool limit_after_vote;
     int starve_rank;
     uint64_t other_n;
     int other_n_rank;
@@ -65,6 +67,8 @@ static inline int job_step(void *ctx, int rank)
         int status = ss_call_start(call, job->comm[rank], job->type, job->op, job->in[rank],
                                    job->out[rank], n, 0);
         if (job->starve_after_vote && rank == job->starve_rank)
+            atomic_store(&job->mem[rank].used, SIZE_MAX - 1);
+        if (job->limit_after_vote)
             job->mem[rank].limit = 1;
         return status;
     }

@@ -358,8 +358,24 @@ static void a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase(void *
         }
 }
 
-/* A rank that runs out of memory after the vote: another user of the pool takes what was promised.
- */
+/* What the vote promised is there, whatever other threads take from the pool meanwhile. */
+static void memory_promised_by_the_vote_is_there(void **state)
+{
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+        struct ss_settings settings = settings_of((enum ss_algorithm)a);
+        struct calls k;
+
+        calls_open(&k, 4, N, &settings);
+        k.job.limit_after_vote = true;
+        assert_true(call(&k));
+        for (int r = 0; r < 4; r++)
+            assert_int_equal(k.job.status[r], SS_OK);
+        calls_close(&k);
+    }
+}
+
+/* A rank that runs out of memory after the vote. */
 static void fail_after_vote(enum ss_algorithm algorithm, int size, int poor, size_t n)
 {
     struct ss_settings settings = settings_of(algorithm);
@@ -424,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_refused_send_amid_long_streams_ends_on_all_ranks),
         cmocka_unit_test(a_damaged_message_ends_on_all_ranks),
         cmocka_unit_test(a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase),
+        cmocka_unit_test(memory_promised_by_the_vote_is_there),
         cmocka_unit_test(a_rank_failing_after_the_vote_fails_all),
         cmocka_unit_test(ranks_in_different_calls_get_a_protocol_error),
     };

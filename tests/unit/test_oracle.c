@@ -275,6 +275,41 @@ static void many_ranks_do_not_stall(void **state)
         }
 }
 
+/* Parts of several messages each, sends that wait for their receives, and more receivers than send
+ * slots and windows hold. */
+static void long_parts_of_many_ranks_do_not_stall(void **state)
+{
+    enum { P = 50 };
+    static const enum ss_algorithm algorithms[] = {SS_SPLIT_ALLGATHER, SS_DSAR};
+    const size_t n = (size_t)P * 33000;
+
+    (void)state;
+    for (size_t a = 0; a < LENGTH(algorithms); a++) {
+        struct ss_settings settings = {.algorithm = algorithms[a], .alpha = 1e-6, .beta = 1e-9};
+        static struct sim_job job;
+
+        job_open(&job, P, 1e-6, 1e-9, 0, &settings);
+        ss_sim_set_eager(job.sim, 65536);
+        for (int r = 0; r < P; r++) { /* in place; together the ranks leave no element zero */
+            uint32_t *buffer = calloc(n, sizeof *buffer);
+            assert_non_null(buffer);
+            for (size_t i = (size_t)r; i < n; i += P)
+                buffer[i] = (uint32_t)i + 1;
+            job.out[r] = buffer;
+        }
+        assert_true(job_call(&job, SS_I32, SS_SUM, n));
+        for (int r = 0; r < P; r++) {
+            const uint32_t *result = job.out[r];
+            assert_int_equal(job.status[r], SS_OK);
+            for (size_t i = 0; i < n; i++)
+                if (result[i] != (uint32_t)i + 1)
+                    fail_msg("rank %d, element %zu: %u", r, i, result[i]);
+            free(job.out[r]);
+        }
+        job_close(&job);
+    }
+}
+
 /* One communicator through changing calls: lanes, algorithms, memory limits, a rank switched off,
  * Inf on one rank. */
 static void any_sequence_of_calls_stays_exact(void **state)
@@ -428,6 +463,7 @@ int main(void)
         cmocka_unit_test(exact_for_many_ranks),
         cmocka_unit_test(long_vectors_do_not_stall),
         cmocka_unit_test(many_ranks_do_not_stall),
+        cmocka_unit_test(long_parts_of_many_ranks_do_not_stall),
         cmocka_unit_test(any_sequence_of_calls_stays_exact),
         cmocka_unit_test(an_overflowing_sum_arrives_as_infinity),
         cmocka_unit_test(subnormals_survive_an_application_that_flushes_them),
