@@ -4,7 +4,6 @@ PREFIX     ?= /usr/local
 DESTDIR    ?=
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
-INCLUDEDIR ?= $(PREFIX)/include
 SYSCONFDIR ?= $(PREFIX)/etc
 DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
 
@@ -17,7 +16,6 @@ MPICC  ?= $(shell command -v mpicc.mpich || echo mpicc)
 MPIFC  ?= $(shell command -v mpifort.mpich || echo mpifort)
 MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
 CLANG  ?= clang
-PYTHON ?= python3
 
 VERSION  := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
@@ -152,10 +150,9 @@ apps: $(APPS)
 deps:
 	@scripts/install-deps
 
-PROVE := prove --timer --merge
 check: ## every test; installs what is missing first
 	@scripts/install-deps build tests demo
-	@$(MAKE) --no-print-directory tests
+	@begin=$$(date +%s); $(MAKE) --no-print-directory tests && echo "build: $$(($$(date +%s) - begin)) s"
 	@$(MAKE) --no-print-directory check-unit
 	@$(MAKE) --no-print-directory check-fuzz
 	@$(MAKE) --no-print-directory check-mpi
@@ -169,8 +166,9 @@ check-mpi: tests ## MPI programs, interposition, command line
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
-	    echo "fuzz $$name"; timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
-	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
+	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+	    echo "fuzz $$name: $$(($$(date +%s) - begin)) s"; done
 
 fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
@@ -211,10 +209,11 @@ format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)
 
 install: all ## into $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR)
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
 	install -m 755 $(BUILD)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
 	install -m 755 $(BUILD)/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi # so that the bare name can be preloaded
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(BINDIR)/sparseshim

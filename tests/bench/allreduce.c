@@ -253,6 +253,15 @@ int main(int argc, char **argv)
         if (o.rate > 0)
             printf("  wire floor %10.3f ms bare, %.3f ms preloaded (bytes over %.0f bytes/s)\n",
                    1e3 * db / o.rate, 1e3 * sb / o.rate, o.rate);
+        double all_bare = 0, all_shim = 0;
+        for (int b = 0; b < o.blocks; b++) {
+            all_bare += bare_s[b];
+            all_shim += shim_s[b];
+        }
+        printf("  all calls  %10.3f ms bare, %.3f ms preloaded: %.4f times as long%s\n",
+               1e3 * all_bare / o.blocks, 1e3 * all_shim / o.blocks,
+               all_bare > 0 ? all_shim / all_bare : 0,
+               o.warm == 0 ? ", first contact and calibration included" : "");
         printf("  ratio      %10.2f time, %.2f bytes; largest difference of results %g\n",
                median(ratio, o.blocks), sb > 0 ? db / sb : 0, largest);
     }
