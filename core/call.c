@@ -520,16 +520,6 @@ double ss_call_density(const struct ss_call *c)
     return c->number > 0 ? (double)c->scan.nnz / (double)c->n : -1;
 }
 
-enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
-{
-    return c->native ? SS_DENSE : c->plan.algorithm;
-}
-
-double ss_call_density(const struct ss_call *c)
-{
-    return c->number > 0 ? (double)c->scan.nnz / (double)c->n : -1;
-}
-
 /* Where the call is, and whom it waits for (-1: nobody in particular). */
 enum ss_phase ss_call_phase(struct ss_call *c, int *peer)
 {

@@ -85,10 +85,6 @@ enum ss_reason ss_call_reason(const struct ss_call *call);
  * not zero, -1 where the call was not scanned. */
 enum ss_algorithm ss_call_algorithm(const struct ss_call *call);
 double ss_call_density(const struct ss_call *call);
-/* After the end: what ran, SS_DENSE for the MPI library; the share of this rank's elements that are
- * not zero, -1 where the call was not scanned. */
-enum ss_algorithm ss_call_algorithm(const struct ss_call *call);
-double ss_call_density(const struct ss_call *call);
 void ss_call_explain(const struct ss_call *call, char *text, size_t size);
 
 #endif
