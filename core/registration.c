@@ -134,7 +134,7 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
         return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
     if (t->place.steady < STEADY_CALLS)
         return SS_TENSOR_NO_STEP;
-    if (2 * t->calls < t->place.step - t->first_step + 1)
+    if (2 * t->step_calls < t->place.step - t->first_step + 1)
         return SS_TENSOR_SELDOM;
     if (t->watch.result_parallel)
         return SS_TENSOR_CONSTANT;

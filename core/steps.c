@@ -87,8 +87,11 @@ static struct ss_step_place in_place(struct ss_steps *s, struct ss_step_cycle *c
     c->used = ++s->clock;
     if (c->seen < UINT32_MAX)
         c->seen++;
-    return (struct ss_step_place){
-        .sync = SS_STEP_IN, .ordinal = c->ordinal[position], .period = c->length, .step = s->step};
+    return (struct ss_step_place){.sync = SS_STEP_IN,
+                                  .ordinal = c->ordinal[position],
+                                  .period = c->length,
+                                  .step = s->step,
+                                  .since = c->since};
 }
 
 /* Another cycle that was in force before and goes on with this call. */
@@ -124,7 +127,8 @@ static struct ss_step_place out_of_place(struct ss_steps *s, const struct ss_ste
     struct ss_step_place place = {.sync = n == 0 ? SS_STEP_FOREIGN : SS_STEP_LOST,
                                   .ordinal = n > 1 ? SS_ORDINAL_LOST : 0,
                                   .period = c->length,
-                                  .step = s->step};
+                                  .step = s->step,
+                                  .since = c->since};
 
     if (++s->outs >= 2 * SS_STEP_LONGEST)
         forget_all(s);
@@ -288,7 +292,8 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
     if (c && s->current == (int)(c - s->cycles) + 1 && place->sync == SS_STEP_IN &&
         c->next == (position + 1) % p)
         return;
-    if (!c)
+    bool made = !c;
+    if (made)
         c = make_cycle(s, p, &position);
     s->current = (int)(c - s->cycles) + 1;
     s->outs = 0;
@@ -296,6 +301,8 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
         s->step = (s->run[p] + p - 1) / p - (position == 0);
     else
         s->step += position > 0;
+    if (made && !first)
+        c->since = s->step + (position == 0);
     *place = in_place(s, c, position);
 }
 

@@ -49,6 +49,7 @@ struct ss_step_place {
     uint32_t ordinal; /* of this call within its lane in the step */
     uint32_t period;  /* calls per step, 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
+    uint64_t since;   /* the step in which this cycle was found */
     uint32_t steady; /* calls in a row before this one that no cycle found unexpected, saturating */
 };
 
@@ -61,6 +62,7 @@ struct ss_step_cycle {
     uint16_t length; /* 0: free */
     uint16_t next;   /* position expected next */
     uint32_t seen;   /* calls in their place, saturating */
+    uint64_t since;  /* the step in which it was found */
     uint32_t used;   /* clock of its last use, for replacement */
     uint16_t lane[SS_STEP_LONGEST];
     uint16_t ordinal[SS_STEP_LONGEST];

@@ -309,14 +309,15 @@ static struct ss_tensor *merge_group(struct ss_tensor *t)
             continue;
         hand_over(o, keep);
         keep->calls += o->calls;
+        keep->step_calls += o->step_calls;
         keep->confirmed_calls += o->confirmed_calls;
         keep->registered_calls += o->registered_calls;
         keep->topk_calls += o->topk_calls;
         keep->density_sum += o->density_sum;
-        if (o->first_on_lane < keep->first_on_lane) {
+        if (o->first_on_lane < keep->first_on_lane)
             keep->first_on_lane = o->first_on_lane;
+        if (o->first_step < keep->first_step)
             keep->first_step = o->first_step;
-        }
         discard(o);
     }
     forget_address(keep);
@@ -390,6 +391,11 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_c
     if (made && !(t = make(ts, call, &key)))
         return NULL;
     t->calls++;
+    if (t->first_step < call->place.since) {
+        t->first_step = call->place.step;
+        t->step_calls = 0;
+    }
+    t->step_calls++;
     t->place = call->place;
     t->last_on_lane = lane->calls;
     if (call->place.sync == SS_STEP_IN)

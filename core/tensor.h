@@ -127,7 +127,8 @@ struct ss_tensor {
     uint64_t calls;             /* all */
     uint64_t confirmed_calls;   /* in confirmed steps */
     uint64_t registered_calls;  /* that found it registered */
-    uint64_t first_step;        /* step of its first call */
+    uint64_t first_step;        /* step of its first call since the cycle was found */
+    uint64_t step_calls;        /* calls from that one on */
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
 

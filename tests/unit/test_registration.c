@@ -1,0 +1,516 @@
+/* Only gradients are registered, on all ranks in the same call. */
+#include "tests/unit/tensor_job.h"
+
+struct data {
+    size_t n;
+    enum ss_type type;
+    void *in[MOST];
+    void *out;
+};
+
+static struct data data_make(enum ss_type type, size_t n)
+{
+    struct data d = {.n = n, .type = type};
+
+    for (int r = 0; r < MOST; r++)
+        d.in[r] = calloc(n, 8);
+    d.out = calloc(n, 8);
+    return d;
+}
+
+static void data_free(struct data *d)
+{
+    for (int r = 0; r < MOST; r++)
+        free(d->in[r]);
+    free(d->out);
+}
+
+static void set(struct data *d, int rank, size_t i, double x)
+{
+    if (d->type == SS_F32)
+        ((float *)d->in[rank])[i] = (float)x;
+    else
+        ((double *)d->in[rank])[i] = x;
+}
+
+static void sum_up(struct data *d, int size)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        double sum = 0;
+        for (int r = 0; r < size; r++)
+            sum += d->type == SS_F32 ? (double)((float *)d->in[r])[i] : ((double *)d->in[r])[i];
+        if (d->type == SS_F32)
+            ((float *)d->out)[i] = (float)sum;
+        else
+            ((double *)d->out)[i] = sum;
+    }
+}
+
+static struct ss_tensor *call_with(struct job *job, struct data *d, uint32_t lane, bool in_place)
+{
+    struct shape call = {.lane = lane,
+                         .site = 7,
+                         .address = {(const void *)(uintptr_t)(64 * (lane + 1))},
+                         .n = d->n,
+                         .type = d->type,
+                         .in_place = in_place,
+                         .out = d->out};
+
+    for (int r = 0; r < job->size; r++)
+        call.in[r] = d->in[r];
+    sum_up(d, job->size);
+    return go(job, &call);
+}
+
+/* Part of the gradient is common to all ranks, most of it is not. */
+static void new_gradient(struct job *job, struct data *d)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        double common = noise(job);
+        for (int r = 0; r < job->size; r++)
+            set(d, r, i, common + 2 * noise(job));
+    }
+}
+
+static void a_gradient_is_registered_on_all_ranks_in_one_call(void **state)
+{
+    static const size_t sizes[] = {N, 200001};
+
+    (void)state;
+    for (int c = 0; c < 8; c++) {
+        struct job *job = job_open(3, SS_IDENTITY_AUTO, 3, NULL);
+        struct data d = data_make(c & 1 ? SS_F64 : SS_F32, sizes[c >> 2]);
+        int registered = 0;
+        for (int step = 0; step < 30; step++) {
+            new_gradient(job, &d);
+            struct ss_tensor *t = call_with(job, &d, 0, c & 2);
+            for (int r = 0; r < job->size; r++)
+                assert_int_equal(ss_tensors_first(job->tensors[r])->state, t->state);
+            registered += t->state == SS_TENSOR_REGISTERED;
+            if (step < 3)
+                assert_int_equal(t->state, SS_TENSOR_CANDIDATE);
+        }
+        struct ss_tensor *t = ss_tensors_first(job->tensors[0]);
+        assert_int_equal(t->state, SS_TENSOR_REGISTERED);
+        assert_true(registered >= 13);
+        assert_int_equal(t->threshold.period, 32);
+        assert_null(t->watch.input.data);
+        assert_null(t->watch.last.data);
+        for (size_t i = 0; i < d.n * ss_type_size(d.type); i++)
+            assert_int_equal(((unsigned char *)t->residual.data)[i], 0);
+        job_close(job);
+        data_free(&d);
+    }
+}
+
+static void a_step_of_many_lanes_is_registered_in_its_fourth_step(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (uint32_t step = 0; step < 5; step++)
+        for (uint32_t lane = 0; lane < 20; lane++) {
+            new_gradient(job, &d);
+            struct ss_tensor *t = call_with(job, &d, lane, true);
+            assert_int_equal(t->state, step < 3 ? SS_TENSOR_CANDIDATE : SS_TENSOR_REGISTERED);
+            assert_int_equal(t->registered_calls, step < 4 ? 0 : step - 3);
+        }
+    job_close(job);
+    data_free(&d);
+}
+
+static void layers_are_not_registered_as_one(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (uint64_t call = 0; call < 13 * 10; call++) { /* twelve through one buffer, and another */
+        new_gradient(job, &d);
+        struct ss_tensor *t = call_with(job, &d, call % 13 == 12, true);
+        if (call < 39)
+            assert_int_equal(t->state, SS_TENSOR_CANDIDATE);
+    }
+    for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        assert_int_equal(t->state, SS_TENSOR_REGISTERED);
+    job_close(job);
+    data_free(&d);
+}
+
+static void assert_exact(const struct job *job, uint32_t lane, enum ss_tensor_reason reason)
+{
+    for (int r = 0; r < job->size; r++) {
+        const struct ss_tensor *t = ss_tensors_first(job->tensors[r]);
+        while (t->lane != lane)
+            t = t->next;
+        assert_int_equal(t->state, SS_TENSOR_EXACT);
+        assert_int_equal(t->reason, reason);
+        assert_null(t->residual.data);
+        char rule[64];
+        ss_tensor_override(t, rule, sizeof rule);
+        assert_string_equal(rule, "count=1000,site=app+0x10");
+    }
+}
+
+static void averaged_weights_stay_exact(void **state)
+{
+    struct job *job = job_open(3, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (int step = 0; step < 30; step++) {
+        for (size_t i = 0; i < N; i++) {
+            double weight = noise(job); /* so that only the input tells */
+            for (int r = 0; r < 3; r++)
+                set(&d, r, i, weight + 0.01 * noise(job));
+        }
+        call_with(job, &d, 0, step % 2);
+    }
+    assert_exact(job, 0, SS_TENSOR_AVERAGE);
+    job_close(job);
+    data_free(&d);
+}
+
+static void one_rank_that_differs_makes_a_gradient(void **state)
+{
+    struct job *job = job_open(3, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (int step = 0; step < 30; step++) { /* ranks 1 and 2 have small or no parts of their own */
+        for (size_t i = 0; i < N; i++) {
+            set(&d, 0, i, 100 * noise(job));
+            set(&d, 1, i, noise(job));
+            set(&d, 2, i, noise(job));
+        }
+        call_with(job, &d, 0, true);
+    }
+    assert_true(ss_tensors_first(job->tensors[0])->state == SS_TENSOR_REGISTERED);
+    job_close(job);
+    data_free(&d);
+}
+
+static void constant_statistics_stay_exact(void **state)
+{
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct job *job = job_open(3, SS_IDENTITY_AUTO, 3, NULL);
+        struct data d = data_make(SS_F32, N);
+        double base[MOST][N];
+
+        (void)state;
+        for (int r = 0; r < 3; r++)
+            for (size_t i = 0; i < N; i++)
+                base[r][i] = noise(job);
+        for (int step = 0; step < 30; step++) {
+            for (int r = 0; r < 3; r++)
+                for (size_t i = 0; i < N; i++)
+                    set(&d, r, i, (step % 2 ? sign : 1) * (base[r][i] + 0.02 * noise(job)));
+            call_with(job, &d, 0, true);
+        }
+        assert_exact(job, 0, SS_TENSOR_CONSTANT);
+        job_close(job);
+        data_free(&d);
+    }
+}
+
+static void a_metric_every_ten_steps_or_so_stays_exact(void **state)
+{
+    static const uint32_t lanes[] = {1, 3, 60};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof lanes / sizeof lanes[0]; c++) {
+        struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+        struct data d = data_make(SS_F32, N);
+        const struct ss_tensor *t;
+        int next = 9;
+        for (int step = 0; step < 100; step++) {
+            for (uint32_t lane = 0; lane < lanes[c]; lane++) {
+                new_gradient(job, &d);
+                call_with(job, &d, lane, true);
+            }
+            if (step == next) {
+                next += 7 + (int)(fabs(noise(job)) * 4) * 2 + step % 3;
+                new_gradient(job, &d);
+                t = call_with(job, &d, 99, true);
+                assert_int_not_equal(t->state, SS_TENSOR_REGISTERED);
+                if (step > 50)
+                    assert_true(t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_OUTSIDE ||
+                                t->reason == SS_TENSOR_NO_STEP);
+            }
+        }
+        for (t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+            if (t->lane != 99 && t->ordinal == 0)
+                assert_int_equal(t->state, SS_TENSOR_REGISTERED);
+        job_close(job);
+        data_free(&d);
+    }
+}
+
+static void a_metric_every_tenth_step_stays_exact(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (int step = 0; step < 100; step++) {
+        for (uint32_t lane = 0; lane < 60; lane++) {
+            new_gradient(job, &d);
+            call_with(job, &d, lane, true);
+        }
+        if (step % 10 == 9)
+            assert_int_not_equal(call_with(job, &d, 99, true)->state, SS_TENSOR_REGISTERED);
+    }
+    for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        assert_int_equal(t->state, t->lane == 99 ? SS_TENSOR_CANDIDATE : SS_TENSOR_REGISTERED);
+    job_close(job);
+    data_free(&d);
+}
+
+static void weights_averaged_beside_gradients_of_their_lane_stay_exact(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (int step = 0; step < 200; step++) {
+        new_gradient(job, &d);
+        call_with(job, &d, 0, true);
+        if (step % 10 != 9)
+            continue;
+        struct shape weights = {.site = 8,
+                                .address = {(const void *)(uintptr_t)4096},
+                                .n = N,
+                                .type = SS_F32,
+                                .in = {d.out, d.out},
+                                .out = d.out};
+        assert_int_not_equal(go(job, &weights)->state, SS_TENSOR_REGISTERED);
+    }
+    for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        assert_int_equal(t->state, t->site == 7 ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT);
+    job_close(job);
+    data_free(&d);
+}
+
+static void what_never_repeats_is_not_registered(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    for (int call = 0; call < 200; call++) {
+        uint32_t lane = (uint32_t)(fabs(noise(job)) * 50);
+        new_gradient(job, &d);
+        struct ss_tensor *t = call_with(job, &d, lane, true);
+        assert_int_not_equal(t->state, SS_TENSOR_REGISTERED);
+        if (t->watch.calls >= 3 && call > 100)
+            assert_true(t->reason == SS_TENSOR_NO_STEP || t->reason == SS_TENSOR_OUTSIDE ||
+                        t->reason == SS_TENSOR_WATCHED);
+    }
+    job_close(job);
+    data_free(&d);
+}
+
+static void rules_override_the_test(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 0, "count=1000:density=0.5");
+
+    (void)state;
+    struct ss_tensor *t = at(job, 0, 7, 64);
+    assert_int_equal(t->state, SS_TENSOR_REGISTERED);
+    assert_int_equal(t->registered_calls, 1);
+    assert_true(t->rule->density == 0.5);
+    job_close(job);
+
+    job = job_open(2, SS_IDENTITY_AUTO, 5, "site=app+*");
+    for (int call = 0; call < 8; call++) {
+        t = at(job, 0, 7, 64);
+        assert_int_equal(t->state, call < 5 ? SS_TENSOR_CANDIDATE : SS_TENSOR_REGISTERED);
+        assert_false(ss_tensor_watching(t));
+    }
+    job_close(job);
+
+    job = job_open(2, SS_IDENTITY_AUTO, 0, "count=1");
+    t = at(job, 0, 7, 64);
+    assert_int_equal(t->reason, SS_TENSOR_NO_RULE);
+    job_close(job);
+}
+
+static void what_is_excluded_or_no_sum_of_floats_stays_exact(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_rules *exclude;
+    struct shape call = {.address = {job}, .n = N, .type = SS_I32};
+    char error[64];
+
+    (void)state;
+    assert_int_equal(ss_rules_parse("count=1000", false, &exclude, error, sizeof error), SS_OK);
+    assert_int_equal(go(job, &call)->reason, SS_TENSOR_TYPE);
+    call = (struct shape){.lane = 1, .address = {job}, .n = N, .type = SS_F32, .op = SS_BOR};
+    assert_int_equal(go(job, &call)->reason, SS_TENSOR_TYPE);
+    job->settings.exclude = exclude;
+    assert_int_equal(at(job, 2, 7, 64)->reason, SS_TENSOR_EXCLUDED);
+    job_close(job);
+}
+
+static void ranks_whose_addresses_differ_register_together(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+    uint64_t goes[2] = {0, 0};
+
+    (void)state;
+    for (uintptr_t step = 1; step < 120; step++) {
+        new_gradient(job, &d);
+        sum_up(&d, 2);
+        struct shape call = {.site = 7,
+                             .address = {(const void *)64, (const void *)(64 * step)},
+                             .n = N,
+                             .type = SS_F32,
+                             .in = {d.in[0], d.in[1]},
+                             .out = d.out};
+        const struct ss_tensor *t = go(job, &call);
+        assert_int_equal(t->residual.data != NULL, t->state == SS_TENSOR_REGISTERED);
+    }
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(ss_tensors_first(job->tensors[r])->state, SS_TENSOR_REGISTERED);
+        goes[r] = ss_tensors_first(job->tensors[r])->registered_calls;
+    }
+    assert_true(goes[0] > 50);
+    assert_int_equal(goes[0], goes[1]);
+    job_close(job);
+    data_free(&d);
+}
+
+static void zero_and_not_finite_results_are_not_counted(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct data d = data_make(SS_F32, N);
+
+    (void)state;
+    assert_int_equal(call_with(job, &d, 0, true)->watch.calls, 0);
+    set(&d, 0, 5, (double)NAN);
+    assert_int_equal(call_with(job, &d, 0, true)->watch.calls, 0);
+    set(&d, 0, 5, 1);
+    assert_int_equal(call_with(job, &d, 0, true)->watch.calls, 1);
+    set(&d, 0, 5, (double)INFINITY);
+    assert_int_equal(call_with(job, &d, 0, true)->watch.calls, 1);
+    job_close(job);
+    data_free(&d);
+}
+
+static void the_norm_of_a_residual_is_right(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_tensor *t = at(job, 0, 7, 64);
+    double square = 0;
+
+    (void)state;
+    assert_true(ss_tensor_residual_norm(t) == 0);
+    for (size_t i = 0; i < N; i++) {
+        ((float *)t->residual.data)[i] = (float)noise(job);
+        square += pow((double)((float *)t->residual.data)[i], 2);
+    }
+    assert_true(fabs(ss_tensor_residual_norm(t) / sqrt(square) - 1) < 1e-14);
+    memset(t->residual.data, 0, N * 4);
+    ((float *)t->residual.data)[3] = -1e-30f;
+    assert_true(fabs(ss_tensor_residual_norm(t) / (double)1e-30f - 1) < 1e-14);
+    job_close(job);
+}
+
+/* ---- block profile ---- */
+
+static void one_tensor_resembles_its_past_and_two_in_turn_do_not(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+
+    (void)state;
+    for (int c = 0; c < 8; c++) {
+        size_t n = c & 1 ? 300000 : 20000, nnz;
+        float *g = calloc(n, sizeof *g), *val = calloc(n, sizeof *val);
+        uint32_t *idx = calloc(n, sizeof *idx);
+        struct ss_profile profile = {.seen = 0};
+        bool turns = c & 2, sparse = c & 4, unlike = false;
+        for (int call = 0; call < 60; call++) {
+            nnz = 0;
+            for (size_t i = 0; i < n; i++) {
+                bool own = (i / (n / 8) + (turns ? (size_t)call / 5 * 3 : 0)) % 8 < 2;
+                g[i] = (float)(noise(job) * (own ? 1 : 0.01));
+                idx[nnz] = (uint32_t)i;
+                val[nnz] = g[i];
+                nnz += fabsf(g[i]) > 0.5f;
+            }
+            struct ss_profile_now now;
+            if (sparse)
+                ss_profile_sparse(&now, SS_F32, idx, val, nnz, n);
+            else
+                ss_profile_dense(&now, SS_F32, g, n);
+            unlike = ss_profile_watch(&profile, &now) || unlike;
+        }
+        assert_int_equal(unlike, turns);
+        free(g);
+        free(val);
+        free(idx);
+    }
+    job_close(job);
+}
+
+static void the_past_is_a_mean(void **state)
+{
+    struct ss_profile profile = {.seen = 0};
+    struct ss_profile_now first = {.entries = 1000}, both = {.entries = 1000};
+
+    (void)state;
+    first.norm[0] = 3;
+    both.norm[0] = both.norm[1] = 5;
+    for (int call = 0; call < 3; call++)
+        assert_false(ss_profile_watch(&profile, &first));
+    assert_true(fabs(ss_profile_cosine(&profile, &both) - sqrt(0.5)) < 1e-12);
+    assert_false(ss_profile_watch(&profile, &both));
+    double x = 0.75 + 0.25 * sqrt(0.5), y = 0.25 * sqrt(0.5);
+    assert_true(fabs(ss_profile_cosine(&profile, &first) - x / sqrt(x * x + y * y)) < 1e-12);
+}
+
+static void too_few_entries_say_nothing(void **state)
+{
+    struct ss_profile profile = {.seen = 0};
+    uint32_t idx[SS_PROFILE_ENTRIES];
+    float val[SS_PROFILE_ENTRIES];
+
+    (void)state;
+    for (uint32_t call = 0; call < 50; call++) {
+        struct ss_profile_now now;
+        for (uint32_t i = 0; i < SS_PROFILE_ENTRIES - 1; i++) {
+            idx[i] = call % 2 * 500000 + i;
+            val[i] = 1;
+        }
+        ss_profile_sparse(&now, SS_F32, idx, val, SS_PROFILE_ENTRIES - 1, 1000000);
+        assert_true(ss_profile_cosine(&profile, &now) == -1);
+        assert_false(ss_profile_watch(&profile, &now));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gradient_is_registered_on_all_ranks_in_one_call),
+        cmocka_unit_test(a_step_of_many_lanes_is_registered_in_its_fourth_step),
+        cmocka_unit_test(averaged_weights_stay_exact),
+        cmocka_unit_test(one_rank_that_differs_makes_a_gradient),
+        cmocka_unit_test(constant_statistics_stay_exact),
+        cmocka_unit_test(a_metric_every_ten_steps_or_so_stays_exact),
+        cmocka_unit_test(a_metric_every_tenth_step_stays_exact),
+        cmocka_unit_test(weights_averaged_beside_gradients_of_their_lane_stay_exact),
+        cmocka_unit_test(what_never_repeats_is_not_registered),
+        cmocka_unit_test(rules_override_the_test),
+        cmocka_unit_test(what_is_excluded_or_no_sum_of_floats_stays_exact),
+        cmocka_unit_test(ranks_whose_addresses_differ_register_together),
+        cmocka_unit_test(zero_and_not_finite_results_are_not_counted),
+        cmocka_unit_test(the_norm_of_a_residual_is_right),
+        cmocka_unit_test(one_tensor_resembles_its_past_and_two_in_turn_do_not),
+        cmocka_unit_test(too_few_entries_say_nothing),
+        cmocka_unit_test(layers_are_not_registered_as_one),
+        cmocka_unit_test(the_past_is_a_mean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
