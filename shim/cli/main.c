@@ -80,6 +80,27 @@ static void usage(FILE *out)
         fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].line);
 }
 
+static int explain(const struct verb *verb)
+{
+    printf("usage: sparseshim %s%s%s\n%s\n%s", verb->name, *verb->arguments ? " " : "",
+           verb->arguments, verb->line, verb->details);
+    return CLI_OK;
+}
+
+static bool asks_for_help(const char *argument)
+{
+    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+}
+
+/* Among the options of the verb: what follows the first other argument may be a program's. */
+static bool wants_help(int count, char **arguments)
+{
+    for (int i = 0; i < count && arguments[i][0] == '-' && strcmp(arguments[i], "--") != 0; i++)
+        if (asks_for_help(arguments[i]))
+            return true;
+    return false;
+}
+
 static int help(int argc, char **argv)
 {
     if (argc < 2) {
@@ -87,11 +108,7 @@ static int help(int argc, char **argv)
         return CLI_OK;
     }
     const struct verb *verb = find(argv[1]);
-    if (verb == NULL)
-        return unknown(argv[1]);
-    printf("usage: sparseshim %s %s\n%s\n%s", verb->name, verb->arguments, verb->line,
-           verb->details);
-    return CLI_OK;
+    return verb == NULL ? unknown(argv[1]) : explain(verb);
 }
 
 static int version(int argc, char **argv)
@@ -108,12 +125,12 @@ int main(int argc, char **argv)
         usage(stderr);
         return CLI_USAGE;
     }
-    const char *name =
-        strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ? "help" : argv[1];
+    const char *name = asks_for_help(argv[1]) ? "help" : argv[1];
     const struct verb *verb = find(name);
     if (verb == NULL)
         return unknown(name);
-    int status = verb->function(argc - 1, argv + 1);
+    int status =
+        wants_help(argc - 2, argv + 2) ? explain(verb) : verb->function(argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("sparseshim: standard output");
         return status == CLI_OK ? CLI_NO : status;

@@ -61,6 +61,15 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     like($out, qr/^usage: sparseshim/, 'and prints the usage');
     ($code, $out) = sh("'$cli' help run");
     like($out, qr/mpirun -n 8 sparseshim run/, 'help of a verb');
+    for my $verb (qw(info run check report help)) {
+        (undef, my $help) = sh("'$cli' help $verb");
+        for my $flag ('--help', '-h') {
+            ($code, $out, $err) = sh("'$cli' $verb $flag");
+            is("$code$out$err", "0$help", "$verb $flag");
+        }
+    }
+    ($code, $out) = sh("'$cli' run -n echo --help");
+    like($out, qr/^exec echo --help$/m, "a program's --help is its own");
     ($code, $out) = sh("'$cli' --version");
     like($out, qr/^sparseshim \d+\.\d+\.\d+$/, 'version');
     ($code, $out, $err) = sh("'$cli' chekc");
