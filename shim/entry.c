@@ -27,20 +27,25 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
 }
 
 /* 0 votes the library off, 1 on again; other levels mean nothing to us. What follows the level is
- * not known here, so the words that can stand in argument registers are handed on as they are; on
- * x86-64 and aarch64 reading them is harmless where the caller gave fewer. */
+ * not known here, so what can stand in argument registers is handed on as it is: x86-64 and aarch64
+ * have registers of their own for words and for doubles, in which the order between the two is
+ * lost anyhow, and reading them is harmless where the caller gave fewer. */
 int MPI_Pcontrol(const int level, ...)
 {
-    void *word[5];
+    void *w[5];
+    double d[8];
     va_list ap;
 
     va_start(ap, level);
     for (int i = 0; i < 5; i++)
-        word[i] = va_arg(ap, void *);
+        w[i] = va_arg(ap, void *);
+    for (int i = 0; i < 8; i++)
+        d[i] = va_arg(ap, double);
     va_end(ap);
 
     shim_prepare();
     if (level == 0 || level == 1)
         atomic_store(&shim.off, level == 0);
-    return shim.next.pcontrol(level, word[0], word[1], word[2], word[3], word[4]);
+    return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], d[0], d[1], d[2], d[3], d[4],
+                              d[5], d[6], d[7]);
 }

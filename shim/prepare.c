@@ -109,6 +109,11 @@ static enum shim_phase prepare(void)
                shim.library[0] ? shim.library : "(no version text)");
         return SHIM_PASS;
     }
+    if (shim_real_is_standard_abi()) {
+        refuse("this MPI library has the standard MPI ABI (libmpi_abi), not MPICH's: ",
+               shim.library);
+        return SHIM_PASS;
+    }
     lacking = shim_real_find_pmpi();
     if (lacking) {
         refuse("the MPI library lacks ", lacking);

@@ -174,6 +174,31 @@ void shim_real_library(char *text, size_t size)
     objects_free(&all);
 }
 
+static bool is_named_abi(const void *address)
+{
+    static const char abi[] = "libmpi_abi";
+    Dl_info info;
+    const char *slash;
+
+    if (!address || dladdr(address, &info) == 0 || !info.dli_fname)
+        return false;
+    slash = strrchr(info.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : info.dli_fname, abi, sizeof abi - 1) == 0;
+}
+
+bool shim_real_is_standard_abi(void)
+{
+    struct objects all = {0};
+    void *next, *below = NULL; /* a profiler may hold the next function; none holds PMPI_ */
+
+    memcpy(&next, &shim.next.allreduce, sizeof next);
+    dl_iterate_phdr(collect, &all);
+    if (all.count > 0)
+        find_into(&all, &below, NULL, "PMPI_Allreduce");
+    objects_free(&all);
+    return is_named_abi(next) || is_named_abi(below);
+}
+
 const char *shim_real_find_pmpi(void)
 {
     struct objects all = {0};

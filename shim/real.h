@@ -55,6 +55,11 @@ bool shim_real_find_next(void);
 /* First bytes of the MPI library's version text; "" when it cannot be asked. */
 void shim_real_library(char *text, size_t size);
 
+/* Whether the MPI library is built for the ABI of the MPI 5 standard (libmpi_abi.so), by the name
+ * of the object that holds its MPI_Allreduce: MPICH's version text does not tell, and handles are
+ * pointers there. */
+bool shim_real_is_standard_abi(void);
+
 /* Fills shim_real. Returns NULL, or the name of a function the library does not have. */
 const char *shim_real_find_pmpi(void);
 

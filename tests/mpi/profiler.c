@@ -1,6 +1,8 @@
 /* A profiler of the classic kind (MPI standard, profiling interface): wraps MPI_Allreduce and
- * MPI_Finalize and calls their PMPI names. Prints what each rank of it saw. */
+ * MPI_Finalize and calls their PMPI names. Prints what each rank of it saw, and what came with
+ * MPI_Pcontrol: a double at level 2; an int, a double, a text and another double at level 3. */
 #include <mpi.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -11,6 +13,23 @@ MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op
 {
     atomic_fetch_add(&calls, 1);
     return PMPI_Allreduce(in, out, count, type, op, comm);
+}
+
+__attribute__((visibility("default"))) int MPI_Pcontrol(const int level, ...)
+{
+    va_list ap;
+    va_start(ap, level);
+    if (level == 2)
+        fprintf(stderr, "profiler: level 2 with %g\n", va_arg(ap, double));
+    if (level == 3) {
+        int number = va_arg(ap, int);
+        double first = va_arg(ap, double);
+        const char *text = va_arg(ap, const char *);
+        fprintf(stderr, "profiler: level 3 with %d %g %s %g\n", number, first, text,
+                va_arg(ap, double));
+    }
+    va_end(ap);
+    return MPI_SUCCESS;
 }
 
 __attribute__((visibility("default"))) int MPI_Finalize(void)
