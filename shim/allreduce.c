@@ -100,8 +100,36 @@ static void tell_mismatch(const struct shim_comm *comm)
              comm->name, comm->size, differing);
 }
 
+/* How a call went, for the trace. */
+struct outcome {
+    const char *ran; /* an algorithm or "native" */
+    const char *why; /* what made it so, "" for nothing */
+    double density;  /* -1: not looked at */
+};
+
+static void trace(const struct shim_call *call, const struct shim_comm *comm, enum ss_type type,
+                  const struct outcome *o, double seconds)
+{
+    char density[32] = "density not looked at";
+
+    if (o->density >= 0)
+        snprintf(density, sizeof density, "density %.4g", o->density);
+    shim_say(CFG_DEBUG_TRACE, "communicator \"%s\", call %llu: %lld %s, %s%s%s, %s, %.3f ms",
+             comm->name, (unsigned long long)comm->calls, (long long)call->count,
+             ss_type_name(type), o->ran, *o->why ? ": " : "", o->why, density, 1e3 * seconds);
+}
+
+static struct outcome outcome_of(const struct ss_call *c, int status)
+{
+    if (status < 0)
+        return (struct outcome){"failed", ss_status_text(status), -1};
+    if (status == SS_NATIVE)
+        return (struct outcome){"native", ss_reason_name(ss_call_reason(c)), ss_call_density(c)};
+    return (struct outcome){ss_algorithm_name(ss_call_algorithm(c)), "", ss_call_density(c)};
+}
+
 static int run_window(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                      enum ss_op op, uint64_t first, uint64_t n)
+                      enum ss_op op, uint64_t first, uint64_t n, struct outcome *outcome)
 {
     struct ss_call *c = ss_comm_call(comm->core);
     size_t esize = ss_type_size(type);
@@ -125,6 +153,7 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
         spent = shim_now() - begin;
     }
     ss_call_end(c, spent);
+    *outcome = outcome_of(c, assembled < 0 ? assembled : status);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         tell_mismatch(comm);
     if (status < 0)
@@ -135,7 +164,7 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
 }
 
 static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                 enum ss_op op)
+                 enum ss_op op, struct outcome *outcome)
 {
     uint64_t count = (uint64_t)call->count;
     int err = MPI_SUCCESS;
@@ -148,7 +177,7 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
     for (uint64_t first = 0; first < count && err == MPI_SUCCESS; first += SS_WINDOW) {
         uint64_t n = count - first < SS_WINDOW ? count - first : SS_WINDOW;
 
-        err = run_window(call, comm, type, op, first, n);
+        err = run_window(call, comm, type, op, first, n, outcome);
     }
     shim_comm_keep_costs(comm);
     return err;
@@ -161,12 +190,45 @@ static int first_contact(const struct shim_call *call)
     return err == MPI_SUCCESS ? shim_comm_contact(call->comm) : err;
 }
 
+static int on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                    enum ss_op op, struct outcome *outcome)
+{
+    if (comm->state == SHIM_COMM_SERVED)
+        return serve(call, comm, type, op, outcome);
+    if (comm->state == SHIM_COMM_FAILED)
+        return refuse(comm, false);
+    *outcome = (struct outcome){"native", ss_reason_name(SS_WHY_COMMUNICATOR), -1};
+    return pass_for(call, SS_WHY_COMMUNICATOR);
+}
+
+static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op)
+{
+    struct shim_comm *comm = shim_comm_get(call->comm);
+    struct outcome outcome = {"failed", "an earlier call failed", -1};
+    double begin = shim.options.debug >= CFG_DEBUG_TRACE ? shim_now() : 0;
+    int err;
+
+    if (comm) {
+        comm->calls++;
+        err = on_known(call, comm, type, op, &outcome);
+    } else {
+        err = first_contact(call);
+        outcome = (struct outcome){"native", ss_reason_name(SS_WHY_FIRST), -1};
+        comm = err == MPI_SUCCESS ? shim_comm_get(call->comm) : NULL;
+        if (!comm)
+            return err;
+        comm->calls++;
+    }
+    if (shim.options.debug >= CFG_DEBUG_TRACE)
+        trace(call, comm, type, &outcome, shim_now() - begin);
+    shim_comm_put(comm);
+    return err;
+}
+
 static int route(const struct shim_call *call)
 {
-    struct shim_comm *comm;
     enum ss_type type;
     enum ss_op op;
-    int err;
 
     if (call->count < shim.min_count)
         return pass_for(call, SS_WHY_SMALL);
@@ -178,18 +240,7 @@ static int route(const struct shim_call *call)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));
     if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
         shim_comm_sweep();
-    comm = shim_comm_get(call->comm);
-    if (!comm)
-        return first_contact(call);
-
-    if (comm->state == SHIM_COMM_SERVED)
-        err = serve(call, comm, type, op);
-    else if (comm->state == SHIM_COMM_PASSES)
-        err = pass_for(call, SS_WHY_COMMUNICATOR);
-    else
-        err = refuse(comm, false);
-    shim_comm_put(comm);
-    return err;
+    return on_comm(call, type, op);
 }
 
 int shim_allreduce(const struct shim_call *call)

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/job.h"
 #include "shim/log.h"
@@ -18,6 +19,10 @@ enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEET_TIMEOUT }
 enum { MAX_PRIVATES = 256 };
 
 enum { CREATE_TAG = 0x5353 };
+
+/* What a rank without memory takes, so that the others do not wait for it: they all learn that
+ * their calls pass through. */
+static struct shim_comm spares[SHIM_SPARES];
 
 /* Seconds after which a first contact that is still waiting is worth a warning. */
 #define PATIENCE 30.0
@@ -70,10 +75,29 @@ static void release(struct shim_comm *c)
     c->transport_open = false;
 }
 
+/* An entry, all zero; NULL when memory and the spares are used up. */
+static struct shim_comm *allocate(void)
+{
+    struct shim_comm *c = calloc(1, sizeof *c);
+
+    for (size_t i = 0; i < SHIM_SPARES && !c; i++) {
+        if (atomic_exchange(&shim.spare_used[i], true))
+            continue;
+        c = &spares[i];
+        memset(c, 0, sizeof *c);
+        c->spare = true;
+    }
+    return c;
+}
+
 static void discard(struct shim_comm *c)
 {
     release(c);
-    if (c->state != SHIM_COMM_FAILED) /* else a request of ours may still write to it */
+    if (c->state == SHIM_COMM_FAILED) /* a request of ours may still write to it */
+        return;
+    if (c->spare)
+        atomic_store(&shim.spare_used[c - spares], false);
+    else
         free(c);
 }
 
@@ -213,20 +237,42 @@ int shim_comm_assemble(struct shim_comm *c)
     return status;
 }
 
+/* The slot for costs over a group: the one that has them, else an empty one, else the one not used
+ * for longest. Under costs_lock. */
+static struct shim_costs *costs_slot(MPI_Group group, bool *found)
+{
+    struct shim_costs *oldest = &shim.costs[0];
+    int same;
+
+    *found = true;
+    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+        if (s->last_used > 0 &&
+            shim_real.Group_compare(group, (MPI_Group)s->group, &same) == MPI_SUCCESS &&
+            same != MPI_UNEQUAL)
+            return s;
+        if (s->last_used < oldest->last_used)
+            oldest = s;
+    }
+    *found = false;
+    return oldest;
+}
+
 /* Costs measured over the same ranks before. */
 static struct ss_costs costs_of(MPI_Comm comm)
 {
     struct ss_costs costs = {0};
+    struct shim_costs *slot;
     MPI_Group group;
-    int same = MPI_UNEQUAL;
+    bool found;
 
     if (shim_real.Comm_group(comm, &group) != MPI_SUCCESS)
         return costs;
     pthread_mutex_lock(&shim.costs_lock);
-    if (shim.costs.known &&
-        shim_real.Group_compare(group, (MPI_Group)shim.costs_group, &same) == MPI_SUCCESS &&
-        same != MPI_UNEQUAL)
-        costs = shim.costs;
+    slot = costs_slot(group, &found);
+    if (found) {
+        costs = slot->costs;
+        slot->last_used = ++shim.costs_clock;
+    }
     pthread_mutex_unlock(&shim.costs_lock);
     shim_real.Group_free(&group);
     return costs;
@@ -235,8 +281,9 @@ static struct ss_costs costs_of(MPI_Comm comm)
 void shim_comm_keep_costs(struct shim_comm *c)
 {
     struct ss_costs costs;
+    struct shim_costs *slot;
     MPI_Group group, old;
-    bool had;
+    bool found, had;
 
     if (c->costs_kept)
         return;
@@ -245,10 +292,10 @@ void shim_comm_keep_costs(struct shim_comm *c)
         return;
     c->costs_kept = true;
     pthread_mutex_lock(&shim.costs_lock);
-    had = shim.costs.known;
-    old = (MPI_Group)shim.costs_group;
-    shim.costs = costs;
-    shim.costs_group = (uintptr_t)group;
+    slot = costs_slot(group, &found);
+    had = slot->last_used > 0;
+    old = (MPI_Group)slot->group;
+    *slot = (struct shim_costs){costs, (uintptr_t)group, ++shim.costs_clock};
     pthread_mutex_unlock(&shim.costs_lock);
     if (had)
         shim_real.Group_free(&old);
@@ -274,9 +321,9 @@ static int meet(struct shim_comm *c, bool ok, bool costs)
         c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
         c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
     }
-    int entries = SHIM_MEETING + 2 * (int)shared;
-    if (shim_real.Iallreduce(c->proposal, c->agreed, entries, MPI_LONG_LONG, MPI_MIN, c->handle,
-                             &request) != MPI_SUCCESS)
+    /* As many entries with any version: one with another table is told apart, not a truncation. */
+    if (shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED, MPI_LONG_LONG,
+                             MPI_MIN, c->handle, &request) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     status = await(c, &request, true);
     if (status != SS_OK)
@@ -331,9 +378,12 @@ static int establish(struct shim_comm *c, bool ok)
     MPI_Errhandler handler;
     int status;
 
-    ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK && ok;
-    c->transport_open = true;
-    c->core = ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
+    if (ok) {
+        ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
+        c->transport_open = true;
+        c->core =
+            ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
+    }
     ok = ok && c->core && atomic_load(&shim.privates) < MAX_PRIVATES;
 
     /* What goes wrong in here is ours to deal with, not the application's handler's. */
@@ -370,22 +420,23 @@ static bool examine(struct shim_comm *c)
 
 int shim_comm_contact(uintptr_t handle)
 {
-    struct shim_comm *c = calloc(1, sizeof *c);
+    struct shim_comm *c = allocate();
     bool objects = atomic_exchange(&shim.objects_to_settings, false);
     char text[256];
     bool attached;
     int status;
 
-    if (!c) {
+    if (!c) { /* the other ranks wait: no silence */
         shim_say(CFG_DEBUG_WARN, "out of memory at the first eligible call on a communicator");
-        return MPI_SUCCESS;
+        return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY,
+                          "out of memory at the first eligible call on a communicator");
     }
     c->handle = (MPI_Comm)handle;
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
     c->private = MPI_COMM_NULL;
     attached = attach(c->handle);
-    status = examine(c) ? establish(c, attached && !objects) : SS_ERR_PEER;
+    status = examine(c) ? establish(c, attached && !objects && !c->spare) : SS_ERR_PEER;
     if (status == SS_OK)
         c->state = SHIM_COMM_SERVED;
     else if (status == SS_ERR_TIMEOUT)
@@ -435,10 +486,11 @@ void shim_comm_close_all(void)
     }
     shim.known = 0;
     shim_comm_sweep();
-    if (shim.costs.known) {
-        MPI_Group group = (MPI_Group)shim.costs_group;
+    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+        MPI_Group group = (MPI_Group)s->group;
 
-        shim_real.Group_free(&group);
-        shim.costs.known = false;
+        if (s->last_used > 0)
+            shim_real.Group_free(&group);
+        *s = (struct shim_costs){0};
     }
 }

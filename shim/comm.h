@@ -29,7 +29,8 @@ struct shim_comm {
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
     enum shim_comm_state state;
-    int status; /* FAILED: < 0 */
+    uint64_t calls; /* eligible ones so far, the first contact among them */
+    int status;     /* FAILED: < 0 */
     int rank;
     int size;
     char name[64]; /* MPI name, cut */
@@ -39,6 +40,7 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
+    bool spare; /* one of those set aside, never freed */
     /* Of the meeting: its request may outlive the call. */
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
     long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
@@ -52,8 +54,9 @@ struct shim_comm *shim_comm_get(uintptr_t handle);
 void shim_comm_put(struct shim_comm *c);
 
 /* First contact: called by all ranks in the same call, after the native call succeeded. Collective
- * over the communicator. Returns an MPI error code; not MPI_SUCCESS only after a TIMEOUT, raised
- * already. */
+ * over the communicator; a rank without memory meets the others too. Returns an MPI error code; not
+ * MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no rank can be met any more
+ * for want of memory; raised already. */
 int shim_comm_contact(uintptr_t handle);
 
 /* Where every rank has a TIMEOUT: waits for all ranks before a blocking call of the MPI library, in

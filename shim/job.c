@@ -2,6 +2,7 @@
 #include "shim/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,7 +57,7 @@ static void job_end(void)
 {
     atomic_store(&shim.min_fast, INT64_MAX);
     atomic_store(&shim.phase, SHIM_PASS);
-    shim_report();
+    shim_report(true, true);
     shim_comm_close_all();
     shim_log_close();
     ss_stats_free(&shim.stats);
@@ -117,9 +118,17 @@ void shim_job_start(uintptr_t comm)
     pthread_mutex_unlock(&shim.start_lock);
 }
 
+static void text_at_exit(void)
+{
+    if (getpid() == shim.pid)
+        shim_report(false, true);
+}
+
 void shim_job_pause(void)
 {
-    shim_report();
+    if (!atomic_exchange(&shim.exit_hooked, true) && atexit(text_at_exit) != 0)
+        shim_say(CFG_DEBUG_WARN, "no report will be printed: no memory for an exit handler");
+    shim_report(true, false);
     shim_comm_close_all();
 }
 

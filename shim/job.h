@@ -11,8 +11,9 @@
  * up even where MPI_Init was never called. */
 void shim_job_start(uintptr_t comm);
 
-/* A Sessions-only program freed its last known communicator: report, and let go of everything of
- * MPI's. */
+/* A Sessions-only program freed its last known communicator: write the report's file, and let go of
+ * everything of MPI's. Nothing tells whether more will follow; the file is then written anew, and
+ * the text comes once, when the process exits. */
 void shim_job_pause(void);
 
 /* Steady clock, seconds. */
@@ -22,7 +23,9 @@ double shim_now(void);
  * error code, of which MPI_Error_string says `text`. */
 int shim_raise(MPI_Comm comm, int status, const char *text);
 
-/* shim/output.c: the report of this process, to stderr or REPORT_DIR. */
-void shim_report(void);
+/* shim/output.c: the report of this process. rank0: text on stderr, and a file where REPORT_DIR is
+ * given. all: a file per rank, or text of every rank. `file` and `text` say which of them is due.
+ * A process has one file, and each report holds everything since its beginning. */
+void shim_report(bool file, bool text);
 
 #endif

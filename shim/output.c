@@ -45,8 +45,8 @@ static void write_file(const struct ss_report_job *job)
 
     if (mkdir(shim.options.report_dir, 0777) != 0 && errno != EEXIST)
         err = errno;
-    int len =
-        snprintf(pattern, sizeof pattern, "%s/sparseshim-%%j-%%r.json", shim.options.report_dir);
+    int len = snprintf(pattern, sizeof pattern, "%s/sparseshim-%%j-%%r-%%p.json",
+                       shim.options.report_dir);
     if (len < 0 || (size_t)len >= sizeof pattern || !shim_expand(path, sizeof path, pattern)) {
         shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: the path is too long");
         return;
@@ -65,9 +65,7 @@ static void write_file(const struct ss_report_job *job)
                  strerror(err));
 }
 
-/* rank0: text on stderr, and a file where REPORT_DIR is given. all: a file per rank, or text of
- * every rank. */
-void shim_report(void)
+void shim_report(bool file, bool text)
 {
     struct ss_report_option options[MAX_OPTIONS];
     struct ss_report_job job = {
@@ -84,10 +82,11 @@ void shim_report(void)
     bool files = shim.options.report_dir && *shim.options.report_dir;
     char host[256] = "";
 
-    shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
-             (unsigned long long)atomic_load(&shim.stats.seen),
-             (unsigned long long)atomic_load(&shim.stats.sparse),
-             (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
+    if (text)
+        shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
+                 (unsigned long long)atomic_load(&shim.stats.seen),
+                 (unsigned long long)atomic_load(&shim.stats.sparse),
+                 (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
     if (shim.options.report == CFG_REPORT_OFF || (!all && shim.rank != 0))
         return;
     if (gethostname(host, sizeof host - 1) == 0)
@@ -95,8 +94,8 @@ void shim_report(void)
     job.option_count = options_of(options);
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
-    if (files)
+    if (file && files)
         write_file(&job);
-    if (!files || shim.rank == 0)
+    if (text && (!files || shim.rank == 0))
         write_text(&job);
 }

@@ -53,7 +53,14 @@ enum shim_phase {
 
 struct shim_comm;
 
-enum { SHIM_BUCKETS = 1024 };
+enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8 };
+
+/* Costs of the network, and the ranks they were measured over. */
+struct shim_costs {
+    struct ss_costs costs;
+    uintptr_t group;    /* an MPI_Group */
+    uint64_t last_used; /* by shim.costs_clock; 0 = empty */
+};
 
 struct shim_state {
     /* Read by every call. min_fast: counts below it go straight to the next function, uncounted,
@@ -79,7 +86,8 @@ struct shim_state {
     int64_t start_unix;
     char library[256]; /* first line of the MPI library's version */
 
-    bool sessions; /* no MPI_Init was called: the world does not exist */
+    bool sessions;           /* no MPI_Init was called: the world does not exist */
+    atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool
         objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
     atomic_bool mismatch_told;
@@ -97,12 +105,13 @@ struct shim_state {
     struct shim_comm *buckets[SHIM_BUCKETS];
     size_t known;                         /* entries in the buckets */
     atomic_int privates;                  /* private communicators alive */
+    atomic_bool spare_used[SHIM_SPARES];  /* entries for want of memory (shim/comm.c) */
     _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
 
-    /* Costs of the network measured last, and over which group (an MPI_Group). */
+    /* Costs measured over several groups; the one not used for longest makes way. */
     pthread_mutex_t costs_lock;
-    struct ss_costs costs;
-    uintptr_t costs_group;
+    struct shim_costs costs[SHIM_COSTS];
+    uint64_t costs_clock;
 };
 
 extern struct shim_state shim;
