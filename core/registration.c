@@ -5,9 +5,8 @@
 #include "core/tensor_impl.h"
 
 enum {
-    LEAST_CALLS = 3,   /* of the gradient test */
-    STEADY_CALLS = 16, /* twelve layers through one lane are no step of one call */
-    REFUSALS = 8       /* votes in a row */
+    LEAST_CALLS = 3, /* of the gradient test */
+    REFUSALS = 8     /* votes in a row */
 };
 
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
@@ -132,7 +131,7 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
         return SS_TENSOR_WATCHED;
     if (t->place.sync != SS_STEP_IN)
         return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
-    if (t->place.steady < STEADY_CALLS)
+    if (!t->place.settled)
         return SS_TENSOR_NO_STEP;
     if (2 * t->step_calls < t->place.step - t->first_step + 1)
         return SS_TENSOR_SELDOM;

@@ -8,6 +8,8 @@ enum {
     RUN_MAX = 60000,
     FIT_DEPTH = 64, /* calls looked back to find the place again */
     FIT_LEAST = 2,
+    STEADY = 16,
+    MOST_LAYERS = 32,
     PATIENCE = 128 /* calls a period that explains less must hold at most */
 };
 
@@ -177,6 +179,20 @@ static bool lanes_of_last(const struct ss_steps *s, uint32_t p, const struct ss_
     return true;
 }
 
+/* The last p calls are little more than the cycle repeated more often than a network has equal
+ * layers: a training interrupted at equal intervals. */
+static bool only_interrupts(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c)
+{
+    uint32_t length = c->length, alike = 0, most = 0;
+
+    for (uint32_t i = 0; i < 2 * p; i++) { /* twice, as the stretch may cross the end */
+        alike = ago(s, i % p) == ago(s, (i + length) % p) ? alike + 1 : 0;
+        most = alike > most ? alike : most;
+    }
+    most += length;
+    return most > MOST_LAYERS * length && 8 * most >= 7 * p;
+}
+
 /* The period has held long enough to take over. */
 static bool holds(const struct ss_steps *s, uint32_t p)
 {
@@ -195,7 +211,7 @@ static bool holds(const struct ss_steps *s, uint32_t p)
     uint32_t patience = c->seen < PATIENCE ? c->seen : PATIENCE;
     if (need < patience && !lanes_of_last(s, p, c))
         need = patience;
-    return held >= need && s->since_out < need;
+    return held >= need && s->since_out < need && !(p > c->length && only_interrupts(s, p, c));
 }
 
 /* The cycle made of the last p calls, if it is known, and the place of this call in it. */
@@ -306,6 +322,15 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
     *place = in_place(s, c, position);
 }
 
+/* Twelve layers through one lane must not pass for a step of one call before the thirteenth. */
+static bool is_settled(const struct ss_steps *s, const struct ss_step_place *place, uint32_t steady)
+{
+    if (place->sync != SS_STEP_IN)
+        return false;
+    uint32_t seen = s->cycles[s->current - 1].seen, periods = 3 * place->period;
+    return (steady >= STEADY && steady >= periods) || (seen >= PATIENCE && seen >= periods);
+}
+
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number)
 {
     uint32_t steady = s->since_out;
@@ -319,6 +344,6 @@ struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number)
             adopt(s, p, &place);
             break;
         }
-    place.steady = steady;
+    place.settled = is_settled(s, &place, steady);
     return place;
 }

@@ -18,9 +18,10 @@
  * force was only changed (a layer added), where it then has most of its lanes alike.
  *
  * So twelve equal layers and one other call are a step of 13, although the first three calls alone
- * look like a step of one. A step of few calls interrupted always after the same number of steps
- * reads alike, and becomes one long step when the whole has at most SS_STEP_LONGEST calls: each of
- * its calls is then a tensor of its own, which separates too much and mixes nothing.
+ * look like a step of one. A short step interrupted always after the same number of steps reads
+ * alike. Up to 32 repetitions, or where they are less than 7/8 of the calls, it is one long step:
+ * its calls are then tensors of their own, which may separate too much but mixes nothing. Beyond,
+ * the short step stays and the rest is foreign.
  */
 #ifndef CORE_STEPS_H
 #define CORE_STEPS_H
@@ -50,7 +51,8 @@ struct ss_step_place {
     uint32_t period;  /* calls per step, 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
     uint64_t since;   /* the step in which this cycle was found */
-    uint32_t steady; /* calls in a row before this one that no cycle found unexpected, saturating */
+    bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an
+                         unexpected one just before, or 128 calls and 3 periods in place in all */
 };
 
 static inline bool ss_step_confirmed(const struct ss_step_place *place)

@@ -260,10 +260,10 @@ static bool same_group(const struct ss_tensor *a, const struct ss_tensor *b)
     return a->ordinal == b->ordinal && a->site == b->site;
 }
 
-/* Addresses of the group have come and gone, or go round. */
+/* Addresses of the group have come and gone. */
 static bool must_merge(const struct ss_tensor *t)
 {
-    unsigned addresses = 0, once = 0, returning = 0;
+    unsigned addresses = 0, once = 0;
 
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
         if (!same_group(o, t))
@@ -272,9 +272,8 @@ static bool must_merge(const struct ss_tensor *t)
             return false;
         addresses++;
         once += o->calls <= 1;
-        returning += o->confirmed_calls >= SS_RETURNS;
     }
-    return (addresses > SS_ADDRESSES && 2 * once >= addresses) || returning >= 3;
+    return addresses > SS_ADDRESSES && 2 * once >= addresses;
 }
 
 /* The tensor that stays: registered if one is, else with a residual, else the newest. */
@@ -400,8 +399,7 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_c
     t->last_on_lane = lane->calls;
     if (call->place.sync == SS_STEP_IN)
         t->confirmed_calls++;
-    if (ts->settings->identity == SS_IDENTITY_AUTO && t->address &&
-        (made || t->confirmed_calls == SS_RETURNS) && must_merge(t))
+    if (made && ts->settings->identity == SS_IDENTITY_AUTO && t->address && must_merge(t))
         t = merge_group(t);
     settle_orphans(ts, call);
     if (t->state == SS_TENSOR_REGISTERED)

@@ -27,13 +27,11 @@
 
 /* What tells tensors of one lane apart. AUTO: ordinal, call site and address; a group of equal
  * ordinal and site drops its addresses for good, its tensors merged into one with their residuals
- * added, when
- *  - it has seen more than SS_ADDRESSES of them, at least half of them once only; or
- *  - a third address has come SS_RETURNS times in confirmed steps (buffers in rotation; two are two
- *    tensors).
+ * added, when it has seen more than SS_ADDRESSES of them, at least half of them once only. Buffers
+ * that take turns are tensors of their own, of which two can be registered.
  * ADDRESS, SITE, ORDINAL: that alone. */
 enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
-enum { SS_ADDRESSES = 24, SS_RETURNS = 8 };
+enum { SS_ADDRESSES = 24 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
 

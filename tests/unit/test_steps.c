@@ -112,14 +112,14 @@ static void twelve_equal_layers_have_twelve_ordinals(void **state)
     free(s);
 }
 
-static void first_layers_are_never_steady(void **state)
+static void first_layers_are_never_settled(void **state)
 {
     struct ss_steps *s = fresh();
 
     (void)state;
     for (int call = 0; call < 38; call++) {
         struct ss_step_place place = ss_steps_next(s, call % 13 == 12);
-        assert_true(place.period != 1 || place.steady < 16);
+        assert_false(place.settled);
     }
     free(s);
 }
@@ -154,6 +154,51 @@ static void evaluation_every_ten_steps_leaves_the_ordinals(void **state)
         for (uint32_t call = 0; step % 10 == 9 && call < 40; call++)
             assert_int_not_equal(ss_steps_next(s, 200 + call % 2).sync, SS_STEP_UNKNOWN);
     }
+    free(s);
+}
+
+/* `steps` short steps and a call of another lane, again and again; the place of the last call of
+ * the short step, and of the other one. */
+static struct ss_step_place interrupted(struct ss_steps *s, const char *step, int steps,
+                                        struct ss_step_place *other)
+{
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    for (int round = 0; round < 8; round++) {
+        for (int i = 0; i < steps; i++)
+            place = feed(s, step);
+        *other = feed(s, "z");
+    }
+    return place;
+}
+
+static void a_short_step_interrupted_at_equal_intervals_stays(void **state)
+{
+    struct ss_step_place other;
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    assert_in(interrupted(s, "a", 50, &other), 0, 1);
+    assert_int_equal(other.sync, SS_STEP_FOREIGN);
+    free(s);
+    s = fresh();
+    assert_in(interrupted(s, "abcd", 58, &other), 0, 4);
+    assert_int_equal(other.sync, SS_STEP_FOREIGN);
+    free(s);
+}
+
+static void layers_of_several_lanes_have_ordinals(void **state)
+{
+    struct ss_step_place other;
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    assert_in(interrupted(s, "aaaabb", 24, &other), 47, 145);
+    assert_in(other, 0, 145);
+    free(s);
+    s = fresh(); /* a lane of 40 equal layers in a larger network */
+    assert_in(interrupted(s, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabcdefghi", 1, &other), 0, 49);
+    assert_in(other, 0, 49);
     free(s);
 }
 
@@ -327,9 +372,11 @@ int main(void)
         cmocka_unit_test(many_lanes_are_confirmed_at_the_end_of_the_third_step),
         cmocka_unit_test(longer_steps_than_the_longest_are_not_found),
         cmocka_unit_test(twelve_equal_layers_have_twelve_ordinals),
-        cmocka_unit_test(first_layers_are_never_steady),
+        cmocka_unit_test(first_layers_are_never_settled),
         cmocka_unit_test(a_foreign_call_changes_nothing),
         cmocka_unit_test(evaluation_every_ten_steps_leaves_the_ordinals),
+        cmocka_unit_test(a_short_step_interrupted_at_equal_intervals_stays),
+        cmocka_unit_test(layers_of_several_lanes_have_ordinals),
         cmocka_unit_test(a_long_evaluation_leaves_the_ordinals),
         cmocka_unit_test(a_step_cut_short_is_found_again),
         cmocka_unit_test(lanes_out_of_turn_keep_ordinal_zero_where_there_is_no_other),
