@@ -80,14 +80,14 @@ static struct shim_comm *allocate(void)
 {
     struct shim_comm *c = calloc(1, sizeof *c);
 
-    for (size_t i = 0; i < SHIM_SPARES && !c; i++) {
-        if (atomic_exchange(&shim.spare_used[i], true))
-            continue;
-        c = &spares[i];
-        memset(c, 0, sizeof *c);
-        c->spare = true;
-    }
-    return c;
+    if (c)
+        return c;
+    for (size_t i = 0; i < SHIM_SPARES; i++)
+        if (!atomic_exchange(&shim.spare_used[i], true)) {
+            spares[i] = (struct shim_comm){.spare = true};
+            return &spares[i];
+        }
+    return NULL;
 }
 
 static void discard(struct shim_comm *c)
