@@ -12,7 +12,20 @@
 #include <stdint.h>
 
 /* Values of enumerated options; the texts a user types stand in the table. */
-enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_EXACT };
+enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_EXACT, CFG_MODE_TOPK };
+enum cfg_identity {
+    CFG_IDENTITY_AUTO,
+    CFG_IDENTITY_ADDRESS,
+    CFG_IDENTITY_SITE,
+    CFG_IDENTITY_ORDINAL,
+};
+
+/* DENSITY: a share of all elements, or, with bucket > 0, the k largest of each `bucket` elements.
+ */
+struct cfg_share {
+    double density;
+    uint64_t k, bucket;
+};
 enum cfg_algorithm {
     CFG_ALGORITHM_AUTO,
     CFG_ALGORITHM_RECURSIVE_DOUBLING,
@@ -32,6 +45,13 @@ struct cfg_options {
     const char *config; /* file, or @profile; "" = none */
     enum cfg_mode mode;
     uint64_t min_count; /* elements */
+    struct cfg_share density;
+    const char *include;     /* REGISTER: rules, "" = automatic */
+    const char *exclude;     /* rules */
+    uint64_t register_after; /* calls */
+    uint64_t warmup_steps;   /* calls of a tensor */
+    enum cfg_identity identity;
+    uint64_t threshold_period; /* calls, 1 or more */
     enum cfg_algorithm algorithm;
     enum cfg_coding index_coding;
     double alpha;        /* seconds; < 0: measured */

@@ -82,8 +82,12 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
         *(const char **)field = cfg->text[row];
         break;
     case CFG_COUNT:
+    case CFG_POSITIVE:
     case CFG_SIZE:
         *(uint64_t *)field = value->whole;
+        break;
+    case CFG_SHARE:
+        *(struct cfg_share *)field = value->share;
         break;
     case CFG_MEASURED:
     case CFG_TIMEOUT:
@@ -297,8 +301,11 @@ static size_t field_size(enum cfg_type type)
     case CFG_CHOICE:
         return sizeof(unsigned);
     case CFG_COUNT:
+    case CFG_POSITIVE:
     case CFG_SIZE:
         return sizeof(uint64_t);
+    case CFG_SHARE:
+        return sizeof(struct cfg_share);
     case CFG_MEASURED:
     case CFG_TIMEOUT:
         return sizeof(double);

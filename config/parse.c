@@ -224,6 +224,30 @@ static bool printable(const char *text)
     return true;
 }
 
+/* "0.01" or "4/512". */
+static bool parse_share(const char *text, struct cfg_share *out)
+{
+    struct cfg_share share = {0};
+    const char *slash = strchr(text, '/');
+    char left[32];
+
+    if (slash == NULL) {
+        size_t n = strlen(text);
+        if (n == 0 || text[n - 1] < '0' || text[n - 1] > '9' ||
+            !parse_seconds(text, &share.density))
+            return false;
+        *out = share;
+        return share.density > 0.0 && share.density <= 1.0;
+    }
+    if ((size_t)(slash - text) >= sizeof left)
+        return false;
+    snprintf(left, sizeof left, "%.*s", (int)(slash - text), text);
+    if (!parse_whole(left, false, &share.k) || !parse_whole(slash + 1, false, &share.bucket))
+        return false;
+    *out = share;
+    return share.k > 0 && share.k <= share.bucket;
+}
+
 bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value)
 {
     bool standard = cfg_same(text, option->standard);
@@ -241,6 +265,12 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         break;
     case CFG_COUNT:
         good = parse_whole(text, false, &v.whole);
+        break;
+    case CFG_POSITIVE:
+        good = parse_whole(text, false, &v.whole) && v.whole > 0;
+        break;
+    case CFG_SHARE:
+        good = parse_share(text, &v.share);
         break;
     case CFG_SIZE:
         good = standard || (parse_whole(text, true, &v.whole) && v.whole > 0);

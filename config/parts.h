@@ -15,6 +15,8 @@ enum cfg_type {
     CFG_CHOICE,   /* enum: position of the word in the row's `allowed` text */
     CFG_TEXT,     /* const char * */
     CFG_COUNT,    /* uint64_t, 0 or more */
+    CFG_POSITIVE, /* uint64_t, 1 or more */
+    CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
@@ -30,7 +32,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 15 };
+enum { CFG_ROWS = 22 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */
@@ -46,6 +48,7 @@ union cfg_value {
     unsigned choice;
     uint64_t whole;
     double real;
+    struct cfg_share share;
 };
 
 /* Reads a text without blanks around it as the row's type. False, with *value untouched, when it is

@@ -16,12 +16,40 @@ const struct cfg_option cfg_table[] = {
      "Options are read from this file too. It overrides the system's sparseshim.conf and is "
      "overridden by the environment.",
      FIELD(config), false},
-    {"MODE", CFG_CHOICE, "exact", "observe, exact",
+    {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
      "observe changes nothing and reports what could be gained; exact sends only the non-zero "
-     "entries and gives the sum a dense allreduce gives, up to the order of additions.",
+     "entries and gives the sum a dense allreduce gives, up to the order of additions; topk sends "
+     "the largest entries of registered gradients and keeps the rest for the next call.",
      FIELD(mode), true},
     {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT,
      "A call with fewer elements is passed on untouched.", FIELD(min_count), true},
+    {"DENSITY", CFG_SHARE, "0.01", "a share, more than 0 and up to 1; or k/B such as 4/512",
+     "MODE=topk: how much of a gradient each rank sends, as a share of its elements, or as the k "
+     "largest of each B elements.",
+     FIELD(density), true},
+    {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
+     "MODE=topk: buffers to take for gradients. A rule is count=LO:HI, type=float, comm=NAME or "
+     "site=MODULE+OFFSET, joined by ',', and may end in :density=D or :k=K/B; the first that "
+     "matches wins. Empty: buffers that look like gradients in their first calls.",
+     FIELD(include), true},
+    {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
+     "MODE=topk: buffers that stay exact.", FIELD(exclude), true},
+    {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
+     "MODE=topk: exact calls of a buffer before it is registered. Without REGISTER rules at least "
+     "3, in which it must look like a gradient.",
+     FIELD(register_after), true},
+    {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
+     "MODE=topk: calls of a buffer over which the density comes down to DENSITY, exponentially.",
+     FIELD(warmup_steps), true},
+    {"IDENTITY", CFG_CHOICE, "auto", "auto, address, site, ordinal",
+     "MODE=topk: what tells buffers of one count apart: the address of the receive buffer, the "
+     "call "
+     "site, the position within the step; auto: all of them, addresses only where they come back.",
+     FIELD(identity), true},
+    {"THRESHOLD_PERIOD", CFG_POSITIVE, "32", "calls, 1 or more",
+     "MODE=topk: calls of a buffer between two exact selections; between them the threshold is "
+     "reused.",
+     FIELD(threshold_period), true},
     {"ALGORITHM", CFG_CHOICE, "auto",
      "auto, recursive_doubling, split_allgather, dsar, ring, allgather, dense",
      "The collective. auto takes, call by call, the one that the cost model predicts to be the "

@@ -88,6 +88,8 @@ static uint64_t own_flags(struct ss_call *c, int status)
         flags |= SS_VOTE_BROKEN;
     if (!comm->network.known)
         flags |= SS_VOTE_UNKNOWN;
+    if (comm->tensors)
+        flags |= ss_topk_flags(c);
     return flags;
 }
 
@@ -115,6 +117,7 @@ static struct ss_shape shape_of(const struct ss_call *c)
         .type = c->type,
         .coding = settings->coding,
         .forced = settings->algorithm,
+        .sparse_only = c->topk,
         .learn = true,
         .nnz_sum = b->nnz_sum,
         .nnz_max = b->nnz_max,
@@ -137,6 +140,7 @@ static struct ss_shape shape_of(const struct ss_call *c)
 /* Hands the call to the MPI library on all ranks. */
 static int go_native(struct ss_call *c, enum ss_reason reason)
 {
+    ss_topk_undo(c);
     c->reason = reason;
     c->native = true;
     c->stage = STAGE_OVER;
@@ -148,6 +152,7 @@ static int end_failed(struct ss_call *c)
 {
     struct ss_comm *comm = c->comm;
 
+    ss_topk_fail(c);
     c->stage = STAGE_OVER;
     if (comm->status == SS_OK) {
         comm->status = c->failed;
@@ -169,6 +174,7 @@ static int fail_again(struct ss_call *c)
 {
     const struct ss_comm *comm = c->comm;
 
+    ss_topk_fail(c);
     ss_fail(c, comm->status, comm->failed_peer, comm->failed_phase);
     c->number = comm->failed_call;
     c->stage = STAGE_OVER;
@@ -213,6 +219,9 @@ static int start_recipe(struct ss_call *c)
     ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
     ss_plan_make(&shape, h, &c->plan);
     ss_history_planned(h, &c->plan, observe);
+    if (c->vote.ballot.flags &
+        SS_VOTE_INTEREST) /* a tensor that is watched or registered must vote */
+        h->skip = 0;
     book_predictions(c);
     if (observe)
         return go_native(c, SS_WHY_OBSERVE);
@@ -247,13 +256,18 @@ static int decide(struct ss_call *c)
         comm->told = true;
         return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
+    bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
+    bool native = b->flags & (SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_NOT_FINITE);
+    bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
         return go_native(c, SS_WHY_CANNOT);
     if (b->flags & SS_VOTE_NOT_FINITE)
         return go_native(c, SS_WHY_NOT_FINITE);
-    if ((b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE) {
+    if (!agreed)
+        return go_native(c, SS_WHY_UNREGISTERED);
+    if (calibrate) {
         c->stage = STAGE_CALIBRATE;
         c->step = 0;
         return SS_PENDING;
@@ -395,6 +409,9 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->lane = ss_comm_lane(comm, n, type, op, window);
     if (comm->mismatch)
         return go_native(c, SS_WHY_SETTINGS);
+    if (comm->tensors && c->lane && window == 0 &&
+        n < SS_WINDOW) /* windows of larger calls are exact */
+        ss_topk_start(c);
     if (c->lane && c->lane->history.skip > 0) {
         c->lane->history.skip--;
         return go_native(c, SS_WHY_BACKED_OFF);
@@ -469,9 +486,13 @@ void ss_call_end(struct ss_call *c, double native_seconds)
     struct ss_stats *stats = c->comm->stats;
     struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
     bool native = c->native;
+    ss_fpenv saved;
     int size = c->t->size;
     uint64_t bytes = c->n * c->esize, dense = 2 * (bytes / (uint64_t)size) * (uint64_t)(size - 1);
 
+    saved = ss_fpenv_enter();
+    ss_topk_end(c);
+    ss_fpenv_leave(saved);
     if (native) {
         c->times.native = native_seconds;
         if (c->lane && c->lane->history.last == SS_DENSE && c->number > 0)

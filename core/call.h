@@ -20,6 +20,7 @@
 #include "core/kernels.h"
 #include "core/mem.h"
 #include "core/stats.h"
+#include "core/tensor.h"
 #include "core/transport.h"
 #include "core/wire.h"
 
@@ -36,6 +37,13 @@ struct ss_settings {
     double beta;    /* seconds per byte, < 0: measured */
     double timeout; /* seconds any wait may last without progress, 0 = no limit */
     uint64_t hash;  /* of everything that must be equal on all ranks */
+
+    /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor.h says. */
+    bool topk;
+    double density;        /* share of the elements sent, 0 < density <= 1; or, with bucket > 0: */
+    uint64_t k, bucket;    /* the k largest of each `bucket` elements (SparCML section 8.3) */
+    uint64_t warmup_steps; /* density comes down to `density` over that many calls of a tensor */
+    struct ss_tensor_settings tensors;
 };
 
 struct ss_comm;
@@ -62,6 +70,18 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 
 /* Votes "off" (MPI_Pcontrol) for calls started from here on. */
 void ss_comm_set_off(struct ss_comm *comm, bool off);
+
+/* Where the application calls from, for the identity of tensors (MODE=topk). */
+struct ss_call_site {
+    uint64_t hash;      /* 0 = unknown */
+    const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
+    const char *symbol; /* its function, or NULL */
+};
+void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
+
+/* One sentence on tensor i of the communicator (MODE=topk), oldest first: what became of it and
+ * why. False past the last. */
+bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size);
 
 struct ss_call;
 

@@ -36,6 +36,7 @@ struct ss_lane {
     enum ss_type type;
     enum ss_op op;
     unsigned window;
+    uint32_t number; /* in order of first appearance */
     struct ss_history history;
     struct ss_lane_record *record;
 };
@@ -62,7 +63,12 @@ struct ss_comm {
     uint32_t failed_call;
     bool told; /* all ranks know, or nothing can be said to them any more */
     struct ss_lane *lanes[SS_LANE_BUCKETS];
+    uint32_t lane_count;
     struct ss_call *call; /* storage of the blocking call */
+
+    struct ss_steps steps;      /* MODE=topk */
+    struct ss_tensors *tensors; /* MODE=topk, else NULL */
+    struct ss_call_site site;   /* of the calls that follow */
 };
 
 /* A stream in work space. */
@@ -226,6 +232,16 @@ struct ss_call {
     enum ss_reason reason;
     bool native; /* handed to the MPI library, for `reason` */
 
+    /* MODE=topk */
+    struct ss_tensor *tensor; /* between start and end */
+    bool tensor_short;        /* no memory for one */
+    bool topk;                /* registered: the own stream is claimed, not scanned */
+    bool claimed;             /* claims are out of the residual */
+    bool reevaluate;          /* too few were claimed: asks for a new threshold */
+    uint64_t topk_calls;      /* registered calls of the tensor before this one */
+    size_t select_stop;
+    double residual_square; /* of the residual after claiming */
+
     int failed; /* first failure of this call on this rank, < 0 */
     int failed_peer;
     enum ss_phase failed_phase;
@@ -278,6 +294,7 @@ void ss_work_drop(struct ss_work *work);
 
 /* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. */
 int ss_call_prepare(struct ss_call *c);
+int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep); /* room for the own stream */
 
 /* core/flow.c */
 int ss_flow_reserve(struct ss_call *c); /* receive buffers and scratch: before the vote */
@@ -319,6 +336,16 @@ void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk);
 void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk);
 void ss_result_set_stream(struct ss_call *c, const struct ss_stream *s);
 void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
+
+/* core/topk.c: what top-k does in a call, in this order. All but start and flags do nothing where
+ * nothing was claimed or no tensor is known. */
+void ss_topk_start(struct ss_call *c);
+int ss_topk_select(struct ss_call *c);
+uint64_t ss_topk_flags(struct ss_call *c);
+bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
+void ss_topk_undo(struct ss_call *c);                 /* the call turns native */
+void ss_topk_fail(struct ss_call *c);                 /* the call fails after the vote */
+void ss_topk_end(struct ss_call *c);
 
 /* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->failed. `c->step`
  * is 0 at the first. */

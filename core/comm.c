@@ -26,6 +26,10 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     if (settings->alpha >= 0 && settings->beta >= 0)
         comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
     comm->costs_agreed = comm->network.known;
+    if (settings->topk && !(comm->tensors = ss_tensors_create(&settings->tensors, mem))) {
+        ss_comm_free(comm);
+        return NULL;
+    }
     return comm;
 }
 
@@ -45,6 +49,7 @@ void ss_comm_free(struct ss_comm *comm)
             free(lane);
             lane = next;
         }
+    ss_tensors_free(comm->tensors);
     free(comm->call);
     free(comm);
 }
@@ -68,6 +73,11 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
 void ss_comm_set_off(struct ss_comm *comm, bool off)
 {
     comm->off = off;
+}
+
+void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
+{
+    comm->site = *site;
 }
 
 struct ss_call *ss_comm_call(struct ss_comm *comm)
@@ -106,6 +116,7 @@ struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type
     lane->type = type;
     lane->op = op;
     lane->window = window;
+    lane->number = comm->lane_count++;
     lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
     lane->next = *bucket;
     *bucket = lane;

@@ -23,7 +23,7 @@ void ss_fill_start(struct ss_call *c)
     f->left = f->pieces;
     f->cleared = c->comm->work.pieces.data;
     memset(f->cleared, 0, f->pieces);
-    f->sparse = c->in_place && !c->scan.negative_zero;
+    f->sparse = c->in_place && !c->scan.negative_zero && !c->topk;
     /* The idle sweep begins behind the own part, which is cleared first anyway. */
     f->next = (size_t)(ss_call_part(c, (c->t->rank + 1) % c->t->size) / PIECE);
     if (f->next >= f->pieces)

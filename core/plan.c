@@ -337,7 +337,7 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double best = 0;
-    bool too_dense = (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
+    bool too_dense = !s->sparse_only && (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
@@ -351,6 +351,8 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         double seconds = plan->seconds[a] * (s->learn ? correction(h, (enum ss_algorithm)a) : 1);
         if (seconds < 0 || (a != SS_DENSE && too_dense))
+            continue;
+        if (a == SS_DENSE && s->sparse_only && best > 0)
             continue;
         if (best == 0 || seconds < best) {
             best = seconds;

@@ -28,6 +28,7 @@ struct ss_shape {
     enum ss_type type;
     enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
+    bool sparse_only;         /* top-k: dense only where nothing else can run */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
     double alpha, beta;             /* seconds, seconds per byte */

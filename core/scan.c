@@ -2,7 +2,7 @@
  * entries of the input. */
 #include "core/call_impl.h"
 
-static int own_reserve(struct ss_call *c, size_t entries, size_t keep)
+int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep)
 {
     struct ss_work *w = &c->comm->work;
 
@@ -39,14 +39,14 @@ static int scan_input(struct ss_call *c)
         room = w->own_val.size / c->esize;
     if (room < start)
         room = start;
-    if (own_reserve(c, room, 0) != SS_OK)
+    if (ss_own_reserve(c, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
     c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
                      c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
     if (c->scan.stored == c->scan.nnz || too_dense(c))
         return SS_OK;
-    if (own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
+    if (ss_own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
     c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
                      (size_t)c->n - c->scan.stop, (uint32_t)c->scan.stop, c->own.idx + c->own.nnz,
@@ -84,7 +84,7 @@ static int try_prepare(struct ss_call *c)
     if (status == SS_OK && !comm->costs_agreed)
         status = ss_calibrate_reserve(c);
     if (status == SS_OK)
-        status = scan_input(c);
+        status = c->topk ? ss_topk_select(c) : scan_input(c);
     if (status != SS_OK)
         return status;
     c->part_max = largest_part(c);

@@ -18,6 +18,7 @@ const char *ss_reason_name(enum ss_reason reason)
         "switched off by MPI_Pcontrol",
         "out of memory on a rank",
         "Inf or NaN in an input",
+        "registered for top-k on some ranks only",
         "mode observe",
         "dense is faster",
         "lane backed off after dense calls",

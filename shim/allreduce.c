@@ -1,6 +1,8 @@
 #define _GNU_SOURCE 1
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "shim/comm.h"
 #include "shim/handles.h"
@@ -100,6 +102,25 @@ static void tell_mismatch(const struct shim_comm *comm)
              comm->name, comm->size, differing);
 }
 
+enum { SITE_NAME = 128 };
+
+/* Where the application calls from: module and offset, written to name, and the function where its
+ * name is known. */
+static void tell_site(struct shim_comm *comm, const void *address, char name[SITE_NAME])
+{
+    struct ss_call_site site = {.hash = (uint64_t)(uintptr_t)address};
+    Dl_info info;
+
+    if (address && dladdr(address, &info) && info.dli_fname) {
+        const char *base = strrchr(info.dli_fname, '/');
+        snprintf(name, SITE_NAME, "%s+0x%zx", base ? base + 1 : info.dli_fname,
+                 (size_t)((uintptr_t)address - (uintptr_t)info.dli_fbase));
+        site.name = name;
+        site.symbol = info.dli_sname;
+    }
+    ss_comm_set_site(comm->core, &site);
+}
+
 /* How a call went, for the trace. */
 struct outcome {
     const char *ran; /* an algorithm or "native" */
@@ -137,8 +158,11 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
     void *out = (char *)call->recv + first * esize;
     double begin, spent = 0;
     int err = MPI_SUCCESS, assembled = SS_OK;
+    char name[SITE_NAME]; /* of the call site, until the call has started */
     int status;
 
+    if (shim.settings.topk)
+        tell_site(comm, call->site, name);
     status = ss_call_start(c, comm->core, type, op, in, out, n, (unsigned)(first / SS_WINDOW));
     for (unsigned turn = 1; status == SS_PENDING; turn++) {
         status = ss_call_step(c);

@@ -15,7 +15,8 @@ int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintp
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce(send, recv, count, type, op, comm);
-    return shim_allreduce(&(struct shim_call){send, recv, count, type, op, comm, false});
+    return shim_allreduce(
+        &(struct shim_call){send, recv, count, type, op, comm, false, __builtin_return_address(0)});
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
@@ -23,7 +24,8 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
-    return shim_allreduce(&(struct shim_call){send, recv, count, type, op, comm, true});
+    return shim_allreduce(
+        &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)});
 }
 
 /* 0 votes the library off, 1 on again; other levels mean nothing to us. What follows the level is

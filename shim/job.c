@@ -50,6 +50,11 @@ static bool tell_problems(void)
         if (shim.rank == 0)
             shim_say(CFG_DEBUG_WARN, "%s", problem);
     }
+    for (int i = 0; i < 2; i++) {
+        any = any || shim.rule_problem[i][0];
+        if (shim.rank == 0 && shim.rule_problem[i][0])
+            shim_say(CFG_DEBUG_WARN, "%s", shim.rule_problem[i]);
+    }
     return any;
 }
 
@@ -61,6 +66,9 @@ static void job_end(void)
     shim_comm_close_all();
     shim_log_close();
     ss_stats_free(&shim.stats);
+    ss_rules_free((struct ss_rules *)shim.settings.tensors.include);
+    ss_rules_free((struct ss_rules *)shim.settings.tensors.exclude);
+    shim.settings.tensors = (struct ss_tensor_settings){0};
     cfg_free(shim.cfg);
     shim.cfg = NULL;
     shim.options = (struct cfg_options){0};

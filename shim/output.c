@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/report.h"
+#include "shim/comm.h"
 #include "shim/job.h"
 #include "shim/log.h"
 
@@ -65,6 +66,22 @@ static void write_file(const struct ss_report_job *job)
                  strerror(err));
 }
 
+enum { MAX_NOTES = 200, NOTE_SIZE = 320 };
+
+/* What became of each tensor, communicator by communicator. Returns how many notes there are. */
+static size_t notes_of(char (*text)[NOTE_SIZE], const char **notes)
+{
+    size_t n = 0;
+
+    for (size_t b = 0; b < SHIM_BUCKETS; b++)
+        for (const struct shim_comm *c = shim.buckets[b]; c; c = c->next)
+            for (size_t i = 0;
+                 c->core && n < MAX_NOTES && ss_comm_tensor_note(c->core, i, text[n], NOTE_SIZE);
+                 i++, n++)
+                notes[n] = text[n];
+    return n;
+}
+
 void shim_report(bool file, bool text)
 {
     struct ss_report_option options[MAX_OPTIONS];
@@ -92,10 +109,17 @@ void shim_report(bool file, bool text)
     if (gethostname(host, sizeof host - 1) == 0)
         job.hostname = host;
     job.option_count = options_of(options);
+    char(*told)[NOTE_SIZE] = shim.settings.topk ? calloc(MAX_NOTES, NOTE_SIZE) : NULL;
+    const char *notes[MAX_NOTES];
+    if (told) {
+        job.notes = notes;
+        job.note_count = notes_of(told, notes);
+    }
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
     if (file && files)
         write_file(&job);
     if (text && (!files || shim.rank == 0))
         write_text(&job);
+    free(told);
 }

@@ -66,7 +66,22 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
         [CFG_CODING_BITMAP] = SS_CODING_BITMAP,
     };
 
+    static const enum ss_identity identities[] = {
+        [CFG_IDENTITY_AUTO] = SS_IDENTITY_AUTO,
+        [CFG_IDENTITY_ADDRESS] = SS_IDENTITY_ADDRESS,
+        [CFG_IDENTITY_SITE] = SS_IDENTITY_SITE,
+        [CFG_IDENTITY_ORDINAL] = SS_IDENTITY_ORDINAL,
+    };
+
     return (struct ss_settings){
+        .topk = options->mode == CFG_MODE_TOPK,
+        .density = options->density.density,
+        .k = options->density.k,
+        .bucket = options->density.bucket,
+        .warmup_steps = options->warmup_steps,
+        .tensors = {.identity = identities[options->identity],
+                    .register_after = options->register_after,
+                    .threshold_period = (size_t)options->threshold_period},
         .observe = options->mode == CFG_MODE_OBSERVE,
         .algorithm = algorithms[options->algorithm],
         .coding = codings[options->index_coding],
@@ -77,6 +92,27 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
     };
 }
 
+/* A text that cannot be read counts as empty and is told with the other problems. */
+static const struct ss_rules *rules_of(const char *name, const char *text, bool with_settings,
+                                       char *problem, size_t size)
+{
+    struct ss_rules *rules = NULL;
+    char error[200] = "out of memory";
+
+    if (ss_rules_parse(text, with_settings, &rules, error, sizeof error) != SS_OK)
+        snprintf(problem, size, "SPARSESHIM_%s: %s", name, error);
+    return rules;
+}
+
+static void prepare_rules(void)
+{
+    struct ss_tensor_settings *t = &shim.settings.tensors;
+    size_t size = sizeof shim.rule_problem[0];
+
+    t->include = rules_of("REGISTER", shim.options.include, true, shim.rule_problem[0], size);
+    t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
+}
+
 static bool prepare_settings(void)
 {
     shim.cfg = cfg_load();
@@ -84,6 +120,7 @@ static bool prepare_settings(void)
         return false;
     shim.options = *cfg_options(shim.cfg);
     shim.settings = settings_of(shim.cfg, &shim.options);
+    prepare_rules();
     shim.min_count =
         shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;
     if (shim.min_count == 0)

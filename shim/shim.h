@@ -42,7 +42,8 @@ struct shim_call {
     uintptr_t type;
     uintptr_t op;
     uintptr_t comm;
-    bool large; /* MPI_Allreduce_c */
+    bool large;       /* MPI_Allreduce_c */
+    const void *site; /* return address: where the application calls from */
 };
 
 enum shim_phase {
@@ -81,6 +82,7 @@ struct shim_state {
     struct cfg_options options;
     int64_t min_count;
     struct ss_settings settings;
+    char rule_problem[2][256]; /* of REGISTER and EXCLUDE, "" = none */
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;

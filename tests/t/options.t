@@ -61,6 +61,13 @@ my %other = (
     CONFIG       => '',
     MODE         => 'observe',
     MIN_COUNT    => '64Mi',
+    DENSITY      => '4/512',
+    REGISTER     => 'count=1000:;comm=g*',
+    EXCLUDE      => 'count=7',
+    REGISTER_AFTER => '5',
+    WARMUP_STEPS => '100',
+    IDENTITY     => 'address',
+    THRESHOLD_PERIOD => '64',
     ALGORITHM    => 'split_allgather',
     INDEX_CODING => 'bitmap',
     ALPHA        => '20us',
@@ -149,7 +156,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     is($err, "sparseshim: SPARSESHIM_ALGORITM is not known; did you mean SPARSESHIM_ALGORITHM?\n",
         'a mistyped variable');
     ($status, $out, $err) = cli({SPARSESHIM_MODE => 'exakt'}, 'info');
-    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact); exact stays\n",
+    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk); exact stays\n",
         'a bad value');
     is_deeply(values_of($out)->{MODE}, ['exact', 'default'], 'the default stands');
     my $path = spew('bad.conf', "mode = observe\nrepport = all\ntimeout = -1\n");
@@ -165,7 +172,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     like($err, qr/--algoritm is not known; did you mean --algorithm\?/, 'gets the nearest name');
     ($status, $out, $err) = cli({}, 'run', '--mode=exakt', 'true');
     is("$status $err",
-        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact)\n",
+        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk)\n",
         'a bad value of an option of run');
     ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
     is($status, 2, 'an option without value');

@@ -12,6 +12,13 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->min_count, 65536);
     assert_int_equal(o->algorithm, CFG_ALGORITHM_AUTO);
     assert_int_equal(o->index_coding, CFG_CODING_AUTO);
+    assert_true(o->density.density == 0.01 && o->density.k == 0 && o->density.bucket == 0);
+    assert_string_equal(o->include, "");
+    assert_string_equal(o->exclude, "");
+    assert_int_equal(o->register_after, 3);
+    assert_int_equal(o->warmup_steps, 0);
+    assert_int_equal(o->identity, CFG_IDENTITY_AUTO);
+    assert_int_equal(o->threshold_period, 32);
     assert_true(o->alpha < 0 && o->beta < 0);
     assert_int_equal(o->max_memory, 0);
     assert_true(o->timeout == 0);
@@ -102,8 +109,8 @@ static void a_problem_names_variable_value_allowed_and_what_stays(void **state)
     setenv("SPARSESHIM_MODE", "exakt", 1);
     struct cfg *cfg = load();
     assert_one_problem(cfg, true,
-                       "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact); observe "
-                       "stays");
+                       "SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk); "
+                       "observe stays");
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
     cfg_free(cfg);
 }

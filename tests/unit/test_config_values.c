@@ -196,6 +196,37 @@ static void numbers_do_not_depend_on_the_locale(void **state)
     assert_false(with_comma);
 }
 
+static void a_density_is_a_share_or_so_many_of_a_bucket(void **state)
+{
+    static const struct {
+        const char *text;
+        double density;
+        uint64_t k, bucket;
+    } good[] = {
+        {"1", 1, 0, 0}, {"0.001", 0.001, 0, 0}, {"1e-3", 0.001, 0, 0}, {"4/512", 0, 4, 512}};
+    static const char *const bad[] = {"0",    "1.5",   "-0.1", "",    "x",   "4/",
+                                      "/512", "0/512", "5/4",  "1 %", "0.1s"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        setenv("SPARSESHIM_DENSITY", good[i].text, 1);
+        struct cfg *cfg = load();
+        assert_no_problems(cfg);
+        assert_true(cfg_options(cfg)->density.density == good[i].density);
+        assert_int_equal(cfg_options(cfg)->density.k, good[i].k);
+        assert_int_equal(cfg_options(cfg)->density.bucket, good[i].bucket);
+        cfg_free(cfg);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        bool fatal;
+        setenv("SPARSESHIM_DENSITY", bad[i], 1);
+        struct cfg *cfg = load();
+        assert_non_null(cfg_problem(cfg, 0, &fatal));
+        assert_true(cfg_options(cfg)->density.density == 0.01);
+        cfg_free(cfg);
+    }
+}
+
 static void switches_take_the_usual_words(void **state)
 {
     (void)state;
@@ -226,6 +257,7 @@ int main(void)
         FRESH(bad_numbers_are_refused_and_leave_the_value_alone),
         FRESH(times_mean_the_same_number_in_every_unit),
         FRESH(numbers_do_not_depend_on_the_locale),
+        FRESH(a_density_is_a_share_or_so_many_of_a_bucket),
         FRESH(switches_take_the_usual_words),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,0 +1,224 @@
+/* Top-k with error feedback inside a call (SparCML Algorithm 1; Ok-Topk Algorithm 2): the large
+ * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
+ * not reach the result goes back: by undo where the call turns native on the raw gradient, by
+ * adding the claims where it fails. */
+#include <stdio.h>
+
+#include "core/call_impl.h"
+
+enum { FLAG_SHIFT = 8 }; /* of the tensor's ballot among the vote's flags */
+
+static uint64_t tensor_flags(const struct ss_tensor_ballot *b)
+{
+    return (uint64_t)b->unregistered << FLAG_SHIFT | (uint64_t)b->registered << (FLAG_SHIFT + 1) |
+           (uint64_t)b->not_ready << (FLAG_SHIFT + 2) |
+           (uint64_t)b->not_gradient << (FLAG_SHIFT + 3) |
+           (uint64_t)b->differs << (FLAG_SHIFT + 4) | (uint64_t)b->refused << (FLAG_SHIFT + 5);
+}
+
+static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
+{
+    return (struct ss_tensor_ballot){
+        .unregistered = flags >> FLAG_SHIFT & 1,
+        .registered = flags >> (FLAG_SHIFT + 1) & 1,
+        .not_ready = flags >> (FLAG_SHIFT + 2) & 1,
+        .not_gradient = flags >> (FLAG_SHIFT + 3) & 1,
+        .differs = flags >> (FLAG_SHIFT + 4) & 1,
+        .refused = flags >> (FLAG_SHIFT + 5) & 1,
+    };
+}
+
+void ss_topk_start(struct ss_call *c)
+{
+    struct ss_comm *comm = c->comm;
+    struct ss_rule_subject subject = {
+        .count = c->n,
+        .type = c->type,
+        .comm = comm->name,
+        .site = comm->site.name,
+        .symbol = comm->site.symbol,
+    };
+    struct ss_tensor_call call = {
+        .lane = c->lane->number,
+        .place = ss_steps_next(&comm->steps, c->lane->number),
+        .site = comm->site.hash,
+        .address = c->out,
+        .type = c->type,
+        .op = c->op,
+        .n = c->n,
+        .subject = &subject,
+    };
+
+    c->tensor = ss_tensor_find(comm->tensors, &call);
+    c->tensor_short = !c->tensor;
+    if (!c->tensor)
+        return;
+    ss_tensor_begin(c->tensor);
+    c->topk = c->tensor->state == SS_TENSOR_REGISTERED;
+    if (c->in_place && ss_tensor_watching(c->tensor))
+        ss_tensor_watch_input(c->tensor, c->in);
+    if (c->topk)
+        c->topk_calls = c->tensor->registered_calls;
+}
+
+/* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
+static size_t wanted(const struct ss_call *c, uint64_t *bucket)
+{
+    const struct ss_settings *s = c->comm->settings;
+    const struct ss_rule *rule = c->tensor->rule;
+    double density = s->density;
+    uint64_t k = s->k;
+
+    *bucket = s->bucket;
+    if (rule && rule->k > 0) {
+        k = rule->k;
+        *bucket = rule->bucket;
+    } else if (rule && rule->density > 0) {
+        density = rule->density;
+        *bucket = 0;
+    }
+    if (*bucket > 0)
+        return (size_t)k;
+    return ss_warmup_k((size_t)c->n, density, c->topk_calls, s->warmup_steps);
+}
+
+static double square_of(const struct ss_call *c)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < c->own.nnz; i++) {
+        double x = c->type == SS_F32 ? (double)((const float *)c->own.val)[i]
+                                     : ((const double *)c->own.val)[i];
+        sum += x * x;
+    }
+    return sum;
+}
+
+int ss_topk_select(struct ss_call *c)
+{
+    const struct ss_selectors *selectors = ss_selectors();
+    struct ss_tensor *t = c->tensor;
+    struct ss_selection seen;
+    uint64_t bucket;
+    size_t k = wanted(c, &bucket);
+    size_t room = bucket > 0 ? k * (size_t)((c->n + bucket - 1) / bucket) : ss_claim_limit(k);
+
+    if (ss_own_reserve(c, room, 0) != SS_OK)
+        return SS_ERR_MEMORY;
+    if (bucket > 0)
+        ss_select_buckets(selectors, c->type, c->in, t->residual.data, (size_t)c->n, 0, k,
+                          (size_t)bucket, c->own.idx, c->own.val, &seen);
+    else
+        c->reevaluate =
+            ss_threshold_select(&t->threshold, selectors, c->type, c->in, t->residual.data,
+                                (size_t)c->n, 0, k, c->own.idx, c->own.val, &seen);
+    c->claimed = true;
+    c->select_stop = seen.stop;
+    c->own.nnz = seen.claimed;
+    c->scan = (struct ss_scan){.nnz = seen.claimed,
+                               .stored = seen.claimed,
+                               .stop = (size_t)c->n,
+                               .not_finite = seen.not_finite > 0};
+    c->residual_square = seen.sum_square - square_of(c);
+    return SS_OK;
+}
+
+uint64_t ss_topk_flags(struct ss_call *c)
+{
+    uint64_t flags;
+
+    if (!c->tensor)
+        return c->tensor_short ? SS_VOTE_CANNOT : 0;
+    struct ss_tensor_ballot ballot = ss_tensor_ballot(c->tensor);
+    flags = tensor_flags(&ballot);
+    if (c->tensor->state != SS_TENSOR_EXACT)
+        flags |= SS_VOTE_INTEREST;
+    if (c->reevaluate)
+        flags |= SS_VOTE_REEVALUATE;
+    return flags;
+}
+
+bool ss_topk_vote(struct ss_call *c, uint64_t flags)
+{
+    struct ss_tensor_ballot ballot = tensor_ballot(flags);
+
+    if (!c->tensor)
+        return true;
+    ss_tensor_vote(c->tensor, &ballot);
+    if (flags & SS_VOTE_REEVALUATE)
+        ss_threshold_reevaluate(&c->tensor->threshold);
+    return !(ballot.registered && ballot.unregistered);
+}
+
+void ss_topk_undo(struct ss_call *c)
+{
+    if (!c->claimed)
+        return;
+    ss_selectors()->undo(c->type, c->in, c->tensor->residual.data, c->select_stop, 0, c->own.idx,
+                         c->own.val, c->own.nnz);
+    c->claimed = false;
+}
+
+void ss_topk_fail(struct ss_call *c)
+{
+    if (!c->claimed)
+        return;
+    ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, c->own.nnz);
+    c->claimed = false;
+}
+
+/* The gradient test looks at input and result of exact calls. */
+static void watch(struct ss_call *c)
+{
+    if (c->failed == 0 && !c->topk && ss_tensor_watching(c->tensor))
+        ss_tensor_watch(c->tensor, c->in_place ? NULL : c->in, c->out);
+}
+
+void ss_topk_end(struct ss_call *c)
+{
+    struct ss_tensor *t = c->tensor;
+
+    if (!t)
+        return;
+    watch(c);
+    if (c->topk && !c->native && c->failed == 0) {
+        t->topk_calls++;
+        t->density_sum += (double)c->own.nnz / (double)c->n;
+    }
+    ss_tensor_end(t);
+    c->tensor = NULL;
+}
+
+bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size)
+{
+    const struct ss_tensor *t = comm->tensors ? ss_tensors_first(comm->tensors) : NULL;
+    size_t count = 0;
+    int length;
+
+    for (const struct ss_tensor *at = t; at; at = at->next)
+        count++;
+    if (i >= count)
+        return false;
+    for (size_t skip = count - 1 - i; skip > 0; skip--) /* the list is newest first */
+        t = t->next;
+    length = snprintf(
+        text, size, "top-k: %llu %s, ordinal %u, called from %s, on %s: ", (unsigned long long)t->n,
+        ss_type_name(t->type), t->ordinal, t->site_name[0] ? t->site_name : "an unknown place",
+        comm->name[0] ? comm->name : "an unnamed communicator");
+    if (length < 0 || (size_t)length >= size)
+        return true;
+    text += length;
+    size -= (size_t)length;
+    if (t->state == SS_TENSOR_REGISTERED) {
+        snprintf(text, size, "registered; %llu of %llu calls sparse, %.3g %% of the elements sent",
+                 (unsigned long long)t->topk_calls, (unsigned long long)t->calls,
+                 t->topk_calls > 0 ? 100 * t->density_sum / (double)t->topk_calls : 0.0);
+    } else {
+        char rule[160];
+        ss_tensor_override(t, rule, sizeof rule);
+        snprintf(text, size, "exact in %llu calls: %s%s%s", (unsigned long long)t->calls,
+                 ss_tensor_reason_name(t->reason),
+                 rule[0] ? "; to register it all the same: REGISTER=" : "", rule);
+    }
+    return true;
+}
