@@ -108,7 +108,7 @@ static size_t narrow(struct search *s, ss_magnitude finest)
 /* The few entries of the range left, as a list. */
 static void finish(const struct search *s, struct ss_exact *out)
 {
-    ss_magnitude list[CHUNK];
+    ss_magnitude list[CHUNK] = {0};
     size_t found = 0;
     for (size_t at = 0; at < s->n; at += s->step)
         found += gather(s, at, s->low, list + found, CHUNK - found);

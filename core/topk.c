@@ -197,9 +197,9 @@ bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_
 
     for (const struct ss_tensor *at = t; at; at = at->next)
         count++;
-    if (i >= count)
+    if (!t || i >= count)
         return false;
-    for (size_t skip = count - 1 - i; skip > 0; skip--) /* the list is newest first */
+    for (size_t skip = count - 1 - i; skip > 0 && t->next; skip--) /* the list is newest first */
         t = t->next;
     length = snprintf(
         text, size, "top-k: %llu %s, ordinal %u, called from %s, on %s: ", (unsigned long long)t->n,
