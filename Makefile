@@ -177,7 +177,7 @@ fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
 asan: ## unit and MPI tests under AddressSanitizer and UBSan
 	@scripts/install-deps build tests
 	@scripts/sanitize asan
-tsan: ## unit and MPI tests under ThreadSanitizer
+tsan: ## MPI tests under ThreadSanitizer
 	@scripts/install-deps build tests
 	@scripts/sanitize tsan
 
