@@ -40,7 +40,7 @@ SS_INLINE void store_four(double *to, const __m256d *from)
 
 SS_INLINE struct sums sums_load(const struct ss_pass *pass)
 {
-    struct sums sums;
+    struct sums sums = {0};
     load_four(sums.g, pass->input_square);
     load_four(sums.a, pass->sum_square);
     return sums;
@@ -156,7 +156,7 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
         for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
             if (source != RESIDUAL)                                                                \
                 add_row_##B(sums->g, g + i);                                                       \
-            add_row_##B(sums->a, (const ss_float##B *)a + i);                                      \
+            add_row_##B(sums->a, (const ss_float##B *)(const void *)a + i);                        \
         }                                                                                          \
     }                                                                                              \
     SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \

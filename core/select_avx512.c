@@ -108,7 +108,7 @@ SS_INLINE __m512i bits_64(__m512d x)
         for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
             if (source != RESIDUAL)                                                                \
                 add_row_##B(sums->g, g + i);                                                       \
-            add_row_##B(sums->a, (const ss_float##B *)a + i);                                      \
+            add_row_##B(sums->a, (const ss_float##B *)(const void *)a + i);                        \
         }                                                                                          \
     }                                                                                              \
     SS_INLINE void keep_vector_##B(ss_float##B *r, const ss_bits##B *a, __m512i threshold)         \

@@ -174,7 +174,7 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out)
     SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
                                  struct sums *sums)                                                \
     {                                                                                              \
-        const ss_float##B *sum = (const ss_float##B *)a;                                           \
+        const ss_float##B *sum = (const void *)a;                                                  \
         for (size_t i = 0; i < SS_BLOCK; i++) {                                                    \
             if (source != RESIDUAL)                                                                \
                 add_square_##B(&sums->g[i % SS_PARTIALS], g[i]);                                   \
@@ -183,7 +183,7 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out)
     }                                                                                              \
     SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \
     {                                                                                              \
-        ss_bits##B *to = (ss_bits##B *)r;                                                          \
+        ss_bits##B *to = (void *)r;                                                                \
         for (size_t i = 0; i < SS_BLOCK; i++)                                                      \
             to[i] = (a[i] & SS_ABS##B) >= threshold ? 0 : a[i];                                    \
     }                                                                                              \
