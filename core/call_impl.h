@@ -226,7 +226,6 @@ struct ss_call {
     struct ss_scan scan;
     struct ss_stream own;
     uint64_t part_max;
-    bool calibrated;
     struct ss_vote vote;
     struct ss_plan plan;
     enum ss_reason reason;
@@ -240,7 +239,6 @@ struct ss_call {
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;      /* registered calls of the tensor before this one */
     size_t select_stop;
-    double residual_square; /* of the residual after claiming */
 
     int failed; /* first failure of this call on this rank, < 0 */
     int failed_peer;

@@ -82,18 +82,6 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
     return ss_warmup_k((size_t)c->n, density, c->topk_calls, s->warmup_steps);
 }
 
-static double square_of(const struct ss_call *c)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < c->own.nnz; i++) {
-        double x = c->type == SS_F32 ? (double)((const float *)c->own.val)[i]
-                                     : ((const double *)c->own.val)[i];
-        sum += x * x;
-    }
-    return sum;
-}
-
 int ss_topk_select(struct ss_call *c)
 {
     const struct ss_selectors *selectors = ss_selectors();
@@ -119,7 +107,6 @@ int ss_topk_select(struct ss_call *c)
                                .stored = seen.claimed,
                                .stop = (size_t)c->n,
                                .not_finite = seen.not_finite > 0};
-    c->residual_square = seen.sum_square - square_of(c);
     return SS_OK;
 }
 
