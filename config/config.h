@@ -33,8 +33,21 @@ enum cfg_algorithm {
     CFG_ALGORITHM_DSAR,
     CFG_ALGORITHM_RING,
     CFG_ALGORITHM_ALLGATHER,
+    CFG_ALGORITHM_OKTOPK,
+    CFG_ALGORITHM_GTOPK,
     CFG_ALGORITHM_DENSE,
 };
+enum cfg_value_type {
+    CFG_VALUES_SAME,
+    CFG_VALUES_BF16,
+    CFG_VALUES_Q8,
+    CFG_VALUES_Q4,
+    CFG_VALUES_Q2,
+};
+enum cfg_quant { CFG_QUANT_OFF, CFG_QUANT_8, CFG_QUANT_4, CFG_QUANT_2 };
+enum cfg_partition { CFG_PARTITION_QUANTILE, CFG_PARTITION_AVERAGE, CFG_PARTITION_EQUAL };
+enum cfg_switch { CFG_SWITCH_AUTO, CFG_SWITCH_OFF };
+enum cfg_guard { CFG_GUARD_OFF, CFG_GUARD_WARN, CFG_GUARD_EXACT };
 enum cfg_coding { CFG_CODING_AUTO, CFG_CODING_U32, CFG_CODING_PACKED, CFG_CODING_BITMAP };
 enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
 enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
@@ -51,13 +64,22 @@ struct cfg_options {
     uint64_t register_after; /* calls */
     uint64_t warmup_steps;   /* calls of a tensor */
     enum cfg_identity identity;
-    uint64_t threshold_period; /* calls, 1 or more */
+    uint64_t threshold_period;   /* calls, 1 or more */
+    uint64_t repartition_period; /* calls, 1 or more */
+    enum cfg_partition partition;
+    enum cfg_value_type value_type;
+    enum cfg_quant quant_bits;
+    bool quant_feedback;
+    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST of core/values.h */
+    enum cfg_switch residual_scale;
+    enum cfg_guard guard;
     enum cfg_algorithm algorithm;
     enum cfg_coding index_coding;
     double alpha;        /* seconds; < 0: measured */
     double beta;         /* seconds per byte; < 0: measured */
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */
     double timeout;      /* seconds; 0: off */
+    uint64_t seed;
     enum cfg_debug debug;
     const char *debug_file; /* "stderr" or a path with %h %p %r %j */
     enum cfg_report report;

@@ -83,6 +83,7 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
         break;
     case CFG_COUNT:
     case CFG_POSITIVE:
+    case CFG_BUCKET:
     case CFG_SIZE:
         *(uint64_t *)field = value->whole;
         break;
@@ -302,6 +303,7 @@ static size_t field_size(enum cfg_type type)
         return sizeof(unsigned);
     case CFG_COUNT:
     case CFG_POSITIVE:
+    case CFG_BUCKET:
     case CFG_SIZE:
         return sizeof(uint64_t);
     case CFG_SHARE:

@@ -269,6 +269,9 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
     case CFG_POSITIVE:
         good = parse_whole(text, false, &v.whole) && v.whole > 0;
         break;
+    case CFG_BUCKET:
+        good = parse_whole(text, false, &v.whole) && v.whole >= 64 && v.whole <= 32768;
+        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;

@@ -29,7 +29,8 @@ const struct cfg_option cfg_table[] = {
      FIELD(density), true},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
      "MODE=topk: buffers to take for gradients. A rule is count=LO:HI, type=float, comm=NAME or "
-     "site=MODULE+OFFSET, joined by ',', and may end in :density=D or :k=K/B; the first that "
+     "site=MODULE+OFFSET, joined by ',', and may end in :density=D, :k=K/B, :algorithm=NAME, "
+     ":keep=first:N or :keep=last:N (elements that are always sent exactly); the first that "
      "matches wins. Empty: buffers that look like gradients in their first calls.",
      FIELD(include), true},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
@@ -50,10 +51,40 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: calls of a buffer between two exact selections; between them the threshold is "
      "reused.",
      FIELD(threshold_period), true},
+    {"REPARTITION_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
+     "ALGORITHM=oktopk: calls of a buffer between two divisions of the index space among the "
+     "ranks.",
+     FIELD(repartition_period), true},
+    {"PARTITION", CFG_CHOICE, "quantile", "quantile, average, equal",
+     "ALGORITHM=oktopk: how that division is found: quantiles of all ranks' entries together; the "
+     "average of each rank's own; or equal parts. The last two are for comparison.",
+     FIELD(partition), true},
+    {"VALUE_TYPE", CFG_CHOICE, "same", "same, bf16, q8, q4, q2",
+     "MODE=topk: how the values of entries travel. bf16, or 8, 4, 2 bits with a scale per "
+     "QUANT_BUCKET, rounded to nearest; what rounding takes away stays in the residual.",
+     FIELD(value_type), true},
+    {"QUANT_BITS", CFG_CHOICE, "off", "off, 8, 4, 2",
+     "MODE=topk, dsar: bits per element of the dense second phase.", FIELD(quant_bits), true},
+    {"QUANT_FEEDBACK", CFG_BOOL, "on", "on, off",
+     "QUANT_BITS: on rounds to nearest and keeps the error in the residual; off rounds at random, "
+     "right in the mean (QSGD), and keeps nothing.",
+     FIELD(quant_feedback), true},
+    {"QUANT_BUCKET", CFG_BUCKET, "1024", "values, 64 to 32768",
+     "QUANT_BITS and VALUE_TYPE: consecutive values that share a scale.", FIELD(quant_bucket),
+     true},
+    {"RESIDUAL_SCALE", CFG_CHOICE, "auto", "auto, off",
+     "MODE=topk: auto scales residuals along where the inputs of all buffers jump by a power of "
+     "two after a call that was not finite, or for three steps: a loss scale has changed.",
+     FIELD(residual_scale), true},
+    {"GUARD", CFG_CHOICE, "warn", "off, warn, exact",
+     "MODE=topk: every 256 calls of a buffer its result is compared with the dense sum. Where they "
+     "have come apart, warn says so, exact also makes the buffer exact.",
+     FIELD(guard), true},
     {"ALGORITHM", CFG_CHOICE, "auto",
-     "auto, recursive_doubling, split_allgather, dsar, ring, allgather, dense",
+     "auto, recursive_doubling, split_allgather, dsar, ring, allgather, oktopk, gtopk, dense",
      "The collective. auto takes, call by call, the one that the cost model predicts to be the "
-     "fastest.",
+     "fastest. oktopk and gtopk keep the largest entries of the sum only; they serve registered "
+     "gradients (MODE=topk), where other calls are chosen as by auto.",
      FIELD(algorithm), true},
     {"INDEX_CODING", CFG_CHOICE, "auto", "auto, u32, packed, bitmap",
      "How the positions of the non-zero entries travel. auto takes the cheapest for the density "
@@ -76,6 +107,8 @@ const struct cfg_option cfg_table[] = {
      "Time that any internal wait may last. After it the call returns an MPI error that names "
      "rank, peer and phase.",
      FIELD(timeout), true},
+    {"SEED", CFG_COUNT, "1", "a whole number", "Of the random rounding of QUANT_FEEDBACK=off.",
+     FIELD(seed), true},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},
     {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job",

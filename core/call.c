@@ -50,6 +50,7 @@ static void fill_ballot(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = lane_hash(c);
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
+    b->k_max = c->k;
     b->part_max = c->part_max;
     b->memory_min = memory_left(c);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
@@ -118,6 +119,11 @@ static struct ss_shape shape_of(const struct ss_call *c)
         .coding = settings->coding,
         .forced = settings->algorithm,
         .sparse_only = c->topk,
+        .topk = c->topk,
+        .k = b->k_max,
+        .values = c->topk ? settings->values : SS_VALUES_SAME,
+        .quant = c->topk ? settings->quant : SS_VALUES_SAME,
+        .bucket = settings->quant_bucket,
         .learn = true,
         .nnz_sum = b->nnz_sum,
         .nnz_max = b->nnz_max,
@@ -234,6 +240,7 @@ static int start_recipe(struct ss_call *c)
     memset(&c->u, 0, sizeof c->u);
     make_room(c, ss_plan_memory(&shape, c->plan.algorithm));
     ss_fill_start(c);
+    ss_topk_recipe(c);
     c->mark = ss_call_now(c);
     return SS_PENDING;
 }
@@ -321,6 +328,8 @@ static recipe *const recipes[SS_ALGORITHMS] = {
     [SS_DSAR] = ss_dsar_step,
     [SS_RING] = ss_ring_step,
     [SS_ALLGATHER] = ss_allgather_step,
+    [SS_OKTOPK] = ss_oktopk_step,
+    [SS_GTOPK] = ss_gtopk_step,
 };
 
 static int step_recipe(struct ss_call *c)
@@ -361,6 +370,7 @@ static int step_drain(struct ss_call *c)
     c->stage = STAGE_OVER;
     if (c->failed < 0)
         return end_failed(c);
+    ss_topk_commit(c);
     h->last_seconds = c->times.scan + c->times.vote + c->times.exchange;
     h->result_nnz = c->result_nnz;
     h->result_sum = c->vote.ballot.nnz_sum;

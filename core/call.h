@@ -19,14 +19,19 @@
 
 #include "core/kernels.h"
 #include "core/mem.h"
+#include "core/regions.h"
 #include "core/stats.h"
 #include "core/tensor.h"
 #include "core/transport.h"
+#include "core/values.h"
 #include "core/wire.h"
 
 /* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
  * `out` has not been written. */
 enum { SS_NATIVE = 2 };
+
+/* What follows where the results of a tensor drift from the dense sum. */
+enum ss_guard { SS_GUARD_OFF, SS_GUARD_WARN, SS_GUARD_EXACT };
 
 /* Options as core needs them; the same on all ranks. */
 struct ss_settings {
@@ -44,6 +49,15 @@ struct ss_settings {
     uint64_t k, bucket;    /* the k largest of each `bucket` elements (SparCML section 8.3) */
     uint64_t warmup_steps; /* density comes down to `density` over that many calls of a tensor */
     struct ss_tensor_settings tensors;
+    enum ss_values values;       /* of streams (VALUE_TYPE) */
+    enum ss_values quant;        /* of dsar's dense phase (QUANT_BITS), SS_VALUES_SAME: as values */
+    bool quant_feedback;         /* nearest, errors into the residual; else stochastic */
+    uint32_t quant_bucket;       /* values of one scale */
+    uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
+    enum ss_partition partition;
+    enum ss_guard guard;
+    bool residual_scale; /* follow jumps of the loss scale */
+    uint64_t seed;
 };
 
 struct ss_comm;

@@ -2,6 +2,7 @@
 #ifndef CORE_CALL_IMPL_H
 #define CORE_CALL_IMPL_H
 
+#include "core/agree.h"
 #include "core/call.h"
 #include "core/plan.h"
 #include "core/ranks.h"
@@ -15,6 +16,9 @@ enum ss_phase {
     SS_PHASE_REDUCE,
     SS_PHASE_FOLD_OUT,
     SS_PHASE_GATHER,
+    SS_PHASE_AGREE,
+    SS_PHASE_BALANCE,
+    SS_PHASE_KEEP,
     SS_PHASES
 };
 const char *ss_phase_name(enum ss_phase phase);
@@ -27,6 +31,12 @@ struct ss_work {
     struct ss_buf inbox;            /* receive buffers */
     struct ss_buf scratch;          /* decoded indices of one chunk */
     struct ss_buf pieces;           /* which pieces of the result are cleared */
+    struct ss_buf values;           /* decoded values of one chunk */
+    struct ss_buf own_error;        /* top-k: see struct ss_claims */
+    struct ss_buf marks;
+    struct ss_buf part_error;
+    struct ss_buf agree; /* messages of small agreements (core/agree.h) */
+    struct ss_buf keep;  /* the elements that a rule keeps */
 };
 
 /* A lane of this communicator (design section 5). Changes by voted values only. */
@@ -95,10 +105,12 @@ struct ss_send_slot {
 struct ss_out {
     bool dense;
     const uint32_t *idx;
-    const unsigned char *val;
-    size_t nnz;     /* entries, or elements when dense */
-    uint32_t first; /* dense: index of the first element */
-    size_t pos;     /* entries encoded */
+    unsigned char *val;                 /* written only where it is rounded */
+    const struct ss_rounding *rounding; /* NULL: values travel as they are */
+    unsigned char *error;               /* parallel to val: what rounding took away, or NULL */
+    size_t nnz;                         /* entries, or elements when dense */
+    uint32_t first;                     /* dense: index of the first element */
+    size_t pos;                         /* entries encoded */
     int dst;
     int ndst;
     unsigned phase;
@@ -194,6 +206,17 @@ struct ss_doubling_state {
     struct ss_stream spare; /* room for the next merge */
     struct ss_stream third;
 };
+/* Claims on their way (MODE=topk; design section 8: who rounds, books, once). Nothing of this
+ * touches the residual before the call has succeeded (ss_topk_commit). */
+struct ss_claims {
+    void *own_error; /* parallel to the own stream: what rounding took away; NULL: not rounded */
+    unsigned char *mark; /* parallel to it: 1 = the index is in the global set; NULL: all are */
+    const uint32_t *idx; /* indices of errors of reduced entries, NULL: consecutive from first */
+    uint64_t first;
+    const void *error; /* errors of a part that this rank rounded for all; NULL: none */
+    size_t errors;
+};
+
 struct ss_calibrate_state {
     int round;
     int sent, received, messages;
@@ -204,6 +227,9 @@ struct ss_calibrate_state {
     struct ss_vote vote;
     double alpha;
 };
+
+#include "core/gtopk.h"
+#include "core/oktopk.h"
 
 struct ss_call {
     struct ss_comm *comm;
@@ -239,6 +265,11 @@ struct ss_call {
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;      /* registered calls of the tensor before this one */
     size_t select_stop;
+    size_t k;                       /* entries asked for */
+    struct ss_rounding round;       /* of streams; values SS_VALUES_SAME: as they are */
+    struct ss_rounding round_dense; /* of dsar's dense phase */
+    struct ss_claims claims;
+    double input_square, sum_square; /* of the input, and of input + residual */
 
     int failed; /* first failure of this call on this rank, < 0 */
     int failed_peer;
@@ -250,6 +281,7 @@ struct ss_call {
     uint64_t result_nnz; /* entries of the result, 0 = not known */
     bool dense_seen;     /* parts of it came dense, so that result_nnz is short */
     uint64_t bytes_sent;
+    uint64_t phase_sent[SS_PHASES], phase_received[SS_PHASES]; /* bytes, headers included */
     struct ss_times times;
     double mark; /* begin of the current stage */
     union {
@@ -260,6 +292,8 @@ struct ss_call {
         };
         struct ss_ring_state ring;
         struct ss_doubling_state doubling;
+        struct ss_oktopk_state oktopk;
+        struct ss_gtopk_state gtopk;
     } u;
 };
 
@@ -301,6 +335,11 @@ void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, un
                    int dst, int ndst);
 void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
                   enum ss_phase phase, unsigned round, int dst, int ndst);
+/* Values of `o`, just started, are rounded as they are encoded, in place; what that takes away goes
+ * to error (parallel to them, or NULL). The second form is for slices of the own stream. Both do
+ * nothing where `how` (c->round) says SS_VALUES_SAME. */
+void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error);
+void ss_out_round_own(struct ss_call *c, struct ss_out *o);
 /* Encodes all of a dense range that was just started: from here on its elements may change. */
 void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o);
 int ss_out_step(struct ss_call *c, struct ss_out *o);
@@ -341,8 +380,18 @@ void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 uint64_t ss_topk_flags(struct ss_call *c);
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
-void ss_topk_undo(struct ss_call *c);                 /* the call turns native */
-void ss_topk_fail(struct ss_call *c);                 /* the call fails after the vote */
+/* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
+ * claims.mark where the collective keeps a global top-k. */
+void ss_topk_recipe(struct ss_call *c);
+/* Marks the claims with these ascending indices as part of the global set. */
+void ss_topk_mark(struct ss_call *c, const uint32_t *idx, size_t nnz);
+/* Errors of reduced entries that this rank rounds, to be added to its residual in the end; idx
+ * NULL: consecutive from `first`. All borrowed until the end of the call. Once per call. */
+void ss_topk_book(struct ss_call *c, const uint32_t *idx, uint64_t first, const void *error,
+                  size_t count);
+void ss_topk_commit(struct ss_call *c); /* the call has succeeded */
+void ss_topk_undo(struct ss_call *c);   /* the call turns native */
+void ss_topk_fail(struct ss_call *c);   /* the call fails after the vote */
 void ss_topk_end(struct ss_call *c);
 
 /* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->failed. `c->step`
@@ -352,6 +401,8 @@ int ss_split_allgather_step(struct ss_call *c);
 int ss_dsar_step(struct ss_call *c);
 int ss_ring_step(struct ss_call *c);
 int ss_allgather_step(struct ss_call *c);
+int ss_oktopk_step(struct ss_call *c);
+int ss_gtopk_step(struct ss_call *c);
 
 /* Calibration of the network, before the first plan on a communicator. Reserve: before the vote. */
 int ss_calibrate_reserve(struct ss_call *c);

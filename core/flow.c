@@ -6,8 +6,9 @@
 
 const char *ss_phase_name(enum ss_phase phase)
 {
-    static const char *const names[SS_PHASES] = {"vote",     "calibration", "fold in",
-                                                 "exchange", "fold out",    "allgather"};
+    static const char *const names[SS_PHASES] = {"vote",      "calibration", "fold in",
+                                                 "exchange",  "fold out",    "allgather",
+                                                 "agreement", "balancing",   "kept elements"};
     return names[phase];
 }
 
@@ -50,6 +51,7 @@ static bool post_send(struct ss_call *c, struct ss_send_slot *slot, int dst, enu
     slot->dst = dst;
     c->moved = true;
     c->bytes_sent += len;
+    c->phase_sent[phase] += len;
     if (c->t->ops->send(c->t, dst, tag, msg, len, &slot->request) == SS_OK)
         return true;
     ss_fail(c, SS_ERR_TRANSPORT, dst, phase);
@@ -125,6 +127,21 @@ void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, un
     out_start(o, phase, round, dst, ndst);
 }
 
+void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
+{
+    if (how->values == SS_VALUES_SAME)
+        return;
+    o->rounding = how;
+    o->error = error;
+}
+
+void ss_out_round_own(struct ss_call *c, struct ss_out *o)
+{
+    if (o->nnz > 0)
+        ss_out_round(o, &c->round,
+                     ss_at(c->claims.own_error, (size_t)(o->idx - c->own.idx), c->esize));
+}
+
 void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
                   enum ss_phase phase, unsigned round, int dst, int ndst)
 {
@@ -141,7 +158,7 @@ static void encode_next(struct ss_call *c, struct ss_out *o)
     size_t left = o->nnz - o->pos;
     uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
     unsigned char *msg = (unsigned char *)c->comm->work.arena.data + c->arena_used;
-    const unsigned char *val = o->val + o->pos * c->esize;
+    unsigned char *val = o->val + o->pos * c->esize;
     double begin = ss_call_now(c);
 
     if (o->pos == 0)
@@ -349,6 +366,7 @@ static void take_message(struct ss_call *c, struct ss_in *in, struct ss_in_peer 
     size_t len = p->request.bytes;
 
     c->moved = true;
+    c->phase_received[in->phase] += len;
     if (status == SS_OK)
         status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)c->n, c->comm->work.scratch.data,
                                 &chunk);
@@ -496,6 +514,8 @@ static struct ss_in *flow_at(struct ss_call *c, int i)
     case SS_SPLIT_ALLGATHER:
     case SS_DSAR:
     case SS_ALLGATHER:
+    case SS_OKTOPK:
+    case SS_GTOPK:
         return i == 0 ? &c->u.split.in : i == 1 ? &c->u.gather.in : NULL;
     default:
         return NULL;

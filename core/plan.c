@@ -238,6 +238,8 @@ static cost_function *const cost_functions[SS_ALGORITHMS] = {
     [SS_DSAR] = cost_dsar,
     [SS_RING] = cost_ring,
     [SS_ALLGATHER] = cost_allgather,
+    [SS_OKTOPK] = cost_split_allgather,
+    [SS_GTOPK] = cost_recursive_doubling,
     [SS_DENSE] = cost_dense,
 };
 
@@ -278,6 +280,7 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 
     switch (algorithm) {
     case SS_SPLIT_ALLGATHER:
+    case SS_OKTOPK:
         return slack + own + sent + 2.1 * min2(part, sum) * entry;
     case SS_DSAR:
         return slack + own + sent + 1.1 * part * entry;
@@ -287,6 +290,7 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     case SS_ALLGATHER:
         return slack + own + sent;
     case SS_RECURSIVE_DOUBLING:
+    case SS_GTOPK:
         return slack + own + 3 * min2(delta, sum) * entry + 1.1 * (sum > delta ? n : sum) * entry;
     default:
         return 0;
@@ -322,6 +326,10 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
 
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
+        if (!s->topk && (a == SS_OKTOPK || a == SS_GTOPK)) {
+            plan->seconds[a] = -1;
+            continue;
+        }
         struct estimate e = cost_functions[a](s, h);
         plan->bytes[a] = e.bytes;
         plan->seconds[a] = total(s, &e, algorithm);
@@ -342,7 +350,8 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
     bool excluded = predict(s, h, plan);
-    if (s->forced != SS_AUTO) {
+    bool other = !s->topk && (s->forced == SS_OKTOPK || s->forced == SS_GTOPK);
+    if (s->forced != SS_AUTO && !other) { /* an exact call is not a matter of theirs */
         plan->short_of_memory = plan->seconds[s->forced] < 0;
         if (!plan->short_of_memory)
             plan->algorithm = s->forced;

@@ -4,6 +4,7 @@
 #define CORE_PLAN_H
 
 #include "core/types.h"
+#include "core/values.h"
 #include "core/vote.h"
 #include "core/wire.h"
 
@@ -28,9 +29,14 @@ struct ss_shape {
     enum ss_type type;
     enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
+    bool topk;                /* the own stream is claimed: oktopk and gtopk can run */
+    enum ss_values values;    /* of streams */
+    enum ss_values quant;     /* of dsar's dense phase */
+    uint32_t bucket;          /* values of one scale */
     bool sparse_only;         /* top-k: dense only where nothing else can run */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
+    uint64_t k;                     /* top-k: entries asked for */
     double alpha, beta;             /* seconds, seconds per byte */
     double scan, code, merge, fill; /* seconds per element, entry, entry, byte */
     double vote;                    /* seconds */

@@ -76,6 +76,23 @@ double ss_magnitude_value(enum ss_type type, ss_magnitude magnitude)
             }                                                                                      \
             r[idx[j] - base] = sum;                                                                \
         }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void add_dense_##B(ss_float##B *r, const ss_float##B *val, size_t n)                    \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            ss_float##B sum = r[i] + val[i];                                                       \
+            ss_bits##B bits, added;                                                                \
+            memcpy(&bits, &sum, sizeof bits);                                                      \
+            memcpy(&added, &val[i], sizeof added);                                                 \
+            if ((added & SS_ABS##B) >= SS_INF##B)                                                  \
+                continue;                                                                          \
+            if ((bits & SS_ABS##B) >= SS_INF##B) {                                                 \
+                bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                      \
+                memcpy(&sum, &bits, sizeof sum);                                                   \
+            }                                                                                      \
+            r[i] = sum;                                                                            \
+        }                                                                                          \
     }
 
 DEFINE_ADD(32)
@@ -88,6 +105,14 @@ void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *
         add_32(r, base, idx, val, count);
     else
         add_64(r, base, idx, val, count);
+}
+
+void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n)
+{
+    if (type == SS_F32)
+        add_dense_32(r, val, n);
+    else
+        add_dense_64(r, val, n);
 }
 
 /* A call of ss_select_buckets: what stays the same from bucket to bucket. */

@@ -82,6 +82,9 @@ const struct ss_selectors *ss_selectors_at(size_t i);
 void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
                      const void *val, size_t count);
 
+/* r[i] += val[i] for i < n, saturating likewise; val that is not finite is left out. */
+void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n);
+
 /* select with the exact k largest |a| of each bucket of `bucket` consecutive elements (the last may
  * be shorter) instead of a threshold; of equal ones the lowest indices. Fewer than k only where a
  * bucket has fewer that are not zero. idx and val hold k * ceil(n / bucket) entries. k, bucket >=

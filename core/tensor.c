@@ -36,6 +36,7 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
 static void free_tensor(struct ss_tensor *t)
 {
     ss_buf_free(&t->residual);
+    ss_buf_free(&t->agreed.bounds);
     ss_watch_free(&t->watch);
     free(t);
 }

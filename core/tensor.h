@@ -21,6 +21,7 @@
 #define CORE_TENSOR_H
 
 #include "core/mem.h"
+#include "core/regions.h"
 #include "core/rules.h"
 #include "core/steps.h"
 #include "core/threshold.h"
@@ -114,6 +115,7 @@ struct ss_tensor {
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
+    struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
     struct ss_watch watch;
     unsigned in_flight; /* operations between begin and end */

@@ -3,6 +3,7 @@
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/call_impl.h"
 
@@ -89,6 +90,7 @@ int ss_topk_select(struct ss_call *c)
     struct ss_selection seen;
     uint64_t bucket;
     size_t k = wanted(c, &bucket);
+    c->k = bucket > 0 ? k * (size_t)((c->n + bucket - 1) / bucket) : k;
     size_t room = bucket > 0 ? k * (size_t)((c->n + bucket - 1) / bucket) : ss_claim_limit(k);
 
     if (ss_own_reserve(c, room, 0) != SS_OK)
@@ -102,6 +104,8 @@ int ss_topk_select(struct ss_call *c)
                                 (size_t)c->n, 0, k, c->own.idx, c->own.val, &seen);
     c->claimed = true;
     c->select_stop = seen.stop;
+    c->input_square = seen.input_square;
+    c->sum_square = seen.sum_square;
     c->own.nnz = seen.claimed;
     c->scan = (struct ss_scan){.nnz = seen.claimed,
                                .stored = seen.claimed,
@@ -137,6 +141,118 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     return !(ballot.registered && ballot.unregistered);
 }
 
+/* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
+static uint64_t seed_of(const struct ss_call *c)
+{
+    uint64_t parts[] = {c->comm->settings->seed, c->lane->number, c->tensor->ordinal, c->topk_calls,
+                        (uint64_t)c->t->rank};
+    uint64_t h = 0x9e3779b97f4a7c15ULL;
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        h = (h ^ parts[i]) * 0xd6e8feb86659fd93ULL;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+void ss_topk_recipe(struct ss_call *c)
+{
+    struct ss_work *w = &c->comm->work;
+    const struct ss_settings *s = c->comm->settings;
+    bool global = c->plan.algorithm == SS_OKTOPK || c->plan.algorithm == SS_GTOPK;
+    size_t entries = c->own.nnz + 1;
+
+    if (!c->topk)
+        return;
+    c->round = (struct ss_rounding){.values = s->values, .bucket = s->quant_bucket};
+    c->round_dense = c->round;
+    if (s->quant != SS_VALUES_SAME) {
+        c->round_dense.values = s->quant;
+        c->round_dense.stochastic = !s->quant_feedback;
+        c->round_dense.seed = seed_of(c);
+    }
+    if (s->values != SS_VALUES_SAME) {
+        if (ss_buf_reserve_voted(&w->own_error, c->comm->mem, entries * c->esize) != SS_OK) {
+            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+            c->round.values = SS_VALUES_SAME;
+        } else {
+            c->claims.own_error = w->own_error.data;
+            memset(w->own_error.data, 0, entries * c->esize);
+        }
+    }
+    if (global) {
+        if (ss_buf_reserve_voted(&w->marks, c->comm->mem, entries) != SS_OK) {
+            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+        } else {
+            c->claims.mark = w->marks.data;
+            memset(w->marks.data, 0, entries);
+        }
+    }
+}
+
+void ss_topk_mark(struct ss_call *c, const uint32_t *idx, size_t nnz)
+{
+    const uint32_t *own = c->own.idx;
+    size_t j, end;
+
+    if (nnz == 0 || !c->claims.mark)
+        return;
+    j = ss_lower_bound(own, c->own.nnz, idx[0]);
+    end = j + ss_lower_bound(own + j, c->own.nnz - j, idx[nnz - 1] + 1);
+    for (size_t i = 0; j < end; j++) {
+        while (idx[i] < own[j])
+            i++;
+        c->claims.mark[j] = idx[i] == own[j];
+    }
+}
+
+void ss_topk_book(struct ss_call *c, const uint32_t *idx, uint64_t first, const void *error,
+                  size_t count)
+{
+    c->claims.idx = idx;
+    c->claims.first = first;
+    c->claims.error = error;
+    c->claims.errors = count;
+}
+
+/* The claims that are not in the global set return; they move to the front of the own stream. */
+static void return_claims(struct ss_call *c)
+{
+    size_t kept = 0;
+
+    for (size_t j = 0; j < c->own.nnz; j++) {
+        if (c->claims.mark[j])
+            continue;
+        c->own.idx[kept] = c->own.idx[j];
+        memcpy(ss_at(c->own.val, kept, c->esize), ss_at(c->own.val, j, c->esize), c->esize);
+        kept++;
+    }
+    ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
+}
+
+static void add_errors(struct ss_call *c)
+{
+    const struct ss_claims *b = &c->claims;
+    void *r = c->tensor->residual.data;
+
+    if (b->own_error)
+        ss_residual_add(c->type, r, 0, c->own.idx, b->own_error, c->own.nnz);
+    if (b->error && b->idx)
+        ss_residual_add(c->type, r, 0, b->idx, b->error, b->errors);
+    else if (b->error)
+        ss_residual_add_dense(c->type, ss_at(r, (size_t)b->first, c->esize), b->error, b->errors);
+}
+
+void ss_topk_commit(struct ss_call *c)
+{
+    if (!c->claimed)
+        return;
+    add_errors(c);
+    if (c->claims.mark)
+        return_claims(c);
+    c->claimed = false;
+}
+
 void ss_topk_undo(struct ss_call *c)
 {
     if (!c->claimed)
@@ -151,6 +267,9 @@ void ss_topk_fail(struct ss_call *c)
     if (!c->claimed)
         return;
     ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, c->own.nnz);
+    if (c->claims.own_error)
+        ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->claims.own_error,
+                        c->own.nnz);
     c->claimed = false;
 }
 

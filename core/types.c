@@ -15,7 +15,9 @@ const char *ss_op_name(enum ss_op op)
 const char *ss_algorithm_name(enum ss_algorithm algorithm)
 {
     static const char *const names[SS_ALGORITHMS] = {
-        "auto", "recursive_doubling", "split_allgather", "dsar", "ring", "allgather", "dense"};
+        "auto", "recursive_doubling", "split_allgather", "dsar",
+        "ring", "allgather",          "oktopk",          "gtopk",
+        "dense"};
     return names[algorithm];
 }
 

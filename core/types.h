@@ -21,6 +21,8 @@ enum ss_algorithm {
     SS_DSAR,
     SS_RING,
     SS_ALLGATHER,
+    SS_OKTOPK, /* this and the next keep the global top-k only: MODE=topk */
+    SS_GTOPK,
     SS_DENSE,
     SS_ALGORITHMS
 };

@@ -4,7 +4,7 @@
 
 #include "core/call_impl.h"
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 1 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 2 };
 enum { STAGE_FOLD_IN, STAGE_ROUNDS, STAGE_FOLD_OUT, STAGE_DONE };
 
 void ss_ballot_init(struct ss_ballot *ballot)
@@ -34,6 +34,9 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
     into->nnz_max = max64(into->nnz_max, other->nnz_max);
     into->part_max = max64(into->part_max, other->part_max);
     into->memory_min = min64(into->memory_min, other->memory_min);
+    into->k_max = max64(into->k_max, other->k_max);
+    into->ratio_max = max64(into->ratio_max, other->ratio_max);
+    into->norm_max = max64(into->norm_max, other->norm_max);
     into->result_max = max64(into->result_max, other->result_max);
     for (int i = 0; i < SS_COSTS; i++)
         into->costs[i] = max64(into->costs[i], other->costs[i]);

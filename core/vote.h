@@ -18,11 +18,22 @@ enum ss_vote_flag {
     SS_VOTE_BROKEN = 1 << 4,     /* an earlier call on this communicator failed here */
     SS_VOTE_INTEREST = 1 << 5,   /* top-k: the tensor is or may be registered here */
     SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
+    SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
     /* bits 8 to 13: the tensor's ballot, core/topk.c */
+    SS_VOTE_UNLIKE = 1 << 14, /* top-k: different tensors in turn in one buffer */
+    SS_VOTE_DRAIN = 1 << 15,  /* top-k: the tensor is exact and has a residual to send */
 };
 
 /* Fields that must be equal on all ranks. */
-enum ss_same { SS_SAME_SETTINGS, SS_SAME_LANE, SS_SAME_CALL, SS_SAMES };
+enum ss_same {
+    SS_SAME_SETTINGS,
+    SS_SAME_LANE,
+    SS_SAME_CALL,
+    SS_SAME_STATE,  /* oktopk's boundaries and threshold: if not, all make them anew */
+    SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
+    SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
+    SS_SAMES
+};
 
 /* Costs, by maximum over the ranks, as non-negative doubles (their bits order as unsigned integers
  * do). */
@@ -47,6 +58,9 @@ struct ss_ballot {
     uint64_t nnz_max;
     uint64_t part_max;   /* most entries of one rank in one part of the index space */
     uint64_t memory_min; /* bytes a rank may still take for this communicator's work space */
+    uint64_t k_max;      /* top-k: entries asked for */
+    uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
+    uint64_t norm_max;   /* top-k: norm of the input, double bits */
     uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
     uint64_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to

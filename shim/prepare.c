@@ -57,6 +57,8 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
         [CFG_ALGORITHM_DSAR] = SS_DSAR,
         [CFG_ALGORITHM_RING] = SS_RING,
         [CFG_ALGORITHM_ALLGATHER] = SS_ALLGATHER,
+        [CFG_ALGORITHM_OKTOPK] = SS_OKTOPK,
+        [CFG_ALGORITHM_GTOPK] = SS_GTOPK,
         [CFG_ALGORITHM_DENSE] = SS_DENSE,
     };
     static const enum ss_coding codings[] = {
@@ -73,7 +75,38 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
         [CFG_IDENTITY_ORDINAL] = SS_IDENTITY_ORDINAL,
     };
 
+    static const enum ss_values values[] = {
+        [CFG_VALUES_SAME] = SS_VALUES_SAME, [CFG_VALUES_BF16] = SS_VALUES_BF16,
+        [CFG_VALUES_Q8] = SS_VALUES_Q8,     [CFG_VALUES_Q4] = SS_VALUES_Q4,
+        [CFG_VALUES_Q2] = SS_VALUES_Q2,
+    };
+    static const enum ss_values quants[] = {
+        [CFG_QUANT_OFF] = SS_VALUES_SAME,
+        [CFG_QUANT_8] = SS_VALUES_Q8,
+        [CFG_QUANT_4] = SS_VALUES_Q4,
+        [CFG_QUANT_2] = SS_VALUES_Q2,
+    };
+    static const enum ss_partition partitions[] = {
+        [CFG_PARTITION_QUANTILE] = SS_PARTITION_QUANTILE,
+        [CFG_PARTITION_AVERAGE] = SS_PARTITION_AVERAGE,
+        [CFG_PARTITION_EQUAL] = SS_PARTITION_EQUAL,
+    };
+    static const enum ss_guard guards[] = {
+        [CFG_GUARD_OFF] = SS_GUARD_OFF,
+        [CFG_GUARD_WARN] = SS_GUARD_WARN,
+        [CFG_GUARD_EXACT] = SS_GUARD_EXACT,
+    };
+
     return (struct ss_settings){
+        .values = values[options->value_type],
+        .quant = quants[options->quant_bits],
+        .quant_feedback = options->quant_feedback,
+        .quant_bucket = (uint32_t)options->quant_bucket,
+        .repartition_period = options->repartition_period,
+        .partition = partitions[options->partition],
+        .guard = guards[options->guard],
+        .residual_scale = options->residual_scale == CFG_SWITCH_AUTO,
+        .seed = options->seed,
         .topk = options->mode == CFG_MODE_TOPK,
         .density = options->density.density,
         .k = options->density.k,

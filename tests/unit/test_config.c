@@ -19,6 +19,15 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->warmup_steps, 0);
     assert_int_equal(o->identity, CFG_IDENTITY_AUTO);
     assert_int_equal(o->threshold_period, 32);
+    assert_int_equal(o->repartition_period, 64);
+    assert_int_equal(o->partition, CFG_PARTITION_QUANTILE);
+    assert_int_equal(o->value_type, CFG_VALUES_SAME);
+    assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
+    assert_true(o->quant_feedback);
+    assert_int_equal(o->quant_bucket, 1024);
+    assert_int_equal(o->residual_scale, CFG_SWITCH_AUTO);
+    assert_int_equal(o->guard, CFG_GUARD_WARN);
+    assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);
     assert_int_equal(o->max_memory, 0);
     assert_true(o->timeout == 0);

@@ -109,7 +109,7 @@ static void any_memory_limit_gives_a_result_or_native(void **state)
     struct calls k;
 
     (void)state;
-    for (int a = SS_AUTO; a < SS_DENSE; a++)
+    for (int a = SS_AUTO; a < SS_OKTOPK; a++)
         for (size_t limit = 1 << 16; limit < (size_t)1 << 26; limit += limit / 3) {
             settings.algorithm = (enum ss_algorithm)a;
             calls_open(&k, 3, 150000, &settings);
@@ -238,7 +238,7 @@ static void a_refused_send_ends_on_all_ranks(void **state)
     struct calls k;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int measured = 0; measured < 2; measured++)
             for (int size = 2; size <= MOST; size++)
                 for (int rank = 0; rank < size; rank++) {
@@ -267,7 +267,7 @@ static void a_refused_send_amid_long_streams_ends_on_all_ranks(void **state)
     struct calls k;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= 4; size++)
             for (uint64_t n = 3; n <= 24; n += 3) {
                 struct ss_settings settings = settings_of((enum ss_algorithm)a);
@@ -297,7 +297,7 @@ static void a_damaged_message_ends_on_all_ranks(void **state)
     struct calls k;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= MOST; size++) {
             struct ss_settings settings = settings_of((enum ss_algorithm)a);
             int rank = size / 2;
@@ -327,7 +327,7 @@ static void a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase(void *
     struct calls k;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= MOST; size++) {
             struct ss_settings settings = settings_of((enum ss_algorithm)a);
             uint64_t sends = sends_of(size, 1, &settings);
@@ -362,7 +362,7 @@ static void a_lost_message_ends_by_timeout_that_names_rank_peer_and_phase(void *
 static void memory_promised_by_the_vote_is_there(void **state)
 {
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
         struct ss_settings settings = settings_of((enum ss_algorithm)a);
         struct calls k;
 
@@ -402,7 +402,7 @@ static void fail_after_vote(enum ss_algorithm algorithm, int size, int poor, siz
 static void a_rank_failing_after_the_vote_fails_all(void **state)
 {
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= MOST; size++)
             for (int poor = 0; poor < size; poor++) {
                 fail_after_vote((enum ss_algorithm)a, size, poor, N);

@@ -96,7 +96,7 @@ static void work_space_does_not_grow_over_a_thousand_calls(void **state)
     static struct calls k;
 
     (void)state;
-    for (int a = SS_AUTO; a < SS_DENSE; a++) {
+    for (int a = SS_AUTO; a < SS_OKTOPK; a++) {
         struct ss_settings settings = {
             .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = 1e-9};
         size_t used[MOST] = {0};
@@ -137,7 +137,7 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
     static struct calls k;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++)
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++)
         for (int size = 2; size <= 8; size *= 2)
             for (size_t d = 0; d < sizeof densities / sizeof densities[0]; d++) {
                 struct ss_settings settings = {

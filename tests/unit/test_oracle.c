@@ -186,7 +186,7 @@ static void sweep_size(int size, unsigned stride, size_t count_limit)
 {
     static struct work w;
 
-    for (int a = SS_AUTO; a < SS_DENSE; a++)
+    for (int a = SS_AUTO; a < SS_OKTOPK; a++)
         for (int coding = SS_CODING_AUTO; coding <= SS_CODING_BITMAP; coding++) {
             memset(&w, 0, sizeof w);
             work_open(&w, size, (enum ss_algorithm)a, (enum ss_coding)coding,
@@ -224,7 +224,7 @@ static void long_vectors_do_not_stall(void **state)
 
     (void)state;
     for (int size = 2; size <= 3; size++)
-        for (int a = SS_AUTO; a < SS_DENSE; a++)
+        for (int a = SS_AUTO; a < SS_OKTOPK; a++)
             for (size_t d = 0; d < LENGTH(dense); d++) {
                 struct input in = {.size = size,
                                    .type = d == 1 ? SS_I64 : SS_F32,
@@ -259,7 +259,7 @@ static void many_ranks_do_not_stall(void **state)
 
     (void)state;
     for (size_t p = 0; p < LENGTH(sizes); p++)
-        for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+        for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
             struct input in = {.size = sizes[p],
                                .type = SS_F32,
                                .op = SS_SUM,
@@ -341,7 +341,7 @@ static void any_sequence_of_calls_stays_exact(void **state)
                                .seed = h};
             /* auto may choose differently by the clock and without one: compared only when forced
              */
-            w.algorithm = g % 3 ? (enum ss_algorithm)(1 + g / 16 % (SS_DENSE - 1)) : SS_AUTO;
+            w.algorithm = g % 3 ? (enum ss_algorithm)(1 + g / 16 % (SS_OKTOPK - 1)) : SS_AUTO;
             w.loose = true;
             for (int j = 0; j < 2; j++)
                 for (int r = 0; r < size; r++) {
@@ -395,7 +395,7 @@ static void an_overflowing_sum_arrives_as_infinity(void **state)
     float result;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
         assert_int_equal(reduce_one((enum ss_algorithm)a, 5, values, &result), SS_OK);
         assert_true(isinf(result) && result > 0);
     }
@@ -408,7 +408,7 @@ static void subnormals_survive_an_application_that_flushes_them(void **state)
     float result;
 
     (void)state;
-    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
         unsigned before = _mm_getcsr();
         _mm_setcsr(flush);
         int status = reduce_one((enum ss_algorithm)a, 5, values, &result);

@@ -158,7 +158,7 @@ static void no_gradient_is_lost_whatever_the_algorithm(void **state)
     static struct training t;
 
     (void)state;
-    for (int a = SS_AUTO; a < SS_DENSE; a++)
+    for (int a = SS_AUTO; a < SS_OKTOPK; a++)
         for (int size = 2; size <= MAX_P; size++)
             for (int form = 0; form < 4; form++) {
                 struct ss_settings settings = settings_of((enum ss_algorithm)a);
