@@ -43,7 +43,7 @@ SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
-MPI_LIBS := profiler failing
+MPI_LIBS := profiler failing wrong_topk xi_probe
 MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
                $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.c))))
 FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
@@ -112,7 +112,7 @@ $(BUILD)/tests/mpi/oracle_fastmath: tests/mpi/oracle.c
 $(MPI_SO): $(BUILD)/tests/mpi/%.so: tests/mpi/%.c
 	@mkdir -p $(@D)
 	$(call say,MPICC,$<)
-	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) -fPIC -shared -o $@ $< -lm -ldl
 
 $(BUILD)/tests/mpi/%: tests/mpi/%.c
 	@mkdir -p $(@D)
