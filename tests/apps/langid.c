@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/apps/app.h"
 #include "tests/apps/langid_corpus.h"
 
 enum {
@@ -29,9 +30,9 @@ enum loss { LOGISTIC, HINGE };
 struct options {
     enum loss loss;
     long epochs, batch, dim, steps, words, seed;
-    double lr, progress;
+    double lr, l2, progress;
     bool in_place;
-    const char *dict;
+    const char *dict, *log;
     char *languages;
 };
 
@@ -48,6 +49,7 @@ struct totals {
 struct timing {
     double start, allreduce, shown;
     long steps;
+    struct log log;
     double nonzero_local, nonzero_sum; /* entries, added up over the steps */
 };
 
@@ -163,10 +165,12 @@ static double count_nonzero(const float *values, size_t members)
     return (double)nonzero;
 }
 
-static void apply(struct model *model, float rate)
+/* The regularisation is part of the update, not of the gradient that is reduced: adding it there
+ * would leave no entry zero. */
+static void apply(struct model *model, float rate, float decay)
 {
     for (size_t i = 0; i < model->weights; i++)
-        model->weight[i] -= rate * model->sum[i];
+        model->weight[i] -= rate * model->sum[i] + decay * model->weight[i];
     memset(model->gradient, 0, model->weights * sizeof *model->gradient);
 }
 
@@ -188,7 +192,7 @@ static double train_step(struct model *model, const struct options *o, const str
     timing->allreduce += MPI_Wtime() - before;
     timing->nonzero_sum += count_nonzero(model->sum, model->weights);
     timing->steps++;
-    apply(model, (float)(rate / (double)words));
+    apply(model, (float)(rate / (double)words), (float)(rate * o->l2));
     return loss;
 }
 
@@ -251,6 +255,8 @@ static double train(struct model *model, const struct options *o, struct corpus 
             last = first + per_step < corpus->train ? first + per_step : corpus->train;
             loss = train_step(model, o, corpus, first, last, rate(o, timing->steps, steps), timing);
             mine.loss += loss;
+            log_step(&timing->log, timing->steps, epoch + 1, MPI_Wtime() - timing->start,
+                     timing->allreduce, loss, (double)(last - first) / ranks);
             show_progress(o, timing, timing->steps, steps, loss * ranks / (double)(last - first));
         }
         visited += mine.words = (double)first;
@@ -269,28 +275,11 @@ static double train(struct model *model, const struct options *o, struct corpus 
     return visited;
 }
 
-/* Whether all ranks hold the same bits in their weights. */
-static bool replicas_agree(const struct model *model)
-{
-    uint64_t hash = 0, both[2], top[2];
-
-    for (size_t i = 0; i < model->weights; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &model->weight[i], sizeof bits);
-        hash = (hash ^ bits) * 0x100000001b3u + (hash >> 47);
-    }
-    both[0] = hash;
-    both[1] = ~hash;
-    MPI_Allreduce(both, top, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    return top[0] == ~top[1];
-}
-
 static void report(const struct model *model, struct timing *timing, const struct totals *last,
                    double visited)
 {
     double total = MPI_Wtime() - timing->start, allreduce, nonzero, steps = (double)timing->steps;
-    bool same = replicas_agree(model);
+    bool same = replicas_agree(model->weight, model->weights);
 
     MPI_Reduce(&timing->allreduce, &allreduce, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(&timing->nonzero_local, &nonzero, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -315,32 +304,15 @@ static void usage(void)
          "  --batch N       words per rank and step (default 8192)\n"
          "  --dim D         2^D weights or a few more (default 22, 10 to 30)\n"
          "  --lr X          learning rate: rises in a tenth of the steps, falls to 0 (default 50)\n"
+         "  --l2 LAMBDA     weight decay: LAMBDA times the learning rate, per step (default 0)\n"
          "  --words N       use N of the words only (default 0: all)\n"
          "  --seed N        order of the words (default 1)\n"
          "  --in-place      reduce with MPI_IN_PLACE, not into a second buffer\n"
          "  --dict DIR      folder of the word lists (default /usr/share/dict)\n"
          "  --languages A,B,...  their names, one list per language (default\n"
          "                  american-english,ngerman,french,spanish,italian)\n"
+         "  --log FILE      write step,epoch,seconds,allreduce_seconds,loss every 10 steps\n"
          "  --progress S    a line on stderr every S seconds (default 5, 0: none)");
-}
-
-static double number(const char *option, const char *text, double low, double high)
-{
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end || !(value >= low && value <= high))
-        fail("--%s takes a number from %g to %g, not '%s'", option, low, high, text);
-    return value;
-}
-
-static long whole(const char *option, const char *text, long low, long high)
-{
-    double value = number(option, text, (double)low, (double)high);
-
-    if (value != (double)(long)value)
-        fail("--%s takes a whole number, not '%s'", option, text);
-    return (long)value;
 }
 
 /* Returns false when all that was wanted is the usage. */
@@ -353,6 +325,7 @@ static bool parse(int argc, char **argv, struct options *o)
         {"words", 1, NULL, 'w'},     {"seed", 1, NULL, 'S'},
         {"in-place", 0, NULL, 'i'},  {"dict", 1, NULL, 'D'},
         {"languages", 1, NULL, 'L'}, {"progress", 1, NULL, 'p'},
+        {"l2", 1, NULL, '2'},        {"log", 1, NULL, 'o'},
         {"help", 0, NULL, 'h'},      {0},
     };
     int c, at = 0;
@@ -380,6 +353,12 @@ static bool parse(int argc, char **argv, struct options *o)
             break;
         case 'r':
             o->lr = number(name, optarg, 0, 1e9);
+            break;
+        case '2':
+            o->l2 = number(name, optarg, 0, 1);
+            break;
+        case 'o':
+            o->log = optarg;
             break;
         case 'w':
             o->words = whole(name, optarg, 0, 1000000000);
@@ -468,8 +447,10 @@ int main(int argc, char **argv)
                corpus.samples, corpus.languages, corpus.samples - corpus.train, model.weights,
                ranks, o.batch);
     fflush(stdout);
+    log_open(&timing.log, o.log, my_rank);
     timing.start = timing.shown = MPI_Wtime();
     visited = train(&model, &o, &corpus, &timing, &last);
+    log_close(&timing.log, o.log);
     report(&model, &timing, &last, visited);
     free_all(&model, &corpus);
     MPI_Finalize();

@@ -1,16 +1,16 @@
-/* The words of langid: read from word lists, in lower case, in a random order that is the same on
- * every rank. */
+/* The words of langid and charlm: read from word lists, in lower case, in a random order that is
+ * the same on every rank. */
 #ifndef TESTS_APPS_LANGID_CORPUS_H
 #define TESTS_APPS_LANGID_CORPUS_H
 
 #include <errno.h>
-#include <mpi.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/apps/app.h"
 
 enum {
     MAX_LANGUAGES = 16,
@@ -30,19 +30,6 @@ struct corpus {
     const char *language[MAX_LANGUAGES];
     int languages;
 };
-
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fputs("langid: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
 
 static void *grow(void *memory, size_t members, size_t size)
 {
