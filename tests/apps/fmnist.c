@@ -1,0 +1,457 @@
+/* fmnist: data-parallel training of a fully connected network 784-1024-10 on Fashion-MNIST.
+ *
+ * Every step adds up the dense gradient of the ranks' shares of one batch with one blocking
+ * MPI_Allreduce (or one per tensor), as data-parallel programs do; then every rank takes the same
+ * step of SGD with momentum. The batch is that of all ranks together, so that runs with different
+ * numbers of ranks train alike.
+ */
+#include <getopt.h>
+#include <stdbool.h>
+
+#include "tests/apps/fmnist_data.h"
+#include "tests/apps/fmnist_net.h"
+
+struct options {
+    long epochs, batch, hidden, warmup, seed, limit, window, check_every, grow_every;
+    double lr, momentum, weight_decay, loss_scale, overflow_at, progress;
+    bool in_place, layers;
+    const char *data, *log;
+};
+
+struct totals {
+    double loss, images, test_loss, right, tested;
+};
+
+struct trainer {
+    const struct options *o;
+    struct dataset data;
+    struct net net;
+    double start, allreduce, shown; /* seconds */
+    long step, steps, skipped;
+    double scale;         /* of the loss, and so of the gradient */
+    long since_scale;     /* steps since it changed */
+    struct totals window; /* this rank's since the last line of the log */
+    FILE *log;
+};
+
+static int my_rank, ranks;
+
+/* This rank's share of `count` items: from the returned one up to *end. */
+static size_t share(size_t count, size_t *end)
+{
+    *end = count * (size_t)(my_rank + 1) / (size_t)ranks;
+    return count * (size_t)my_rank / (size_t)ranks;
+}
+
+static void load(struct trainer *t, const struct images *from, size_t row, size_t image)
+{
+    take_image(&t->data, from, image, t->net.input + row * PIXELS);
+    t->net.label[row] = from->label[image];
+}
+
+/* Losses of the loaded images, whose scores become derivatives of the mean loss over the batch of
+ * all ranks, times the loss scale. */
+static double losses(struct trainer *t, size_t images, size_t batch)
+{
+    double loss = 0;
+
+    for (size_t i = 0; i < images; i++)
+        loss +=
+            softmax_loss(t->net.output + i * CLASSES, t->net.label[i], t->scale / (double)batch);
+    return loss;
+}
+
+/* What a narrower number format would make of the gradient: Inf beyond its largest number. */
+static void overflow(struct net *net, float limit)
+{
+    for (size_t i = 0; i < net->layout.weights; i++)
+        if (fabsf(net->gradient[i]) > limit)
+            net->gradient[i] = copysignf(INFINITY, net->gradient[i]);
+}
+
+static bool all_finite(const float *values, size_t count)
+{
+    bool finite = true;
+
+    for (size_t i = 0; i < count; i++)
+        finite &= fabsf(values[i]) <= FLT_MAX;
+    return finite;
+}
+
+static void reduce(struct trainer *t)
+{
+    const struct net *net = &t->net;
+    double before = MPI_Wtime();
+
+    for (int tensor = 0; tensor < TENSORS; tensor++) {
+        size_t at = t->o->layers ? net->layout.begin[tensor] : 0;
+        size_t count = t->o->layers ? net->layout.count[tensor] : net->layout.weights;
+
+        MPI_Allreduce(t->o->in_place ? MPI_IN_PLACE : net->gradient + at, net->sum + at, (int)count,
+                      MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        if (!t->o->layers)
+            break;
+    }
+    t->allreduce += MPI_Wtime() - before;
+}
+
+/* As mixed-precision trainers do: halves the scale at an overflow, whose step is left out, and
+ * doubles it after so many steps without one. Returns whether the step is to be taken. */
+static bool follow_scale(struct trainer *t, double *used)
+{
+    *used = t->scale;
+    if (t->o->grow_every == 0)
+        return true;
+    if (!all_finite(t->net.sum, t->net.layout.weights)) {
+        t->scale /= 2;
+        t->since_scale = 0;
+        t->skipped++;
+        return false;
+    }
+    if (++t->since_scale == t->o->grow_every) {
+        t->scale *= 2;
+        t->since_scale = 0;
+    }
+    return true;
+}
+
+/* Rises over the warm-up, then stays, then is a tenth over the last third of the steps. */
+static double rate(const struct options *o, long step, long steps)
+{
+    double rise = step < o->warmup ? (double)(step + 1) / (double)o->warmup : 1;
+
+    return o->lr * rise * (3 * step >= 2 * steps ? 0.1 : 1);
+}
+
+/* One step over the images [first, last) of the epoch's order; returns the loss of this rank's. */
+static double train_step(struct trainer *t, size_t first, size_t last)
+{
+    size_t end, begin = share(last - first, &end);
+    double lr = rate(t->o, t->step, t->steps), loss, used;
+
+    for (size_t i = begin; i < end; i++)
+        load(t, &t->data.train, i - begin, t->data.order[first + i]);
+    forward(&t->net, end - begin);
+    loss = losses(t, end - begin, last - first);
+    backward(&t->net, end - begin);
+    if (t->o->overflow_at > 0)
+        overflow(&t->net, (float)t->o->overflow_at);
+    reduce(t);
+    if (follow_scale(t, &used))
+        descend(&t->net, (float)lr, (float)t->o->momentum, (float)(1 - lr * t->o->weight_decay),
+                (float)(1 / used));
+    t->step++;
+    return loss;
+}
+
+/* Whether all ranks hold the same bits in their weights. */
+static bool replicas_agree(const struct net *net)
+{
+    uint64_t hash = 0, both[2], top[2];
+
+    for (size_t i = 0; i < net->layout.weights; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &net->weight[i], sizeof bits);
+        hash = (hash ^ bits) * 0x100000001b3u + (hash >> 47);
+    }
+    both[0] = hash;
+    both[1] = ~hash;
+    MPI_Allreduce(both, top, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    return top[0] == ~top[1];
+}
+
+/* After the last step of a window all ranks add up its loss, and rank 0 writes it. */
+static void end_window(struct trainer *t, long epoch)
+{
+    double mine = t->window.loss, loss, now;
+
+    MPI_Allreduce(&mine, &loss, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    loss /= t->window.images;
+    t->window = (struct totals){0};
+    if (my_rank != 0)
+        return;
+    now = MPI_Wtime();
+    if (t->log)
+        fprintf(t->log, "%ld,%ld,%.4f,%.4f,%.6f\n", t->step, epoch, now - t->start, t->allreduce,
+                loss);
+    if (t->o->progress > 0 && now - t->shown >= t->o->progress) {
+        t->shown = now;
+        fprintf(stderr, "  step %ld of %ld, loss %.4f, %.1f s, of which allreduce %.1f s\n",
+                t->step, t->steps, loss, now - t->start, t->allreduce);
+    }
+}
+
+/* Adds up loss and right guesses over this rank's share of the test images. */
+static void evaluate(struct trainer *t, struct totals *totals)
+{
+    size_t end, begin = share(t->data.test.count, &end);
+
+    for (size_t rows; begin < end; begin += rows) {
+        rows = end - begin < t->net.room ? end - begin : t->net.room;
+        for (size_t i = 0; i < rows; i++)
+            load(t, &t->data.test, i, begin + i);
+        forward(&t->net, rows);
+        for (size_t i = 0; i < rows; i++)
+            totals->right += best_class(t->net.output + i * CLASSES) == t->net.label[i];
+        totals->test_loss += losses(t, rows, rows);
+        totals->tested += (double)rows;
+    }
+}
+
+static void end_epoch(struct trainer *t, long epoch, struct totals *mine, struct totals *out)
+{
+    evaluate(t, mine);
+    mine->images /= ranks;
+    MPI_Allreduce(mine, out, 5, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    out->loss /= out->images;
+    out->test_loss /= out->tested;
+    out->right /= out->tested;
+    if (my_rank == 0)
+        printf("epoch %ld: %.0f images, loss %.6f; test loss %.6f, accuracy %.2f %%; %.1f s\n",
+               epoch, out->images, out->loss, out->test_loss, 100 * out->right,
+               MPI_Wtime() - t->start);
+    fflush(stdout);
+}
+
+/* Trains as the options say; leaves in last what the last epoch came to. */
+static void train(struct trainer *t, struct totals *last)
+{
+    const struct options *o = t->o;
+    size_t count = t->data.train.count, batch = (size_t)o->batch;
+
+    t->steps = (long)((count + batch - 1) / batch) * o->epochs;
+    for (long epoch = 1; epoch <= o->epochs; epoch++) {
+        struct totals mine = {0};
+
+        shuffle_images(&t->data, (uint64_t)o->seed, epoch);
+        for (size_t first = 0; first < count; first += batch) {
+            size_t end = first + batch < count ? first + batch : count;
+            double loss = train_step(t, first, end);
+
+            mine.loss += loss;
+            t->window.loss += loss;
+            t->window.images += (double)(end - first);
+            if (t->step % o->window == 0)
+                end_window(t, epoch);
+            if (o->check_every > 0 && t->step % o->check_every == 0 && !replicas_agree(&t->net))
+                fail("the ranks hold different weights after step %ld", t->step);
+        }
+        mine.images = (double)count;
+        end_epoch(t, epoch, &mine, last);
+    }
+}
+
+static void report(const struct trainer *t, const struct totals *last)
+{
+    double total = MPI_Wtime() - t->start, allreduce;
+    bool same = replicas_agree(&t->net);
+
+    MPI_Reduce(&t->allreduce, &allreduce, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (my_rank != 0)
+        return;
+    printf("result: loss=%.6f test_loss=%.6f accuracy=%.6f allreduce_s=%.3f total_s=%.3f "
+           "replicas=%s steps=%ld weights=%zu ranks=%d skipped=%ld loss_scale=%g\n",
+           last->loss, last->test_loss, last->right, allreduce, total,
+           same ? "identical" : "different", t->step, t->net.layout.weights, ranks, t->skipped,
+           t->scale);
+}
+
+static void usage(void)
+{
+    puts("usage: mpirun -n P fmnist [option]...\n"
+         "  --epochs N       passes over the training images (default 5)\n"
+         "  --batch N        images per step, of all ranks together (default 256)\n"
+         "  --lr X           learning rate; a tenth of it over the last third of the steps\n"
+         "                   (default 0.05)\n"
+         "  --momentum X     of SGD (default 0.9)\n"
+         "  --warmup N       steps over which the learning rate rises (default 100)\n"
+         "  --weight-decay X weights shrink by this times the learning rate (default 0)\n"
+         "  --hidden N       units of the hidden layer (default 1024)\n"
+         "  --limit N        use the first N training images only (default 0: all)\n"
+         "  --seed N         first weights and order of the images (default 1)\n"
+         "  --in-place       reduce with MPI_IN_PLACE, not into a second buffer\n"
+         "  --layers         one allreduce per tensor (W1, b1, W2, b2), not one for all\n"
+         "  --loss-scale S   the gradient is that of S times the loss; auto:K begins at 65536,\n"
+         "                   doubles every K steps, halves and leaves the step out when the\n"
+         "                   reduced gradient is not finite (default 1)\n"
+         "  --overflow-at X  gradient entries beyond X become Inf (default 0: none)\n"
+         "  --log FILE       CSV by rank 0: step,epoch,seconds,allreduce_seconds,loss\n"
+         "  --window N       steps that one line of it is the mean of (default 10)\n"
+         "  --check-every N  compare the ranks' weights every N steps (default 0: at the end)\n"
+         "  --data DIR       folder of the data set (default /usr/share/datasets/fashion-mnist)\n"
+         "  --progress S     a line on stderr every S seconds (default 5, 0: none)");
+}
+
+static double number(const char *option, const char *text, double low, double high)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= low && value <= high))
+        fail("--%s takes a number from %g to %g, not '%s'", option, low, high, text);
+    return value;
+}
+
+static long whole(const char *option, const char *text, long low, long high)
+{
+    double value = number(option, text, (double)low, (double)high);
+
+    if (value != (double)(long)value)
+        fail("--%s takes a whole number, not '%s'", option, text);
+    return (long)value;
+}
+
+static void parse_loss_scale(struct options *o, const char *name, const char *text)
+{
+    if (strncmp(text, "auto:", 5) == 0) {
+        o->grow_every = whole(name, text + 5, 1, 1000000000);
+        o->loss_scale = 65536;
+    } else {
+        o->grow_every = 0;
+        o->loss_scale = number(name, text, 1e-30, 1e30);
+    }
+}
+
+/* Takes a numeric option by its letter; returns false for any other. */
+static bool parse_number(struct options *o, int c, const char *name)
+{
+    const struct {
+        long *to;
+        long low, high;
+        int c;
+    } wholes[] = {{&o->epochs, 1, 1000000, 'e'},    {&o->batch, 1, 1000000, 'b'},
+                  {&o->hidden, 1, 1000000, 'H'},    {&o->warmup, 0, 1000000000, 'w'},
+                  {&o->seed, 0, 1000000000, 'S'},   {&o->limit, 0, 1000000000, 'n'},
+                  {&o->window, 1, 1000000000, 'W'}, {&o->check_every, 0, 1000000000, 'C'}};
+    const struct {
+        double *to;
+        double high;
+        int c;
+    } numbers[] = {{&o->lr, 1e9, 'r'},
+                   {&o->momentum, 1, 'm'},
+                   {&o->weight_decay, 1e9, 'd'},
+                   {&o->overflow_at, 1e38, 'O'},
+                   {&o->progress, 1e9, 'p'}};
+
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
+        if (wholes[i].c == c) {
+            *wholes[i].to = whole(name, optarg, wholes[i].low, wholes[i].high);
+            return true;
+        }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].c == c) {
+            *numbers[i].to = number(name, optarg, 0, numbers[i].high);
+            return true;
+        }
+    return false;
+}
+
+/* Returns false when all that was wanted is the usage. */
+static bool parse(int argc, char **argv, struct options *o)
+{
+    static const struct option known[] = {
+        {"epochs", 1, NULL, 'e'},      {"batch", 1, NULL, 'b'},
+        {"lr", 1, NULL, 'r'},          {"momentum", 1, NULL, 'm'},
+        {"warmup", 1, NULL, 'w'},      {"weight-decay", 1, NULL, 'd'},
+        {"hidden", 1, NULL, 'H'},      {"limit", 1, NULL, 'n'},
+        {"seed", 1, NULL, 'S'},        {"in-place", 0, NULL, 'i'},
+        {"layers", 0, NULL, 'L'},      {"loss-scale", 1, NULL, 's'},
+        {"overflow-at", 1, NULL, 'O'}, {"log", 1, NULL, 'l'},
+        {"window", 1, NULL, 'W'},      {"check-every", 1, NULL, 'C'},
+        {"data", 1, NULL, 'D'},        {"progress", 1, NULL, 'p'},
+        {"help", 0, NULL, 'h'},        {0},
+    };
+    int c, at = 0;
+
+    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
+        const char *name = c == '?' ? "" : known[at].name;
+
+        if (c != '?' && parse_number(o, c, name))
+            continue;
+        switch (c) {
+        case 'i':
+            o->in_place = true;
+            break;
+        case 'L':
+            o->layers = true;
+            break;
+        case 's':
+            parse_loss_scale(o, name, optarg);
+            break;
+        case 'l':
+            o->log = optarg;
+            break;
+        case 'D':
+            o->data = optarg;
+            break;
+        case 'h':
+            return false;
+        default:
+            fail("see --help");
+        }
+    }
+    if (optind < argc)
+        fail("'%s' is not an option; see --help", argv[optind]);
+    return true;
+}
+
+static void open_log(struct trainer *t)
+{
+    if (my_rank != 0 || !t->o->log)
+        return;
+    t->log = fopen(t->o->log, "w");
+    if (!t->log)
+        fail("cannot write %s: %s", t->o->log, strerror(errno));
+    fputs("step,epoch,seconds,allreduce_seconds,loss\n", t->log);
+}
+
+static void close_log(struct trainer *t)
+{
+    if (t->log && (ferror(t->log) | fclose(t->log)) != 0)
+        fail("cannot write %s: %s", t->o->log, strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+    struct options o = {.epochs = 5,
+                        .batch = 256,
+                        .hidden = 1024,
+                        .warmup = 100,
+                        .seed = 1,
+                        .window = 10,
+                        .lr = 0.05,
+                        .momentum = 0.9,
+                        .loss_scale = 1,
+                        .progress = 5,
+                        .data = "/usr/share/datasets/fashion-mnist"};
+    struct trainer t = {.o = &o};
+    struct totals last = {0};
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (!parse(argc, argv, &o)) {
+        if (my_rank == 0)
+            usage();
+        MPI_Finalize();
+        return 0;
+    }
+    t.scale = o.loss_scale;
+    open_log(&t);
+    read_dataset(&t.data, o.data, (size_t)o.limit);
+    make_net(&t.net, (size_t)o.hidden, (size_t)(o.batch / ranks + 1), (uint64_t)o.seed, o.in_place);
+    if (my_rank == 0)
+        printf("fmnist: %zu images to train on, %zu to test; %zu weights; %d ranks, %ld images per "
+               "step\n",
+               t.data.train.count, t.data.test.count, t.net.layout.weights, ranks, o.batch);
+    fflush(stdout);
+    t.start = t.shown = MPI_Wtime();
+    train(&t, &last);
+    report(&t, &last);
+    close_log(&t);
+    free_net(&t.net);
+    free_dataset(&t.data);
+    MPI_Finalize();
+    return 0;
+}
