@@ -1,0 +1,197 @@
+/* conserve NAME=VALUE...: no gradient is lost, seen from outside (design section 3, invariant 3).
+ *
+ * Gradients for `steps` steps, then zeros until the results have died out. The sum of all results
+ * must be the sum of all inputs over ranks and steps: within (S + P + 2) eps sum |in| per element,
+ * and equal for forms of input whose every sum is exact. Pattern follows pattern on the same
+ * communicator, so that each begins with what the one before left in thresholds.
+ *
+ *     n=COUNT steps=STEPS tensors=TENSORS in a step, type=float|double|both, pattern=all|NAME,
+ *     form=fractions|scaled|whole, place=out|in|turns, bound=exact|eps, limit=CALLS to die out,
+ *     quiet=CALLS without a result after which it has, lossy=yes: results must have been withheld
+ */
+#include "tests/mpi/gradient.h"
+#include "tests/mpi/tap.h"
+
+enum { MOST_TENSORS = 8 };
+enum { OUT_OF_PLACE, IN_PLACE, TURNS };
+static const char *const places[] = {"out", "in", "turns"};
+static const char *const types[] = {"float", "double", "both"};
+static const char *const bounds[] = {"exact", "eps"};
+
+struct tensor {
+    struct gradient gradient;
+    struct ledger ledger;
+    void *in, *out;
+};
+
+struct job {
+    int n, steps, tensors, type, place, limit, quiet;
+    enum form form;
+    bool exact, lossy;
+    struct tensor tensor[MOST_TENSORS];
+    struct hashes hashes;
+    uint64_t bits;
+    int calls;
+    int withheld; /* calls whose result was not the sum of this step's inputs */
+};
+
+static void call(struct job *job, struct tensor *t)
+{
+    const struct gradient *g = &t->gradient;
+    bool in_place = job->place == IN_PLACE || (job->place == TURNS && job->calls % 3 == 1);
+
+    if (in_place)
+        memcpy(t->out, t->in, gradient_bytes(g));
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : t->in, t->out, g->n, gradient_type(g), MPI_SUM,
+                  MPI_COMM_WORLD);
+    uint64_t hash = gradient_hash(1, t->out, gradient_bytes(g));
+    hashes_add(&job->hashes, hash);
+    job->bits = job->bits * 0x100000001b3u ^ hash;
+    job->calls++;
+    if (tap.rank == 0)
+        ledger_receive(&t->ledger, g->wide, t->out);
+}
+
+/* Whether rank 0's result leaves out, in some element, what this step has put in. */
+static bool is_withheld(const struct tensor *t, int step)
+{
+    const struct gradient *g = &t->gradient;
+
+    for (int i = 0; i < g->n; i++) {
+        long double sum = 0;
+        bool zero = g->wide ? ((double *)t->out)[i] == 0 : ((float *)t->out)[i] == 0;
+        for (int r = 0; r < g->ranks && zero; r++)
+            sum += gradient_at(g, r, step, i);
+        if (sum != 0)
+            return true;
+    }
+    return false;
+}
+
+static void train(struct job *job)
+{
+    for (int step = 0; step < job->steps; step++)
+        for (int k = 0; k < job->tensors; k++) {
+            struct tensor *t = &job->tensor[k];
+            gradient_fill(&t->gradient, tap.rank, step, t->in);
+            call(job, t);
+            if (tap.rank == 0) {
+                ledger_enter(&t->ledger, &t->gradient, step);
+                job->withheld += is_withheld(t, step);
+            }
+        }
+}
+
+/* Zeros in. Returns the steps until nothing came any more, -1 where that took too long. */
+static int drain(struct job *job)
+{
+    int silent = 0, step = 0;
+
+    for (int k = 0; k < job->tensors; k++)
+        memset(job->tensor[k].in, 0, gradient_bytes(&job->tensor[k].gradient));
+    while (silent < job->quiet && step < job->limit) {
+        bool zero = true;
+        for (int k = 0; k < job->tensors; k++) {
+            struct tensor *t = &job->tensor[k];
+            call(job, t);
+            zero = gradient_is_zero(t->out, gradient_bytes(&t->gradient), t->gradient.wide) && zero;
+        }
+        silent = zero ? silent + 1 : 0;
+        step++;
+        if (step % 32 == 0) /* were replicas to differ, all must stop all the same */
+            PMPI_Bcast(&silent, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+    return silent >= job->quiet ? step - silent : -1;
+}
+
+static void run_pattern(struct job *job, enum pattern pattern)
+{
+    bool balanced = true;
+
+    job->withheld = 0;
+    for (int k = 0; k < job->tensors; k++) {
+        struct tensor *t = &job->tensor[k];
+        t->gradient.pattern = pattern;
+        t->gradient.seed = (uint64_t)pattern * 100 + (uint64_t)k;
+        t->ledger = ledger_open(t->gradient.n);
+    }
+    train(job);
+    int dead = drain(job);
+    for (int k = 0; k < job->tensors; k++) {
+        struct tensor *t = &job->tensor[k];
+        double eps = t->gradient.wide ? DBL_EPSILON : (double)FLT_EPSILON;
+        long double bound = job->exact ? 0 : (job->steps + tap.size + 2) * (long double)eps;
+        if (tap.rank == 0 && ledger_wrong(&t->ledger, bound, pattern_names[pattern]) > 0)
+            balanced = false;
+        ledger_close(&t->ledger);
+    }
+    tap_note("%s: withheld in %d of %d calls, died out after %d steps of zeros",
+             pattern_names[pattern], job->withheld, job->steps * job->tensors, dead);
+    tap_ok(dead >= 0, "%s: what is held back arrives within %d calls", pattern_names[pattern],
+           job->limit);
+    tap_ok(balanced, "%s: the results sum to the inputs%s", pattern_names[pattern],
+           job->exact ? ", to the last bit" : "");
+    if (job->lossy && (pattern == HEAVY || pattern == EQUAL || pattern == MAGNITUDES))
+        tap_ok(tap.rank != 0 || job->withheld > 0, "%s: some of it is held back",
+               pattern_names[pattern]);
+}
+
+static void open_job(struct job *job, int argc, char **argv)
+{
+    job->n = argument_number(argc, argv, "n", 3001);
+    job->steps = argument_number(argc, argv, "steps", 20);
+    job->tensors = argument_number(argc, argv, "tensors", 1);
+    job->type = argument_choice(argument(argc, argv, "type", "float"), types, 3);
+    job->place = argument_choice(argument(argc, argv, "place", "out"), places, 3);
+    job->form =
+        (enum form)argument_choice(argument(argc, argv, "form", "fractions"), form_names, FORMS);
+    job->exact = argument_choice(argument(argc, argv, "bound", "eps"), bounds, 2) == 0;
+    job->limit = argument_number(argc, argv, "limit", 1500);
+    job->quiet = argument_number(argc, argv, "quiet", 70);
+    job->lossy = strcmp(argument(argc, argv, "lossy", "no"), "yes") == 0;
+    for (int k = 0; k < job->tensors && k < MOST_TENSORS; k++) {
+        struct tensor *t = &job->tensor[k];
+        t->gradient = (struct gradient){.form = job->form,
+                                        .wide = job->type == 2 ? k % 2 : job->type == 1,
+                                        .n = job->n / (k + 1) + k,
+                                        .ranks = tap.size};
+        t->in = input_alloc(gradient_bytes(&t->gradient));
+        t->out = input_alloc(gradient_bytes(&t->gradient));
+    }
+}
+
+static void close_job(struct job *job)
+{
+    for (int k = 0; k < job->tensors; k++) {
+        free(job->tensor[k].in);
+        free(job->tensor[k].out);
+    }
+    free(job->hashes.of);
+}
+
+int main(int argc, char **argv)
+{
+    static struct job job;
+    const char *only;
+    int status;
+
+    MPI_Init(&argc, &argv);
+    tap_begin(MPI_COMM_WORLD);
+    open_job(&job, argc, argv);
+    only = argument(argc, argv, "pattern", "all");
+    if (strcmp(only, "all") == 0) {
+        for (int p = 0; p < PATTERNS; p++)
+            run_pattern(&job, (enum pattern)p);
+    } else {
+        run_pattern(&job, (enum pattern)argument_choice(only, pattern_names, PATTERNS));
+    }
+    int differ = hashes_differ(&job.hashes, tap.rank, tap.size);
+    tap_ok(differ < 0, "all ranks hold the same bits in each of %d calls", job.calls);
+    if (differ >= 0)
+        tap_note("the first call in which they do not: %d", differ + 1);
+    tap_note("bits %016llx", (unsigned long long)job.bits);
+    close_job(&job);
+    status = tap_end();
+    MPI_Finalize();
+    return status;
+}

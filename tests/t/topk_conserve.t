@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# No gradient is lost: what goes in comes out, for every number of ranks, collective, value type
+# and pattern. TOPK_FULL=1 runs all combinations, else each collective meets each number of ranks,
+# and the rest takes turns.
+set -u
+. tests/t/lib.sh
+
+export SPARSESHIM_MODE=topk
+
+# allowed OPTION WORD: whether the option table has the option, and the word among its values.
+allowed() {
+    "$BUILD/sparseshim" info -f | perl -0777 -ne '
+        BEGIN { ($option, $word) = splice @ARGV, 0, 2 }
+        /^SPARSESHIM_$option=.*?Allowed:(.*?)Default:/ms or exit 1;
+        exit !grep { $_ eq $word } split /[\s,]+/, $1' "$1" "$2"
+}
+
+ALGORITHMS=(auto)
+for algorithm in recursive_doubling split_allgather dsar ring allgather oktopk gtopk; do
+    if allowed ALGORITHM "$algorithm"; then
+        ALGORITHMS+=("$algorithm")
+    else
+        skip "conservation under $algorithm" "the option table does not offer it"
+    fi
+done
+VALUES=(same)
+for values in bf16 q8 q4 q2; do
+    if allowed VALUE_TYPE "$values"; then
+        VALUES+=("$values")
+    else
+        skip "conservation with VALUE_TYPE=$values" "the option table does not offer it"
+    fi
+done
+BITS=()
+for bits in 8 4 2; do
+    if allowed QUANT_BITS "$bits"; then
+        BITS+=("$bits")
+    else
+        skip "conservation with QUANT_BITS=$bits" "the option table does not offer it"
+    fi
+done
+TYPES=(float double both)
+PLACES=(out in turns)
+DENSITIES=(0.05 4/64 0.2 2/128)
+
+# Which sums are promised to the last bit: full width and bf16 lose no bit of integers times powers
+# of two; q2 none of those with one power of two, as a value becomes the largest of its bucket or
+# zero. A seventh of the largest is no such number: eight and four bits are held to the bound.
+forms_of() {
+    case $1 in
+    same | bf16) echo scaled:exact fractions:eps ;;
+    q2 | bits2) echo whole:exact fractions:eps ;;
+    *) echo fractions:eps whole:eps ;;
+    esac
+}
+
+# conserve RANKS ALGORITHM VALUES BITS DENSITY FORM:BOUND ARGUMENT...
+conserve() {
+    local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=100
+    local -a setting=(SPARSESHIM_ALGORITHM="$algorithm" SPARSESHIM_DENSITY="$density"
+        SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0)
+    [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
+    [ "$bits" = off ] || setting+=(SPARSESHIM_QUANT_BITS="$bits")
+    shift 6
+    local lossy=yes
+    [ "$ranks" -eq 1 ] && least=0 && lossy=no
+    local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" "$@")
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LIB" \
+        "$PROGRAMS/conserve" "${arguments[@]}"
+    tap_passed "$ranks ranks, ${setting[*]//SPARSESHIM_/}: ${arguments[*]}" "$least"
+}
+
+every_combination() {
+    local ranks algorithm values form bits type
+    for ranks in 1 2 3 4 5 6 7 8 9; do
+        for algorithm in "${ALGORITHMS[@]}"; do
+            for values in "${VALUES[@]}"; do
+                for form in $(forms_of "$values"); do
+                    for type in float double; do
+                        conserve "$ranks" "$algorithm" "$values" off 0.05 "$form" type="$type"
+                        conserve "$ranks" "$algorithm" "$values" off 4/64 "$form" type="$type" \
+                            place=turns tensors=3
+                    done
+                done
+            done
+        done
+        for bits in ${BITS[@]+"${BITS[@]}"}; do
+            for values in "${VALUES[@]}"; do
+                for form in $([ "$values" = same ] && forms_of "bits$bits" || echo fractions:eps); do
+                    conserve "$ranks" dsar "$values" "$bits" 0.05 "$form" type=both tensors=2
+                done
+            done
+        done
+    done
+}
+
+in_turn() {
+    local ranks turn a value form place values bits
+    local -a forms
+    for ranks in 1 2 3 4 5 6 7 8 9; do
+        for a in "${!ALGORITHMS[@]}"; do
+            [ "$ranks" -eq 1 ] && [ "$a" -gt 0 ] && break
+            turn=$((a + ranks))
+            values=${VALUES[$(((turn + a) % ${#VALUES[@]}))]}
+            read -ra forms <<<"$(forms_of "$values")"
+            form=${forms[$(((turn / 2 + a) % ${#forms[@]}))]}
+            place=${PLACES[$((turn % 3))]}
+            conserve "$ranks" "${ALGORITHMS[$a]}" "$values" off \
+                "${DENSITIES[$(((turn + a / 2) % ${#DENSITIES[@]}))]}" "$form" place="$place" \
+                type="${TYPES[$(((a + 2 * ranks) % 3))]}" tensors=$((1 + turn % 3)) n=1801 steps=12
+        done
+        for value in "${!BITS[@]}"; do
+            [ "$ranks" -eq 1 ] || [ $(((value + ranks) % 3)) -gt 0 ] && continue
+            bits=${BITS[$value]}
+            read -ra forms <<<"$(forms_of "bits$bits")"
+            conserve "$ranks" dsar same "$bits" 0.05 "${forms[$((ranks % ${#forms[@]}))]}" \
+                type="${TYPES[$((ranks % 3))]}" tensors=2 n=1801 steps=12
+        done
+    done
+    # What full width promises, on every collective.
+    for algorithm in "${ALGORITHMS[@]}"; do
+        conserve 4 "$algorithm" same off 0.05 scaled:exact type=both tensors=2
+        conserve 5 "$algorithm" same off 0.05 scaled:exact pattern=magnitudes n=2003
+    done
+    for values in "${VALUES[@]}"; do
+        for form in $(forms_of "$values"); do
+            conserve 3 auto "$values" off 0.05 "$form" type=both tensors=2
+        done
+    done
+}
+
+if [ "${TOPK_FULL:-0}" = 1 ]; then
+    LIMIT=300
+    every_combination
+else
+    in_turn
+fi
+
+# Warm-up, thresholds kept longer than the default and found in every call.
+SPARSESHIM_WARMUP_STEPS=10 conserve 3 auto same off 0.01 scaled:exact tensors=2 steps=30
+SPARSESHIM_THRESHOLD_PERIOD=1 conserve 2 auto same off 0.05 scaled:exact
+SPARSESHIM_THRESHOLD_PERIOD=1000 conserve 2 auto same off 0.05 scaled:exact quiet=1100 limit=4000
+
+# Without rules, what looks like a gradient is registered, and drains as well.
+for ranks in 2 3 5; do
+    SPARSESHIM_DENSITY=0.05 preloaded "$ranks" conserve pattern=heavy steps=90 tensors=3 \
+        form=scaled bound=exact lossy=yes place=turns
+    tap_passed "$ranks ranks, registered by what the first calls look like" 100
+    tap "$(($(grep -c 'top-k: .*: registered; ' "$WORK/err") != 3))" \
+        "$ranks ranks: all three tensors are registered"
+done
+
+# Same input, same output: with the collective forced, and with the costs given.
+bits() {
+    sed -n 's/^# bits //p' "$WORK/out"
+}
+turn=0
+for algorithm in "${ALGORITHMS[@]}"; do
+    turn=$((turn + 1))
+    values=${VALUES[$((turn % ${#VALUES[@]}))]}
+    export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8
+    [ "$algorithm" = auto ] || unset SPARSESHIM_ALPHA SPARSESHIM_BETA
+    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps pattern=heavy tensors=2
+    once=$(bits)
+    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps pattern=heavy tensors=2
+    [ -n "$once" ] && [ "$(bits)" = "$once" ]
+    tap "$?" "$algorithm, VALUE_TYPE=$values: two runs give the same bits"
+done
+unset SPARSESHIM_ALPHA SPARSESHIM_BETA
+finish
