@@ -109,6 +109,17 @@ static enum ss_rep choose(enum ss_coding coding, size_t size, const uint32_t *id
     return PACKED_HEAD + plan->bytes < best ? SS_REP_PACKED : rep;
 }
 
+static bool any_zero(const void *val, size_t size, uint32_t nnz)
+{
+    static const uint8_t zero[8];
+    const uint8_t *at = val;
+
+    for (uint32_t i = 0; i < nnz; i++)
+        if (memcmp(at + i * size, zero, size) == 0)
+            return true;
+    return false;
+}
+
 size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding coding,
                       const uint32_t *idx, const void *val, uint32_t nnz, bool last)
 {
@@ -120,6 +131,8 @@ size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding c
     struct ss_rice plan = {0, false, 0};
     enum ss_rep rep = choose(coding, size, idx, nnz, &plan);
     uint32_t span = idx[nnz - 1] - idx[0] + 1;
+    if (rep == SS_REP_DENSE && any_zero(val, size, nnz)) /* an entry stays an entry */
+        rep = choose(SS_CODING_PACKED, size, idx, nnz, &plan);
     if (rep == SS_REP_DENSE) {
         write_dense(payload, size, idx, val, nnz, span);
         return finish(msg, key, rep, span, DENSE_HEAD + span * size, last);

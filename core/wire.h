@@ -65,8 +65,9 @@ size_t ss_wire_bound(enum ss_type type, uint32_t entries);
 /* Encodes entries of a stream over [0, n) into msg (ss_wire_bound(type, nnz) bytes, 8-byte
  * aligned); idx ascending and unique, < n; nnz <= SS_CHUNK_ENTRIES. `last` marks the end of the
  * stream. Under SS_CODING_AUTO the smallest of u32, packed, bitmap and dense (absent elements
- * written as zero, over first..last index) is taken; forced bitmap falls back to packed where the
- * bitmap would pass the bound. Returns the message's length in bytes. */
+ * written as zero, over first..last index; not where an entry is +0.0 itself) is taken; forced
+ * bitmap falls back to packed where the bitmap would pass the bound. Returns the message's length
+ * in bytes. */
 size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding coding,
                       const uint32_t *idx, const void *val, uint32_t nnz, bool last);
 
