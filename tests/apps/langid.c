@@ -248,7 +248,7 @@ static double train(struct model *model, const struct options *o, struct corpus 
         struct totals mine = {0};
         size_t first = 0, last;
 
-        shuffle_training_words(corpus, (uint64_t)o->seed, epoch);
+        shuffle(corpus, corpus->train, mix((uint64_t)o->seed) + (uint64_t)epoch);
         for (; first < corpus->train && timing->steps < steps; first = last) {
             double loss;
 

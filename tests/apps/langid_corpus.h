@@ -151,10 +151,4 @@ static void read_corpus(struct corpus *corpus, const char *dict, char *languages
     corpus->train = corpus->samples - corpus->samples / 20;
 }
 
-/* Puts the training words in the order of an epoch. */
-static void shuffle_training_words(struct corpus *corpus, uint64_t seed, long epoch)
-{
-    shuffle(corpus, corpus->train, mix(seed) + (uint64_t)epoch);
-}
-
 #endif
