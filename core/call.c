@@ -9,7 +9,16 @@
 #include "core/call_impl.h"
 #include "core/fpenv.h"
 
-enum { STAGE_VOTE, STAGE_CALIBRATE, STAGE_VOTE_AGAIN, STAGE_RECIPE, STAGE_DRAIN, STAGE_OVER };
+enum {
+    STAGE_VOTE,
+    STAGE_CALIBRATE,
+    STAGE_VOTE_AGAIN,
+    STAGE_RECIPE,
+    STAGE_KEEP,
+    STAGE_GUARD,
+    STAGE_DRAIN,
+    STAGE_OVER
+};
 
 /* ---- vote and plan ---- */
 
@@ -51,6 +60,14 @@ static void fill_ballot(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->k_max = c->k;
+    b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
+    b->same_min[SS_SAME_KEEP] = c->topk ? ss_keep_code(c) : 0;
+    b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
+    b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
+    for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
+        b->same_max[i] = b->same_min[i];
+    b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
+    b->norm_max = ss_double_bits(c->input_square);
     b->part_max = c->part_max;
     b->memory_min = memory_left(c);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
@@ -108,6 +125,15 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_settings *settin
     shape->vote = rounds * settings->alpha;
 }
 
+static enum ss_algorithm forced(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    uint64_t by_rule = b->same_min[SS_SAME_FORCED];
+
+    return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
+                                                            : c->comm->settings->algorithm;
+}
+
 static struct ss_shape shape_of(const struct ss_call *c)
 {
     const struct ss_ballot *b = &c->vote.ballot;
@@ -117,8 +143,7 @@ static struct ss_shape shape_of(const struct ss_call *c)
         .size = c->t->size,
         .type = c->type,
         .coding = settings->coding,
-        .forced = settings->algorithm,
-        .sparse_only = c->topk,
+        .forced = forced(c),
         .topk = c->topk,
         .k = b->k_max,
         .values = c->topk ? settings->values : SS_VALUES_SAME,
@@ -147,6 +172,8 @@ static struct ss_shape shape_of(const struct ss_call *c)
 static int go_native(struct ss_call *c, enum ss_reason reason)
 {
     ss_topk_undo(c);
+    if (reason == SS_WHY_DENSE)
+        ss_residual_join(c);
     c->reason = reason;
     c->native = true;
     c->stage = STAGE_OVER;
@@ -215,6 +242,16 @@ static void make_room(struct ss_call *c, double bytes)
         ss_work_drop(&c->comm->work);
 }
 
+/* A rank asks for the comparison: all take part. */
+static void guard(struct ss_call *c)
+{
+    if (!(c->vote.ballot.flags & SS_VOTE_GUARD) || !c->topk || c->guarded)
+        return;
+    c->guarded = true;
+    if (ss_guard_take(c) != SS_OK)
+        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_AGREE);
+}
+
 static int start_recipe(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -241,9 +278,20 @@ static int start_recipe(struct ss_call *c)
     make_room(c, ss_plan_memory(&shape, c->plan.algorithm));
     ss_fill_start(c);
     ss_topk_recipe(c);
+    guard(c);
     c->mark = ss_call_now(c);
     return SS_PENDING;
 }
+
+static int vote_again(struct ss_call *c, int status)
+{
+    c->stage = STAGE_VOTE_AGAIN;
+    start_vote(c, own_flags(c, status));
+    return SS_PENDING;
+}
+
+/* What sends a call to the MPI library before anything else is looked at. */
+static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_NOT_FINITE;
 
 /* What the combined ballot says, in the order of precedence. */
 static int decide(struct ss_call *c)
@@ -264,16 +312,22 @@ static int decide(struct ss_call *c)
         return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
-    bool native = b->flags & (SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_NOT_FINITE);
+    if (c->stage == STAGE_VOTE && !calibrate && !(b->flags & NATIVE) && ss_residual_rescale(c))
+        return vote_again(c, ss_topk_select(c));
+    bool native = b->flags & NATIVE;
     bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
         return go_native(c, SS_WHY_CANNOT);
-    if (b->flags & SS_VOTE_NOT_FINITE)
+    if (b->flags & SS_VOTE_NOT_FINITE) {
+        ss_residual_not_finite(c);
         return go_native(c, SS_WHY_NOT_FINITE);
-    if (!agreed)
+    }
+    if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return go_native(c, SS_WHY_UNREGISTERED);
+    if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
+        return go_native(c, SS_WHY_DENSE);
     if (calibrate) {
         c->stage = STAGE_CALIBRATE;
         c->step = 0;
@@ -315,9 +369,7 @@ static int step_calibrate(struct ss_call *c)
         ss_calibrate_cancel(c);
         return give_up(c, status, c->t->rank, SS_PHASE_CALIBRATE);
     }
-    c->stage = STAGE_VOTE_AGAIN;
-    start_vote(c, own_flags(c, SS_OK));
-    return SS_PENDING;
+    return vote_again(c, SS_OK);
 }
 
 typedef int recipe(struct ss_call *c);
@@ -356,6 +408,31 @@ static uint64_t estimate_result(const struct ss_call *c)
     return (uint64_t)((double)seen.nnz * (double)c->n / (double)(hi - lo));
 }
 
+/* What follows the recipe, one after the other: the kept elements, the comparison of GUARD. */
+static bool start_extras(struct ss_call *c)
+{
+    if (c->topk && c->keep.count > 0 && !c->keep.done) {
+        c->keep.done = true;
+        c->stage = STAGE_KEEP;
+        ss_keep_start(c);
+        return true;
+    }
+    if (c->guarded) {
+        c->guarded = false;
+        c->stage = STAGE_GUARD;
+        ss_guard_start(c);
+        return true;
+    }
+    return false;
+}
+
+static int step_extra(struct ss_call *c)
+{
+    if ((c->stage == STAGE_KEEP ? ss_keep_step(c) : ss_guard_step(c)) == SS_OK)
+        c->stage = STAGE_DRAIN;
+    return SS_PENDING;
+}
+
 static int step_drain(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -363,6 +440,8 @@ static int step_drain(struct ss_call *c)
     if (c->failed == 0)
         ss_fill_range(c, 0, c->n);
     if (ss_sends_reap(c) == SS_PENDING)
+        return SS_PENDING;
+    if (start_extras(c))
         return SS_PENDING;
     if (c->failed == 0 && (c->result_nnz == 0 || c->dense_seen))
         c->result_nnz = estimate_result(c);
@@ -387,6 +466,9 @@ static int step_stage(struct ss_call *c)
         return step_calibrate(c);
     case STAGE_RECIPE:
         return step_recipe(c);
+    case STAGE_KEEP:
+    case STAGE_GUARD:
+        return step_extra(c);
     case STAGE_DRAIN:
         return step_drain(c);
     default:
@@ -501,10 +583,11 @@ void ss_call_end(struct ss_call *c, double native_seconds)
     uint64_t bytes = c->n * c->esize, dense = 2 * (bytes / (uint64_t)size) * (uint64_t)(size - 1);
 
     saved = ss_fpenv_enter();
-    ss_topk_end(c);
+    ss_topk_end(c, native && native_seconds >= 0);
     ss_fpenv_leave(saved);
     if (native) {
-        c->times.native = native_seconds;
+        if (native_seconds > 0)
+            c->times.native = native_seconds;
         if (c->lane && c->lane->history.last == SS_DENSE && c->number > 0)
             c->lane->history.last_seconds = native_seconds;
         c->bytes_sent += dense;
@@ -539,6 +622,11 @@ void ss_call_end(struct ss_call *c, double native_seconds)
 enum ss_reason ss_call_reason(const struct ss_call *c)
 {
     return c->reason;
+}
+
+bool ss_call_joined(const struct ss_call *c)
+{
+    return c->joined > 0;
 }
 
 enum ss_algorithm ss_call_algorithm(const struct ss_call *c)

@@ -97,6 +97,9 @@ void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
  * why. False past the last. */
 bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size);
 
+/* What has come up in a call and should be told: copied to text and forgotten. False: nothing. */
+bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size);
+
 struct ss_call;
 
 /* Bytes a caller provides for a call; struct ss_call is defined in core/call_impl.h. */
@@ -109,8 +112,12 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type,
                   const void *in, void *out, uint64_t n, unsigned window);
 int ss_call_step(struct ss_call *call);
 
+/* After SS_NATIVE: the input stands in `out`, with a part of a residual added, and the MPI library
+ * is to reduce it in place there. */
+bool ss_call_joined(const struct ss_call *call);
+
 /* Books the call. native_seconds: time in the MPI library's allreduce where the status was
- * SS_NATIVE, else ignored. */
+ * SS_NATIVE, < 0 where that failed, else ignored. */
 void ss_call_end(struct ss_call *call, double native_seconds);
 
 /* After SS_NATIVE: why. After an error: one sentence with rank, peer and phase. */

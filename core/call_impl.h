@@ -35,8 +35,9 @@ struct ss_work {
     struct ss_buf own_error;        /* top-k: see struct ss_claims */
     struct ss_buf marks;
     struct ss_buf part_error;
-    struct ss_buf agree; /* messages of small agreements (core/agree.h) */
-    struct ss_buf keep;  /* the elements that a rule keeps */
+    struct ss_buf agree;  /* messages of small agreements (core/agree.h) */
+    struct ss_buf sketch; /* of the input, for GUARD */
+    struct ss_buf keep;   /* the elements that a rule keeps */
 };
 
 /* A lane of this communicator (design section 5). Changes by voted values only. */
@@ -75,6 +76,15 @@ struct ss_comm {
     struct ss_lane *lanes[SS_LANE_BUCKETS];
     uint32_t lane_count;
     struct ss_call *call; /* storage of the blocking call */
+
+    /* RESIDUAL_SCALE: the round begins with a call that is not finite; in it the first tensor says
+     * by which power of two the loss scale has jumped, the others have to agree. */
+    uint64_t scale_round;
+    bool scale_begun;
+    int scale_jump;
+    bool scale_refused;
+
+    char warning[400]; /* to be told, "" = none */
 
     struct ss_steps steps;      /* MODE=topk */
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
@@ -206,6 +216,19 @@ struct ss_doubling_state {
     struct ss_stream spare; /* room for the next merge */
     struct ss_stream third;
 };
+/* Elements that a rule keeps (core/keep.c). */
+struct ss_keeping {
+    uint64_t first, count;
+    bool done; /* the exchange has begun */
+    struct ss_out out;
+    struct ss_in in;
+};
+
+struct ss_guard_state {
+    struct ss_agree agree;
+    bool agreeing;
+};
+
 /* Claims on their way (MODE=topk; design section 8: who rounds, books, once). Nothing of this
  * touches the residual before the call has succeeded (ss_topk_commit). */
 struct ss_claims {
@@ -252,6 +275,7 @@ struct ss_call {
     struct ss_scan scan;
     struct ss_stream own;
     uint64_t part_max;
+    const uint32_t *bounds; /* of the parts of the index space, size + 1; NULL: equal parts */
     struct ss_vote vote;
     struct ss_plan plan;
     enum ss_reason reason;
@@ -265,6 +289,12 @@ struct ss_call {
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;      /* registered calls of the tensor before this one */
     size_t select_stop;
+    uint64_t select_first, select_n; /* the elements that are selected from */
+    struct ss_keeping keep;
+    struct ss_threshold threshold_before; /* that of the tensor, should the call turn native */
+    double joined; /* share of the residual that has joined the dense input, 0 = none */
+    bool guarded;  /* the result is compared with the dense sum */
+    struct ss_guard_state guard;
     size_t k;                       /* entries asked for */
     struct ss_rounding round;       /* of streams; values SS_VALUES_SAME: as they are */
     struct ss_rounding round_dense; /* of dsar's dense phase */
@@ -314,7 +344,7 @@ static inline const void *ss_at_const(const void *base, size_t element, size_t e
 }
 static inline uint64_t ss_call_part(const struct ss_call *c, int p)
 {
-    return ss_part_first(c->n, c->t->size, p);
+    return c->bounds ? c->bounds[p] : ss_part_first(c->n, c->t->size, p);
 }
 
 /* core/comm.c: the lane, made when new, NULL when memory is short; work space that recipes built,
@@ -333,6 +363,8 @@ int ss_flow_reserve(struct ss_call *c); /* receive buffers and scratch: before t
 size_t ss_flow_arena_bound(enum ss_type type, uint64_t entries);
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst);
+void ss_out_elements(struct ss_out *o, void *val, uint64_t first, uint64_t n, enum ss_phase phase,
+                     unsigned round, int dst, int ndst); /* n elements at val, sent as first.. */
 void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
                   enum ss_phase phase, unsigned round, int dst, int ndst);
 /* Values of `o`, just started, are rounded as they are encoded, in place; what that takes away goes
@@ -379,6 +411,7 @@ void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
 void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 uint64_t ss_topk_flags(struct ss_call *c);
+uint64_t ss_topk_forced(const struct ss_call *c); /* algorithm + 1 of a rule, 0: none */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
@@ -392,7 +425,39 @@ void ss_topk_book(struct ss_call *c, const uint32_t *idx, uint64_t first, const 
 void ss_topk_commit(struct ss_call *c); /* the call has succeeded */
 void ss_topk_undo(struct ss_call *c);   /* the call turns native */
 void ss_topk_fail(struct ss_call *c);   /* the call fails after the vote */
-void ss_topk_end(struct ss_call *c);
+void ss_topk_end(struct ss_call *c, bool native_done);
+void ss_topk_warn(struct ss_call *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/keep.c: sets c->keep and what is left to select from; its code in the vote; the elements are
+ * taken before the result is written; then the exchange. */
+void ss_keep_range(struct ss_call *c);
+uint64_t ss_keep_code(const struct ss_call *c);
+int ss_keep_take(struct ss_call *c);
+void ss_keep_start(struct ss_call *c);
+int ss_keep_step(struct ss_call *c);
+
+/* core/residual.c. Norms are squared. */
+double ss_stream_square(enum ss_type type, const void *val, size_t nnz);
+/* The tensor is exact and has a residual that is to be sent; sets both norms. */
+bool ss_residual_pending(struct ss_call *c);
+double ss_residual_ratio_square(const struct ss_call *c);
+/* The call turns dense: out = in + share of the residual (c->joined); after the sum has succeeded
+ * that share leaves the residual. */
+void ss_residual_join(struct ss_call *c);
+void ss_residual_leave(struct ss_call *c);
+/* RESIDUAL_SCALE: what this rank proposes; what the ranks agree on: true where the claims were
+ * undone and the residual was scaled, so that the call selects and votes again. */
+uint64_t ss_residual_jump(struct ss_call *c);
+bool ss_residual_rescale(struct ss_call *c);
+void ss_residual_not_finite(struct ss_call *c);
+void ss_residual_seen(struct ss_call *c);
+void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold included */
+
+/* core/guard.c: before the result is written; after it; the verdict is in the tensor. */
+int ss_guard_take(struct ss_call *c);
+void ss_guard_start(struct ss_call *c);
+int ss_guard_step(struct ss_call *c);
 
 /* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->failed. `c->step`
  * is 0 at the first. */

@@ -137,9 +137,35 @@ void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
 
 void ss_out_round_own(struct ss_call *c, struct ss_out *o)
 {
-    if (o->nnz > 0)
+    if (o->nnz > 0 && c->round.values != SS_VALUES_SAME)
         ss_out_round(o, &c->round,
                      ss_at(c->claims.own_error, (size_t)(o->idx - c->own.idx), c->esize));
+}
+
+void ss_out_round_part(struct ss_call *c, struct ss_out *o)
+{
+    const struct ss_rounding *how = o->dense ? &c->round_dense : &c->round;
+    struct ss_buf *error = &c->comm->work.part_error;
+
+    if (c->failed < 0 || o->nnz == 0 || how->values == SS_VALUES_SAME)
+        return;
+    if (how->stochastic) {
+        ss_out_round(o, how, NULL);
+        return;
+    }
+    if (ss_buf_reserve_voted(error, c->comm->mem, o->nnz * c->esize) != SS_OK) {
+        ss_fail(c, SS_ERR_MEMORY, c->t->rank, (enum ss_phase)o->phase);
+        return;
+    }
+    ss_out_round(o, how, error->data);
+    ss_topk_book(c, o->dense ? NULL : o->idx, o->first, error->data, o->nnz);
+}
+
+void ss_out_elements(struct ss_out *o, void *val, uint64_t first, uint64_t n, enum ss_phase phase,
+                     unsigned round, int dst, int ndst)
+{
+    *o = (struct ss_out){.dense = true, .val = val, .nnz = (size_t)n, .first = (uint32_t)first};
+    out_start(o, phase, round, dst, ndst);
 }
 
 void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t n,
@@ -159,16 +185,21 @@ static void encode_next(struct ss_call *c, struct ss_out *o)
     uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
     unsigned char *msg = (unsigned char *)c->comm->work.arena.data + c->arena_used;
     unsigned char *val = o->val + o->pos * c->esize;
+    struct ss_wire_rounding rounding = {.how = o->rounding,
+                                        .val = val,
+                                        .error = o->error ? o->error + o->pos * c->esize : NULL,
+                                        .position = o->first + o->pos};
+    const struct ss_wire_rounding *round = o->rounding ? &rounding : NULL;
     double begin = ss_call_now(c);
 
     if (o->pos == 0)
         o->stored = c->arena_used;
     if (o->dense)
         o->len = ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries,
-                                      entries == left);
+                                      entries == left, round);
     else
         o->len = ss_wire_encode(msg, &key, c->comm->settings->coding, o->idx + o->pos, val, entries,
-                                entries == left);
+                                entries == left, round);
     o->msg = msg;
     o->pos += entries;
     o->last = o->encoded = entries == left;
@@ -272,11 +303,15 @@ static size_t message_bound(const struct ss_call *c)
 
 int ss_flow_reserve(struct ss_call *c)
 {
+    const struct ss_settings *s = c->comm->settings;
     struct ss_work *work = &c->comm->work;
+    bool rounds = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     size_t inbox = (size_t)window_of(c) * 2 * message_bound(c);
 
     if (ss_buf_reserve(&work->scratch, c->comm->mem, SS_CHUNK_ENTRIES * sizeof(uint32_t)) !=
             SS_OK ||
+        (rounds &&
+         ss_buf_reserve(&work->values, c->comm->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK) ||
         ss_buf_reserve(&work->inbox, c->comm->mem, inbox) != SS_OK)
         return SS_ERR_MEMORY;
     return SS_OK;
@@ -359,6 +394,7 @@ static void start_peers(struct ss_call *c, struct ss_in *in)
 static void take_message(struct ss_call *c, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = key_of(c, (enum ss_phase)in->phase);
+    const struct ss_wire_scratch scratch = {c->comm->work.scratch.data, c->comm->work.values.data};
     const unsigned char *msg = p->buffer[p->current];
     struct ss_chunk chunk;
     double begin = ss_call_now(c);
@@ -368,8 +404,7 @@ static void take_message(struct ss_call *c, struct ss_in *in, struct ss_in_peer 
     c->moved = true;
     c->phase_received[in->phase] += len;
     if (status == SS_OK)
-        status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)c->n, c->comm->work.scratch.data,
-                                &chunk);
+        status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)c->n, &scratch, &chunk);
     if (status == SS_OK && chunk.rep == SS_REP_ERROR)
         status = SS_ERR_PEER;
     if (status != SS_OK) {
@@ -504,7 +539,7 @@ int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_
 /* ---- giving up ---- */
 
 /* The incoming flows of the running recipe; NULL past the last. */
-static struct ss_in *flow_at(struct ss_call *c, int i)
+static struct ss_in *recipe_flow(struct ss_call *c, int i)
 {
     switch (c->plan.algorithm) {
     case SS_RECURSIVE_DOUBLING:
@@ -520,6 +555,12 @@ static struct ss_in *flow_at(struct ss_call *c, int i)
     default:
         return NULL;
     }
+}
+
+/* The same, and that of the kept elements, which is idle where there are none. */
+static struct ss_in *flow_at(struct ss_call *c, int i)
+{
+    return i == 0 ? &c->keep.in : recipe_flow(c, i - 1);
 }
 
 void ss_flow_cancel(struct ss_call *c)

@@ -226,7 +226,7 @@ static struct estimate cost_dense(const struct ss_shape *s, const struct ss_hist
 
     (void)h;
     return (struct estimate){.wire = 2 * s->alpha * ss_fold_rounds(&fold) + s->beta * bytes,
-                             .serial = s->fill * bytes,
+                             .serial = (s->topk ? 4 : 1) * s->fill * bytes, /* undo, join, leave */
                              .bytes = bytes};
 }
 
@@ -345,7 +345,7 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double best = 0;
-    bool too_dense = !s->sparse_only && (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
+    bool too_dense = !s->topk && (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
@@ -360,8 +360,6 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         double seconds = plan->seconds[a] * (s->learn ? correction(h, (enum ss_algorithm)a) : 1);
         if (seconds < 0 || (a != SS_DENSE && too_dense))
-            continue;
-        if (a == SS_DENSE && s->sparse_only && best > 0)
             continue;
         if (best == 0 || seconds < best) {
             best = seconds;

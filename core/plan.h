@@ -33,7 +33,6 @@ struct ss_shape {
     enum ss_values values;    /* of streams */
     enum ss_values quant;     /* of dsar's dense phase */
     uint32_t bucket;          /* values of one scale */
-    bool sparse_only;         /* top-k: dense only where nothing else can run */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
     uint64_t k;                     /* top-k: entries asked for */

@@ -67,8 +67,6 @@ size_t ss_gather_some_32(const ss_float32 *g, const ss_float32 *r, size_t n, ss_
                          ss_magnitude high, ss_magnitude *out, size_t capacity);
 size_t ss_gather_some_64(const ss_float64 *g, const ss_float64 *r, size_t n, ss_magnitude low,
                          ss_magnitude high, ss_magnitude *out, size_t capacity);
-/* Entries whose a is not finite. */
-size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
 
 /* A page ahead, which the processor does not do of itself; past the end of the array it never

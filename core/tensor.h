@@ -22,6 +22,7 @@
 
 #include "core/mem.h"
 #include "core/regions.h"
+#include "core/registry.h"
 #include "core/rules.h"
 #include "core/steps.h"
 #include "core/threshold.h"
@@ -53,6 +54,7 @@ enum ss_tensor_reason {
     SS_TENSOR_OTHERS,   /* another rank does not register it */
     SS_TENSOR_PROFILE,  /* different tensors in turn in one buffer */
     SS_TENSOR_GUARDED,  /* GUARD found the results too far off */
+    SS_TENSOR_WITHDRAWN, /* the application unregistered its buffer */
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
@@ -91,6 +93,14 @@ struct ss_watch {
     struct ss_buf last;  /* the last result counted, at the sample positions */
 };
 
+/* What GUARD has seen. */
+struct ss_guarding {
+    uint64_t checks;
+    double cosine; /* of the last result with the dense sum of the same inputs */
+    double ratio;  /* largest over the ranks of norm of residual / norm of input then */
+    bool far;      /* past the limits */
+};
+
 struct ss_tensors;
 
 struct ss_tensor {
@@ -104,7 +114,9 @@ struct ss_tensor {
     uint32_t ordinal; /* SS_ORDINAL_LOST: calls out of step, always exact */
     uint64_t site;    /* 0 where it does not count, as the others */
     const void *address;
+    const void *buffer;  /* receive buffer of its last call, whether it counts or not */
     char site_name[128]; /* as the subject said, "" = unknown */
+    char symbol[64];     /* the function there, cut; "" = unknown */
     enum ss_type type;
     enum ss_op op;
     uint64_t n; /* elements */
@@ -112,6 +124,9 @@ struct ss_tensor {
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
+    bool excluded;              /* an EXCLUDE rule matched */
+    bool asked;                 /* by that rule or by the application: no gradient test */
+    double density;             /* as the application said for its buffer, 0: rule or job decide */
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
@@ -132,10 +147,21 @@ struct ss_tensor {
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
 
+    double residual_square;  /* squared norm of the residual after its last call, up to rounding */
+    double reference_square; /* of the input: RESIDUAL_SCALE looks for jumps by powers of four */
+    int jump;                /* the one seen in the last jump_held calls */
+    unsigned jump_held;
+    uint64_t
+        scale_round; /* of the communicator when the tensor was last asked; see struct ss_comm */
+    int scaled_by;   /* exponent, in that round */
+    struct ss_guarding guarding;
+
     /* Statistics for the report, over registered calls that were sent sparse. */
     uint64_t topk_calls;
     double density_sum;   /* claimed / n */
+    double asked_sum;     /* asked for / n */
     double residual_norm; /* last computed */
+    double input_norm;    /* of the last such call's input */
 };
 
 struct ss_tensor_settings {
@@ -144,6 +170,7 @@ struct ss_tensor_settings {
     const struct ss_rules *include; /* REGISTER, NULL = automatic; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* THRESHOLD_PERIOD */
+    struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
 };
 
 /* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
@@ -167,7 +194,7 @@ struct ss_tensor_call {
 /* The tensor of a call, made when new, and counts the call. Here tensors of a group merge, orphaned
  * residuals go to their successors, and an explicit rule with REGISTER_AFTER=0 registers at once.
  * NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
- * ss_tensor_begin, until ss_tensor_end.
+ * ss_tensor_begin, until ss_tensor_end. Locks `tensors` against core/tensor_access.h.
  *
  * An orphan is a tensor with a residual and no operation in flight that was not called
  *  - for 3 steps, when a successor has replaced it: registered, same lane and site, same ordinal or

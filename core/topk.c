@@ -2,6 +2,7 @@
  * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +56,8 @@ void ss_topk_start(struct ss_call *c)
     if (!c->tensor)
         return;
     ss_tensor_begin(c->tensor);
-    c->topk = c->tensor->state == SS_TENSOR_REGISTERED;
+    ss_keep_range(c);
+    c->topk = c->tensor->state == SS_TENSOR_REGISTERED && c->keep.count < c->n;
     if (c->in_place && ss_tensor_watching(c->tensor))
         ss_tensor_watch_input(c->tensor, c->in);
     if (c->topk)
@@ -80,7 +82,24 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
     }
     if (*bucket > 0)
         return (size_t)k;
-    return ss_warmup_k((size_t)c->n, density, c->topk_calls, s->warmup_steps);
+    return ss_warmup_k((size_t)c->select_n, density, c->topk_calls, s->warmup_steps);
+}
+
+enum { GUARD_PERIOD = 256 };
+
+static bool guard_due(const struct ss_call *c)
+{
+    return c->comm->settings->guard != SS_GUARD_OFF &&
+           c->topk_calls % GUARD_PERIOD == GUARD_PERIOD - 1;
+}
+
+/* The profile of what is sent: a buffer that holds different tensors in turn is found out. */
+static bool unlike(struct ss_call *c)
+{
+    struct ss_profile_now now;
+
+    ss_profile_sparse(&now, c->type, c->own.idx, c->own.val, c->own.nnz, (size_t)c->n);
+    return ss_profile_watch(&c->tensor->profile, &now);
 }
 
 int ss_topk_select(struct ss_call *c)
@@ -89,29 +108,42 @@ int ss_topk_select(struct ss_call *c)
     struct ss_tensor *t = c->tensor;
     struct ss_selection seen;
     uint64_t bucket;
-    size_t k = wanted(c, &bucket);
-    c->k = bucket > 0 ? k * (size_t)((c->n + bucket - 1) / bucket) : k;
-    size_t room = bucket > 0 ? k * (size_t)((c->n + bucket - 1) / bucket) : ss_claim_limit(k);
+    size_t k = wanted(c, &bucket), n = (size_t)c->select_n, first = (size_t)c->select_first;
+    const void *g = ss_at_const(c->in, first, c->esize);
+    void *r = ss_at(t->residual.data, first, c->esize);
 
-    if (ss_own_reserve(c, room, 0) != SS_OK)
+    c->k = bucket > 0 ? k * ((n + bucket - 1) / bucket) : k;
+    size_t room = bucket > 0 ? c->k : ss_claim_limit(k);
+    if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK)
         return SS_ERR_MEMORY;
+    c->threshold_before = t->threshold;
     if (bucket > 0)
-        ss_select_buckets(selectors, c->type, c->in, t->residual.data, (size_t)c->n, 0, k,
-                          (size_t)bucket, c->own.idx, c->own.val, &seen);
+        ss_select_buckets(selectors, c->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
+                          c->own.idx, c->own.val, &seen);
     else
-        c->reevaluate =
-            ss_threshold_select(&t->threshold, selectors, c->type, c->in, t->residual.data,
-                                (size_t)c->n, 0, k, c->own.idx, c->own.val, &seen);
+        c->reevaluate = ss_threshold_select(&t->threshold, selectors, c->type, g, r, n,
+                                            (uint32_t)first, k, c->own.idx, c->own.val, &seen);
     c->claimed = true;
     c->select_stop = seen.stop;
     c->input_square = seen.input_square;
-    c->sum_square = seen.sum_square;
+    c->sum_square = seen.sum_square - ss_stream_square(c->type, c->own.val, seen.claimed);
     c->own.nnz = seen.claimed;
+    if (c->keep.count > 0)
+        seen.not_finite +=
+            ss_count_not_finite(c->type, c->comm->work.keep.data, NULL, (size_t)c->keep.count);
     c->scan = (struct ss_scan){.nnz = seen.claimed,
                                .stored = seen.claimed,
                                .stop = (size_t)c->n,
                                .not_finite = seen.not_finite > 0};
-    return SS_OK;
+    c->guarded = guard_due(c);
+    return c->guarded ? ss_guard_take(c) : SS_OK;
+}
+
+uint64_t ss_topk_forced(const struct ss_call *c)
+{
+    const struct ss_rule *rule = c->topk ? c->tensor->rule : NULL;
+
+    return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
 
 uint64_t ss_topk_flags(struct ss_call *c)
@@ -126,6 +158,12 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_INTEREST;
     if (c->reevaluate)
         flags |= SS_VOTE_REEVALUATE;
+    if (c->guarded)
+        flags |= SS_VOTE_GUARD;
+    if (c->claimed && !c->scan.not_finite && unlike(c))
+        flags |= SS_VOTE_UNLIKE;
+    if (ss_residual_pending(c))
+        flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
     return flags;
 }
 
@@ -136,6 +174,8 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     if (!c->tensor)
         return true;
     ss_tensor_vote(c->tensor, &ballot);
+    if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
+        ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&c->tensor->threshold);
     return !(ballot.registered && ballot.unregistered);
@@ -228,6 +268,7 @@ static void return_claims(struct ss_call *c)
         kept++;
     }
     ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
+    c->tensor->residual_square += ss_stream_square(c->type, c->own.val, kept);
 }
 
 static void add_errors(struct ss_call *c)
@@ -247,9 +288,11 @@ void ss_topk_commit(struct ss_call *c)
 {
     if (!c->claimed)
         return;
+    c->tensor->residual_square = c->sum_square > 0 ? c->sum_square : 0;
     add_errors(c);
     if (c->claims.mark)
         return_claims(c);
+    ss_residual_seen(c);
     c->claimed = false;
 }
 
@@ -257,8 +300,11 @@ void ss_topk_undo(struct ss_call *c)
 {
     if (!c->claimed)
         return;
-    ss_selectors()->undo(c->type, c->in, c->tensor->residual.data, c->select_stop, 0, c->own.idx,
-                         c->own.val, c->own.nnz);
+    ss_selectors()->undo(c->type, ss_at_const(c->in, (size_t)c->select_first, c->esize),
+                         ss_at(c->tensor->residual.data, (size_t)c->select_first, c->esize),
+                         c->select_stop, (uint32_t)c->select_first, c->own.idx, c->own.val,
+                         c->own.nnz);
+    c->tensor->threshold = c->threshold_before;
     c->claimed = false;
 }
 
@@ -280,19 +326,39 @@ static void watch(struct ss_call *c)
         ss_tensor_watch(c->tensor, c->in_place ? NULL : c->in, c->out);
 }
 
-void ss_topk_end(struct ss_call *c)
+void ss_topk_end(struct ss_call *c, bool native_done)
 {
     struct ss_tensor *t = c->tensor;
 
     if (!t)
         return;
     watch(c);
+    if (c->joined > 0 && native_done)
+        ss_residual_leave(c);
     if (c->topk && !c->native && c->failed == 0) {
         t->topk_calls++;
         t->density_sum += (double)c->own.nnz / (double)c->n;
     }
     ss_tensor_end(t);
     c->tensor = NULL;
+}
+
+void ss_topk_warn(struct ss_call *c, const char *format, ...)
+{
+    struct ss_comm *comm = c->comm;
+    const struct ss_tensor *t = c->tensor;
+    int length =
+        snprintf(comm->warning, sizeof comm->warning,
+                 "top-k: %llu %s called from %s on %s: ", (unsigned long long)t->n,
+                 ss_type_name(t->type), t->site_name[0] ? t->site_name : "an unknown place",
+                 comm->name[0] ? comm->name : "an unnamed communicator");
+    va_list rest;
+
+    if (length < 0 || (size_t)length >= sizeof comm->warning)
+        return;
+    va_start(rest, format);
+    vsnprintf(comm->warning + length, sizeof comm->warning - (size_t)length, format, rest);
+    va_end(rest);
 }
 
 bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size)

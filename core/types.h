@@ -54,6 +54,9 @@ const char *ss_op_name(enum ss_op op);
 const char *ss_algorithm_name(enum ss_algorithm algorithm);
 const char *ss_status_text(int status);
 
+/* Square root without libm, 0 for what is not positive. */
+double ss_root(double x);
+
 /* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
 #define SS_WINDOW ((uint64_t)1 << 30)
 

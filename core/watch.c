@@ -6,8 +6,8 @@
 static const double PARALLEL = 0.99;
 static const double UNLIKE = 0.5;
 
-/* sqrt without libm: Newton's method from half the exponent. */
-static double root(double x)
+/* Newton's method from half the exponent. */
+double ss_root(double x)
 {
     union {
         double d;
@@ -81,7 +81,7 @@ static double cosine(enum ss_type type, const void *a, const void *b, size_t m)
     }
     if (!finite(aa + bb))
         return aa + bb - (aa + bb);
-    double norms = root(aa) * root(bb);
+    double norms = ss_root(aa) * ss_root(bb);
     return norms > 0 ? ab / norms : 0;
 }
 
@@ -156,7 +156,7 @@ double ss_tensor_residual_norm(struct ss_tensor *t)
             part += value(t->type, t->residual.data, j) * value(t->type, t->residual.data, j);
         sum += part;
     }
-    return t->residual_norm = root(sum);
+    return t->residual_norm = ss_root(sum);
 }
 
 /* ---- the block profile ---- */
@@ -172,7 +172,7 @@ static void add_entry(struct ss_profile_now *now, size_t n, size_t position, dou
 static void finish(struct ss_profile_now *now)
 {
     for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
-        now->norm[b] = root(now->norm[b]);
+        now->norm[b] = ss_root(now->norm[b]);
 }
 
 void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void *g, size_t n)
@@ -208,7 +208,7 @@ static void enter_past(struct ss_profile *profile, const struct ss_profile_now *
 
     for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
         sum += now->norm[b] * now->norm[b];
-    double norm = root(sum);
+    double norm = ss_root(sum);
     if (!finite(norm) || norm == 0)
         return;
     for (int b = 0; b < SS_PROFILE_BLOCKS; b++)

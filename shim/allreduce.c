@@ -50,13 +50,17 @@ static int pass_for(const struct shim_call *call, enum ss_reason reason)
 }
 
 /* One window in the MPI library: the original arguments where the call is one window. */
-static int native_window(const struct shim_call *call, size_t esize, uint64_t first, uint64_t n)
+/* joined: the input stands in the receive buffer already. */
+static int native_window(const struct shim_call *call, size_t esize, uint64_t first, uint64_t n,
+                         bool joined)
 {
     struct shim_call part = *call;
 
+    if (joined)
+        part.send = MPI_IN_PLACE;
     if (first == 0 && n == (uint64_t)call->count)
-        return shim_pass(call);
-    if (!shim_in_place(call))
+        return shim_pass(&part);
+    if (!shim_in_place(&part))
         part.send = (const char *)call->send + first * esize;
     part.recv = (char *)call->recv + first * esize;
     part.count = (int64_t)n;
@@ -100,6 +104,15 @@ static void tell_mismatch(const struct shim_comm *comm)
              "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
              "pass through",
              comm->name, comm->size, differing);
+}
+
+/* What all ranks have found is told by the first. */
+static void tell_warning(struct shim_comm *comm)
+{
+    char text[400];
+
+    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
 enum { SITE_NAME = 128 };
@@ -170,13 +183,16 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
             sched_yield();
     }
     if (status == SS_NATIVE)
+        spent = -1; /* until it has succeeded */
+    if (status == SS_NATIVE)
         assembled = shim_comm_assemble(comm);
     if (status == SS_NATIVE && assembled == SS_OK) {
         begin = shim_now();
-        err = native_window(call, esize, first, n);
-        spent = shim_now() - begin;
+        err = native_window(call, esize, first, n, ss_call_joined(c));
+        spent = err == MPI_SUCCESS ? shim_now() - begin : -1;
     }
     ss_call_end(c, spent);
+    tell_warning(comm);
     *outcome = outcome_of(c, assembled < 0 ? assembled : status);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         tell_mismatch(comm);

@@ -75,6 +75,14 @@ static inline int job_step(void *ctx, int rank)
     return ss_call_step(call);
 }
 
+/* What the MPI library would have reduced on a rank, after SS_NATIVE. */
+static inline const void *job_native_input(const struct sim_job *job, int rank)
+{
+    bool in_out = ss_call_joined(ss_comm_call(job->comm[rank])) || !job->in[rank];
+
+    return in_out ? job->out[rank] : job->in[rank];
+}
+
 /* One call on all ranks; in[r] NULL = in place. False when it did not end. */
 static inline bool job_call(struct sim_job *job, enum ss_type type, enum ss_op op, uint64_t n)
 {

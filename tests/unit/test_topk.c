@@ -120,7 +120,7 @@ static void step(struct training *t, bool in_place)
         t->native++;
         for (size_t i = 0; i < t->n; i++)
             for (int r = 0; r < size; r++)
-                t->out[i] += get(t->type, t->gradient[r], i);
+                t->out[i] += get(t->type, job_native_input(&t->job, r), i);
         return;
     }
     assert_int_equal(t->job.status[0], SS_OK);
