@@ -312,7 +312,8 @@ int ss_flow_reserve(struct ss_call *c)
             SS_OK ||
         (rounds &&
          ss_buf_reserve(&work->values, c->comm->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK) ||
-        ss_buf_reserve(&work->inbox, c->comm->mem, inbox) != SS_OK)
+        ss_buf_reserve(&work->inbox, c->comm->mem, inbox) != SS_OK ||
+        (c->topk && ss_agree_reserve(c) != SS_OK))
         return SS_ERR_MEMORY;
     return SS_OK;
 }
@@ -387,6 +388,8 @@ static void start_peers(struct ss_call *c, struct ss_in *in)
         in->started++;
         if (p->rank != c->t->rank)
             post_recv(c, in, p);
+        else if (!in->ordered) /* nobody sends to himself */
+            finish_peer(in, p);
     }
 }
 
@@ -549,9 +552,13 @@ static struct ss_in *recipe_flow(struct ss_call *c, int i)
     case SS_SPLIT_ALLGATHER:
     case SS_DSAR:
     case SS_ALLGATHER:
-    case SS_OKTOPK:
     case SS_GTOPK:
         return i == 0 ? &c->u.split.in : i == 1 ? &c->u.gather.in : NULL;
+    case SS_OKTOPK:
+        return i == 0 ? &c->u.oktopk.split.in
+               : i == 1 ? &c->u.oktopk.balance.in
+               : i == 2 ? &c->u.oktopk.gather.in
+                        : NULL;
     default:
         return NULL;
     }
@@ -561,6 +568,14 @@ static struct ss_in *recipe_flow(struct ss_call *c, int i)
 static struct ss_in *flow_at(struct ss_call *c, int i)
 {
     return i == 0 ? &c->keep.in : recipe_flow(c, i - 1);
+}
+
+/* The agreement that may be under way, or NULL. */
+static struct ss_agree *agree_of(struct ss_call *c)
+{
+    if (c->guard.agreeing)
+        return &c->guard.agree;
+    return c->plan.algorithm == SS_OKTOPK ? &c->u.oktopk.agree : NULL;
 }
 
 void ss_flow_cancel(struct ss_call *c)
@@ -574,6 +589,8 @@ void ss_flow_cancel(struct ss_call *c)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
             if (in->peers[i].request.active)
                 c->t->ops->cancel(c->t, &in->peers[i].request);
+    if (agree_of(c))
+        ss_agree_cancel(c, agree_of(c));
 }
 
 enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer)
@@ -586,6 +603,10 @@ enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer)
                 *peer = in->peers[i].rank;
                 return (enum ss_phase)in->phase;
             }
+    if (agree_of(c) && ss_agree_waiting(agree_of(c)) >= 0) {
+        *peer = ss_agree_waiting(agree_of(c));
+        return SS_PHASE_AGREE;
+    }
     for (int i = 0; i < SS_SEND_SLOTS; i++)
         if (c->slots[i].request.active)
             *peer = c->slots[i].dst;
