@@ -27,6 +27,7 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "not registered on another rank",
         "the buffer holds different tensors in turn",
         "GUARD found the result too far off",
+        "unregistered by the application",
     };
     return names[reason];
 }
@@ -84,7 +85,32 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     return registered;
 }
 
-/* What the settings say of a new tensor. */
+void ss_tensor_readmit(struct ss_tensor *t)
+{
+    const struct ss_tensor_settings *set = t->owner->settings;
+    bool given = ss_registry_find(set->registry, t->buffer, t->n, &t->density);
+
+    if (!given)
+        t->density = 0;
+    t->asked = t->rule || given;
+    t->refusals = 0;
+    t->state = SS_TENSOR_EXACT;
+    if (!ss_type_is_float(t->type) || t->op != SS_SUM)
+        t->reason = SS_TENSOR_TYPE;
+    else if (t->excluded)
+        t->reason = SS_TENSOR_EXCLUDED;
+    else if (set->include && !t->asked)
+        t->reason = SS_TENSOR_NO_RULE;
+    else if (t->ordinal == SS_ORDINAL_LOST)
+        t->reason = SS_TENSOR_OUTSIDE;
+    else {
+        t->state = SS_TENSOR_CANDIDATE;
+        t->reason = SS_TENSOR_WATCHED;
+        if (t->asked && set->register_after == 0 && t->calls == 0 && !crowded(t))
+            ss_tensor_settle(t, true, SS_TENSOR_NONE);
+    }
+}
+
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
 {
     const struct ss_tensor_settings *set = t->owner->settings;
@@ -93,21 +119,8 @@ void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
     if (!subject)
         subject = &fallback;
     t->rule = ss_rules_match(set->include, subject);
-    t->state = SS_TENSOR_EXACT;
-    if (!ss_type_is_float(t->type) || t->op != SS_SUM)
-        t->reason = SS_TENSOR_TYPE;
-    else if (ss_rules_match(set->exclude, subject))
-        t->reason = SS_TENSOR_EXCLUDED;
-    else if (set->include && !t->rule)
-        t->reason = SS_TENSOR_NO_RULE;
-    else if (t->ordinal == SS_ORDINAL_LOST)
-        t->reason = SS_TENSOR_OUTSIDE;
-    else {
-        t->state = SS_TENSOR_CANDIDATE;
-        t->reason = SS_TENSOR_WATCHED;
-        if (t->rule && set->register_after == 0 && !crowded(t))
-            ss_tensor_settle(t, true, SS_TENSOR_NONE);
-    }
+    t->excluded = ss_rules_match(set->exclude, subject) != NULL;
+    ss_tensor_readmit(t);
 }
 
 static unsigned watched_calls(const struct ss_tensor *t)
@@ -123,7 +136,7 @@ static unsigned watched_calls(const struct ss_tensor *t)
  * like a gradient (from SS_TENSOR_SELDOM on). */
 static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
 {
-    if (t->rule)
+    if (t->asked)
         return t->calls <= t->owner->settings->register_after ? SS_TENSOR_WATCHED
                : crowded(t)                                   ? SS_TENSOR_CROWDED
                                                               : SS_TENSOR_NONE;
@@ -155,7 +168,7 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
     b.registered = t->state == SS_TENSOR_REGISTERED;
     b.refused = t->state == SS_TENSOR_EXACT;
     b.not_ready = t->state == SS_TENSOR_CANDIDATE && !t->ready;
-    b.differs = b.registered || (t->ready && (t->rule || !t->watch.input_parallel));
+    b.differs = b.registered || (t->ready && (t->asked || !t->watch.input_parallel));
     return b;
 }
 
@@ -179,7 +192,7 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
 
 bool ss_tensor_watching(const struct ss_tensor *t)
 {
-    return t->state == SS_TENSOR_CANDIDATE && !t->rule && t->in_flight <= 1 &&
+    return t->state == SS_TENSOR_CANDIDATE && !t->asked && t->in_flight <= 1 &&
            t->watch.calls < watched_calls(t);
 }
 

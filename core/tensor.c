@@ -29,6 +29,7 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
     if (ts) {
         ts->settings = settings;
         ts->mem = mem;
+        pthread_mutex_init(&ts->lock, NULL);
     }
     return ts;
 }
@@ -56,6 +57,7 @@ void ss_tensors_free(struct ss_tensors *ts)
         g = next;
     }
     free(ts->lanes);
+    pthread_mutex_destroy(&ts->lock);
     free(ts);
 }
 
@@ -314,6 +316,7 @@ static struct ss_tensor *merge_group(struct ss_tensor *t)
         keep->registered_calls += o->registered_calls;
         keep->topk_calls += o->topk_calls;
         keep->density_sum += o->density_sum;
+        keep->asked_sum += o->asked_sum;
         if (o->first_on_lane < keep->first_on_lane)
             keep->first_on_lane = o->first_on_lane;
         if (o->first_step < keep->first_step)
@@ -350,8 +353,11 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->first_on_lane = ts->lanes[call->lane].calls;
     t->last_on_lane = t->first_on_lane;
     t->place = call->place;
+    t->buffer = call->address;
     if (subject && subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
+    if (subject && subject->symbol)
+        snprintf(t->symbol, sizeof t->symbol, "%s", subject->symbol);
     insert(t);
     ss_tensor_admit(t, subject);
     return t;
@@ -372,7 +378,7 @@ static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tens
     return key;
 }
 
-struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
 
@@ -397,6 +403,7 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_c
     }
     t->step_calls++;
     t->place = call->place;
+    t->buffer = call->address;
     t->last_on_lane = lane->calls;
     if (call->place.sync == SS_STEP_IN)
         t->confirmed_calls++;
@@ -405,5 +412,13 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_c
     settle_orphans(ts, call);
     if (t->state == SS_TENSOR_REGISTERED)
         t->registered_calls++;
+    return t;
+}
+
+struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    pthread_mutex_lock(&ts->lock);
+    struct ss_tensor *t = find(ts, call);
+    pthread_mutex_unlock(&ts->lock);
     return t;
 }

@@ -65,7 +65,8 @@ enum { SS_PROFILE_BLOCKS = 64, SS_PROFILE_ENTRIES = 256 };
 struct ss_profile {
     double past[SS_PROFILE_BLOCKS]; /* running mean of unit profiles, weight 1/8 for the newest */
     unsigned seen;                  /* profiles in it, saturating */
-    unsigned unlike;                /* calls in a row with cosine < 0.5 */
+    bool was_unlike;                /* the last one, with cosine < 0.5 */
+    unsigned score;                 /* 2 more for one that is unlike, 1 less for one that is not */
 };
 struct ss_profile_now {
     double norm[SS_PROFILE_BLOCKS];
@@ -80,7 +81,8 @@ void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint
  * fewer than 3 profiles before. */
 double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profile_now *now);
 /* Takes it in; one that is unlike enters the past only when the one before it was unlike, too.
- * Returns whether this call and the one before were unlike: to be voted. */
+ * Returns whether two calls in a row were unlike, or a third of them for a while, as when two
+ * packings take turns: to be voted. */
 bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now);
 
 /* What the gradient test has seen in exact calls of a candidate. */

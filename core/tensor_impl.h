@@ -2,6 +2,8 @@
 #ifndef CORE_TENSOR_IMPL_H
 #define CORE_TENSOR_IMPL_H
 
+#include <pthread.h>
+
 #include "core/tensor.h"
 
 enum { SS_TENSOR_BUCKETS = 256 };
@@ -17,6 +19,7 @@ struct ss_tensor_group;
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
     struct ss_mem *mem;
+    pthread_mutex_t lock; /* of lists and `buffer`: other threads look buffers up */
     struct ss_tensor *first;
     size_t count;
     uint32_t numbers;
@@ -26,9 +29,11 @@ struct ss_tensors {
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 
-/* core/registration.c: what the settings say of a new tensor; its residual, made with zeros (false:
- * no memory) and let go. */
+/* core/registration.c: what the settings and the application say of a new tensor, or of one whose
+ * buffer is registered or unregistered later, `rule` being set; its residual, made with zeros
+ * (false: no memory) and let go. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
+void ss_tensor_readmit(struct ss_tensor *t);
 bool ss_tensor_make_residual(struct ss_tensor *t);
 void ss_tensor_drop_residual(struct ss_tensor *t);
 
