@@ -547,12 +547,13 @@ static struct ss_in *recipe_flow(struct ss_call *c, int i)
     switch (c->plan.algorithm) {
     case SS_RECURSIVE_DOUBLING:
         return i == 0 ? &c->u.doubling.in : NULL;
+    case SS_GTOPK:
+        return i == 0 ? &c->u.gtopk.in : NULL;
     case SS_RING:
         return i == 0 ? &c->u.ring.in : NULL;
     case SS_SPLIT_ALLGATHER:
     case SS_DSAR:
     case SS_ALLGATHER:
-    case SS_GTOPK:
         return i == 0 ? &c->u.split.in : i == 1 ? &c->u.gather.in : NULL;
     case SS_OKTOPK:
         return i == 0 ? &c->u.oktopk.split.in

@@ -58,16 +58,29 @@ double ss_plan_union(const struct ss_shape *s, const struct ss_history *h, doubl
     return max2(single, min2(expected, min2((double)s->n, single * ranks)));
 }
 
-/* Bytes of a stream of nnz entries spread over n elements. */
-static double stream_bytes(const struct ss_shape *s, double nnz, double n)
+/* Bytes of a stream of nnz entries spread over n elements, its values rounded or as they are. */
+static double bytes_as(const struct ss_shape *s, enum ss_values values, double nnz, double n)
 {
+    const struct ss_rounding how = {.values = values, .bucket = s->bucket};
+
     if (nnz <= 0 || n <= 0)
         return SS_WIRE_HEADER;
-    double bytes = nnz * ss_wire_bytes_per_entry(s->type, s->coding, min2(nnz / n, 1));
+    double bytes = nnz * ss_wire_bytes_per_entry(s->type, &how, s->coding, min2(nnz / n, 1));
 
-    if (s->coding == SS_CODING_AUTO)
+    if (s->coding == SS_CODING_AUTO && values == SS_VALUES_SAME)
         bytes = min2(bytes, n * (double)ss_type_size(s->type));
     return bytes + SS_WIRE_HEADER * (1 + nnz / SS_CHUNK_ENTRIES);
+}
+
+/* Of a stream of inputs or of reduced parts; partial sums travel as they are. */
+static double stream_bytes(const struct ss_shape *s, double nnz, double n)
+{
+    return bytes_as(s, s->values, nnz, n);
+}
+
+static double partial_bytes(const struct ss_shape *s, double nnz, double n)
+{
+    return bytes_as(s, SS_VALUES_SAME, nnz, n);
 }
 
 /* What a collective costs before its result is cleared: time on the wire, work that runs meanwhile,
@@ -205,6 +218,27 @@ static struct estimate cost_recursive_doubling(const struct ss_shape *s, const s
     return e;
 }
 
+/* The rounds of recursive doubling with k entries at most; finding the k largest sums takes about
+ * as long as adding them up. */
+static struct estimate cost_gtopk(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct estimate e = {0, 0, 0, 0};
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    double nnz = min2((double)s->k, (double)s->nnz_sum);
+
+    (void)h;
+    for (int i = 0; i < rounds; i++) {
+        bool fold_in = fold.rem > 0 && i == 0;
+        double bytes = stream_bytes(s, nnz, (double)s->n);
+        e.bytes += fold_in ? 0 : bytes;
+        e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
+        e.serial += (2 * s->code + 4 * s->merge) * nnz;
+    }
+    e.serial += s->merge * nnz;
+    return e;
+}
+
 static struct estimate cost_allgather(const struct ss_shape *s, const struct ss_history *h)
 {
     int others = s->size - 1;
@@ -239,7 +273,7 @@ static cost_function *const cost_functions[SS_ALGORITHMS] = {
     [SS_RING] = cost_ring,
     [SS_ALLGATHER] = cost_allgather,
     [SS_OKTOPK] = cost_split_allgather,
-    [SS_GTOPK] = cost_recursive_doubling,
+    [SS_GTOPK] = cost_gtopk,
     [SS_DENSE] = cost_dense,
 };
 
@@ -277,6 +311,8 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     double delta = (double)ss_plan_delta(s->n, s->type);
     double sent = 1.1 * (double)s->nnz_max * entry;
     double slack = 65536 + 256.0 * s->size; /* headers and rounding */
+    double held = min2((double)s->k, sum);  /* gtopk: in a stream, and before it is cut */
+    double merged = max2(2 * held, (double)s->nnz_max);
 
     switch (algorithm) {
     case SS_SPLIT_ALLGATHER:
@@ -289,8 +325,10 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
                min2(2 * part, sum) * entry;
     case SS_ALLGATHER:
         return slack + own + sent;
+    case SS_GTOPK: /* messages, received, twice a merge; its magnitudes, and what is left */
+        return slack + own + (1.1 + 1 + 2 * 2) * held * entry + merged * 8 +
+               ((double)s->nnz_max + merged) * entry;
     case SS_RECURSIVE_DOUBLING:
-    case SS_GTOPK:
         return slack + own + 3 * min2(delta, sum) * entry + 1.1 * (sum > delta ? n : sum) * entry;
     default:
         return 0;

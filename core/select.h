@@ -81,7 +81,8 @@ const struct ss_selectors *ss_selectors_at(size_t i);
 size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 
 /* r[idx[j] - base] += val[j], saturating at the largest finite number: how claims that did not
- * reach the result return to the residual. idx unique, val finite. */
+ * reach the result return to the residual. One after the other: idx in any order, again and again;
+ * val finite. */
 void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
                      const void *val, size_t count);
 
