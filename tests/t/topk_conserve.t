@@ -41,7 +41,8 @@ for bits in 8 4 2; do
 done
 TYPES=(float double both)
 PLACES=(out in turns)
-DENSITIES=(0.05 4/64 0.2 2/128)
+DENSITIES=(0.05 4/64 0.2 16/128)
+PATTERNS=("heavy,opposite,magnitudes" "sparse,equal,cancelling" "region,heavy,magnitudes")
 
 # Which sums are promised to the last bit: full width and bf16 lose no bit of integers times powers
 # of two; q2 none of those with one power of two, as a value becomes the largest of its bucket or
@@ -56,7 +57,7 @@ forms_of() {
 
 # conserve RANKS ALGORITHM VALUES BITS DENSITY FORM:BOUND ARGUMENT...
 conserve() {
-    local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=100
+    local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=40
     local -a setting=(SPARSESHIM_ALGORITHM="$algorithm" SPARSESHIM_DENSITY="$density"
         SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0)
     [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
@@ -94,9 +95,11 @@ every_combination() {
     done
 }
 
+# Thresholds kept for 8 calls: a residual shows itself within as many, so that silence is short.
 in_turn() {
-    local ranks turn a value form place values bits
+    local ranks turn a value form place values bits patterns=all
     local -a forms
+    local -x SPARSESHIM_THRESHOLD_PERIOD=8
     for ranks in 1 2 3 4 5 6 7 8 9; do
         for a in "${!ALGORITHMS[@]}"; do
             [ "$ranks" -eq 1 ] && [ "$a" -gt 0 ] && break
@@ -105,26 +108,23 @@ in_turn() {
             read -ra forms <<<"$(forms_of "$values")"
             form=${forms[$(((turn / 2 + a) % ${#forms[@]}))]}
             place=${PLACES[$((turn % 3))]}
+            [ "$ranks" -gt 3 ] && patterns=${PATTERNS[$(((turn + a) % 3))]}
             conserve "$ranks" "${ALGORITHMS[$a]}" "$values" off \
                 "${DENSITIES[$(((turn + a / 2) % ${#DENSITIES[@]}))]}" "$form" place="$place" \
-                type="${TYPES[$(((a + 2 * ranks) % 3))]}" tensors=$((1 + turn % 3)) n=1801 steps=12
+                type="${TYPES[$(((a + 2 * ranks) % 3))]}" tensors=$((1 + (turn + a) % 2)) \
+                n=1801 steps=12 quiet=10 pattern="$patterns"
         done
         for value in "${!BITS[@]}"; do
             [ "$ranks" -eq 1 ] || [ $(((value + ranks) % 3)) -gt 0 ] && continue
             bits=${BITS[$value]}
             read -ra forms <<<"$(forms_of "bits$bits")"
             conserve "$ranks" dsar same "$bits" 0.05 "${forms[$((ranks % ${#forms[@]}))]}" \
-                type="${TYPES[$((ranks % 3))]}" tensors=2 n=1801 steps=12
+                type="${TYPES[$((ranks % 3))]}" n=1801 steps=12 quiet=10
         done
-    done
-    # What full width promises, on every collective.
-    for algorithm in "${ALGORITHMS[@]}"; do
-        conserve 4 "$algorithm" same off 0.05 scaled:exact type=both tensors=2
-        conserve 5 "$algorithm" same off 0.05 scaled:exact pattern=magnitudes n=2003
     done
     for values in "${VALUES[@]}"; do
         for form in $(forms_of "$values"); do
-            conserve 3 auto "$values" off 0.05 "$form" type=both tensors=2
+            conserve 3 auto "$values" off 0.1 "$form" type=both tensors=2 n=1801 steps=12 quiet=10
         done
     done
 }
@@ -136,15 +136,16 @@ else
     in_turn
 fi
 
-# Warm-up, thresholds kept longer than the default and found in every call.
-SPARSESHIM_WARMUP_STEPS=10 conserve 3 auto same off 0.01 scaled:exact tensors=2 steps=30
-SPARSESHIM_THRESHOLD_PERIOD=1 conserve 2 auto same off 0.05 scaled:exact
-SPARSESHIM_THRESHOLD_PERIOD=1000 conserve 2 auto same off 0.05 scaled:exact quiet=1100 limit=4000
+# Thresholds kept for the default of 32 calls, for ever, and for one; warm-up.
+conserve 3 auto same off 0.05 scaled:exact quiet=34
+SPARSESHIM_THRESHOLD_PERIOD=1 conserve 2 auto same off 0.05 scaled:exact quiet=2
+SPARSESHIM_THRESHOLD_PERIOD=1000 conserve 2 auto same off 0.05 scaled:exact quiet=10
+SPARSESHIM_WARMUP_STEPS=10 conserve 3 auto same off 0.05 scaled:exact pattern=heavy quiet=34
 
 # Without rules, what looks like a gradient is registered, and drains as well.
-for ranks in 2 3 5; do
-    SPARSESHIM_DENSITY=0.05 preloaded "$ranks" conserve pattern=heavy steps=90 tensors=3 \
-        form=scaled bound=exact lossy=yes place=turns
+for ranks in 2 5; do
+    SPARSESHIM_DENSITY=0.05 preloaded "$ranks" conserve pattern=heavy steps=50 tensors=3 quiet=34 \
+        n=1801 form=scaled bound=exact lossy=yes place=turns
     tap_passed "$ranks ranks, registered by what the first calls look like" 100
     tap "$(($(grep -c 'top-k: .*: registered; ' "$WORK/err") != 3))" \
         "$ranks ranks: all three tensors are registered"
@@ -160,9 +161,11 @@ for algorithm in "${ALGORITHMS[@]}"; do
     values=${VALUES[$((turn % ${#VALUES[@]}))]}
     export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8
     [ "$algorithm" = auto ] || unset SPARSESHIM_ALPHA SPARSESHIM_BETA
-    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps pattern=heavy tensors=2
+    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps \
+        pattern=heavy tensors=2 quiet=34
     once=$(bits)
-    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps pattern=heavy tensors=2
+    conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps \
+        pattern=heavy tensors=2 quiet=34
     [ -n "$once" ] && [ "$(bits)" = "$once" ]
     tap "$?" "$algorithm, VALUE_TYPE=$values: two runs give the same bits"
 done
