@@ -1,10 +1,518 @@
+/* O(k) sparse allreduce (Ok-Topk, PPoPP'22, Algorithm 1): regions with about equal numbers of local
+ * top-k entries are reduced by one rank each; of the reduced entries those at or above a global
+ * threshold, that of the k-th largest, are balanced where they lie too unevenly, and gathered by
+ * all. Both regions and threshold are kept over several calls. The claims that are not in the
+ * global set return to the residual (Algorithm 2, line 6): ss_topk_mark.
+ *
+ * Every agreement ends with the failure of any rank known to all; where there was one, all leave
+ * out what would follow. */
 #include <string.h>
 
 #include "core/call_impl.h"
 
+_Static_assert(offsetof(struct ss_oktopk_state, split) == 0 &&
+                   offsetof(struct ss_oktopk_state, gather) == sizeof(struct ss_split_state),
+               "the split phase finds its state");
+
+enum {
+    OKTOPK_START,
+    OKTOPK_PARTITION,
+    OKTOPK_SPLIT,
+    OKTOPK_SEARCH,
+    OKTOPK_COUNT,
+    OKTOPK_SHARES,
+    OKTOPK_BALANCE,
+    OKTOPK_GATHER
+};
+
+/* Balancing pays where the largest part is more than four times the mean (section 5.3). */
+enum { UNEVEN = 4 };
+
+static struct ss_agreed *agreed_of(struct ss_call *c)
+{
+    return &c->tensor->agreed;
+}
+
+static ss_magnitude magnitude_at(const struct ss_call *c, const struct ss_stream *s, size_t i)
+{
+    return c->esize == 4 ? ((const uint32_t *)s->val)[i] & INT32_MAX
+                         : ((const uint64_t *)s->val)[i] & INT64_MAX;
+}
+
+/* ---- regions (Algorithm 1, lines 5 to 7) ---- */
+
+/* Words of the agreements, and cuts of the partition behind them. */
+static int reserve_words(struct ss_call *c)
+{
+    struct ss_buf *room = &c->comm->work.idx[2];
+    size_t words = ss_agree_words(c->t->size);
+    size_t cuts = ((size_t)c->t->size + 1) * sizeof(struct ss_cut);
+
+    if (words < ss_cuts_words(c->t->size))
+        words = ss_cuts_words(c->t->size);
+    if (ss_buf_reserve_voted(room, c->comm->mem, words * sizeof(uint64_t) + cuts) != SS_OK)
+        return SS_ERR_MEMORY;
+    c->u.oktopk.words = room->data;
+    ss_cuts_start(&c->u.oktopk.cuts, c->t->size, c->n, c->vote.ballot.nnz_sum,
+                  (struct ss_cut *)(c->u.oktopk.words + words));
+    return SS_OK;
+}
+
+/* Counts for the next round of the partition; false when none is needed. A rank that has failed has
+ * no room for them and says so in the round. */
+static bool start_round(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    enum ss_partition how = c->comm->settings->partition;
+    size_t words = 0;
+
+    if (c->failed == 0 && how == SS_PARTITION_AVERAGE) {
+        words = (size_t)c->t->size + 1;
+        ss_regions_own(c->own.idx, c->own.nnz, c->n, c->t->size, s->words);
+    } else if (c->failed == 0) {
+        words = ss_cuts_count(&s->cuts, c->own.idx, c->own.nnz, s->words);
+    }
+    if (c->failed == 0 && words == 0)
+        return false;
+    ss_agree_start(c, &s->agree, s->words, words, 0, 0);
+    return true;
+}
+
+static void keep_bounds(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_agreed *agreed = agreed_of(c);
+    uint32_t *bounds = agreed->bounds.data;
+    int size = c->t->size;
+
+    switch (c->comm->settings->partition) {
+    case SS_PARTITION_QUANTILE:
+        ss_cuts_bounds(&s->cuts, bounds);
+        break;
+    case SS_PARTITION_AVERAGE:
+        for (int p = 0; p <= size; p++)
+            bounds[p] = (uint32_t)(s->words[p] / (uint64_t)size);
+        break;
+    case SS_PARTITION_EQUAL:
+        ss_regions_equal(c->n, size, bounds);
+        break;
+    }
+    agreed->partition_call = agreed->calls;
+}
+
+static bool start_partition(struct ss_call *c)
+{
+    enum ss_partition how = c->comm->settings->partition;
+
+    if (how == SS_PARTITION_EQUAL && c->failed == 0)
+        keep_bounds(c);
+    return how != SS_PARTITION_EQUAL && start_round(c);
+}
+
+/* False when the round under way was the last. */
+static bool next_round(struct ss_call *c)
+{
+    if (c->comm->settings->partition == SS_PARTITION_QUANTILE) {
+        ss_cuts_narrow(&c->u.oktopk.cuts, c->u.oktopk.words);
+        if (start_round(c))
+            return true;
+    }
+    keep_bounds(c);
+    return false;
+}
+
+/* ---- start ---- */
+
+/* Own slices, and the part of the global set that this rank sends, if need be twice. */
+static size_t arena_bound(const struct ss_call *c)
+{
+    size_t limit = ss_claim_limit((size_t)c->vote.ballot.k_max);
+
+    return ss_flow_arena_bound(c->type, c->own.nnz) +
+           2 * (size_t)c->t->size * ss_flow_arena_bound(c->type, 0) +
+           2 * ss_flow_arena_bound(c->type, limit);
+}
+
+static void start(struct ss_call *c)
+{
+    struct ss_agreed *agreed = agreed_of(c);
+    size_t bounds = ((size_t)c->t->size + 1) * sizeof(uint32_t);
+
+    if (!ss_ballot_same(&c->vote.ballot, SS_SAME_STATE))
+        ss_agreed_forget(agreed);
+    agreed->calls++;
+    agreed->global.period = c->comm->settings->tensors.threshold_period;
+    if (agreed->global.period == 0)
+        agreed->global.period = 1;
+    if (ss_buf_reserve_voted(&agreed->bounds, c->comm->mem, bounds) != SS_OK ||
+        ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena_bound(c)) != SS_OK ||
+        reserve_words(c) != SS_OK)
+        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+}
+
+static bool partition_due(struct ss_call *c)
+{
+    const struct ss_agreed *agreed = agreed_of(c);
+
+    return agreed->partition_call == 0 ||
+           agreed->calls - agreed->partition_call >= c->comm->settings->repartition_period;
+}
+
+/* ---- the reduced region ---- */
+
+/* Its entries as a stream. Some ranks' regions may hold more than the mean: room is made for what
+ * the usual one takes, and, after a first look, for all. */
+static void harvest(struct ss_call *c)
+{
+    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    struct ss_stream *s = &c->u.oktopk.reduced;
+    uint64_t room = 2 * c->vote.ballot.nnz_max;
+    struct ss_scan seen = {0};
+    double begin = ss_call_now(c);
+
+    for (int pass = 0; c->failed == 0 && pass < 2; pass++) {
+        if (ss_stream_reserve(c, s, 0, room < hi - lo ? room : hi - lo) != SS_OK) {
+            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+            break;
+        }
+        if (lo == hi)
+            break;
+        c->kernels->scan(c->type, SS_SUM, c->out + lo * c->esize, (size_t)(hi - lo), (uint32_t)lo,
+                         s->idx, s->val, s->capacity, &seen);
+        room = seen.nnz;
+        if (seen.stored == seen.nnz)
+            break;
+    }
+    s->nnz = c->failed == 0 ? seen.stored : 0;
+    c->times.merge += ss_call_now(c) - begin;
+}
+
+/* ---- the global threshold (Algorithm 1, lines 9 to 12) ---- */
+
+static const ss_magnitude DIGIT = 255;
+
+static void start_digit(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    const struct ss_radix *x = &s->radix;
+    size_t bins = x->last ? 1 : DIGIT + 1;
+
+    if (c->failed == 0)
+        memset(s->words, 0, bins * sizeof *s->words);
+    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
+        ss_magnitude m = magnitude_at(c, &s->reduced, i);
+        if (x->last) { /* the least, as the largest complement */
+            if (m >= x->prefix << x->shift && s->words[0] < ~m)
+                s->words[0] = ~m;
+        } else if (x->shift + 8 == 8 * c->esize || m >> (x->shift + 8) == x->prefix) {
+            s->words[m >> x->shift & DIGIT]++;
+        }
+    }
+    ss_agree_start(c, &s->agree, s->words, x->last ? 0 : bins, x->last ? bins : 0, 0);
+}
+
+static void start_search(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+
+    s->exact = true;
+    s->radix = (struct ss_radix){.shift = 8 * (unsigned)c->esize - 8};
+    start_digit(c);
+}
+
+static void found(struct ss_call *c, ss_magnitude magnitude)
+{
+    struct ss_threshold *t = &agreed_of(c)->global;
+
+    ss_threshold_found(t, (size_t)c->vote.ballot.k_max, magnitude);
+    t->exact_calls++;
+}
+
+/* Takes the counts of all ranks in: false when the threshold is found. With fewer than k entries in
+ * all it is the least there is. */
+static bool next_digit(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_radix *x = &s->radix;
+    uint64_t k = c->vote.ballot.k_max;
+    size_t digit = DIGIT;
+
+    if (x->last) {
+        found(c, ~s->words[0]);
+        return false;
+    }
+    while (x->above + s->words[digit] < k) {
+        x->above += s->words[digit];
+        if (digit-- == 0) {
+            found(c, SS_LEAST_MAGNITUDE);
+            return false;
+        }
+    }
+    x->prefix = x->prefix << 8 | digit;
+    if (x->shift == 0) {
+        found(c, x->prefix);
+        return false;
+    }
+    if (x->above + s->words[digit] == k)
+        x->last = true;
+    else
+        x->shift -= 8;
+    start_digit(c);
+    return true;
+}
+
+/* ---- who has how many ---- */
+
+static void start_count(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    ss_magnitude threshold = agreed_of(c)->global.magnitude;
+    uint64_t count = 0;
+
+    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++)
+        count += magnitude_at(c, &s->reduced, i) >= threshold;
+    if (c->failed == 0)
+        s->words[0] = s->words[1] = count;
+    ss_agree_start(c, &s->agree, s->words, 1, 1, 0);
+}
+
+static bool uneven(const struct ss_call *c, uint64_t largest, uint64_t total)
+{
+    return largest * (uint64_t)c->t->size > UNEVEN * total;
+}
+
+/* words[p]: entries of rank p above the threshold; words[size + p]: at it. */
+static void start_shares(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    ss_magnitude threshold = agreed_of(c)->global.magnitude;
+    int rank = c->t->rank, size = c->t->size;
+
+    if (c->failed == 0)
+        memset(s->words, 0, 2 * (size_t)size * sizeof *s->words);
+    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
+        ss_magnitude m = magnitude_at(c, &s->reduced, i);
+        s->words[m > threshold ? rank : size + rank] += m >= threshold;
+    }
+    ss_agree_start(c, &s->agree, s->words, 2 * (size_t)size, 0, 0);
+}
+
+/* Of more equal entries than the global set takes, those with the lowest indices are in it. Leaves
+ * in words[p] what rank p has in the set. */
+static void cut_ties(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    int size = c->t->size;
+    uint64_t k = c->vote.ballot.k_max, above = 0, room = UINT64_MAX;
+
+    for (int p = 0; p < size; p++)
+        above += s->words[p];
+    if (s->total > ss_claim_limit((size_t)k))
+        room = k > above ? k - above : 0;
+    s->total = above;
+    for (int p = 0; p < size; p++) {
+        uint64_t ties = s->words[size + p] < room ? s->words[size + p] : room;
+        room -= ties;
+        s->words[p] += ties;
+        s->total += ties;
+        if (p == c->t->rank)
+            s->spared = ties;
+    }
+}
+
+static uint64_t largest_share(const struct ss_call *c)
+{
+    uint64_t largest = 0;
+
+    for (int p = 0; p < c->t->size; p++)
+        if (largest < c->u.oktopk.words[p])
+            largest = c->u.oktopk.words[p];
+    return largest;
+}
+
+/* The reduced entries that are not in the global set leave the result. */
+static void select_global(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_stream *r = &s->reduced;
+    ss_magnitude threshold = agreed_of(c)->global.magnitude;
+    uint64_t ties = 0;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->nnz; i++) {
+        ss_magnitude m = magnitude_at(c, r, i);
+        if (m < threshold || (m == threshold && ties++ >= s->spared)) {
+            memset(c->out + r->idx[i] * c->esize, 0, c->esize);
+            continue;
+        }
+        r->idx[kept] = r->idx[i];
+        memcpy(ss_at(r->val, kept, c->esize), ss_at(r->val, i, c->esize), c->esize);
+        kept++;
+    }
+    r->nnz = kept;
+    s->share = *r;
+}
+
+/* ---- gather ---- */
+
+/* The members of a chunk: those of a dense one are its non-zero elements. */
+static void mark_chunk(struct ss_call *c, const struct ss_chunk *chunk)
+{
+    uint32_t *idx = c->comm->work.scratch.data;
+    uint32_t members = 0;
+
+    if (chunk->rep != SS_REP_DENSE) {
+        ss_topk_mark(c, chunk->idx, chunk->nnz);
+        return;
+    }
+    for (uint32_t i = 0; i < chunk->nnz; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, ss_at_const(chunk->val, i, c->esize), c->esize);
+        idx[members] = chunk->first + i;
+        members += bits != 0;
+    }
+    ss_topk_mark(c, idx, members);
+}
+
+static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
+                       const void *msg, size_t len)
+{
+    (void)in, (void)src, (void)msg, (void)len;
+    ss_result_set(c, chunk);
+    mark_chunk(c, chunk);
+}
+
+static void start_gather(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    int rank = c->t->rank, size = c->t->size;
+
+    ss_in_start(c, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
+                take_chunk);
+    ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+    ss_out_round_part(c, &s->gather.out);
+    if (c->failed == 0)
+        ss_topk_mark(c, s->share.idx, s->share.nnz);
+    s->place = OKTOPK_GATHER;
+}
+
+/* What this rank has sent to all is written last: by then it is rounded. */
+static void finish(struct ss_call *c)
+{
+    if (c->failed < 0)
+        return;
+    ss_result_set_stream(c, &c->u.oktopk.share);
+    c->result_nnz = c->u.oktopk.total;
+    c->dense_seen = false;
+}
+
+/* ---- one place to the next ---- */
+
+static void enter_split(struct ss_call *c)
+{
+    if (c->failed == 0)
+        c->bounds = agreed_of(c)->bounds.data;
+    c->step = 0;
+    c->u.oktopk.place = OKTOPK_SPLIT;
+}
+
+static void enter_selection(struct ss_call *c)
+{
+    struct ss_threshold *t = &agreed_of(c)->global;
+    bool due = ss_threshold_due(t, (size_t)c->vote.ballot.k_max);
+
+    harvest(c);
+    t->calls++;
+    c->u.oktopk.place = due ? OKTOPK_SEARCH : OKTOPK_COUNT;
+    if (due)
+        start_search(c);
+    else
+        start_count(c);
+}
+
+/* All know how many entries reach the threshold. */
+static void leave_count(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_threshold *t = &agreed_of(c)->global;
+    enum ss_fit fit = ss_threshold_judge(t, (size_t)s->words[0]);
+
+    s->total = s->words[0];
+    s->spared = UINT64_MAX;
+    if (fit == SS_FIT_MANY && !s->exact) {
+        s->place = OKTOPK_SEARCH;
+        start_search(c);
+        return;
+    }
+    if (fit == SS_FIT_FEW && t->magnitude > SS_LEAST_MAGNITUDE)
+        ss_threshold_reevaluate(t);
+    if (fit == SS_FIT_MANY || uneven(c, s->words[1], s->total)) {
+        s->place = OKTOPK_SHARES;
+        start_shares(c);
+        return;
+    }
+    select_global(c);
+    start_gather(c);
+}
+
+static void leave_shares(struct ss_call *c)
+{
+    cut_ties(c);
+    (void)largest_share;
+    select_global(c);
+    start_gather(c);
+}
+
+/* An agreement has ended well. */
+static void move_on(struct ss_call *c)
+{
+    switch (c->u.oktopk.place) {
+    case OKTOPK_PARTITION:
+        if (!next_round(c))
+            enter_split(c);
+        break;
+    case OKTOPK_SEARCH:
+        if (!next_digit(c)) {
+            c->u.oktopk.place = OKTOPK_COUNT;
+            start_count(c);
+        }
+        break;
+    case OKTOPK_COUNT:
+        leave_count(c);
+        break;
+    default:
+        leave_shares(c);
+        break;
+    }
+}
+
 int ss_oktopk_step(struct ss_call *c)
 {
-    if (c->claims.mark)
-        memset(c->claims.mark, 1, c->own.nnz);
-    return ss_split_allgather_step(c);
+    struct ss_oktopk_state *s = &c->u.oktopk;
+
+    for (;;)
+        switch (s->place) {
+        case OKTOPK_START:
+            start(c);
+            s->place = OKTOPK_PARTITION;
+            if (!partition_due(c) || !start_partition(c))
+                enter_split(c);
+            break;
+        case OKTOPK_SPLIT:
+            if (ss_split_reduce_step(c) == SS_PENDING)
+                return SS_PENDING;
+            enter_selection(c);
+            break;
+        case OKTOPK_GATHER:
+            if (ss_gather_step(c) == SS_PENDING)
+                return SS_PENDING;
+            finish(c);
+            return SS_OK;
+        default:
+            if (ss_agree_step(c, &s->agree) == SS_PENDING)
+                return SS_PENDING;
+            if (c->failed < 0)
+                return SS_OK;
+            move_on(c);
+        }
 }

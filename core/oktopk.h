@@ -2,9 +2,33 @@
 #ifndef CORE_OKTOPK_H
 #define CORE_OKTOPK_H
 
+/* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
+ * of its magnitude. */
+struct ss_radix {
+    unsigned shift;      /* of the digit under way */
+    ss_magnitude prefix; /* the digits before it */
+    uint64_t above;      /* entries of all ranks that are larger than any with this prefix */
+    bool last;           /* no entry with this prefix is too many: only the least is wanted */
+};
+
 struct ss_oktopk_state {
-    struct ss_split_state split;
+    struct ss_split_state split; /* these two first: where core/coll_split.c works */
     struct ss_gather_state gather;
+    int place;
+    struct ss_agree agree;
+    uint64_t *words; /* of agreements */
+    struct ss_cuts cuts;
+    struct ss_stream reduced; /* own region: all entries, then those in the global set */
+    struct ss_radix radix;
+    bool exact;             /* the threshold was found in this call */
+    uint64_t total;         /* entries in the global set, of all ranks */
+    uint64_t spared;        /* of those at the threshold, this rank's that are in the set */
+    struct ss_stream share; /* of the global set: what this rank sends to all */
+    struct {
+        struct ss_out out;
+        struct ss_in in;
+        int dst;
+    } balance;
 };
 
 #endif

@@ -9,15 +9,20 @@
 #include "core/call_impl.h"
 #include "core/sim.h"
 
+/* Most ranks of a job. */
+#ifndef SIM_JOB_RANKS
+#define SIM_JOB_RANKS 64
+#endif
+
 struct sim_job {
     int size;
     struct ss_sim *sim;
-    struct ss_settings settings[64];
-    struct ss_mem mem[64];
-    struct ss_stats stats[64];
-    struct ss_comm *comm[64];
-    bool started[64];
-    int status[64];
+    struct ss_settings settings[SIM_JOB_RANKS];
+    struct ss_mem mem[SIM_JOB_RANKS];
+    struct ss_stats stats[SIM_JOB_RANKS];
+    struct ss_comm *comm[SIM_JOB_RANKS];
+    bool started[SIM_JOB_RANKS];
+    int status[SIM_JOB_RANKS];
     /* faults: this rank has no memory left once it has voted; other threads have used the pools up
      * by then; this rank calls with another count */
     bool starve_after_vote;
@@ -29,8 +34,8 @@ struct sim_job {
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
-    const void *in[64];
-    void *out[64];
+    const void *in[SIM_JOB_RANKS];
+    void *out[SIM_JOB_RANKS];
 };
 
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
