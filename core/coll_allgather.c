@@ -27,6 +27,9 @@ int ss_allgather_step(struct ss_call *c)
             ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_GATHER);
         ss_in_start_ordered(c, &g->in, SS_PHASE_GATHER, add_chunk, add_own);
         ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        ss_out_round_own(c, &g->out);
+        if (g->out.rounding) /* before its own turn: all add the rounded values */
+            ss_out_encode_ahead(c, &g->out);
         c->step = EXCHANGE;
     }
     return ss_gather_step(c);

@@ -1,5 +1,6 @@
 /* Allgather of reduced parts: every rank sends its part to all others, to the next rank first, and
- * writes what comes into the result. */
+ * writes what comes into the result. The owner rounds its part, and its own result gets what the
+ * others will decode. */
 #include "core/call_impl.h"
 
 static void set_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
@@ -19,9 +20,15 @@ void ss_gather_start(struct ss_call *c, bool dense)
     ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
     if (dense) {
         ss_out_dense(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        ss_out_round_part(c, &g->out); /* in the result itself */
     } else {
         ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         c->result_nnz += c->u.split.part.nnz;
+        ss_out_round_part(c, &g->out);
+        if (g->out.rounding) {
+            ss_out_encode_ahead(c, &g->out);
+            ss_result_set_stream(c, &c->u.split.part);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
  * dense in the result (section 5.1). Ranks beyond the largest power of two hand their stream to a
  * neighbour first and get the result last.
  *
+ * Inputs are rounded by their owner when they first travel; partial sums are not.
+ *
  * Both partners of an exchange compute lower group + higher group: the operators commute bit for
  * bit, so each adds the other's stream to its own. */
 #include "core/call_impl.h"
@@ -62,6 +64,19 @@ static void start_out(struct ss_call *c, enum ss_phase phase, unsigned round, in
         ss_out_dense(c, &s->out, 0, c->n, phase, round, dst, 1);
     else
         ss_out_stream(&s->out, s->current, phase, round, dst, 1);
+}
+
+/* This rank's own stream goes out, in round 0: what comes is added to its rounded values. */
+static void start_own(struct ss_call *c, enum ss_phase phase, int dst)
+{
+    struct ss_doubling_state *s = &c->u.doubling;
+
+    start_out(c, phase, 0, dst);
+    if (s->dense)
+        return;
+    ss_out_round_own(c, &s->out);
+    if (s->out.rounding)
+        ss_out_encode_ahead(c, &s->out);
 }
 
 /* current + received becomes current; the three stream buffers change places. */
@@ -129,7 +144,7 @@ int ss_recursive_doubling_step(struct ss_call *c)
             s->out.done = true;
             s->in = (struct ss_in){0};
             if (f->partner >= 0 && f->position < 0)
-                start_out(c, SS_PHASE_FOLD_IN, 0, f->partner);
+                start_own(c, SS_PHASE_FOLD_IN, f->partner);
             else if (f->partner >= 0)
                 ss_in_start(c, &s->in, SS_PHASE_FOLD_IN, 0, f->partner, 1, take_chunk);
             c->step = FOLD_IN;
@@ -147,7 +162,10 @@ int ss_recursive_doubling_step(struct ss_call *c)
                 c->step = FOLD_OUT;
                 break;
             }
-            start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
+            if (s->round == 0 && f->partner < 0)
+                start_own(c, SS_PHASE_REDUCE, ss_fold_peer(f, 0));
+            else
+                start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
             if (s->dense) /* what comes is added to it while it goes */
                 ss_out_encode_ahead(c, &s->out);
             ss_in_start(c, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round),

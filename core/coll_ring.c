@@ -1,6 +1,7 @@
 /* Sparse ring: reduce-scatter in P - 1 rounds, each rank passing the partial sum of one part to the
  * next rank, then P - 1 rounds in which the reduced parts go round; there the messages are sent on
- * as they came (SparCML section 8.1 compares with it; Patarasuk and Yuan 2009). */
+ * as they came (SparCML section 8.1 compares with it; Patarasuk and Yuan 2009). A slice is rounded
+ * by its sender in the first round, a reduced part by its owner; partial sums are not. */
 #include <string.h>
 
 #include "core/call_impl.h"
@@ -84,6 +85,8 @@ static void start_reduce_round(struct ss_call *c)
 
     c->arena_used = 0;
     ss_out_stream(&s->out, part, SS_PHASE_REDUCE, (unsigned)s->round, part_index(c, 1), 1);
+    if (s->round == 0)
+        ss_out_round_own(c, &s->out);
     ss_in_start(c, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, part_index(c, -1), 1, take_chunk);
 }
 
@@ -132,10 +135,13 @@ static void start_gather(struct ss_call *c)
     c->arena_used = 0;
     s->round = 0;
     s->forwarded = 0;
+    ss_out_stream(&s->out, s->partial, SS_PHASE_GATHER, 0, part_index(c, 1), 1);
+    ss_out_round_part(c, &s->out);
+    if (s->out.rounding)
+        ss_out_encode_ahead(c, &s->out);
     if (c->failed == 0)
         ss_result_set_stream(c, &s->partial);
     c->result_nnz += s->partial.nnz;
-    ss_out_stream(&s->out, s->partial, SS_PHASE_GATHER, 0, part_index(c, 1), 1);
     /* What is to be sent on lies behind the own part's messages. */
     s->forward_next = s->forward_end =
         (ss_flow_arena_bound(c->type, s->partial.nnz) + 63) / 64 * 64;

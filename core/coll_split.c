@@ -1,6 +1,7 @@
 /* The first phase of split_allgather and dsar (SparCML section 5.3.2): the index space is split
  * among the ranks, every rank sends each part of its stream to the part's owner, and the owner
- * reduces its part, in rank order, in place in the result. */
+ * reduces its part, in rank order, in place in the result. Slices are rounded by their sender; its
+ * own stays as it is. */
 #include "core/call_impl.h"
 
 int ss_split_reserve(struct ss_call *c, bool dense)
@@ -57,6 +58,7 @@ int ss_split_reduce_step(struct ss_call *c)
         if (s->out.done) {
             int dst = (rank + ++s->slice) % size;
             ss_out_stream(&s->out, own_slice(c, dst), SS_PHASE_REDUCE, 0, dst, 1);
+            ss_out_round_own(c, &s->out);
         }
         if (ss_out_step(c, &s->out) == SS_PENDING)
             break;

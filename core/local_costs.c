@@ -46,14 +46,15 @@ static bool bench_init(struct bench *b, struct ss_mem *mem)
 static void bench_run(struct bench *b, struct ss_local_costs *out)
 {
     const struct ss_wire_key key = {.type = SS_F32};
+    const struct ss_wire_scratch scratch = {.idx = b->scratch.data};
     struct ss_chunk chunk;
 
     double t0 = now();
     memset(b->dense.data, 0, b->dense.size);
     double t1 = now();
-    size_t len =
-        ss_wire_encode(b->msg.data, &key, SS_CODING_AUTO, b->idx.data, b->val.data, ENTRIES, true);
-    int status = ss_wire_decode(b->msg.data, len, &key, 0, ELEMENTS, b->scratch.data, &chunk);
+    size_t len = ss_wire_encode(b->msg.data, &key, SS_CODING_AUTO, b->idx.data, b->val.data,
+                                ENTRIES, true, NULL);
+    int status = ss_wire_decode(b->msg.data, len, &key, 0, ELEMENTS, &scratch, &chunk);
     double t3 = now();
     if (status != SS_OK)
         return;

@@ -10,6 +10,9 @@
 
 enum { LAST = 0x80, PACKED_HEAD = 5, BITMAP_HEAD = 8, DENSE_HEAD = 8, SLACK = 8 };
 
+/* The header's representation byte. */
+enum { REP_MASK = 0x0f, VALUES_SHIFT = 4 };
+
 /* Bit 7 of a packed chunk's parameter byte: the code is of the absent indices. */
 enum { ABSENT = 0x80 };
 
@@ -34,7 +37,10 @@ static size_t index_bound(size_t entries)
 
 size_t ss_wire_bound(enum ss_type type, uint32_t entries)
 {
-    size_t size = SS_WIRE_HEADER + entries * ss_type_size(type) + index_bound(entries) + SLACK;
+    const struct ss_rounding longest = {.bucket = SS_BUCKET_LEAST};
+    size_t values = ss_type_is_float(type) ? ss_values_bound(type, &longest, entries)
+                                           : entries * ss_type_size(type);
+    size_t size = SS_WIRE_HEADER + values + index_bound(entries) + SLACK;
     return (size + 7) & ~(size_t)7;
 }
 
@@ -82,9 +88,9 @@ static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const voi
 }
 
 /* The representation to use, with plan filled when it is packed; of equals the one easier to
- * decode. */
-static enum ss_rep choose(enum ss_coding coding, size_t size, const uint32_t *idx, uint32_t nnz,
-                          struct ss_rice *plan)
+ * decode. An absent element must not become a level of rounded values: those are never dense. */
+static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, const uint32_t *idx,
+                          uint32_t nnz, struct ss_rice *plan)
 {
     if (coding == SS_CODING_U32)
         return SS_REP_U32;
@@ -98,7 +104,7 @@ static enum ss_rep choose(enum ss_coding coding, size_t size, const uint32_t *id
 
     enum ss_rep rep = SS_REP_U32;
     size_t best = sizeof *idx * nnz;
-    if (span <= SS_CHUNK_ENTRIES && DENSE_HEAD + (span - nnz) * size <= best) {
+    if (!rounded && span <= SS_CHUNK_ENTRIES && DENSE_HEAD + (span - nnz) * size <= best) {
         rep = SS_REP_DENSE;
         best = DENSE_HEAD + (span - nnz) * size;
     }
@@ -120,48 +126,75 @@ static bool any_zero(const void *val, size_t size, uint32_t nnz)
     return false;
 }
 
-size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding coding,
-                      const uint32_t *idx, const void *val, uint32_t nnz, bool last)
+/* Values as they are, or rounded and coded; returns the bytes written. */
+static size_t write_values(const struct ss_wire_key *key, const void *val, uint32_t n,
+                           const struct ss_wire_rounding *rounding, uint8_t *to)
 {
-    size_t size = ss_type_size(key->type), values = nnz * size;
-    uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER, *at = payload + values;
+    size_t bytes = n * ss_type_size(key->type);
+    if (rounding)
+        return ss_values_encode(key->type, rounding->how, rounding->position, rounding->val, n,
+                                rounding->error, to);
+    memcpy(to, val, bytes);
+    return bytes;
+}
+
+static size_t finish_values(uint8_t *msg, const struct ss_wire_key *key, enum ss_rep rep,
+                            uint32_t nnz, size_t payload, bool last,
+                            const struct ss_wire_rounding *rounding)
+{
+    size_t length = finish(msg, key, rep, nnz, payload, last);
+    if (rounding)
+        msg[2] = (uint8_t)((int)rounding->how->values << VALUES_SHIFT | (int)rep);
+    return length;
+}
+
+size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding coding,
+                      const uint32_t *idx, const void *val, uint32_t nnz, bool last,
+                      const struct ss_wire_rounding *rounding)
+{
+    size_t size = ss_type_size(key->type), index;
+    uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER;
     if (nnz == 0)
         return finish(msg, key, SS_REP_U32, 0, 0, last);
 
     struct ss_rice plan = {0, false, 0};
-    enum ss_rep rep = choose(coding, size, idx, nnz, &plan);
+    enum ss_rep rep = choose(coding, size, rounding != NULL, idx, nnz, &plan);
     uint32_t span = idx[nnz - 1] - idx[0] + 1;
     if (rep == SS_REP_DENSE && any_zero(val, size, nnz)) /* an entry stays an entry */
-        rep = choose(SS_CODING_PACKED, size, idx, nnz, &plan);
+        rep = choose(SS_CODING_PACKED, size, false, idx, nnz, &plan);
     if (rep == SS_REP_DENSE) {
         write_dense(payload, size, idx, val, nnz, span);
         return finish(msg, key, rep, span, DENSE_HEAD + span * size, last);
     }
-    memcpy(payload, val, values);
+    size_t values = write_values(key, val, nnz, rounding, payload);
+    uint8_t *at = payload + values;
     if (rep == SS_REP_U32) {
-        memcpy(at, idx, sizeof *idx * nnz);
-        return finish(msg, key, rep, nnz, values + sizeof *idx * nnz, last);
-    }
-    if (rep == SS_REP_BITMAP) {
+        index = sizeof *idx * nnz;
+        memcpy(at, idx, index);
+    } else if (rep == SS_REP_BITMAP) {
+        index = BITMAP_HEAD + ((size_t)span + 7) / 8;
         write_bitmap(at, idx, nnz, span);
-        return finish(msg, key, rep, nnz, values + BITMAP_HEAD + ((size_t)span + 7) / 8, last);
+    } else {
+        index = PACKED_HEAD + plan.bytes;
+        store32(at, idx[0]);
+        at[4] = (uint8_t)(plan.parameter | (plan.absent ? ABSENT : 0));
+        ss_rice_encode(&plan, idx, nnz, at + PACKED_HEAD);
     }
-    store32(at, idx[0]);
-    at[4] = (uint8_t)(plan.parameter | (plan.absent ? ABSENT : 0));
-    ss_rice_encode(&plan, idx, nnz, at + PACKED_HEAD);
-    return finish(msg, key, rep, nnz, values + PACKED_HEAD + plan.bytes, last);
+    return finish_values(msg, key, rep, nnz, values + index, last, rounding);
 }
 
 size_t ss_wire_encode_dense(void *msg, const struct ss_wire_key *key, uint32_t first,
-                            const void *val, uint32_t n, bool last)
+                            const void *val, uint32_t n, bool last,
+                            const struct ss_wire_rounding *rounding)
 {
     uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER;
-    size_t values = n * ss_type_size(key->type);
+    size_t values = 0;
     store32(payload, first);
     store32(payload + 4, 0);
     if (n > 0)
-        memcpy(payload + DENSE_HEAD, val, values);
-    return finish(msg, key, SS_REP_DENSE, n, DENSE_HEAD + values, last);
+        values = write_values(key, val, n, rounding, payload + DENSE_HEAD);
+    return finish_values(msg, key, SS_REP_DENSE, n, DENSE_HEAD + values, last,
+                         n > 0 ? rounding : NULL);
 }
 
 size_t ss_wire_encode_error(void *msg, const struct ss_wire_key *key, int status)
@@ -223,34 +256,71 @@ static int read_bitmap(const uint8_t *at, size_t bytes, uint32_t from, uint32_t 
     return found == out->nnz ? SS_OK : SS_ERR_MESSAGE;
 }
 
-static int read_dense(const uint8_t *payload, size_t bytes, size_t size, uint32_t from, uint32_t n,
-                      struct ss_chunk *out)
+/* Bytes that the values at `from`, at most len, take there, out->val where they are decoded; 0 when
+ * they are malformed. nnz > 0. */
+static size_t read_values(const uint8_t *from, size_t len, enum ss_type type, enum ss_values values,
+                          const struct ss_wire_scratch *scratch, struct ss_chunk *out)
 {
-    if (bytes != DENSE_HEAD + out->nnz * size || load32(payload + 4) != 0)
+    size_t bytes = out->nnz * ss_type_size(type);
+    if (values == SS_VALUES_SAME) {
+        out->val = from;
+        return len >= bytes ? bytes : 0;
+    }
+    out->val = scratch->val;
+    return scratch->val ? ss_values_decode(type, values, from, len, scratch->val, out->nnz) : 0;
+}
+
+static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
+                      enum ss_values values, uint32_t from, uint32_t n,
+                      const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    if (bytes < DENSE_HEAD || load32(payload + 4) != 0)
         return SS_ERR_MESSAGE;
     out->first = load32(payload);
     if (out->first < from || out->first > n || out->nnz > n - out->first)
         return SS_ERR_MESSAGE;
-    out->val = payload + DENSE_HEAD;
-    return SS_OK;
+    bytes -= DENSE_HEAD;
+    payload += DENSE_HEAD;
+    out->val = payload;
+    if (out->nnz == 0)
+        return bytes == 0 && values == SS_VALUES_SAME ? SS_OK : SS_ERR_MESSAGE;
+    size_t taken = read_values(payload, bytes, type, values, scratch, out);
+    return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
+}
+
+/* nnz > 0 */
+static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
+                       enum ss_values values, uint32_t from, uint32_t n,
+                       const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    size_t taken = read_values(payload, bytes, type, values, scratch, out);
+    if (taken == 0)
+        return SS_ERR_MESSAGE;
+    if (out->rep == SS_REP_U32)
+        return read_u32(payload + taken, bytes - taken, from, n, out);
+    if (out->rep == SS_REP_PACKED)
+        return read_packed(payload + taken, bytes - taken, from, n, scratch->idx, out);
+    return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
 }
 
 int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, uint32_t from,
-                   uint32_t n, uint32_t *scratch, struct ss_chunk *out)
+                   uint32_t n, const struct ss_wire_scratch *scratch, struct ss_chunk *out)
 {
     const uint8_t *head = msg, *payload = head + SS_WIRE_HEADER;
     if (len < SS_WIRE_HEADER || head[0] != SS_WIRE_MAGIC ||
-        head[1] != (SS_WIRE_VERSION << 4 | (int)key->type) || head[2] >= SS_REPS ||
-        (head[3] & (LAST - 1)) != key->phase || load32(head + 4) != key->call ||
-        load32(head + 12) != len - SS_WIRE_HEADER)
+        head[1] != (SS_WIRE_VERSION << 4 | (int)key->type) || (head[2] & REP_MASK) >= SS_REPS ||
+        head[2] >> VALUES_SHIFT >= SS_VALUE_TYPES || (head[3] & (LAST - 1)) != key->phase ||
+        load32(head + 4) != key->call || load32(head + 12) != len - SS_WIRE_HEADER)
         return SS_ERR_MESSAGE;
 
-    struct ss_chunk chunk = {.rep = (enum ss_rep)head[2], .last = (head[3] & LAST) != 0};
-    size_t bytes = len - SS_WIRE_HEADER, size = ss_type_size(key->type);
+    enum ss_values values = (enum ss_values)(head[2] >> VALUES_SHIFT);
+    struct ss_chunk chunk = {.rep = (enum ss_rep)(head[2] & REP_MASK),
+                             .last = (head[3] & LAST) != 0};
+    size_t bytes = len - SS_WIRE_HEADER;
     uint32_t nnz = load32(head + 8);
     if (chunk.rep == SS_REP_ERROR) {
         chunk.error = (int)nnz;
-        if (chunk.error >= 0 || bytes != 0 || !chunk.last)
+        if (chunk.error >= 0 || bytes != 0 || !chunk.last || values != SS_VALUES_SAME)
             return SS_ERR_MESSAGE;
         *out = chunk;
         return SS_OK;
@@ -262,36 +332,32 @@ int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, u
 
     int status = SS_ERR_MESSAGE;
     if (chunk.rep == SS_REP_DENSE) {
-        status = read_dense(payload, bytes, size, from, n, &chunk);
-    } else if (nnz == 0) {
-        chunk.idx = scratch;
-        status = chunk.rep == SS_REP_U32 && bytes == 0 ? SS_OK : SS_ERR_MESSAGE;
-    } else if (bytes >= nnz * size) {
-        const uint8_t *at = payload + nnz * size;
-        bytes -= nnz * size;
-        if (chunk.rep == SS_REP_U32)
-            status = read_u32(at, bytes, from, n, &chunk);
-        else if (chunk.rep == SS_REP_PACKED)
-            status = read_packed(at, bytes, from, n, scratch, &chunk);
-        else
-            status = read_bitmap(at, bytes, from, n, scratch, &chunk);
+        status = read_dense(payload, bytes, key->type, values, from, n, scratch, &chunk);
+    } else if (nnz > 0) {
+        status = read_sparse(payload, bytes, key->type, values, from, n, scratch, &chunk);
+    } else if (chunk.rep == SS_REP_U32 && bytes == 0 && values == SS_VALUES_SAME) {
+        chunk.idx = scratch->idx;
+        status = SS_OK;
     }
     if (status == SS_OK)
         *out = chunk;
     return status;
 }
 
-double ss_wire_bytes_per_entry(enum ss_type type, enum ss_coding coding, double d)
+double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how,
+                               enum ss_coding coding, double d)
 {
     double size = (double)ss_type_size(type), u32 = 4, most = 33.0 / 8;
+    bool rounded = how && how->values != SS_VALUES_SAME;
+    double value = rounded ? ss_values_bytes(type, how->values, how->bucket) : size;
     if (coding == SS_CODING_U32 || d <= 0)
-        return size + u32;
+        return value + u32;
     double packed = ss_rice_bits_per_entry(d) / 8, bitmap = 1 / (8 * d);
     if (coding == SS_CODING_PACKED)
-        return size + packed;
+        return value + packed;
     if (coding == SS_CODING_BITMAP)
-        return size + (bitmap <= most ? bitmap : packed);
+        return value + (bitmap <= most ? bitmap : packed);
     double best = packed < u32 ? packed : u32, dense = size / d - size;
     best = bitmap < best ? bitmap : best;
-    return size + (dense < best ? dense : best);
+    return value + (dense < best && !rounded ? dense : best);
 }

@@ -128,21 +128,22 @@ static void encode(const struct ss_kernels *kernels, struct data *data)
     for (size_t at = 0; at < data->nnz; at += SS_CHUNK_ENTRIES, to += stride(data)) {
         size_t left = data->nnz - at, nnz = left < SS_CHUNK_ENTRIES ? left : SS_CHUNK_ENTRIES;
         ss_wire_encode(to, &key, SS_CODING_AUTO, data->idx + at,
-                       (char *)data->val + at * data->size, (uint32_t)nnz, nnz == left);
+                       (char *)data->val + at * data->size, (uint32_t)nnz, nnz == left, NULL);
     }
 }
 
 static void decode(const struct ss_kernels *kernels, struct data *data)
 {
     (void)kernels;
-    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    static uint32_t idx[SS_CHUNK_ENTRIES];
+    const struct ss_wire_scratch scratch = {.idx = idx};
     const struct ss_wire_key key = {data->type, 1, 2};
     const char *from = data->messages;
     for (size_t at = 0; at < data->nnz; at += SS_CHUNK_ENTRIES, from += stride(data)) {
         uint32_t payload;
         memcpy(&payload, from + 12, sizeof payload);
         struct ss_chunk chunk;
-        if (ss_wire_decode(from, SS_WIRE_HEADER + payload, &key, 0, (uint32_t)data->n, scratch,
+        if (ss_wire_decode(from, SS_WIRE_HEADER + payload, &key, 0, (uint32_t)data->n, &scratch,
                            &chunk) != SS_OK) {
             fprintf(stderr, "bench_kernels: own message refused\n");
             exit(1);

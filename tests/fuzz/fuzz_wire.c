@@ -30,19 +30,23 @@ static void check_promises(const struct ss_chunk *chunk, enum ss_type type, uint
 static void check_round_trip(const struct ss_chunk *chunk, const struct ss_wire_key *key,
                              enum ss_coding coding, uint32_t from, uint32_t n)
 {
-    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    static uint32_t idx[SS_CHUNK_ENTRIES];
+    static uint64_t val[SS_CHUNK_ENTRIES];
+    const struct ss_wire_scratch scratch = {idx, val};
     size_t bound = ss_wire_bound(key->type, chunk->nnz), length;
     void *msg = malloc(bound);
     require(msg != NULL);
     if (chunk->rep == SS_REP_DENSE)
-        length = ss_wire_encode_dense(msg, key, chunk->first, chunk->val, chunk->nnz, chunk->last);
+        length =
+            ss_wire_encode_dense(msg, key, chunk->first, chunk->val, chunk->nnz, chunk->last, NULL);
     else
-        length = ss_wire_encode(msg, key, coding, chunk->idx, chunk->val, chunk->nnz, chunk->last);
+        length =
+            ss_wire_encode(msg, key, coding, chunk->idx, chunk->val, chunk->nnz, chunk->last, NULL);
     require(length <= bound);
 
     struct ss_chunk again;
     size_t bytes = chunk->nnz * ss_type_size(key->type);
-    require(ss_wire_decode(msg, length, key, from, n, scratch, &again) == SS_OK);
+    require(ss_wire_decode(msg, length, key, from, n, &scratch, &again) == SS_OK);
     require(again.last == chunk->last);
     if (again.rep == SS_REP_DENSE && chunk->rep != SS_REP_DENSE) {
         const char *elements = again.val, *values = chunk->val;
@@ -60,7 +64,9 @@ static void check_round_trip(const struct ss_chunk *chunk, const struct ss_wire_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    static uint32_t idx[SS_CHUNK_ENTRIES];
+    static uint64_t val[SS_CHUNK_ENTRIES];
+    const struct ss_wire_scratch scratch = {idx, val};
     if (size < 2)
         return 0;
     struct ss_wire_key key = {(enum ss_type)(data[0] % SS_TYPES), 7, 3};
@@ -73,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(msg != NULL);
     memcpy(msg, data + 2, length);
     struct ss_chunk chunk;
-    int status = ss_wire_decode(msg, length, &key, from, n, scratch, &chunk);
+    int status = ss_wire_decode(msg, length, &key, from, n, &scratch, &chunk);
     require(status == SS_OK || status == SS_ERR_MESSAGE);
     if (status == SS_OK && chunk.rep == SS_REP_ERROR) {
         require(chunk.error < 0 && chunk.last);

@@ -22,6 +22,7 @@ struct room {
     uint64_t val[SS_CHUNK_ENTRIES]; /* nnz elements of the key's type */
     uint32_t nnz;
     uint32_t scratch[SS_CHUNK_ENTRIES];
+    uint64_t decoded[SS_CHUNK_ENTRIES];
     char *message; /* room for the bound, then canaries */
     size_t length;
 };
@@ -87,7 +88,7 @@ static void encode(struct room *room, enum ss_type type, enum ss_coding coding, 
     size_t bound = ss_wire_bound(type, room->nnz);
     memset(room->message, CANARY, bound + CANARIES);
     room->length =
-        ss_wire_encode(room->message, &typed, coding, room->idx, room->val, room->nnz, last);
+        ss_wire_encode(room->message, &typed, coding, room->idx, room->val, room->nnz, last, NULL);
     assert_true(room->length <= bound);
     for (size_t i = 0; i < CANARIES; i++)
         assert_int_equal(room->message[bound + i], CANARY);
@@ -98,9 +99,10 @@ static void encode(struct room *room, enum ss_type type, enum ss_coding coding, 
 static int decode(struct room *room, const struct ss_wire_key *with, uint32_t from, uint32_t n,
                   struct ss_chunk *chunk, char **copy)
 {
+    const struct ss_wire_scratch scratch = {room->scratch, room->decoded};
     *copy = test_malloc(room->length ? room->length : 1);
     memcpy(*copy, room->message, room->length);
-    return ss_wire_decode(*copy, room->length, with, from, n, room->scratch, chunk);
+    return ss_wire_decode(*copy, room->length, with, from, n, &scratch, chunk);
 }
 
 /* The entries a chunk stands for are those of the room; a dense one may have zeros between. */
@@ -256,7 +258,7 @@ static void packed_is_within_a_tenth_of_the_entropy_of_a_uniform_set(void **stat
         /* 4 sigma of the sample's own information are below 1 % at these sizes */
         if (bits > 1.1 * entropy(d))
             fail_msg("density %g: %g bits per index, entropy %g", d, bits, entropy(d));
-        double expected = 8 * (ss_wire_bytes_per_entry(SS_F32, SS_CODING_PACKED, d) - 4);
+        double expected = 8 * (ss_wire_bytes_per_entry(SS_F32, NULL, SS_CODING_PACKED, d) - 4);
         if (fabs(bits - expected) > 0.05 * expected)
             fail_msg("density %g: %g bits per index, expected %g", d, bits, expected);
     }
@@ -270,7 +272,8 @@ static void expected_sizes_are_those_of_the_codings(void **state)
             uniform(room, 0, densities[d], densities[d] < 1e-4 ? 8000 : SS_CHUNK_ENTRIES);
             encode(room, SS_F64, (enum ss_coding)coding, true);
             double bytes = (double)(room->length - SS_WIRE_HEADER) / room->nnz;
-            double expected = ss_wire_bytes_per_entry(SS_F64, (enum ss_coding)coding, densities[d]);
+            double expected =
+                ss_wire_bytes_per_entry(SS_F64, NULL, (enum ss_coding)coding, densities[d]);
             if (fabs(bytes - expected) > 0.02 * expected)
                 fail_msg("density %g, coding %u: %g bytes per entry, expected %g", densities[d],
                          coding, bytes, expected);
@@ -308,7 +311,8 @@ static void dense_elements_come_back_in_place(void **state)
             uint32_t n = sizes[s];
             room->nnz = n;
             random_values(room);
-            room->length = ss_wire_encode_dense(room->message, &typed, 100, room->val, n, true);
+            room->length =
+                ss_wire_encode_dense(room->message, &typed, 100, room->val, n, true, NULL);
             assert_true(room->length <= ss_wire_bound(type, n));
             assert_int_equal(decode(room, &typed, 100, 100 + n, &chunk, &copy), SS_OK);
             assert_int_equal(chunk.rep, SS_REP_DENSE);
@@ -377,7 +381,7 @@ static bool sample(struct room *room, unsigned which)
     room->nnz = 30;
     random_values(room);
     if (which == 12)
-        room->length = ss_wire_encode_dense(room->message, &key, 9, room->val, 30, false);
+        room->length = ss_wire_encode_dense(room->message, &key, 9, room->val, 30, false, NULL);
     else if (which == 13)
         room->length = ss_wire_encode_error(room->message, &key, SS_ERR_PEER);
     return which <= 13;
@@ -558,6 +562,7 @@ static void malformed_index_codings_are_refused(void **state)
 static void more_entries_than_a_chunk_are_refused(void **state)
 {
     struct room *room = *state;
+    const struct ss_wire_scratch scratch = {room->scratch, room->decoded};
     struct ss_chunk chunk;
     uint32_t entries = SS_CHUNK_ENTRIES + 1, payload = 8 * entries;
     char *message = test_calloc(1, SS_WIRE_HEADER + payload);
@@ -569,7 +574,7 @@ static void more_entries_than_a_chunk_are_refused(void **state)
     for (uint32_t i = 0; i < entries; i++)
         memcpy(message + SS_WIRE_HEADER + 4 * (size_t)(entries + i), &i, sizeof i);
     assert_int_equal(
-        ss_wire_decode(message, SS_WIRE_HEADER + payload, &key, 0, RANGE, room->scratch, &chunk),
+        ss_wire_decode(message, SS_WIRE_HEADER + payload, &key, 0, RANGE, &scratch, &chunk),
         SS_ERR_MESSAGE);
     test_free(message);
 }
