@@ -4,6 +4,7 @@ PREFIX     ?= /usr/local
 DESTDIR    ?=
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
 SYSCONFDIR ?= $(PREFIX)/etc
 DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
 
@@ -53,7 +54,7 @@ APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-fuzz demo bench-exact install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-fuzz demo demo-topk bench-exact bench-topk install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -143,7 +144,7 @@ FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefine
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*.h)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)
-	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire.c core/rice.c core/types.c
+	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire.c core/values.c core/rice.c core/types.c
 
 tests: all $(UNIT) $(MPI_PROGS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)
@@ -191,6 +192,16 @@ bench-exact: ## measurements of exact mode on the virtual cluster (root)
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@BUILD=$(BUILD) scripts/bench-exact
 
+demo-topk: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all apps $(MPI_SO)
+	@BUILD=$(BUILD) scripts/demo-topk $(ARGS)
+
+bench-topk: ## measurements of top-k on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-topk
+
 # ---- keeping house ----
 
 FORMATTED := $(wildcard core/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
@@ -213,11 +224,14 @@ install: all ## into $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
 	install -m 755 $(BUILD)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
 	install -m 755 $(BUILD)/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
+	install -d $(DESTDIR)$(INCLUDEDIR)
+	install -m 644 shim/sparseshim.h $(DESTDIR)$(INCLUDEDIR)
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi # so that the bare name can be preloaded
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(BINDIR)/sparseshim
+	rm -f $(DESTDIR)$(INCLUDEDIR)/sparseshim.h
 	rm -f $(DESTDIR)$(DOCDIR)/README.md $(DESTDIR)$(DOCDIR)/LICENSE
 	-rmdir $(DESTDIR)$(DOCDIR) 2>/dev/null
 

@@ -213,6 +213,33 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir)
         cfg_read_file(cfg, path, CFG_FROM_USER_FILE, false);
 }
 
+/* Values that only top-k can serve say so under another mode, and the default stands: the
+ * collectives that keep the largest entries of the sum, values in fewer bits. */
+static void refuse_without_topk(struct cfg *cfg)
+{
+    const struct cfg_options *o = &cfg->options;
+    const struct {
+        const char *name;
+        bool used;
+    } needs[] = {
+        {"ALGORITHM", o->algorithm == CFG_ALGORITHM_OKTOPK || o->algorithm == CFG_ALGORITHM_GTOPK},
+        {"VALUE_TYPE", o->value_type != CFG_VALUES_SAME},
+        {"QUANT_BITS", o->quant_bits != CFG_QUANT_OFF},
+    };
+
+    if (o->mode == CFG_MODE_TOPK)
+        return;
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        size_t row = cfg_find(needs[i].name);
+        if (!needs[i].used)
+            continue;
+        cfg_say(
+            cfg, true, CFG_PREFIX "%s=%s needs " CFG_PREFIX "MODE=topk, but MODE is %s; %s stands",
+            needs[i].name, cfg->text[row], cfg->text[cfg_find("MODE")], cfg_table[row].standard);
+        cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, needs[i].name);
+    }
+}
+
 struct cfg *cfg_load_from(const char *sysconfdir)
 {
     int error = errno;
@@ -231,6 +258,7 @@ struct cfg *cfg_load_from(const char *sysconfdir)
     for (size_t i = 0; i < CFG_ROWS; i++)
         if (i != cfg_config_row())
             set_from_environment(cfg, i);
+    refuse_without_topk(cfg);
     find_unknown_variables(cfg);
 done:
     if (cfg != NULL && cfg->out_of_memory) {

@@ -222,6 +222,13 @@ static void scale_by_power(struct ss_tensor *t, int exponent)
     t->jump_held = 0;
 }
 
+static void scale_all(struct ss_comm *comm, int exponent)
+{
+    for (struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next)
+        if (t->state == SS_TENSOR_REGISTERED)
+            scale_by_power(t, exponent);
+}
+
 /* Tensors scaled after the same non-finite call go back when one of their step says otherwise. */
 static void take_back(struct ss_comm *comm)
 {
@@ -236,11 +243,14 @@ bool ss_residual_rescale(struct ss_call *c)
     struct ss_comm *comm = c->comm;
     struct ss_tensor *t = c->tensor;
     const struct ss_ballot *b = &c->vote.ballot;
+    if (!t)
+        return false;
     int jump = ss_ballot_same(b, SS_SAME_JUMP) ? (int)b->same_min[SS_SAME_JUMP] - NO_JUMP : 0;
+    bool round = comm->scale_round > t->scale_round;
 
     if (!c->topk || !comm->settings->residual_scale)
         return false;
-    if (comm->scale_round > t->scale_round) {
+    if (round) {
         t->scale_round = comm->scale_round;
         t->scaled_by = 0;
         if (!comm->scale_begun)
@@ -252,7 +262,10 @@ bool ss_residual_rescale(struct ss_call *c)
     if (jump == 0)
         return false;
     ss_topk_undo(c);
-    scale_by_power(t, jump);
+    if (round)
+        scale_by_power(t, jump);
+    else
+        scale_all(comm, jump);
     return true;
 }
 

@@ -61,7 +61,7 @@ void ss_topk_start(struct ss_call *c)
     if (c->in_place && ss_tensor_watching(c->tensor))
         ss_tensor_watch_input(c->tensor, c->in);
     if (c->topk)
-        c->topk_calls = c->tensor->registered_calls;
+        c->topk_calls = c->tensor->registered_calls - 1;
 }
 
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */

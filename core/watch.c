@@ -223,13 +223,13 @@ bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *n
 
     if (now->entries < SS_PROFILE_ENTRIES)
         return false;
-    if (cos >= 0 && cos < UNLIKE) {
-        profile->unlike++;
-        if (profile->unlike >= 2)
-            enter_past(profile, now);
-        return profile->unlike >= 2;
-    }
-    profile->unlike = 0;
-    enter_past(profile, now);
-    return false;
+    bool unlike = cos >= 0 && cos < UNLIKE;
+    if (!unlike || profile->was_unlike)
+        enter_past(profile, now);
+    profile->was_unlike = unlike;
+    if (unlike)
+        profile->score += 2;
+    else if (profile->score > 0)
+        profile->score--;
+    return unlike && profile->score >= 4;
 }

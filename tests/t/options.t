@@ -59,7 +59,7 @@ cmp_ok(scalar(@names), '>', 10, 'the table has rows');
 my %other = (
     DISABLE      => 'on',
     CONFIG       => '',
-    MODE         => 'observe',
+    MODE         => 'topk',
     MIN_COUNT    => '64Mi',
     DENSITY      => '4/512',
     REGISTER     => 'count=1000:;comm=g*',

@@ -44,6 +44,35 @@ static void defaults_are_as_documented(void **state)
     cfg_free(cfg);
 }
 
+static void what_needs_topk_says_so(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ALGORITHM", "VALUE_TYPE", "QUANT_BITS"};
+    static const char *const values[] = {"oktopk", "bf16", "4"};
+    static const char *const standards[] = {"auto", "same", "off"};
+    char name[64];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "SPARSESHIM_%s", names[i]);
+        setenv(name, values[i], 1);
+        struct cfg *cfg = load();
+        bool fatal = false;
+        const char *problem = cfg_problem(cfg, 0, &fatal);
+        assert_non_null(problem);
+        assert_true(fatal);
+        assert_non_null(strstr(problem, name));
+        assert_non_null(strstr(problem, "needs SPARSESHIM_MODE=topk"));
+        assert_value(cfg, names[i], standards[i], CFG_FROM_DEFAULT);
+        cfg_free(cfg);
+        setenv("SPARSESHIM_MODE", "topk", 1);
+        cfg = load();
+        assert_no_problems(cfg);
+        assert_value(cfg, names[i], values[i], CFG_FROM_ENVIRONMENT);
+        cfg_free(cfg);
+        unsetenv("SPARSESHIM_MODE");
+        unsetenv(name);
+    }
+}
+
 static void environment_wins_over_file_over_system_file_over_default(void **state)
 {
     (void)state;
@@ -300,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(defaults_are_as_documented),
+        FRESH(what_needs_topk_says_so),
         FRESH(environment_wins_over_file_over_system_file_over_default),
         FRESH(profiles_come_from_the_system_directory),
         FRESH(files_that_are_no_files_are_a_problem_and_do_not_hang),

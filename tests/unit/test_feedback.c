@@ -1,0 +1,507 @@
+/* What becomes of residuals beside sparse calls: kept elements, dense calls, buffers that turn out
+ * to be no gradient, changes of the loss scale, the guard. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/sim_job.h"
+
+enum { P = 4, N = 6007, MOST_TENSORS = 3 };
+
+struct training {
+    struct sim_job job;
+    struct ss_rules *rules;
+    size_t n[MOST_TENSORS];
+    float *gradient[MOST_TENSORS][P];
+    float *out[MOST_TENSORS][P];
+    double *sum_in, *sum_out, *magnitude; /* of tensor 0, per element */
+    double unit;                          /* what one of the inputs counts in those sums */
+    int native, sparse;
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9ULL;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebULL;
+    return x ^ x >> 31;
+}
+
+static struct ss_settings settings_of(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-9,
+                                .hash = 1,
+                                .topk = true,
+                                .density = 0.01,
+                                .quant_bucket = 1024,
+                                .repartition_period = 64,
+                                .tensors = {.register_after = 0, .threshold_period = 8}};
+}
+
+static void training_open(struct training *t, const char *rules, struct ss_settings settings)
+{
+    char error[200];
+
+    memset(t, 0, sizeof *t);
+    if (ss_rules_parse(rules, true, &t->rules, error, sizeof error) != SS_OK)
+        fail_msg("%s: %s", rules, error);
+    settings.tensors.include = t->rules;
+    job_open(&t->job, P, 1e-5, 1e-9, 3, &settings);
+    t->unit = 1;
+    for (int i = 0; i < MOST_TENSORS; i++) {
+        t->n[i] = N + 100 * (size_t)i;
+        for (int r = 0; r < P; r++) {
+            t->gradient[i][r] = calloc(t->n[i], sizeof(float));
+            t->out[i][r] = calloc(t->n[i], sizeof(float));
+        }
+    }
+    t->sum_in = calloc(N, sizeof(double));
+    t->sum_out = calloc(N, sizeof(double));
+    t->magnitude = calloc(N, sizeof(double));
+}
+
+static void training_close(struct training *t)
+{
+    for (int i = 0; i < MOST_TENSORS; i++)
+        for (int r = 0; r < P; r++) {
+            free(t->gradient[i][r]);
+            free(t->out[i][r]);
+        }
+    free(t->sum_in);
+    free(t->sum_out);
+    free(t->magnitude);
+    job_close(&t->job);
+    ss_rules_free(t->rules);
+}
+
+static void draw(struct training *t, int tensor, uint64_t step, double scale)
+{
+    for (int r = 0; r < P; r++)
+        for (size_t i = 0; i < t->n[tensor]; i++) {
+            uint64_t h = mix(step * 1000003 + (uint64_t)r * 7919 + i * 104729 + 1);
+            double x = (double)(int64_t)h / 9.3e18, y = (double)(mix(h) >> 40) / 16777216.0;
+            t->gradient[tensor][r][i] = (float)(scale * x * (0.01 + y * y * y * y));
+        }
+}
+
+static struct ss_tensor *tensor_of(const struct training *t, int rank, int tensor)
+{
+    struct ss_tensor *at = ss_tensors_first(t->job.comm[rank]->tensors);
+
+    while (at && at->n != t->n[tensor])
+        at = at->next;
+    return at;
+}
+
+/* One call; its result ends in out[tensor][*], by whichever way. Returns the status. */
+static int call(struct training *t, int tensor, bool in_place)
+{
+    size_t n = t->n[tensor];
+
+    for (int r = 0; r < P; r++) {
+        t->job.in[r] = in_place ? NULL : t->gradient[tensor][r];
+        t->job.out[r] = t->out[tensor][r];
+        if (in_place)
+            memcpy(t->job.out[r], t->gradient[tensor][r], n * sizeof(float));
+        for (size_t i = 0; tensor == 0 && i < n; i++) {
+            t->sum_in[i] += t->unit * (double)t->gradient[0][r][i];
+            t->magnitude[i] += t->unit * fabs((double)t->gradient[0][r][i]);
+        }
+    }
+    assert_true(job_call(&t->job, SS_F32, SS_SUM, n));
+    for (int r = 1; r < P; r++)
+        assert_int_equal(t->job.status[r], t->job.status[0]);
+    if (t->job.status[0] == SS_NATIVE) {
+        float *sum = calloc(n, sizeof *sum);
+        for (int r = 0; r < P; r++)
+            for (size_t i = 0; i < n; i++)
+                sum[i] += ((const float *)job_native_input(&t->job, r))[i];
+        for (int r = 0; r < P; r++)
+            memcpy(t->out[tensor][r], sum, n * sizeof *sum);
+        free(sum);
+        t->native++;
+    } else {
+        assert_int_equal(t->job.status[0], SS_OK);
+        t->sparse++;
+    }
+    for (int r = 1; r < P; r++)
+        assert_memory_equal(t->out[tensor][r], t->out[tensor][0], n * sizeof(float));
+    for (size_t i = 0; tensor == 0 && i < n; i++)
+        t->sum_out[i] += t->unit * (double)t->out[0][0][i];
+    return t->job.status[0];
+}
+
+static void expect_conservation(const struct training *t, int steps)
+{
+    for (size_t i = 0; i < t->n[0]; i++) {
+        double left = 0;
+        for (int r = 0; r < P; r++) {
+            const struct ss_tensor *tensor = tensor_of(t, r, 0);
+            if (tensor && tensor->residual.data)
+                left += t->unit * (double)((const float *)tensor->residual.data)[i];
+        }
+        if (fabs(t->sum_in[i] - left - t->sum_out[i]) >
+            (steps + P + 2) * (double)FLT_EPSILON * t->magnitude[i])
+            fail_msg("element %zu: in %g, residuals %g, out %g", i, t->sum_in[i], left,
+                     t->sum_out[i]);
+    }
+}
+
+/* ---- kept elements ---- */
+
+static void check_kept(const char *rules, size_t first, size_t count, struct ss_settings settings)
+{
+    static struct training t;
+
+    training_open(&t, rules, settings);
+    for (int step = 0; step < 12; step++) {
+        draw(&t, 0, (uint64_t)step, 1);
+        for (int r = 0; r < P; r++)
+            for (size_t i = first; i < first + count; i++)
+                t.gradient[0][r][i] *= 1e-3f; /* far below what is selected */
+        assert_int_equal(call(&t, 0, step % 2), SS_OK);
+        for (size_t i = first; i < first + count; i++) {
+            float sum = 0;
+            for (int r = 0; r < P; r++)
+                sum += t.gradient[0][r][i];
+            assert_true(t.out[0][0][i] == sum);
+        }
+    }
+    expect_conservation(&t, 12);
+    training_close(&t);
+}
+
+static void kept_elements_arrive_exactly(void **state)
+{
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_DENSE; a++) {
+        for (int v = SS_VALUES_SAME; v < SS_VALUE_TYPES; v++) {
+            struct ss_settings settings = settings_of((enum ss_algorithm)a);
+            settings.values = (enum ss_values)v;
+            check_kept("count=1::keep=last:5", N - 5, 5, settings);
+            check_kept("count=1::keep=first:70", 0, 70, settings);
+        }
+    }
+    struct ss_settings buckets = settings_of(SS_SPLIT_ALLGATHER);
+    buckets.k = 4;
+    buckets.bucket = 512;
+    check_kept("count=1::keep=last:1", N - 1, 1, buckets);
+}
+
+static void a_kept_element_that_is_not_finite_passes(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    training_open(&t, "count=1::keep=last:1", settings_of(SS_SPLIT_ALLGATHER));
+    draw(&t, 0, 1, 1);
+    t.gradient[0][2][N - 1] = INFINITY;
+    assert_int_equal(call(&t, 0, false), SS_NATIVE);
+    assert_true(isinf(t.out[0][1][N - 1]));
+    training_close(&t);
+}
+
+static void a_rule_names_the_collective(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    training_open(&t, "count=6007:algorithm=ring;count=6107:algorithm=dsar;count=1:",
+                  settings_of(SS_ALLGATHER));
+    static const enum ss_algorithm expected[] = {SS_RING, SS_DSAR, SS_ALLGATHER};
+    for (int i = 0; i < MOST_TENSORS; i++) {
+        draw(&t, i, 1, 1);
+        assert_int_equal(call(&t, i, false), SS_OK);
+        assert_int_equal(ss_call_algorithm(ss_comm_call(t.job.comm[1])), expected[i]);
+    }
+    training_close(&t);
+}
+
+/* ---- dense calls ---- */
+
+static void set_algorithm(struct training *t, enum ss_algorithm algorithm)
+{
+    for (int r = 0; r < P; r++)
+        t->job.settings[r].algorithm = algorithm;
+}
+
+static double residual_norm(const struct training *t, int tensor)
+{
+    double most = 0;
+
+    for (int r = 0; r < P; r++) {
+        double norm = ss_tensor_residual_norm(tensor_of(t, r, tensor));
+        most = norm > most ? norm : most;
+    }
+    return most;
+}
+
+static void a_dense_call_lets_a_large_residual_go_slowly(void **state)
+{
+    static struct training t;
+    int steps = 0;
+
+    (void)state;
+    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    for (; steps < 40; steps++) {
+        draw(&t, 0, (uint64_t)steps, 1);
+        assert_int_equal(call(&t, 0, false), SS_OK);
+    }
+    double norm = residual_norm(&t, 0);
+    set_algorithm(&t, SS_DENSE);
+    for (; norm > 0 && steps < 400; steps++) {
+        draw(&t, 0, (uint64_t)steps, 1);
+        double input = 0;
+        for (size_t i = 0; i < N; i++)
+            input += pow((double)t.gradient[0][0][i], 2);
+        assert_int_equal(call(&t, 0, steps % 2), SS_NATIVE);
+        double after = residual_norm(&t, 0);
+        if (after > 0)
+            assert_true(fabs(after - norm * 15 / 16) < 1e-4 * norm);
+        else
+            assert_true(norm < 1.3 * sqrt(input)); /* each rank has its own input's norm */
+        norm = after;
+        expect_conservation(&t, steps + 1);
+    }
+    assert_true(norm == 0);
+    training_close(&t);
+}
+
+static void a_tensor_that_turns_exact_sends_its_residual(void **state)
+{
+    static struct training t;
+    int steps = 0;
+
+    (void)state;
+    training_open(&t, "count=1:", settings_of(SS_RING));
+    for (; steps < 30; steps++) {
+        draw(&t, 0, (uint64_t)steps, 1);
+        call(&t, 0, false);
+    }
+    for (int r = 0; r < P; r++)
+        ss_tensor_settle(tensor_of(&t, r, 0), false, SS_TENSOR_GUARDED);
+    for (; tensor_of(&t, 0, 0)->residual.data && steps < 300; steps++) {
+        draw(&t, 0, (uint64_t)steps, 1);
+        assert_int_equal(call(&t, 0, false), SS_NATIVE);
+        expect_conservation(&t, steps + 1);
+    }
+    for (int r = 0; r < P; r++)
+        assert_null(tensor_of(&t, r, 0)->residual.data);
+    draw(&t, 0, (uint64_t)steps, 1);
+    call(&t, 0, false);
+    expect_conservation(&t, steps + 1);
+    training_close(&t);
+}
+
+static void buffers_that_hold_different_tensors_in_turn_go_exact(void **state)
+{
+    static struct training t;
+    int steps = 0;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.density = 0.1;
+    training_open(&t, "count=1:", settings);
+    for (; steps < 60; steps++) {
+        draw(&t, 0, (uint64_t)steps, 1);
+        for (int r = 0; r < P; r++)
+            for (size_t i = 0; i < N; i++)
+                if ((i < N / 2) == (steps % 2 == 0)) /* the one large where the other is small */
+                    t.gradient[0][r][i] *= 1e-3f;
+        call(&t, 0, false);
+        expect_conservation(&t, steps + 1);
+    }
+    for (int r = 0; r < P; r++) {
+        assert_int_equal(tensor_of(&t, r, 0)->state, SS_TENSOR_EXACT);
+        assert_int_equal(tensor_of(&t, r, 0)->reason, SS_TENSOR_PROFILE);
+    }
+    training_close(&t);
+}
+
+/* ---- loss scale ---- */
+
+static void scaled_training(struct training *t, const int *exponent, const bool *overflow,
+                            int steps, int tensors)
+{
+    for (int step = 0; step < steps; step++)
+        for (int i = 0; i < tensors; i++) {
+            double scale = ldexp(1, exponent[step]);
+            t->unit = 1 / scale;
+            draw(t, i, (uint64_t)step, scale);
+            if (overflow[step]) {
+                double unit = t->unit;
+                t->unit = 0;
+                t->gradient[i][1][17] = INFINITY;
+                for (int r = 0; r < P; r++)
+                    t->job.in[r] = t->gradient[i][r];
+                for (int r = 0; r < P; r++)
+                    t->job.out[r] = t->out[i][r];
+                assert_true(job_call(&t->job, SS_F32, SS_SUM, t->n[i]));
+                assert_int_equal(t->job.status[0], SS_NATIVE);
+                t->unit = unit;
+                continue;
+            }
+            assert_int_equal(call(t, i, false), SS_OK);
+        }
+}
+
+enum { SCALED = 24 };
+
+static void a_halved_loss_scale_takes_the_residual_along(void **state)
+{
+    static struct training t, plain;
+    int exponent[SCALED];
+    bool overflow[SCALED] = {false};
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.residual_scale = true;
+    for (int i = 0; i < SCALED; i++)
+        exponent[i] = i < 10 ? 12 : i < 15 ? 11 : 9;
+    overflow[9] = overflow[14] = true;
+    for (int tensors = 1; tensors <= MOST_TENSORS; tensors++) {
+        training_open(&t, "count=1:", settings);
+        training_open(&plain, "count=1:", settings);
+        scaled_training(&t, exponent, overflow, SCALED, tensors);
+        for (int i = 0; i < SCALED; i++) /* the same without the calls that were skipped */
+            if (!overflow[i])
+                for (int k = 0; k < tensors; k++) {
+                    draw(&plain, k, (uint64_t)i, 1);
+                    assert_int_equal(call(&plain, k, false), SS_OK);
+                }
+        for (int k = 0; k < tensors; k++)
+            for (int r = 0; r < P; r++) {
+                const float *a = tensor_of(&t, r, k)->residual.data;
+                const float *b = tensor_of(&plain, r, k)->residual.data;
+                for (size_t i = 0; i < t.n[k]; i++)
+                    assert_float_equal(a[i] / 512, b[i], 1e-5);
+            }
+        expect_conservation(&t, SCALED);
+        training_close(&t);
+        training_close(&plain);
+    }
+}
+
+static void a_doubled_loss_scale_is_followed_within_three_steps(void **state)
+{
+    static struct training t;
+    int exponent[SCALED];
+    bool overflow[SCALED] = {false};
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.residual_scale = true;
+    for (int i = 0; i < SCALED; i++)
+        exponent[i] = i < 12 ? 3 : 4;
+    training_open(&t, "count=1:", settings);
+    scaled_training(&t, exponent, overflow, 14, 2);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(tensor_of(&t, 0, k)->scaled_by, 0);
+    scaled_training(&t, exponent + 14, overflow, 3, 2);
+    for (int k = 0; k < 2; k++)
+        for (int r = 0; r < P; r++)
+            assert_int_equal(tensor_of(&t, r, k)->scaled_by, 1);
+    training_close(&t);
+}
+
+static void one_tensor_that_jumps_alone_keeps_its_residual(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.residual_scale = true;
+    training_open(&t, "count=1:", settings);
+    for (int step = 0; step < SCALED; step++) {
+        draw(&t, 0, (uint64_t)step, step < 12 ? 1 : 2);
+        call(&t, 0, false);
+        draw(&t, 1, (uint64_t)step, 1);
+        call(&t, 1, false);
+    }
+    assert_int_equal(tensor_of(&t, 0, 0)->scaled_by, 0);
+    expect_conservation(&t, SCALED);
+    training_close(&t);
+}
+
+/* ---- guard ---- */
+
+static void the_guard_leaves_a_healthy_tensor_alone(void **state)
+{
+    static struct training t;
+    char text[400];
+
+    (void)state;
+    for (int g = SS_GUARD_WARN; g <= SS_GUARD_EXACT; g++) {
+        struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+        settings.guard = (enum ss_guard)g;
+        training_open(&t, "count=1:", settings);
+        for (int step = 0; step < 520; step++) {
+            draw(&t, 0, (uint64_t)step, 1);
+            assert_int_equal(call(&t, 0, step % 2), SS_OK);
+        }
+        for (int r = 0; r < P; r++) {
+            assert_int_equal(tensor_of(&t, r, 0)->guarding.checks, 2);
+            assert_true(tensor_of(&t, r, 0)->guarding.cosine > 0);
+            assert_false(ss_comm_warning(t.job.comm[r], text, sizeof text));
+        }
+        training_close(&t);
+    }
+}
+
+static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
+{
+    static struct training t;
+    char text[400];
+
+    (void)state;
+    for (int g = SS_GUARD_WARN; g <= SS_GUARD_EXACT; g++) {
+        struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+        settings.guard = (enum ss_guard)g;
+        training_open(&t, "count=1:", settings);
+        for (int step = 0; step < 256; step++) {
+            draw(&t, 0, 1, 1);
+            if (step == 255)
+                for (int r = 0; r < P; r++) {
+                    float *residual = tensor_of(&t, r, 0)->residual.data;
+                    for (size_t i = 0; i < N; i++)
+                        residual[i] = -100 * t.gradient[0][r][i];
+                }
+            assert_int_equal(call(&t, 0, false), SS_OK);
+        }
+        for (int r = 0; r < P; r++) {
+            assert_true(tensor_of(&t, r, 0)->guarding.cosine < -0.1);
+            assert_true(ss_comm_warning(t.job.comm[r], text, sizeof text));
+            assert_non_null(strstr(text, "6007 float"));
+            assert_int_equal(tensor_of(&t, r, 0)->state,
+                             g == SS_GUARD_EXACT ? SS_TENSOR_EXACT : SS_TENSOR_REGISTERED);
+        }
+        training_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_elements_arrive_exactly),
+        cmocka_unit_test(a_kept_element_that_is_not_finite_passes),
+        cmocka_unit_test(a_rule_names_the_collective),
+        cmocka_unit_test(a_dense_call_lets_a_large_residual_go_slowly),
+        cmocka_unit_test(a_tensor_that_turns_exact_sends_its_residual),
+        cmocka_unit_test(buffers_that_hold_different_tensors_in_turn_go_exact),
+        cmocka_unit_test(a_halved_loss_scale_takes_the_residual_along),
+        cmocka_unit_test(a_doubled_loss_scale_is_followed_within_three_steps),
+        cmocka_unit_test(one_tensor_that_jumps_alone_keeps_its_residual),
+        cmocka_unit_test(the_guard_leaves_a_healthy_tensor_alone),
+        cmocka_unit_test(the_guard_finds_a_residual_that_points_the_other_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
