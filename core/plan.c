@@ -72,15 +72,19 @@ static double bytes_as(const struct ss_shape *s, enum ss_values values, double n
     return bytes + SS_WIRE_HEADER * (1 + nnz / SS_CHUNK_ENTRIES);
 }
 
-/* Of a stream of inputs or of reduced parts; partial sums travel as they are. */
+/* Of a stream of inputs or of reduced parts. */
 static double stream_bytes(const struct ss_shape *s, double nnz, double n)
 {
     return bytes_as(s, s->values, nnz, n);
 }
 
-static double partial_bytes(const struct ss_shape *s, double nnz, double n)
+/* Work on the values alone, in parts of what coding an entry takes (seen: 1.3 and 0.35 ns of 4). */
+static const double ROUNDING = 0.3, READING = 0.1;
+
+/* Seconds for rounding `out` values and decoding `in` of them. */
+static double rounding_cost(const struct ss_shape *s, enum ss_values values, double out, double in)
 {
-    return bytes_as(s, SS_VALUES_SAME, nnz, n);
+    return values == SS_VALUES_SAME ? 0 : s->code * (ROUNDING * out + READING * in);
 }
 
 /* What a collective costs before its result is cleared: time on the wire, work that runs meanwhile,
@@ -134,7 +138,8 @@ static struct estimate split_phase(const struct ss_shape *s)
 
     return (struct estimate){
         .wire = fan(s, others) + s->beta * others * stream_bytes(s, share, part_n),
-        .serial = s->code * (double)s->nnz_max + (s->code + s->merge) * others * share,
+        .serial = s->code * (double)s->nnz_max + (s->code + s->merge) * others * share +
+                  rounding_cost(s, s->values, (double)s->nnz_max, others * share),
         .bytes = others * stream_bytes(s, mean, part_n)};
 }
 
@@ -148,9 +153,15 @@ static struct estimate cost_split_allgather(const struct ss_shape *s, const stru
 
     e.bytes += bytes;
     e.wire += fan(s, others) + s->beta * bytes;
-    e.overlap = (s->code + s->merge) * whole;
-    e.serial += s->scan * part_n + s->code * part;
+    e.overlap = (s->code + s->merge) * whole + rounding_cost(s, s->values, 0, whole);
+    e.serial += s->scan * part_n + s->code * part + rounding_cost(s, s->values, part, 0);
     return e;
+}
+
+/* How dsar's dense elements travel. */
+static enum ss_values dense_values(const struct ss_shape *s)
+{
+    return s->quant != SS_VALUES_SAME ? s->quant : s->values;
 }
 
 static struct estimate cost_dsar(const struct ss_shape *s, const struct ss_history *h)
@@ -158,12 +169,14 @@ static struct estimate cost_dsar(const struct ss_shape *s, const struct ss_histo
     struct estimate e = split_phase(s);
     int others = s->size - 1;
     double part_n = (double)s->n / s->size;
-    double bytes = others * part_n * (double)ss_type_size(s->type);
+    double elements = others * part_n;
+    double bytes = elements * ss_values_bytes(s->type, dense_values(s), s->bucket);
 
     (void)h;
     e.bytes += bytes;
     e.wire += fan(s, others) + s->beta * bytes;
-    e.overlap = 2 * s->fill * bytes;
+    e.overlap = 2 * s->fill * elements * (double)ss_type_size(s->type) +
+                rounding_cost(s, dense_values(s), part_n, elements);
     return e;
 }
 
@@ -178,9 +191,12 @@ static struct estimate cost_ring(const struct ss_shape *s, const struct ss_histo
         int times = r < s->size ? 1 : others;
         double mean = ss_plan_union(s, h, r) / s->size;
         double part = min2(part_n, mean * skew);
-        e.bytes += times * stream_bytes(s, mean, part_n);
-        e.wire += times * (s->alpha + s->beta * stream_bytes(s, part, part_n));
-        e.serial += times * (s->code + s->merge) * part + s->code * part;
+        bool sums = r > 1 && r < s->size;
+        enum ss_values values = sums ? SS_VALUES_SAME : s->values;
+        e.bytes += times * bytes_as(s, values, mean, part_n);
+        e.wire += times * (s->alpha + s->beta * bytes_as(s, values, part, part_n));
+        e.serial += times * (s->code + s->merge) * part + s->code * part +
+                    rounding_cost(s, values, part, times * part);
     }
     return e;
 }
@@ -207,8 +223,8 @@ static struct estimate cost_recursive_doubling(const struct ss_shape *s, const s
             e.serial += 3 * s->fill * bytes;
         else
             e.serial += (2 * s->code + 2 * s->merge) * nnz;
-        if (!dense)
-            bytes = stream_bytes(s, nnz, n);
+        if (!dense) /* partial sums travel as they are */
+            bytes = bytes_as(s, i == 0 ? s->values : SS_VALUES_SAME, nnz, n);
         e.bytes += fold_in ? 0 : bytes;
         e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
         dense = dense || 2 * nnz > delta;
@@ -246,8 +262,10 @@ static struct estimate cost_allgather(const struct ss_shape *s, const struct ss_
 
     (void)h;
     return (struct estimate){.wire = fan(s, others) + s->beta * bytes,
-                             .overlap = (s->code + s->merge) * (double)s->nnz_sum,
-                             .serial = s->code * (double)s->nnz_max,
+                             .overlap = (s->code + s->merge) * (double)s->nnz_sum +
+                                        rounding_cost(s, s->values, 0, (double)s->nnz_sum),
+                             .serial = s->code * (double)s->nnz_max +
+                                       rounding_cost(s, s->values, (double)s->nnz_max, 0),
                              .bytes = bytes};
 }
 
@@ -304,7 +322,7 @@ double ss_plan_own(uint64_t n, enum ss_type type, uint64_t nnz)
 
 /* The own stream, its messages (a packed entry may take a little more than index and value), and
  * what the recipe builds. */
-double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
+static double recipe_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 {
     double entry = 4 + (double)ss_type_size(s->type), n = (double)s->n, sum = (double)s->nnz_sum;
     double own = ss_plan_own(s->n, s->type, s->nnz_max), part = n / s->size + 16;
@@ -333,6 +351,30 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     default:
         return 0;
     }
+}
+
+/* What rounding takes away from the own stream and from a reduced part, and a mark for each claim.
+ */
+static double claims_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
+{
+    double size = (double)ss_type_size(s->type), part = (double)s->n / s->size + 16;
+    bool sparse = algorithm != SS_DSAR, global = algorithm == SS_OKTOPK || algorithm == SS_GTOPK;
+    enum ss_values values = sparse ? s->values : dense_values(s);
+    double reduced = sparse ? min2(part, (double)s->nnz_sum) : part;
+    double bytes = s->values != SS_VALUES_SAME ? ((double)s->nnz_max + 1) * size : 0;
+
+    if (algorithm == SS_ALLGATHER || algorithm == SS_RECURSIVE_DOUBLING || algorithm == SS_GTOPK)
+        values = SS_VALUES_SAME;
+    if (values != SS_VALUES_SAME)
+        bytes += reduced * size;
+    return global ? bytes + (double)s->nnz_max + 1 : bytes;
+}
+
+double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
+{
+    double recipe = recipe_memory(s, algorithm);
+
+    return recipe > 0 ? recipe + claims_memory(s, algorithm) : 0;
 }
 
 /* The first run of an algorithm on a lane touches fresh memory and tells little. */
