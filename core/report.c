@@ -179,6 +179,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
         ss_v_text(" passed through, "), ss_v_count(errors),
         ss_v_text(errors == 1 ? " error" : " errors"));
     say_bytes(e, job, t);
+    ss_report_topk(e, stats);
     say_time(e, stats, t);
     SAY(e, "memory", "memory", ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)
@@ -220,6 +221,7 @@ static void write_numbers(struct ss_emit *e, struct ss_stats *stats,
     ss_emit_kv(e, "sparse", NULL, ss_v_count(atomic_load(&stats->sparse)));
     ss_emit_kv(e, "passed", NULL, ss_v_count(t->passed));
     ss_emit_kv(e, "errors", NULL, ss_v_count(atomic_load(&stats->errors)));
+    ss_emit_kv(e, "tensors_unlisted", NULL, ss_v_count(stats->tensors_unlisted));
     ss_emit_object_end(e);
 
     ss_emit_object_begin(e, "bytes", NULL);
@@ -318,6 +320,7 @@ static void write_tables(struct ss_emit *e, struct ss_stats *stats, struct ss_re
     ss_emit_table(e, &notes, job);
     ss_emit_table(e, &passed, &(struct reasons){stats, 0});
     ss_report_lanes(e, stats, job->observe);
+    ss_report_tensors(e, stats);
     ss_emit_table(e, &options, job);
 }
 

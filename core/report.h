@@ -5,6 +5,7 @@
 
 #include "core/emit.h"
 #include "core/stats.h"
+#include "core/tensor.h"
 
 /* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
  * do not raise it. */
@@ -44,8 +45,10 @@ int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enu
  * what any allreduce can gain (Amdahl). */
 double ss_report_share(const struct ss_stats *stats);
 
-/* Name of a reason in JSON: short, and stable within a schema. */
+/* Names in JSON: short, and stable within a schema. */
 const char *ss_reason_key(enum ss_reason reason);
+const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
+const char *ss_tensor_state_name(enum ss_tensor_state state);
 
 /* What mode observe recommends for a lane. Times are seconds per call, NaN where unknown. */
 struct ss_report_advice {

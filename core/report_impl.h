@@ -1,4 +1,5 @@
-/* What the two halves of the report share: report.c the job, report_lanes.c the lanes. */
+/* What the parts of the report share: report.c the job, report_lanes.c the lanes, report_tensors.c
+ * the tensors. */
 #ifndef CORE_REPORT_IMPL_H
 #define CORE_REPORT_IMPL_H
 
@@ -44,5 +45,9 @@ struct ss_lane_record *ss_lanes_sorted(struct ss_lane_record *list);
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);
+
+/* The tables of tensors; a line of the summary, where there are any. */
+void ss_report_tensors(struct ss_emit *emit, const struct ss_stats *stats);
+void ss_report_topk(struct ss_emit *emit, const struct ss_stats *stats);
 
 #endif

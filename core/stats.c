@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_LANES = 1000 };
+#include "core/tensor_record.h"
+
+enum { MAX_LANES = 1000, MAX_TENSORS = 4000 };
 
 const char *ss_reason_name(enum ss_reason reason)
 {
@@ -39,8 +41,15 @@ void ss_stats_free(struct ss_stats *stats)
         free(r);
         r = next;
     }
+    for (struct ss_tensor_record *r = stats->tensors; r;) {
+        struct ss_tensor_record *next = r->next;
+        free(r);
+        r = next;
+    }
     stats->lanes = NULL;
     stats->lane_count = 0;
+    stats->tensors = stats->last_tensor = NULL;
+    stats->tensor_count = 0;
     pthread_mutex_destroy(&stats->lock);
 }
 
@@ -79,6 +88,42 @@ struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, i
     }
     pthread_mutex_unlock(&stats->lock);
     return r;
+}
+
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats)
+{
+    struct ss_tensor_record *r = stats->tensor_count < MAX_TENSORS ? calloc(1, sizeof *r) : NULL;
+
+    if (!r) {
+        stats->tensors_unlisted++;
+        return NULL;
+    }
+    if (stats->last_tensor)
+        stats->last_tensor->next = r;
+    else
+        stats->tensors = r;
+    stats->last_tensor = r;
+    stats->tensor_count++;
+    return r;
+}
+
+void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
+{
+    struct ss_tensor_record **link = &stats->tensors, *last = NULL;
+
+    while (*link) {
+        struct ss_tensor_record *r = *link;
+
+        if (r->owner == owner) {
+            *link = r->next;
+            free(r);
+            stats->tensor_count--;
+        } else {
+            last = r;
+            link = &r->next;
+        }
+    }
+    stats->last_tensor = last;
 }
 
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes)

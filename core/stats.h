@@ -64,6 +64,8 @@ struct ss_lane_record {
     struct ss_times times;
 };
 
+struct ss_tensor_record; /* core/tensor_record.h */
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -82,6 +84,10 @@ struct ss_stats {
     size_t memory_peak;     /* bytes, own memory that grows with N, k or P */
     struct ss_lane_record *lanes; /* newest first */
     size_t lane_count;
+    struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
+    struct ss_tensor_record *last_tensor;
+    size_t tensor_count;
+    uint64_t tensors_unlisted; /* that found no room */
 };
 
 void ss_stats_init(struct ss_stats *stats, double now);
@@ -91,6 +97,13 @@ void ss_stats_free(struct ss_stats *stats);
  * 0. Never NULL, unless memory is short. */
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op);
+
+/* Appends an empty record; the list belongs to whoever prints, one thread at a time. NULL when
+ * there are 4,000 of them or memory is short: then one more is unlisted. */
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats);
+
+/* Takes out the records of an owner, so that it can be booked anew. */
+void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
 
 /* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes);

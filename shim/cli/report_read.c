@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor_record.h"
 #include "shim/cli/json_read.h"
 
 /* What a member of an object is read into, at an offset from the object's struct. */
@@ -24,6 +25,10 @@ struct field {
 #define LANE(key, kind, member)                                                                    \
     {                                                                                              \
         key, kind, offsetof(struct ss_lane_record, member)                                         \
+    }
+#define TENSOR(key, kind, member)                                                                  \
+    {                                                                                              \
+        key, kind, offsetof(struct ss_tensor_record, member)                                       \
     }
 #define JOB(key, kind, member)                                                                     \
     {                                                                                              \
@@ -47,6 +52,7 @@ static const struct field stats_fields[] = {
     STATS("seen", K_ATOMIC, seen),
     STATS("sparse", K_ATOMIC, sparse),
     STATS("errors", K_ATOMIC, errors),
+    STATS("tensors_unlisted", K_U64, tensors_unlisted),
     STATS("bytes_outside", K_ATOMIC, small_bytes),
     STATS("bytes_largest", K_U64, largest_bytes),
     STATS("bytes_largest_total", K_U64, largest_total),
@@ -74,6 +80,17 @@ static const struct field lane_fields[] = {
     LANE("density_sum", K_F64, density_sum),
     LANE("fillin_calls", K_U64, fillin_calls),
     LANE("fillin_sum", K_F64, fillin_sum),
+};
+
+static const struct field tensor_fields[] = {
+    TENSOR("ranks", K_INT, size),
+    TENSOR("count", K_U64, count),
+    TENSOR("calls", K_U64, calls),
+    TENSOR("topk_calls", K_U64, topk_calls),
+    TENSOR("asked_sum", K_F64, asked_sum),
+    TENSOR("density_sum", K_F64, density_sum),
+    TENSOR("residual_norm", K_F64, residual_norm),
+    TENSOR("input_norm", K_F64, input_norm),
 };
 
 /* The report being read and the growing ends of its lists. */
@@ -211,16 +228,22 @@ static bool sum_member(struct cli_json *json, const char *key, void *ctx)
     return i < 0 ? cli_json_skip(json) : cli_json_f64(json, &sums[i]);
 }
 
-static bool read_communicator(struct cli_json *json, struct ss_lane_record *lane)
+/* A text that a record holds itself; null reads as "". */
+static bool read_into(struct cli_json *json, char *to, size_t size, const char *too_long)
 {
     const char *text;
 
     if (!cli_json_text(json, &text))
         return false;
-    if (text && strlen(text) >= sizeof lane->comm)
-        return cli_json_fail(json, "name of a communicator too long");
-    snprintf(lane->comm, sizeof lane->comm, "%s", text ? text : "");
+    if (text && strlen(text) >= size)
+        return cli_json_fail(json, too_long);
+    snprintf(to, size, "%s", text ? text : "");
     return true;
+}
+
+static bool read_communicator(struct cli_json *json, char to[64])
+{
+    return read_into(json, to, 64, "name of a communicator too long");
 }
 
 static bool lane_member(struct cli_json *json, const char *key, void *ctx)
@@ -229,7 +252,7 @@ static bool lane_member(struct cli_json *json, const char *key, void *ctx)
     int i;
 
     if (strcmp(key, "communicator") == 0)
-        return read_communicator(json, lane);
+        return read_communicator(json, lane->comm);
     if (strcmp(key, "type") == 0) {
         i = read_name(json, type_name, SS_TYPES);
         lane->type = i < 0 ? SS_F32 : (enum ss_type)i;
@@ -262,6 +285,82 @@ static bool lane_element(struct cli_json *json, void *ctx)
     reading->tail = &lane->next;
     reading->report->stats.lane_count++;
     return cli_json_object(json, lane_member, lane);
+}
+
+static const char *state_name(int i)
+{
+    return ss_tensor_state_name((enum ss_tensor_state)i);
+}
+
+static const char *tensor_reason_key(int i)
+{
+    return ss_tensor_reason_key((enum ss_tensor_reason)i);
+}
+
+static bool read_ordinal(struct cli_json *json, uint32_t *ordinal)
+{
+    int64_t value;
+
+    if (!cli_json_i64(json, &value))
+        return false;
+    if (value < -1 || value >= (int64_t)SS_ORDINAL_LOST)
+        return cli_json_fail(json, "no ordinal");
+    *ordinal = value < 0 ? SS_ORDINAL_LOST : (uint32_t)value;
+    return true;
+}
+
+/* null: registered. */
+static bool read_tensor_reason(struct cli_json *json, enum ss_tensor_reason *reason)
+{
+    const char *text;
+    int i = SS_TENSOR_NONE;
+
+    if (!cli_json_text(json, &text))
+        return false;
+    if (text && (i = index_of(text, tensor_reason_key, SS_TENSOR_REASONS)) < 0)
+        return cli_json_fail(json, "unknown name in this schema");
+    *reason = (enum ss_tensor_reason)i;
+    return true;
+}
+
+static bool tensor_member(struct cli_json *json, const char *key, void *ctx)
+{
+    struct ss_tensor_record *t = ctx;
+    int i;
+
+    if (strcmp(key, "communicator") == 0)
+        return read_communicator(json, t->comm);
+    if (strcmp(key, "site") == 0)
+        return read_into(json, t->site, sizeof t->site, "call site too long");
+    if (strcmp(key, "symbol") == 0)
+        return read_into(json, t->symbol, sizeof t->symbol, "name of a function too long");
+    if (strcmp(key, "rule") == 0)
+        return read_into(json, t->rule, sizeof t->rule, "rule too long");
+    if (strcmp(key, "ordinal") == 0)
+        return read_ordinal(json, &t->ordinal);
+    if (strcmp(key, "reason") == 0)
+        return read_tensor_reason(json, &t->reason);
+    if (strcmp(key, "type") == 0) {
+        i = read_name(json, type_name, SS_TYPES);
+        t->type = i < 0 ? SS_F32 : (enum ss_type)i;
+        return i >= 0;
+    }
+    if (strcmp(key, "state") == 0) {
+        i = read_name(json, state_name, SS_TENSOR_EXACT + 1);
+        t->state = i < 0 ? SS_TENSOR_EXACT : (enum ss_tensor_state)i;
+        return i >= 0;
+    }
+    return read_member(json, key, tensor_fields, LENGTH(tensor_fields), t);
+}
+
+static bool tensor_element(struct cli_json *json, void *ctx)
+{
+    struct reading *reading = ctx;
+    struct ss_tensor_record *t = ss_stats_tensor(&reading->report->stats);
+
+    if (!t)
+        return cli_json_fail(json, "out of memory, or more than 4,000 tensors");
+    return cli_json_object(json, tensor_member, t);
 }
 
 struct reason_calls {
@@ -375,6 +474,8 @@ static bool report_member(struct cli_json *json, const char *key, void *ctx)
         return cli_json_array(json, reason_element, reading);
     if (strcmp(key, "lanes") == 0)
         return cli_json_array(json, lane_element, reading);
+    if (strcmp(key, "tensors") == 0)
+        return cli_json_array(json, tensor_element, reading);
     if (strcmp(key, "options") == 0)
         return cli_json_array(json, option_element, reading);
     if (strcmp(key, "notes") == 0)

@@ -35,7 +35,10 @@ is $report->{lanes}[0]{bytes_dense}, 25165824000, 'bytes are whole';
 is $report->{lanes}[1]{density_sum}, undef, 'what is not a number is null';
 is $report->{lanes}[0]{passed}{observe}, 1000, 'reasons have short names';
 is $report->{advice}[0]{try}, 'SPARSESHIM_MODE=exact', 'the advice is in it';
-is scalar @{$report->{predictions}}, 14, 'so is every prediction';
+is scalar @{$report->{predictions}}, 18, 'so is every prediction';
+is scalar @{$report->{tensors}}, 4, 'every tensor is there';
+is $report->{tensors}[0]{residual_ratio}, 2.5, 'with the ratio of residual to input';
+is $report->{tensors}[1]{reason}, 'average', 'with the reason why it stays exact';
 
 my $file = "$dir/report.json";
 open my $out, '>:raw', $file or die "$file: $!";

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/report.h"
+#include "core/tensor_record.h"
 #include "shim/cli/report_read.h"
 
 /* A growing text; the sink of all reports here. */
@@ -174,6 +175,62 @@ static inline void fill_observed(struct ss_stats *stats)
             lane->predicted_bytes[a] = (double)lane->scans * 250000 * a;
         }
     }
+}
+
+static inline struct ss_tensor_record *add_tensor(struct ss_stats *stats,
+                                                  const struct ss_tensor_record *like)
+{
+    struct ss_tensor_record *r = ss_stats_tensor(stats);
+
+    assert_non_null(r);
+    struct ss_tensor_record *next = r->next;
+    *r = *like;
+    r->next = next;
+    return r;
+}
+
+/* Four: sent sparse, refused by the gradient test, watched, out of step. */
+static inline void add_tensors(struct ss_stats *stats)
+{
+    add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
+                                                 .size = 4,
+                                                 .site = "train+0x12f3",
+                                                 .symbol = "reduce_layer",
+                                                 .ordinal = 3,
+                                                 .type = SS_F32,
+                                                 .count = 1 << 22,
+                                                 .state = SS_TENSOR_REGISTERED,
+                                                 .calls = 1000,
+                                                 .topk_calls = 990,
+                                                 .asked_sum = 9.9,
+                                                 .density_sum = 10.4,
+                                                 .residual_norm = 12.5,
+                                                 .input_norm = 5});
+    add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
+                                                 .size = 4,
+                                                 .site = "train+0x1400",
+                                                 .symbol = "average_weights",
+                                                 .type = SS_F64,
+                                                 .count = 7850,
+                                                 .state = SS_TENSOR_EXACT,
+                                                 .reason = SS_TENSOR_AVERAGE,
+                                                 .rule = "count=7850,site=train+0x1400",
+                                                 .calls = 40});
+    add_tensor(stats, &(struct ss_tensor_record){.size = 2,
+                                                 .type = SS_F32,
+                                                 .count = 100,
+                                                 .state = SS_TENSOR_CANDIDATE,
+                                                 .reason = SS_TENSOR_WATCHED,
+                                                 .calls = 1});
+    add_tensor(stats, &(struct ss_tensor_record){.comm = "rows",
+                                                 .size = 2,
+                                                 .site = "libtorch.so+0x1",
+                                                 .ordinal = SS_ORDINAL_LOST,
+                                                 .type = SS_F32,
+                                                 .count = 100,
+                                                 .state = SS_TENSOR_EXACT,
+                                                 .reason = SS_TENSOR_OUTSIDE,
+                                                 .calls = 2});
 }
 
 /* Sets a locale with another decimal point than ours, of one byte or several; false where none is

@@ -98,7 +98,7 @@ static void observe_says_what_to_try_and_what_not(void **state)
                     "     1  native                 25.2 MB   120 ms             -  measured\n");
     assert_contains(&text,
                     "     1  recursive_doubling      250 kB  12.0 ms          10.0  best sparse\n");
-    assert_contains(&text, "     1  dense                  1.50 MB  72.0 ms          1.67\n");
+    assert_contains(&text, "     1  dense                  2.00 MB  96.0 ms          1.25\n");
     assert_contains(&text, "mode observe changes nothing");
     free(text.text);
     ss_stats_free(&stats);
@@ -303,6 +303,92 @@ static void the_locale_of_the_application_does_not_matter(void **state)
     ss_stats_free(&stats);
 }
 
+static void every_tensor_is_listed_with_its_place_and_its_fate(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text, json;
+
+    (void)state;
+    fill_sample(&stats);
+    add_tensors(&stats);
+    stats.tensors_unlisted = 7;
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    json = printed(&stats, &job, SS_EMIT_JSON);
+    assert_contains(&text,
+                    "top-k    1 of 4 tensors registered, 2 exact, 1 still being watched; 990 "
+                    "calls sent as top-k, 1.05 % of their elements; tensors not listed for "
+                    "want of room: 7\n");
+    assert_contains(
+        &text, "     1  MPI_COMM_WORLD      4  train+0x12f3     reduce_layer           3  float   "
+               "4,194,304  1,000\n");
+    assert_contains(
+        &text, "     4  rows                2  libtorch.so+0x1                         -  float   "
+               "      100      2\n");
+    assert_contains(&text,
+                    "     1  registered          990  1.00 %    1.05 %      12.5      2.50\n");
+    assert_contains(&text, "     2  exact                 0       -         -  ");
+    assert_contains(&text, "result is a multiple of the input, as in an average  "
+                           "REGISTER=count=7850,site=train+0x1400\n");
+    assert_contains(&text, "(no name)");
+    assert_contains(&text, "(unknown)");
+    assert_contains(&text, "first calls are being watched\n");
+    assert_lacks(&text, " \n");
+    assert_contains(&json, "\"symbol\": \"reduce_layer\", \"ordinal\": 3, ");
+    assert_contains(&json, "\"site\": null, \"symbol\": null, \"ordinal\": 0, ");
+    assert_contains(&json, "\"ordinal\": -1, ");
+    assert_contains(&json, "\"state\": \"registered\", \"topk_calls\": 990, ");
+    assert_contains(&json, "\"reason\": null, \"rule\": null, ");
+    assert_contains(&json, "\"reason\": \"average\", \"rule\": \"count=7850,site=train+0x1400\"");
+    free(text.text);
+    free(json.text);
+    ss_stats_free(&stats);
+}
+
+static void without_tensors_the_report_is_silent_on_them(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_sample(&stats);
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_lacks(&text, "top-k");
+    assert_lacks(&text, "Tensors");
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
+static void tensors_of_one_owner_are_booked_anew_and_the_others_stay_in_order(void **state)
+{
+    struct ss_stats stats;
+    int one, two;
+
+    (void)state;
+    ss_stats_init(&stats, 0);
+    for (int i = 0; i < 6; i++)
+        add_tensor(&stats,
+                   &(struct ss_tensor_record){.owner = i % 2 ? &one : &two, .count = (uint64_t)i});
+    ss_stats_forget_tensors(&stats, &one);
+    assert_int_equal(stats.tensor_count, 3);
+    assert_int_equal(stats.last_tensor->count, 4);
+    add_tensor(&stats, &(struct ss_tensor_record){.owner = &one, .count = 9});
+    assert_int_equal(stats.tensors->count, 0);
+    assert_int_equal(stats.tensors->next->count, 2);
+    assert_int_equal(stats.tensors->next->next->count, 4);
+    assert_int_equal(stats.tensors->next->next->next->count, 9);
+    ss_stats_forget_tensors(&stats, &two);
+    ss_stats_forget_tensors(&stats, &one);
+    assert_null(stats.tensors);
+    assert_null(stats.last_tensor);
+    for (int i = 0; i < 5000; i++)
+        ss_stats_tensor(&stats);
+    assert_int_equal(stats.tensor_count, 4000);
+    assert_int_equal(stats.tensors_unlisted, 1000);
+    ss_stats_free(&stats);
+}
+
 static int refuse(void *ctx, const char *text, size_t len)
 {
     (void)text;
@@ -331,6 +417,7 @@ static int print_sample(const char *form)
     struct page page;
 
     fill_observed(&stats);
+    add_tensors(&stats);
     job.observe = true;
     job.program = "odd \"name\" \x01 \xff \xc3\xa9";
     stats.lanes->density_sum = NAN;
@@ -354,6 +441,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(odd_names_neither_break_json_nor_reach_the_terminal),
         cmocka_unit_test(columns_stay_aligned_whatever_the_names),
         cmocka_unit_test(numbers_keep_three_digits_and_their_unit),
+        cmocka_unit_test(every_tensor_is_listed_with_its_place_and_its_fate),
+        cmocka_unit_test(without_tensors_the_report_is_silent_on_them),
+        cmocka_unit_test(tensors_of_one_owner_are_booked_anew_and_the_others_stay_in_order),
         cmocka_unit_test(an_error_of_the_sink_comes_back_and_ends_the_writing),
     };
     const struct CMUnitTest local[] = {

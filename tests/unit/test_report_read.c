@@ -27,6 +27,36 @@ static void reading_back_and_printing_gives_the_same_text(void **state)
     ss_stats_free(&stats);
 }
 
+static void tensors_read_back_with_every_state_and_reason(void **state)
+{
+    static const double odd[] = {0, 5e-324, 1.0 / 3, DBL_MAX, INFINITY, NAN, -1};
+    struct ss_report_job job = sample_job();
+    struct ss_tensor_record r = {.comm = "a", .size = INT32_MAX, .count = UINT64_MAX};
+    struct ss_stats stats;
+
+    (void)state;
+    fill_sample(&stats);
+    add_tensors(&stats);
+    assert_round_trip(&stats, &job);
+    memset(r.site, 'x', sizeof r.site - 1);
+    memset(r.symbol, 0xc3, sizeof r.symbol - 1); /* no UTF-8 */
+    memset(r.rule, '\\', sizeof r.rule - 1);
+    for (int i = 0; i < 7 * SS_TENSOR_REASONS; i++) {
+        r.state = (enum ss_tensor_state)(i % 3);
+        r.reason = (enum ss_tensor_reason)(i % SS_TENSOR_REASONS);
+        r.type = (enum ss_type)(i % SS_TYPES);
+        r.ordinal = i % 5 ? UINT32_MAX - (uint32_t)(i % 3) : 0;
+        r.calls = r.topk_calls = i % 4 ? UINT64_MAX : 0;
+        r.asked_sum = odd[i % 7];
+        r.density_sum = odd[i / 7 % 7];
+        r.residual_norm = odd[(i + 3) % 7];
+        r.input_norm = odd[(i + 1) % 7];
+        add_tensor(&stats, &r);
+    }
+    assert_round_trip(&stats, &job);
+    ss_stats_free(&stats);
+}
+
 static void a_thousand_lanes_and_more_round_trip_in_order_of_bytes(void **state)
 {
     struct ss_report_job job = sample_job();
@@ -135,6 +165,13 @@ static void what_is_no_report_is_refused_with_the_place(void **state)
         {"{\"schema\": 1 \"x\": 1}", "\"}\" expected"},
         {"{\"schema\": 1, \"times\": {\"timed\": 1}}", "true or false"},
         {"{\"schema\": 1, \"notes\": {}}", "array expected"},
+        {"{\"schema\": 1, \"tensors\": [{\"state\": \"lost\"}]}", "unknown name"},
+        {"{\"schema\": 1, \"tensors\": [{\"reason\": \"none\"}]}", "unknown name"},
+        {"{\"schema\": 1, \"tensors\": [{\"ordinal\": -2}]}", "no ordinal"},
+        {"{\"schema\": 1, \"tensors\": [{\"ordinal\": 4294967295}]}", "no ordinal"},
+        {"{\"schema\": 1, \"tensors\": [{\"symbol\": \"0123456789012345678901234567890123456789"
+         "012345678901234567890123\"}]}",
+         "too long"},
     };
 
     (void)state;
@@ -187,6 +224,7 @@ static void every_cut_of_a_report_is_refused_within_its_bounds(void **state)
 
     (void)state;
     fill_observed(&stats);
+    add_tensors(&stats);
     job.observe = true;
     json = printed(&stats, &job, SS_EMIT_JSON);
     for (size_t len = 0; len < json.len - 1; len += 1 + len / 512) {
@@ -239,6 +277,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_back_and_printing_gives_the_same_text),
+        cmocka_unit_test(tensors_read_back_with_every_state_and_reason),
         cmocka_unit_test(a_thousand_lanes_and_more_round_trip_in_order_of_bytes),
         cmocka_unit_test(huge_and_impossible_numbers_leave_the_report_valid),
         cmocka_unit_test(what_is_no_report_is_refused_with_the_place),

@@ -1,0 +1,187 @@
+#include "core/report_impl.h"
+#include "core/tensor_record.h"
+
+const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
+{
+    static const char *const keys[SS_TENSOR_REASONS] = {
+        "registered", "watched", "type",    "excluded",  "no_rule", "no_step",
+        "outside",    "seldom",  "average", "constant",  "crowded", "memory",
+        "others",     "profile", "guarded", "withdrawn",
+    };
+    return keys[reason];
+}
+
+const char *ss_tensor_state_name(enum ss_tensor_state state)
+{
+    static const char *const names[] = {
+        [SS_TENSOR_CANDIDATE] = "candidate",
+        [SS_TENSOR_REGISTERED] = "registered",
+        [SS_TENSOR_EXACT] = "exact",
+    };
+    return names[state];
+}
+
+enum column {
+    TENSOR,
+    COMMUNICATOR,
+    SHOWN_NAME,
+    RANKS,
+    SITE,
+    SHOWN_SITE,
+    SYMBOL,
+    ORDINAL,
+    SHOWN_ORDINAL,
+    TYPE,
+    COUNT,
+    CALLS,
+    STATE,
+    TOPK_CALLS,
+    DENSITY_ASKED,
+    DENSITY_SELECTED,
+    RESIDUAL_NORM,
+    RESIDUAL_RATIO,
+    REASON,
+    SHOWN_REASON,
+    RULE,
+    SHOWN_RULE,
+    ASKED_SUM,
+    DENSITY_SUM,
+    INPUT_NORM,
+    COLUMNS
+};
+
+/* Views of the table. */
+enum { PLACES = 1, FATES = 2 };
+
+static const struct ss_emit_column columns[COLUMNS] = {
+    [TENSOR] = {"tensor", "tensor", PLACES | FATES, false},
+    [COMMUNICATOR] = {"communicator", NULL, 0, true},
+    [SHOWN_NAME] = {NULL, "communicator", PLACES, true},
+    [RANKS] = {"ranks", "ranks", PLACES, false},
+    [SITE] = {"site", NULL, 0, true},
+    [SHOWN_SITE] = {NULL, "called from", PLACES, true},
+    [SYMBOL] = {"symbol", "function", PLACES, true},
+    [ORDINAL] = {"ordinal", NULL, 0, false},
+    [SHOWN_ORDINAL] = {NULL, "ordinal", PLACES, false},
+    [TYPE] = {"type", "type", PLACES, true},
+    [COUNT] = {"count", "count", PLACES, false},
+    [CALLS] = {"calls", "calls", PLACES, false},
+    [STATE] = {"state", "state", FATES, true},
+    [TOPK_CALLS] = {"topk_calls", "top-k calls", FATES, false},
+    [DENSITY_ASKED] = {"density_asked", "asked", FATES, false},
+    [DENSITY_SELECTED] = {"density_selected", "selected", FATES, false},
+    [RESIDUAL_NORM] = {"residual_norm", "residual", FATES, false},
+    [RESIDUAL_RATIO] = {"residual_ratio", "to input", FATES, false},
+    [REASON] = {"reason", NULL, 0, true},
+    [SHOWN_REASON] = {NULL, "because", FATES, true},
+    [RULE] = {"rule", NULL, 0, true},
+    [SHOWN_RULE] = {NULL, "to register it all the same", FATES, true},
+    [ASKED_SUM] = {"asked_sum", NULL, 0, false},
+    [DENSITY_SUM] = {"density_sum", NULL, 0, false},
+    [INPUT_NORM] = {"input_norm", NULL, 0, false},
+};
+
+struct walk {
+    const struct ss_stats *stats;
+    const struct ss_tensor_record *tensor;
+    struct ss_emit_value rule[2]; /* sentence of the row */
+};
+
+static void places(const struct ss_tensor_record *r, struct ss_emit_value *v)
+{
+    bool lost = r->ordinal == SS_ORDINAL_LOST;
+
+    v[COMMUNICATOR] = ss_v_text(r->comm);
+    v[SHOWN_NAME] = ss_v_text(r->comm[0] ? r->comm : "(no name)");
+    v[RANKS] = ss_v_integer(r->size);
+    v[SITE] = ss_v_text(r->site[0] ? r->site : NULL);
+    v[SHOWN_SITE] = ss_v_text(r->site[0] ? r->site : "(unknown)");
+    v[SYMBOL] = ss_v_text(r->symbol[0] ? r->symbol : NULL);
+    v[ORDINAL] = ss_v_integer(lost ? -1 : (int64_t)r->ordinal);
+    v[SHOWN_ORDINAL] = lost ? ss_v_text("-") : ss_v_count(r->ordinal);
+    v[TYPE] = ss_v_text(ss_type_name(r->type));
+    v[COUNT] = ss_v_count(r->count);
+    v[CALLS] = ss_v_count(r->calls);
+}
+
+static void fates(struct walk *at, struct ss_emit_value *v)
+{
+    const struct ss_tensor_record *r = at->tensor;
+    bool registered = r->reason == SS_TENSOR_NONE;
+
+    at->rule[0] = ss_v_text("REGISTER=");
+    at->rule[1] = ss_v_text(r->rule);
+    v[STATE] = ss_v_text(ss_tensor_state_name(r->state));
+    v[TOPK_CALLS] = ss_v_count(r->topk_calls);
+    v[DENSITY_ASKED] = ss_v_share(ss_ratio(r->asked_sum, (double)r->topk_calls));
+    v[DENSITY_SELECTED] = ss_v_share(ss_ratio(r->density_sum, (double)r->topk_calls));
+    v[RESIDUAL_NORM] = ss_v_factor(r->residual_norm);
+    v[RESIDUAL_RATIO] = ss_v_factor(ss_ratio(r->residual_norm, r->input_norm));
+    v[REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_key(r->reason));
+    v[SHOWN_REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_name(r->reason));
+    v[RULE] = ss_v_text(r->rule[0] ? r->rule : NULL);
+    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : ss_v_text(NULL);
+    v[ASKED_SUM] = ss_v_factor(r->asked_sum);
+    v[DENSITY_SUM] = ss_v_factor(r->density_sum);
+    v[INPUT_NORM] = ss_v_factor(r->input_norm);
+}
+
+static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)
+{
+    struct walk *at = ctx;
+
+    at->tensor = row == 0 ? at->stats->tensors : at->tensor->next;
+    if (!at->tensor)
+        return false;
+    v[TENSOR] = ss_v_count(row + 1);
+    places(at->tensor, v);
+    fates(at, v);
+    return true;
+}
+
+void ss_report_tensors(struct ss_emit *emit, const struct ss_stats *stats)
+{
+    static const struct ss_emit_table tensors = {
+        "tensors",
+        {"Tensors (MODE=topk), where they come from",
+         "Tensors, what became of them (norms of this rank, at the end)"},
+        columns,
+        COLUMNS,
+        tensor_row,
+    };
+
+    ss_emit_table(emit, &tensors, &(struct walk){.stats = stats});
+}
+
+void ss_report_topk(struct ss_emit *emit, const struct ss_stats *stats)
+{
+    uint64_t in_state[3] = {0}, calls = 0;
+    double asked = 0, sent = 0;
+
+    if (!stats->tensors)
+        return;
+    for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
+        in_state[r->state]++;
+        calls += r->topk_calls;
+        asked += (double)r->topk_calls * (double)r->count;
+        sent += r->density_sum * (double)r->count;
+    }
+    struct ss_emit_value parts[] = {
+        ss_v_count(in_state[SS_TENSOR_REGISTERED]),
+        ss_v_text(" of "),
+        ss_v_count(stats->tensor_count),
+        ss_v_text(" tensors registered, "),
+        ss_v_count(in_state[SS_TENSOR_EXACT]),
+        ss_v_text(" exact, "),
+        ss_v_count(in_state[SS_TENSOR_CANDIDATE]),
+        ss_v_text(" still being watched; "),
+        ss_v_count(calls),
+        ss_v_text(" calls sent as top-k, "),
+        ss_v_share(ss_ratio(sent, asked)),
+        ss_v_text(" of their elements"),
+        stats->tensors_unlisted > 0 ? ss_v_text("; tensors not listed for want of room: ")
+                                    : ss_v_text(""),
+        stats->tensors_unlisted > 0 ? ss_v_count(stats->tensors_unlisted) : ss_v_text(""),
+    };
+    ss_emit_kv(emit, "topk", "top-k", ss_v_sentence(parts, sizeof parts / sizeof *parts));
+}

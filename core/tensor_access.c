@@ -1,0 +1,200 @@
+#include "core/tensor_access.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/call_impl.h"
+#include "core/tensor_impl.h"
+#include "core/tensor_record.h"
+
+static bool concerns(const struct ss_tensor *t, const void *buffer)
+{
+    return !buffer || t->buffer == buffer;
+}
+
+/* Under the lock. */
+static size_t count(const struct ss_tensors *ts, const void *buffer)
+{
+    size_t n = 0;
+
+    for (const struct ss_tensor *t = ts->first; t; t = t->next)
+        n += concerns(t, buffer);
+    return n;
+}
+
+size_t ss_comm_tensors(struct ss_comm *comm, const void *buffer)
+{
+    struct ss_tensors *ts = comm->tensors;
+    size_t n;
+
+    if (!ts)
+        return 0;
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, buffer);
+    pthread_mutex_unlock(&ts->lock);
+    return n;
+}
+
+int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor_visit *visit,
+                   void *ctx)
+{
+    struct ss_tensors *ts = comm->tensors;
+    int status = SS_ACCESS_NONE;
+    size_t n;
+
+    if (!ts)
+        return status;
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, buffer);
+    for (struct ss_tensor *t = ts->first; t && i < n; t = t->next) /* the newest is first */
+        if (concerns(t, buffer) && --n == i)
+            status = t->in_flight > 0 ? SS_ACCESS_BUSY : visit(t, ctx);
+    pthread_mutex_unlock(&ts->lock);
+    return status;
+}
+
+int ss_tensor_ask(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    if (t->state != SS_TENSOR_REGISTERED)
+        ss_tensor_readmit(t);
+    else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))
+        t->asked = true;
+    return SS_OK;
+}
+
+int ss_tensor_withdraw(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    t->asked = t->rule != NULL;
+    t->density = 0;
+    if (t->state != SS_TENSOR_EXACT)
+        ss_tensor_settle(t, false, SS_TENSOR_WITHDRAWN);
+    return SS_OK;
+}
+
+int ss_tensor_set_density(struct ss_tensor *t, void *density)
+{
+    t->density = *(const double *)density;
+    return SS_OK;
+}
+
+int ss_tensor_scale(struct ss_tensor *t, void *factor)
+{
+    if (!t->residual.data)
+        return SS_ACCESS_NO_RESIDUAL;
+    ss_residual_scale(t, *(const double *)factor);
+    return SS_OK;
+}
+
+int ss_tensor_drop(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    if (!t->residual.data)
+        return SS_ACCESS_NO_RESIDUAL;
+    t->residual_square = 0;
+    if (t->state == SS_TENSOR_EXACT)
+        ss_tensor_drop_residual(t);
+    else
+        memset(t->residual.data, 0, (size_t)t->n * ss_type_size(t->type));
+    return SS_OK;
+}
+
+/* ---- the report ---- */
+
+static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
+{
+    struct ss_tensor_record *r = ss_stats_tensor(comm->stats);
+
+    if (!r)
+        return;
+    r->owner = owner;
+    snprintf(r->comm, sizeof r->comm, "%s", comm->name);
+    r->size = comm->t->size;
+    snprintf(r->site, sizeof r->site, "%s", t->site_name);
+    snprintf(r->symbol, sizeof r->symbol, "%s", t->symbol);
+    r->ordinal = t->ordinal;
+    r->type = t->type;
+    r->count = t->n;
+    r->state = t->state;
+    r->reason = t->reason;
+    ss_tensor_override(t, r->rule, sizeof r->rule);
+    r->calls = t->calls;
+    r->topk_calls = t->topk_calls;
+    r->asked_sum = t->asked_sum;
+    r->density_sum = t->density_sum;
+    r->residual_norm = ss_tensor_residual_norm(t);
+    r->input_norm = t->input_norm;
+}
+
+/* A visit; ctx is the communicator and the owner. */
+struct booking {
+    struct ss_comm *comm;
+    const void *owner;
+};
+
+static int book_visit(struct ss_tensor *t, void *ctx)
+{
+    const struct booking *b = ctx;
+
+    book(b->comm, t, b->owner);
+    return SS_OK;
+}
+
+void ss_comm_book_tensors(struct ss_comm *comm, bool last)
+{
+    struct booking b = {comm, last ? NULL : comm};
+    size_t n = ss_comm_tensors(comm, NULL);
+
+    ss_stats_forget_tensors(comm->stats, comm);
+    for (size_t i = 0; i < n; i++)
+        ss_comm_tensor(comm, NULL, i, book_visit, &b);
+}
+
+static bool refused(const struct ss_tensor *t)
+{
+    return !t->asked && t->state == SS_TENSOR_EXACT &&
+           (t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_AVERAGE ||
+            t->reason == SS_TENSOR_CONSTANT);
+}
+
+static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, size_t refusals,
+                         char *text, size_t size)
+{
+    char rule[192], others[96] = "";
+
+    ss_tensor_override(t, rule, sizeof rule);
+    if (refusals > 1)
+        snprintf(others, sizeof others,
+                 "; %zu more on this communicator (SPARSESHIM_REPORT names "
+                 "them)",
+                 refusals - 1);
+    snprintf(text, size,
+             "top-k: %llu %s called from %s%s%s%s on %s does not look like a gradient and stays "
+             "exact: %s; to register it all the same: SPARSESHIM_REGISTER='%s'%s",
+             (unsigned long long)t->n, ss_type_name(t->type),
+             t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " (" : "",
+             t->symbol, t->symbol[0] ? ")" : "",
+             comm->name[0] ? comm->name : "an unnamed communicator",
+             ss_tensor_reason_name(t->reason), rule, others);
+}
+
+size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
+{
+    const struct ss_tensor *oldest = NULL;
+    size_t refusals = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!comm->tensors)
+        return 0;
+    pthread_mutex_lock(&comm->tensors->lock);
+    for (const struct ss_tensor *t = comm->tensors->first; t; t = t->next)
+        if (refused(t)) {
+            oldest = t;
+            refusals++;
+        }
+    if (oldest)
+        tell_refusal(comm, oldest, refusals, text, size);
+    pthread_mutex_unlock(&comm->tensors->lock);
+    return refusals;
+}
