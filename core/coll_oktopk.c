@@ -25,9 +25,6 @@ enum {
     OKTOPK_GATHER
 };
 
-/* Balancing pays where the largest part is more than four times the mean (section 5.3). */
-enum { UNEVEN = 4 };
-
 static struct ss_agreed *agreed_of(struct ss_call *c)
 {
     return &c->tensor->agreed;
@@ -276,11 +273,6 @@ static void start_count(struct ss_call *c)
     ss_agree_start(c, &s->agree, s->words, 1, 1, 0);
 }
 
-static bool uneven(const struct ss_call *c, uint64_t largest, uint64_t total)
-{
-    return largest * (uint64_t)c->t->size > UNEVEN * total;
-}
-
 /* words[p]: entries of rank p above the threshold; words[size + p]: at it. */
 static void start_shares(struct ss_call *c)
 {
@@ -318,16 +310,6 @@ static void cut_ties(struct ss_call *c)
         if (p == c->t->rank)
             s->spared = ties;
     }
-}
-
-static uint64_t largest_share(const struct ss_call *c)
-{
-    uint64_t largest = 0;
-
-    for (int p = 0; p < c->t->size; p++)
-        if (largest < c->u.oktopk.words[p])
-            largest = c->u.oktopk.words[p];
-    return largest;
 }
 
 /* The reduced entries that are not in the global set leave the result. */
@@ -446,7 +428,7 @@ static void leave_count(struct ss_call *c)
     }
     if (fit == SS_FIT_FEW && t->magnitude > SS_LEAST_MAGNITUDE)
         ss_threshold_reevaluate(t);
-    if (fit == SS_FIT_MANY || uneven(c, s->words[1], s->total)) {
+    if (fit == SS_FIT_MANY || ss_oktopk_uneven(c, s->words[1])) {
         s->place = OKTOPK_SHARES;
         start_shares(c);
         return;
@@ -457,10 +439,20 @@ static void leave_count(struct ss_call *c)
 
 static void leave_shares(struct ss_call *c)
 {
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    uint64_t largest = 0;
+
     cut_ties(c);
-    (void)largest_share;
     select_global(c);
-    start_gather(c);
+    for (int p = 0; p < c->t->size; p++)
+        if (largest < s->words[p])
+            largest = s->words[p];
+    if (!ss_oktopk_uneven(c, largest)) {
+        start_gather(c);
+        return;
+    }
+    s->place = OKTOPK_BALANCE;
+    ss_oktopk_balance_start(c);
 }
 
 /* An agreement has ended well. */
@@ -502,6 +494,11 @@ int ss_oktopk_step(struct ss_call *c)
             if (ss_split_reduce_step(c) == SS_PENDING)
                 return SS_PENDING;
             enter_selection(c);
+            break;
+        case OKTOPK_BALANCE:
+            if (ss_oktopk_balance_step(c) == SS_PENDING)
+                return SS_PENDING;
+            start_gather(c);
             break;
         case OKTOPK_GATHER:
             if (ss_gather_step(c) == SS_PENDING)

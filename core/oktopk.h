@@ -2,6 +2,8 @@
 #ifndef CORE_OKTOPK_H
 #define CORE_OKTOPK_H
 
+struct ss_call;
+
 /* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
  * of its magnitude. */
 struct ss_radix {
@@ -30,5 +32,12 @@ struct ss_oktopk_state {
         int dst;
     } balance;
 };
+
+/* core/coll_oktopk_balance.c: whether `largest` entries on one rank are too many of u.oktopk.total;
+ * begins, words[p] being what rank p has of the global set, u.oktopk.reduced this rank's;
+ * SS_PENDING or SS_OK with u.oktopk.share to be sent to all. */
+bool ss_oktopk_uneven(const struct ss_call *c, uint64_t largest);
+void ss_oktopk_balance_start(struct ss_call *c);
+int ss_oktopk_balance_step(struct ss_call *c);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "tests/unit/sim_job.h"
 
-enum { MAX_P = 9, N = 6007, STEPS = 30, DRAIN = 400 };
+enum { MAX_P = 9, N = 6007, STEPS = 30 };
 
 /* Where the large gradients of a rank lie. */
 enum place { UNIFORM, FRONT, OPPOSITE, MOVING, CONSTANT, PLACES };
@@ -171,6 +171,15 @@ static const void *residual(const struct training *t, int rank)
     return tensor ? tensor->residual.data : NULL;
 }
 
+static size_t selected(const struct training *t)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < t->n; i++)
+        count += get(t->type, t->job.out[0], i) != 0;
+    return count;
+}
+
 /* Sum of results = sum of inputs - residuals, per element within (S + P + 2) eps sum |in|. */
 static void expect_conservation(const struct training *t)
 {
@@ -209,10 +218,348 @@ static void no_gradient_is_lost(void **state)
             }
 }
 
+/* The definition (section 3.1), densely: claims of |gradient + residual| >= local threshold, added
+ * in the order of the ranks; those >= global threshold are the result; other claims return. */
+static void a_call_computes_what_the_thresholds_say(void **state)
+{
+    static struct training t;
+    static float claims[MAX_P][N], rest[MAX_P][N], sum[N];
+
+    (void)state;
+    for (int size = 2; size <= MAX_P; size++) {
+        training_open(&t, size, SS_F32, N, 0, settings_of(0.02));
+        for (int s = 0; s < STEPS; s++) {
+            draw(&t, 1);
+            for (int r = 0; r < size; r++)
+                for (size_t i = 0; i < N; i++) {
+                    const float *left = residual(&t, r);
+                    rest[r][i] = ((float *)t.gradient[r])[i] + (left ? left[i] : 0);
+                }
+            step(&t, false);
+            memset(sum, 0, sizeof sum);
+            for (int r = 0; r < size; r++) {
+                ss_magnitude local = tensor_of(&t, r)->threshold.magnitude;
+                for (size_t i = 0; i < N; i++) {
+                    claims[r][i] =
+                        ss_magnitude_of(SS_F32, (double)rest[r][i]) >= local ? rest[r][i] : 0;
+                    sum[i] += claims[r][i];
+                }
+            }
+            ss_magnitude global = tensor_of(&t, 0)->agreed.global.magnitude;
+            for (size_t i = 0; i < N; i++) {
+                bool selected = sum[i] != 0 && ss_magnitude_of(SS_F32, (double)sum[i]) >= global;
+                assert_true(((float *)t.job.out[0])[i] == (selected ? sum[i] : 0));
+                for (int r = 0; r < size; r++) {
+                    float left = selected && claims[r][i] != 0 ? 0 : rest[r][i];
+                    assert_true(((const float *)residual(&t, r))[i] == left);
+                }
+            }
+        }
+        assert_int_equal(t.native, 0);
+        training_close(&t);
+    }
+}
+
+/* Found every 8 calls (tau'), in between kept; a gradient that grows has it found anew in the same
+ * call, one that shrinks in the next. */
+static void the_global_threshold_is_kept_and_found_anew(void **state)
+{
+    static struct training t;
+    const size_t n = 60000, k = 600;
+    uint64_t exact;
+    double off = 0;
+
+    (void)state;
+    training_open(&t, 4, SS_F32, n, 0, settings_of(0.01));
+    for (int s = 0; s < 40; s++) {
+        draw(&t, 1);
+        step(&t, false);
+        assert_in_range(selected(&t), s < 8 ? 1 : k / 2, 4 * k / 3);
+        if (s >= 8)
+            off += fabs((double)selected(&t) - (double)k) / (double)k / 32;
+    }
+    struct ss_threshold *global = &tensor_of(&t, 0)->agreed.global;
+    print_message("# mean |selected - k| / k: %.3f, found %d times in 40 calls\n", off,
+                  (int)global->exact_calls);
+    assert_true(off < 0.11);
+    assert_in_range(global->exact_calls, 5, 10);
+
+    while (ss_threshold_due(global, global->k)) {
+        draw(&t, 1);
+        step(&t, false);
+    }
+    exact = global->exact_calls;
+    draw(&t, 64);
+    step(&t, false);
+    assert_int_equal(global->exact_calls, exact + 1);
+    assert_int_equal(selected(&t), k);
+    training_close(&t);
+}
+
+/* Too few at the kept threshold: all ranks know, and the next call finds it anew. */
+static void too_few_have_the_threshold_found_at_the_next_call(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    struct ss_settings settings = settings_of(0.01);
+    settings.tensors.threshold_period = 1000;
+    training_open(&t, 4, SS_F32, 60000, 0, settings);
+    for (int s = 0; s < 4; s++) {
+        draw(&t, s < 3 ? 1 : 64);
+        step(&t, false);
+    }
+    memset(t.gradient[0], 0, t.n * sizeof(float));
+    for (int r = 1; r < 4; r++)
+        t.gradient[r] = memcpy(t.gradient[r], t.gradient[0], t.n * sizeof(float));
+    struct ss_threshold *global = &tensor_of(&t, 0)->agreed.global;
+    int few = 0;
+    for (int s = 0; s < 60; s++) {
+        bool due = global->reevaluate;
+        uint64_t exact = global->exact_calls;
+        step(&t, false);
+        assert_int_equal(global->exact_calls > exact, due);
+        if (due)
+            assert_int_equal(selected(&t), 600);
+        few += selected(&t) < 300;
+        assert_int_equal(global->reevaluate, selected(&t) < 300);
+    }
+    assert_true(few > 1);
+    expect_conservation(&t);
+    training_close(&t);
+}
+
+/* Zeros in, until nothing is left: everything arrives. */
+static void the_residual_drains(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int size = 2; size <= 6; size += 2) {
+        struct ss_settings settings = settings_of(0.02);
+        settings.tensors.threshold_period = 32;
+        training_open(&t, size, SS_F32, N, 0, settings);
+        for (int s = 0; s < STEPS; s++) {
+            draw(&t, 1);
+            step(&t, false);
+        }
+        draw(&t, 0);
+        for (int s = 0; s < 150 * size; s++)
+            step(&t, false);
+        for (int r = 0; r < size; r++)
+            for (size_t i = 0; i < t.n; i++)
+                assert_true(get(SS_F32, residual(&t, r), i) == 0);
+        expect_conservation(&t);
+        training_close(&t);
+    }
+}
+
+/* Whatever the order of delivery: the same bits on all ranks, in results and residuals. */
+static void replicas_stay_identical_for_any_p(void **state)
+{
+    static const int sizes[] = {2, 3, 7, 16, 33, 64};
+    static struct training t[2];
+
+    (void)state;
+    for (size_t p = 0; p < sizeof sizes / sizeof sizes[0]; p++) {
+        int size = sizes[p];
+        for (int j = 0; j < 2; j++) {
+            training_open(&t[j], size, SS_F32, 2000, j == 0 ? 0 : 1234 + p, settings_of(0.02));
+            t[j].place = p % 2 == 0 ? UNIFORM : FRONT;
+            for (int s = 0; s < 12; s++) {
+                draw(&t[j], 1);
+                step(&t[j], s % 3 == 0);
+            }
+            expect_conservation(&t[j]);
+        }
+        assert_memory_equal(t[0].out, t[1].out, t[0].n * sizeof *t[0].out);
+        for (int r = 0; r < size; r++)
+            assert_memory_equal(residual(&t[0], r), residual(&t[1], r), t[0].n * sizeof(float));
+        training_close(&t[0]);
+        training_close(&t[1]);
+    }
+}
+
+/* Equal values where no order can be told: the set takes k of them. */
+static void of_equal_entries_too_many_the_first_are_taken(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int size = 2; size <= MAX_P; size++) {
+        training_open(&t, size, size % 2 ? SS_F32 : SS_F64, N, 0, settings_of(0.01));
+        size_t k = (size_t)(0.01 * N + 0.5);
+        for (int r = 0; r < size; r++)
+            for (size_t i = 0; i < N; i++)
+                put(t.type, t.gradient[r], i, (int)(i % (size_t)size) == r ? 0.5 : 0);
+        step(&t, false);
+        assert_int_equal(selected(&t), k);
+        for (size_t i = 0, before = 0; i < N && before < k; i++)
+            before += get(t.type, t.job.out[0], i) != 0;
+        for (int s = 0; s < 5; s++)
+            step(&t, false);
+        expect_conservation(&t);
+        training_close(&t);
+    }
+}
+
+/* Fewer entries than k: all of them. */
+static void few_entries_all_arrive(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    training_open(&t, 5, SS_F32, N, 0, settings_of(0.01));
+    for (int s = 0; s < 12; s++) {
+        for (int r = 0; r < 5; r++) {
+            memset(t.gradient[r], 0, N * sizeof(float));
+            for (size_t i = 0; i < 7; i++)
+                put(SS_F32, t.gradient[r], (i * 631 + (size_t)(s * r)) % N, 1.5);
+        }
+        step(&t, false);
+        for (int r = 0; r < 5; r++)
+            for (size_t i = 0; i < N; i++)
+                assert_true(((const float *)residual(&t, r))[i] == 0);
+    }
+    training_close(&t);
+}
+
+/* ---- volume ---- */
+
+enum { HEADER = 16 };
+
+/* Over the ranks, max(sent, received) of a phase in words of 4 bytes, headers of its messages left
+ * out. Raw indices: an entry of 4 bytes is two words. */
+static double words(const struct training *t, enum ss_phase phase, double messages)
+{
+    double most = 0;
+
+    for (int r = 0; r < t->job.size; r++) {
+        double sent = (double)call_of(t, r)->phase_sent[phase];
+        double received = (double)call_of(t, r)->phase_received[phase];
+        most = fmax(most, fmax(sent, received) - HEADER * messages);
+    }
+    return most / 4;
+}
+
+struct volume {
+    double reduce, balance, gather; /* most of any call after the first `settle` */
+    double mean;                    /* of their sum */
+    double k;
+};
+
+static struct volume measure(struct training *t, int steps, int settle)
+{
+    struct volume v = {.k = (double)ss_warmup_k(t->n, t->job.settings[0].density, 0, 0)};
+    double peers = t->job.size - 1;
+
+    for (int s = 0; s < steps; s++) {
+        draw(t, 1);
+        step(t, false);
+        if (s < settle)
+            continue;
+        double reduce = words(t, SS_PHASE_REDUCE, peers);
+        double balance = words(t, SS_PHASE_BALANCE, 0);
+        double gather = words(t, SS_PHASE_GATHER, peers);
+        v.reduce = fmax(v.reduce, reduce);
+        v.balance = fmax(v.balance, balance);
+        v.gather = fmax(v.gather, gather);
+        v.mean += (reduce + balance + gather) / (steps - settle);
+    }
+    return v;
+}
+
+static struct volume volume_of(enum place place, int size, size_t n, struct ss_settings settings)
+{
+    static struct training t;
+
+    settings.coding = SS_CODING_U32;
+    training_open(&t, size, SS_F32, n, 0, settings);
+    t.place = place;
+    struct volume v = measure(&t, 24, 8);
+    assert_int_equal(t.native, 0);
+    training_close(&t);
+    print_message("# %d ranks, pattern %d: exchange %.2f k, balancing %.2f k, allgather %.2f k, "
+                  "all %.2f k (bound 6 k (P-1)/P = %.2f k)\n",
+                  size, place, v.reduce / v.k, v.balance / v.k, v.gather / v.k, v.mean / v.k,
+                  6.0 * (size - 1) / size);
+    return v;
+}
+
+/* Equation 3: 2k (P-1)/P for the exchange, and 4k (P-1)/P for balancing and allgather. Where the
+ * large gradients of a rank lie in another's region it has to send them all: 2k. */
+static void the_volume_is_within_six_k(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 16; size *= 2)
+        for (int place = UNIFORM; place <= OPPOSITE; place++) {
+            struct volume v = volume_of((enum place)place, size, 100000, settings_of(0.02));
+            double share = (size - 1.0) / size;
+            assert_true(v.mean <= 4 * v.k * share + 2 * v.k * (place == OPPOSITE ? 1 : share));
+        }
+}
+
+/* Between two repartitions the gradients move elsewhere: that call costs more, and the next
+ * partition makes it good. */
+static void a_shift_costs_until_the_next_partition(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(0.01);
+    double shifted = 0, settled = 0;
+
+    (void)state;
+    settings.coding = SS_CODING_U32;
+    training_open(&t, 8, SS_F32, 40000, 0, settings);
+    for (int s = 0; s < 40; s++) {
+        t.place = s < 20 ? FRONT : OPPOSITE;
+        draw(&t, 1);
+        step(&t, false);
+        double reduce = words(&t, SS_PHASE_REDUCE, 7);
+        if (s >= 20 && s < 32) /* partitions: before calls 1, 17, 33 */
+            shifted = fmax(shifted, reduce);
+        if (s >= 34)
+            settled = fmax(settled, reduce);
+    }
+    print_message("# exchange after a shift %.0f words, after the next partition %.0f\n", shifted,
+                  settled);
+    assert_true(settled < 0.6 * shifted);
+    expect_conservation(&t);
+    training_close(&t);
+}
+
+/* The paper's averaged boundaries: worse where the ranks' distributions differ. */
+static void averaged_boundaries_fail_where_ranks_differ(void **state)
+{
+    struct ss_settings settings = settings_of(0.01);
+    double reduce[3];
+
+    (void)state;
+    for (int how = SS_PARTITION_QUANTILE; how <= SS_PARTITION_EQUAL; how++) {
+        settings.partition = (enum ss_partition)how;
+        reduce[how] = volume_of(OPPOSITE, 8, 40000, settings).reduce;
+    }
+    assert_true(reduce[SS_PARTITION_AVERAGE] > 1.5 * reduce[SS_PARTITION_QUANTILE]);
+    for (int how = SS_PARTITION_QUANTILE; how <= SS_PARTITION_EQUAL; how++) {
+        settings.partition = (enum ss_partition)how;
+        reduce[how] = volume_of(FRONT, 8, 40000, settings).reduce;
+    }
+    assert_true(reduce[SS_PARTITION_EQUAL] > 2 * reduce[SS_PARTITION_QUANTILE]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_gradient_is_lost),
+        cmocka_unit_test(a_call_computes_what_the_thresholds_say),
+        cmocka_unit_test(the_global_threshold_is_kept_and_found_anew),
+        cmocka_unit_test(too_few_have_the_threshold_found_at_the_next_call),
+        cmocka_unit_test(the_residual_drains),
+        cmocka_unit_test(replicas_stay_identical_for_any_p),
+        cmocka_unit_test(of_equal_entries_too_many_the_first_are_taken),
+        cmocka_unit_test(few_entries_all_arrive),
+        cmocka_unit_test(the_volume_is_within_six_k),
+        cmocka_unit_test(a_shift_costs_until_the_next_partition),
+        cmocka_unit_test(averaged_boundaries_fail_where_ranks_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
