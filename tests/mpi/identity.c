@@ -10,7 +10,8 @@
  *     overflow   a sum that overflows arrives as Inf and leaves no trace
  *     native     every result is that of the MPI library, bit for bit
  *
- *     n=COUNT steps=STEPS packings=PACKINGS period=CALLS of one packing each
+ *     n=COUNT steps=STEPS packings=PACKINGS period=CALLS of one packing each, each=no: only the sum
+ *     of layers must balance, exact=no: the fusion buffer need not end exact
  */
 #include "tests/mpi/gradient.h"
 #include "tests/mpi/tap.h"
@@ -105,6 +106,7 @@ static void layers(struct job *job, bool marked)
 {
     struct gradient layer[LAYERS];
     struct ledger ledger[LAYERS], total = ledger_open(job->n);
+    bool each = marked && strcmp(argument(job->argc, job->argv, "each", "yes"), "yes") == 0;
     int withheld = 0, silent = 0, wrong = 0;
 
     for (int k = 0; k < LAYERS; k++) {
@@ -142,7 +144,7 @@ static void layers(struct job *job, bool marked)
             total.out[i] += ledger[k].out[i];
             total.magnitude[i] += ledger[k].magnitude[i];
         }
-        if (marked && tap.rank == 0)
+        if (each && tap.rank == 0)
             wrong += ledger_wrong(&ledger[k], 0, name) > 0;
         ledger_close(&ledger[k]);
     }
@@ -151,7 +153,7 @@ static void layers(struct job *job, bool marked)
     tap_note("withheld in %d of %d calls", withheld, job->steps * LAYERS);
     tap_ok(tap.rank != 0 || ledger_wrong(&total, 0, "all layers") == 0,
            "the results of all layers sum to their inputs");
-    if (marked)
+    if (each)
         tap_ok(wrong == 0, "each of the twelve layers has its own residual: each balances");
     ledger_close(&total);
 }
@@ -222,7 +224,8 @@ static void fusion(struct job *job)
     tap_ok(drained, "what is held back arrives within %d steps", LIMIT);
     tap_ok(tap.rank != 0 || ledger_wrong(&ledger, 0, "buffer") == 0,
            "the results sum to the inputs");
-    tap_ok(last < job->steps - 20, "the last 20 results are exact");
+    if (strcmp(argument(job->argc, job->argv, "exact", "yes"), "yes") == 0)
+        tap_ok(last < job->steps - 20, "the last 20 results are exact");
     ledger_close(&ledger);
     free(other);
 }

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Each gradient has its own residual, and what is no gradient stays exact.
+set -u
+. tests/t/lib.sh
+
+export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.05
+
+# notes PATTERN: lines of the report on top-k that match.
+notes() {
+    grep -c "top-k: .*$1" "$WORK/err"
+}
+
+# in_turn says what the report says of a buffer whose packing varies.
+in_turn='the buffer holds different tensors in turn'
+
+# Twelve equal layers through one scratch buffer, and a loss, so that the step can be seen. Left to
+# itself the library waits until it has seen the step.
+for ranks in 2 3; do
+    preloaded "$ranks" identity layers
+    tap_passed "$ranks ranks, twelve layers in one buffer, registered automatically" 300
+    tap "$(($(notes '1800 float, .*: registered; ') != 12))" \
+        "$ranks ranks: the report names twelve tensors"
+done
+SPARSESHIM_REGISTER=count=1800 SPARSESHIM_REGISTER_AFTER=40 preloaded 2 identity layers steps=90
+tap_passed "twelve layers in one buffer, registered by a rule after 40 calls" 300
+# A rule that takes a buffer from its first call on takes it before the step can be seen: what the
+# layers hold back until then is shared between them, and none of it is lost.
+SPARSESHIM_REGISTER=count=1800 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 identity layers each=no
+tap_passed "twelve layers in one buffer, registered from the first call: their sum balances" 300
+SPARSESHIM_REGISTER=count=1800 SPARSESHIM_REGISTER_AFTER=0 preloaded 3 identity scratch
+tap_passed "twelve layers and nothing else, so that no step can be seen: their sum balances" 300
+
+# A fusion buffer: where its packing varies, the lane goes exact, and the report says so; where it
+# does not, it is a gradient like any other.
+for ranks in 2 4; do
+    preloaded "$ranks" identity fusion
+    tap_passed "$ranks ranks, a fusion buffer of varying packing goes exact, nothing is lost"
+    tap "$(($(notes "exact in .*$in_turn") != 1))" "$ranks ranks: the report says why"
+done
+SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 preloaded 3 identity fusion
+tap_passed "a fusion buffer of varying packing registered by a rule goes exact, nothing is lost"
+tap "$(($(notes "exact in .*$in_turn") != 1))" "registered by a rule: the report says why"
+preloaded 3 identity fusion packings=1 exact=no
+tap_passed "a fusion buffer that is always packed alike: nothing is lost" 60
+tap "$(($(notes ': registered; ') != 1))" "always packed alike: it is registered"
+# Two packings in turn look like neither of them, so that each call differs from the mean by less.
+preloaded 3 identity fusion packings=2 exact=no
+tap_passed "a fusion buffer of two packings in turn: nothing is lost"
+
+# Weights summed every ten steps beside gradients.
+bits() {
+    sed -n 's/^# bits //p' "$WORK/out"
+}
+for buffers in equal other; do
+    for algorithm in recursive_doubling split_allgather ring; do
+        SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_MODE=exact \
+            preloaded 3 identity weights buffers=$buffers lossy=no steps=140
+        tap_passed "weights beside gradients (buffers=$buffers), $algorithm, exact mode" 60
+        exact=$(bits)
+        SPARSESHIM_ALGORITHM=$algorithm preloaded 3 identity weights buffers=$buffers steps=140
+        tap_passed "weights beside gradients (buffers=$buffers), $algorithm, top-k" 60
+        [ -n "$exact" ] && [ "$(bits)" = "$exact" ]
+        tap "$?" "weights beside gradients (buffers=$buffers), $algorithm: as in exact mode, bit for bit"
+    done
+done
+
+# Metrics appended to the gradient, or before it.
+if "$BUILD/sparseshim" info -f | grep -q ':keep='; then
+    for algorithm in auto recursive_doubling dsar; do
+        for end in last first; do
+            SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER="count=1800:keep=$end:3" \
+                SPARSESHIM_REGISTER_AFTER=0 preloaded 4 identity metric end=$end
+            tap_passed "$algorithm, keep=$end:3: metrics arrive exact, the rest balances" 40
+        done
+    done
+else
+    skip "metrics appended to the gradient arrive exact" "the option table does not offer :keep"
+fi
+
+# What is not finite.
+for ranks in 2 3 5; do
+    for algorithm in auto split_allgather; do
+        for case in notfinite overflow; do
+            SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 \
+                preloaded "$ranks" identity $case
+            tap_passed "$ranks ranks, $algorithm, $case" 40
+        done
+    done
+done
+preloaded 3 identity notfinite steps=80
+tap_passed "Inf and NaN, registered automatically" 40
+
+# Rules that differ between the ranks: nobody is registered, every call is native.
+SPARSESHIM_REGISTER_AFTER=0 within 60 "$MPIRUN" \
+    -n 1 env LD_PRELOAD="$LIB" SPARSESHIM_REGISTER='count=1:' "$PROGRAMS/identity" native : \
+    -n 2 env LD_PRELOAD="$LIB" SPARSESHIM_REGISTER='count=2:' "$PROGRAMS/identity" native
+tap_passed "rules that differ on one rank: native on all, bit for bit"
+tap_no_sparse "rules that differ on one rank: no call is made sparse"
+SPARSESHIM_REGISTER_AFTER=0 within 60 "$MPIRUN" \
+    -n 2 env LD_PRELOAD="$LIB" SPARSESHIM_REGISTER='*' "$PROGRAMS/identity" native : \
+    -n 1 env LD_PRELOAD="$LIB" SPARSESHIM_MODE=exact "$PROGRAMS/identity" native
+tap_passed "top-k on some ranks only: native on all, bit for bit"
+finish
