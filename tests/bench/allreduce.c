@@ -2,10 +2,14 @@
  * in alternating blocks of back-to-back calls, and counts the bytes each put on the wire.
  *
  *     allreduce --count 4Mi --density 0.00781 --calls 5 --blocks 10 [--type float|double]
- * [--in-place] [--rate BYTES/S] [--only shim|bare] [--csv LABEL]
+ * [--in-place] [--rate BYTES/S] [--only shim|bare] [--csv LABEL] [--gradient BUFFERS]
+ *
+ * --gradient: in place of few entries, dense heavy-tailed values, BUFFERS different inputs in turn,
+ * for MODE=topk, which sends what SPARSESHIM_DENSITY says.
  *
  * Times are the slowest rank's, per call, medians over the blocks; bytes are what the busiest
  * rank's interface eth0 (or --device) sent, per call. */
+#include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,10 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_BUFFERS = 16 };
+
 struct options {
     size_t count;
     double density;
-    int calls, blocks, warm;
+    int calls, blocks, warm, buffers;
+    bool gradient;
     bool in_place, is_double;
     double rate;
     const char *only, *csv, *device;
@@ -58,6 +65,7 @@ static struct options parse(int argc, char **argv)
                         .calls = 5,
                         .blocks = 10,
                         .warm = 3,
+                        .buffers = 1,
                         .device = "eth0"};
 
     for (int i = 1; i < argc; i++) {
@@ -77,6 +85,8 @@ static struct options parse(int argc, char **argv)
             o.blocks = atoi(value);
         else if (strcmp(argv[i - 1], "--warm") == 0)
             o.warm = atoi(value);
+        else if (strcmp(argv[i - 1], "--gradient") == 0)
+            o.gradient = (o.buffers = atoi(value)) > 0;
         else if (strcmp(argv[i - 1], "--type") == 0)
             o.is_double = strcmp(value, "double") == 0;
         else if (strcmp(argv[i - 1], "--rate") == 0)
@@ -91,6 +101,10 @@ static struct options parse(int argc, char **argv)
             fprintf(stderr, "unknown option %s\n", argv[i - 1]);
             exit(2);
         }
+    }
+    if (o.buffers < 1 || o.buffers > MOST_BUFFERS) {
+        fprintf(stderr, "--gradient: 1 to %d buffers\n", MOST_BUFFERS);
+        exit(2);
     }
     if (o.calls < 1 || o.blocks < 1 || o.blocks > 1000) {
         fprintf(stderr, "--calls and --blocks: from 1, at most 1000 blocks\n");
@@ -119,15 +133,36 @@ static uint64_t sent_bytes(const char *device)
     return sent;
 }
 
-/* d * count entries at uniformly drawn places, values in (-1, 1). */
+static double uniform(uint64_t *state)
+{
+    return (double)(int64_t)next_random(state) / 9223372036854775808.0;
+}
+
+/* Student's t with 3 degrees of freedom, by Bailey's polar method (1994) without its logarithm: the
+ * tails fall as |x|^-4, as those of gradients do. */
+static double heavy(uint64_t *state)
+{
+    double u, v, w;
+
+    do {
+        u = uniform(state);
+        v = uniform(state);
+        w = u * u + v * v;
+    } while (w > 1 || w == 0);
+    double c = u * u / w, r = 3 * (1 / cbrt(w * w) - 1);
+    double x = sqrt(r * c);
+    return u < 0 ? -x : x;
+}
+
+/* d * count entries at uniformly drawn places, values in (-1, 1); or a gradient. */
 static void fill(const struct options *o, void *buffer, uint64_t seed)
 {
     uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
     uint64_t limit = (uint64_t)(o->density * 4294967296.0);
 
     for (size_t i = 0; i < o->count; i++) {
-        bool set = (next_random(&state) >> 32) < limit;
-        double value = set ? (double)(int64_t)next_random(&state) / 9223372036854775808.0 : 0;
+        bool set = o->gradient || (next_random(&state) >> 32) < limit;
+        double value = !set ? 0 : o->gradient ? heavy(&state) : uniform(&state);
         if (o->is_double)
             ((double *)buffer)[i] = value;
         else
@@ -144,7 +179,7 @@ struct sample {
 
 /* One block of back-to-back calls. In place the input is restored before each call, outside the
  * time. */
-static struct sample block(const struct options *o, allreduce *call, const void *in, void *out)
+static struct sample block(const struct options *o, allreduce *call, void *const *inputs, void *out)
 {
     size_t bytes = o->count * (o->is_double ? 8 : 4);
     struct sample mine, most;
@@ -153,6 +188,7 @@ static struct sample block(const struct options *o, allreduce *call, const void 
     PMPI_Barrier(MPI_COMM_WORLD);
     uint64_t sent = sent_bytes(o->device);
     for (int i = 0; i < o->calls; i++) {
+        const void *in = inputs[i % o->buffers];
         if (o->in_place)
             memcpy(out, in, bytes);
         double begin = MPI_Wtime();
@@ -179,6 +215,15 @@ static double median(const double *v, int n)
     memcpy(sorted, v, (size_t)n * sizeof *v);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+static double nonzero(const struct options *o, const void *v)
+{
+    size_t entries = 0;
+
+    for (size_t i = 0; i < o->count; i++)
+        entries += o->is_double ? ((const double *)v)[i] != 0 : ((const float *)v)[i] != 0;
+    return (double)entries / (double)o->count;
 }
 
 /* Largest difference between both results, relative to the sum of magnitudes it may have. */
@@ -208,17 +253,20 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    void *in = malloc(bytes), *out = malloc(bytes), *reference = malloc(bytes);
-    if (!in || !out || !reference)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    fill(&o, in, (uint64_t)rank + 1);
+    void *in[MOST_BUFFERS] = {NULL}, *out = malloc(bytes), *reference = malloc(bytes);
+    for (int i = 0; i < o.buffers; i++) {
+        in[i] = malloc(bytes);
+        if (!in[i] || !out || !reference)
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        fill(&o, in[i], (uint64_t)(rank + 1) * 100 + (uint64_t)i);
+    }
     memset(out, 0, bytes);
     memset(reference, 0, bytes);
 
     for (int i = 0; shim && i < o.warm; i++) { /* first contact, calibration, first choices */
         if (o.in_place)
-            memcpy(out, in, bytes);
-        MPI_Allreduce(o.in_place ? MPI_IN_PLACE : in, out, (int)o.count,
+            memcpy(out, in[i % o.buffers], bytes);
+        MPI_Allreduce(o.in_place ? MPI_IN_PLACE : in[i % o.buffers], out, (int)o.count,
                       o.is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     }
     for (int b = 0; b < o.blocks; b++) {
@@ -237,9 +285,9 @@ int main(int argc, char **argv)
     double largest = 0;
     MPI_Reduce(&worst, &largest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0 && o.csv) {
-        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f\n", o.csv, size, o.count, o.density,
+        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f\n", o.csv, size, o.count, o.density,
                median(bare_s, o.blocks), median(shim_s, o.blocks), median(ratio, o.blocks),
-               median(bare_b, o.blocks), median(shim_b, o.blocks));
+               median(bare_b, o.blocks), median(shim_b, o.blocks), shim ? nonzero(&o, out) : 1);
     } else if (rank == 0) {
         double db = median(bare_b, o.blocks), sb = median(shim_b, o.blocks);
         double theory = 2.0 * (size - 1) / size * (double)bytes;
@@ -262,10 +310,15 @@ int main(int argc, char **argv)
                1e3 * all_bare / o.blocks, 1e3 * all_shim / o.blocks,
                all_bare > 0 ? all_shim / all_bare : 0,
                o.warm == 0 ? ", first contact and calibration included" : "");
-        printf("  ratio      %10.2f time, %.2f bytes; largest difference of results %g\n",
-               median(ratio, o.blocks), sb > 0 ? db / sb : 0, largest);
+        printf("  ratio      %10.2f time, %.2f bytes; ", median(ratio, o.blocks),
+               sb > 0 ? db / sb : 0);
+        if (o.gradient)
+            printf("%.3f %% of the result is not zero\n", 100 * nonzero(&o, out));
+        else
+            printf("largest difference of results %g\n", largest);
     }
-    free(in);
+    for (int i = 0; i < o.buffers; i++)
+        free(in[i]);
     free(out);
     free(reference);
     MPI_Finalize();
