@@ -248,10 +248,339 @@ static void nothing_is_lost_where_values_are_rounded(void **state)
             }
 }
 
+/* Integers times 2^-20, small enough that no sum is ever rounded. bf16 and q2 round them to such
+ * numbers (the levels of q8 and q4 need not be any): then all balances to the last bit. */
+static void integers_balance_to_the_last_bit(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++) {
+        if (forms[f].values != SS_VALUES_BF16 && forms[f].values != SS_VALUES_Q2)
+            continue;
+        if (forms[f].quant != SS_VALUES_SAME && forms[f].quant != SS_VALUES_Q2)
+            continue;
+        for (int size = 2; size <= MOST_P; size++) {
+            training_open(&t, size, SS_F32, N, 0, settings_of(&forms[f]));
+            for (uint64_t s = 0; s < STEPS; s++) {
+                for (int r = 0; r < size; r++)
+                    for (size_t i = 0; i < N; i++)
+                        put(SS_F32, t.gradient[r], i,
+                            round(2048 * (unit(s * 977 + (uint64_t)r * 7919 + i * 104729) - 0.5)) *
+                                0x1p-20);
+                step(&t, s & 1);
+            }
+            for (size_t i = 0; i < N; i++)
+                assert_true(t.in[i] == t.out[i] + residual_sum(&t, i));
+            training_close(&t);
+        }
+    }
+}
+
+static double residual_norm(const struct training *t)
+{
+    double square = 0;
+
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++) {
+            double x = residual(t, r) ? get(t->type, residual(t, r), i) : 0;
+            square += x * x;
+        }
+    return sqrt(square);
+}
+
+/* Input of about the same norm for 2,000 steps: what the residual reached in a tenth of them it
+ * does not pass by much in the rest. */
+static void residuals_stay_bounded(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++) {
+        double early = 0, late = 0;
+        struct ss_settings settings = settings_of(&forms[f]);
+        settings.density = 0.1;
+        training_open(&t, 3, SS_F32, 301, 0, settings);
+        for (uint64_t s = 0; s < 2000; s++) {
+            for (int r = 0; r < 3; r++)
+                for (size_t i = 0; i < t.n; i++)
+                    put(SS_F32, t.gradient[r], i,
+                        2 * unit(s * 1000003 + (uint64_t)r * 7919 + i * 104729) - 1);
+            step(&t, false);
+            double norm = residual_norm(&t);
+            if (s < 200)
+                early = fmax(early, norm);
+            else
+                late = fmax(late, norm);
+        }
+        if (late > 2 * early)
+            fail_msg("%s, values %s, dense %s: residual norm %g in 200 steps, later %g",
+                     ss_algorithm_name(forms[f].algorithm), ss_values_name(forms[f].values),
+                     ss_values_name(forms[f].quant), early, late);
+        training_close(&t);
+    }
+}
+
+/* Without feedback: the same input again and again gives sums whose mean is the sum, within what
+ * Hoeffding's inequality allows with an error probability of 1e-9 in all; and no residual at all.
+ */
+static void stochastic_sums_are_right_in_the_mean_and_not_booked(void **state)
+{
+    enum { ELEMENTS = 512, CALLS = 1500 };
+    static struct training t;
+    static double sum[ELEMENTS], step_of[ELEMENTS];
+
+    (void)state;
+    for (enum ss_values quant = SS_VALUES_Q8; quant <= SS_VALUES_Q2; quant++) {
+        struct form form = {SS_DSAR, SS_VALUES_SAME, quant};
+        struct ss_settings settings = settings_of(&form);
+        int levels = quant == SS_VALUES_Q8 ? 127 : quant == SS_VALUES_Q4 ? 7 : 1;
+        settings.density = 1;
+        settings.quant_feedback = false;
+        training_open(&t, 4, SS_F32, ELEMENTS, 0, settings);
+        draw(&t, HEAVY, 0);
+        memset(sum, 0, sizeof sum);
+        for (int calls = 0; calls < CALLS; calls++) {
+            step(&t, false);
+            assert_int_equal(t.sparse, calls + 1);
+            for (size_t i = 0; i < ELEMENTS; i++)
+                sum[i] += get(SS_F32, t.job.out[0], i);
+            assert_true(residual_norm(&t) == 0);
+        }
+        for (size_t first = 0; first < ELEMENTS; first += 64) { /* parts are of 128 */
+            double square = 0;
+            for (size_t i = first; i < first + 64; i++)
+                square += t.in[i] / CALLS * (t.in[i] / CALLS);
+            for (size_t i = first; i < first + 64; i++)
+                step_of[i] = sqrt(square) / levels;
+        }
+        double limit = sqrt(log(2 * ELEMENTS / 1e-9) / (2 * CALLS)), moved = 0;
+        for (size_t i = 0; i < ELEMENTS; i++) {
+            double off = (sum[i] - t.in[i]) / CALLS / step_of[i];
+            if (fabs(off) > limit + 1e-4)
+                fail_msg("%s, element %zu: the mean is off by %g steps", ss_values_name(quant), i,
+                         off);
+            moved += fabs(off);
+        }
+        assert_true(moved > 0);
+        training_close(&t);
+    }
+}
+
+/* Two runs give the same bits, whatever the order of delivery; another SEED gives others. */
+static void the_stochastic_form_repeats(void **state)
+{
+    static struct training t[3];
+    const struct form form = {SS_DSAR, SS_VALUES_BF16, SS_VALUES_Q4};
+
+    (void)state;
+    for (int j = 0; j < 3; j++) {
+        struct ss_settings settings = settings_of(&form);
+        settings.quant_feedback = false;
+        settings.seed = j < 2 ? 1 : 2;
+        training_open(&t[j], 5, SS_F32, N, j == 1 ? 99 : 0, settings);
+        for (uint64_t s = 0; s < STEPS; s++) {
+            draw(&t[j], HEAVY, s);
+            step(&t[j], false);
+        }
+    }
+    assert_memory_equal(t[0].out, t[1].out, N * sizeof *t[0].out);
+    assert_memory_not_equal(t[0].out, t[2].out, N * sizeof *t[0].out);
+    for (int r = 0; r < 5; r++)
+        assert_memory_equal(residual(&t[0], r), residual(&t[1], r), N * sizeof(float));
+    for (int j = 0; j < 3; j++)
+        training_close(&t[j]);
+}
+
+/* Two of the largest numbers: the sum is infinite on all ranks, and no residual shows it. */
+static void an_overflow_arrives_and_leaves_no_trace(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        for (int size = 2; size <= 5; size++) {
+            if (forms[f].algorithm == SS_AUTO)
+                continue;
+            training_open(&t, size, SS_F32, N, 0, settings_of(&forms[f]));
+            draw(&t, HEAVY, 0);
+            step(&t, false);
+            draw(&t, HEAVY, 1);
+            for (int r = 0; r < 2; r++)
+                put(SS_F32, t.gradient[r], 1234, (double)FLT_MAX);
+            step(&t, false);
+            assert_int_equal(t.sparse, 2);
+            for (int r = 0; r < size; r++) {
+                assert_true(isinf(get(SS_F32, t.job.out[r], 1234)));
+                for (size_t i = 0; i < N; i++)
+                    assert_true(isfinite(get(SS_F32, residual(&t, r), i)));
+                assert_true(fabs(get(SS_F32, residual(&t, r), 1234)) <= 1);
+            }
+            t.in[1234] = t.out[1234] = t.magnitude[1234] = 0;
+            for (int r = 0; r < size; r++)
+                put(SS_F32, ss_tensors_first(t.job.comm[r]->tensors)->residual.data, 1234, 0);
+            expect_conservation(&t, &forms[f], 2);
+            training_close(&t);
+        }
+}
+
+static struct ss_shape shape_of(const struct ss_call *c, const struct ss_settings *settings)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+
+    return (struct ss_shape){.n = c->n,
+                             .size = c->t->size,
+                             .type = c->type,
+                             .topk = true,
+                             .k = b->k_max,
+                             .values = settings->values,
+                             .quant = settings->quant,
+                             .bucket = settings->quant_bucket,
+                             .nnz_sum = b->nnz_sum,
+                             .nnz_max = b->nnz_max,
+                             .part_max = b->part_max,
+                             .memory_min = b->memory_min};
+}
+
+/* What the plan predicts for rounded values is what is sent, and the work space holds. */
+static void bytes_and_memory_are_those_predicted(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        for (int size = 2; size <= 8; size += size < 4 ? 1 : 4) {
+            enum ss_algorithm a = forms[f].algorithm;
+            struct ss_settings settings = settings_of(&forms[f]);
+            double sent = 0, memory = 0;
+            if (a == SS_AUTO)
+                continue;
+            settings.density = 0.01;
+            settings.quant_bucket = 1024;
+            training_open(&t, size, SS_F32, 1 << 17, 0, settings);
+            draw(&t, HEAVY, 0);
+            step(&t, false);
+            assert_int_equal(t.sparse, 1);
+            const struct ss_call *c = ss_comm_call(t.job.comm[0]);
+            const struct ss_plan plan = c->plan;
+            struct ss_shape shape = shape_of(c, &settings);
+            for (int r = 0; r < size; r++) {
+                const struct ss_work *w = &t.job.comm[r]->work;
+                c = ss_comm_call(t.job.comm[r]);
+                sent = fmax(sent, (double)(c->bytes_sent - c->vote.bytes));
+                memory =
+                    fmax(memory, (double)(ss_work_kept(w) + w->own_idx.size + w->own_val.size));
+            }
+            if (fabs(plan.bytes[a] - sent) > 0.15 * sent)
+                fail_msg("%s, values %s, dense %s, P=%d: %g bytes predicted, %g sent",
+                         ss_algorithm_name(a), ss_values_name(forms[f].values),
+                         ss_values_name(forms[f].quant), size, plan.bytes[a], sent);
+            if (memory > ss_plan_memory(&shape, a))
+                fail_msg("%s, values %s, dense %s, P=%d: %g bytes of memory planned, %g used",
+                         ss_algorithm_name(a), ss_values_name(forms[f].values),
+                         ss_values_name(forms[f].quant), size, ss_plan_memory(&shape, a), memory);
+            training_close(&t);
+        }
+}
+
+static float before[MOST_P][N]; /* gradient + residual of each rank */
+
+static void remember(const struct training *t)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            before[r][i] = ((float *)t->gradient[r])[i] + ((const float *)residual(t, r))[i];
+}
+
+/* Where a call fails after the vote, the claims are back to the last bit. */
+static void expect_claims_back(const struct training *t, int rank)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (((const float *)residual(t, rank))[i] != before[rank][i])
+            fail_msg("rank %d, element %zu: %a became %a", rank, i, (double)before[rank][i],
+                     get(SS_F32, residual(t, rank), i));
+}
+
+static void faulty_step(struct training *t)
+{
+    remember(t);
+    for (int r = 0; r < t->job.size; r++)
+        t->job.in[r] = t->gradient[r];
+    assert_true(job_call(&t->job, SS_F32, SS_SUM, t->n));
+    for (int r = 0; r < t->job.size; r++)
+        if (t->job.status[r] < 0)
+            expect_claims_back(t, r);
+}
+
+static void a_rank_without_memory_fails_all_and_returns_the_claims(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        for (int which = 0; which < 3; which++) {
+            training_open(&t, 3, SS_F32, N, 0, settings_of(&forms[f]));
+            draw(&t, HEAVY, 0);
+            step(&t, false);
+            draw(&t, HEAVY, 1);
+            struct ss_work *w = &t.job.comm[1]->work;
+            struct ss_buf *buf = which == 0   ? &w->arena
+                                 : which == 1 ? &w->own_error
+                                              : &w->part_error;
+            if (buf->size > 0) {
+                ss_buf_free(buf);
+                t.job.starve_after_vote = true;
+                t.job.starve_rank = 1;
+                faulty_step(&t);
+                for (int r = 0; r < 3; r++)
+                    assert_int_equal(t.job.status[r], r == 1 ? SS_ERR_MEMORY : SS_ERR_PEER);
+            }
+            training_close(&t);
+        }
+}
+
+static void a_failing_or_corrupted_send_loses_no_claim(void **state)
+{
+    static struct training t;
+    int failed = 0;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        for (uint64_t n = 1; n <= 24; n++) {
+            struct ss_settings settings = settings_of(&forms[f]);
+            settings.timeout = 1e-3; /* a message that cannot be told may be waited for */
+            training_open(&t, 4, SS_F32, N, 0, settings);
+            ss_sim_set_idle(t.job.sim, 1e-4);
+            draw(&t, HEAVY, 0);
+            step(&t, false);
+            draw(&t, HEAVY, 1);
+            struct ss_sim_fault fault = {.rank = 1, .corrupt_byte = (size_t)mix(n)};
+            uint64_t at = ss_sim_sends(t.job.sim, 1) + 1 + n / 2;
+            if (n % 2)
+                fault.fail_send = at;
+            else
+                fault.corrupt_send = at;
+            ss_sim_set_fault(t.job.sim, fault);
+            faulty_step(&t);
+            for (int r = 0; r < 4; r++)
+                failed += t.job.status[r] < 0;
+            training_close(&t);
+        }
+    assert_true(failed > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_where_values_are_rounded),
+        cmocka_unit_test(integers_balance_to_the_last_bit),
+        cmocka_unit_test(residuals_stay_bounded),
+        cmocka_unit_test(stochastic_sums_are_right_in_the_mean_and_not_booked),
+        cmocka_unit_test(the_stochastic_form_repeats),
+        cmocka_unit_test(an_overflow_arrives_and_leaves_no_trace),
+        cmocka_unit_test(bytes_and_memory_are_those_predicted),
+        cmocka_unit_test(a_rank_without_memory_fails_all_and_returns_the_claims),
+        cmocka_unit_test(a_failing_or_corrupted_send_loses_no_claim),
     };
     return cmocka_run_group_tests_name("rounding", tests, NULL, NULL);
 }
