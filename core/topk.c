@@ -73,7 +73,10 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
     uint64_t k = s->k;
 
     *bucket = s->bucket;
-    if (rule && rule->k > 0) {
+    if (c->tensor->density > 0) {
+        density = c->tensor->density;
+        *bucket = 0;
+    } else if (rule && rule->k > 0) {
         k = rule->k;
         *bucket = rule->bucket;
     } else if (rule && rule->density > 0) {
@@ -338,6 +341,8 @@ void ss_topk_end(struct ss_call *c, bool native_done)
     if (c->topk && !c->native && c->failed == 0) {
         t->topk_calls++;
         t->density_sum += (double)c->own.nnz / (double)c->n;
+        t->asked_sum += (double)c->k / (double)c->n;
+        t->input_norm = ss_root(c->input_square);
     }
     ss_tensor_end(t);
     c->tensor = NULL;
