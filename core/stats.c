@@ -92,18 +92,21 @@ struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, i
 
 struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats)
 {
-    struct ss_tensor_record *r = stats->tensor_count < MAX_TENSORS ? calloc(1, sizeof *r) : NULL;
+    struct ss_tensor_record *r;
 
+    pthread_mutex_lock(&stats->lock);
+    r = stats->tensor_count < MAX_TENSORS ? calloc(1, sizeof *r) : NULL;
     if (!r) {
         stats->tensors_unlisted++;
-        return NULL;
+    } else {
+        if (stats->last_tensor)
+            stats->last_tensor->next = r;
+        else
+            stats->tensors = r;
+        stats->last_tensor = r;
+        stats->tensor_count++;
     }
-    if (stats->last_tensor)
-        stats->last_tensor->next = r;
-    else
-        stats->tensors = r;
-    stats->last_tensor = r;
-    stats->tensor_count++;
+    pthread_mutex_unlock(&stats->lock);
     return r;
 }
 
@@ -111,6 +114,7 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
 {
     struct ss_tensor_record **link = &stats->tensors, *last = NULL;
 
+    pthread_mutex_lock(&stats->lock);
     while (*link) {
         struct ss_tensor_record *r = *link;
 
@@ -124,6 +128,7 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
         }
     }
     stats->last_tensor = last;
+    pthread_mutex_unlock(&stats->lock);
 }
 
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes)

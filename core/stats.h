@@ -98,7 +98,7 @@ void ss_stats_free(struct ss_stats *stats);
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op);
 
-/* Appends an empty record; the list belongs to whoever prints, one thread at a time. NULL when
+/* Appends an empty record, which the caller fills before the next report is written. NULL when
  * there are 4,000 of them or memory is short: then one more is unlisted. */
 struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats);
 

@@ -1,5 +1,4 @@
 #define _GNU_SOURCE 1
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,23 +114,11 @@ static void tell_warning(struct shim_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-enum { SITE_NAME = 128 };
-
-/* Where the application calls from: module and offset, written to name, and the function where its
- * name is known. */
-static void tell_site(struct shim_comm *comm, const void *address, char name[SITE_NAME])
+/* In calls whose number is a power of two, so that it costs nothing. */
+static void tell_refusals(struct shim_comm *comm)
 {
-    struct ss_call_site site = {.hash = (uint64_t)(uintptr_t)address};
-    Dl_info info;
-
-    if (address && dladdr(address, &info) && info.dli_fname) {
-        const char *base = strrchr(info.dli_fname, '/');
-        snprintf(name, SITE_NAME, "%s+0x%zx", base ? base + 1 : info.dli_fname,
-                 (size_t)((uintptr_t)address - (uintptr_t)info.dli_fbase));
-        site.name = name;
-        site.symbol = info.dli_sname;
-    }
-    ss_comm_set_site(comm->core, &site);
+    if (comm->calls >= 16 && (comm->calls & (comm->calls - 1)) == 0)
+        shim_tell_refusals(comm->core);
 }
 
 /* How a call went, for the trace. */
@@ -171,11 +158,14 @@ static int run_window(const struct shim_call *call, struct shim_comm *comm, enum
     void *out = (char *)call->recv + first * esize;
     double begin, spent = 0;
     int err = MPI_SUCCESS, assembled = SS_OK;
-    char name[SITE_NAME]; /* of the call site, until the call has started */
+    struct shim_place place; /* texts of the site, until the call has started */
+    struct ss_call_site site;
     int status;
 
-    if (shim.settings.topk)
-        tell_site(comm, call->site, name);
+    if (shim.settings.topk) {
+        shim_site_find(call->site, &place, &site);
+        ss_comm_set_site(comm->core, &site);
+    }
     status = ss_call_start(c, comm->core, type, op, in, out, n, (unsigned)(first / SS_WINDOW));
     for (unsigned turn = 1; status == SS_PENDING; turn++) {
         status = ss_call_step(c);
@@ -220,6 +210,8 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
         err = run_window(call, comm, type, op, first, n, outcome);
     }
     shim_comm_keep_costs(comm);
+    if (shim.settings.topk)
+        tell_refusals(comm);
     return err;
 }
 

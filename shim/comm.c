@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor_access.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/real.h"
@@ -54,7 +55,36 @@ static void insert(struct shim_comm *c)
     c->next = *bucket;
     *bucket = c;
     shim.known++;
+    c->number = shim.contacts++;
     pthread_mutex_unlock(&shim.table_lock);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct shim_comm *const *x = a, *const *y = b;
+
+    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+}
+
+size_t shim_comm_all(struct shim_comm ***list)
+{
+    size_t room, n = 0;
+
+    pthread_mutex_lock(&shim.table_lock);
+    room = shim.known + 16; /* some may come before the lock is taken again */
+    pthread_mutex_unlock(&shim.table_lock);
+    *list = malloc(room * sizeof **list);
+    if (!*list)
+        return 0;
+    pthread_mutex_lock(&shim.table_lock);
+    for (size_t b = 0; b < SHIM_BUCKETS; b++)
+        for (struct shim_comm *c = shim.buckets[b]; c && n < room; c = c->next) {
+            c->refs++;
+            (*list)[n++] = c;
+        }
+    pthread_mutex_unlock(&shim.table_lock);
+    qsort(*list, n, sizeof **list, by_number);
+    return n;
 }
 
 /* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
@@ -65,6 +95,8 @@ static void release(struct shim_comm *c)
 
     if (c->transport_open)
         idle = shim_transport_close(&c->transport);
+    if (c->core && shim_report_is_due())
+        ss_comm_book_tensors(c->core, true);
     if (c->core && idle)
         ss_comm_free(c->core);
     if (c->private != MPI_COMM_NULL) {

@@ -29,8 +29,9 @@ struct shim_comm {
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
     enum shim_comm_state state;
-    uint64_t calls; /* eligible ones so far, the first contact among them */
-    int status;     /* FAILED: < 0 */
+    uint64_t number; /* in order of first contact */
+    uint64_t calls;  /* eligible ones so far, the first contact among them */
+    int status;      /* FAILED: < 0 */
     int rank;
     int size;
     char name[64]; /* MPI name, cut */
@@ -52,6 +53,10 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 /* The entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
 void shim_comm_put(struct shim_comm *c);
+
+/* All entries, the first met first, each with a reference for the caller; *list is to be freed. 0
+ * when memory is short. */
+size_t shim_comm_all(struct shim_comm ***list);
 
 /* First contact: called by all ranks in the same call, after the native call succeeded. Collective
  * over the communicator; a rank without memory meets the others too. Returns an MPI error code; not

@@ -69,6 +69,7 @@ static void job_end(void)
     ss_rules_free((struct ss_rules *)shim.settings.tensors.include);
     ss_rules_free((struct ss_rules *)shim.settings.tensors.exclude);
     shim.settings.tensors = (struct ss_tensor_settings){0};
+    ss_registry_free(&shim.registry);
     cfg_free(shim.cfg);
     shim.cfg = NULL;
     shim.options = (struct cfg_options){0};

@@ -27,5 +27,9 @@ int shim_raise(MPI_Comm comm, int status, const char *text);
  * given. all: a file per rank, or text of every rank. `file` and `text` say which of them is due.
  * A process has one file, and each report holds everything since its beginning. */
 void shim_report(bool file, bool text);
+bool shim_report_is_due(void); /* whether this process will write one */
+
+/* One warning per job, of rank 0: tensors that automatic registration has refused. */
+void shim_tell_refusals(struct ss_comm *comm);
 
 #endif

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/report.h"
+#include "core/tensor_access.h"
 #include "shim/comm.h"
 #include "shim/job.h"
 #include "shim/log.h"
@@ -66,20 +67,39 @@ static void write_file(const struct ss_report_job *job)
                  strerror(err));
 }
 
-enum { MAX_NOTES = 200, NOTE_SIZE = 320 };
-
-/* What became of each tensor, communicator by communicator. Returns how many notes there are. */
-static size_t notes_of(char (*text)[NOTE_SIZE], const char **notes)
+bool shim_report_is_due(void)
 {
-    size_t n = 0;
+    return shim.options.report == CFG_REPORT_ALL ||
+           (shim.options.report != CFG_REPORT_OFF && shim.rank == 0);
+}
 
-    for (size_t b = 0; b < SHIM_BUCKETS; b++)
-        for (const struct shim_comm *c = shim.buckets[b]; c; c = c->next)
-            for (size_t i = 0;
-                 c->core && n < MAX_NOTES && ss_comm_tensor_note(c->core, i, text[n], NOTE_SIZE);
-                 i++, n++)
-                notes[n] = text[n];
-    return n;
+void shim_tell_refusals(struct ss_comm *comm)
+{
+    char text[600];
+
+    if (shim.rank == 0 && !atomic_load(&shim.refusals_told) &&
+        ss_comm_refusals(comm, text, sizeof text) > 0 &&
+        !atomic_exchange(&shim.refusals_told, true))
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* Communicators that were freed are booked when they go. */
+static void book_tensors(void)
+{
+    struct shim_comm **comms;
+    size_t n;
+
+    shim_comm_sweep();
+    n = shim_comm_all(&comms);
+    for (size_t i = 0; i < n; i++) {
+        if (comms[i]->core) {
+            shim_tell_refusals(comms[i]->core);
+            if (shim_report_is_due())
+                ss_comm_book_tensors(comms[i]->core, false);
+        }
+        shim_comm_put(comms[i]);
+    }
+    free(comms);
 }
 
 void shim_report(bool file, bool text)
@@ -95,7 +115,6 @@ void shim_report(bool file, bool text)
         .observe = shim.settings.observe,
         .options = options,
     };
-    bool all = shim.options.report == CFG_REPORT_ALL;
     bool files = shim.options.report_dir && *shim.options.report_dir;
     char host[256] = "";
 
@@ -104,22 +123,17 @@ void shim_report(bool file, bool text)
                  (unsigned long long)atomic_load(&shim.stats.seen),
                  (unsigned long long)atomic_load(&shim.stats.sparse),
                  (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
-    if (shim.options.report == CFG_REPORT_OFF || (!all && shim.rank != 0))
+    if (shim.settings.topk)
+        book_tensors();
+    if (!shim_report_is_due())
         return;
     if (gethostname(host, sizeof host - 1) == 0)
         job.hostname = host;
     job.option_count = options_of(options);
-    char(*told)[NOTE_SIZE] = shim.settings.topk ? calloc(MAX_NOTES, NOTE_SIZE) : NULL;
-    const char *notes[MAX_NOTES];
-    if (told) {
-        job.notes = notes;
-        job.note_count = notes_of(told, notes);
-    }
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
     if (file && files)
         write_file(&job);
     if (text && (!files || shim.rank == 0))
         write_text(&job);
-    free(told);
 }

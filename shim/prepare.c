@@ -19,6 +19,7 @@ struct shim_state shim = {
     .log_lock = PTHREAD_MUTEX_INITIALIZER,
     .table_lock = PTHREAD_MUTEX_INITIALIZER,
     .costs_lock = PTHREAD_MUTEX_INITIALIZER,
+    .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
 double shim_now(void)
@@ -142,6 +143,8 @@ static void prepare_rules(void)
     struct ss_tensor_settings *t = &shim.settings.tensors;
     size_t size = sizeof shim.rule_problem[0];
 
+    ss_registry_init(&shim.registry);
+    t->registry = &shim.registry;
     t->include = rules_of("REGISTER", shim.options.include, true, shim.rule_problem[0], size);
     t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
 }

@@ -15,6 +15,7 @@
 
 #include "config/config.h"
 #include "core/call.h"
+#include "shim/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
 enum { SHIM_PROTOCOL = 1 };
@@ -82,7 +83,9 @@ struct shim_state {
     struct cfg_options options;
     int64_t min_count;
     struct ss_settings settings;
-    char rule_problem[2][256]; /* of REGISTER and EXCLUDE, "" = none */
+    char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */
+    struct ss_registry registry; /* buffers the application registered */
+    atomic_bool refusals_told;   /* of automatic registration: one warning */
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;
@@ -106,9 +109,12 @@ struct shim_state {
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
     size_t known;                         /* entries in the buckets */
+    uint64_t contacts;                    /* communicators met so far */
     atomic_int privates;                  /* private communicators alive */
     atomic_bool spare_used[SHIM_SPARES];  /* entries for want of memory (shim/comm.c) */
     _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
+
+    struct shim_sites sites; /* its lock is a leaf, too */
 
     /* Costs measured over several groups; the one not used for longest makes way. */
     pthread_mutex_t costs_lock;
