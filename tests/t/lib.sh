@@ -98,6 +98,19 @@ passed_for() {
         print "$calls\n"' "$1"
 }
 
+# tensors KEY=VALUE...: how many tensors of the report have all these values ("null": none).
+tensors() {
+    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
+        my $text = do { local $/; <STDIN> };
+        my $report = eval { decode_json($text) };
+        my @found = @{$report->{tensors} || []};
+        for (@ARGV) {
+            my ($key, $value) = split /=/, $_, 2;
+            @found = grep { ($_->{$key} // "null") eq $value } @found;
+        }
+        print scalar @found, "\n"' "$@"
+}
+
 # sparse_calls LEAST: whether at least so many calls were made sparse.
 sparse_calls() {
     local made

@@ -5,20 +5,12 @@ set -u
 
 export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.05
 
-# notes PATTERN: lines of the report on top-k that match.
-notes() {
-    grep -c "top-k: .*$1" "$WORK/err"
-}
-
-# in_turn says what the report says of a buffer whose packing varies.
-in_turn='the buffer holds different tensors in turn'
-
 # Twelve equal layers through one scratch buffer, and a loss, so that the step can be seen. Left to
 # itself the library waits until it has seen the step.
 for ranks in 2 3; do
     preloaded "$ranks" identity layers
     tap_passed "$ranks ranks, twelve layers in one buffer, registered automatically" 300
-    tap "$(($(notes '1800 float, .*: registered; ') != 12))" \
+    tap "$(($(tensors count=1800 type=float state=registered) != 12))" \
         "$ranks ranks: the report names twelve tensors"
 done
 SPARSESHIM_REGISTER=count=1800 SPARSESHIM_REGISTER_AFTER=40 preloaded 2 identity layers steps=90
@@ -35,14 +27,14 @@ tap_passed "twelve layers and nothing else, so that no step can be seen: their s
 for ranks in 2 4; do
     preloaded "$ranks" identity fusion
     tap_passed "$ranks ranks, a fusion buffer of varying packing goes exact, nothing is lost"
-    tap "$(($(notes "exact in .*$in_turn") != 1))" "$ranks ranks: the report says why"
+    tap "$(($(tensors state=exact reason=profile) != 1))" "$ranks ranks: the report says why"
 done
 SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 preloaded 3 identity fusion
 tap_passed "a fusion buffer of varying packing registered by a rule goes exact, nothing is lost"
-tap "$(($(notes "exact in .*$in_turn") != 1))" "registered by a rule: the report says why"
+tap "$(($(tensors state=exact reason=profile) != 1))" "registered by a rule: the report says why"
 preloaded 3 identity fusion packings=1 exact=no
 tap_passed "a fusion buffer that is always packed alike: nothing is lost" 60
-tap "$(($(notes ': registered; ') != 1))" "always packed alike: it is registered"
+tap "$(($(tensors state=registered) != 1))" "always packed alike: it is registered"
 # Two packings in turn look like neither of them, so that each call differs from the mean by less.
 preloaded 3 identity fusion packings=2 exact=no
 tap_passed "a fusion buffer of two packings in turn: nothing is lost"
