@@ -380,10 +380,10 @@ static void usage(void)
     puts("usage: mpirun -n P charlm [option]...\n"
          "  --epochs N      passes over the training text (default 4)\n"
          "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
-         "  --streams N     texts read side by side, over all ranks (default 64)\n"
+         "  --streams N     texts read side by side, over all ranks (default 32)\n"
          "  --bptt N        characters per stream and step (default 32)\n"
          "  --lr X          learning rate: rises in a tenth of the steps, falls to 0\n"
-         "                  (default 0.004)\n"
+         "                  (default 0.008)\n"
          "  --clip X        greatest norm of the summed gradient (default 1, 0: any)\n"
          "  --hidden N      size of the LSTM's state, a multiple of 16 (default 128)\n"
          "  --embedding N   size of a character's vector, a multiple of 16 (default 64)\n"
@@ -536,9 +536,9 @@ int main(int argc, char **argv)
 {
     char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.epochs = 4,
-                        .streams = 64,
+                        .streams = 32,
                         .window = 32,
-                        .lr = 0.004,
+                        .lr = 0.008,
                         .clip = 1,
                         .hidden = 128,
                         .embedding = 64,
