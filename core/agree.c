@@ -18,18 +18,23 @@ struct header {
     uint64_t check; /* of all else */
 };
 
+static uint64_t mix(uint64_t x, uint64_t word)
+{
+    x = (x ^ word) * 0x9e3779b97f4a7c15ULL;
+    return x ^ x >> 32;
+}
+
 static uint64_t check_of(const struct header *h, const unsigned char *words)
 {
-    uint64_t x = (uint64_t)h->magic << 32 ^ h->call ^ (uint64_t)h->words << 17 ^
-                 (uint64_t)(uint32_t)h->status << 40;
+    uint64_t x =
+        mix((uint64_t)h->magic << 32 | h->call, (uint64_t)h->words << 32 | (uint32_t)h->status);
 
     for (size_t i = 0; i < h->words; i++) {
         uint64_t word;
         memcpy(&word, words + i * sizeof word, sizeof word);
-        x = (x ^ word) * 0x9e3779b97f4a7c15ULL;
-        x ^= x >> 32;
+        x = mix(x, word);
     }
-    return x * 0xd6e8feb86659fd93ULL;
+    return x;
 }
 
 static size_t words_of(const struct ss_agree *a)
