@@ -2,8 +2,9 @@
  *
  * Gradients for `steps` steps, then zeros until the results have died out. The sum of all results
  * must be the sum of all inputs over ranks and steps: within (S + P + 2) eps sum |in| per element,
- * and equal for forms of input whose every sum is exact. Pattern follows pattern on the same
- * communicator, so that each begins with what the one before left in thresholds.
+ * and equal for forms of input whose every sum is exact. Pattern follows pattern, comm=fresh each
+ * on a communicator of its own, comm=same on one, so that each begins with the thresholds of the
+ * one before.
  *
  *     n=COUNT steps=STEPS tensors=TENSORS in a step, type=float|double|both,
  *     pattern=all|NAME,NAME...,
@@ -27,8 +28,9 @@ struct tensor {
 
 struct job {
     int n, steps, tensors, type, place, limit, quiet;
+    MPI_Comm comm;
     enum form form;
-    bool exact, lossy;
+    bool exact, lossy, fresh;
     struct tensor tensor[MOST_TENSORS];
     struct hashes hashes;
     uint64_t bits;
@@ -45,7 +47,7 @@ __attribute__((noinline)) static void call(struct job *job, struct tensor *t)
     if (in_place)
         memcpy(t->out, t->in, gradient_bytes(g));
     MPI_Allreduce(in_place ? MPI_IN_PLACE : t->in, t->out, g->n, gradient_type(g), MPI_SUM,
-                  MPI_COMM_WORLD);
+                  job->comm);
     uint64_t hash = gradient_hash(1, t->out, gradient_bytes(g));
     hashes_add(&job->hashes, hash);
     job->bits = job->bits * 0x100000001b3u ^ hash;
@@ -84,26 +86,44 @@ static void train(struct job *job)
         }
 }
 
-/* Zeros in. Returns the steps until nothing came any more, -1 where that took too long. */
-static int drain(struct job *job)
+/* Whether rank 0's result is nothing that counts: zero where sums are exact, else far below what
+ * the sum may be off by. Values rounded to fractions of the largest leave ever smaller errors. */
+static bool is_silent(const struct job *job, const struct tensor *t)
 {
-    int silent = 0, step = 0;
+    const struct gradient *g = &t->gradient;
+    long double eps = g->wide ? DBL_EPSILON : (long double)FLT_EPSILON;
+
+    for (int i = 0; i < g->n; i++) {
+        long double out =
+            g->wide ? (long double)((double *)t->out)[i] : (long double)((float *)t->out)[i];
+        long double limit = job->exact ? 0 : eps / 16 * t->ledger.magnitude[i];
+        if (!(fabsl(out) <= limit))
+            return false;
+    }
+    return true;
+}
+
+/* Zeros in. Returns on rank 0 the steps until nothing came any more, -1 where that took too long.
+ * Where ranks cancel each other, nothing comes for long, although much is held back. */
+static int drain(struct job *job, bool cancels)
+{
+    int silent = 0, step = 0, until = job->quiet * (cancels ? 8 : 1);
 
     for (int k = 0; k < job->tensors; k++)
         memset(job->tensor[k].in, 0, gradient_bytes(&job->tensor[k].gradient));
-    while (silent < job->quiet && step < job->limit) {
-        bool zero = true;
-        for (int k = 0; k < job->tensors; k++) {
-            struct tensor *t = &job->tensor[k];
-            call(job, t);
-            zero = gradient_is_zero(t->out, gradient_bytes(&t->gradient), t->gradient.wide) && zero;
+    while (silent < until && step < job->limit) {
+        for (int turn = 0; turn < 8; turn++) {
+            bool quiet = true;
+            for (int k = 0; k < job->tensors; k++) {
+                call(job, &job->tensor[k]);
+                quiet = quiet && tap.rank == 0 && is_silent(job, &job->tensor[k]);
+            }
+            silent = quiet ? silent + 1 : 0;
+            step++;
         }
-        silent = zero ? silent + 1 : 0;
-        step++;
-        if (step % 32 == 0) /* were replicas to differ, all must stop all the same */
-            PMPI_Bcast(&silent, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        PMPI_Bcast(&silent, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
-    return silent >= job->quiet ? step - silent : -1;
+    return silent >= until ? step - silent : -1;
 }
 
 static void run_pattern(struct job *job, enum pattern pattern)
@@ -111,6 +131,8 @@ static void run_pattern(struct job *job, enum pattern pattern)
     bool balanced = true;
 
     job->withheld = 0;
+    if (job->fresh)
+        MPI_Comm_dup(MPI_COMM_WORLD, &job->comm);
     for (int k = 0; k < job->tensors; k++) {
         struct tensor *t = &job->tensor[k];
         t->gradient.pattern = pattern;
@@ -118,7 +140,7 @@ static void run_pattern(struct job *job, enum pattern pattern)
         t->ledger = ledger_open(t->gradient.n);
     }
     train(job);
-    int dead = drain(job);
+    int dead = drain(job, pattern == CANCELLING || pattern == MASKED);
     for (int k = 0; k < job->tensors; k++) {
         struct tensor *t = &job->tensor[k];
         double eps = t->gradient.wide ? DBL_EPSILON : (double)FLT_EPSILON;
@@ -127,6 +149,8 @@ static void run_pattern(struct job *job, enum pattern pattern)
             balanced = false;
         ledger_close(&t->ledger);
     }
+    if (job->fresh)
+        MPI_Comm_free(&job->comm);
     tap_note("%s: withheld in %d of %d calls, died out after %d steps of zeros",
              pattern_names[pattern], job->withheld, job->steps * job->tensors, dead);
     tap_ok(dead >= 0, "%s: what is held back arrives within %d calls", pattern_names[pattern],
@@ -148,6 +172,8 @@ static void open_job(struct job *job, int argc, char **argv)
     job->form =
         (enum form)argument_choice(argument(argc, argv, "form", "fractions"), form_names, FORMS);
     job->exact = argument_choice(argument(argc, argv, "bound", "eps"), bounds, 2) == 0;
+    job->comm = MPI_COMM_WORLD;
+    job->fresh = strcmp(argument(argc, argv, "comm", "same"), "fresh") == 0;
     job->limit = argument_number(argc, argv, "limit", 1500);
     job->quiet = argument_number(argc, argv, "quiet", 70);
     job->lossy = strcmp(argument(argc, argv, "lossy", "no"), "yes") == 0;

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdio.h>
 
-enum pattern { HEAVY, SPARSE, EQUAL, REGION, OPPOSITE, MAGNITUDES, CANCELLING, PATTERNS };
-static const char *const pattern_names[PATTERNS] = {"heavy",    "sparse",     "equal",     "region",
-                                                    "opposite", "magnitudes", "cancelling"};
+enum pattern { HEAVY, SPARSE, EQUAL, REGION, OPPOSITE, MAGNITUDES, CANCELLING, MASKED, PATTERNS };
+static const char *const pattern_names[PATTERNS] = {
+    "heavy", "sparse", "equal", "region", "opposite", "magnitudes", "cancelling", "masked"};
 
 /* FRACTIONS: full mantissas. SCALED: integers times a power of two that belongs to the element, so
  * that every sum of one element is exact. WHOLE: integers times one power of two, so that also
@@ -19,6 +19,8 @@ static const char *const pattern_names[PATTERNS] = {"heavy",    "sparse",     "e
 enum form { FRACTIONS, SCALED, WHOLE, FORMS };
 static const char *const form_names[FORMS] = {"fractions", "scaled", "whole"};
 
+/* MASKED: most elements are large and cancel between two ranks, the fourth is small and does not:
+ * the large ones must not keep it from ever being sent. */
 struct gradient {
     enum pattern pattern;
     enum form form;
@@ -37,6 +39,8 @@ static inline bool gradient_present(const struct gradient *g, int rank, uint64_t
         return i >= g->n / 4 && i < g->n / 4 + g->n / 16 + 1;
     case OPPOSITE:
         return (int64_t)i * g->ranks / g->n == (rank + 1) % g->ranks;
+    case MASKED:
+        return i % 4 == 3 || (rank ^ 1) < g->ranks;
     default:
         return true;
     }
@@ -66,7 +70,9 @@ static inline double gradient_power(int exponent)
 static inline long double gradient_at(const struct gradient *g, int rank, int step, int i)
 {
     uint64_t seed = g->seed * 1000003 + (uint64_t)step;
-    uint64_t word = input_word(seed, g->pattern == CANCELLING ? 0 : rank, (uint64_t)i);
+    bool cancels = g->pattern == CANCELLING || (g->pattern == MASKED && i % 4 != 3);
+    uint64_t word =
+        input_word(seed, cancels ? (g->pattern == MASKED ? rank / 2 : 0) : rank, (uint64_t)i);
     int exponent = g->form == WHOLE ? -20 : -(int)(input_word(3, 0, (uint64_t)i) % 98);
     long double value;
 
@@ -84,7 +90,9 @@ static inline long double gradient_at(const struct gradient *g, int rank, int st
     } else {
         value = gradient_whole(g, word) * (long double)gradient_power(exponent);
     }
-    return g->pattern == CANCELLING && rank % 2 ? -value : value;
+    if (g->pattern == MASKED && cancels)
+        value *= 1024;
+    return cancels && rank % 2 ? -value : value;
 }
 
 static inline void gradient_fill(const struct gradient *g, int rank, int step, void *out)

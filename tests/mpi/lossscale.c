@@ -10,12 +10,14 @@
  * least-squares problem beside the same training without a scale: the same loss
  *
  *     n=COUNT steps=STEPS growth=STEPS form=whole|fractions tolerance=MILLIONTHS
+ *     where=first|last|all: the tensors of a step that overflow
  *
  * Each of the two has a communicator and tensors of its own. */
 #include "tests/mpi/gradient.h"
 #include "tests/mpi/tap.h"
 
-enum { TENSORS = 2, QUIET = 40, LIMIT = 400, ROWS = 32 };
+enum { TENSORS = 3, QUIET = 40, LIMIT = 400, ROWS = 64 };
+static const double RATE = 0.05;
 static const double HALF_PRECISION = 65504; /* the largest finite number of 16 bits */
 
 struct run {
@@ -26,6 +28,7 @@ struct run {
 
 struct job {
     int n, steps, growth;
+    int first, last; /* tensors that overflow */
     struct gradient g[TENSORS];
     struct run bare, scaled;
 };
@@ -71,8 +74,8 @@ static void fill(struct job *job, int step, bool overflow)
         for (int i = 0; i < job->g[k].n; i++)
             job->scaled.in[k][i] = (float)((double)job->bare.in[k][i] * job->scaled.scale);
     }
-    if (overflow && tap.rank == step % tap.size)
-        job->bare.in[0][step % job->n] = job->scaled.in[0][step % job->n] = INFINITY;
+    for (int k = job->first; k <= job->last && overflow && tap.rank == step % tap.size; k++)
+        job->bare.in[k][step % job->g[k].n] = job->scaled.in[k][step % job->g[k].n] = INFINITY;
 }
 
 /* Relative to the sums over all steps. */
@@ -268,13 +271,13 @@ static void train(struct job *job, double tolerance)
     scaled = memset(input_alloc(gradient_bytes(&job->g[0])), 0, gradient_bytes(&job->g[0]));
     loss[0] = problem_loss(&p, bare, 1, job->bare.in[0]);
     for (int step = 0; step < job->steps;) {
-        if (!train_step(&job->scaled, &p, scaled, 0.5)) {
+        if (!train_step(&job->scaled, &p, scaled, RATE)) {
             job->scaled.scale /= 2;
             overflows++;
             since = 0;
             continue;
         }
-        train_step(&job->bare, &p, bare, 0.5);
+        train_step(&job->bare, &p, bare, RATE);
         step++;
         if (++since == job->growth) {
             job->scaled.scale *= 2;
@@ -311,6 +314,9 @@ int main(int argc, char **argv)
     job.n = argument_number(argc, argv, "n", 2000);
     job.steps = argument_number(argc, argv, "steps", 100);
     job.growth = argument_number(argc, argv, "growth", 12);
+    const char *where = argument(argc, argv, "where", "all");
+    job.first = strcmp(where, "last") == 0 ? TENSORS - 1 : 0;
+    job.last = strcmp(where, "first") == 0 ? 0 : TENSORS - 1;
     for (int k = 0; k < TENSORS; k++)
         job.g[k] = (struct gradient){.form = (enum form)argument_choice(
                                          argument(argc, argv, "form", "whole"), form_names, FORMS),

@@ -63,9 +63,10 @@ conserve() {
     [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
     [ "$bits" = off ] || setting+=(SPARSESHIM_QUANT_BITS="$bits")
     shift 6
-    local lossy=yes
+    local lossy=yes comm=same
     [ "$ranks" -eq 1 ] && least=0 && lossy=no
-    local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" "$@")
+    [ "${form#*:}" = exact ] || comm=fresh
+    local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" comm="$comm" "$@")
     within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LIB" \
         "$PROGRAMS/conserve" "${arguments[@]}"
     tap_passed "$ranks ranks, ${setting[*]//SPARSESHIM_/}: ${arguments[*]}" "$least"
