@@ -66,31 +66,29 @@ static REAL NAME(norm)(const REAL *v, size_t n, REAL largest)
 /* What the values of a bucket are multiples of. */
 struct NAME(scale) {
     REAL scale, levels, inverse; /* inverse * levels is 1 */
-    REAL first;                  /* the smallest positive level as it is decoded */
 };
 
 static struct NAME(scale) NAME(scale_of)(REAL scale, int levels)
 {
     REAL inverse = (REAL)1 / (REAL)levels;
 
-    return (struct NAME(scale)){scale, (REAL)levels, inverse, scale * inverse};
+    return (struct NAME(scale)){scale, (REAL)levels, inverse};
 }
 
-/* The difference to the nearest level is exact where the level is at most twice the value and at
- * least half of it, which rounding could break only between 0 and the first level. */
+/* The difference to the nearest level is exact: the level is zero, or at most twice the value and
+ * at least half of it (Sterbenz 1974). Where c is rounded to 1 from just below a half the latter
+ * fails, but never where it matters: next to a power of two that does not happen. */
 static void NAME(nearest)(const struct NAME(scale) * s, REAL *restrict v, REAL *restrict error,
                           uint8_t *restrict codes)
 {
-    REAL scale = s->scale, levels = s->levels, inverse = s->inverse, first = s->first;
+    REAL scale = s->scale, levels = s->levels, inverse = s->inverse;
 
     for (size_t i = 0; i < BLOCK; i++) {
         REAL x = v[i];
-        REAL twice = FABS(x) + FABS(x);
         REAL ratio = x / scale;
         REAL c = ratio * levels;
         c = c + HALF_WAY;
         c = c - HALF_WAY;
-        c = twice < first ? 0 : c;
         REAL level = c * inverse;
         level = level * scale;
         v[i] = level;

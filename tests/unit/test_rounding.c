@@ -248,6 +248,35 @@ static void nothing_is_lost_where_values_are_rounded(void **state)
             }
 }
 
+/* Streams that turn dense underway, and streams of several chunks whose sends wait for one another:
+ * what a rank adds itself is what it has sent. */
+static void nothing_is_lost_of_long_streams(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        for (int large = 0; large < 2; large++)
+            for (int size = 2; size <= MOST_P; size += large ? 7 : 1) {
+                struct ss_settings settings = settings_of(&forms[f]);
+                settings.density = 0.4;
+                settings.coding = SS_CODING_BITMAP;
+                if (large && forms[f].values != SS_VALUES_Q4 && forms[f].quant != SS_VALUES_Q4)
+                    continue;
+                training_open(&t, size, SS_F32, large ? 300000 : N, (uint64_t)size * 3, settings);
+                if (large)
+                    ss_sim_set_eager(t.job.sim, 0);
+                for (uint64_t s = 0; s < (large ? 2 : 5); s++) {
+                    draw(&t, HEAVY, s);
+                    step(&t, s & 1);
+                }
+                if (forms[f].algorithm != SS_AUTO)
+                    assert_int_equal(t.sparse, large ? 2 : 5);
+                expect_conservation(&t, &forms[f], 5);
+                training_close(&t);
+            }
+}
+
 /* Integers times 2^-20, small enough that no sum is ever rounded. bf16 and q2 round them to such
  * numbers (the levels of q8 and q4 need not be any): then all balances to the last bit. */
 static void integers_balance_to_the_last_bit(void **state)
@@ -573,6 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_where_values_are_rounded),
+        cmocka_unit_test(nothing_is_lost_of_long_streams),
         cmocka_unit_test(integers_balance_to_the_last_bit),
         cmocka_unit_test(residuals_stay_bounded),
         cmocka_unit_test(stochastic_sums_are_right_in_the_mean_and_not_booked),

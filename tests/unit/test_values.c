@@ -180,6 +180,37 @@ static void the_nearest_level_is_taken_and_the_error_is_exact(void **state)
                 }
 }
 
+/* Where rounding could take the wrong side, the first level would be more than twice the value. */
+static void errors_are_exact_next_to_the_middle_between_levels(void **state)
+{
+    static struct trip t;
+
+    (void)state;
+    for (int type = 0; type < 2; type++)
+        for (int values = SS_VALUES_Q8; values < SS_VALUE_TYPES; values++)
+            for (int round = 0; round < 2000; round++) {
+                t.type = types[type];
+                t.how = (struct ss_rounding){.values = (enum ss_values)values, .bucket = 64};
+                t.count = 64;
+                double scale = (1 + random_unit()) * (round % 2 ? 1 : 0x1p-126);
+                if (round < 200) /* the first level is next to a power of two */
+                    scale = levels_of(t.how.values) *
+                            (1 + (round - 100) / 4 * (type == 0 ? 0x1p-24 : 0x1p-53));
+                scale = type == 0 ? (double)(float)scale : scale;
+                put(&t, 0, scale);
+                double middle = scale / levels_of(t.how.values) / 2;
+                for (int i = 1; i < 64; i++) {
+                    put(&t, (size_t)i, middle);
+                    if (type == 0)
+                        ((int32_t *)(void *)t.was)[i] += i - 32;
+                    else
+                        ((int64_t *)(void *)t.was)[i] += i - 32;
+                }
+                travel(&t);
+                expect_exact_errors(&t);
+            }
+}
+
 static void the_largest_and_zero_stay_what_they_are(void **state)
 {
     static struct trip t;
@@ -627,6 +658,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_nearest_level_is_taken_and_the_error_is_exact),
+        cmocka_unit_test(errors_are_exact_next_to_the_middle_between_levels),
         cmocka_unit_test(the_largest_and_zero_stay_what_they_are),
         cmocka_unit_test(bf16_rounds_to_nearest_ties_to_even),
         cmocka_unit_test(doubles_become_bf16_at_once),
