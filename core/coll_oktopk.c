@@ -163,12 +163,13 @@ static void harvest(struct ss_call *c)
 {
     uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
     struct ss_stream *s = &c->u.oktopk.reduced;
-    uint64_t room = 2 * c->vote.ballot.nnz_max;
+    uint64_t room = 2 * c->vote.ballot.nnz_max, most = c->vote.ballot.nnz_sum;
     struct ss_scan seen = {0};
     double begin = ss_call_now(c);
 
+    most = most < hi - lo ? most : hi - lo;
     for (int pass = 0; c->failed == 0 && pass < 2; pass++) {
-        if (ss_stream_reserve(c, s, 0, room < hi - lo ? room : hi - lo) != SS_OK) {
+        if (ss_stream_reserve(c, s, 0, room < most ? room : most) != SS_OK) {
             ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
             break;
         }
@@ -181,6 +182,8 @@ static void harvest(struct ss_call *c)
             break;
     }
     s->nnz = c->failed == 0 ? seen.stored : 0;
+    if (c->failed == 0 && seen.stored < seen.nnz) /* more than the vote announced */
+        ss_fail(c, SS_ERR_MESSAGE, c->t->rank, SS_PHASE_REDUCE);
     c->times.merge += ss_call_now(c) - begin;
 }
 

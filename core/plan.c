@@ -269,6 +269,27 @@ static struct estimate cost_allgather(const struct ss_shape *s, const struct ss_
                              .bytes = bytes};
 }
 
+/* Agreements of a call of oktopk: one, and now and then those of threshold and regions. */
+static const double AGREEMENTS = 1.2;
+
+/* Regions of equal shares; of what is reduced, k entries go on, evenly as a rule. */
+static struct estimate cost_oktopk(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    int others = s->size - 1, rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    double claims = (double)s->nnz_max, mean = claims / s->size, part_n = (double)s->n / s->size;
+    double k = min2((double)s->k, ss_plan_union(s, h, s->size)), share = k / s->size;
+    double bytes = others * (stream_bytes(s, mean, part_n) + stream_bytes(s, share, part_n));
+
+    return (struct estimate){
+        .wire = 2 * fan(s, others) + AGREEMENTS * rounds * s->alpha + s->beta * bytes,
+        .overlap = (s->code + 2 * s->merge) * k + rounding_cost(s, s->values, 0, k),
+        .serial = s->code * (claims + share) + (s->code + s->merge) * others * mean +
+                  s->scan * part_n + 2 * s->merge * others * mean +
+                  rounding_cost(s, s->values, claims + share, others * mean),
+        .bytes = bytes};
+}
+
 /* Reduce-scatter and allgather at the limit of the link (Rabenseifner 2004), the MPI library's best
  * for long vectors. */
 static struct estimate cost_dense(const struct ss_shape *s, const struct ss_history *h)
@@ -290,7 +311,7 @@ static cost_function *const cost_functions[SS_ALGORITHMS] = {
     [SS_DSAR] = cost_dsar,
     [SS_RING] = cost_ring,
     [SS_ALLGATHER] = cost_allgather,
-    [SS_OKTOPK] = cost_split_allgather,
+    [SS_OKTOPK] = cost_oktopk,
     [SS_GTOPK] = cost_gtopk,
     [SS_DENSE] = cost_dense,
 };
@@ -331,11 +352,14 @@ static double recipe_memory(const struct ss_shape *s, enum ss_algorithm algorith
     double slack = 65536 + 256.0 * s->size; /* headers and rounding */
     double held = min2((double)s->k, sum);  /* gtopk: in a stream, and before it is cut */
     double merged = max2(2 * held, (double)s->nnz_max);
+    double limit = 4 * (double)s->k / 3; /* oktopk: most of the global set */
 
     switch (algorithm) {
     case SS_SPLIT_ALLGATHER:
-    case SS_OKTOPK:
         return slack + own + sent + 2.1 * min2(part, sum) * entry;
+    case SS_OKTOPK: /* a region may hold all entries; what is sent on, balanced too; agreements */
+        return slack + 16384 + 160.0 * s->size + own + sent + min2(n, sum) * entry +
+               4 * limit * entry;
     case SS_DSAR:
         return slack + own + sent + 1.1 * part * entry;
     case SS_RING:
@@ -361,6 +385,8 @@ static double claims_memory(const struct ss_shape *s, enum ss_algorithm algorith
     bool sparse = algorithm != SS_DSAR, global = algorithm == SS_OKTOPK || algorithm == SS_GTOPK;
     enum ss_values values = sparse ? s->values : dense_values(s);
     double reduced = sparse ? min2(part, (double)s->nnz_sum) : part;
+    if (algorithm == SS_OKTOPK)
+        reduced = 4 * (double)s->k / 3;
     double bytes = s->values != SS_VALUES_SAME ? ((double)s->nnz_max + 1) * size : 0;
 
     if (algorithm == SS_ALLGATHER || algorithm == SS_RECURSIVE_DOUBLING || algorithm == SS_GTOPK)

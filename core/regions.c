@@ -119,20 +119,25 @@ static uint64_t target(const struct ss_cuts *c, int j)
     return c->total * (uint64_t)j / (uint64_t)c->size;
 }
 
-static void narrow(const struct ss_cuts *c, int j, uint32_t of, const uint64_t *words, size_t bin)
+/* The cuts from j to before `end` share a bin, whose pieces are counted from words[bin] on: each
+ * goes to the piece in which its target is reached. */
+static void narrow(const struct ss_cuts *c, int j, int end, uint32_t of, const uint64_t *words,
+                   size_t bin)
 {
-    struct ss_cut *cut = &c->cut[j];
-    struct ss_cut now = {.before = cut->before};
+    const struct ss_cut whole = c->cut[j];
+    uint64_t before = whole.before, inside = get_count(c, words, bin);
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; i < of; i++) {
-        now.lo = edge(cut, i, of);
-        now.hi = edge(cut, i + 1, of);
-        now.inside = get_count(c, words, bin + i);
-        if (now.before + now.inside >= target(c, j))
-            break;
-        now.before += now.inside;
+    for (; j < end; j++) {
+        while (before + inside < target(c, j) && i + 1 < of) {
+            before += inside;
+            inside = get_count(c, words, bin + ++i);
+        }
+        c->cut[j] = (struct ss_cut){.lo = edge(&whole, i, of),
+                                    .hi = edge(&whole, i + 1, of),
+                                    .before = before,
+                                    .inside = inside};
     }
-    *cut = now;
 }
 
 void ss_cuts_narrow(struct ss_cuts *c, const uint64_t *words)
@@ -144,8 +149,7 @@ void ss_cuts_narrow(struct ss_cuts *c, const uint64_t *words)
         end = same_bin(c, j);
         if (settled(c, &c->cut[j]))
             continue;
-        for (int i = j; i < end; i++)
-            narrow(c, i, of, words, bin);
+        narrow(c, j, end, of, words, bin);
         bin += of;
     }
 }
