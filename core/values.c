@@ -114,13 +114,13 @@ static void unpack(unsigned width, const uint8_t *from, uint8_t *codes)
     }
 }
 
-static unsigned any_above(const uint8_t *codes, uint8_t most)
+static size_t zeros_among(const uint8_t *codes)
 {
-    uint8_t above = 0;
+    uint8_t zeros = 0;
 
     for (size_t i = 0; i < BLOCK; i++)
-        above |= (uint8_t)(codes[i] > most);
-    return above;
+        zeros = (uint8_t)(zeros + (codes[i] == 0));
+    return zeros;
 }
 
 /* A block of floats to the upper halves of their bits. */

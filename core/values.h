@@ -13,7 +13,8 @@
  *
  *     coded    u32 bucket | u32 bytes of what follows, without padding | per bucket: u8 form (0 as
  *              it is, 1 coded, 2 zeros), then for q8, q4, q2 the scale in the value's own type and
- *              the codes c + L, LSB first, padded to a byte; for bf16 the u16s | padding to 8 bytes
+ *              the codes c + L + 1, LSB first, padded to a byte by zeros, which are no code; for
+ *              bf16 the u16s | padding to 8 bytes
  */
 #ifndef CORE_VALUES_H
 #define CORE_VALUES_H

@@ -93,7 +93,7 @@ static void NAME(nearest)(const struct NAME(scale) * s, REAL *restrict v, REAL *
         level = level * scale;
         v[i] = level;
         error[i] = x - level;
-        codes[i] = (uint8_t)(int)(c + levels);
+        codes[i] = (uint8_t)((int)(c + levels) + 1);
     }
 }
 
@@ -111,7 +111,7 @@ static void NAME(stochastic)(const struct NAME(scale) * s, uint64_t seed, uint64
         level = level * s->scale;
         v[i] = level;
         error[i] = x - level;
-        codes[i] = (uint8_t)(whole + (int)s->levels);
+        codes[i] = (uint8_t)(whole + (int)s->levels + 1);
     }
 }
 
@@ -215,8 +215,8 @@ static bool NAME(decode_blocks)(enum ss_values values, REAL scale, const uint8_t
                                 size_t n)
 {
     const unsigned width = width_of(values);
-    const int levels = levels_of(values);
-    struct NAME(scale) s = NAME(scale_of)(scale, levels);
+    const int zero = levels_of(values) + 1;
+    struct NAME(scale) s = NAME(scale_of)(scale, zero - 1);
     REAL block[BLOCK];
     uint8_t codes[BLOCK], packed[BLOCK];
     unsigned bad = 0;
@@ -230,11 +230,11 @@ static bool NAME(decode_blocks)(enum ss_values values, REAL scale, const uint8_t
         memcpy(packed, from, bytes);
         from += bytes;
         unpack(width, packed, codes);
-        bad |= any_above(codes, (uint8_t)(2 * levels));
         for (size_t j = 0; j < BLOCK; j++) {
-            REAL level = (REAL)((int)codes[j] - levels) * s.inverse;
+            REAL level = (REAL)((int)codes[j] - zero) * s.inverse;
             at[j] = level * s.scale;
         }
+        bad |= zeros_among(codes) != BLOCK - count;
         if (!whole) {
             memcpy(v + i, block, count * sizeof *v);
             for (size_t j = count; j < BLOCK; j++)
