@@ -67,6 +67,17 @@ static void cut(struct ss_call *c, bool keep)
     }
 }
 
+/* Of a stream as it was rounded: what became zero would only take the place of others. */
+static void drop_zeros(const struct ss_call *c, struct ss_stream *rounded)
+{
+    size_t nnz = rounded->nnz;
+
+    rounded->nnz = 0;
+    for (size_t i = 0; i < nnz; i++)
+        if (magnitude_at(c, rounded->val, i) > 0)
+            append(c, rounded, rounded->idx[i], ss_at(rounded->val, i, c->esize));
+}
+
 /* The sum of both groups becomes the current stream. keep: this rank keeps what is cut. */
 static void merge(struct ss_call *c, bool keep)
 {
@@ -114,6 +125,21 @@ static void start_own_out(struct ss_call *c, enum ss_phase phase, int dst)
     memcpy(left->idx + left->nnz, s->current.idx, s->current.nnz * sizeof *left->idx);
     memset(ss_at(left->val, left->nnz, c->esize), 0, s->current.nnz * c->esize);
     left->nnz += s->current.nnz;
+}
+
+/* The first message between two ranks has come: of streams that no other rank had added to, what
+ * rounding left over is dropped, on both sides alike. */
+static void drop_rounded(struct ss_call *c)
+{
+    struct ss_gtopk_state *s = &c->u.gtopk;
+
+    if (c->failed < 0 || c->round.values == SS_VALUES_SAME || s->in.count == 0)
+        return;
+    bool fold_in = s->in.phase == SS_PHASE_FOLD_IN;
+    if (!fold_in && s->fold.partner < 0)
+        drop_zeros(c, &s->current);
+    if (fold_in || ss_fold_of(s->in.src, c->t->size).partner < 0)
+        drop_zeros(c, &s->received);
 }
 
 /* Room for what is left and for magnitudes, one behind the other. */
@@ -214,6 +240,7 @@ int ss_gtopk_step(struct ss_call *c)
         case FOLD_IN:
             if (ss_out_step(c, &s->out) == SS_PENDING || ss_in_step(c, &s->in) == SS_PENDING)
                 return SS_PENDING;
+            drop_rounded(c);
             merge(c, true);
             c->step = f->position < 0 ? FOLD_OUT : ROUND;
             break;
@@ -237,6 +264,8 @@ int ss_gtopk_step(struct ss_call *c)
             received = ss_in_step(c, &s->in);
             if (sent == SS_PENDING || received == SS_PENDING)
                 return SS_PENDING;
+            if (s->round == 0)
+                drop_rounded(c);
             merge(c, serves(s));
             s->round++;
             c->step = ROUND;

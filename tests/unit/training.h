@@ -54,6 +54,9 @@ static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
                                 .hash = 1,
                                 .topk = true,
                                 .density = 0.01,
+                                .quant_feedback = true,
+                                .quant_bucket = 64,
+                                .repartition_period = 4,
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
 
