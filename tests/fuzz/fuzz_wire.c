@@ -62,6 +62,34 @@ static void check_round_trip(const struct ss_chunk *chunk, const struct ss_wire_
     free(msg);
 }
 
+/* The same rounded: what a decoder gets is what was left in place. */
+static void check_rounded(const struct ss_chunk *chunk, const struct ss_wire_key *key,
+                          const struct ss_rounding *how, uint32_t from, uint32_t n)
+{
+    static uint32_t idx[SS_CHUNK_ENTRIES];
+    static uint64_t val[SS_CHUNK_ENTRIES], rounded[SS_CHUNK_ENTRIES], error[SS_CHUNK_ENTRIES];
+    const struct ss_wire_scratch scratch = {idx, val};
+    const struct ss_wire_rounding rounding = {how, rounded, error, n};
+    size_t bound = ss_wire_bound(key->type, chunk->nnz), length;
+    size_t bytes = chunk->nnz * ss_type_size(key->type);
+    void *msg = malloc(bound);
+    require(msg != NULL);
+    memcpy(rounded, chunk->val, bytes);
+    if (chunk->rep == SS_REP_DENSE)
+        length = ss_wire_encode_dense(msg, key, chunk->first, rounded, chunk->nnz, chunk->last,
+                                      &rounding);
+    else
+        length = ss_wire_encode(msg, key, SS_CODING_AUTO, chunk->idx, rounded, chunk->nnz,
+                                chunk->last, &rounding);
+    require(length <= bound);
+
+    struct ss_chunk again;
+    require(ss_wire_decode(msg, length, key, from, n, &scratch, &again) == SS_OK);
+    require(again.nnz == chunk->nnz && memcmp(again.val, rounded, bytes) == 0);
+    require(!chunk->idx || memcmp(again.idx, chunk->idx, 4 * (size_t)chunk->nnz) == 0);
+    free(msg);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint32_t idx[SS_CHUNK_ENTRIES];
@@ -87,6 +115,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_promises(&chunk, key.type, from, n);
         for (int coding = SS_CODING_AUTO; coding <= SS_CODING_BITMAP; coding++)
             check_round_trip(&chunk, &key, (enum ss_coding)coding, from, n);
+        for (int values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++) {
+            const struct ss_rounding how = {.values = (enum ss_values)values,
+                                            .bucket = SS_BUCKET_LEAST + (data[1] & 7),
+                                            .stochastic = values > SS_VALUES_BF16 && data[0] & 2,
+                                            .seed = data[0]};
+            if (ss_type_is_float(key.type))
+                check_rounded(&chunk, &key, &how, from, n);
+        }
     }
     free(msg);
     return 0;
