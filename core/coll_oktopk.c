@@ -191,24 +191,45 @@ static void harvest(struct ss_call *c)
 
 static const ss_magnitude DIGIT = 255;
 
+/* Two counts to a word where they fit. */
+static bool packed(const struct ss_call *c)
+{
+    return c->vote.ballot.nnz_sum <= UINT32_MAX;
+}
+
+static void count_digit(const struct ss_call *c, uint64_t *words, size_t digit)
+{
+    if (packed(c))
+        words[digit / 2] += (uint64_t)1 << 32 * (digit & 1);
+    else
+        words[digit]++;
+}
+
+static uint64_t digit_count(const struct ss_call *c, size_t digit)
+{
+    const uint64_t *words = c->u.oktopk.words;
+
+    return packed(c) ? words[digit / 2] >> 32 * (digit & 1) & UINT32_MAX : words[digit];
+}
+
 static void start_digit(struct ss_call *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     const struct ss_radix *x = &s->radix;
-    size_t bins = x->last ? 1 : DIGIT + 1;
+    size_t words = x->last ? 1 : packed(c) ? (DIGIT + 1) / 2 : DIGIT + 1;
 
     if (c->failed == 0)
-        memset(s->words, 0, bins * sizeof *s->words);
+        memset(s->words, 0, words * sizeof *s->words);
     for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
         ss_magnitude m = magnitude_at(c, &s->reduced, i);
         if (x->last) { /* the least, as the largest complement */
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
         } else if (x->shift + 8 == 8 * c->esize || m >> (x->shift + 8) == x->prefix) {
-            s->words[m >> x->shift & DIGIT]++;
+            count_digit(c, s->words, m >> x->shift & DIGIT);
         }
     }
-    ss_agree_start(c, &s->agree, s->words, x->last ? 0 : bins, x->last ? bins : 0, 0);
+    ss_agree_start(c, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
 }
 
 static void start_search(struct ss_call *c)
@@ -241,8 +262,8 @@ static bool next_digit(struct ss_call *c)
         found(c, ~s->words[0]);
         return false;
     }
-    while (x->above + s->words[digit] < k) {
-        x->above += s->words[digit];
+    while (x->above + digit_count(c, digit) < k) {
+        x->above += digit_count(c, digit);
         if (digit-- == 0) {
             found(c, SS_LEAST_MAGNITUDE);
             return false;
@@ -253,7 +274,7 @@ static bool next_digit(struct ss_call *c)
         found(c, x->prefix);
         return false;
     }
-    if (x->above + s->words[digit] == k)
+    if (x->above + digit_count(c, digit) == k)
         x->last = true;
     else
         x->shift -= 8;

@@ -524,6 +524,31 @@ static void the_volume_is_flat_in_p(void **state)
     }
 }
 
+/* Packed indices: at this density an entry takes 1.26 words. Per entry that a rank claims and that
+ * the global set holds, 1.3 words each, whatever of it is sent or received; agreements left out. */
+static void a_steady_call_takes_2_6_words_per_entry(void **state)
+{
+    static struct training t;
+    double sum = 0, entries = 0, agreed = 0, k = 2048;
+
+    (void)state;
+    struct ss_settings settings = settings_of(0.0078125);
+    settings.tensors.threshold_period = 32;
+    settings.repartition_period = 64;
+    training_open(&t, 8, SS_F32, 262144, 0, settings);
+    for (int s = 0; s < 16; s++) {
+        draw(&t, 1);
+        step(&t, false);
+        entries += (double)call_of(&t, 0)->vote.ballot.nnz_max + (double)selected(&t);
+        sum += words(&t, SS_PHASE_REDUCE, 0) + words(&t, SS_PHASE_GATHER, 0);
+        agreed += words(&t, SS_PHASE_AGREE, 0) / 16;
+    }
+    print_message("# %.2f words per entry, %.0f in agreements\n", 2 * sum / entries, agreed);
+    assert_true(2 * sum <= 2.6 * entries);
+    assert_true(sum / 16 <= 2.6 * 4 * k / 3);
+    training_close(&t);
+}
+
 /* Between two repartitions the gradients move elsewhere: that call costs more, and the next
  * partition makes it good. */
 static void a_shift_costs_until_the_next_partition(void **state)
@@ -810,6 +835,7 @@ int main(void)
         cmocka_unit_test(of_equal_entries_too_many_the_first_are_taken),
         cmocka_unit_test(few_entries_all_arrive),
         cmocka_unit_test(the_volume_is_within_six_k),
+        cmocka_unit_test(a_steady_call_takes_2_6_words_per_entry),
         cmocka_unit_test(the_volume_is_flat_in_p),
         cmocka_unit_test(a_shift_costs_until_the_next_partition),
         cmocka_unit_test(averaged_boundaries_fail_where_ranks_differ),
