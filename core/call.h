@@ -88,6 +88,7 @@ void ss_comm_set_off(struct ss_comm *comm, bool off);
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
+    uint64_t path;      /* hash of its callers, 0 = unknown */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
     const char *symbol; /* its function, or NULL */
 };

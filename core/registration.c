@@ -54,8 +54,8 @@ bool ss_tensor_make_residual(struct ss_tensor *t)
     return true;
 }
 
-/* Two tensors of its lane and ordinal have a residual already. With the other identities there can
- * be one only, or the ordinal is not known. */
+/* Two tensors of its lane, ordinal and path have a residual already. With the other identities
+ * there can be one only, or the ordinal is not known. */
 static bool crowded(const struct ss_tensor *t)
 {
     const struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
@@ -64,7 +64,7 @@ static bool crowded(const struct ss_tensor *t)
     if (t->owner->settings->identity != SS_IDENTITY_AUTO || lane->residuals < 2)
         return false;
     for (const struct ss_tensor *o = lane->tensors; o; o = o->in_lane)
-        others += o != t && o->ordinal == t->ordinal && o->residual.data != NULL;
+        others += o != t && o->ordinal == t->ordinal && o->path == t->path && o->residual.data;
     return others >= 2;
 }
 

@@ -14,12 +14,18 @@ enum {
     GONE_CALLS = 64
 };
 
+/* When paths begin to count; see enum ss_identity. */
+enum { PATH_CHANGES = 4, PATH_HELD = 8 };
+
 /* Tensors of equal lane, ordinal and site. */
 struct ss_tensor_group {
     struct ss_tensor_group *next;
     uint32_t lane;
     uint32_t ordinal;
     uint64_t site;
+    bool no_address; /* for good */
+    bool by_path;
+    bool no_path; /* for good */
 };
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
@@ -51,7 +57,7 @@ void ss_tensors_free(struct ss_tensors *ts)
         free_tensor(t);
         t = next;
     }
-    for (struct ss_tensor_group *g = ts->merged; g;) {
+    for (struct ss_tensor_group *g = ts->groups; g;) {
         struct ss_tensor_group *next = g->next;
         free(g);
         g = next;
@@ -145,6 +151,8 @@ static void forget_address(struct ss_tensor *t)
 
     *at = t->chain;
     t->address = NULL;
+    t->path = 0;
+    t->path_changes = 0;
     at = bucket(t);
     t->chain = *at;
     *at = t;
@@ -250,12 +258,26 @@ static void settle_orphans(struct ss_tensors *ts, const struct ss_tensor_call *c
 
 /* ---- groups ---- */
 
-static bool is_merged(const struct ss_tensors *ts, uint32_t lane, uint32_t ordinal, uint64_t site)
+static struct ss_tensor_group *group_at(const struct ss_tensors *ts, uint32_t lane,
+                                        uint32_t ordinal, uint64_t site)
 {
-    for (const struct ss_tensor_group *g = ts->merged; g; g = g->next)
+    for (struct ss_tensor_group *g = ts->groups; g; g = g->next)
         if (g->lane == lane && g->ordinal == ordinal && g->site == site)
-            return true;
-    return false;
+            return g;
+    return NULL;
+}
+
+/* The group of a tensor, made when new; NULL when memory is short. */
+static struct ss_tensor_group *group_of(const struct ss_tensor *t)
+{
+    struct ss_tensor_group *g = group_at(t->owner, t->lane, t->ordinal, t->site);
+
+    if (!g && (g = calloc(1, sizeof *g))) {
+        *g = (struct ss_tensor_group){
+            .next = t->owner->groups, .lane = t->lane, .ordinal = t->ordinal, .site = t->site};
+        t->owner->groups = g;
+    }
+    return g;
 }
 
 static bool same_group(const struct ss_tensor *a, const struct ss_tensor *b)
@@ -263,20 +285,20 @@ static bool same_group(const struct ss_tensor *a, const struct ss_tensor *b)
     return a->ordinal == b->ordinal && a->site == b->site;
 }
 
-/* Addresses of the group have come and gone. */
+/* Addresses of the group, or paths, have come and gone. */
 static bool must_merge(const struct ss_tensor *t)
 {
-    unsigned addresses = 0, once = 0;
+    unsigned members = 0, once = 0, most = t->path ? SS_PATHS : SS_ADDRESSES;
 
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
         if (!same_group(o, t))
             continue;
         if (o->in_flight > 0)
             return false;
-        addresses++;
+        members++;
         once += o->calls <= 1;
     }
-    return addresses > SS_ADDRESSES && 2 * once >= addresses;
+    return members > most && 2 * once >= members;
 }
 
 /* The tensor that stays: registered if one is, else with a residual, else the newest. */
@@ -296,13 +318,14 @@ static struct ss_tensor *keeper(struct ss_tensor *t)
 static struct ss_tensor *merge_group(struct ss_tensor *t)
 {
     struct ss_tensors *ts = t->owner;
-    struct ss_tensor_group *g = malloc(sizeof *g);
+    struct ss_tensor_group *g = group_of(t);
     struct ss_tensor *keep = keeper(t);
 
     if (!g)
         return t;
-    *g = (struct ss_tensor_group){ts->merged, t->lane, t->ordinal, t->site};
-    ts->merged = g;
+    g->no_path = g->no_path || (g->by_path && g->no_address);
+    g->no_address = true;
+    g->by_path = false; /* until they show again in what is one tensor now */
     keep->place = t->place;
     keep->last_on_lane = t->last_on_lane;
     for (struct ss_tensor *o = ts->lanes[keep->lane].tensors, *next; o; o = next) {
@@ -354,6 +377,7 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->last_on_lane = t->first_on_lane;
     t->place = call->place;
     t->buffer = call->address;
+    t->last_path = call->path;
     if (subject && subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
     if (subject && subject->symbol)
@@ -367,15 +391,60 @@ static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tens
 {
     enum ss_identity id = ts->settings->identity;
     struct ss_tensor key = {.lane = call->lane};
+    const struct ss_tensor_group *g;
 
     if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_ORDINAL)
         key.ordinal = call->place.ordinal;
     if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_SITE)
         key.site = call->site;
-    if (id == SS_IDENTITY_ADDRESS || (id == SS_IDENTITY_AUTO && key.ordinal != SS_ORDINAL_LOST &&
-                                      !is_merged(ts, key.lane, key.ordinal, key.site)))
+    g = group_at(ts, key.lane, key.ordinal, key.site);
+    if (id == SS_IDENTITY_ADDRESS ||
+        (id == SS_IDENTITY_AUTO && key.ordinal != SS_ORDINAL_LOST && !(g && g->no_address)))
         key.address = call->address;
+    if (g && g->by_path)
+        key.path = call->path;
     return key;
+}
+
+static struct ss_tensor *look_up(struct ss_tensors *ts, struct ss_tensor *key)
+{
+    struct ss_tensor *t;
+
+    key->owner = ts;
+    t = *bucket(key);
+    while (t && (t->lane != key->lane || !same_group(t, key) || t->address != key->address ||
+                 t->path != key->path))
+        t = t->chain;
+    return t;
+}
+
+/* From now on the paths of its group count: each tensor is that of its last call's. */
+static void count_paths(const struct ss_tensor *t)
+{
+    struct ss_tensor_group *g = group_of(t);
+
+    if (!g || g->no_path)
+        return;
+    g->by_path = true;
+    for (struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
+        if (same_group(o, t))
+            o->path = o->last_path;
+}
+
+/* Whether the call shows that the path must count. */
+static bool paths_vary(struct ss_tensor *t, uint64_t path)
+{
+    enum ss_identity id = t->owner->settings->identity;
+
+    if ((id != SS_IDENTITY_AUTO && id != SS_IDENTITY_SITE) || t->path || !t->last_path || !path)
+        return false;
+    if (path == t->last_path) {
+        if (++t->path_held >= PATH_HELD)
+            t->path_changes = 0;
+        return false;
+    }
+    t->path_held = 1;
+    return ++t->path_changes >= PATH_CHANGES && t->in_flight == 0;
 }
 
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
@@ -386,16 +455,16 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
         return NULL;
     lane->calls++;
     struct ss_tensor key = key_of(ts, call);
-    struct ss_tensor *t = *bucket(&(struct ss_tensor){.owner = ts,
-                                                      .lane = key.lane,
-                                                      .ordinal = key.ordinal,
-                                                      .site = key.site,
-                                                      .address = key.address});
-    while (t && (t->lane != key.lane || !same_group(t, &key) || t->address != key.address))
-        t = t->chain;
+    struct ss_tensor *t = look_up(ts, &key);
+    if (t && paths_vary(t, call->path)) {
+        count_paths(t);
+        key = key_of(ts, call);
+        t = look_up(ts, &key);
+    }
     bool made = !t;
     if (made && !(t = make(ts, call, &key)))
         return NULL;
+    t->last_path = call->path;
     t->calls++;
     if (t->first_step < call->place.since) {
         t->first_step = call->place.step;
@@ -407,7 +476,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     t->last_on_lane = lane->calls;
     if (call->place.sync == SS_STEP_IN)
         t->confirmed_calls++;
-    if (made && ts->settings->identity == SS_IDENTITY_AUTO && t->address && must_merge(t))
+    if (made && ((ts->settings->identity == SS_IDENTITY_AUTO && t->address) || t->path) &&
+        must_merge(t))
         t = merge_group(t);
     settle_orphans(ts, call);
     if (t->state == SS_TENSOR_REGISTERED)

@@ -31,9 +31,15 @@
  * ordinal and site drops its addresses for good, its tensors merged into one with their residuals
  * added, when it has seen more than SS_ADDRESSES of them, at least half of them once only. Buffers
  * that take turns are tensors of their own, of which two can be registered.
- * ADDRESS, SITE, ORDINAL: that alone. */
+ * ADDRESS, SITE, ORDINAL: that alone.
+ *
+ * AUTO and SITE: the path on which the site was reached, its callers, counts once a tensor has seen
+ * it change four times with fewer than eight calls on one path in between: layers that share a
+ * wrapper are then tensors of their own, while a program that goes on to its next phase keeps its
+ * tensors. Of more than SS_PATHS tensors, at least half of them called once only, paths no longer
+ * count. */
 enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
-enum { SS_ADDRESSES = 24 };
+enum { SS_ADDRESSES = 24, SS_PATHS = 64 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
 
@@ -115,7 +121,11 @@ struct ss_tensor {
     uint32_t lane;
     uint32_t ordinal; /* SS_ORDINAL_LOST: calls out of step, always exact */
     uint64_t site;    /* 0 where it does not count, as the others */
+    uint64_t path;
     const void *address;
+    uint64_t last_path;    /* of its last call, whether it counts or not, as the next */
+    unsigned path_changes; /* not long ago */
+    unsigned path_held;    /* calls on it since */
     const void *buffer;  /* receive buffer of its last call, whether it counts or not */
     char site_name[128]; /* as the subject said, "" = unknown */
     char symbol[64];     /* the function there, cut; "" = unknown */
@@ -186,6 +196,7 @@ struct ss_tensor_call {
     uint32_t lane; /* number of the lane, as for ss_steps_next */
     struct ss_step_place place;
     uint64_t site;       /* hash of the call site, 0 = unknown */
+    uint64_t path;       /* hash of its callers, 0 = unknown */
     const void *address; /* receive buffer */
     enum ss_type type;
     enum ss_op op;

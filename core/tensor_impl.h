@@ -25,7 +25,7 @@ struct ss_tensors {
     uint32_t numbers;
     struct ss_tensor_lane *lanes;
     size_t lane_count;
-    struct ss_tensor_group *merged; /* groups in which addresses no longer count */
+    struct ss_tensor_group *groups; /* those in which addresses do not count, or paths do */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 

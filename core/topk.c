@@ -44,6 +44,7 @@ void ss_topk_start(struct ss_call *c)
         .lane = c->lane->number,
         .place = ss_steps_next(&comm->steps, c->lane->number),
         .site = comm->site.hash,
+        .path = comm->site.path,
         .address = c->out,
         .type = c->type,
         .op = c->op,

@@ -122,7 +122,7 @@ void shim_site_find(const void *address, struct shim_place *room, struct ss_call
     void *frames[DEPTH];
     struct shim_place spare;
     int first = 0, n;
-    uint64_t hash = 0;
+    uint64_t path = 0;
 
     pthread_mutex_lock(&shim.sites.lock);
     if (!shim.sites.opened)
@@ -133,11 +133,12 @@ void shim_site_find(const void *address, struct shim_place *room, struct ss_call
     while (first < n - 1 && place_of(frames[first], &spare)->mpi)
         first++;
     *room = *place_of(frames[first], &spare);
-    for (int i = first; i < n && i < first + SHIM_FRAMES; i++)
-        hash = mix(hash, place_of(frames[i], &spare)->hash);
+    for (int i = first + 1; i < n && i <= first + SHIM_CALLERS; i++)
+        path = mix(path, place_of(frames[i], &spare)->hash);
     pthread_mutex_unlock(&shim.sites.lock);
     *site = (struct ss_call_site){
-        .hash = hash ? hash : 1,
+        .hash = room->hash ? room->hash : 1,
+        .path = path,
         .name = room->name[0] ? room->name : NULL,
         .symbol = room->symbol[0] ? room->symbol : NULL,
     };

@@ -2,9 +2,8 @@
  *
  * The site is the first frame outside of this library and of the MPI library, which has frames of
  * its own above us where Fortran calls. It is named MODULE+OFFSET, so that the name does not depend
- * on where things are loaded. Its hash mixes in up to SHIM_FRAMES frames from there on: two layers
- * that call through one wrapper are two sites of one name. A profiler above us counts as the
- * application.
+ * on where things are loaded. The hash of up to SHIM_CALLERS frames above it, its path, tells
+ * layers apart that call through one wrapper. A profiler above us counts as the application.
  *
  * The frames come from libunwind, which is opened when the first site is asked for, with
  * RTLD_LOCAL: linked or preloaded it would take over the unwinding of C++ exceptions. Without it
@@ -18,7 +17,7 @@
 
 #include "core/call.h"
 
-enum { SHIM_FRAMES = 4, SHIM_SITE_PLACES = 1024 };
+enum { SHIM_CALLERS = 3, SHIM_SITE_PLACES = 1024 };
 
 /* What is known of a code address; kept, as dladdr takes a microsecond. */
 struct shim_place {

@@ -76,7 +76,7 @@ static inline double noise(struct job *job)
 /* A call of the application. */
 struct shape {
     uint32_t lane;
-    uint64_t site;
+    uint64_t site, path;
     const void *address[MOST]; /* NULL: that of rank 0 */
     size_t n;
     enum ss_type type;
@@ -116,6 +116,7 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
         struct ss_tensor_call c = {.lane = call->lane,
                                    .place = ss_steps_next(job->steps[r], call->lane),
                                    .site = call->site,
+                                   .path = call->path,
                                    .address =
                                        call->address[r] ? call->address[r] : call->address[0],
                                    .type = call->type,
@@ -139,6 +140,14 @@ static inline struct ss_tensor *at(struct job *job, uint32_t lane, uint64_t site
 {
     struct shape call = {
         .lane = lane, .site = site, .address = {(const void *)address}, .n = N, .type = SS_F32};
+
+    return go(job, &call);
+}
+
+/* One buffer, reached on different paths. */
+static inline struct ss_tensor *by(struct job *job, uint64_t path)
+{
+    struct shape call = {.site = 7, .path = path, .address = {job}, .n = N, .type = SS_F32};
 
     return go(job, &call);
 }

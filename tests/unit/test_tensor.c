@@ -358,6 +358,57 @@ static void past_the_memory_limit_tensors_stay_exact_everywhere(void **state)
     job_close(job);
 }
 
+static void layers_that_share_a_wrapper_are_told_apart_by_their_callers(void **state)
+{
+    static const enum ss_identity identities[] = {SS_IDENTITY_AUTO, SS_IDENTITY_SITE};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct job *job = job_open(1, identities[i], 0, "*");
+        struct ss_tensor *t[3] = {NULL};
+
+        for (int call = 0; call < 12; call++)
+            t[call % 3] = by(job, 1 + (uint64_t)(call % 3));
+        assert_int_equal(tensors_of(job, 0), 3);
+        for (int call = 0; call < 30; call++) {
+            assert_ptr_equal(by(job, 1 + (uint64_t)(call % 3)), t[call % 3]);
+            assert_int_equal(t[call % 3]->state, SS_TENSOR_REGISTERED);
+        }
+        assert_int_equal(residuals_of(job), 3);
+        job_close(job);
+    }
+}
+
+static void a_program_in_its_next_phase_keeps_its_tensors(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_tensor *t = by(job, 1);
+
+    (void)state;
+    for (uint64_t call = 0; call < 200; call++)
+        assert_ptr_equal(by(job, 1 + call / 8 % 3), t);
+    assert_int_equal(tensors_of(job, 0), 1);
+    job_close(job);
+}
+
+static void paths_that_come_and_go_stop_counting(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    double sum[N] = {0}, size[N] = {0};
+
+    (void)state;
+    for (uint64_t call = 1; call < 400; call++) {
+        struct ss_tensor *t = by(job, call);
+        if (t->state == SS_TENSOR_REGISTERED)
+            fill_residual(job, t, sum, size);
+        assert_true(tensors_of(job, 0) <= SS_PATHS);
+    }
+    assert_int_equal(tensors_of(job, 0), 1);
+    assert_int_equal(residuals_of(job), 1);
+    assert_conserved(job, sum, size, 400);
+    job_close(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +424,9 @@ int main(void)
         cmocka_unit_test(an_operation_in_flight_keeps_its_residual),
         cmocka_unit_test(an_orphan_goes_to_the_tensor_of_its_address),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
+        cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
+        cmocka_unit_test(a_program_in_its_next_phase_keeps_its_tensors),
+        cmocka_unit_test(paths_that_come_and_go_stop_counting),
         cmocka_unit_test(no_ordinal_has_more_than_two_residuals),
         cmocka_unit_test(merging_adds_the_residuals),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
