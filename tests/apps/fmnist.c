@@ -263,7 +263,7 @@ static void usage(void)
          "  --epochs N       passes over the training images (default 5)\n"
          "  --batch N        images per step, of all ranks together (default 256)\n"
          "  --lr X           learning rate; a tenth of it over the last third of the steps\n"
-         "                   (default 0.05)\n"
+         "                   (default 0.03)\n"
          "  --momentum X     of SGD (default 0.9)\n"
          "  --warmup N       steps over which the learning rate rises (default 100)\n"
          "  --weight-decay X weights shrink by this times the learning rate (default 0)\n"
@@ -420,7 +420,7 @@ int main(int argc, char **argv)
                         .warmup = 100,
                         .seed = 1,
                         .window = 10,
-                        .lr = 0.05,
+                        .lr = 0.03,
                         .momentum = 0.9,
                         .loss_scale = 1,
                         .progress = 5,

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Top-k with error feedback trains as dense does: one epoch of a network of 814,090 weights on
+# Fashion-MNIST, SGD with momentum after the allreduce. Same options, seed and data for both runs.
+set -u
+SPARSESHIM_MIN_COUNT=65536
+. tests/t/lib.sh
+
+PROGRAMS=$BUILD/tests/apps
+FOLDER=/usr/share/datasets/fashion-mnist
+STEPS=469
+OPTIONS=(fmnist --epochs 1 --batch 128 --lr 0.02 --seed 1 --progress 0)
+
+# How far the accuracy may lie below the dense one, in points of 10,000 test images. Seeds 1, 2 and
+# 3 lost 0.88, 0.62 and 0.92 from 86.35, 86.19 and 86.26. Without residuals seed 1 loses 3.3.
+BAR=1.5
+
+if [ ! -e "$FOLDER/train-images-idx3-ubyte.gz" ]; then
+    skip "fmnist" "$FOLDER is missing; Debian's package is dataset-fashion-mnist"
+    finish
+    exit 0
+fi
+
+# value KEY, from the line of results
+value() {
+    sed -n "s/^result: .*\<$1=\([^ ]*\).*/\1/p" "$WORK/out"
+}
+
+# trained NAME: the run came to its end, and its replicas are the same bit for bit.
+trained() {
+    [ "$STATUS" -eq 0 ] && [ "$(value replicas)" = identical ] && [ "$(value steps)" = "$STEPS" ]
+    tap "$?" "$1: $STEPS steps, replicas identical"
+}
+
+# topk_calls: calls of registered tensors that were sent as top-k, and the mean density selected,
+# by the report.
+topk_calls() {
+    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
+        my $report = eval { local $/; decode_json(<STDIN>) } || {};
+        my ($calls, $density) = (0, 0);
+        for (grep { $_->{state} eq "registered" } @{$report->{tensors} || []}) {
+            $calls += $_->{topk_calls};
+            $density += $_->{density_sum};
+        }
+        printf "%d %.6f\n", $calls, $calls ? $density / $calls : 0'
+}
+
+LIMIT=240 bare 4 "${OPTIONS[@]}"
+trained dense
+dense=$(value accuracy)
+
+export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=8/512 SPARSESHIM_ALGORITHM=split_allgather
+LIMIT=240 preloaded 4 "${OPTIONS[@]}"
+trained "top 8 of every 512"
+
+accuracy=$(value accuracy)
+echo "accuracy $accuracy, dense $dense, at most $BAR points less are allowed" >>"$WORK/err"
+awk -v a="${accuracy:-0}" -v d="${dense:-1}" -v bar="$BAR" \
+    'BEGIN { exit !(d > 0.85 && a > d - bar / 100) }'
+tap "$?" "top 8 of every 512: accuracy as with dense"
+
+# What is selected is 8/512 = 0.0156 of the elements; all calls but the first few are registered.
+read -r calls density < <(topk_calls)
+echo "$calls calls sent as top-k, density $density" >>"$WORK/err"
+awk -v calls="$calls" -v steps="$STEPS" -v density="$density" \
+    'BEGIN { exit !(calls > 0.9 * steps && density > 0.014 && density < 0.017) }'
+tap "$?" "top 8 of every 512: registered calls were sent as top-k, a sixty-fourth of the gradient"
+
+finish
