@@ -381,9 +381,9 @@ static void usage(void)
          "  --epochs N      passes over the training text (default 4)\n"
          "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
          "  --streams N     texts read side by side, over all ranks (default 32)\n"
-         "  --bptt N        characters per stream and step (default 32)\n"
+         "  --bptt N        characters per stream and step (default 16)\n"
          "  --lr X          learning rate: rises in a tenth of the steps, falls to 0\n"
-         "                  (default 0.008)\n"
+         "                  (default 0.024)\n"
          "  --clip X        greatest norm of the summed gradient (default 1, 0: any)\n"
          "  --hidden N      size of the LSTM's state, a multiple of 16 (default 128)\n"
          "  --embedding N   size of a character's vector, a multiple of 16 (default 64)\n"
@@ -537,8 +537,8 @@ int main(int argc, char **argv)
     char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.epochs = 4,
                         .streams = 32,
-                        .window = 32,
-                        .lr = 0.008,
+                        .window = 16,
+                        .lr = 0.024,
                         .clip = 1,
                         .hidden = 128,
                         .embedding = 64,
