@@ -380,12 +380,21 @@ static void mark_chunk(struct ss_call *c, const struct ss_chunk *chunk)
     ss_topk_mark(c, idx, members);
 }
 
+/* Where no sum is too small, those of exactly zero have been delivered, too: claims that cancel
+ * would else be made again for ever, and keep others from being made. */
+static void mark_all(struct ss_call *c)
+{
+    if (c->claims.mark)
+        memset(c->claims.mark, 1, c->own.nnz);
+}
+
 static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
                        const void *msg, size_t len)
 {
     (void)in, (void)src, (void)msg, (void)len;
     ss_result_set(c, chunk);
-    mark_chunk(c, chunk);
+    if (!c->u.oktopk.all)
+        mark_chunk(c, chunk);
 }
 
 static void start_gather(struct ss_call *c)
@@ -397,7 +406,9 @@ static void start_gather(struct ss_call *c)
                 take_chunk);
     ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_out_round_part(c, &s->gather.out);
-    if (c->failed == 0)
+    if (c->failed == 0 && s->all)
+        mark_all(c);
+    else if (c->failed == 0)
         ss_topk_mark(c, s->share.idx, s->share.nnz);
     s->place = OKTOPK_GATHER;
 }
@@ -450,7 +461,8 @@ static void leave_count(struct ss_call *c)
         start_search(c);
         return;
     }
-    if (fit == SS_FIT_FEW && t->magnitude > SS_LEAST_MAGNITUDE)
+    s->all = t->magnitude == SS_LEAST_MAGNITUDE && fit != SS_FIT_MANY;
+    if (fit == SS_FIT_FEW && !s->all)
         ss_threshold_reevaluate(t);
     if (fit == SS_FIT_MANY || ss_oktopk_uneven(c, s->words[1])) {
         s->place = OKTOPK_SHARES;

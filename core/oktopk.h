@@ -23,6 +23,7 @@ struct ss_oktopk_state {
     struct ss_stream reduced; /* own region: all entries, then those in the global set */
     struct ss_radix radix;
     bool exact;             /* the threshold was found in this call */
+    bool all;               /* every reduced entry is in the global set */
     uint64_t total;         /* entries in the global set, of all ranks */
     uint64_t spared;        /* of those at the threshold, this rank's that are in the set */
     struct ss_stream share; /* of the global set: what this rank sends to all */

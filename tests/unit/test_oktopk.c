@@ -428,6 +428,30 @@ static void few_entries_all_arrive(void **state)
     training_close(&t);
 }
 
+/* Claims that cancel exactly, larger than all else, do not keep the rest from arriving. */
+static void what_cancels_does_not_mask_the_rest(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (size_t masks = 20; masks <= 200; masks += 60) {
+        training_open(&t, 4, SS_F32, N, 0, settings_of(0.01));
+        draw(&t, 1);
+        for (int r = 0; r < 4; r++)
+            for (size_t i = 0; i < masks; i++)
+                put(SS_F32, t.gradient[r], i * 29, r % 2 ? 512 : -512);
+        step(&t, false);
+        draw(&t, 0);
+        for (int s = 0; s < 1000; s++)
+            step(&t, false);
+        for (int r = 0; r < 4; r++)
+            for (size_t i = 0; i < N; i++)
+                assert_true(((const float *)residual(&t, r))[i] == 0);
+        expect_conservation(&t);
+        training_close(&t);
+    }
+}
+
 /* ---- volume ---- */
 
 enum { HEADER = 16 };
@@ -919,6 +943,7 @@ int main(void)
         cmocka_unit_test(replicas_stay_identical_for_any_p),
         cmocka_unit_test(of_equal_entries_too_many_the_first_are_taken),
         cmocka_unit_test(few_entries_all_arrive),
+        cmocka_unit_test(what_cancels_does_not_mask_the_rest),
         cmocka_unit_test(the_volume_is_within_six_k),
         cmocka_unit_test(a_steady_call_takes_2_6_words_per_entry),
         cmocka_unit_test(the_volume_is_flat_from_8_to_1024_ranks),
