@@ -10,8 +10,8 @@
  *     overflow   a sum that overflows arrives as Inf and leaves no trace
  *     native     every result is that of the MPI library, bit for bit
  *
- *     n=COUNT steps=STEPS packings=PACKINGS period=CALLS of one packing each, each=no: only the sum
- *     of layers must balance, exact=no: the fusion buffer need not end exact
+ *     n=COUNT steps=STEPS form=scaled|whole packings=PACKINGS period=CALLS of one packing each,
+ * each=no: only the sum of layers must balance, exact=no: the fusion buffer need not end exact
  */
 #include "tests/mpi/gradient.h"
 #include "tests/mpi/tap.h"
@@ -431,7 +431,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     tap_begin(MPI_COMM_WORLD);
     job.n = argument_number(argc, argv, "n", 1800);
-    job.g = (struct gradient){.form = SCALED, .n = job.n, .ranks = tap.size, .seed = 400};
+    job.g = (struct gradient){.form = (enum form)argument_choice(
+                                  argument(argc, argv, "form", "scaled"), form_names, FORMS),
+                              .n = job.n,
+                              .ranks = tap.size,
+                              .seed = 400};
     size_t bytes = (size_t)(job.n + LAYERS) * sizeof *job.in;
     job.in = input_alloc(bytes);
     job.out = input_alloc(bytes);
