@@ -451,8 +451,10 @@ static int step_drain(struct ss_call *c)
         return end_failed(c);
     ss_topk_commit(c);
     h->last_seconds = c->times.scan + c->times.vote + c->times.exchange;
-    h->result_nnz = c->result_nnz;
-    h->result_sum = c->vote.ballot.nnz_sum;
+    if (c->plan.algorithm != SS_OKTOPK && c->plan.algorithm != SS_GTOPK) {
+        h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
+        h->result_sum = c->vote.ballot.nnz_sum;
+    }
     return SS_OK;
 }
 

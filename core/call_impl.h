@@ -372,7 +372,11 @@ void ss_out_dense(struct ss_call *c, struct ss_out *o, uint64_t first, uint64_t 
  * nothing where `how` (c->round) says SS_VALUES_SAME. */
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error);
 void ss_out_round_own(struct ss_call *c, struct ss_out *o);
-/* Encodes all of a dense range that was just started: from here on its elements may change. */
+/* A reduced part on its way to all: by c->round, or c->round_dense where `o` is a dense range; its
+ * errors are booked (in work.part_error, which is reserved here). */
+void ss_out_round_part(struct ss_call *c, struct ss_out *o);
+/* Encodes all of a stream or dense range that was just started: from here on its values are rounded
+ * and may change. */
 void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o);
 int ss_out_step(struct ss_call *c, struct ss_out *o);
 void ss_in_start(struct ss_call *c, struct ss_in *in, enum ss_phase phase, unsigned round, int src,

@@ -38,6 +38,8 @@ enum column {
     TOPK_CALLS,
     DENSITY_ASKED,
     DENSITY_SELECTED,
+    OFF,
+    GLOBAL_OFF,
     RESIDUAL_NORM,
     RESIDUAL_RATIO,
     REASON,
@@ -46,6 +48,9 @@ enum column {
     SHOWN_RULE,
     ASKED_SUM,
     DENSITY_SUM,
+    OFF_SUM,
+    GLOBAL_CALLS,
+    GLOBAL_OFF_SUM,
     INPUT_NORM,
     COLUMNS
 };
@@ -70,6 +75,8 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [TOPK_CALLS] = {"topk_calls", "top-k calls", FATES, false},
     [DENSITY_ASKED] = {"density_asked", "asked", FATES, false},
     [DENSITY_SELECTED] = {"density_selected", "selected", FATES, false},
+    [OFF] = {"off", "off k", FATES, false},
+    [GLOBAL_OFF] = {"global_off", "in sum", FATES, false},
     [RESIDUAL_NORM] = {"residual_norm", "residual", FATES, false},
     [RESIDUAL_RATIO] = {"residual_ratio", "to input", FATES, false},
     [REASON] = {"reason", NULL, 0, true},
@@ -78,6 +85,9 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [SHOWN_RULE] = {NULL, "to register it all the same", FATES, true},
     [ASKED_SUM] = {"asked_sum", NULL, 0, false},
     [DENSITY_SUM] = {"density_sum", NULL, 0, false},
+    [OFF_SUM] = {"off_sum", NULL, 0, false},
+    [GLOBAL_CALLS] = {"global_calls", NULL, 0, false},
+    [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, false},
     [INPUT_NORM] = {"input_norm", NULL, 0, false},
 };
 
@@ -115,6 +125,8 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[TOPK_CALLS] = ss_v_count(r->topk_calls);
     v[DENSITY_ASKED] = ss_v_share(ss_ratio(r->asked_sum, (double)r->topk_calls));
     v[DENSITY_SELECTED] = ss_v_share(ss_ratio(r->density_sum, (double)r->topk_calls));
+    v[OFF] = ss_v_share(ss_ratio(r->off_sum, (double)r->topk_calls));
+    v[GLOBAL_OFF] = ss_v_share(ss_ratio(r->global_off_sum, (double)r->global_calls));
     v[RESIDUAL_NORM] = ss_v_factor(r->residual_norm);
     v[RESIDUAL_RATIO] = ss_v_factor(ss_ratio(r->residual_norm, r->input_norm));
     v[REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_key(r->reason));
@@ -123,6 +135,9 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : ss_v_text(NULL);
     v[ASKED_SUM] = ss_v_factor(r->asked_sum);
     v[DENSITY_SUM] = ss_v_factor(r->density_sum);
+    v[OFF_SUM] = ss_v_factor(r->off_sum);
+    v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
+    v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
 }
 

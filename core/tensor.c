@@ -340,6 +340,9 @@ static struct ss_tensor *merge_group(struct ss_tensor *t)
         keep->topk_calls += o->topk_calls;
         keep->density_sum += o->density_sum;
         keep->asked_sum += o->asked_sum;
+        keep->off_sum += o->off_sum;
+        keep->global_calls += o->global_calls;
+        keep->global_off_sum += o->global_off_sum;
         if (o->first_on_lane < keep->first_on_lane)
             keep->first_on_lane = o->first_on_lane;
         if (o->first_step < keep->first_step)

@@ -45,21 +45,21 @@ enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXAC
 
 /* Why a tensor is not registered. A candidate's reason may pass. */
 enum ss_tensor_reason {
-    SS_TENSOR_NONE,     /* registered */
-    SS_TENSOR_WATCHED,  /* its first calls are being watched */
-    SS_TENSOR_TYPE,     /* not a sum of floats */
-    SS_TENSOR_EXCLUDED, /* an EXCLUDE rule */
-    SS_TENSOR_NO_RULE,  /* REGISTER is given and no rule matches */
-    SS_TENSOR_NO_STEP,  /* calls of the communicator do not repeat */
-    SS_TENSOR_OUTSIDE,  /* called outside the step */
-    SS_TENSOR_SELDOM,   /* called less than once per step */
-    SS_TENSOR_AVERAGE,  /* result is P times the input on every rank */
-    SS_TENSOR_CONSTANT, /* result is parallel to the one before */
-    SS_TENSOR_CROWDED,  /* two tensors of this lane and ordinal have a residual already */
-    SS_TENSOR_MEMORY,   /* MAX_MEMORY leaves no room for its residual */
-    SS_TENSOR_OTHERS,   /* another rank does not register it */
-    SS_TENSOR_PROFILE,  /* different tensors in turn in one buffer */
-    SS_TENSOR_GUARDED,  /* GUARD found the results too far off */
+    SS_TENSOR_NONE,      /* registered */
+    SS_TENSOR_WATCHED,   /* its first calls are being watched */
+    SS_TENSOR_TYPE,      /* not a sum of floats */
+    SS_TENSOR_EXCLUDED,  /* an EXCLUDE rule */
+    SS_TENSOR_NO_RULE,   /* REGISTER is given and no rule matches */
+    SS_TENSOR_NO_STEP,   /* calls of the communicator do not repeat */
+    SS_TENSOR_OUTSIDE,   /* called outside the step */
+    SS_TENSOR_SELDOM,    /* called less than once per step */
+    SS_TENSOR_AVERAGE,   /* result is P times the input on every rank */
+    SS_TENSOR_CONSTANT,  /* result is parallel to the one before */
+    SS_TENSOR_CROWDED,   /* two tensors of this lane and ordinal have a residual already */
+    SS_TENSOR_MEMORY,    /* MAX_MEMORY leaves no room for its residual */
+    SS_TENSOR_OTHERS,    /* another rank does not register it */
+    SS_TENSOR_PROFILE,   /* different tensors in turn in one buffer */
+    SS_TENSOR_GUARDED,   /* GUARD found the results too far off */
     SS_TENSOR_WITHDRAWN, /* the application unregistered its buffer */
     SS_TENSOR_REASONS
 };
@@ -126,9 +126,9 @@ struct ss_tensor {
     uint64_t last_path;    /* of its last call, whether it counts or not, as the next */
     unsigned path_changes; /* not long ago */
     unsigned path_held;    /* calls on it since */
-    const void *buffer;  /* receive buffer of its last call, whether it counts or not */
-    char site_name[128]; /* as the subject said, "" = unknown */
-    char symbol[64];     /* the function there, cut; "" = unknown */
+    const void *buffer;    /* receive buffer of its last call, whether it counts or not */
+    char site_name[128];   /* as the subject said, "" = unknown */
+    char symbol[64];       /* the function there, cut; "" = unknown */
     enum ss_type type;
     enum ss_op op;
     uint64_t n; /* elements */
@@ -170,10 +170,13 @@ struct ss_tensor {
 
     /* Statistics for the report, over registered calls that were sent sparse. */
     uint64_t topk_calls;
-    double density_sum;   /* claimed / n */
-    double asked_sum;     /* asked for / n */
-    double residual_norm; /* last computed */
-    double input_norm;    /* of the last such call's input */
+    double density_sum;    /* claimed / n */
+    double asked_sum;      /* asked for / n */
+    double off_sum;        /* |claimed - k| / k */
+    uint64_t global_calls; /* by oktopk or gtopk */
+    double global_off_sum; /* |global set - k| / k over these */
+    double residual_norm;  /* last computed */
+    double input_norm;     /* of the last such call's input */
 };
 
 struct ss_tensor_settings {

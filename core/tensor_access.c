@@ -123,6 +123,9 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
     r->topk_calls = t->topk_calls;
     r->asked_sum = t->asked_sum;
     r->density_sum = t->density_sum;
+    r->off_sum = t->off_sum;
+    r->global_calls = t->global_calls;
+    r->global_off_sum = t->global_off_sum;
     r->residual_norm = ss_tensor_residual_norm(t);
     r->input_norm = t->input_norm;
 }

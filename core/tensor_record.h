@@ -19,11 +19,14 @@ struct ss_tensor_record {
     enum ss_tensor_reason reason; /* why it is not registered, SS_TENSOR_NONE where it is */
     char rule[192];               /* of REGISTER, that would register it all the same; "" = none */
     uint64_t calls;
-    uint64_t topk_calls;  /* sent sparse as top-k; the sums are over these */
-    double asked_sum;     /* of the density asked for, warm-up included */
-    double density_sum;   /* of the density selected */
-    double residual_norm; /* now; 0 without one */
-    double input_norm;    /* of the last input sent as top-k, 0 where there was none */
+    uint64_t topk_calls;   /* sent sparse as top-k; the sums are over these */
+    double asked_sum;      /* of the density asked for, warm-up included */
+    double density_sum;    /* of the density selected */
+    double off_sum;        /* of |selected - k| / k on this rank */
+    uint64_t global_calls; /* of them, by oktopk or gtopk; over these: */
+    double global_off_sum; /* of |size of the global set - k| / k */
+    double residual_norm;  /* now; 0 without one */
+    double input_norm;     /* of the last input sent as top-k, 0 where there was none */
 };
 
 #endif

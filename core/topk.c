@@ -330,6 +330,11 @@ static void watch(struct ss_call *c)
         ss_tensor_watch(c->tensor, c->in_place ? NULL : c->in, c->out);
 }
 
+static double off(uint64_t selected, uint64_t k)
+{
+    return (double)(selected > k ? selected - k : k - selected) / (double)k;
+}
+
 void ss_topk_end(struct ss_call *c, bool native_done)
 {
     struct ss_tensor *t = c->tensor;
@@ -343,6 +348,11 @@ void ss_topk_end(struct ss_call *c, bool native_done)
         t->topk_calls++;
         t->density_sum += (double)c->own.nnz / (double)c->n;
         t->asked_sum += (double)c->k / (double)c->n;
+        t->off_sum += off(c->own.nnz, c->k);
+        if (c->plan.algorithm == SS_OKTOPK || c->plan.algorithm == SS_GTOPK) {
+            t->global_calls++;
+            t->global_off_sum += off(c->result_nnz, c->vote.ballot.k_max);
+        }
         t->input_norm = ss_root(c->input_square);
     }
     ss_tensor_end(t);

@@ -89,6 +89,9 @@ static const struct field tensor_fields[] = {
     TENSOR("topk_calls", K_U64, topk_calls),
     TENSOR("asked_sum", K_F64, asked_sum),
     TENSOR("density_sum", K_F64, density_sum),
+    TENSOR("off_sum", K_F64, off_sum),
+    TENSOR("global_calls", K_U64, global_calls),
+    TENSOR("global_off_sum", K_F64, global_off_sum),
     TENSOR("residual_norm", K_F64, residual_norm),
     TENSOR("input_norm", K_F64, input_norm),
 };

@@ -205,7 +205,10 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .asked_sum = 9.9,
                                                  .density_sum = 10.4,
                                                  .residual_norm = 12.5,
-                                                 .input_norm = 5});
+                                                 .input_norm = 5,
+                                                 .off_sum = 1.5,
+                                                 .global_calls = 4,
+                                                 .global_off_sum = 0.25});
     add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
                                                  .size = 4,
                                                  .site = "train+0x1400",
