@@ -246,7 +246,8 @@ static struct estimate cost_gtopk(const struct ss_shape *s, const struct ss_hist
     (void)h;
     for (int i = 0; i < rounds; i++) {
         bool fold_in = fold.rem > 0 && i == 0;
-        double bytes = stream_bytes(s, nnz, (double)s->n);
+        enum ss_values values = i == 0 ? s->values : SS_VALUES_SAME; /* sums travel as they are */
+        double bytes = bytes_as(s, values, nnz, (double)s->n);
         e.bytes += fold_in ? 0 : bytes;
         e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
         e.serial += (2 * s->code + 4 * s->merge) * nnz;
