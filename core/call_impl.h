@@ -390,6 +390,8 @@ int ss_send_raw(struct ss_call *c, int dst, enum ss_phase phase, unsigned round,
 int ss_send_error(struct ss_call *c, int dst, enum ss_phase phase, unsigned round);
 void ss_flow_cancel(struct ss_call *c);
 enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer);
+
+/* core/stream.c */
 /* The slice of a stream with indices in [lo, hi). */
 struct ss_stream ss_stream_slice(const struct ss_stream *s, size_t esize, uint64_t lo, uint64_t hi);
 /* Appends a decoded chunk's entries; zeros of dense chunks are left out. A stream without room for

@@ -1,7 +1,5 @@
 /* Streams on their way: outgoing ones cut into chunks, incoming ones put together, both in bounded
  * windows. */
-#include <string.h>
-
 #include "core/call_impl.h"
 
 const char *ss_phase_name(enum ss_phase phase)
@@ -473,102 +471,42 @@ int ss_in_step(struct ss_call *c, struct ss_in *in)
     return in->finished == in->count ? SS_OK : SS_PENDING;
 }
 
-/* ---- streams ---- */
-
-struct ss_stream ss_stream_slice(const struct ss_stream *s, size_t esize, uint64_t lo, uint64_t hi)
-{
-    size_t a = ss_lower_bound(s->idx, s->nnz, (uint32_t)lo);
-    size_t b = a + ss_lower_bound(s->idx + a, s->nnz - a, (uint32_t)hi);
-
-    return (struct ss_stream){.idx = s->idx + a, .val = ss_at(s->val, a, esize), .nnz = b - a};
-}
-
-static bool element_is_zero(const unsigned char *element, size_t esize)
-{
-    uint64_t bits = 0;
-
-    memcpy(&bits, element, esize);
-    return bits == 0;
-}
-
-static uint32_t chunk_entries(const struct ss_call *c, const struct ss_chunk *chunk)
-{
-    uint32_t entries = chunk->nnz;
-
-    if (chunk->rep == SS_REP_DENSE)
-        for (uint32_t i = 0; i < chunk->nnz; i++)
-            entries -= element_is_zero(ss_at_const(chunk->val, i, c->esize), c->esize);
-    return entries;
-}
-
-void ss_stream_append(struct ss_call *c, int src, struct ss_stream *s, const struct ss_chunk *chunk)
-{
-    if (chunk_entries(c, chunk) > s->capacity - s->nnz) {
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
-        return;
-    }
-    if (chunk->rep != SS_REP_DENSE) {
-        memcpy(s->idx + s->nnz, chunk->idx, chunk->nnz * sizeof *s->idx);
-        memcpy(ss_at(s->val, s->nnz, c->esize), chunk->val, chunk->nnz * c->esize);
-        s->nnz += chunk->nnz;
-        return;
-    }
-    for (uint32_t i = 0; i < chunk->nnz; i++) {
-        const unsigned char *element = ss_at_const(chunk->val, i, c->esize);
-        if (element_is_zero(element, c->esize))
-            continue;
-        s->idx[s->nnz] = chunk->first + i;
-        memcpy(ss_at(s->val, s->nnz, c->esize), element, c->esize);
-        s->nnz++;
-    }
-}
-
-int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_t entries)
-{
-    struct ss_work *work = &c->comm->work;
-    size_t capacity = (size_t)entries + 1;
-
-    *s = (struct ss_stream){0};
-    if (ss_buf_reserve_voted(&work->idx[which], c->comm->mem, capacity * sizeof(uint32_t)) !=
-            SS_OK ||
-        ss_buf_reserve_voted(&work->val[which], c->comm->mem, capacity * c->esize) != SS_OK)
-        return SS_ERR_MEMORY;
-    s->idx = work->idx[which].data;
-    s->val = work->val[which].data;
-    s->capacity = capacity;
-    return SS_OK;
-}
-
 /* ---- giving up ---- */
 
-/* The incoming flows of the running recipe; NULL past the last. */
-static struct ss_in *recipe_flow(struct ss_call *c, int i)
+enum { MOST_FLOWS = 4 };
+
+/* The incoming flows of the call; returns how many there are. That of the kept elements is idle
+ * where there are none. */
+static int flows_of(struct ss_call *c, struct ss_in **flows)
 {
+    int count = 0;
+
+    flows[count++] = &c->keep.in;
     switch (c->plan.algorithm) {
     case SS_RECURSIVE_DOUBLING:
-        return i == 0 ? &c->u.doubling.in : NULL;
+        flows[count++] = &c->u.doubling.in;
+        break;
     case SS_GTOPK:
-        return i == 0 ? &c->u.gtopk.in : NULL;
+        flows[count++] = &c->u.gtopk.in;
+        break;
     case SS_RING:
-        return i == 0 ? &c->u.ring.in : NULL;
+        flows[count++] = &c->u.ring.in;
+        break;
     case SS_SPLIT_ALLGATHER:
     case SS_DSAR:
     case SS_ALLGATHER:
-        return i == 0 ? &c->u.split.in : i == 1 ? &c->u.gather.in : NULL;
+        flows[count++] = &c->u.split.in;
+        flows[count++] = &c->u.gather.in;
+        break;
     case SS_OKTOPK:
-        return i == 0 ? &c->u.oktopk.split.in
-               : i == 1 ? &c->u.oktopk.balance.in
-               : i == 2 ? &c->u.oktopk.gather.in
-                        : NULL;
+        flows[count++] = &c->u.oktopk.split.in;
+        flows[count++] = &c->u.oktopk.balance.in;
+        flows[count++] = &c->u.oktopk.gather.in;
+        break;
     default:
-        return NULL;
+        break;
     }
-}
-
-/* The same, and that of the kept elements, which is idle where there are none. */
-static struct ss_in *flow_at(struct ss_call *c, int i)
-{
-    return i == 0 ? &c->keep.in : recipe_flow(c, i - 1);
+    return count;
 }
 
 /* The agreement that may be under way, or NULL. */
@@ -581,28 +519,30 @@ static struct ss_agree *agree_of(struct ss_call *c)
 
 void ss_flow_cancel(struct ss_call *c)
 {
-    struct ss_in *in;
+    struct ss_in *flows[MOST_FLOWS];
+    int count = flows_of(c, flows);
 
     for (int i = 0; i < SS_SEND_SLOTS; i++)
         if (c->slots[i].request.active)
             c->t->ops->cancel(c->t, &c->slots[i].request);
-    for (int k = 0; (in = flow_at(c, k)); k++)
+    for (int k = 0; k < count; k++)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
-            if (in->peers[i].request.active)
-                c->t->ops->cancel(c->t, &in->peers[i].request);
+            if (flows[k]->peers[i].request.active)
+                c->t->ops->cancel(c->t, &flows[k]->peers[i].request);
     if (agree_of(c))
         ss_agree_cancel(c, agree_of(c));
 }
 
 enum ss_phase ss_flow_waiting(struct ss_call *c, int *peer)
 {
-    const struct ss_in *in;
+    struct ss_in *flows[MOST_FLOWS];
+    int count = flows_of(c, flows);
 
-    for (int k = 0; (in = flow_at(c, k)); k++)
+    for (int k = 0; k < count; k++)
         for (int i = 0; i < SS_RECV_WINDOW; i++)
-            if (in->peers[i].request.active) {
-                *peer = in->peers[i].rank;
-                return (enum ss_phase)in->phase;
+            if (flows[k]->peers[i].request.active) {
+                *peer = flows[k]->peers[i].rank;
+                return (enum ss_phase)flows[k]->phase;
             }
     if (agree_of(c) && ss_agree_waiting(agree_of(c)) >= 0) {
         *peer = ss_agree_waiting(agree_of(c));

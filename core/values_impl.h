@@ -121,7 +121,7 @@ static uint8_t *NAME(encode_blocks)(const struct ss_rounding *how, REAL scale, u
 {
     const unsigned width = width_of(how->values);
     struct NAME(scale) s = NAME(scale_of)(scale, levels_of(how->values));
-    REAL block[BLOCK], lost[BLOCK];
+    REAL block[BLOCK] = {0}, lost[BLOCK] = {0};
     uint8_t codes[BLOCK], packed[BLOCK];
 
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -151,7 +151,7 @@ static uint8_t *NAME(encode_blocks)(const struct ss_rounding *how, REAL scale, u
 
 static uint8_t *NAME(encode_bf16)(REAL *v, size_t n, REAL *error, uint8_t *to)
 {
-    REAL block[BLOCK], lost[BLOCK];
+    REAL block[BLOCK] = {0}, lost[BLOCK] = {0};
     uint16_t codes[BLOCK];
 
     for (size_t i = 0; i < n; i += BLOCK) {
@@ -217,7 +217,7 @@ static bool NAME(decode_blocks)(enum ss_values values, REAL scale, const uint8_t
     const unsigned width = width_of(values);
     const int zero = levels_of(values) + 1;
     struct NAME(scale) s = NAME(scale_of)(scale, zero - 1);
-    REAL block[BLOCK];
+    REAL block[BLOCK] = {0};
     uint8_t codes[BLOCK], packed[BLOCK];
     unsigned bad = 0;
 
