@@ -72,20 +72,6 @@ static bool is_withheld(const struct tensor *t, int step)
     return false;
 }
 
-static void train(struct job *job)
-{
-    for (int step = 0; step < job->steps; step++)
-        for (int k = 0; k < job->tensors; k++) {
-            struct tensor *t = &job->tensor[k];
-            gradient_fill(&t->gradient, tap.rank, step, t->in);
-            call(job, t);
-            if (tap.rank == 0) {
-                ledger_enter(&t->ledger, &t->gradient, step);
-                job->withheld += is_withheld(t, step);
-            }
-        }
-}
-
 /* Whether rank 0's result is nothing that counts: zero where sums are exact, else far below what
  * the sum may be off by. Values rounded to fractions of the largest leave ever smaller errors. */
 static bool is_silent(const struct job *job, const struct tensor *t)
@@ -103,27 +89,41 @@ static bool is_silent(const struct job *job, const struct tensor *t)
     return true;
 }
 
-/* Zeros in. Returns on rank 0 the steps until nothing came any more, -1 where that took too long.
- * Where ranks cancel each other, nothing comes for long, although much is held back. */
-static int drain(struct job *job, bool cancels)
+/* Gradients, then zeros until nothing has come for a while. Returns on rank 0 after how many steps
+ * of zeros that began, -1 where it took too long. Where ranks cancel each other, nothing comes for
+ * long, although much is held back. One loop, as the callers of a call site can be part of a
+ * tensor's identity, too. */
+static int train_and_drain(struct job *job, bool cancels)
 {
-    int silent = 0, step = 0, until = job->quiet * (cancels ? 8 : 1);
+    int silent = 0, zeros = 0, until = job->quiet * (cancels ? 8 : 1), end = 0;
 
-    for (int k = 0; k < job->tensors; k++)
-        memset(job->tensor[k].in, 0, gradient_bytes(&job->tensor[k].gradient));
-    while (silent < until && step < job->limit) {
-        for (int turn = 0; turn < 8; turn++) {
-            bool quiet = true;
-            for (int k = 0; k < job->tensors; k++) {
-                call(job, &job->tensor[k]);
-                quiet = quiet && tap.rank == 0 && is_silent(job, &job->tensor[k]);
+    for (int step = 0; !end; step++) {
+        bool quiet = true;
+        for (int k = 0; k < job->tensors; k++) {
+            struct tensor *t = &job->tensor[k];
+            if (step < job->steps)
+                gradient_fill(&t->gradient, tap.rank, step, t->in);
+            else
+                memset(t->in, 0, gradient_bytes(&t->gradient));
+            call(job, t);
+            if (tap.rank != 0)
+                continue;
+            if (step < job->steps) {
+                ledger_enter(&t->ledger, &t->gradient, step);
+                job->withheld += is_withheld(t, step);
+            } else {
+                quiet = quiet && is_silent(job, t);
             }
-            silent = quiet ? silent + 1 : 0;
-            step++;
         }
-        PMPI_Bcast(&silent, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (step < job->steps)
+            continue;
+        silent = quiet ? silent + 1 : 0;
+        if (++zeros % 8 == 0) {
+            end = silent >= until || zeros >= job->limit;
+            PMPI_Bcast(&end, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        }
     }
-    return silent >= until ? step - silent : -1;
+    return silent >= until ? zeros - silent : -1;
 }
 
 static void run_pattern(struct job *job, enum pattern pattern)
@@ -139,8 +139,7 @@ static void run_pattern(struct job *job, enum pattern pattern)
         t->gradient.seed = (uint64_t)pattern * 100 + (uint64_t)k;
         t->ledger = ledger_open(t->gradient.n);
     }
-    train(job);
-    int dead = drain(job, pattern == CANCELLING || pattern == MASKED);
+    int dead = train_and_drain(job, pattern == CANCELLING || pattern == MASKED);
     for (int k = 0; k < job->tensors; k++) {
         struct tensor *t = &job->tensor[k];
         double eps = t->gradient.wide ? DBL_EPSILON : (double)FLT_EPSILON;

@@ -149,22 +149,21 @@ static void open_loop(struct job *job, bool doubling, struct sums *sums)
     sums->scaled = calloc((size_t)elements, sizeof *sums->scaled);
     if (!sums->bare || !sums->scaled)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    for (int step = 0; step < job->steps; step++) {
-        bool change = step > 0 && step % job->growth == 0;
+    for (int step = 0; step < job->steps || (sums->silent < QUIET && step < job->steps + LIMIT);
+         step++) {
+        bool change = step > 0 && step % job->growth == 0 && step < job->steps;
         bool overflow = change && (!doubling || step / job->growth % 4 == 0);
         if (change && !overflow)
             job->scaled.scale *= 2;
-        fill(job, step, overflow);
-        step_both(job, sums, step);
-        if (overflow)
-            job->scaled.scale /= doubling ? 8 : 2;
-    }
-    for (int step = 0; step < LIMIT && sums->silent < QUIET; step++) {
-        for (int k = 0; k < TENSORS; k++) {
+        if (step < job->steps)
+            fill(job, step, overflow);
+        for (int k = 0; k < TENSORS && step >= job->steps; k++) {
             memset(job->bare.in[k], 0, gradient_bytes(&job->g[k]));
             memset(job->scaled.in[k], 0, gradient_bytes(&job->g[k]));
         }
-        step_both(job, sums, job->steps + step);
+        step_both(job, sums, step);
+        if (overflow)
+            job->scaled.scale /= doubling ? 8 : 2;
     }
     tap_ok(sums->silent >= QUIET, "what is held back arrives within %d steps", LIMIT);
     tap_note("results differ in %d steps, the first is %d, by at most %.3g of the largest; "
