@@ -10,100 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/wire.h"
-
-enum { CODINGS = 4, RANGE = 1 << 30 };
-
-static const struct ss_wire_key key = {SS_F32, 0xdeadbeef, 5};
-
-/* A stream to encode and the room its message and decoding need. */
-struct room {
-    uint32_t idx[SS_CHUNK_ENTRIES];
-    uint64_t val[SS_CHUNK_ENTRIES]; /* nnz elements of the key's type */
-    uint32_t nnz;
-    uint32_t scratch[SS_CHUNK_ENTRIES];
-    uint64_t decoded[SS_CHUNK_ENTRIES];
-    char *message; /* room for the bound, then canaries */
-    size_t length;
-};
-
-enum { CANARIES = 16, CANARY = 0x5c };
-
-static uint64_t random_state = 0x853c49e6748fea9bu;
-
-static uint64_t random64(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static double random_unit(void)
-{
-    return (double)(random64() >> 11) * 0x1p-53;
-}
-
-static int set_up(void **state)
-{
-    struct room *room = test_malloc(sizeof *room);
-    room->message = aligned_alloc(8, ss_wire_bound(SS_F64, SS_CHUNK_ENTRIES) + CANARIES);
-    assert_non_null(room->message);
-    *state = room;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct room *room = *state;
-    free(room->message);
-    test_free(room);
-    return 0;
-}
-
-static void random_values(struct room *room)
-{
-    for (uint32_t i = 0; i < room->nnz; i++)
-        room->val[i] = random64() | 1;
-}
-
-/* Entries of a uniform set of density d from `start` on: gaps are geometric. */
-static void uniform(struct room *room, uint32_t start, double d, uint32_t most)
-{
-    uint64_t at = start;
-    room->nnz = 0;
-    while (room->nnz < most) {
-        at += d < 1 ? (uint64_t)(log(1 - random_unit()) / log(1 - d)) : 0;
-        if (at >= RANGE)
-            break;
-        room->idx[room->nnz++] = (uint32_t)at++;
-    }
-    random_values(room);
-}
-
-static void encode(struct room *room, enum ss_type type, enum ss_coding coding, bool last)
-{
-    struct ss_wire_key typed = key;
-    typed.type = type;
-    size_t bound = ss_wire_bound(type, room->nnz);
-    memset(room->message, CANARY, bound + CANARIES);
-    room->length =
-        ss_wire_encode(room->message, &typed, coding, room->idx, room->val, room->nnz, last, NULL);
-    assert_true(room->length <= bound);
-    for (size_t i = 0; i < CANARIES; i++)
-        assert_int_equal(room->message[bound + i], CANARY);
-}
-
-/* Decodes a copy of the message that ends where its memory ends, so that a sanitizer sees a read
- * past it. */
-static int decode(struct room *room, const struct ss_wire_key *with, uint32_t from, uint32_t n,
-                  struct ss_chunk *chunk, char **copy)
-{
-    const struct ss_wire_scratch scratch = {room->scratch, room->decoded};
-    *copy = test_malloc(room->length ? room->length : 1);
-    memcpy(*copy, room->message, room->length);
-    return ss_wire_decode(*copy, room->length, with, from, n, &scratch, chunk);
-}
+#include "tests/unit/wire_room.h"
 
 /* The entries a chunk stands for are those of the room; a dense one may have zeros between. */
 static void assert_same_entries(const struct room *room, enum ss_type type,
@@ -163,9 +70,6 @@ static void check_round_trip(struct room *room, enum ss_type type)
     if (room->nnz && end - first <= SS_CHUNK_ENTRIES)
         assert_true(smallest <= dense);
 }
-
-static const double densities[] = {1e-5, 0.001, 0.0078, 0.06, 0.3, 0.5, 0.6, 0.8, 0.95, 0.999, 1};
-enum { DENSITIES = sizeof densities / sizeof densities[0] };
 
 static void uniform_streams_come_back_whole_in_every_coding(void **state)
 {
@@ -325,99 +229,6 @@ static void dense_elements_come_back_in_place(void **state)
             test_free(copy);
             assert_int_equal(decode(room, &typed, 101, 100 + n, &chunk, &copy), SS_ERR_MESSAGE);
             test_free(copy);
-        }
-}
-
-/* Encodes the room's stream, or n elements from `first`, rounded in place; what a decoder gets is
- * what stays here, and error makes up the difference. */
-static void check_rounded(struct room *room, enum ss_type type, enum ss_coding coding,
-                          const struct ss_rounding *how, bool dense)
-{
-    static uint64_t was[SS_CHUNK_ENTRIES], error[SS_CHUNK_ENTRIES];
-    struct ss_wire_key typed = key;
-    struct ss_wire_rounding rounding = {.how = how, .val = room->val, .error = error};
-    size_t bound = ss_wire_bound(type, room->nnz), size = ss_type_size(type);
-    struct ss_chunk chunk;
-    char *copy;
-
-    typed.type = type;
-    memcpy(was, room->val, room->nnz * size);
-    memset(room->message, CANARY, bound + CANARIES);
-    if (dense)
-        room->length =
-            ss_wire_encode_dense(room->message, &typed, 100, room->val, room->nnz, true, &rounding);
-    else
-        room->length = ss_wire_encode(room->message, &typed, coding, room->idx, room->val,
-                                      room->nnz, true, &rounding);
-    assert_true(room->length <= bound);
-    for (size_t i = 0; i < CANARIES; i++)
-        assert_int_equal(room->message[bound + i], CANARY);
-    uint32_t end = dense ? 100 + room->nnz : room->nnz ? room->idx[room->nnz - 1] + 1 : 0;
-    assert_int_equal(decode(room, &typed, 0, end, &chunk, &copy), SS_OK);
-    assert_int_equal(chunk.rep == SS_REP_DENSE, dense);
-    assert_int_equal(chunk.nnz, room->nnz);
-    assert_memory_equal(chunk.val, room->val, room->nnz * size);
-    if (!dense)
-        assert_memory_equal(chunk.idx, room->idx, room->nnz * sizeof *room->idx);
-    for (uint32_t i = 0; i < room->nnz; i++) {
-        if (type == SS_F32)
-            assert_true(((float *)was)[i] == ((float *)room->val)[i] + ((float *)error)[i]);
-        else
-            assert_true(((double *)was)[i] == ((double *)room->val)[i] + ((double *)error)[i]);
-    }
-    test_free(copy);
-    if (room->nnz > 0) { /* without room for the values */
-        const struct ss_wire_scratch scratch = {.idx = room->scratch};
-        assert_int_equal(
-            ss_wire_decode(room->message, room->length, &typed, 0, end, &scratch, &chunk),
-            SS_ERR_MESSAGE);
-    }
-}
-
-static void normal_values(struct room *room, enum ss_type type)
-{
-    for (uint32_t i = 0; i < room->nnz; i++) {
-        double x = 2 * random_unit() - 1;
-        if (type == SS_F32)
-            ((float *)room->val)[i] = (float)x;
-        else
-            ((double *)room->val)[i] = x;
-    }
-}
-
-static void rounded_streams_come_back_as_they_were_rounded(void **state)
-{
-    struct room *room = *state;
-    const uint32_t sizes[] = {0, 1, 63, 1001, SS_CHUNK_ENTRIES};
-
-    for (enum ss_type type = SS_F32; type <= SS_F64; type++)
-        for (enum ss_values values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++)
-            for (unsigned form = 0; form < 2 * CODINGS; form++)
-                for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-                    struct ss_rounding how = {.values = values, .bucket = form < 4 ? 64 : 1000};
-                    uniform(room, 5, densities[(form * 5 + s) % DENSITIES], sizes[s]);
-                    normal_values(room, type);
-                    check_rounded(room, type, (enum ss_coding)(form % CODINGS), &how, false);
-                    normal_values(room, type);
-                    check_rounded(room, type, SS_CODING_AUTO, &how, true);
-                }
-}
-
-static void expected_sizes_hold_for_rounded_values(void **state)
-{
-    struct room *room = *state;
-
-    for (size_t d = 0; d < DENSITIES; d++)
-        for (enum ss_values values = SS_VALUES_BF16; values < SS_VALUE_TYPES; values++) {
-            struct ss_rounding how = {.values = values, .bucket = 1024};
-            uniform(room, 0, densities[d], densities[d] < 1e-4 ? 8000 : SS_CHUNK_ENTRIES);
-            normal_values(room, SS_F32);
-            check_rounded(room, SS_F32, SS_CODING_AUTO, &how, false);
-            double bytes = (double)(room->length - SS_WIRE_HEADER) / room->nnz;
-            double expected = ss_wire_bytes_per_entry(SS_F32, &how, SS_CODING_AUTO, densities[d]);
-            if (fabs(bytes - expected) > 0.02 * expected)
-                fail_msg("density %g, %s: %g bytes per entry, expected %g", densities[d],
-                         ss_values_name(values), bytes, expected);
         }
 }
 
@@ -704,8 +515,6 @@ int main(void)
         cmocka_unit_test(expected_sizes_are_those_of_the_codings),
         cmocka_unit_test(a_stream_goes_on_where_its_chunk_ended),
         cmocka_unit_test(dense_elements_come_back_in_place),
-        cmocka_unit_test(rounded_streams_come_back_as_they_were_rounded),
-        cmocka_unit_test(expected_sizes_hold_for_rounded_values),
         cmocka_unit_test(errors_travel_as_a_bare_header),
         cmocka_unit_test(another_call_phase_or_type_is_refused),
         cmocka_unit_test(truncated_and_lengthened_messages_are_refused),
