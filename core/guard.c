@@ -4,6 +4,7 @@
  * sketch of the dense sum, and the angle to the sketch of the result is an estimate of that between
  * the vectors themselves, with a standard error of 1/sqrt(M): 0.02. So the comparison costs a pass
  * over the input and 16 KiB, not a dense allreduce. */
+#include <float.h>
 #include <string.h>
 
 #include "core/call_impl.h"
@@ -65,6 +66,8 @@ static void judge(struct ss_call *c)
         a += sum[i] * sum[i];
         b += result[i] * result[i];
     }
+    if (ratio == DBL_MAX) /* a rank's input is zero: nothing to hold the residual against */
+        ratio = 0;
     g->checks++;
     g->cosine = a > 0 && b > 0 ? dot / ss_root(a) / ss_root(b) : 1;
     g->ratio = ss_root(ratio);

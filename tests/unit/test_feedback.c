@@ -456,6 +456,24 @@ static void the_guard_leaves_a_healthy_tensor_alone(void **state)
     }
 }
 
+static void the_guard_does_not_mind_zero_input(void **state)
+{
+    static struct training t;
+    char text[400];
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.guard = SS_GUARD_WARN;
+    training_open(&t, "count=1:", settings);
+    for (int step = 0; step < 256; step++) {
+        draw(&t, 0, 1, step < 250 ? 1 : 0);
+        assert_int_equal(call(&t, 0, false), SS_OK);
+    }
+    assert_int_equal(tensor_of(&t, 0, 0)->guarding.checks, 1);
+    assert_false(ss_comm_warning(t.job.comm[0], text, sizeof text));
+    training_close(&t);
+}
+
 static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
 {
     static struct training t;
@@ -500,6 +518,7 @@ int main(void)
         cmocka_unit_test(a_doubled_loss_scale_is_followed_within_three_steps),
         cmocka_unit_test(one_tensor_that_jumps_alone_keeps_its_residual),
         cmocka_unit_test(the_guard_leaves_a_healthy_tensor_alone),
+        cmocka_unit_test(the_guard_does_not_mind_zero_input),
         cmocka_unit_test(the_guard_finds_a_residual_that_points_the_other_way),
     };
 
