@@ -15,7 +15,7 @@ enum {
 };
 
 /* When paths begin to count; see enum ss_identity. */
-enum { PATH_CHANGES = 4, PATH_HELD = 8 };
+enum { PATH_RETURNS = 4, PATH_HELD = 8 };
 
 /* Tensors of equal lane, ordinal and site. */
 struct ss_tensor_group {
@@ -152,7 +152,7 @@ static void forget_address(struct ss_tensor *t)
     *at = t->chain;
     t->address = NULL;
     t->path = 0;
-    t->path_changes = 0;
+    t->path_returns = 0;
     at = bucket(t);
     t->chain = *at;
     *at = t;
@@ -434,20 +434,35 @@ static void count_paths(const struct ss_tensor *t)
             o->path = o->last_path;
 }
 
+/* Enters a path among those seen; whether it was among them. */
+static bool path_known(struct ss_tensor *t, uint64_t path)
+{
+    unsigned bit = (unsigned)(path * 0x9e3779b97f4a7c15ULL >> 56);
+    uint64_t *word = &t->paths[bit / 64], mask = (uint64_t)1 << bit % 64;
+    bool known = *word & mask;
+
+    *word |= mask;
+    return known;
+}
+
 /* Whether the call shows that the path must count. */
 static bool paths_vary(struct ss_tensor *t, uint64_t path)
 {
     enum ss_identity id = t->owner->settings->identity;
 
-    if ((id != SS_IDENTITY_AUTO && id != SS_IDENTITY_SITE) || t->path || !t->last_path || !path)
+    if ((id != SS_IDENTITY_AUTO && id != SS_IDENTITY_SITE) || t->path || !path)
         return false;
     if (path == t->last_path) {
-        if (++t->path_held >= PATH_HELD)
-            t->path_changes = 0;
+        if (++t->path_held == PATH_HELD) {
+            memset(t->paths, 0, sizeof t->paths);
+            t->path_returns = 0;
+        }
         return false;
     }
     t->path_held = 1;
-    return ++t->path_changes >= PATH_CHANGES && t->in_flight == 0;
+    path_known(t, t->last_path);
+    t->path_returns += path_known(t, path);
+    return t->path_returns >= PATH_RETURNS && t->in_flight == 0;
 }
 
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)

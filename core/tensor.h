@@ -34,9 +34,9 @@
  * ADDRESS, SITE, ORDINAL: that alone.
  *
  * AUTO and SITE: the path on which the site was reached, its callers, counts once a tensor has seen
- * it change four times with fewer than eight calls on one path in between: layers that share a
- * wrapper are then tensors of their own, while a program that goes on to its next phase keeps its
- * tensors. Of more than SS_PATHS tensors, at least half of them called once only, paths no longer
+ * four returns to paths it had left, with fewer than eight calls on one path in between: layers
+ * that share a wrapper are then tensors of their own, while a program that goes on to its next
+ * phase keeps its tensors. Of more than SS_PATHS tensors, at least half of them called once only, paths no longer
  * count. */
 enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
 enum { SS_ADDRESSES = 24, SS_PATHS = 64 };
@@ -124,7 +124,8 @@ struct ss_tensor {
     uint64_t path;
     const void *address;
     uint64_t last_path;    /* of its last call, whether it counts or not, as the next */
-    unsigned path_changes; /* not long ago */
+    uint64_t paths[4];     /* a Bloom filter of those seen not long ago */
+    unsigned path_returns; /* to one of them */
     unsigned path_held;    /* calls on it since */
     const void *buffer;    /* receive buffer of its last call, whether it counts or not */
     char site_name[128];   /* as the subject said, "" = unknown */

@@ -367,7 +367,7 @@ static void layers_that_share_a_wrapper_are_told_apart_by_their_callers(void **s
         struct job *job = job_open(1, identities[i], 0, "*");
         struct ss_tensor *t[3] = {NULL};
 
-        for (int call = 0; call < 12; call++)
+        for (int call = 0; call < 15; call++)
             t[call % 3] = by(job, 1 + (uint64_t)(call % 3));
         assert_int_equal(tensors_of(job, 0), 3);
         for (int call = 0; call < 30; call++) {
@@ -391,13 +391,26 @@ static void a_program_in_its_next_phase_keeps_its_tensors(void **state)
     job_close(job);
 }
 
+static void a_loop_that_was_unrolled_is_one_tensor(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_tensor *t = by(job, 1000);
+
+    (void)state;
+    for (uint64_t call = 0; call < 12; call++)
+        assert_ptr_equal(by(job, 1 + call), t);
+    for (uint64_t call = 0; call < 20; call++)
+        assert_ptr_equal(by(job, 1000), t);
+    job_close(job);
+}
+
 static void paths_that_come_and_go_stop_counting(void **state)
 {
     struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
     double sum[N] = {0}, size[N] = {0};
 
     (void)state;
-    for (uint64_t call = 1; call < 400; call++) {
+    for (uint64_t call = 1; call < 2000; call++) {
         struct ss_tensor *t = by(job, call);
         if (t->state == SS_TENSOR_REGISTERED)
             fill_residual(job, t, sum, size);
@@ -405,7 +418,7 @@ static void paths_that_come_and_go_stop_counting(void **state)
     }
     assert_int_equal(tensors_of(job, 0), 1);
     assert_int_equal(residuals_of(job), 1);
-    assert_conserved(job, sum, size, 400);
+    assert_conserved(job, sum, size, 2000);
     job_close(job);
 }
 
@@ -426,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_program_in_its_next_phase_keeps_its_tensors),
+        cmocka_unit_test(a_loop_that_was_unrolled_is_one_tensor),
         cmocka_unit_test(paths_that_come_and_go_stop_counting),
         cmocka_unit_test(no_ordinal_has_more_than_two_residuals),
         cmocka_unit_test(merging_adds_the_residuals),

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# sparseshim.h, and call sites: programs that know the library, and those that call it through
+# wrappers of their own.
+set -u
+. tests/t/lib.sh
+
+# ---- sparseshim.h ----
+
+bare 2 api bare
+tap_passed "without the library every function says so, and the program runs"
+SPARSESHIM_DISABLE=1 preloaded 2 api inactive
+tap_passed "SPARSESHIM_DISABLE=1: not active"
+SPARSESHIM_MODE=exact preloaded 2 api inactive
+tap_passed "MODE=exact: not active"
+export SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather
+for ranks in 2 3; do
+    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" api use
+    tap_passed "$ranks ranks: buffers registered by the program" 30
+    preloaded "$ranks" api late
+    tap_passed "$ranks ranks: registered against automatic registration" 3
+done
+tap "$(($(grep -c 'does not look like a gradient' "$WORK/err") != 1))" \
+    "what automatic registration refuses is told in one warning"
+grep -q "SPARSESHIM_REGISTER='count=4000,site=api+0x[0-9a-f]*'" "$WORK/err"
+tap "$?" "with the rule that would register it"
+SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 api use
+[ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
+tap "$?" "EXCLUDE stands against the program's word"
+
+MPI_FLAGS=$(mpicc.mpich -show 2>/dev/null | tr ' ' '\n' | grep -E '^-(I|L|l|Wl)' | tr '\n' ' ')
+# compiled NAME COMPILER FLAG...: the program calls the library, compiled in another way.
+compiled() {
+    local name=$1 compiler=$2
+    shift 2
+    if ! command -v "$compiler" >/dev/null; then
+        skip "$name" "$compiler is not installed"
+        return
+    fi
+    # shellcheck disable=SC2086 # several flags
+    within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/api.c $MPI_FLAGS -lm
+    if [ "$STATUS" -eq 0 ]; then
+        SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
+            -genv LD_PRELOAD "$LIB" "$WORK/api" use
+        tap_passed "$name: finds the library" 30
+        within 60 "$MPIRUN" -n 2 "$WORK/api" bare
+        tap_passed "$name: runs without it"
+    else
+        tap 1 "$name: compiles"
+    fi
+}
+compiled "gcc, position independent" gcc -fPIE -pie
+compiled "gcc, not position independent" gcc -fno-pie -no-pie
+compiled "clang" clang
+
+# ---- call sites ----
+
+export SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+unset SPARSESHIM_ALGORITHM
+for layers in 1 2 3; do
+    preloaded 2 sites "$layers" 20
+    tap_passed "$layers layers through one wrapper and one buffer"
+    [ "$(tensors)" -ge "$layers" ] && [ "$(tensors state=registered)" = "$layers" ]
+    tap "$?" "are tensors of their own in the end: $(tensors state=registered) of $(tensors)"
+    # What the first phase held back went to the second.
+    [ "$(tensors state=candidate)" = "$(tensors state=candidate residual_norm=0)" ]
+    tap "$?" "residuals are with the tensors in use"
+done
+SPARSESHIM_IDENTITY=site preloaded 2 sites 2 20
+[ "$(tensors state=registered)" = 2 ]
+tap "$?" "so are they with IDENTITY=site"
+SPARSESHIM_IDENTITY=address preloaded 2 sites 2 20
+[ "$(tensors)" = 1 ]
+tap "$?" "with IDENTITY=address they are one"
+within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" setarch -R "$PROGRAMS/sites" 1
+plain=$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)
+preloaded 2 sites 1
+[ -n "$plain" ] && [ "$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)" = "$plain" ]
+tap "$?" "a call site has one name wherever the program is loaded: ${plain##*:}"
+
+# A library of this name that is none.
+mkdir "$WORK/broken"
+echo broken >"$WORK/broken/libunwind.so.8"
+SPARSESHIM_DEBUG=info within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+    -genv LD_LIBRARY_PATH "$WORK/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$PROGRAMS/sites" 2 20
+tap_passed "without libunwind the program runs"
+tap "$(($(grep -c 'sparseshim\[0\]: no call sites by libunwind' "$WORK/err") != 1))" \
+    "it is said once that there is none"
+[ "$(tensors)" = 1 ] && grep -q '"site": "sites+0x' "$WORK"/report/*.json
+tap "$?" "layers that share a wrapper and a buffer are one tensor then, with its call site"
+
+# C++ exceptions, before and after libunwind has been opened.
+cat >"$WORK/throw.cpp" <<'END'
+#include <mpi.h>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include "shim/sparseshim.h"
+
+struct guard {
+    int &left;
+    ~guard() { left--; }
+};
+
+static std::vector<float> x(2000);
+
+static void reduce(int depth, int &left)
+{
+    guard g{++left};
+    if (depth > 0)
+        return reduce(depth - 1, left);
+    for (std::size_t i = 0; i < x.size(); i++)
+        x[i] = float(i % 17) - 8;
+    MPI_Allreduce(MPI_IN_PLACE, x.data(), int(x.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    throw std::runtime_error("from below");
+}
+
+int main(int argc, char **argv)
+{
+    int left = 0, caught = 0;
+    MPI_Init(&argc, &argv);
+    for (int step = 0; step < 50; step++)
+        try {
+            reduce(step % 9, left);
+        } catch (const std::exception &e) {
+            caught += std::string(e.what()) == "from below";
+        }
+    sparseshim_stats(x.data(), 0, nullptr);
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        std::printf("%s 1 - %d caught, %d left\n1..1\n", caught == 50 && left == 0 ? "ok" : "not ok",
+                    caught, left);
+    MPI_Finalize();
+    return 0;
+}
+END
+if command -v g++ >/dev/null; then
+    # shellcheck disable=SC2086 # several flags
+    within 60 g++ -Wall -Wextra -Wpedantic -Werror -Wno-error=pedantic -O1 -I. -o "$WORK/throw" "$WORK/throw.cpp" \
+        ${MPI_FLAGS//-I/-isystem }
+    [ "$STATUS" -eq 0 ] && within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/throw"
+    tap_passed "C++ exceptions pass through frames above MPI_Allreduce"
+    [ "$(tensors)" -ge 1 ]
+    tap "$?" "and sites were found meanwhile"
+else
+    skip "C++ exceptions pass through frames above MPI_Allreduce" "g++ is not installed"
+fi
+finish
