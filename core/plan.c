@@ -102,25 +102,13 @@ static double fan(const struct ss_shape *s, int messages)
     return s->alpha * (1 + 0.1 * (messages - 1));
 }
 
-/* Square root by Newton's method, from the power of two next to it. */
-static double root(double x)
-{
-    double y = 1;
-
-    while (y * y < x)
-        y *= 2;
-    for (int i = 0; i < 5; i++)
-        y = (y + x / y) / 2;
-    return y;
-}
-
 /* Entries a rank has in the fullest part of the index space: what the vote saw, less what chance
  * alone adds to the mean. */
 static double part_share(const struct ss_shape *s)
 {
     double mean = (double)s->nnz_max / s->size;
 
-    return max2(mean, (double)s->part_max - 3 * root(mean) - 3);
+    return max2(mean, (double)s->part_max - 3 * ss_root(mean) - 3);
 }
 
 /* How much fuller that part is than the mean. */

@@ -44,3 +44,19 @@ const char *ss_status_text(int status)
         return "unknown status";
     }
 }
+
+/* Newton's method from half the exponent. */
+double ss_root(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } y = {.d = x};
+
+    if (!(x > 0))
+        return 0;
+    y.u = (y.u >> 1) + ((uint64_t)1023 << 51);
+    for (int i = 0; i < 6; i++)
+        y.d = 0.5 * (y.d + x / y.d);
+    return y.d;
+}

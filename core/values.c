@@ -38,16 +38,6 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* Square root of 1 <= x <= 2^16 by Newton's method, from above. */
-static double root(double x)
-{
-    double y = x < 16 ? 4 : x < 1024 ? 32 : 256;
-
-    for (int i = 0; i < 9; i++)
-        y = (y + x / y) / 2;
-    return y < 1 ? 1 : y;
-}
-
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 30;

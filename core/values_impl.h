@@ -60,7 +60,8 @@ static REAL NAME(norm)(const REAL *v, size_t n, REAL largest)
     }
     for (size_t j = 0; j < LANES; j++)
         sum += lanes[j];
-    return largest * (REAL)root(sum);
+    double norm = ss_root(sum);
+    return norm > 1 ? largest * (REAL)norm : largest;
 }
 
 /* What the values of a bucket are multiples of. */

@@ -6,22 +6,6 @@
 static const double PARALLEL = 0.99;
 static const double UNLIKE = 0.5;
 
-/* Newton's method from half the exponent. */
-double ss_root(double x)
-{
-    union {
-        double d;
-        uint64_t u;
-    } y = {.d = x};
-
-    if (!(x > 0))
-        return 0;
-    y.u = (y.u >> 1) + ((uint64_t)1023 << 51);
-    for (int i = 0; i < 6; i++)
-        y.d = 0.5 * (y.d + x / y.d);
-    return y.d;
-}
-
 static double value(enum ss_type type, const void *data, size_t i)
 {
     return type == SS_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
