@@ -94,10 +94,6 @@ struct ss_call_site {
 };
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 
-/* One sentence on tensor i of the communicator (MODE=topk), oldest first: what became of it and
- * why. False past the last. */
-bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size);
-
 /* What has come up in a call and should be told: copied to text and forgotten. False: nothing. */
 bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size);
 

@@ -36,8 +36,8 @@
  * AUTO and SITE: the path on which the site was reached, its callers, counts once a tensor has seen
  * four returns to paths it had left, with fewer than eight calls on one path in between: layers
  * that share a wrapper are then tensors of their own, while a program that goes on to its next
- * phase keeps its tensors. Of more than SS_PATHS tensors, at least half of them called once only, paths no longer
- * count. */
+ * phase keeps its tensors. Of more than SS_PATHS tensors, at least half of them called once only,
+ * paths no longer count. */
 enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
 enum { SS_ADDRESSES = 24, SS_PATHS = 64 };
 

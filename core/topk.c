@@ -376,37 +376,3 @@ void ss_topk_warn(struct ss_call *c, const char *format, ...)
     vsnprintf(comm->warning + length, sizeof comm->warning - (size_t)length, format, rest);
     va_end(rest);
 }
-
-bool ss_comm_tensor_note(const struct ss_comm *comm, size_t i, char *text, size_t size)
-{
-    const struct ss_tensor *t = comm->tensors ? ss_tensors_first(comm->tensors) : NULL;
-    size_t count = 0;
-    int length;
-
-    for (const struct ss_tensor *at = t; at; at = at->next)
-        count++;
-    if (!t || i >= count)
-        return false;
-    for (size_t skip = count - 1 - i; skip > 0 && t->next; skip--) /* the list is newest first */
-        t = t->next;
-    length = snprintf(
-        text, size, "top-k: %llu %s, ordinal %u, called from %s, on %s: ", (unsigned long long)t->n,
-        ss_type_name(t->type), t->ordinal, t->site_name[0] ? t->site_name : "an unknown place",
-        comm->name[0] ? comm->name : "an unnamed communicator");
-    if (length < 0 || (size_t)length >= size)
-        return true;
-    text += length;
-    size -= (size_t)length;
-    if (t->state == SS_TENSOR_REGISTERED) {
-        snprintf(text, size, "registered; %llu of %llu calls sparse, %.3g %% of the elements sent",
-                 (unsigned long long)t->topk_calls, (unsigned long long)t->calls,
-                 t->topk_calls > 0 ? 100 * t->density_sum / (double)t->topk_calls : 0.0);
-    } else {
-        char rule[160];
-        ss_tensor_override(t, rule, sizeof rule);
-        snprintf(text, size, "exact in %llu calls: %s%s%s", (unsigned long long)t->calls,
-                 ss_tensor_reason_name(t->reason),
-                 rule[0] ? "; to register it all the same: REGISTER=" : "", rule);
-    }
-    return true;
-}
