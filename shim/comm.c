@@ -93,10 +93,10 @@ static void release(struct shim_comm *c)
 {
     bool idle = true;
 
-    if (c->transport_open)
-        idle = shim_transport_close(&c->transport);
     if (c->core && shim_report_is_due())
         ss_comm_book_tensors(c->core, true);
+    if (c->transport_open)
+        idle = shim_transport_close(&c->transport);
     if (c->core && idle)
         ss_comm_free(c->core);
     if (c->private != MPI_COMM_NULL) {

@@ -77,6 +77,12 @@ preloaded 2 sites 1
 [ -n "$plain" ] && [ "$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)" = "$plain" ]
 tap "$?" "a call site has one name wherever the program is loaded: ${plain##*:}"
 
+# Communicators that are gone at the end of the job.
+SPARSESHIM_EXCLUDE='*' preloaded 2 comms
+tap_passed "communicators come and go, everything excluded: exact"
+[ "$(tensors)" -gt 0 ] && [ "$(tensors ranks=0)" = 0 ]
+tap "$?" "tensors of communicators that were freed are in the report: $(tensors)"
+
 # A library of this name that is none.
 mkdir "$WORK/broken"
 echo broken >"$WORK/broken/libunwind.so.8"
