@@ -78,8 +78,11 @@ struct ss_comm {
     struct ss_call *call; /* storage of the blocking call */
 
     /* RESIDUAL_SCALE: the round begins with a call that is not finite; in it the first tensor says
-     * by which power of two the loss scale has jumped, the others have to agree. */
+     * by which power of two the loss scale has jumped, the others have to agree. Until that call's
+     * tensor comes again, one that has not jumped may belong to the same step: it is not asked. */
     uint64_t scale_round;
+    uint32_t scale_lane, scale_ordinal; /* of the call that was not finite */
+    bool scale_stepped;                 /* its tensor has come again */
     bool scale_begun;
     int scale_jump;
     bool scale_refused;

@@ -250,6 +250,10 @@ bool ss_residual_rescale(struct ss_call *c)
 
     if (!c->topk || !comm->settings->residual_scale)
         return false;
+    if (t->lane == comm->scale_lane && t->ordinal == comm->scale_ordinal)
+        comm->scale_stepped = true;
+    if (round && jump == 0 && !comm->scale_begun && !comm->scale_stepped)
+        return false;
     if (round) {
         t->scale_round = comm->scale_round;
         t->scaled_by = 0;
@@ -274,7 +278,9 @@ void ss_residual_not_finite(struct ss_call *c)
     if (!c->topk)
         return;
     c->comm->scale_round++;
-    c->comm->scale_begun = c->comm->scale_refused = false;
+    c->comm->scale_begun = c->comm->scale_refused = c->comm->scale_stepped = false;
+    c->comm->scale_lane = c->tensor->lane;
+    c->comm->scale_ordinal = c->tensor->ordinal;
 }
 
 void ss_residual_seen(struct ss_call *c)
