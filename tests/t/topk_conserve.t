@@ -49,12 +49,10 @@ EVERY=heavy,sparse,equal,region,opposite,magnitudes,cancelling
 # forms_of ALGORITHM VALUES: what sums are promised to the last bit. Full width and bf16 lose no bit
 # of integers times powers of two; q2 none of those with one power of two, as a value becomes the
 # largest of its bucket or zero. A seventh of the largest is no such number: eight and four bits are
-# held to the bound. So is auto, which may send a residual in a dense call, a sixteenth at a time;
-# and oktopk with q2, as whole numbers in two bits cancel too often between ranks.
+# held to the bound. So is auto, which may send a residual in a dense call, a sixteenth at a time.
 forms_of() {
     case $1,$2 in
     auto,*) echo fractions:eps scaled:eps ;;
-    oktopk,q2) echo fractions:eps ;;
     *,same | *,bf16) echo scaled:exact fractions:eps ;;
     *,q2 | *,bits2) echo whole:exact fractions:eps ;;
     *) echo fractions:eps whole:eps ;;
@@ -70,7 +68,8 @@ conserve() {
     [ "$bits" = off ] || setting+=(SPARSESHIM_QUANT_BITS="$bits")
     shift 6
     local lossy=yes comm=same
-    [ "$ranks" -eq 1 ] && least=0 && lossy=no
+    # auto may find dense the fastest.
+    [ "$ranks" -eq 1 ] || [ "$algorithm" = auto ] && least=0 && lossy=no
     [ "${form#*:}" = exact ] || comm=fresh
     local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" comm="$comm" "$@")
     within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LIB" \
@@ -146,7 +145,7 @@ for algorithm in "${ALGORITHMS[@]}"; do
     )" pattern=masked n=1801 steps=12 quiet=24
 done
 
-# Among equal elements those sent are never the same twice: that is one tensor all the same.
+# Among equal elements those sent are never the same twice in a row.
 conserve 2 ring same off 0.1 scaled:exact pattern=equal n=8192 quiet=34
 
 # Thresholds kept for the default of 32 calls, for ever, and for one; warm-up.
