@@ -94,16 +94,19 @@ static void keep_bounds(struct ss_call *c)
         ss_regions_equal(c->n, size, bounds);
         break;
     }
-    agreed->partition_call = agreed->calls;
+    /* Of a call without entries the next one is not to keep the regions. */
+    agreed->partition_call = c->vote.ballot.nnz_sum > 0 ? agreed->calls : 0;
 }
 
 static bool start_partition(struct ss_call *c)
 {
     enum ss_partition how = c->comm->settings->partition;
 
-    if (how == SS_PARTITION_EQUAL && c->failed == 0)
+    if (how != SS_PARTITION_EQUAL && start_round(c))
+        return true;
+    if (c->failed == 0) /* equal parts, or no entries to divide by */
         keep_bounds(c);
-    return how != SS_PARTITION_EQUAL && start_round(c);
+    return false;
 }
 
 /* False when the round under way was the last. */

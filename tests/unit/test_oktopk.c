@@ -257,9 +257,36 @@ static void what_cancels_does_not_mask_the_rest(void **state)
     }
 }
 
+static void a_first_call_without_entries_has_regions(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int p = SS_PARTITION_QUANTILE; p <= SS_PARTITION_EQUAL; p++)
+        for (int size = 2; size <= MAX_P; size++) {
+            struct ss_settings settings = settings_of(0.01);
+            settings.partition = (enum ss_partition)p;
+            training_open(&t, size, SS_F32, N, 0, settings);
+            for (int s = 0; s < 4; s++) {
+                draw(&t, s < 2 ? 0 : 1);
+                step(&t, false);
+                for (int r = 0; r < size; r++) {
+                    const uint32_t *bounds = tensor_of(&t, r)->agreed.bounds.data;
+                    assert_int_equal(bounds[0], 0);
+                    assert_int_equal(bounds[size], N);
+                    for (int i = 0; i < size; i++)
+                        assert_true(bounds[i] <= bounds[i + 1]);
+                }
+            }
+            expect_conservation(&t);
+            training_close(&t);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_first_call_without_entries_has_regions),
         cmocka_unit_test(no_gradient_is_lost),
         cmocka_unit_test(a_call_computes_what_the_thresholds_say),
         cmocka_unit_test(the_global_threshold_is_kept_and_found_anew),
