@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # No gradient is lost: what goes in comes out, for every number of ranks, collective, value type
-# and pattern. TOPK_FULL=1 runs all combinations, else each collective meets up to five ranks and
+# and pattern. TOPK_FULL=1 runs all combinations, else each collective meets up to four ranks and
 # some more, and the rest takes turns.
 set -u
 . tests/t/lib.sh
@@ -64,6 +64,8 @@ conserve() {
     local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=40
     local -a setting=(SPARSESHIM_ALGORITHM="$algorithm" SPARSESHIM_DENSITY="$density"
         SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0)
+    # With measured costs every call may be dense, and what is held back then takes long to drain.
+    [ "$algorithm" = auto ] && setting+=(SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8)
     [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
     [ "$bits" = off ] || setting+=(SPARSESHIM_QUANT_BITS="$bits")
     shift 6
@@ -109,7 +111,7 @@ in_turn() {
     for ranks in 1 2 3 4 5 6 7 8 9; do
         for a in "${!ALGORITHMS[@]}"; do
             [ "$ranks" -eq 1 ] && [ "$a" -gt 0 ] && break
-            [ "$ranks" -gt 5 ] && [ $(((ranks + a) % 2)) -gt 0 ] && continue
+            [ "$ranks" -gt 4 ] && [ $(((ranks + a) % 4)) -gt 0 ] && continue
             turn=$((a + ranks))
             values=${VALUES[$(((turn + a) % ${#VALUES[@]}))]}
             read -ra forms <<<"$(forms_of "${ALGORITHMS[$a]}" "$values")"
@@ -122,7 +124,8 @@ in_turn() {
                 n=1801 steps=12 quiet=24 pattern="$patterns"
         done
         for value in "${!BITS[@]}"; do
-            [ "$ranks" -eq 1 ] || [ $(((value + ranks) % 3)) -gt 0 ] && continue
+            [ "$ranks" -eq 1 ] || [ "$ranks" -gt 5 ] ||
+                [ $(((value + ranks) % 3)) -gt 0 ] && continue
             bits=${BITS[$value]}
             read -ra forms <<<"$(forms_of dsar "bits$bits")"
             conserve "$ranks" dsar same "$bits" 0.1 "${forms[$((ranks % ${#forms[@]}))]}" \
@@ -172,8 +175,6 @@ turn=0
 for algorithm in "${ALGORITHMS[@]}"; do
     turn=$((turn + 1))
     values=${VALUES[$((turn % ${#VALUES[@]}))]}
-    export SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8
-    [ "$algorithm" = auto ] || unset SPARSESHIM_ALPHA SPARSESHIM_BETA
     conserve $((3 + turn % 3)) "$algorithm" "$values" off 0.05 fractions:eps \
         pattern=heavy n=1801 quiet=8
     once=$(bits)
@@ -182,8 +183,6 @@ for algorithm in "${ALGORITHMS[@]}"; do
     [ -n "$once" ] && [ "$(bits)" = "$once" ]
     tap "$?" "$algorithm, VALUE_TYPE=$values: two runs give the same bits"
 done
-unset SPARSESHIM_ALPHA SPARSESHIM_BETA
-
 if [ "${TOPK_FULL:-0}" = 1 ]; then
     LIMIT=300
     every_combination
