@@ -61,7 +61,7 @@ static void fill_ballot(struct ss_call *c, uint64_t flags)
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->k_max = c->k;
     b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
-    b->same_min[SS_SAME_KEEP] = c->topk ? ss_keep_code(c) : 0;
+    b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
     b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
@@ -248,8 +248,7 @@ static void guard(struct ss_call *c)
     if (!(c->vote.ballot.flags & SS_VOTE_GUARD) || !c->topk || c->guarded)
         return;
     c->guarded = true;
-    if (ss_guard_take(c) != SS_OK)
-        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_AGREE);
+    ss_guard_take(c);
 }
 
 static int start_recipe(struct ss_call *c)

@@ -81,8 +81,8 @@ struct ss_comm {
      * by which power of two the loss scale has jumped, the others have to agree. Until that call's
      * tensor comes again, one that has not jumped may belong to the same step: it is not asked. */
     uint64_t scale_round;
-    uint32_t scale_lane, scale_ordinal; /* of the call that was not finite */
-    bool scale_stepped;                 /* its tensor has come again */
+    uint32_t scale_tensor; /* number of the one whose call was not finite */
+    bool scale_stepped;    /* its tensor has come again */
     bool scale_begun;
     int scale_jump;
     bool scale_refused;
@@ -289,6 +289,7 @@ struct ss_call {
     bool tensor_short;        /* no memory for one */
     bool topk;                /* registered: the own stream is claimed, not scanned */
     bool claimed;             /* claims are out of the residual */
+    bool profiled, unlike;    /* its profile has been watched; it was unlike its past */
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;      /* registered calls of the tensor before this one */
     size_t select_stop;
@@ -420,7 +421,7 @@ void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
 void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 uint64_t ss_topk_flags(struct ss_call *c);
-uint64_t ss_topk_forced(const struct ss_call *c); /* algorithm + 1 of a rule, 0: none */
+uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
@@ -455,16 +456,18 @@ double ss_residual_ratio_square(const struct ss_call *c);
  * that share leaves the residual. */
 void ss_residual_join(struct ss_call *c);
 void ss_residual_leave(struct ss_call *c);
-/* RESIDUAL_SCALE: what this rank proposes; what the ranks agree on: true where the claims were
- * undone and the residual was scaled, so that the call selects and votes again. */
-uint64_t ss_residual_jump(struct ss_call *c);
+/* RESIDUAL_SCALE: hash of what this rank will decide by, beside the voted norm; what all decide
+ * where the hashes agree: true where the claims were undone and the residual was scaled, so that
+ * the call selects and votes again. */
+uint64_t ss_residual_jump(const struct ss_call *c);
 bool ss_residual_rescale(struct ss_call *c);
 void ss_residual_not_finite(struct ss_call *c);
 void ss_residual_seen(struct ss_call *c);
 void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold included */
 
 /* core/guard.c: before the result is written; after it; the verdict is in the tensor. */
-int ss_guard_take(struct ss_call *c);
+int ss_guard_reserve(struct ss_call *c); /* before the claims */
+void ss_guard_take(struct ss_call *c);
 void ss_guard_start(struct ss_call *c);
 int ss_guard_step(struct ss_call *c);
 

@@ -81,8 +81,11 @@ static void keep_bounds(struct ss_call *c)
     struct ss_agreed *agreed = agreed_of(c);
     uint32_t *bounds = agreed->bounds.data;
     int size = c->t->size;
+    enum ss_partition how = c->comm->settings->partition;
 
-    switch (c->comm->settings->partition) {
+    if (c->vote.ballot.nnz_sum == 0)
+        how = SS_PARTITION_EQUAL;
+    switch (how) {
     case SS_PARTITION_QUANTILE:
         ss_cuts_bounds(&s->cuts, bounds);
         break;
@@ -102,7 +105,7 @@ static bool start_partition(struct ss_call *c)
 {
     enum ss_partition how = c->comm->settings->partition;
 
-    if (how != SS_PARTITION_EQUAL && start_round(c))
+    if (how != SS_PARTITION_EQUAL && c->vote.ballot.nnz_sum > 0 && start_round(c))
         return true;
     if (c->failed == 0) /* equal parts, or no entries to divide by */
         keep_bounds(c);

@@ -41,7 +41,7 @@ void ss_comm_free(struct ss_comm *comm)
     struct ss_buf *bufs[] = {&w->own_idx,    &w->own_val, &w->idx[0], &w->idx[1],    &w->idx[2],
                              &w->val[0],     &w->val[1],  &w->val[2], &w->arena,     &w->inbox,
                              &w->scratch,    &w->pieces,  &w->values, &w->own_error, &w->marks,
-                             &w->part_error, &w->agree,   &w->keep, &w->sketch};
+                             &w->part_error, &w->agree,   &w->keep,   &w->sketch};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         ss_buf_free(bufs[i]);
     for (int i = 0; i < SS_LANE_BUCKETS; i++)

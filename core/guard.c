@@ -34,14 +34,16 @@ static void take(double *sketch, enum ss_type type, const void *v, size_t n)
     }
 }
 
-int ss_guard_take(struct ss_call *c)
+int ss_guard_reserve(struct ss_call *c)
 {
-    struct ss_buf *buf = &c->comm->work.sketch;
+    if (c->comm->settings->guard == SS_GUARD_OFF)
+        return SS_OK;
+    return ss_buf_reserve(&c->comm->work.sketch, c->comm->mem, 2 * BUCKETS * sizeof(double));
+}
 
-    if (ss_buf_reserve(buf, c->comm->mem, 2 * BUCKETS * sizeof(double)) != SS_OK)
-        return SS_ERR_MEMORY;
-    take(buf->data, c->type, c->in, (size_t)c->n);
-    return SS_OK;
+void ss_guard_take(struct ss_call *c)
+{
+    take(c->comm->work.sketch.data, c->type, c->in, (size_t)c->n);
 }
 
 void ss_guard_start(struct ss_call *c)

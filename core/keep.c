@@ -25,6 +25,10 @@ void ss_keep_range(struct ss_call *c)
 
 uint64_t ss_keep_code(const struct ss_call *c)
 {
+    if (!c->tensor || c->tensor->state != SS_TENSOR_REGISTERED)
+        return 0;
+    if (!c->topk) /* a rule that keeps all */
+        return UINT64_MAX;
     return c->keep.count * 2 + (c->keep.first == 0 && c->keep.count > 0);
 }
 

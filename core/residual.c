@@ -149,34 +149,59 @@ static int jump_of(double square, double reference, double factor)
     return 0;
 }
 
-/* All registered tensors of the communicator have held a jump by `jump`. */
-static bool all_held(const struct ss_comm *comm, int jump)
+/* All other registered tensors of the communicator have held the jump of this one. */
+static bool others_held(const struct ss_comm *comm, const struct ss_tensor *of)
 {
     for (const struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next)
-        if (t->state == SS_TENSOR_REGISTERED && t->residual.data &&
-            (t->jump != jump || t->jump_held < HELD))
+        if (t != of && t->state == SS_TENSOR_REGISTERED && t->residual.data &&
+            (t->jump != of->jump || t->jump_held < HELD))
             return false;
     return true;
 }
 
-uint64_t ss_residual_jump(struct ss_call *c)
+static bool new_round(const struct ss_call *c)
+{
+    return c->comm->scale_round > c->tensor->scale_round;
+}
+
+uint64_t ss_residual_jump(const struct ss_call *c)
 {
     const struct ss_comm *comm = c->comm;
-    struct ss_tensor *t = c->tensor;
-    int jump = 0;
+    const struct ss_tensor *t = c->tensor;
 
-    if (!c->topk || !comm->settings->residual_scale || c->scan.not_finite)
-        return NO_JUMP;
-    if (comm->scale_round > t->scale_round) { /* the first finite call after one that was not */
-        jump = jump_of(c->input_square, t->reference_square, LOOSE);
-        if (comm->scale_refused || (comm->scale_begun && jump != comm->scale_jump))
-            jump = 0;
-    } else if (t->jump_held >= HELD - 1 &&
-               jump_of(c->input_square, t->reference_square, STRICT) == t->jump) {
-        t->jump_held = HELD;
-        jump = all_held(comm, t->jump) ? t->jump : 0;
+    if (!c->topk || !comm->settings->residual_scale)
+        return 0;
+    uint64_t fields[] = {ss_double_bits(t->reference_square),
+                         (uint64_t)(t->jump + NO_JUMP),
+                         t->jump_held,
+                         new_round(c),
+                         (uint64_t)comm->scale_begun | (uint64_t)comm->scale_refused << 1,
+                         (uint64_t)(comm->scale_jump + NO_JUMP),
+                         others_held(comm, t)};
+    uint64_t h = 0x9e3779b97f4a7c15ULL;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        h = (h ^ fields[i]) * 0xd6e8feb86659fd93ULL;
+        h ^= h >> 32;
     }
-    return (uint64_t)(NO_JUMP + jump);
+    return h | 1;
+}
+
+/* The jump that all ranks see: of the voted norm, from a state that the vote has confirmed. */
+static int agreed_jump(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_comm *comm = c->comm;
+    const struct ss_tensor *t = c->tensor;
+    double norm = ss_bits_double(b->norm_max);
+
+    if (!ss_ballot_same(b, SS_SAME_JUMP) || b->same_min[SS_SAME_JUMP] == 0)
+        return 0;
+    if (new_round(c)) { /* the first finite call after one that was not */
+        int jump = jump_of(norm, t->reference_square, LOOSE);
+        return comm->scale_refused || (comm->scale_begun && jump != comm->scale_jump) ? 0 : jump;
+    }
+    bool held = t->jump_held >= HELD - 1 && jump_of(norm, t->reference_square, STRICT) == t->jump;
+    return held && others_held(comm, t) ? t->jump : 0;
 }
 
 static void scale_magnitude(enum ss_type type, struct ss_threshold *t, double factor)
@@ -208,6 +233,8 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
         }
     }
     t->residual_square *= factor * factor;
+    t->reference_square *= factor * factor;
+    t->jump_held = 0;
     scale_magnitude(t->type, &t->threshold, factor);
 }
 
@@ -217,9 +244,7 @@ static void scale_by_power(struct ss_tensor *t, int exponent)
 
     ss_residual_scale(t, factor);
     scale_magnitude(t->type, &t->agreed.global, factor);
-    t->reference_square *= factor * factor;
     t->scaled_by += exponent;
-    t->jump_held = 0;
 }
 
 static void scale_all(struct ss_comm *comm, int exponent)
@@ -242,16 +267,18 @@ bool ss_residual_rescale(struct ss_call *c)
 {
     struct ss_comm *comm = c->comm;
     struct ss_tensor *t = c->tensor;
-    const struct ss_ballot *b = &c->vote.ballot;
-    if (!t)
-        return false;
-    int jump = ss_ballot_same(b, SS_SAME_JUMP) ? (int)b->same_min[SS_SAME_JUMP] - NO_JUMP : 0;
-    bool round = comm->scale_round > t->scale_round;
 
     if (!c->topk || !comm->settings->residual_scale)
         return false;
-    if (t->lane == comm->scale_lane && t->ordinal == comm->scale_ordinal)
+    bool round = new_round(c);
+    int jump = agreed_jump(c);
+    if (t->number == comm->scale_tensor)
         comm->scale_stepped = true;
+    if (round && !(t->reference_square > 0)) { /* nothing is known of it: it has no say */
+        t->scale_round = comm->scale_round;
+        t->scaled_by = 0;
+        return false;
+    }
     if (round && jump == 0 && !comm->scale_begun && !comm->scale_stepped)
         return false;
     if (round) {
@@ -279,16 +306,16 @@ void ss_residual_not_finite(struct ss_call *c)
         return;
     c->comm->scale_round++;
     c->comm->scale_begun = c->comm->scale_refused = c->comm->scale_stepped = false;
-    c->comm->scale_lane = c->tensor->lane;
-    c->comm->scale_ordinal = c->tensor->ordinal;
+    c->comm->scale_tensor = c->tensor->number;
 }
 
 void ss_residual_seen(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
-    int jump = jump_of(c->input_square, t->reference_square, STRICT);
+    double norm = ss_bits_double(c->vote.ballot.norm_max);
+    int jump = jump_of(norm, t->reference_square, STRICT);
 
-    if (!(c->input_square > 0))
+    if (!(norm > 0))
         return;
     if (jump != 0) {
         t->jump_held = jump == t->jump ? t->jump_held + 1 : 1;
@@ -297,5 +324,5 @@ void ss_residual_seen(struct ss_call *c)
             return;
     }
     t->jump_held = 0;
-    t->reference_square = c->input_square;
+    t->reference_square = norm;
 }

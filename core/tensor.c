@@ -197,10 +197,14 @@ static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
     if (to->residual.data) {
         add_residual(to->type, to->residual.data, from->residual.data, (size_t)to->n);
         ss_tensor_drop_residual(from);
+        /* A bound, until the next call knows. */
+        to->residual_square = 2 * (to->residual_square + from->residual_square);
     } else {
         to->residual = from->residual;
+        to->residual_square = from->residual_square;
         from->residual = (struct ss_buf){0};
     }
+    from->residual_square = 0;
 }
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)

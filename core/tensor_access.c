@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/call_impl.h"
+#include "core/fpenv.h"
 #include "core/tensor_impl.h"
 #include "core/tensor_record.h"
 
@@ -83,7 +84,9 @@ int ss_tensor_scale(struct ss_tensor *t, void *factor)
 {
     if (!t->residual.data)
         return SS_ACCESS_NO_RESIDUAL;
+    ss_fpenv saved = ss_fpenv_enter();
     ss_residual_scale(t, *(const double *)factor);
+    ss_fpenv_leave(saved);
     return SS_OK;
 }
 

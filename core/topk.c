@@ -118,7 +118,8 @@ int ss_topk_select(struct ss_call *c)
 
     c->k = bucket > 0 ? k * ((n + bucket - 1) / bucket) : k;
     size_t room = bucket > 0 ? c->k : ss_claim_limit(k);
-    if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK)
+    if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK ||
+        ss_guard_reserve(c) != SS_OK) /* once claimed, nothing may fail */
         return SS_ERR_MEMORY;
     c->threshold_before = t->threshold;
     if (bucket > 0)
@@ -140,7 +141,9 @@ int ss_topk_select(struct ss_call *c)
                                .stop = (size_t)c->n,
                                .not_finite = seen.not_finite > 0};
     c->guarded = guard_due(c);
-    return c->guarded ? ss_guard_take(c) : SS_OK;
+    if (c->guarded)
+        ss_guard_take(c);
+    return SS_OK;
 }
 
 uint64_t ss_topk_forced(const struct ss_call *c)
@@ -164,10 +167,17 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_REEVALUATE;
     if (c->guarded)
         flags |= SS_VOTE_GUARD;
-    if (c->claimed && !c->scan.not_finite && unlike(c))
+    if (c->claimed && !c->scan.not_finite && !c->profiled) {
+        c->unlike = unlike(c);
+        c->profiled = true; /* a call that votes twice is seen once */
+    }
+    if (c->unlike)
         flags |= SS_VOTE_UNLIKE;
-    if (ss_residual_pending(c))
+    if (ss_residual_pending(c)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
+        if (ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
+            flags |= SS_VOTE_NOT_FINITE;
+    }
     return flags;
 }
 
@@ -188,7 +198,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 /* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
 static uint64_t seed_of(const struct ss_call *c)
 {
-    uint64_t parts[] = {c->comm->settings->seed, c->lane->number, c->tensor->ordinal, c->topk_calls,
+    uint64_t parts[] = {c->comm->settings->seed, c->lane->number, c->tensor->number, c->topk_calls,
                         (uint64_t)c->t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 

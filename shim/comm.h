@@ -22,7 +22,7 @@ enum shim_comm_state {
 
 /* What the ranks tell each other at first contact, reduced by MIN: single entries, and for each of
  * up to SHIM_SHARED options that must be equal the hash of its value and the negative of that. */
-enum { SHIM_MEETING = 5, SHIM_SHARED = 16 };
+enum { SHIM_MEETING = 5, SHIM_SHARED = 32 };
 
 struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the leavings */

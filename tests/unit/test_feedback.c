@@ -431,6 +431,107 @@ static void one_tensor_that_jumps_alone_keeps_its_residual(void **state)
     training_close(&t);
 }
 
+static void a_tensor_that_joins_after_an_overflow_leaves_the_others_alone(void **state)
+{
+    static struct training t;
+    int exponent[SCALED];
+    bool overflow[SCALED] = {false};
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.residual_scale = true;
+    for (int i = 0; i < SCALED; i++)
+        exponent[i] = i < 10 ? 12 : 11;
+    overflow[9] = true;
+    training_open(&t, "count=1:", settings);
+    scaled_training(&t, exponent, overflow, 14, 2);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(tensor_of(&t, 0, k)->scaled_by, -1);
+    scaled_training(&t, exponent + 14, overflow + 14, 6, 3);
+    for (int k = 0; k < 2; k++)
+        for (int r = 0; r < P; r++)
+            assert_int_equal(tensor_of(&t, r, k)->scaled_by, -1);
+    expect_conservation(&t, 20);
+    training_close(&t);
+}
+
+static void a_residual_scaled_by_hand_is_not_scaled_again(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+    double half = 0.5;
+
+    (void)state;
+    settings.residual_scale = true;
+    training_open(&t, "count=1:", settings);
+    for (int step = 0; step < SCALED; step++) {
+        if (step == 12)
+            for (int r = 0; r < P; r++)
+                ss_residual_scale(tensor_of(&t, r, 0), half);
+        t.unit = step < 12 ? 1 : 1 / half;
+        draw(&t, 0, (uint64_t)step, step < 12 ? 1 : half);
+        call(&t, 0, false);
+    }
+    assert_int_equal(tensor_of(&t, 0, 0)->scaled_by, 0);
+    expect_conservation(&t, SCALED);
+    training_close(&t);
+}
+
+static void one_rank_that_is_off_does_not_stop_the_others(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.residual_scale = true;
+    training_open(&t, "count=1:", settings);
+    for (int step = 0; step < SCALED; step++) {
+        double scale = step < 12 ? 2 : 1;
+        t.unit = 1 / scale;
+        draw(&t, 0, (uint64_t)step, scale);
+        if (step >= 12)
+            for (size_t i = 0; i < N; i++)
+                t.gradient[0][1][i] *= 0.6f; /* its batches have become easier as well */
+        if (step == 11)
+            t.gradient[0][2][5] = INFINITY;
+        if (step == 11) {
+            t.unit = 0;
+            for (int r = 0; r < P; r++) {
+                t.job.in[r] = t.gradient[0][r];
+                t.job.out[r] = t.out[0][r];
+            }
+            assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+            assert_int_equal(t.job.status[0], SS_NATIVE);
+            continue;
+        }
+        call(&t, 0, false);
+    }
+    for (int r = 0; r < P; r++)
+        assert_int_equal(tensor_of(&t, r, 0)->scaled_by, -1);
+    expect_conservation(&t, SCALED);
+    training_close(&t);
+}
+
+static void ranks_of_which_one_keeps_everything_go_native(void **state)
+{
+    static struct training t;
+    struct ss_rules *all = NULL;
+    char error[200];
+
+    (void)state;
+    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    assert_int_equal(ss_rules_parse("count=1::keep=last:6007", true, &all, error, sizeof error),
+                     SS_OK);
+    t.job.settings[1].tensors.include = all;
+    for (int step = 0; step < 3; step++) {
+        draw(&t, 0, (uint64_t)step, 1);
+        assert_int_equal(call(&t, 0, false), SS_NATIVE);
+    }
+    expect_conservation(&t, 3);
+    training_close(&t);
+    ss_rules_free(all);
+}
+
 /* ---- guard ---- */
 
 static void the_guard_leaves_a_healthy_tensor_alone(void **state)
@@ -517,6 +618,10 @@ int main(void)
         cmocka_unit_test(a_halved_loss_scale_takes_the_residual_along),
         cmocka_unit_test(a_doubled_loss_scale_is_followed_within_three_steps),
         cmocka_unit_test(one_tensor_that_jumps_alone_keeps_its_residual),
+        cmocka_unit_test(a_tensor_that_joins_after_an_overflow_leaves_the_others_alone),
+        cmocka_unit_test(a_residual_scaled_by_hand_is_not_scaled_again),
+        cmocka_unit_test(one_rank_that_is_off_does_not_stop_the_others),
+        cmocka_unit_test(ranks_of_which_one_keeps_everything_go_native),
         cmocka_unit_test(the_guard_leaves_a_healthy_tensor_alone),
         cmocka_unit_test(the_guard_does_not_mind_zero_input),
         cmocka_unit_test(the_guard_finds_a_residual_that_points_the_other_way),
