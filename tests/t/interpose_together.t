@@ -46,6 +46,11 @@ for ranks in 2 3 4; do
     tap "$?" "three calls were passed through for it"
 done
 
+# The option that differs is named, be it the last of the table.
+one_rank_with SPARSESHIM_SEED 7 1 1 fewcalls 4
+grep -q 'SPARSESHIM_SEED (.*) must be equal on all ranks' "$WORK/err"
+tap "$?" "an option that differs is named"
+
 # Ranks that do not take part at all: an error by TIMEOUT that names the cause.
 ended_by_timeout() {
     local result=0
