@@ -2,7 +2,6 @@
 #include "core/call.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -562,84 +561,6 @@ int ss_call_step(struct ss_call *c)
     return status;
 }
 
-static void book_times(struct ss_times *sum, const struct ss_times *t)
-{
-    double exchange = t->exchange - t->merge - t->coding;
-
-    sum->scan += t->scan;
-    sum->vote += t->vote;
-    sum->exchange += exchange > 0 ? exchange : 0;
-    sum->merge += t->merge;
-    sum->coding += t->coding;
-    sum->native += t->native;
-}
-
-void ss_call_end(struct ss_call *c, double native_seconds)
-{
-    struct ss_stats *stats = c->comm->stats;
-    struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
-    bool native = c->native;
-    ss_fpenv saved;
-    int size = c->t->size;
-    uint64_t bytes = c->n * c->esize, dense = 2 * (bytes / (uint64_t)size) * (uint64_t)(size - 1);
-
-    saved = ss_fpenv_enter();
-    ss_topk_end(c, native && native_seconds >= 0);
-    ss_fpenv_leave(saved);
-    if (native) {
-        if (native_seconds > 0)
-            c->times.native = native_seconds;
-        if (c->lane && c->lane->history.last == SS_DENSE && c->number > 0)
-            c->lane->history.last_seconds = native_seconds;
-        c->bytes_sent += dense;
-        atomic_fetch_add(&stats->passed[c->reason], 1);
-    } else if (c->failed == 0) {
-        atomic_fetch_add(&stats->sparse, 1);
-    } else {
-        atomic_fetch_add(&stats->errors, 1);
-    }
-    if (!r)
-        return;
-    pthread_mutex_lock(&stats->lock);
-    r->calls++;
-    if (native)
-        r->passed[c->reason]++;
-    else if (c->failed == 0)
-        r->sparse[c->plan.algorithm]++;
-    if (c->number > 0) {
-        r->scans++;
-        r->density_sum += (double)c->scan.nnz / (double)c->n;
-    }
-    if (!native && c->failed == 0) {
-        r->fillin_calls++;
-        r->fillin_sum += (double)c->result_nnz / (double)c->n;
-    }
-    r->bytes_dense += dense;
-    r->bytes_sent += c->bytes_sent;
-    book_times(&r->times, &c->times);
-    pthread_mutex_unlock(&stats->lock);
-}
-
-enum ss_reason ss_call_reason(const struct ss_call *c)
-{
-    return c->reason;
-}
-
-bool ss_call_joined(const struct ss_call *c)
-{
-    return c->joined > 0;
-}
-
-enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
-{
-    return c->native ? SS_DENSE : c->plan.algorithm;
-}
-
-double ss_call_density(const struct ss_call *c)
-{
-    return c->number > 0 ? (double)c->scan.nnz / (double)c->n : -1;
-}
-
 /* Where the call is, and whom it waits for (-1: nobody in particular). */
 enum ss_phase ss_call_phase(struct ss_call *c, int *peer)
 {
@@ -657,18 +578,4 @@ enum ss_phase ss_call_phase(struct ss_call *c, int *peer)
         return SS_PHASE_CALIBRATE;
     }
     return ss_flow_waiting(c, peer);
-}
-
-void ss_call_explain(const struct ss_call *c, char *text, size_t size)
-{
-    int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%llu %s elements)",
-                          c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase),
-                          c->number, (unsigned long long)c->n, ss_type_name(c->type));
-
-    if (c->failed_peer >= 0 && c->failed_peer != c->t->rank && length > 0 && (size_t)length < size)
-        length += snprintf(text + length, size - (size_t)length,
-                           ", waiting for or talking to rank %d", c->failed_peer);
-    if (c->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
-        snprintf(text + length, size - (size_t)length,
-                 " (SPARSESHIM_TIMEOUT=%g s without progress)", c->comm->settings->timeout);
 }

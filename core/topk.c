@@ -167,7 +167,7 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_REEVALUATE;
     if (c->guarded)
         flags |= SS_VOTE_GUARD;
-    if (c->claimed && !c->scan.not_finite && !c->profiled) {
+    if (c->claimed && !c->scan.not_finite && c->input_square > 0 && !c->profiled) {
         c->unlike = unlike(c);
         c->profiled = true; /* a call that votes twice is seen once */
     }
