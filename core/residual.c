@@ -94,10 +94,10 @@ void ss_residual_join(struct ss_call *c)
         return;
     c->joined = ratio <= 1 ? 1 : SIXTEENTH;
     if (c->type == SS_F32)
-        join_32((const float *)c->in, t->residual.data, (float *)c->out, (size_t)c->n,
+        join_32((const float *)c->in, t->residual.data, (void *)c->out, (size_t)c->n,
                 (float)c->joined);
     else
-        join_64((const double *)c->in, t->residual.data, (double *)c->out, (size_t)c->n, c->joined);
+        join_64((const double *)c->in, t->residual.data, (void *)c->out, (size_t)c->n, c->joined);
 }
 
 void ss_residual_leave(struct ss_call *c)
