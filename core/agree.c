@@ -18,21 +18,15 @@ struct header {
     uint64_t check; /* of all else */
 };
 
-static uint64_t mix(uint64_t x, uint64_t word)
-{
-    x = (x ^ word) * 0x9e3779b97f4a7c15ULL;
-    return x ^ x >> 32;
-}
-
 static uint64_t check_of(const struct header *h, const unsigned char *words)
 {
     uint64_t x =
-        mix((uint64_t)h->magic << 32 | h->call, (uint64_t)h->words << 32 | (uint32_t)h->status);
+        ss_mix((uint64_t)h->magic << 32 | h->call, (uint64_t)h->words << 32 | (uint32_t)h->status);
 
     for (size_t i = 0; i < h->words; i++) {
         uint64_t word;
         memcpy(&word, words + i * sizeof word, sizeof word);
-        x = mix(x, word);
+        x = ss_mix(x, word);
     }
     return x;
 }

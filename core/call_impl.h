@@ -448,7 +448,6 @@ void ss_keep_start(struct ss_call *c);
 int ss_keep_step(struct ss_call *c);
 
 /* core/residual.c. Norms are squared. */
-double ss_stream_square(enum ss_type type, const void *val, size_t nnz);
 /* The tensor is exact and has a residual that is to be sent; sets both norms. */
 bool ss_residual_pending(struct ss_call *c);
 double ss_residual_ratio_square(const struct ss_call *c);

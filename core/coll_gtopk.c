@@ -25,14 +25,6 @@ static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struc
     ss_stream_append(c, src, &c->u.gtopk.received, chunk);
 }
 
-static ss_magnitude magnitude_at(const struct ss_call *c, const void *val, size_t i)
-{
-    uint64_t bits = 0;
-
-    memcpy(&bits, ss_at_const(val, i, c->esize), c->esize); /* little-endian, as the wire is */
-    return bits & (c->esize == 4 ? (uint64_t)INT32_MAX : (uint64_t)INT64_MAX);
-}
-
 static void append(const struct ss_call *c, struct ss_stream *s, uint32_t idx, const void *val)
 {
     s->idx[s->nnz] = idx;
@@ -50,14 +42,14 @@ static void cut(struct ss_call *c, bool keep)
     if (nnz <= s->k)
         return;
     for (size_t i = 0; i < nnz; i++)
-        s->magnitudes[i] = magnitude_at(c, s->current.val, i);
+        s->magnitudes[i] = ss_magnitude_at(c->type, s->current.val, i);
     ss_magnitude least = ss_kth_largest(s->magnitudes, nnz, s->k);
     for (size_t i = 0; i < nnz; i++)
         ties -= s->magnitudes[i] > least;
     s->current.nnz = 0;
     for (size_t i = 0; i < nnz; i++) {
         const void *val = ss_at(s->current.val, i, c->esize);
-        ss_magnitude magnitude = magnitude_at(c, s->current.val, i);
+        ss_magnitude magnitude = ss_magnitude_at(c->type, s->current.val, i);
         if (magnitude > least || (magnitude == least && ties > 0)) {
             ties -= magnitude == least;
             append(c, &s->current, s->current.idx[i], val);
@@ -74,7 +66,7 @@ static void drop_zeros(const struct ss_call *c, struct ss_stream *rounded)
 
     rounded->nnz = 0;
     for (size_t i = 0; i < nnz; i++)
-        if (magnitude_at(c, rounded->val, i) > 0)
+        if (ss_magnitude_at(c->type, rounded->val, i) > 0)
             append(c, rounded, rounded->idx[i], ss_at(rounded->val, i, c->esize));
 }
 
@@ -201,7 +193,7 @@ static void book(struct ss_call *c)
         while (j < s->current.nnz && s->current.idx[j] < idx)
             j++;
         if (j < s->current.nnz && s->current.idx[j] == idx &&
-            magnitude_at(c, s->left.val, i) < ss_magnitude_none(c->type))
+            ss_magnitude_at(c->type, s->left.val, i) < ss_magnitude_none(c->type))
             append(c, &s->left, idx, ss_at(s->left.val, i, c->esize));
     }
     ss_topk_book(c, s->left.idx, 0, s->left.val, s->left.nnz);

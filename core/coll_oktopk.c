@@ -30,12 +30,6 @@ static struct ss_agreed *agreed_of(struct ss_call *c)
     return &c->tensor->agreed;
 }
 
-static ss_magnitude magnitude_at(const struct ss_call *c, const struct ss_stream *s, size_t i)
-{
-    return c->esize == 4 ? ((const uint32_t *)s->val)[i] & INT32_MAX
-                         : ((const uint64_t *)s->val)[i] & INT64_MAX;
-}
-
 /* ---- regions (Algorithm 1, lines 5 to 7) ---- */
 
 /* Words of the agreements, and cuts of the partition behind them. */
@@ -227,7 +221,7 @@ static void start_digit(struct ss_call *c)
     if (c->failed == 0)
         memset(s->words, 0, words * sizeof *s->words);
     for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
-        ss_magnitude m = magnitude_at(c, &s->reduced, i);
+        ss_magnitude m = ss_magnitude_at(c->type, s->reduced.val, i);
         if (x->last) { /* the least, as the largest complement */
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
@@ -297,7 +291,7 @@ static void start_count(struct ss_call *c)
     uint64_t count = 0;
 
     for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++)
-        count += magnitude_at(c, &s->reduced, i) >= threshold;
+        count += ss_magnitude_at(c->type, s->reduced.val, i) >= threshold;
     if (c->failed == 0)
         s->words[0] = s->words[1] = count;
     ss_agree_start(c, &s->agree, s->words, 1, 1, 0);
@@ -313,7 +307,7 @@ static void start_shares(struct ss_call *c)
     if (c->failed == 0)
         memset(s->words, 0, 2 * (size_t)size * sizeof *s->words);
     for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
-        ss_magnitude m = magnitude_at(c, &s->reduced, i);
+        ss_magnitude m = ss_magnitude_at(c->type, s->reduced.val, i);
         s->words[m > threshold ? rank : size + rank] += m >= threshold;
     }
     ss_agree_start(c, &s->agree, s->words, 2 * (size_t)size, 0, 0);
@@ -352,7 +346,7 @@ static void select_global(struct ss_call *c)
     size_t kept = 0;
 
     for (size_t i = 0; i < r->nnz; i++) {
-        ss_magnitude m = magnitude_at(c, r, i);
+        ss_magnitude m = ss_magnitude_at(c->type, r->val, i);
         if (m < threshold || (m == threshold && ties++ >= s->spared)) {
             memset(c->out + r->idx[i] * c->esize, 0, c->esize);
             continue;

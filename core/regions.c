@@ -7,25 +7,19 @@
 
 enum { FINEST = 16, SETTLED = 8 }; /* bins per rank; a boundary's holds a part in SETTLED */
 
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-    h = (h ^ x) * 0xd6e8feb86659fd93ULL;
-    return h ^ h >> 32;
-}
-
 uint64_t ss_agreed_hash(const struct ss_agreed *a, int size)
 {
     const struct ss_threshold *t = &a->global;
-    uint64_t h = mix(0x9e3779b97f4a7c15ULL, a->calls);
+    uint64_t h = ss_mix(0x9e3779b97f4a7c15ULL, a->calls);
     const uint32_t *bounds = a->bounds.data;
 
-    h = mix(h, a->partition_call);
+    h = ss_mix(h, a->partition_call);
     for (int p = 0; a->partition_call > 0 && p <= size; p++)
-        h = mix(h, bounds[p]);
-    h = mix(h, t->magnitude);
-    h = mix(h, t->k);
-    h = mix(h, t->calls);
-    h = mix(h, t->reevaluate);
+        h = ss_mix(h, bounds[p]);
+    h = ss_mix(h, t->magnitude);
+    h = ss_mix(h, t->k);
+    h = ss_mix(h, t->calls);
+    h = ss_mix(h, t->reevaluate);
     return h > 0 ? h : 1;
 }
 

@@ -76,8 +76,10 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     }
     if (!registered && t->fresh)
         ss_tensor_drop_residual(t);
-    if (registered && t->state != SS_TENSOR_REGISTERED)
+    if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
+        ss_agreed_forget(&t->agreed);
+    }
     ss_watch_free(&t->watch);
     t->fresh = false;
     t->state = registered ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT;

@@ -6,36 +6,13 @@
 #include "core/call_impl.h"
 #include "core/tensor_impl.h"
 
-static double square_sum(enum ss_type type, const void *v, size_t n)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i += 4096) { /* short sums keep the error small */
-        size_t end = n - i < 4096 ? n : i + 4096;
-        double part = 0;
-        if (type == SS_F32)
-            for (size_t j = i; j < end; j++)
-                part += (double)((const float *)v)[j] * (double)((const float *)v)[j];
-        else
-            for (size_t j = i; j < end; j++)
-                part += ((const double *)v)[j] * ((const double *)v)[j];
-        sum += part;
-    }
-    return sum;
-}
-
-double ss_stream_square(enum ss_type type, const void *val, size_t nnz)
-{
-    return square_sum(type, val, nnz);
-}
-
 bool ss_residual_pending(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
 
     if (!t || t->state == SS_TENSOR_REGISTERED || !t->residual.data || t->fresh)
         return false;
-    t->residual_square = square_sum(t->type, t->residual.data, (size_t)t->n);
+    t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
     if (t->residual_square == 0) {
         bool zero = true;
         const unsigned char *bytes = t->residual.data;
@@ -46,7 +23,7 @@ bool ss_residual_pending(struct ss_call *c)
             return false;
         }
     }
-    c->input_square = square_sum(c->type, c->in, (size_t)c->n);
+    c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n);
     return true;
 }
 
@@ -159,6 +136,12 @@ static bool others_held(const struct ss_comm *comm, const struct ss_tensor *of)
     return true;
 }
 
+/* This one is to hold it for the last time that is needed, and the others have. */
+static bool nearly_held(const struct ss_comm *comm, const struct ss_tensor *t)
+{
+    return t->jump_held >= HELD - 1 && others_held(comm, t);
+}
+
 static bool new_round(const struct ss_call *c)
 {
     return c->comm->scale_round > c->tensor->scale_round;
@@ -177,12 +160,10 @@ uint64_t ss_residual_jump(const struct ss_call *c)
                          new_round(c),
                          (uint64_t)comm->scale_begun | (uint64_t)comm->scale_refused << 1,
                          (uint64_t)(comm->scale_jump + NO_JUMP),
-                         others_held(comm, t)};
+                         nearly_held(comm, t)};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        h = (h ^ fields[i]) * 0xd6e8feb86659fd93ULL;
-        h ^= h >> 32;
-    }
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        h = ss_mix(h, fields[i]);
     return h | 1;
 }
 
@@ -200,8 +181,8 @@ static int agreed_jump(const struct ss_call *c)
         int jump = jump_of(norm, t->reference_square, LOOSE);
         return comm->scale_refused || (comm->scale_begun && jump != comm->scale_jump) ? 0 : jump;
     }
-    bool held = t->jump_held >= HELD - 1 && jump_of(norm, t->reference_square, STRICT) == t->jump;
-    return held && others_held(comm, t) ? t->jump : 0;
+    bool again = jump_of(norm, t->reference_square, STRICT) == t->jump;
+    return again && nearly_held(comm, t) ? t->jump : 0;
 }
 
 static void scale_magnitude(enum ss_type type, struct ss_threshold *t, double factor)

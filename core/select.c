@@ -63,36 +63,31 @@ double ss_magnitude_value(enum ss_type type, ss_magnitude magnitude)
 }
 
 #define DEFINE_ADD(B)                                                                              \
+    /* Saturates at the largest finite number. */                                                  \
+    static ss_float##B sum_##B(ss_float##B a, ss_float##B b)                                       \
+    {                                                                                              \
+        ss_float##B sum = a + b;                                                                   \
+        ss_bits##B bits;                                                                           \
+        memcpy(&bits, &sum, sizeof bits);                                                          \
+        if ((bits & SS_ABS##B) >= SS_INF##B) {                                                     \
+            bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                          \
+            memcpy(&sum, &bits, sizeof sum);                                                       \
+        }                                                                                          \
+        return sum;                                                                                \
+    }                                                                                              \
+                                                                                                   \
     static void add_##B(ss_float##B *r, uint32_t base, const uint32_t *idx,                        \
                         const ss_float##B *val, size_t count)                                      \
     {                                                                                              \
-        for (size_t j = 0; j < count; j++) {                                                       \
-            ss_float##B sum = r[idx[j] - base] + val[j];                                           \
-            ss_bits##B bits;                                                                       \
-            memcpy(&bits, &sum, sizeof bits);                                                      \
-            if ((bits & SS_ABS##B) >= SS_INF##B) {                                                 \
-                bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                      \
-                memcpy(&sum, &bits, sizeof sum);                                                   \
-            }                                                                                      \
-            r[idx[j] - base] = sum;                                                                \
-        }                                                                                          \
+        for (size_t j = 0; j < count; j++)                                                         \
+            r[idx[j] - base] = sum_##B(r[idx[j] - base], val[j]);                                  \
     }                                                                                              \
                                                                                                    \
     static void add_dense_##B(ss_float##B *r, const ss_float##B *val, size_t n)                    \
     {                                                                                              \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            ss_float##B sum = r[i] + val[i];                                                       \
-            ss_bits##B bits, added;                                                                \
-            memcpy(&bits, &sum, sizeof bits);                                                      \
-            memcpy(&added, &val[i], sizeof added);                                                 \
-            if ((added & SS_ABS##B) >= SS_INF##B)                                                  \
-                continue;                                                                          \
-            if ((bits & SS_ABS##B) >= SS_INF##B) {                                                 \
-                bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                      \
-                memcpy(&sum, &bits, sizeof sum);                                                   \
-            }                                                                                      \
-            r[i] = sum;                                                                            \
-        }                                                                                          \
+        for (size_t i = 0; i < n; i++)                                                             \
+            if (ss_magnitude_at(SS_F##B, val, i) < SS_INF##B)                                      \
+                r[i] = sum_##B(r[i], val[i]);                                                      \
     }
 
 DEFINE_ADD(32)
@@ -113,6 +108,24 @@ void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n
         add_dense_32(r, val, n);
     else
         add_dense_64(r, val, n);
+}
+
+double ss_square_sum(enum ss_type type, const void *v, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += 4096) { /* short sums keep the error small */
+        size_t end = n - i < 4096 ? n : i + 4096;
+        double part = 0;
+        if (type == SS_F32)
+            for (size_t j = i; j < end; j++)
+                part += (double)((const float *)v)[j] * (double)((const float *)v)[j];
+        else
+            for (size_t j = i; j < end; j++)
+                part += ((const double *)v)[j] * ((const double *)v)[j];
+        sum += part;
+    }
+    return sum;
 }
 
 /* A call of ss_select_buckets: what stays the same from bucket to bucket. */

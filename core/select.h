@@ -77,6 +77,16 @@ const struct ss_selectors *ss_selectors(void);
 /* All tables this processor runs, in the order of ss_kernels_at: NULL past the last. */
 const struct ss_selectors *ss_selectors_at(size_t i);
 
+/* |v[i]|; Inf and NaN are larger than all others. */
+static inline ss_magnitude ss_magnitude_at(enum ss_type type, const void *v, size_t i)
+{
+    return type == SS_F32 ? ((const uint32_t *)v)[i] & INT32_MAX
+                          : ((const uint64_t *)v)[i] & INT64_MAX;
+}
+
+/* Sum of v[i] * v[i], i < n, in double. */
+double ss_square_sum(enum ss_type type, const void *v, size_t n);
+
 /* Entries whose a is not finite. */
 size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 

@@ -1,7 +1,6 @@
 /* Identity of tensors, and how their residuals change hands. */
 #include "core/tensor.h"
 
-#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,25 +176,12 @@ static void make_way(struct ss_tensors *ts)
 
 /* ---- residuals change hands ---- */
 
-static void add_residual(enum ss_type type, void *to, const void *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (type == SS_F32) {
-            float sum = ((float *)to)[i] + ((const float *)from)[i];
-            ((float *)to)[i] = sum > FLT_MAX ? FLT_MAX : sum < -FLT_MAX ? -FLT_MAX : sum;
-        } else {
-            double sum = ((double *)to)[i] + ((const double *)from)[i];
-            ((double *)to)[i] = sum > DBL_MAX ? DBL_MAX : sum < -DBL_MAX ? -DBL_MAX : sum;
-        }
-    }
-}
-
 static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
     if (!from->residual.data)
         return;
     if (to->residual.data) {
-        add_residual(to->type, to->residual.data, from->residual.data, (size_t)to->n);
+        ss_residual_add_dense(to->type, to->residual.data, from->residual.data, (size_t)to->n);
         ss_tensor_drop_residual(from);
         /* A bound, until the next call knows. */
         to->residual_square = 2 * (to->residual_square + from->residual_square);

@@ -131,7 +131,7 @@ int ss_topk_select(struct ss_call *c)
     c->claimed = true;
     c->select_stop = seen.stop;
     c->input_square = seen.input_square;
-    c->sum_square = seen.sum_square - ss_stream_square(c->type, c->own.val, seen.claimed);
+    c->sum_square = seen.sum_square - ss_square_sum(c->type, c->own.val, seen.claimed);
     c->own.nnz = seen.claimed;
     if (c->keep.count > 0)
         seen.not_finite +=
@@ -202,10 +202,8 @@ static uint64_t seed_of(const struct ss_call *c)
                         (uint64_t)c->t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        h = (h ^ parts[i]) * 0xd6e8feb86659fd93ULL;
-        h ^= h >> 32;
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        h = ss_mix(h, parts[i]);
     return h;
 }
 
@@ -282,7 +280,7 @@ static void return_claims(struct ss_call *c)
         kept++;
     }
     ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
-    c->tensor->residual_square += ss_stream_square(c->type, c->own.val, kept);
+    c->tensor->residual_square += ss_square_sum(c->type, c->own.val, kept);
 }
 
 static void add_errors(struct ss_call *c)

@@ -54,6 +54,13 @@ const char *ss_op_name(enum ss_op op);
 const char *ss_algorithm_name(enum ss_algorithm algorithm);
 const char *ss_status_text(int status);
 
+/* One more word into a hash. */
+static inline uint64_t ss_mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * 0xd6e8feb86659fd93ULL;
+    return h ^ h >> 32;
+}
+
 /* Square root without libm, 0 for what is not positive. */
 double ss_root(double x);
 

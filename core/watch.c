@@ -129,27 +129,19 @@ void ss_watch_free(struct ss_watch *w)
 
 double ss_tensor_residual_norm(struct ss_tensor *t)
 {
-    double sum = 0, part;
-
     if (!t->residual.data)
         return t->residual_norm = 0;
-    for (size_t i = 0; i < (size_t)t->n; i += 4096) { /* short sums keep the error small */
-        size_t end = (size_t)t->n - i < 4096 ? (size_t)t->n : i + 4096;
-        part = 0;
-        for (size_t j = i; j < end; j++)
-            part += value(t->type, t->residual.data, j) * value(t->type, t->residual.data, j);
-        sum += part;
-    }
-    return t->residual_norm = ss_root(sum);
+    double square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
+    return t->residual_norm = ss_root(square);
 }
 
 /* ---- the block profile ---- */
 
-static void add_entry(struct ss_profile_now *now, size_t n, size_t position, double x)
+static void add_entry(struct ss_profile_now *now, size_t block, double x)
 {
     if (x == 0 || !finite(x * x))
         return;
-    now->norm[(uint64_t)position * SS_PROFILE_BLOCKS / n] += x * x;
+    now->norm[block] += x * x;
     now->entries++;
 }
 
@@ -164,7 +156,7 @@ void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void 
     *now = (struct ss_profile_now){.entries = 0};
     for (size_t j = 0, m = sample_size(n); j < m; j++) {
         size_t i = sample_at(n, j);
-        add_entry(now, n, i, value(type, g, i));
+        add_entry(now, (uint64_t)i * SS_PROFILE_BLOCKS / n, value(type, g, i));
     }
     finish(now);
 }
@@ -173,8 +165,11 @@ void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint
                        const void *val, size_t nnz, size_t n)
 {
     *now = (struct ss_profile_now){.entries = 0};
-    for (size_t j = 0; j < nnz; j++)
-        add_entry(now, n, idx[j], value(type, val, j));
+    for (size_t j = 0, block = 0; j < nnz; j++) {
+        while ((uint64_t)idx[j] * SS_PROFILE_BLOCKS >= (uint64_t)(block + 1) * n)
+            block++;
+        add_entry(now, block, value(type, val, j));
+    }
     finish(now);
 }
 
