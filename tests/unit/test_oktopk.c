@@ -12,14 +12,14 @@ static void no_gradient_is_lost(void **state)
                 struct ss_settings settings = settings_of(0.01);
                 settings.partition = (enum ss_partition)(form % 3);
                 training_open(&t, size, form & 1 ? SS_F64 : SS_F32, N, form == 3 ? 5 : 0, settings);
-                t.place = (enum place)place;
+                t.pattern = (enum place)place;
                 for (int s = 0; s < STEPS; s++) {
                     draw(&t, s % 7 == 3 ? 1e-30 : 1);
-                    step(&t, s & 1);
+                    training_step(&t, s & 1);
                 }
                 assert_true(t.sparse >= STEPS - 1);
                 assert_int_equal(call_of(&t, 0)->plan.algorithm, SS_OKTOPK);
-                expect_conservation(&t);
+                expect_conservation(&t, "oktopk");
                 training_close(&t);
             }
 }
@@ -38,10 +38,10 @@ static void a_call_computes_what_the_thresholds_say(void **state)
             draw(&t, 1);
             for (int r = 0; r < size; r++)
                 for (size_t i = 0; i < N; i++) {
-                    const float *left = residual(&t, r);
+                    const float *left = training_residual(&t, r);
                     rest[r][i] = ((float *)t.gradient[r])[i] + (left ? left[i] : 0);
                 }
-            step(&t, false);
+            training_step(&t, false);
             memset(sum, 0, sizeof sum);
             for (int r = 0; r < size; r++) {
                 ss_magnitude local = tensor_of(&t, r)->threshold.magnitude;
@@ -57,7 +57,7 @@ static void a_call_computes_what_the_thresholds_say(void **state)
                 assert_true(((float *)t.job.out[0])[i] == (selected ? sum[i] : 0));
                 for (int r = 0; r < size; r++) {
                     float left = selected && claims[r][i] != 0 ? 0 : rest[r][i];
-                    assert_true(((const float *)residual(&t, r))[i] == left);
+                    assert_true(((const float *)training_residual(&t, r))[i] == left);
                 }
             }
         }
@@ -82,7 +82,7 @@ static void the_global_threshold_is_kept_and_found_anew(void **state)
         if (s == GROWING) /* by now the residuals have stopped growing */
             exact = tensor_of(&t, 0)->agreed.global.exact_calls;
         draw(&t, 1);
-        step(&t, false);
+        training_step(&t, false);
         assert_in_range(selected(&t), s < 8 ? 1 : k / 2, 4 * k / 3);
         if (s >= GROWING)
             off += fabs((double)selected(&t) - (double)k) / (double)k / KEPT;
@@ -95,11 +95,11 @@ static void the_global_threshold_is_kept_and_found_anew(void **state)
 
     while (ss_threshold_due(global, global->k)) {
         draw(&t, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     exact = global->exact_calls;
     draw(&t, 64);
-    step(&t, false);
+    training_step(&t, false);
     assert_int_equal(global->exact_calls, exact + 1);
     assert_int_equal(selected(&t), k);
     training_close(&t);
@@ -116,7 +116,7 @@ static void too_few_have_the_threshold_found_at_the_next_call(void **state)
     training_open(&t, 4, SS_F32, 60000, 0, settings);
     for (int s = 0; s < 4; s++) {
         draw(&t, s < 3 ? 1 : 64);
-        step(&t, false);
+        training_step(&t, false);
     }
     memset(t.gradient[0], 0, t.n * sizeof(float));
     for (int r = 1; r < 4; r++)
@@ -126,7 +126,7 @@ static void too_few_have_the_threshold_found_at_the_next_call(void **state)
     for (int s = 0; s < 60; s++) {
         bool due = global->reevaluate;
         uint64_t exact = global->exact_calls;
-        step(&t, false);
+        training_step(&t, false);
         assert_int_equal(global->exact_calls > exact, due);
         if (due)
             assert_int_equal(selected(&t), 600);
@@ -134,7 +134,7 @@ static void too_few_have_the_threshold_found_at_the_next_call(void **state)
         assert_int_equal(global->reevaluate, selected(&t) < 300);
     }
     assert_true(few > 1);
-    expect_conservation(&t);
+    expect_conservation(&t, "oktopk");
     training_close(&t);
 }
 
@@ -150,15 +150,15 @@ static void the_residual_drains(void **state)
         training_open(&t, size, SS_F32, N, 0, settings);
         for (int s = 0; s < STEPS; s++) {
             draw(&t, 1);
-            step(&t, false);
+            training_step(&t, false);
         }
         draw(&t, 0);
         for (int s = 0; s < 150 * size; s++)
-            step(&t, false);
+            training_step(&t, false);
         for (int r = 0; r < size; r++)
             for (size_t i = 0; i < t.n; i++)
-                assert_true(get(SS_F32, residual(&t, r), i) == 0);
-        expect_conservation(&t);
+                assert_true(get(SS_F32, training_residual(&t, r), i) == 0);
+        expect_conservation(&t, "oktopk");
         training_close(&t);
     }
 }
@@ -174,16 +174,17 @@ static void replicas_stay_identical_for_any_p(void **state)
         int size = sizes[p];
         for (int j = 0; j < 2; j++) {
             training_open(&t[j], size, SS_F32, 2000, j == 0 ? 0 : 1234 + p, settings_of(0.02));
-            t[j].place = p % 2 == 0 ? UNIFORM : FRONT;
+            t[j].pattern = p % 2 == 0 ? UNIFORM : FRONT;
             for (int s = 0; s < 12; s++) {
                 draw(&t[j], 1);
-                step(&t[j], s % 3 == 0);
+                training_step(&t[j], s % 3 == 0);
             }
-            expect_conservation(&t[j]);
+            expect_conservation(&t[j], "oktopk");
         }
         assert_memory_equal(t[0].out, t[1].out, t[0].n * sizeof *t[0].out);
         for (int r = 0; r < size; r++)
-            assert_memory_equal(residual(&t[0], r), residual(&t[1], r), t[0].n * sizeof(float));
+            assert_memory_equal(training_residual(&t[0], r), training_residual(&t[1], r),
+                                t[0].n * sizeof(float));
         training_close(&t[0]);
         training_close(&t[1]);
     }
@@ -201,13 +202,13 @@ static void of_equal_entries_too_many_the_first_are_taken(void **state)
         for (int r = 0; r < size; r++)
             for (size_t i = 0; i < N; i++)
                 put(t.type, t.gradient[r], i, (int)(i % (size_t)size) == r ? 0.5 : 0);
-        step(&t, false);
+        training_step(&t, false);
         assert_int_equal(selected(&t), k);
         for (size_t i = 0, before = 0; i < N && before < k; i++)
             before += get(t.type, t.job.out[0], i) != 0;
         for (int s = 0; s < 5; s++)
-            step(&t, false);
-        expect_conservation(&t);
+            training_step(&t, false);
+        expect_conservation(&t, "oktopk");
         training_close(&t);
     }
 }
@@ -225,10 +226,10 @@ static void few_entries_all_arrive(void **state)
             for (size_t i = 0; i < 7; i++)
                 put(SS_F32, t.gradient[r], (i * 631 + (size_t)(s * r)) % N, 1.5);
         }
-        step(&t, false);
+        training_step(&t, false);
         for (int r = 0; r < 5; r++)
             for (size_t i = 0; i < N; i++)
-                assert_true(((const float *)residual(&t, r))[i] == 0);
+                assert_true(((const float *)training_residual(&t, r))[i] == 0);
     }
     training_close(&t);
 }
@@ -245,14 +246,14 @@ static void what_cancels_does_not_mask_the_rest(void **state)
         for (int r = 0; r < 4; r++)
             for (size_t i = 0; i < masks; i++)
                 put(SS_F32, t.gradient[r], i * 29, r % 2 ? 512 : -512);
-        step(&t, false);
+        training_step(&t, false);
         draw(&t, 0);
         for (int s = 0; s < 1000; s++)
-            step(&t, false);
+            training_step(&t, false);
         for (int r = 0; r < 4; r++)
             for (size_t i = 0; i < N; i++)
-                assert_true(((const float *)residual(&t, r))[i] == 0);
-        expect_conservation(&t);
+                assert_true(((const float *)training_residual(&t, r))[i] == 0);
+        expect_conservation(&t, "oktopk");
         training_close(&t);
     }
 }
@@ -269,7 +270,7 @@ static void a_first_call_without_entries_has_regions(void **state)
             training_open(&t, size, SS_F32, N, 0, settings);
             for (int s = 0; s < 4; s++) {
                 draw(&t, s < 2 ? 0 : 1);
-                step(&t, false);
+                training_step(&t, false);
                 for (int r = 0; r < size; r++) {
                     const uint32_t *bounds = tensor_of(&t, r)->agreed.bounds.data;
                     assert_int_equal(bounds[0], 0);
@@ -278,7 +279,7 @@ static void a_first_call_without_entries_has_regions(void **state)
                         assert_true(bounds[i] <= bounds[i + 1]);
                 }
             }
-            expect_conservation(&t);
+            expect_conservation(&t, "oktopk");
             training_close(&t);
         }
 }

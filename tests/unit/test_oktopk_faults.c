@@ -13,7 +13,7 @@ static void state_that_differs_is_made_anew_by_all(void **state)
         training_open(&t, 5, SS_F32, N, 0, settings_of(0.02));
         for (int s = 0; s < 6; s++) {
             draw(&t, 1);
-            step(&t, false);
+            training_step(&t, false);
         }
         struct ss_agreed *a = &tensor_of(&t, 3)->agreed;
         uint32_t *bounds = a->bounds.data;
@@ -27,7 +27,7 @@ static void state_that_differs_is_made_anew_by_all(void **state)
             ss_agreed_forget(a);
         for (int s = 0; s < 3; s++) {
             draw(&t, 1);
-            step(&t, false);
+            training_step(&t, false);
             for (int r = 0; r < 5; r++) {
                 const struct ss_agreed *other = &tensor_of(&t, r)->agreed;
                 assert_int_equal(other->calls, s + 1);
@@ -35,7 +35,7 @@ static void state_that_differs_is_made_anew_by_all(void **state)
                 assert_int_equal(ss_agreed_hash(other, 5), ss_agreed_hash(a, 5));
             }
         }
-        expect_conservation(&t);
+        expect_conservation(&t, "oktopk");
         training_close(&t);
     }
 }
@@ -50,7 +50,7 @@ static void open_for_fault(struct training *t, int size, bool uneven)
     training_open(t, size, SS_F32, 1500, 0, settings);
     ss_sim_set_eager(t->job.sim, 0);
     ss_sim_set_idle(t->job.sim, 0.01);
-    t->place = uneven ? FRONT : UNIFORM;
+    t->pattern = uneven ? FRONT : UNIFORM;
 }
 
 /* The next call, after `before` good ones; what it should leave in the residuals of failed ranks.
@@ -59,7 +59,7 @@ static void faulty_step(struct training *t, float expected[][1500])
 {
     draw(t, 1);
     for (int r = 0; r < t->job.size; r++) {
-        const float *left = residual(t, r), *g = t->gradient[r];
+        const float *left = training_residual(t, r), *g = t->gradient[r];
         for (size_t i = 0; i < t->n; i++)
             expected[r][i] = g[i] + (left ? left[i] : 0);
         t->job.in[r] = g;
@@ -67,7 +67,7 @@ static void faulty_step(struct training *t, float expected[][1500])
     assert_true(job_call(&t->job, SS_F32, SS_SUM, t->n));
     for (int r = 0; r < t->job.size; r++)
         if (t->job.status[r] < 0)
-            assert_memory_equal(residual(t, r), expected[r], t->n * sizeof(float));
+            assert_memory_equal(training_residual(t, r), expected[r], t->n * sizeof(float));
 }
 
 static bool failed_somewhere(const struct training *t)
@@ -94,7 +94,7 @@ static uint64_t sends_of_call(int size, bool uneven, int before, int rank)
     for (int s = 0; s <= before; s++) {
         sends = ss_sim_sends(t.job.sim, rank);
         draw(&t, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     assert_int_equal(uneven && size > 4, call_of(&t, 0)->phase_sent[SS_PHASE_BALANCE] > 0);
     sends = ss_sim_sends(t.job.sim, rank) - sends;
@@ -118,7 +118,7 @@ static void for_each_send(fault_of *kind, void (*check)(struct training *t))
                     open_for_fault(&t, size, uneven);
                     for (int s = 0; s < before; s++) {
                         draw(&t, 1);
-                        step(&t, false);
+                        training_step(&t, false);
                     }
                     struct ss_sim_fault fault = {.rank = rank};
                     kind(&fault, ss_sim_sends(t.job.sim, rank) + n);
@@ -212,7 +212,7 @@ static void a_rank_without_memory_fails_all(void **state)
                 open_for_fault(&t, size, true);
                 for (int s = 0; s < 2; s++) {
                     draw(&t, 1);
-                    step(&t, false);
+                    training_step(&t, false);
                 }
                 struct ss_work *w = &t.job.comm[poor]->work;
                 struct ss_buf *gone[] = {&w->arena, &w->marks, &w->idx[2], &w->idx[0], &w->idx[1]};

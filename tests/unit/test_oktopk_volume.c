@@ -31,7 +31,7 @@ static struct volume measure(struct training *t, int steps, int settle)
 
     for (int s = 0; s < steps; s++) {
         draw(t, 1);
-        step(t, false);
+        training_step(t, false);
         if (s < settle)
             continue;
         double reduce = words(t, SS_PHASE_REDUCE, peers);
@@ -51,7 +51,7 @@ static struct volume volume_of(enum place place, int size, size_t n, struct ss_s
 
     settings.coding = SS_CODING_U32;
     training_open(&t, size, SS_F32, n, 0, settings);
-    t.place = place;
+    t.pattern = place;
     struct volume v = measure(&t, 24, 8);
     assert_int_equal(t.native, 0);
     training_close(&t);
@@ -195,7 +195,7 @@ static void a_steady_call_takes_2_6_words_per_entry(void **state)
     training_open(&t, 8, SS_F32, 262144, 0, settings);
     for (int s = 0; s < 16; s++) {
         draw(&t, 1);
-        step(&t, false);
+        training_step(&t, false);
         entries += (double)call_of(&t, 0)->vote.ballot.nnz_max + (double)selected(&t);
         sum += words(&t, SS_PHASE_REDUCE, 0) + words(&t, SS_PHASE_GATHER, 0);
         agreed += words(&t, SS_PHASE_AGREE, 0) / 16;
@@ -218,9 +218,9 @@ static void a_shift_costs_until_the_next_partition(void **state)
     settings.coding = SS_CODING_U32;
     training_open(&t, 8, SS_F32, 40000, 0, settings);
     for (int s = 0; s < 40; s++) {
-        t.place = s < 20 ? FRONT : OPPOSITE;
+        t.pattern = s < 20 ? FRONT : OPPOSITE;
         draw(&t, 1);
-        step(&t, false);
+        training_step(&t, false);
         double reduce = words(&t, SS_PHASE_REDUCE, 7);
         if (s >= 20 && s < 32) /* partitions: before calls 1, 17, 33 */
             shifted = fmax(shifted, reduce);
@@ -230,7 +230,7 @@ static void a_shift_costs_until_the_next_partition(void **state)
     print_message("# exchange after a shift %.0f words, after the next partition %.0f\n", shifted,
                   settled);
     assert_true(settled < 0.6 * shifted);
-    expect_conservation(&t);
+    expect_conservation(&t, "oktopk");
     training_close(&t);
 }
 

@@ -14,16 +14,17 @@ static void remember(const struct training *t)
 {
     for (int r = 0; r < t->job.size; r++)
         for (size_t i = 0; i < t->n; i++)
-            before[r][i] = ((float *)t->gradient[r])[i] + ((const float *)residual(t, r))[i];
+            before[r][i] =
+                ((float *)t->gradient[r])[i] + ((const float *)training_residual(t, r))[i];
 }
 
 /* Where a call fails after the vote, the claims are back to the last bit. */
 static void expect_claims_back(const struct training *t, int rank)
 {
     for (size_t i = 0; i < t->n; i++)
-        if (((const float *)residual(t, rank))[i] != before[rank][i])
+        if (((const float *)training_residual(t, rank))[i] != before[rank][i])
             fail_msg("rank %d, element %zu: %a became %a", rank, i, (double)before[rank][i],
-                     get(SS_F32, residual(t, rank), i));
+                     get(SS_F32, training_residual(t, rank), i));
 }
 
 static void faulty_step(struct training *t)
@@ -46,7 +47,7 @@ static void a_rank_without_memory_fails_all_and_returns_the_claims(void **state)
         for (int which = 0; which < 3; which++) {
             training_open(&t, 3, SS_F32, N, 0, settings_of(&forms[f]));
             draw(&t, HEAVY, 0);
-            step(&t, false);
+            training_step(&t, false);
             draw(&t, HEAVY, 1);
             struct ss_work *w = &t.job.comm[1]->work;
             struct ss_buf *buf = which == 0   ? &w->arena
@@ -77,7 +78,7 @@ static void a_failing_or_corrupted_send_loses_no_claim(void **state)
             training_open(&t, 4, SS_F32, N, 0, settings);
             ss_sim_set_idle(t.job.sim, 1e-4);
             draw(&t, HEAVY, 0);
-            step(&t, false);
+            training_step(&t, false);
             draw(&t, HEAVY, 1);
             struct ss_sim_fault fault = {.rank = 1, .corrupt_byte = (size_t)mix(n)};
             uint64_t at = ss_sim_sends(t.job.sim, 1) + 1 + n / 2;

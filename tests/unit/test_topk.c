@@ -1,49 +1,8 @@
 /* Top-k with error feedback inside calls: no gradient is lost (invariant 3), replicas stay
  * replicas, what is not finite passes and leaves no trace. */
-#include <float.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "tests/unit/sim_job.h"
+#include "tests/unit/training.h"
 
 enum { MAX_P = 9, N = 6007, STEPS = 30, DRAIN = 400 };
-
-struct training {
-    struct sim_job job;
-    struct ss_rules *rules;
-    enum ss_type type;
-    size_t n;
-    void *gradient[MAX_P];
-    double *in, *magnitude, *out; /* per element: sums over ranks and steps */
-    int sparse, native;
-};
-
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 30;
-    x *= 0xbf58476d1ce4e5b9ULL;
-    x ^= x >> 27;
-    x *= 0x94d049bb133111ebULL;
-    return x ^ x >> 31;
-}
-
-static double get(enum ss_type type, const void *v, size_t i)
-{
-    return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
-}
-
-static void put(enum ss_type type, void *v, size_t i, double x)
-{
-    if (type == SS_F32)
-        ((float *)v)[i] = (float)x;
-    else
-        ((double *)v)[i] = x;
-}
 
 static struct ss_settings settings_of(enum ss_algorithm algorithm)
 {
@@ -56,39 +15,6 @@ static struct ss_settings settings_of(enum ss_algorithm algorithm)
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
 
-static void training_open(struct training *t, int size, enum ss_type type, uint64_t seed,
-                          struct ss_settings settings)
-{
-    char error[200];
-
-    memset(t, 0, sizeof *t);
-    assert_int_equal(ss_rules_parse("count=1:", true, &t->rules, error, sizeof error), SS_OK);
-    settings.tensors.include = t->rules;
-    job_open(&t->job, size, 1e-5, 1e-9, seed, &settings);
-    t->type = type;
-    t->n = N;
-    t->in = calloc(N, sizeof *t->in);
-    t->magnitude = calloc(N, sizeof *t->in);
-    t->out = calloc(N, sizeof *t->in);
-    for (int r = 0; r < size; r++) {
-        t->gradient[r] = calloc(N, 8);
-        t->job.out[r] = calloc(N, 8);
-    }
-}
-
-static void training_close(struct training *t)
-{
-    for (int r = 0; r < t->job.size; r++) {
-        free(t->gradient[r]);
-        free(t->job.out[r]);
-    }
-    free(t->in);
-    free(t->magnitude);
-    free(t->out);
-    job_close(&t->job);
-    ss_rules_free(t->rules);
-}
-
 /* Heavy-tailed values; a power of two scales them all. */
 static void draw(struct training *t, uint64_t step, double scale)
 {
@@ -98,59 +24,6 @@ static void draw(struct training *t, uint64_t step, double scale)
             double x = (double)(int64_t)h / 9.3e18, y = (double)(mix(h) >> 40) / 16777216.0;
             put(t->type, t->gradient[r], i, scale * x * (0.01 + y * y * y * y));
         }
-}
-
-static void step(struct training *t, bool in_place)
-{
-    int size = t->job.size;
-
-    for (int r = 0; r < size; r++) {
-        for (size_t i = 0; i < t->n; i++) {
-            t->in[i] += get(t->type, t->gradient[r], i);
-            t->magnitude[i] += fabs(get(t->type, t->gradient[r], i));
-        }
-        t->job.in[r] = in_place ? NULL : t->gradient[r];
-        if (in_place)
-            memcpy(t->job.out[r], t->gradient[r], t->n * ss_type_size(t->type));
-    }
-    assert_true(job_call(&t->job, t->type, SS_SUM, t->n));
-    for (int r = 1; r < size; r++)
-        assert_int_equal(t->job.status[r], t->job.status[0]);
-    if (t->job.status[0] == SS_NATIVE) { /* the MPI library's turn: in double here */
-        t->native++;
-        for (size_t i = 0; i < t->n; i++)
-            for (int r = 0; r < size; r++)
-                t->out[i] += get(t->type, job_native_input(&t->job, r), i);
-        return;
-    }
-    assert_int_equal(t->job.status[0], SS_OK);
-    t->sparse++;
-    for (int r = 1; r < size; r++)
-        assert_memory_equal(t->job.out[r], t->job.out[0], t->n * ss_type_size(t->type));
-    for (size_t i = 0; i < t->n; i++)
-        t->out[i] += get(t->type, t->job.out[0], i);
-}
-
-static const void *residual(const struct training *t, int rank)
-{
-    const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
-
-    return tensor ? tensor->residual.data : NULL;
-}
-
-/* Sum of results = sum of inputs - residuals, per element within (S + P + 2) eps sum |in|. */
-static void expect_conservation(const struct training *t, int steps)
-{
-    double eps = t->type == SS_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
-
-    for (size_t i = 0; i < t->n; i++) {
-        double left = 0;
-        for (int r = 0; r < t->job.size; r++)
-            left += residual(t, r) ? get(t->type, residual(t, r), i) : 0;
-        double error = fabs(t->in[i] - left - t->out[i]);
-        if (error > (steps + t->job.size + 2) * eps * t->magnitude[i])
-            fail_msg("element %zu: in %g, residuals %g, out %g", i, t->in[i], left, t->out[i]);
-    }
 }
 
 static void no_gradient_is_lost_whatever_the_algorithm(void **state)
@@ -166,13 +39,13 @@ static void no_gradient_is_lost_whatever_the_algorithm(void **state)
                     settings.k = 4;
                     settings.bucket = 512;
                 }
-                training_open(&t, size, form & 1 ? SS_F64 : SS_F32, form == 3 ? 5 : 0, settings);
+                training_open(&t, size, form & 1 ? SS_F64 : SS_F32, N, form == 3 ? 5 : 0, settings);
                 for (uint64_t s = 0; s < STEPS; s++) {
                     draw(&t, s, s % 7 == 3 ? 1e-30 : 1);
-                    step(&t, s & 1);
+                    training_step(&t, s & 1);
                 }
                 assert_true(t.sparse >= STEPS - 1);
-                expect_conservation(&t, STEPS);
+                expect_conservation(&t, "top-k");
                 training_close(&t);
             }
 }
@@ -185,18 +58,18 @@ static void the_residual_drains(void **state)
     (void)state;
     struct ss_settings settings = settings_of(SS_AUTO);
     settings.density = 0.02;
-    training_open(&t, 4, SS_F32, 0, settings);
+    training_open(&t, 4, SS_F32, N, 0, settings);
     for (uint64_t s = 0; s < STEPS; s++) {
         draw(&t, s, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     draw(&t, 0, 0);
     for (int s = 0; s < DRAIN; s++)
-        step(&t, false);
+        training_step(&t, false);
     for (int r = 0; r < 4; r++)
         for (size_t i = 0; i < t.n; i++)
-            assert_true(get(SS_F32, residual(&t, r), i) == 0);
-    expect_conservation(&t, STEPS + DRAIN);
+            assert_true(get(SS_F32, training_residual(&t, r), i) == 0);
+    expect_conservation(&t, "top-k");
     training_close(&t);
 }
 
@@ -208,13 +81,13 @@ static void what_is_not_finite_passes_and_leaves_no_trace(void **state)
     static float before[3][N];
 
     (void)state;
-    training_open(&t, 3, SS_F32, 0, settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, 3, SS_F32, N, 0, settings_of(SS_SPLIT_ALLGATHER));
     for (uint64_t s = 0; s < STEPS; s++) {
         draw(&t, s, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     for (int r = 0; r < 3; r++)
-        memcpy(before[r], residual(&t, r), sizeof before[r]);
+        memcpy(before[r], training_residual(&t, r), sizeof before[r]);
     draw(&t, STEPS, 1);
     ((float *)t.gradient[1])[1234] = INFINITY;
     for (int r = 0; r < 3; r++)
@@ -224,7 +97,8 @@ static void what_is_not_finite_passes_and_leaves_no_trace(void **state)
         assert_int_equal(t.job.status[r], SS_NATIVE);
         assert_int_equal(ss_call_reason(ss_comm_call(t.job.comm[r])), SS_WHY_NOT_FINITE);
         for (size_t i = 0; i < N; i++) {
-            float g = ((float *)t.gradient[r])[i], now = ((const float *)residual(&t, r))[i];
+            float g = ((float *)t.gradient[r])[i],
+                  now = ((const float *)training_residual(&t, r))[i];
             assert_true(isfinite(now));
             if (isfinite(g))
                 assert_true(fabsf(now - before[r][i]) <=
@@ -242,16 +116,16 @@ static void a_tensor_is_registered_on_all_ranks_or_on_none(void **state)
     static struct training t;
 
     (void)state;
-    training_open(&t, 4, SS_F32, 0, settings_of(SS_AUTO));
+    training_open(&t, 4, SS_F32, N, 0, settings_of(SS_AUTO));
     t.job.mem[2].limit = 1;
     for (uint64_t s = 0; s < 12; s++) {
         draw(&t, s, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     assert_int_equal(t.sparse, 0);
     for (int r = 0; r < 4; r++)
-        for (size_t i = 0; residual(&t, r) && i < N; i++)
-            assert_true(get(SS_F32, residual(&t, r), i) == 0);
+        for (size_t i = 0; training_residual(&t, r) && i < N; i++)
+            assert_true(get(SS_F32, training_residual(&t, r), i) == 0);
     training_close(&t);
 }
 
@@ -264,10 +138,10 @@ static void a_call_sends_about_its_share(void **state)
     (void)state;
     struct ss_settings settings = settings_of(SS_ALLGATHER);
     settings.warmup_steps = 10;
-    training_open(&t, 2, SS_F32, 0, settings);
+    training_open(&t, 2, SS_F32, N, 0, settings);
     for (uint64_t s = 0; s < 40; s++) {
         draw(&t, s, 1);
-        step(&t, false);
+        training_step(&t, false);
         size_t nnz = ss_comm_call(t.job.comm[0])->scan.nnz;
         if (t.job.status[0] == SS_OK && first == 0)
             first = nnz;
@@ -286,15 +160,16 @@ static void runs_repeat_bit_for_bit(void **state)
 
     (void)state;
     for (int j = 0; j < 2; j++) {
-        training_open(&t[j], 5, SS_F32, j == 0 ? 0 : 99, settings_of(SS_AUTO));
+        training_open(&t[j], 5, SS_F32, N, j == 0 ? 0 : 99, settings_of(SS_AUTO));
         for (uint64_t s = 0; s < STEPS; s++) {
             draw(&t[j], s, 1);
-            step(&t[j], s % 3 == 0);
+            training_step(&t[j], s % 3 == 0);
         }
     }
     assert_memory_equal(t[0].out, t[1].out, N * sizeof *t[0].out);
     for (int r = 0; r < 5; r++)
-        assert_memory_equal(residual(&t[0], r), residual(&t[1], r), N * sizeof(float));
+        assert_memory_equal(training_residual(&t[0], r), training_residual(&t[1], r),
+                            N * sizeof(float));
     training_close(&t[0]);
     training_close(&t[1]);
 }
@@ -307,14 +182,14 @@ static void a_failed_call_returns_its_claims(void **state)
     static float sum[N];
 
     (void)state;
-    training_open(&t, 2, SS_F32, 0, settings_of(SS_ALLGATHER));
+    training_open(&t, 2, SS_F32, N, 0, settings_of(SS_ALLGATHER));
     for (uint64_t s = 0; s < 5; s++) {
         draw(&t, s, 1);
-        step(&t, false);
+        training_step(&t, false);
     }
     draw(&t, 5, 1);
     for (size_t i = 0; i < N; i++)
-        sum[i] = ((float *)t.gradient[0])[i] + ((const float *)residual(&t, 0))[i];
+        sum[i] = ((float *)t.gradient[0])[i] + ((const float *)training_residual(&t, 0))[i];
     t.job.starve_after_vote = true;
     t.job.starve_rank = 0;
     for (int r = 0; r < 2; r++) {
@@ -324,7 +199,7 @@ static void a_failed_call_returns_its_claims(void **state)
     assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
     assert_int_equal(t.job.status[0], SS_ERR_MEMORY);
     assert_int_equal(t.job.status[1], SS_ERR_PEER);
-    assert_memory_equal(residual(&t, 0), sum, sizeof sum);
+    assert_memory_equal(training_residual(&t, 0), sum, sizeof sum);
     training_close(&t);
 }
 

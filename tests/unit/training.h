@@ -19,7 +19,8 @@ struct training {
     struct ss_rules *rules;
     enum ss_type type;
     size_t n;
-    void *gradient[64];                /* of the next step, per rank */
+    int pattern;                       /* of the gradients: the test's own */
+    void *gradient[SIM_JOB_RANKS];     /* of the next step, per rank */
     long double *in, *magnitude, *out; /* per element: sums over ranks and steps */
     int steps, sparse, native;
 };
