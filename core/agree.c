@@ -51,13 +51,13 @@ int ss_agree_reserve(struct ss_call *c)
 {
     size_t bytes = bytes_of(ss_agree_words(c->t->size));
 
-    return ss_buf_reserve(&c->comm->work.agree, c->comm->mem, 2 * bytes);
+    return ss_buf_reserve(&c->work->agree, c->comm->mem, 2 * bytes);
 }
 
 void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_t sums,
                     size_t maxima, size_t reals)
 {
-    const struct ss_buf *room = &c->comm->work.agree;
+    const struct ss_buf *room = &c->work->agree;
 
     *a = (struct ss_agree){.fold = ss_fold_of(c->t->rank, c->t->size),
                            .data = data,

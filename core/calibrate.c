@@ -44,7 +44,7 @@ static int exchange(struct ss_call *c)
     struct ss_transport *t = c->t;
     int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
     int width = s->size == SHORT ? 1 : 4;
-    unsigned char *buffer = c->comm->work.arena.data;
+    unsigned char *buffer = c->work->arena.data;
     struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_CALIBRATE, .round = 0};
 
     for (int i = 0; i < width; i++)
@@ -112,7 +112,7 @@ static bool next_round(struct ss_call *c, double seconds)
 
 int ss_calibrate_reserve(struct ss_call *c)
 {
-    return ss_buf_reserve(&c->comm->work.arena, c->comm->mem, 5 * PIECE);
+    return ss_buf_reserve(&c->work->arena, c->comm->mem, 5 * PIECE);
 }
 
 void ss_calibrate_cancel(struct ss_call *c)

@@ -38,7 +38,7 @@ static uint64_t lane_hash(const struct ss_call *c)
 static uint64_t memory_left(const struct ss_call *c)
 {
     const struct ss_mem *mem = c->comm->mem;
-    const struct ss_work *w = &c->comm->work;
+    const struct ss_work *w = c->work;
     size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
     size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
 
@@ -238,7 +238,7 @@ static void make_room(struct ss_call *c, double bytes)
     size_t used = atomic_load(&mem->used);
 
     if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
-        ss_work_drop(&c->comm->work);
+        ss_work_drop(c->work);
 }
 
 /* A rank asks for the comparison: all take part. */
@@ -486,6 +486,7 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
 
     memset(c, 0, sizeof *c);
     c->comm = comm;
+    c->work = &comm->work;
     c->t = comm->t;
     c->kernels = ss_kernels();
     c->type = type;

@@ -259,6 +259,7 @@ struct ss_calibrate_state {
 
 struct ss_call {
     struct ss_comm *comm;
+    struct ss_work *work; /* the communicator's, or one of those for calls beside each other */
     struct ss_transport *t;
     struct ss_lane *lane;
     const struct ss_kernels *kernels;

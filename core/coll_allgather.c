@@ -23,7 +23,7 @@ int ss_allgather_step(struct ss_call *c)
 
     if (c->step == START) {
         size_t arena = ss_flow_arena_bound(c->type, c->own.nnz);
-        if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena) != SS_OK)
+        if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK)
             ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_GATHER);
         ss_in_start_ordered(c, &g->in, SS_PHASE_GATHER, add_chunk, add_own);
         ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);

@@ -138,7 +138,7 @@ static void drop_rounded(struct ss_call *c)
 static int reserve_left(struct ss_call *c, size_t merged)
 {
     struct ss_gtopk_state *s = &c->u.gtopk;
-    struct ss_buf *buf = &c->comm->work.part_error;
+    struct ss_buf *buf = &c->work->part_error;
     size_t magnitudes = merged > c->own.nnz ? merged : c->own.nnz;
     size_t left = c->own.nnz + merged; /* own: cut or rounded; one fold and one round */
 
@@ -161,8 +161,8 @@ static int start(struct ss_call *c)
 
     s->fold = ss_fold_of(c->t->rank, c->t->size);
     s->k = limit;
-    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem,
-                             ss_flow_arena_bound(c->type, limit)) != SS_OK ||
+    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, ss_flow_arena_bound(c->type, limit)) !=
+            SS_OK ||
         ss_stream_reserve(c, &s->received, 0, limit) != SS_OK ||
         ss_stream_reserve(c, &s->current, 1, merged) != SS_OK ||
         ss_stream_reserve(c, &s->spare, 2, merged) != SS_OK || reserve_left(c, merged) != SS_OK)

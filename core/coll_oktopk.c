@@ -35,7 +35,7 @@ static struct ss_agreed *agreed_of(struct ss_call *c)
 /* Words of the agreements, and cuts of the partition behind them. */
 static int reserve_words(struct ss_call *c)
 {
-    struct ss_buf *room = &c->comm->work.idx[2];
+    struct ss_buf *room = &c->work->idx[2];
     size_t words = ss_agree_words(c->t->size);
     size_t cuts = ((size_t)c->t->size + 1) * sizeof(struct ss_cut);
 
@@ -142,7 +142,7 @@ static void start(struct ss_call *c)
     if (agreed->global.period == 0)
         agreed->global.period = 1;
     if (ss_buf_reserve_voted(&agreed->bounds, c->comm->mem, bounds) != SS_OK ||
-        ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena_bound(c)) != SS_OK ||
+        ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena_bound(c)) != SS_OK ||
         reserve_words(c) != SS_OK)
         ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
 }
@@ -364,7 +364,7 @@ static void select_global(struct ss_call *c)
 /* The members of a chunk: those of a dense one are its non-zero elements. */
 static void mark_chunk(struct ss_call *c, const struct ss_chunk *chunk)
 {
-    uint32_t *idx = c->comm->work.scratch.data;
+    uint32_t *idx = c->work->scratch.data;
     uint32_t members = 0;
 
     if (chunk->rep != SS_REP_DENSE) {

@@ -120,7 +120,7 @@ static int start(struct ss_call *c)
         if (dense > arena)
             arena = dense;
     }
-    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena) != SS_OK ||
+    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK ||
         ss_stream_reserve(c, &s->received, 0, limit) != SS_OK ||
         ss_stream_reserve(c, &s->spare, 1, limit) != SS_OK ||
         ss_stream_reserve(c, &s->third, 2, limit) != SS_OK)

@@ -44,7 +44,7 @@ static int start(struct ss_call *c)
     size_t each = ss_flow_arena_bound(c->type, 0) + sizeof(struct forward);
     size_t arena = ss_flow_arena_bound(c->type, total) +
                    ((size_t)c->t->size + (size_t)(total / SS_CHUNK_ENTRIES)) * each;
-    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena) != SS_OK ||
+    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK ||
         ss_stream_reserve(c, &s->received, 0, most) != SS_OK ||
         ss_stream_reserve(c, &s->partial, 1, 2 * most < sum ? 2 * most : sum) != SS_OK)
         return SS_ERR_MEMORY;
@@ -103,7 +103,7 @@ static void queue_forward(struct ss_call *c, struct ss_in *in, int src,
                           const struct ss_chunk *chunk, const void *msg, size_t len)
 {
     struct ss_ring_state *s = &c->u.ring;
-    struct ss_buf *arena = &c->comm->work.arena;
+    struct ss_buf *arena = &c->work->arena;
     struct forward *f;
     size_t need = sizeof *f + (len + 63) / 64 * 64;
 
@@ -157,7 +157,7 @@ static int forward_step(struct ss_call *c)
 
     while (c->failed == 0 && s->forward_next < s->forward_end) {
         struct forward *f =
-            (struct forward *)((unsigned char *)c->comm->work.arena.data + s->forward_next);
+            (struct forward *)((unsigned char *)c->work->arena.data + s->forward_next);
         int sent = ss_send_raw(c, next, SS_PHASE_GATHER, f->round, f->msg, f->len);
         if (sent == SS_PENDING)
             return SS_PENDING;

@@ -14,7 +14,7 @@ int ss_split_reserve(struct ss_call *c, bool dense)
     if (!dense && entries > c->vote.ballot.nnz_sum)
         entries = c->vote.ballot.nnz_sum;
     arena += ss_flow_arena_bound(c->type, entries);
-    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem, arena) != SS_OK)
+    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK)
         return SS_ERR_MEMORY;
     if (!dense)
         return ss_stream_reserve(c, &c->u.split.part, 0, entries);

@@ -12,7 +12,7 @@ static size_t pieces_of(const struct ss_call *c)
 
 int ss_fill_reserve(struct ss_call *c)
 {
-    return ss_buf_reserve(&c->comm->work.pieces, c->comm->mem, pieces_of(c));
+    return ss_buf_reserve(&c->work->pieces, c->comm->mem, pieces_of(c));
 }
 
 void ss_fill_start(struct ss_call *c)
@@ -21,7 +21,7 @@ void ss_fill_start(struct ss_call *c)
 
     f->pieces = pieces_of(c);
     f->left = f->pieces;
-    f->cleared = c->comm->work.pieces.data;
+    f->cleared = c->work->pieces.data;
     memset(f->cleared, 0, f->pieces);
     f->sparse = c->in_place && !c->scan.negative_zero && !c->topk;
     /* The idle sweep begins behind the own part, which is cleared first anyway. */

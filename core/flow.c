@@ -143,7 +143,7 @@ void ss_out_round_own(struct ss_call *c, struct ss_out *o)
 void ss_out_round_part(struct ss_call *c, struct ss_out *o)
 {
     const struct ss_rounding *how = o->dense ? &c->round_dense : &c->round;
-    struct ss_buf *error = &c->comm->work.part_error;
+    struct ss_buf *error = &c->work->part_error;
 
     if (c->failed < 0 || o->nnz == 0 || how->values == SS_VALUES_SAME)
         return;
@@ -181,7 +181,7 @@ static void encode_next(struct ss_call *c, struct ss_out *o)
     struct ss_wire_key key = key_of(c, (enum ss_phase)o->phase);
     size_t left = o->nnz - o->pos;
     uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
-    unsigned char *msg = (unsigned char *)c->comm->work.arena.data + c->arena_used;
+    unsigned char *msg = (unsigned char *)c->work->arena.data + c->arena_used;
     unsigned char *val = o->val + o->pos * c->esize;
     struct ss_wire_rounding rounding = {.how = o->rounding,
                                         .val = val,
@@ -226,7 +226,7 @@ void ss_out_encode_ahead(struct ss_call *c, struct ss_out *o)
 
 static void replay_next(const struct ss_call *c, struct ss_out *o)
 {
-    o->msg = (const unsigned char *)c->comm->work.arena.data + o->replay;
+    o->msg = (const unsigned char *)c->work->arena.data + o->replay;
     o->len = ss_wire_length(o->msg);
     o->replay += (o->len + 63) / 64 * 64;
     o->last = o->replay == o->stored_end;
@@ -302,7 +302,7 @@ static size_t message_bound(const struct ss_call *c)
 int ss_flow_reserve(struct ss_call *c)
 {
     const struct ss_settings *s = c->comm->settings;
-    struct ss_work *work = &c->comm->work;
+    struct ss_work *work = c->work;
     bool rounds = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     size_t inbox = (size_t)window_of(c) * 2 * message_bound(c);
 
@@ -320,7 +320,7 @@ static void in_init(struct ss_call *c, struct ss_in *in, enum ss_phase phase, un
                     ss_consume *consume)
 {
     size_t bound = message_bound(c);
-    unsigned char *inbox = c->comm->work.inbox.data;
+    unsigned char *inbox = c->work->inbox.data;
 
     *in = (struct ss_in){.phase = phase, .round = round, .consume = consume};
     for (int i = 0; i < window_of(c); i++) {
@@ -395,7 +395,7 @@ static void start_peers(struct ss_call *c, struct ss_in *in)
 static void take_message(struct ss_call *c, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = key_of(c, (enum ss_phase)in->phase);
-    const struct ss_wire_scratch scratch = {c->comm->work.scratch.data, c->comm->work.values.data};
+    const struct ss_wire_scratch scratch = {c->work->scratch.data, c->work->values.data};
     const unsigned char *msg = p->buffer[p->current];
     struct ss_chunk chunk;
     double begin = ss_call_now(c);

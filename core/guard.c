@@ -38,17 +38,17 @@ int ss_guard_reserve(struct ss_call *c)
 {
     if (c->comm->settings->guard == SS_GUARD_OFF)
         return SS_OK;
-    return ss_buf_reserve(&c->comm->work.sketch, c->comm->mem, 2 * BUCKETS * sizeof(double));
+    return ss_buf_reserve(&c->work->sketch, c->comm->mem, 2 * BUCKETS * sizeof(double));
 }
 
 void ss_guard_take(struct ss_call *c)
 {
-    take(c->comm->work.sketch.data, c->type, c->in, (size_t)c->n);
+    take(c->work->sketch.data, c->type, c->in, (size_t)c->n);
 }
 
 void ss_guard_start(struct ss_call *c)
 {
-    double *sketch = c->comm->work.sketch.data;
+    double *sketch = c->work->sketch.data;
 
     if (c->failed == 0)
         take(sketch + BUCKETS, c->type, c->out, (size_t)c->n);
@@ -58,7 +58,7 @@ void ss_guard_start(struct ss_call *c)
 
 static void judge(struct ss_call *c)
 {
-    const double *sum = c->comm->work.sketch.data, *result = sum + BUCKETS;
+    const double *sum = c->work->sketch.data, *result = sum + BUCKETS;
     struct ss_guarding *g = &c->tensor->guarding;
     double dot = 0, a = 0, b = 0, ratio = ss_bits_double(c->vote.ballot.ratio_max);
     double share = (double)c->vote.ballot.k_max / (double)c->n, limit = MOST_RATIO / share;

@@ -34,7 +34,7 @@ uint64_t ss_keep_code(const struct ss_call *c)
 
 int ss_keep_take(struct ss_call *c)
 {
-    struct ss_buf *buf = &c->comm->work.keep;
+    struct ss_buf *buf = &c->work->keep;
     size_t bytes = (size_t)c->keep.count * c->esize;
 
     if (c->keep.count == 0)
@@ -63,7 +63,7 @@ static void add(struct ss_call *c, struct ss_in *in, int src, const struct ss_ch
 static void add_own(struct ss_call *c)
 {
     c->kernels->reduce(c->type, c->op, ss_at(c->out, (size_t)c->keep.first, c->esize),
-                       c->comm->work.keep.data, (size_t)c->keep.count);
+                       c->work->keep.data, (size_t)c->keep.count);
 }
 
 void ss_keep_start(struct ss_call *c)
@@ -71,14 +71,14 @@ void ss_keep_start(struct ss_call *c)
     struct ss_keeping *k = &c->keep;
     int rank = c->t->rank, size = c->t->size;
 
-    if (ss_buf_reserve_voted(&c->comm->work.arena, c->comm->mem,
+    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem,
                              ss_flow_arena_bound(c->type, k->count)) != SS_OK)
         ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
     c->arena_used = 0;
     if (c->failed == 0) /* the recipe may have left signed zeros */
         memset(ss_at(c->out, (size_t)k->first, c->esize), 0, (size_t)k->count * c->esize);
     ss_in_start_ordered(c, &k->in, SS_PHASE_KEEP, add, add_own);
-    ss_out_elements(&k->out, c->comm->work.keep.data, k->first, k->count, SS_PHASE_KEEP, 0,
+    ss_out_elements(&k->out, c->work->keep.data, k->first, k->count, SS_PHASE_KEEP, 0,
                     (rank + 1) % size, size - 1);
 }
 

@@ -4,7 +4,7 @@
 
 int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep)
 {
-    struct ss_work *w = &c->comm->work;
+    struct ss_work *w = c->work;
 
     if (ss_buf_grow(&w->own_idx, c->comm->mem, entries * sizeof(uint32_t),
                     keep * sizeof(uint32_t)) != SS_OK ||
@@ -30,7 +30,7 @@ static bool too_dense(const struct ss_call *c)
  * the first stopped. */
 static int scan_input(struct ss_call *c)
 {
-    struct ss_work *w = &c->comm->work;
+    struct ss_work *w = c->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
     size_t start = (size_t)ss_plan_own_least(c->n);
     struct ss_scan rest;
@@ -96,7 +96,7 @@ static int try_prepare(struct ss_call *c)
 
 int ss_call_prepare(struct ss_call *c)
 {
-    struct ss_work *work = &c->comm->work;
+    struct ss_work *work = c->work;
     int status = try_prepare(c);
 
     if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {

@@ -53,7 +53,7 @@ void ss_stream_append(struct ss_call *c, int src, struct ss_stream *s, const str
 
 int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_t entries)
 {
-    struct ss_work *work = &c->comm->work;
+    struct ss_work *work = c->work;
     size_t capacity = (size_t)entries + 1;
 
     *s = (struct ss_stream){0};

@@ -135,7 +135,7 @@ int ss_topk_select(struct ss_call *c)
     c->own.nnz = seen.claimed;
     if (c->keep.count > 0)
         seen.not_finite +=
-            ss_count_not_finite(c->type, c->comm->work.keep.data, NULL, (size_t)c->keep.count);
+            ss_count_not_finite(c->type, c->work->keep.data, NULL, (size_t)c->keep.count);
     c->scan = (struct ss_scan){.nnz = seen.claimed,
                                .stored = seen.claimed,
                                .stop = (size_t)c->n,
@@ -209,7 +209,7 @@ static uint64_t seed_of(const struct ss_call *c)
 
 void ss_topk_recipe(struct ss_call *c)
 {
-    struct ss_work *w = &c->comm->work;
+    struct ss_work *w = c->work;
     const struct ss_settings *s = c->comm->settings;
     bool global = c->plan.algorithm == SS_OKTOPK || c->plan.algorithm == SS_GTOPK;
     size_t entries = c->own.nnz + 1;

@@ -61,8 +61,11 @@ static void open_agreements(struct agreements *a, int size, uint64_t seed, int r
     job_open(&a->job, size, 1e-6, 1e-9, seed, &settings);
     ss_sim_set_eager(a->job.sim, 0);
     for (int r = 0; r < size; r++) {
-        a->call[r] = (struct ss_call){
-            .comm = a->job.comm[r], .t = a->job.comm[r]->t, .number = 7, .type = SS_F32};
+        a->call[r] = (struct ss_call){.comm = a->job.comm[r],
+                                      .work = &a->job.comm[r]->work,
+                                      .t = a->job.comm[r]->t,
+                                      .number = 7,
+                                      .type = SS_F32};
         a->left[r] = rounds;
         assert_int_equal(ss_agree_reserve(&a->call[r]), SS_OK);
     }
