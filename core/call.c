@@ -101,6 +101,8 @@ static uint64_t own_flags(struct ss_call *c, int status)
         flags |= SS_VOTE_NOT_FINITE;
     if (comm->off)
         flags |= SS_VOTE_OFF;
+    if (comm->polled)
+        flags |= SS_VOTE_POLLED;
     if (comm->status < 0)
         flags |= SS_VOTE_BROKEN;
     if (!comm->network.known)

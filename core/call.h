@@ -85,6 +85,10 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 /* Votes "off" (MPI_Pcontrol) for calls started from here on. */
 void ss_comm_set_off(struct ss_comm *comm, bool off);
 
+/* Votes for calls started from here on that the MPI library's allreduce, should it come to that, is
+ * one that can be polled: other calls of this rank are under way meanwhile. */
+void ss_comm_set_polled(struct ss_comm *comm, bool polled);
+
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
@@ -112,6 +116,12 @@ int ss_call_step(struct ss_call *call);
 /* After SS_NATIVE: the input stands in `out`, with a part of a residual added, and the MPI library
  * is to reduce it in place there. */
 bool ss_call_joined(const struct ss_call *call);
+
+/* After SS_NATIVE: a rank has voted so (ss_comm_set_polled). False where there was no vote. */
+bool ss_call_polled(const struct ss_call *call);
+
+/* Whether the last step has brought the call further. */
+bool ss_call_moved(const struct ss_call *call);
 
 /* Books the call. native_seconds: time in the MPI library's allreduce where the status was
  * SS_NATIVE, < 0 where that failed, else ignored. */

@@ -72,6 +72,16 @@ bool ss_call_joined(const struct ss_call *c)
     return c->joined > 0;
 }
 
+bool ss_call_polled(const struct ss_call *c)
+{
+    return c->number > 0 && (c->vote.ballot.flags & SS_VOTE_POLLED);
+}
+
+bool ss_call_moved(const struct ss_call *c)
+{
+    return c->moved;
+}
+
 enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
 {
     return c->native ? SS_DENSE : c->plan.algorithm;

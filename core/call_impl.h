@@ -67,6 +67,7 @@ struct ss_comm {
     double cost_vote;  /* seconds per vote, least seen here */
     uint32_t calls;    /* voted calls so far */
     bool off;          /* MPI_Pcontrol(0) */
+    bool polled;       /* votes SS_VOTE_POLLED */
     bool mismatch;     /* options differ between ranks: everything is native */
     int status;        /* < 0: a call failed here; the rest says where */
     int failed_peer;

@@ -76,6 +76,11 @@ void ss_comm_set_off(struct ss_comm *comm, bool off)
     comm->off = off;
 }
 
+void ss_comm_set_polled(struct ss_comm *comm, bool polled)
+{
+    comm->polled = polled;
+}
+
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
 {
     comm->site = *site;
