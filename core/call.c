@@ -21,152 +21,11 @@ enum {
 
 /* ---- vote and plan ---- */
 
-static uint64_t lane_hash(const struct ss_call *c)
-{
-    uint64_t fields[] = {c->n, (uint64_t)c->type, (uint64_t)c->op, c->lane ? c->lane->window : 0};
-    uint64_t h = 0xcbf29ce484222325ULL;
-
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        h ^= fields[i];
-        h *= 0x100000001b3ULL;
-        h ^= h >> 29;
-    }
-    return h;
-}
-
-/* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
-static uint64_t memory_left(const struct ss_call *c)
-{
-    const struct ss_mem *mem = c->comm->mem;
-    const struct ss_work *w = c->work;
-    size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
-    size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
-
-    if (mem->limit == 0)
-        return UINT64_MAX;
-    return (mem->limit > used ? mem->limit - used : 0) + kept + own;
-}
-
-static void fill_ballot(struct ss_call *c, uint64_t flags)
-{
-    struct ss_comm *comm = c->comm;
-    struct ss_ballot *b = &c->vote.ballot;
-
-    ss_ballot_init(b);
-    b->flags = flags;
-    b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
-    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = lane_hash(c);
-    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
-    b->nnz_sum = b->nnz_max = c->scan.nnz;
-    b->k_max = c->k;
-    b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
-    b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
-    b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
-    b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
-    for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
-        b->same_max[i] = b->same_min[i];
-    b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
-    b->norm_max = ss_double_bits(c->input_square);
-    b->part_max = c->part_max;
-    b->memory_min = memory_left(c);
-    b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
-    b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
-    b->costs[SS_COST_SCAN] = ss_double_bits(comm->cost_scan);
-    b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
-    const struct ss_local_costs *local = ss_local_costs();
-    b->costs[SS_COST_CODE] = ss_double_bits(local->code);
-    b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
-    b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
-    if (c->lane) {
-        b->result_max = c->lane->history.result_nnz;
-        b->last_min = ss_double_bits(c->lane->history.last_seconds);
-    }
-}
-
 static void start_vote(struct ss_call *c, uint64_t flags)
 {
-    fill_ballot(c, flags);
+    ss_ballot_fill(c, flags);
     ss_vote_start(&c->vote, c->t, c->number);
     c->mark = ss_call_now(c);
-}
-
-static uint64_t own_flags(struct ss_call *c, int status)
-{
-    struct ss_comm *comm = c->comm;
-    uint64_t flags = 0;
-
-    if (status != SS_OK || !c->lane)
-        flags |= SS_VOTE_CANNOT;
-    if (c->scan.not_finite)
-        flags |= SS_VOTE_NOT_FINITE;
-    if (comm->off)
-        flags |= SS_VOTE_OFF;
-    if (comm->polled)
-        flags |= SS_VOTE_POLLED;
-    if (comm->status < 0)
-        flags |= SS_VOTE_BROKEN;
-    if (!comm->network.known)
-        flags |= SS_VOTE_UNKNOWN;
-    if (comm->tensors)
-        flags |= ss_topk_flags(c);
-    return flags;
-}
-
-/* With ALPHA and BETA given nothing measured enters the plan, so that runs repeat; the local costs
- * are then round figures for a current core. */
-static void fixed_costs(struct ss_shape *shape, const struct ss_settings *settings, int rounds)
-{
-    shape->learn = false;
-    shape->alpha = settings->alpha;
-    shape->beta = settings->beta;
-    shape->scan = 1e-10;
-    shape->code = 4e-9;
-    shape->merge = 2e-9;
-    shape->fill = 1e-10;
-    shape->vote = rounds * settings->alpha;
-}
-
-static enum ss_algorithm forced(const struct ss_call *c)
-{
-    const struct ss_ballot *b = &c->vote.ballot;
-    uint64_t by_rule = b->same_min[SS_SAME_FORCED];
-
-    return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
-                                                            : c->comm->settings->algorithm;
-}
-
-static struct ss_shape shape_of(const struct ss_call *c)
-{
-    const struct ss_ballot *b = &c->vote.ballot;
-    const struct ss_settings *settings = c->comm->settings;
-    struct ss_shape shape = {
-        .n = c->n,
-        .size = c->t->size,
-        .type = c->type,
-        .coding = settings->coding,
-        .forced = forced(c),
-        .topk = c->topk,
-        .k = b->k_max,
-        .values = c->topk ? settings->values : SS_VALUES_SAME,
-        .quant = c->topk ? settings->quant : SS_VALUES_SAME,
-        .bucket = settings->quant_bucket,
-        .learn = true,
-        .nnz_sum = b->nnz_sum,
-        .nnz_max = b->nnz_max,
-        .part_max = b->part_max,
-        .memory_min = b->memory_min,
-        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_double(b->costs[SS_COST_ALPHA]),
-        .beta = settings->beta >= 0 ? settings->beta : ss_bits_double(b->costs[SS_COST_BETA]),
-        .scan = ss_bits_double(b->costs[SS_COST_SCAN]),
-        .code = ss_bits_double(b->costs[SS_COST_CODE]),
-        .merge = ss_bits_double(b->costs[SS_COST_MERGE]),
-        .fill = ss_bits_double(b->costs[SS_COST_FILL]),
-        .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
-    };
-
-    if (settings->alpha >= 0 && settings->beta >= 0)
-        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.fold));
-    return shape;
 }
 
 /* Hands the call to the MPI library on all ranks. */
@@ -179,6 +38,13 @@ static int go_native(struct ss_call *c, enum ss_reason reason)
     c->native = true;
     c->stage = STAGE_OVER;
     return SS_NATIVE;
+}
+
+/* As go_native where the arguments are not served: most likely the lane's next ones neither. */
+static int refuse(struct ss_call *c, enum ss_reason reason)
+{
+    ss_history_back_off(&c->lane->history);
+    return go_native(c, reason);
 }
 
 /* The first failure on a communicator stays its status. */
@@ -227,7 +93,7 @@ static void book_predictions(struct ss_call *c)
         r->predicted_seconds[a] += runs ? c->plan.seconds[a] : (double)INFINITY;
         r->predicted_bytes[a] += runs ? c->plan.bytes[a] : (double)INFINITY;
     }
-    double densest = (double)c->vote.ballot.nnz_max / (double)c->n;
+    double densest = ss_kind_density_max(c);
     if (densest > r->density_max)
         r->density_max = densest;
     pthread_mutex_unlock(&c->comm->stats->lock);
@@ -255,7 +121,7 @@ static void guard(struct ss_call *c)
 static int start_recipe(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
-    struct ss_shape shape = shape_of(c);
+    struct ss_shape shape = ss_ballot_shape(c);
     bool observe = c->comm->settings->observe;
 
     h->result_nnz = c->vote.ballot.result_max;
@@ -276,6 +142,7 @@ static int start_recipe(struct ss_call *c)
     c->result_nnz = 0;
     memset(&c->u, 0, sizeof c->u);
     make_room(c, ss_plan_memory(&shape, c->plan.algorithm));
+    ss_kind_recipe(c);
     ss_fill_start(c);
     ss_topk_recipe(c);
     guard(c);
@@ -286,12 +153,12 @@ static int start_recipe(struct ss_call *c)
 static int vote_again(struct ss_call *c, int status)
 {
     c->stage = STAGE_VOTE_AGAIN;
-    start_vote(c, own_flags(c, status));
+    start_vote(c, ss_ballot_flags(c, status));
     return SS_PENDING;
 }
 
 /* What sends a call to the MPI library before anything else is looked at. */
-static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_NOT_FINITE;
+static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
 /* What the combined ballot says, in the order of precedence. */
 static int decide(struct ss_call *c)
@@ -320,6 +187,10 @@ static int decide(struct ss_call *c)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
         return go_native(c, SS_WHY_CANNOT);
+    if (b->flags & SS_VOTE_LAYOUT)
+        return refuse(c, SS_WHY_BUFFER);
+    if (!ss_ballot_same(b, SS_SAME_FORM))
+        return refuse(c, SS_WHY_TYPE);
     if (b->flags & SS_VOTE_NOT_FINITE) {
         ss_residual_not_finite(c);
         return go_native(c, SS_WHY_NOT_FINITE);
@@ -386,26 +257,15 @@ static recipe *const recipes[SS_ALGORITHMS] = {
 
 static int step_recipe(struct ss_call *c)
 {
-    if (recipes[c->plan.algorithm](c) == SS_OK) {
+    recipe *step = c->kind == SS_KIND_ALLREDUCE ? recipes[c->plan.algorithm] : ss_kind_step;
+
+    if (step(c) == SS_OK) {
         c->stage = STAGE_DRAIN;
         return SS_PENDING;
     }
     if (!c->moved && c->failed == 0)
         ss_fill_idle(c);
     return SS_PENDING;
-}
-
-/* Where the recipe did not see the size of the result: counted in the own part. */
-static uint64_t estimate_result(const struct ss_call *c)
-{
-    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
-    struct ss_scan seen = {0};
-
-    if (lo == hi)
-        return 0;
-    c->kernels->scan(c->type, SS_SUM, c->out + lo * c->esize, (size_t)(hi - lo), 0, NULL, NULL, 0,
-                     &seen);
-    return (uint64_t)((double)seen.nnz * (double)c->n / (double)(hi - lo));
 }
 
 /* What follows the recipe, one after the other: the kept elements, the comparison of GUARD. */
@@ -438,13 +298,13 @@ static int step_drain(struct ss_call *c)
     struct ss_history *h = &c->lane->history;
 
     if (c->failed == 0)
-        ss_fill_range(c, 0, c->n);
+        ss_fill_range(c, c->out_first, c->out_first + c->out_n);
     if (ss_sends_reap(c) == SS_PENDING)
         return SS_PENDING;
     if (start_extras(c))
         return SS_PENDING;
-    if (c->failed == 0 && (c->result_nnz == 0 || c->dense_seen))
-        c->result_nnz = estimate_result(c);
+    if (c->failed == 0)
+        c->result_nnz = ss_kind_result(c);
     c->times.exchange += ss_call_now(c) - c->mark;
     c->stage = STAGE_OVER;
     if (c->failed < 0)
@@ -480,32 +340,26 @@ static int step_stage(struct ss_call *c)
 
 /* ---- the call ---- */
 
-int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
-                  const void *in, void *out, uint64_t n, unsigned window)
+static int start(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
+                 unsigned window)
 {
     ss_fpenv saved;
-    int status;
+    int status = SS_OK;
 
     memset(c, 0, sizeof *c);
     c->comm = comm;
     c->work = &comm->work;
     c->t = comm->t;
     c->kernels = ss_kernels();
-    c->type = type;
-    c->op = op;
-    c->esize = ss_type_size(type);
-    c->in = in ? in : out;
-    c->in_place = in == NULL;
-    c->out = out;
-    c->n = n;
+    ss_kind_init(c, what, window);
     c->stage = STAGE_OVER;
     if (comm->told)
         return fail_again(c);
-    c->lane = ss_comm_lane(comm, n, type, op, window);
+    c->lane = ss_comm_lane(comm, &c->key, what->n, what->type);
     if (comm->mismatch)
         return go_native(c, SS_WHY_SETTINGS);
-    if (comm->tensors && c->lane && window == 0 &&
-        n < SS_WINDOW) /* windows of larger calls are exact */
+    if (comm->tensors && c->lane && c->kind == SS_KIND_ALLREDUCE && window == 0 &&
+        c->n < SS_WINDOW) /* windows of larger calls are exact */
         ss_topk_start(c);
     if (c->lane && c->lane->history.skip > 0) {
         c->lane->history.skip--;
@@ -515,11 +369,26 @@ int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, en
     c->stage = STAGE_VOTE;
 
     saved = ss_fpenv_enter();
-    status = comm->status < 0 ? SS_OK : ss_call_prepare(c);
-    start_vote(c, own_flags(c, status));
+    if (comm->status == SS_OK && !c->cannot)
+        status = ss_call_prepare(c);
+    start_vote(c, ss_ballot_flags(c, status));
     c->last_progress = c->mark;
     ss_fpenv_leave(saved);
     return SS_PENDING;
+}
+
+int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
+                  const void *in, void *out, uint64_t n, unsigned window)
+{
+    struct ss_collective what = {
+        .kind = SS_KIND_ALLREDUCE, .type = type, .op = op, .in = in, .out = out, .n = n};
+
+    return start(c, comm, &what, window);
+}
+
+int ss_call_start_kind(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what)
+{
+    return start(c, comm, what, 0);
 }
 
 /* Everything this call has under way is given up: TIMEOUT, or a transport that no longer answers.

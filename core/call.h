@@ -1,12 +1,12 @@
 /* clang-format off */
-/* One allreduce from scan to result, over any transport, and the state that lasts between calls on
- * a communicator.
+/* One allreduce, or one of the other collectives of core/kind.h, from scan to result, over any
+ * transport, and the state that lasts between calls on a communicator.
  *
- *     status = ss_call_start(&call, comm, type, op, in, out, n);
+ *     status = ss_call_start(&call, comm, type, op, in, out, n);      or ss_call_start_kind
  *     while (status == SS_PENDING)
  *         status = ss_call_step(&call);
  *     if (status == SS_NATIVE)
- *         run the MPI library's allreduce on the untouched input;
+ *         run the MPI library's collective on the untouched input;
  *     ss_call_end(&call, seconds_in_native);
  *
  * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks
@@ -18,6 +18,7 @@
 #define CORE_CALL_H
 
 #include "core/kernels.h"
+#include "core/kind.h"
 #include "core/mem.h"
 #include "core/regions.h"
 #include "core/stats.h"
@@ -111,6 +112,44 @@ ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a bloc
  * apart (0 for ordinary calls). */
 int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
                   const void *in, void *out, uint64_t n, unsigned window);
+
+/* A call of any kind.
+ *
+ * Equal on all ranks, or the call fails with SS_ERR_PROTOCOL: kind, root and the size of all parts
+ * together in bytes; for reductions type and op too. What may differ although the MPI library takes
+ * the call is agreed on: in an allgather the word size (ranks may describe the same bytes by other
+ * datatypes) and, everywhere, `parts`; where they differ all ranks go native, SS_WHY_TYPE. A rank
+ * whose arguments are not served, but which knows that size (and type and op), says `cannot`: all
+ * go native, SS_WHY_BUFFER. Lanes where that happens back off as those do where dense is faster.
+ *
+ * ALGORITHM=dense means native; recursive_doubling, split_allgather, dsar, ring and allgather all
+ * force the one sparse way that a kind has (ss_kind_algorithm); otherwise the plan decides. These
+ * calls are exact in every mode and no business of top-k. Sums are formed in rank order. */
+struct ss_collective {
+    enum ss_kind kind;
+    /* Allgather: of the words that are moved, any type of their size. A word is sent if any bit of
+     * it is set, so that -0.0, NaN and Inf arrive as they are. */
+    enum ss_type type;
+    enum ss_op op; /* of a reduction */
+    int root;      /* of a reduce */
+    uint64_t n;    /* elements of all parts together, 1 <= n <= SS_WINDOW; an allgather, of which
+                      all ranks know but the bytes, at most 4 * SS_WINDOW of these */
+    /* Allgather: rank r gives elements parts[r] to parts[r + 1] of the result; reduce_scatter: it
+     * gets them. size + 1 values, ascending from 0 to n, borrowed until the end of the call; NULL:
+     * equal parts, n a multiple of the number of ranks. A reduce has none. */
+    const uint32_t *parts;
+    /* Allgather: this rank's slice; NULL: in place, it stands in `out` where it belongs.
+     * Reductions: n elements; NULL: in place, they stand in `out` (reduce: the root only). */
+    const void *in;
+    /* Allgather: n elements. Reduce_scatter: this rank's part alone; in place n elements, of which
+     * the first are overwritten by the part. Reduce: n elements on the root, not looked at on other
+     * ranks. */
+    void *out;
+    bool cannot; /* nothing but kind, root and that size need be set (and type and op) */
+};
+int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm,
+                       const struct ss_collective *what);
+
 int ss_call_step(struct ss_call *call);
 
 /* After SS_NATIVE: the input stands in `out`, with a part of a residual added, and the MPI library
@@ -123,7 +162,7 @@ bool ss_call_polled(const struct ss_call *call);
 /* Whether the last step has brought the call further. */
 bool ss_call_moved(const struct ss_call *call);
 
-/* Books the call. native_seconds: time in the MPI library's allreduce where the status was
+/* Books the call. native_seconds: time in the MPI library's collective where the status was
  * SS_NATIVE, < 0 where that failed, else ignored. */
 void ss_call_end(struct ss_call *call, double native_seconds);
 

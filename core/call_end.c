@@ -16,14 +16,27 @@ static void book_times(struct ss_times *sum, const struct ss_times *t)
     sum->native += t->native;
 }
 
+/* Of the elements this rank gave. */
+static double density(const struct ss_call *c)
+{
+    return c->in_n > 0 ? (double)c->scan.nnz / (double)c->in_n : 0;
+}
+
+/* Not every rank sees all of the result. */
+static bool result_known(const struct ss_call *c)
+{
+    return c->kind == SS_KIND_ALLREDUCE || c->kind == SS_KIND_ALLGATHER ||
+           (c->kind == SS_KIND_REDUCE && c->t->rank == c->root);
+}
+
 void ss_call_end(struct ss_call *c, double native_seconds)
 {
     struct ss_stats *stats = c->comm->stats;
     struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
     bool native = c->native;
     ss_fpenv saved;
-    int size = c->t->size;
-    uint64_t bytes = c->n * c->esize, dense = 2 * (bytes / (uint64_t)size) * (uint64_t)(size - 1);
+    uint64_t dense =
+        ss_kind_dense_bytes(c->kind, c->t->size, c->t->rank == c->root, c->n * c->esize);
 
     saved = ss_fpenv_enter();
     ss_topk_end(c, native && native_seconds >= 0);
@@ -48,11 +61,11 @@ void ss_call_end(struct ss_call *c, double native_seconds)
         r->passed[c->reason]++;
     else if (c->failed == 0)
         r->sparse[c->plan.algorithm]++;
-    if (c->number > 0) {
+    if (c->number > 0 && !c->cannot) {
         r->scans++;
-        r->density_sum += (double)c->scan.nnz / (double)c->n;
+        r->density_sum += density(c);
     }
-    if (!native && c->failed == 0) {
+    if (!native && c->failed == 0 && result_known(c)) {
         r->fillin_calls++;
         r->fillin_sum += (double)c->result_nnz / (double)c->n;
     }
@@ -89,14 +102,16 @@ enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
 
 double ss_call_density(const struct ss_call *c)
 {
-    return c->number > 0 ? (double)c->scan.nnz / (double)c->n : -1;
+    return c->number > 0 && !c->cannot ? density(c) : -1;
 }
 
 void ss_call_explain(const struct ss_call *c, char *text, size_t size)
 {
-    int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%llu %s elements)",
+    bool other = c->kind != SS_KIND_ALLREDUCE;
+    int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements)",
                           c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase),
-                          c->number, (unsigned long long)c->n, ss_type_name(c->type));
+                          c->number, other ? ss_kind_name(c->kind) : "", other ? ", " : "",
+                          (unsigned long long)c->n, ss_type_name(c->type));
 
     if (c->failed_peer >= 0 && c->failed_peer != c->t->rank && length > 0 && (size_t)length < size)
         length += snprintf(text + length, size - (size_t)length,

@@ -40,13 +40,20 @@ struct ss_work {
     struct ss_buf keep;   /* the elements that a rule keeps */
 };
 
+/* What all ranks know of a call before the vote. */
+struct ss_lane_key {
+    enum ss_kind kind;
+    enum ss_type type; /* SS_I32 in an allgather, as also op and root where they mean nothing */
+    enum ss_op op;
+    int root;
+    uint64_t n; /* elements; bytes in an allgather */
+    unsigned window;
+};
+
 /* A lane of this communicator (design section 5). Changes by voted values only. */
 struct ss_lane {
     struct ss_lane *next;
-    uint64_t n;
-    enum ss_type type;
-    enum ss_op op;
-    unsigned window;
+    struct ss_lane_key key;
     uint32_t number; /* in order of first appearance */
     struct ss_history history;
     struct ss_lane_record *record;
@@ -260,6 +267,8 @@ struct ss_calibrate_state {
 
 struct ss_call {
     struct ss_comm *comm;
+    enum ss_kind kind;
+    struct ss_lane_key key;
     struct ss_work *work; /* the communicator's, or one of those for calls beside each other */
     struct ss_transport *t;
     struct ss_lane *lane;
@@ -267,10 +276,14 @@ struct ss_call {
     enum ss_type type;
     enum ss_op op;
     size_t esize;
-    const void *in;
-    unsigned char *out;
+    const void *in; /* element in_first of the index space and in_n - 1 more */
+    uint64_t in_first, in_n;
+    unsigned char *out; /* element out_first; out_n elements are written here */
+    uint64_t out_first, out_n;
     uint64_t n;
     bool in_place;
+    int root;    /* of a reduce */
+    bool cannot; /* the arguments are not served */
     uint32_t number;
 
     int stage;
@@ -280,7 +293,8 @@ struct ss_call {
     struct ss_scan scan;
     struct ss_stream own;
     uint64_t part_max;
-    const uint32_t *bounds; /* of the parts of the index space, size + 1; NULL: equal parts */
+    const uint32_t *bounds; /* of the parts of the index space, size + 1; NULL: equal parts, */
+    uint64_t each;          /* of so many elements, 0: as ss_part_first has it */
     struct ss_vote vote;
     struct ss_plan plan;
     enum ss_reason reason;
@@ -350,15 +364,36 @@ static inline const void *ss_at_const(const void *base, size_t element, size_t e
 }
 static inline uint64_t ss_call_part(const struct ss_call *c, int p)
 {
-    return c->bounds ? c->bounds[p] : ss_part_first(c->n, c->t->size, p);
+    if (c->bounds)
+        return c->bounds[p];
+    return c->each > 0 ? c->each * (uint64_t)p : ss_part_first(c->n, c->t->size, p);
+}
+/* An element of the result, where this rank has it. */
+static inline unsigned char *ss_out_at(const struct ss_call *c, uint64_t element)
+{
+    return c->out + (element - c->out_first) * c->esize;
 }
 
 /* core/comm.c: the lane, made when new, NULL when memory is short; work space that recipes built,
  * kept for the next: its bytes, and letting it go. */
-struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
-                             unsigned window);
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
+                             enum ss_type type); /* n, type: to be reported */
 size_t ss_work_kept(const struct ss_work *work);
 void ss_work_drop(struct ss_work *work);
+
+/* core/call_ballot.c: what a rank says in the vote; what the plan sees of what all said. */
+void ss_ballot_fill(struct ss_call *c, uint64_t flags);
+uint64_t ss_ballot_flags(struct ss_call *c, int status); /* status: of ss_call_prepare */
+struct ss_shape ss_ballot_shape(const struct ss_call *c);
+
+/* core/call_kind.c: what depends on the kind. Init: of a zeroed call. Recipe: before its first
+ * step. */
+void ss_kind_init(struct ss_call *c, const struct ss_collective *what, unsigned window);
+uint64_t ss_kind_form(const struct ss_call *c);      /* for SS_SAME_FORM */
+double ss_kind_density_max(const struct ss_call *c); /* after the vote */
+void ss_kind_recipe(struct ss_call *c);
+int ss_kind_step(struct ss_call *c);
+uint64_t ss_kind_result(const struct ss_call *c); /* entries of the result, 0 = not known */
 
 /* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. */
 int ss_call_prepare(struct ss_call *c);
@@ -412,6 +447,8 @@ int ss_fill_reserve(struct ss_call *c); /* before the vote */
 void ss_fill_start(struct ss_call *c);
 void ss_fill_range(struct ss_call *c, uint64_t lo, uint64_t hi);
 bool ss_fill_idle(struct ss_call *c); /* clears one piece; false when none is left */
+/* Whether all entries of a chunk lie in that part of the index space. */
+bool ss_chunk_within(const struct ss_call *c, const struct ss_chunk *chunk, int part);
 /* Writes a chunk's entries into the result (range cleared first), or adds them to it. */
 void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk);
 void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk);
@@ -482,6 +519,11 @@ int ss_allgather_step(struct ss_call *c);
 int ss_oktopk_step(struct ss_call *c);
 int ss_gtopk_step(struct ss_call *c);
 
+/* Those of the other kinds: allgather, reduce_scatter, reduce. */
+int ss_slices_step(struct ss_call *c);
+int ss_reduce_scatter_step(struct ss_call *c);
+int ss_reduce_step(struct ss_call *c);
+
 /* Calibration of the network, before the first plan on a communicator. Reserve: before the vote. */
 int ss_calibrate_reserve(struct ss_call *c);
 int ss_calibrate_step(struct ss_call *c);
@@ -498,11 +540,15 @@ const struct ss_local_costs *ss_local_costs(void);
 /* Where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in particular. */
 enum ss_phase ss_call_phase(struct ss_call *c, int *peer);
 
-/* Shared by split_allgather and dsar: the first phase (own part reduced in place in the result),
- * and the allgather of parts. */
+/* Shared by split_allgather, dsar and the reductions of other kinds: the first phase (own part
+ * reduced in place in the result), its entries made a stream, and the allgather of parts, or their
+ * way to one rank. */
+int ss_split_reserve_slices(struct ss_call *c); /* for the first phase alone */
 int ss_split_reserve(struct ss_call *c, bool dense);
 int ss_split_reduce_step(struct ss_call *c);
+void ss_split_harvest(struct ss_call *c); /* into u.split.part */
 void ss_gather_start(struct ss_call *c, bool dense);
+void ss_gather_start_to(struct ss_call *c, int root);
 int ss_gather_step(struct ss_call *c);
 
 #endif

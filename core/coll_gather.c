@@ -6,8 +6,11 @@
 static void set_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
                       const void *msg, size_t len)
 {
-    (void)in, (void)src, (void)msg, (void)len;
-    ss_result_set(c, chunk);
+    (void)in, (void)msg, (void)len;
+    if (ss_chunk_within(c, chunk, src))
+        ss_result_set(c, chunk);
+    else
+        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
 }
 
 /* Own part: the stream u.split.part, or the dense range of the result. */
@@ -30,6 +33,19 @@ void ss_gather_start(struct ss_call *c, bool dense)
             ss_result_set_stream(c, &c->u.split.part);
         }
     }
+}
+
+/* The stream u.split.part goes to the root alone, which has its own in the result. */
+void ss_gather_start_to(struct ss_call *c, int root)
+{
+    struct ss_gather_state *g = &c->u.gather;
+    int rank = c->t->rank, size = c->t->size;
+    bool here = rank == root;
+
+    ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, here ? size - 1 : 0,
+                set_chunk);
+    ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, root, here ? 0 : 1);
+    c->result_nnz += c->u.split.part.nnz;
 }
 
 int ss_gather_step(struct ss_call *c)

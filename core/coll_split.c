@@ -1,19 +1,28 @@
-/* The first phase of split_allgather and dsar (SparCML section 5.3.2): the index space is split
- * among the ranks, every rank sends each part of its stream to the part's owner, and the owner
- * reduces its part, in rank order, in place in the result. Slices are rounded by their sender; its
- * own stays as it is. */
+/* The first phase of split_allgather, dsar, reduce_scatter and reduce (SparCML section 5.3.2): the
+ * index space is split among the ranks, every rank sends each part of its stream to the part's
+ * owner, and the owner reduces its part, in rank order, in place in the result. Slices are rounded
+ * by their sender; its own stays as it is. */
 #include "core/call_impl.h"
+
+static size_t slices_bound(const struct ss_call *c)
+{
+    return ss_flow_arena_bound(c->type, c->own.nnz) +
+           (size_t)c->t->size * ss_flow_arena_bound(c->type, 0);
+}
+
+int ss_split_reserve_slices(struct ss_call *c)
+{
+    return ss_buf_reserve_voted(&c->work->arena, c->comm->mem, slices_bound(c));
+}
 
 int ss_split_reserve(struct ss_call *c, bool dense)
 {
     uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
     uint64_t entries = hi - lo;
-    size_t arena = ss_flow_arena_bound(c->type, c->own.nnz) +
-                   (size_t)c->t->size * ss_flow_arena_bound(c->type, 0);
 
     if (!dense && entries > c->vote.ballot.nnz_sum)
         entries = c->vote.ballot.nnz_sum;
-    arena += ss_flow_arena_bound(c->type, entries);
+    size_t arena = slices_bound(c) + ss_flow_arena_bound(c->type, entries);
     if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK)
         return SS_ERR_MEMORY;
     if (!dense)
@@ -24,8 +33,11 @@ int ss_split_reserve(struct ss_call *c, bool dense)
 static void add_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
                       const void *msg, size_t len)
 {
-    (void)in, (void)src, (void)msg, (void)len;
-    ss_result_add(c, chunk);
+    (void)in, (void)msg, (void)len;
+    if (ss_chunk_within(c, chunk, c->t->rank))
+        ss_result_add(c, chunk);
+    else
+        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
 }
 
 static struct ss_stream own_slice(const struct ss_call *c, int part)
@@ -69,4 +81,23 @@ int ss_split_reduce_step(struct ss_call *c)
     ss_fill_range(c, ss_call_part(c, rank), ss_call_part(c, rank + 1));
     c->step = 2;
     return SS_OK;
+}
+
+/* The reduced part lies dense in the result: its non-zero entries become the stream to send. */
+void ss_split_harvest(struct ss_call *c)
+{
+    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    struct ss_stream *part = &c->u.split.part;
+    struct ss_scan seen;
+    double begin = ss_call_now(c);
+
+    part->nnz = 0;
+    if (c->failed < 0 || lo == hi)
+        return;
+    c->kernels->scan(c->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), (uint32_t)lo, part->idx,
+                     part->val, part->capacity, &seen);
+    part->nnz = seen.stored;
+    if (seen.stored < seen.nnz) /* more than the vote announced */
+        ss_fail(c, SS_ERR_MESSAGE, c->t->rank, SS_PHASE_REDUCE);
+    c->times.merge += ss_call_now(c) - begin;
 }

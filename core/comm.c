@@ -118,24 +118,28 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->part_error);
 }
 
-struct ss_lane *ss_comm_lane(struct ss_comm *comm, uint64_t n, enum ss_type type, enum ss_op op,
-                             unsigned window)
+static bool same_key(const struct ss_lane_key *a, const struct ss_lane_key *b)
 {
-    struct ss_lane **bucket = &comm->lanes[(n * 0x9e3779b97f4a7c15ULL) >> 58];
+    return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->n == b->n && a->window == b->window;
+}
+
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
+                             enum ss_type type)
+{
+    struct ss_lane **bucket = &comm->lanes[(key->n * 0x9e3779b97f4a7c15ULL) >> 58];
     struct ss_lane *lane;
 
     for (lane = *bucket; lane; lane = lane->next)
-        if (lane->n == n && lane->type == type && lane->op == op && lane->window == window)
+        if (same_key(&lane->key, key))
             return lane;
     lane = calloc(1, sizeof *lane);
     if (!lane)
         return NULL;
-    lane->n = n;
-    lane->type = type;
-    lane->op = op;
-    lane->window = window;
+    lane->key = *key;
     lane->number = comm->lane_count++;
-    lane->record = ss_stats_lane(comm->stats, comm->name, comm->t->size, n, type, op);
+    lane->record =
+        ss_stats_lane_of(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
     lane->next = *bucket;
     *bucket = lane;
     return lane;

@@ -35,6 +35,11 @@ uint64_t ss_plan_delta(uint64_t n, enum ss_type type)
     return n * isize / (4 + isize);
 }
 
+double ss_plan_dense_from(enum ss_kind kind, uint64_t n, int size)
+{
+    return SS_DENSE_FROM * (double)n / (kind == SS_KIND_ALLGATHER ? size : 1);
+}
+
 static double uniform_union(const struct ss_shape *s, int ranks)
 {
     double d = (double)s->nnz_sum / ((double)s->n * s->size);
@@ -279,17 +284,55 @@ static struct estimate cost_oktopk(const struct ss_shape *s, const struct ss_his
         .bytes = bytes};
 }
 
-/* Reduce-scatter and allgather at the limit of the link (Rabenseifner 2004), the MPI library's best
- * for long vectors. */
+/* Slices go from each rank to all others as they are. */
+static struct estimate cost_slices(const struct ss_shape *s, const struct ss_history *h)
+{
+    int others = s->size - 1;
+    double slice = max2((double)s->n / s->size, (double)s->nnz_max);
+    double bytes = others * stream_bytes(s, (double)s->nnz_max, slice);
+
+    (void)h;
+    return (struct estimate){.wire = fan(s, others) + s->beta * bytes,
+                             .overlap = (s->code + s->merge) * (double)s->nnz_sum,
+                             .serial = s->code * (double)s->nnz_max,
+                             .bytes = bytes};
+}
+
+static struct estimate cost_reduce_scatter(const struct ss_shape *s, const struct ss_history *h)
+{
+    (void)h;
+    return split_phase(s);
+}
+
+/* The parts meet on the root's link. */
+static struct estimate cost_reduce(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct estimate e = split_phase(s);
+    int others = s->size - 1;
+    double whole = ss_plan_union(s, h, s->size), part_n = (double)s->n / s->size;
+    double part = min2(part_n, whole / s->size * skew_of(s));
+
+    e.bytes += stream_bytes(s, part, part_n);
+    e.wire += fan(s, others) + s->beta * others * stream_bytes(s, whole / s->size, part_n);
+    e.overlap = (s->code + s->merge) * whole;
+    e.serial += s->scan * part_n + s->code * part;
+    return e;
+}
+
+/* The MPI library's best for long vectors at the limit of the link: reduce-scatter and allgather or
+ * gather (Rabenseifner 2004), or one of these alone. */
 static struct estimate cost_dense(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_fold fold = ss_fold_of(0, s->size);
-    double bytes = 2.0 * (s->size - 1) / s->size * (double)s->n * (double)ss_type_size(s->type);
+    double all = (double)s->n * (double)ss_type_size(s->type);
+    double bytes = (double)(s->size - 1) / s->size * all;
+    int phases = s->kind == SS_KIND_ALLREDUCE || s->kind == SS_KIND_REDUCE ? 2 : 1;
 
     (void)h;
-    return (struct estimate){.wire = 2 * s->alpha * ss_fold_rounds(&fold) + s->beta * bytes,
-                             .serial = (s->topk ? 4 : 1) * s->fill * bytes, /* undo, join, leave */
-                             .bytes = bytes};
+    return (struct estimate){.wire = phases * (s->alpha * ss_fold_rounds(&fold) + s->beta * bytes),
+                             .serial = (s->topk ? 4 : 1) * s->fill * phases *
+                                       bytes, /* undo, join, leave */
+                             .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};
 }
 
 typedef struct estimate cost_function(const struct ss_shape *, const struct ss_history *);
@@ -305,16 +348,34 @@ static cost_function *const cost_functions[SS_ALGORITHMS] = {
     [SS_DENSE] = cost_dense,
 };
 
+static cost_function *const kind_cost_functions[SS_KINDS] = {
+    [SS_KIND_ALLGATHER] = cost_slices,
+    [SS_KIND_REDUCE_SCATTER] = cost_reduce_scatter,
+    [SS_KIND_REDUCE] = cost_reduce,
+};
+
+/* NULL: the algorithm does not run such calls. */
+static cost_function *cost_of(const struct ss_shape *s, enum ss_algorithm a)
+{
+    if (a != SS_DENSE && s->kind != SS_KIND_ALLREDUCE)
+        return a == ss_kind_algorithm(s->kind) ? kind_cost_functions[s->kind] : NULL;
+    if (!s->topk && (a == SS_OKTOPK || a == SS_GTOPK))
+        return NULL;
+    return cost_functions[a];
+}
+
 /* Seconds of a collective; a sparse one clears the result while it waits. What runs beside the wire
  * disturbs it a little, and decides between collectives whose wire time is hidden. */
 static double total(const struct ss_shape *s, const struct estimate *e, enum ss_algorithm a)
 {
-    double fill = s->fill * (double)s->n * (double)ss_type_size(s->type);
+    double n = (double)s->n, share = n / s->size;
+    double scanned = s->kind == SS_KIND_ALLGATHER ? share : n;
+    double cleared = s->kind == SS_KIND_REDUCE_SCATTER ? share : n;
 
     if (a == SS_DENSE)
         return e->wire + e->serial;
-    double beside = e->overlap + fill;
-    return s->scan * (double)s->n + s->vote + e->serial + max2(e->wire, beside) +
+    double beside = e->overlap + s->fill * cleared * (double)ss_type_size(s->type);
+    return s->scan * scanned + s->vote + e->serial + max2(e->wire, beside) +
            0.1 * min2(e->wire, beside);
 }
 
@@ -385,8 +446,24 @@ static double claims_memory(const struct ss_shape *s, enum ss_algorithm algorith
     return global ? bytes + (double)s->nnz_max + 1 : bytes;
 }
 
+/* The own stream and its messages; of a reduce also the reduced part, dense, its entries and their
+ * messages. */
+static double kind_memory(const struct ss_shape *s)
+{
+    double size = (double)ss_type_size(s->type), entry = 4 + size;
+    double most = (double)s->nnz_max, part = (double)s->part_n + 16;
+    double bytes = 65536 + 256.0 * s->size + ss_plan_own(s->n, s->type, s->nnz_max);
+
+    bytes += 1.1 * most * entry;
+    if (s->kind == SS_KIND_REDUCE)
+        bytes += part * size + 2.1 * min2(part, (double)s->nnz_sum) * entry;
+    return bytes;
+}
+
 double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
 {
+    if (s->kind != SS_KIND_ALLREDUCE)
+        return algorithm == ss_kind_algorithm(s->kind) ? kind_memory(s) : 0;
     double recipe = recipe_memory(s, algorithm);
 
     return recipe > 0 ? recipe + claims_memory(s, algorithm) : 0;
@@ -421,11 +498,12 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
 
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
         enum ss_algorithm algorithm = (enum ss_algorithm)a;
-        if (!s->topk && (a == SS_OKTOPK || a == SS_GTOPK)) {
+        cost_function *cost = cost_of(s, algorithm);
+        if (!cost) {
             plan->seconds[a] = -1;
             continue;
         }
-        struct estimate e = cost_functions[a](s, h);
+        struct estimate e = cost(s, h);
         plan->bytes[a] = e.bytes;
         plan->seconds[a] = total(s, &e, algorithm);
         if (a != SS_DENSE && ss_plan_memory(s, algorithm) > (double)s->memory_min) {
@@ -437,19 +515,30 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
     return excluded > 0 && excluded < plan->seconds[SS_DENSE];
 }
 
+/* The algorithm that has to run, SS_AUTO: none. Those that keep the largest entries only are no
+ * matter of an exact call; of other kinds there is one sparse way. */
+static enum ss_algorithm forced(const struct ss_shape *s)
+{
+    if (!s->topk && (s->forced == SS_OKTOPK || s->forced == SS_GTOPK))
+        return SS_AUTO;
+    if (s->kind != SS_KIND_ALLREDUCE && s->forced != SS_AUTO && s->forced != SS_DENSE)
+        return ss_kind_algorithm(s->kind);
+    return s->forced;
+}
+
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double best = 0;
-    bool too_dense = !s->topk && (double)s->nnz_max > SS_DENSE_FROM * (double)s->n;
+    bool too_dense = !s->topk && (double)s->nnz_max > ss_plan_dense_from(s->kind, s->n, s->size);
+    enum ss_algorithm must = forced(s);
 
     *plan = (struct ss_plan){.algorithm = SS_DENSE};
     plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
     bool excluded = predict(s, h, plan);
-    bool other = !s->topk && (s->forced == SS_OKTOPK || s->forced == SS_GTOPK);
-    if (s->forced != SS_AUTO && !other) { /* an exact call is not a matter of theirs */
-        plan->short_of_memory = plan->seconds[s->forced] < 0;
+    if (must != SS_AUTO) {
+        plan->short_of_memory = plan->seconds[must] < 0;
         if (!plan->short_of_memory)
-            plan->algorithm = s->forced;
+            plan->algorithm = must;
         return;
     }
     for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
@@ -500,6 +589,11 @@ void ss_history_planned(struct ss_history *h, const struct ss_plan *plan, bool o
         h->dense_streak = 0;
         return;
     }
+    ss_history_back_off(h);
+}
+
+void ss_history_back_off(struct ss_history *h)
+{
     if (h->dense_streak < 6)
         h->dense_streak++;
     h->skip = (1u << h->dense_streak) - 1;

@@ -3,7 +3,7 @@
 #ifndef CORE_PLAN_H
 #define CORE_PLAN_H
 
-#include "core/types.h"
+#include "core/kind.h"
 #include "core/values.h"
 #include "core/vote.h"
 #include "core/wire.h"
@@ -24,8 +24,10 @@ struct ss_history {
 
 /* A call as the plan sees it. */
 struct ss_shape {
+    enum ss_kind kind;
     uint64_t n;
-    int size; /* ranks */
+    uint64_t part_n; /* other kinds than the allreduce: elements of the largest part */
+    int size;        /* ranks */
     enum ss_type type;
     enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
@@ -43,6 +45,10 @@ struct ss_shape {
 
 /* Under SS_AUTO an input of higher density on any rank is reduced by the MPI library. */
 #define SS_DENSE_FROM 0.75
+
+/* Entries of a rank to which that comes: of all elements, or, where each rank gives a slice of
+ * them, of the mean slice. */
+double ss_plan_dense_from(enum ss_kind kind, uint64_t n, int size);
 
 struct ss_plan {
     enum ss_algorithm algorithm;   /* SS_DENSE: native */
@@ -76,5 +82,8 @@ void ss_plan_make(const struct ss_shape *shape, const struct ss_history *history
  */
 void ss_history_measured(struct ss_history *history, double seconds);
 void ss_history_planned(struct ss_history *history, const struct ss_plan *plan, bool observe);
+
+/* The next calls on the lane are handed on without a vote, twice as many each time in a row. */
+void ss_history_back_off(struct ss_history *history);
 
 #endif

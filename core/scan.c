@@ -22,7 +22,7 @@ static bool too_dense(const struct ss_call *c)
     const struct ss_settings *s = c->comm->settings;
     bool forced = s->algorithm != SS_AUTO && s->algorithm != SS_DENSE && !s->observe;
 
-    return !forced && (double)c->scan.nnz > SS_DENSE_FROM * (double)c->n;
+    return !forced && (double)c->scan.nnz > ss_plan_dense_from(c->kind, c->n, c->t->size);
 }
 
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
@@ -32,7 +32,7 @@ static int scan_input(struct ss_call *c)
 {
     struct ss_work *w = c->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
-    size_t start = (size_t)ss_plan_own_least(c->n);
+    size_t start = (size_t)ss_plan_own_least(c->in_n);
     struct ss_scan rest;
 
     if (w->own_val.size / c->esize < room)
@@ -41,16 +41,17 @@ static int scan_input(struct ss_call *c)
         room = start;
     if (ss_own_reserve(c, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
-    c->kernels->scan(c->type, c->op, c->in, (size_t)c->n, 0, c->own.idx, c->own.val,
-                     c->own.capacity, &c->scan);
+    c->kernels->scan(c->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first, c->own.idx,
+                     c->own.val, c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
     if (c->scan.stored == c->scan.nnz || too_dense(c))
         return SS_OK;
     if (ss_own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
     c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
-                     (size_t)c->n - c->scan.stop, (uint32_t)c->scan.stop, c->own.idx + c->own.nnz,
-                     ss_at(c->own.val, c->own.nnz, c->esize), c->own.capacity - c->own.nnz, &rest);
+                     (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
+                     c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, c->esize),
+                     c->own.capacity - c->own.nnz, &rest);
     c->own.nnz += rest.stored;
     return SS_OK;
 }
@@ -89,8 +90,8 @@ static int try_prepare(struct ss_call *c)
         return status;
     c->part_max = largest_part(c);
     c->times.scan = ss_call_now(c) - begin;
-    if (c->n >= 4096)
-        comm->cost_scan = c->times.scan / (double)c->n;
+    if (c->in_n >= 4096)
+        comm->cost_scan = c->times.scan / (double)c->in_n;
     return SS_OK;
 }
 

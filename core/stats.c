@@ -24,6 +24,8 @@ const char *ss_reason_name(enum ss_reason reason)
         "mode observe",
         "dense is faster",
         "lane backed off after dense calls",
+        "nonblocking calls not taken over",
+        "persistent operation",
     };
     return names[reason];
 }
@@ -53,20 +55,27 @@ void ss_stats_free(struct ss_stats *stats)
     pthread_mutex_destroy(&stats->lock);
 }
 
-static bool matches(const struct ss_lane_record *r, const char *comm, int size, uint64_t count,
-                    enum ss_type type, enum ss_op op)
+static bool matches(const struct ss_lane_record *r, enum ss_kind kind, const char *comm, int size,
+                    uint64_t count, enum ss_type type, enum ss_op op)
 {
-    return r->count == count && r->size == size && r->type == type && r->op == op &&
-           strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
+    return r->kind == kind && r->count == count && r->size == size && r->type == type &&
+           r->op == op && strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
 }
 
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op)
 {
+    return ss_stats_lane_of(stats, SS_KIND_ALLREDUCE, comm, size, count, type, op);
+}
+
+struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                        int size, uint64_t count, enum ss_type type, enum ss_op op)
+{
     struct ss_lane_record *r;
 
     pthread_mutex_lock(&stats->lock);
     if (stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
+        kind = SS_KIND_ALLREDUCE;
         comm = "";
         size = 0;
         count = 0;
@@ -74,10 +83,11 @@ struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, i
         op = SS_SUM;
     }
     for (r = stats->lanes; r; r = r->next)
-        if (matches(r, comm, size, count, type, op))
+        if (matches(r, kind, comm, size, count, type, op))
             break;
     if (!r && (r = calloc(1, sizeof *r))) {
         snprintf(r->comm, sizeof r->comm, "%s", comm);
+        r->kind = kind;
         r->size = size;
         r->count = count;
         r->type = type;

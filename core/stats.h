@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/types.h"
+#include "core/kind.h"
 
 /* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */
 enum ss_reason {
@@ -23,6 +23,8 @@ enum ss_reason {
     SS_WHY_OBSERVE,      /* MODE=observe */
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
     SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
+    SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
+    SS_WHY_PERSISTENT,   /* a persistent operation was made */
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);
@@ -35,17 +37,19 @@ struct ss_times {
     double exchange;
     double merge;
     double coding;
-    double native; /* the MPI library's allreduce */
+    double native; /* the MPI library's collective */
 };
 
-/* One lane of one communicator (design: communicator, count, type class, operator). */
+/* One lane of one communicator (design: communicator, count, type class, operator), or all its
+ * lanes that differ but in the root of a reduce. */
 struct ss_lane_record {
     struct ss_lane_record *next;
     char comm[64]; /* MPI name of the communicator, or "" */
     int size;      /* ranks */
     uint64_t count;
     enum ss_type type;
-    enum ss_op op;
+    enum ss_op op; /* means nothing in an allgather */
+    enum ss_kind kind;
 
     uint64_t calls;                 /* all eligible calls on the lane */
     uint64_t sparse[SS_ALGORITHMS]; /* calls by algorithm that ran */
@@ -57,8 +61,8 @@ struct ss_lane_record {
     double fillin_sum;              /* density of the result */
     double predicted_seconds[SS_ALGORITHMS]; /* summed over scans */
     double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, summed over scans */
-    uint64_t bytes_dense; /* a dense allreduce would have sent, per rank: 2 (P-1)/P * size, over all
-                             calls */
+    uint64_t bytes_dense; /* this rank would have sent without us, over all calls: see
+                             ss_kind_dense_bytes */
     uint64_t bytes_sent; /* sent by this rank, votes and calibration included; native calls count as
                             dense */
     struct ss_times times;
@@ -74,6 +78,7 @@ struct ss_stats {
     atomic_uint_fast64_t seen;               /* intercepted calls */
     atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */
     atomic_uint_fast64_t sparse;             /* calls made sparse */
+    atomic_uint_fast64_t nonblocking;        /* nonblocking calls taken over */
     atomic_uint_fast64_t errors;             /* calls that returned an error of ours */
     atomic_uint_fast64_t small_bytes; /* bytes in buffers of calls that passed with no lane */
     double allreduce_seconds;         /* inside allreduce, all timed calls */
@@ -93,10 +98,12 @@ struct ss_stats {
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);
 
-/* The record of a lane, made when new. After 1,000 lanes further ones share the record with count
- * 0. Never NULL, unless memory is short. */
+/* The record of a lane, of the allreduce or another kind, made when new. After 1,000 lanes further
+ * ones share the record with count 0. Never NULL, unless memory is short. */
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op);
+struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                        int size, uint64_t count, enum ss_type type, enum ss_op op);
 
 /* Appends an empty record, which the caller fills before the next report is written. NULL when
  * there are 4,000 of them or memory is short: then one more is unlisted. */

@@ -4,7 +4,7 @@
 
 #include "core/call_impl.h"
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 2 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 3 };
 enum { STAGE_FOLD_IN, STAGE_ROUNDS, STAGE_FOLD_OUT, STAGE_DONE };
 
 void ss_ballot_init(struct ss_ballot *ballot)

@@ -22,6 +22,7 @@ enum ss_vote_flag {
     /* bits 8 to 13: the tensor's ballot, core/topk.c */
     SS_VOTE_UNLIKE = 1 << 14, /* top-k: different tensors in turn in one buffer */
     SS_VOTE_DRAIN = 1 << 15,  /* top-k: the tensor is exact and has a residual to send */
+    SS_VOTE_LAYOUT = 1 << 16, /* the arguments of this rank are not served */
     SS_VOTE_POLLED = 1 << 16, /* the MPI library's call must not block here */
 };
 
@@ -34,6 +35,7 @@ enum ss_same {
     SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
     SS_SAME_JUMP,   /* by what the residual is scaled, beside norm_max: if not, it is not */
+    SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAMES
 };
 

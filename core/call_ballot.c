@@ -1,0 +1,172 @@
+/* What a rank says in the vote, and what the plan sees of what all ranks said. */
+#include <math.h>
+
+#include "core/call_impl.h"
+
+static uint64_t lane_hash(const struct ss_call *c)
+{
+    const struct ss_lane_key *k = &c->key;
+    uint64_t fields[] = {k->n,      (uint64_t)k->type, (uint64_t)k->op,
+                         k->window, (uint64_t)k->kind, (uint64_t)k->root};
+    uint64_t h = 0xcbf29ce484222325ULL;
+
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        h ^= fields[i];
+        h *= 0x100000001b3ULL;
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
+static uint64_t memory_left(const struct ss_call *c)
+{
+    const struct ss_mem *mem = c->comm->mem;
+    const struct ss_work *w = c->work;
+    size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
+    size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
+
+    if (mem->limit == 0)
+        return UINT64_MAX;
+    return (mem->limit > used ? mem->limit - used : 0) + kept + own;
+}
+
+/* Who has sent his part of a reduce is done with it: the root's time counts. */
+static double last_seconds(const struct ss_call *c)
+{
+    if (c->kind == SS_KIND_REDUCE && c->t->rank != c->root)
+        return INFINITY;
+    return c->lane->history.last_seconds;
+}
+
+void ss_ballot_fill(struct ss_call *c, uint64_t flags)
+{
+    struct ss_comm *comm = c->comm;
+    struct ss_ballot *b = &c->vote.ballot;
+
+    ss_ballot_init(b);
+    b->flags = flags;
+    b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = lane_hash(c);
+    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
+    b->nnz_sum = b->nnz_max = c->scan.nnz;
+    b->k_max = c->k;
+    b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
+    b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
+    b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
+    b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
+    b->same_min[SS_SAME_FORM] = ss_kind_form(c);
+    for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
+        b->same_max[i] = b->same_min[i];
+    b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
+    b->norm_max = ss_double_bits(c->input_square);
+    b->part_max = c->part_max;
+    b->memory_min = memory_left(c);
+    b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
+    b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
+    b->costs[SS_COST_SCAN] = ss_double_bits(comm->cost_scan);
+    b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
+    const struct ss_local_costs *local = ss_local_costs();
+    b->costs[SS_COST_CODE] = ss_double_bits(local->code);
+    b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
+    b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
+    if (c->lane) {
+        b->result_max = c->lane->history.result_nnz;
+        b->last_min = ss_double_bits(last_seconds(c));
+    }
+}
+
+uint64_t ss_ballot_flags(struct ss_call *c, int status)
+{
+    struct ss_comm *comm = c->comm;
+    uint64_t flags = 0;
+
+    if (status != SS_OK || !c->lane)
+        flags |= SS_VOTE_CANNOT;
+    if (c->cannot)
+        flags |= SS_VOTE_LAYOUT;
+    if (c->scan.not_finite)
+        flags |= SS_VOTE_NOT_FINITE;
+    if (comm->off)
+        flags |= SS_VOTE_OFF;
+    if (comm->polled)
+        flags |= SS_VOTE_POLLED;
+    if (comm->status < 0)
+        flags |= SS_VOTE_BROKEN;
+    if (!comm->network.known)
+        flags |= SS_VOTE_UNKNOWN;
+    if (comm->tensors)
+        flags |= ss_topk_flags(c);
+    return flags;
+}
+
+/* With ALPHA and BETA given nothing measured enters the plan, so that runs repeat; the local costs
+ * are then round figures for a current core. */
+static void fixed_costs(struct ss_shape *shape, const struct ss_settings *settings, int rounds)
+{
+    shape->learn = false;
+    shape->alpha = settings->alpha;
+    shape->beta = settings->beta;
+    shape->scan = 1e-10;
+    shape->code = 4e-9;
+    shape->merge = 2e-9;
+    shape->fill = 1e-10;
+    shape->vote = rounds * settings->alpha;
+}
+
+static enum ss_algorithm forced(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    uint64_t by_rule = b->same_min[SS_SAME_FORCED];
+
+    return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
+                                                            : c->comm->settings->algorithm;
+}
+
+static uint64_t largest_part(const struct ss_call *c)
+{
+    uint64_t most = 0;
+
+    for (int p = 0; p < c->t->size; p++) {
+        uint64_t elements = ss_call_part(c, p + 1) - ss_call_part(c, p);
+        if (elements > most)
+            most = elements;
+    }
+    return most;
+}
+
+struct ss_shape ss_ballot_shape(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_settings *settings = c->comm->settings;
+    struct ss_shape shape = {
+        .kind = c->kind,
+        .n = c->n,
+        .part_n = largest_part(c),
+        .size = c->t->size,
+        .type = c->type,
+        .coding = settings->coding,
+        .forced = forced(c),
+        .topk = c->topk,
+        .k = b->k_max,
+        .values = c->topk ? settings->values : SS_VALUES_SAME,
+        .quant = c->topk ? settings->quant : SS_VALUES_SAME,
+        .bucket = settings->quant_bucket,
+        .learn = true,
+        .nnz_sum = b->nnz_sum,
+        .nnz_max = b->nnz_max,
+        .part_max = b->part_max,
+        .memory_min = b->memory_min,
+        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_double(b->costs[SS_COST_ALPHA]),
+        .beta = settings->beta >= 0 ? settings->beta : ss_bits_double(b->costs[SS_COST_BETA]),
+        .scan = ss_bits_double(b->costs[SS_COST_SCAN]),
+        .code = ss_bits_double(b->costs[SS_COST_CODE]),
+        .merge = ss_bits_double(b->costs[SS_COST_MERGE]),
+        .fill = ss_bits_double(b->costs[SS_COST_FILL]),
+        .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
+    };
+
+    if (settings->alpha >= 0 && settings->beta >= 0)
+        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.fold));
+    return shape;
+}
