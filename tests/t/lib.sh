@@ -138,3 +138,28 @@ tap_passed() {
     fi
     tap "$result" "$1"
 }
+
+# tap_taken NAME LEAST: the program passed, and at least so many of its nonblocking calls were taken
+# over, by the report.
+tap_taken() {
+    local result=0 taken
+    passed || result=1
+    taken=$(counter calls.nonblocking)
+    if [ "$taken" = none ] || [ "$taken" -lt "$2" ]; then
+        echo "nonblocking calls taken over: $taken, expected at least $2" >>"$WORK/err"
+        result=1
+    fi
+    tap "$result" "$1"
+}
+
+# tap_taken_none NAME: the program passed, there is a report, and no nonblocking call was taken over.
+tap_taken_none() {
+    local result=0 taken
+    passed || result=1
+    taken=$(counter calls.nonblocking)
+    if [ "$taken" != 0 ]; then
+        echo "nonblocking calls taken over: $taken, expected none" >>"$WORK/err"
+        result=1
+    fi
+    tap "$result" "$1"
+}
