@@ -110,7 +110,7 @@ struct walk {
     const struct ss_lane_record *lane;
     uint64_t number; /* of the lane, from 1 */
     int algorithm;
-    struct ss_emit_value settings[2], why[WHY_PARTS]; /* sentences of the row */
+    struct ss_emit_value settings[2], why[WHY_PARTS], op[3]; /* sentences of the row */
 };
 
 /* Steps to the lane of a row, where each row is one lane. */
@@ -133,6 +133,21 @@ static double mean_density(const struct ss_lane_record *lane)
     return ss_ratio(lane->density_sum, (double)lane->scans);
 }
 
+/* The operator of an allreduce; of what is not one, the collective too. */
+static struct ss_emit_value shown_op(struct walk *at)
+{
+    const struct ss_lane_record *r = at->lane;
+
+    if (r->kind == SS_KIND_ALLREDUCE)
+        return ss_v_text(ss_op_name(r->op));
+    if (r->kind == SS_KIND_ALLGATHER)
+        return ss_v_text(ss_kind_name(r->kind));
+    at->op[0] = ss_v_text(ss_kind_name(r->kind));
+    at->op[1] = ss_v_text(" ");
+    at->op[2] = ss_v_text(ss_op_name(r->op));
+    return ss_v_sentence(at->op, LENGTH(at->op));
+}
+
 enum lane_column {
     LANE,
     COMMUNICATOR,
@@ -140,7 +155,9 @@ enum lane_column {
     RANKS,
     COUNT,
     TYPE,
+    KIND,
     OP,
+    SHOWN_OP,
     CALLS,
     DENSITY_MEAN,
     DENSITY_MAX,
@@ -176,7 +193,9 @@ static const struct ss_emit_column lane_columns[LANE_COLUMNS] = {
     [RANKS] = {"ranks", "ranks", SIZES, false},
     [COUNT] = {"count", "count", SIZES, false},
     [TYPE] = {"type", "type", SIZES, true},
-    [OP] = {"op", "op", SIZES, true},
+    [KIND] = {"kind", NULL, 0, true},
+    [OP] = {"op", NULL, 0, true},
+    [SHOWN_OP] = {NULL, "op", SIZES, true},
     [CALLS] = {"calls", "calls", SIZES, false},
     [DENSITY_MEAN] = {"density_mean", "density", SIZES, false},
     [DENSITY_MAX] = {"density_max", "largest", SIZES, false},
@@ -238,7 +257,9 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[RANKS] = ss_v_integer(r->size);
     v[COUNT] = ss_v_count(r->count);
     v[TYPE] = ss_v_text(ss_type_name(r->type));
+    v[KIND] = ss_v_text(ss_kind_name(r->kind));
     v[OP] = ss_v_text(ss_op_name(r->op));
+    v[SHOWN_OP] = shown_op(at);
     v[CALLS] = ss_v_count(r->calls);
     v[DENSITY_MEAN] = ss_v_share(mean_density(r));
     v[DENSITY_MAX] = ss_v_share(r->scans > 0 ? r->density_max : NAN);

@@ -175,6 +175,11 @@ static const char *op_name(int i)
     return ss_op_name((enum ss_op)i);
 }
 
+static const char *kind_name(int i)
+{
+    return ss_kind_name((enum ss_kind)i);
+}
+
 static const char *reason_key(int i)
 {
     return ss_reason_key((enum ss_reason)i);
@@ -264,6 +269,11 @@ static bool lane_member(struct cli_json *json, const char *key, void *ctx)
     if (strcmp(key, "op") == 0) {
         i = read_name(json, op_name, SS_OPS);
         lane->op = i < 0 ? SS_SUM : (enum ss_op)i;
+        return i >= 0;
+    }
+    if (strcmp(key, "kind") == 0) {
+        i = read_name(json, kind_name, SS_KINDS);
+        lane->kind = i < 0 ? SS_KIND_ALLREDUCE : (enum ss_kind)i;
         return i >= 0;
     }
     if (strcmp(key, "sparse") == 0)

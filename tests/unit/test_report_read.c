@@ -91,6 +91,34 @@ static void a_thousand_lanes_and_more_round_trip_in_order_of_bytes(void **state)
     ss_stats_free(&stats);
 }
 
+static void lanes_name_their_collective(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+
+    (void)state;
+    ss_stats_init(&stats, 0);
+    for (int kind = 0; kind < SS_KINDS; kind++) {
+        struct ss_lane_record *lane =
+            ss_stats_lane_of(&stats, (enum ss_kind)kind, "c", 4, 100, SS_I32, SS_BOR);
+        assert_int_equal(lane->kind, kind);
+        lane->bytes_dense = 1000 - (uint64_t)kind;
+        lane->calls = 1;
+    }
+    assert_int_equal(stats.lane_count, SS_KINDS);
+    struct page text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "int32  bor ");
+    assert_contains(&text, "int32  allgather ");
+    assert_contains(&text, "int32  reduce_scatter bor ");
+    assert_contains(&text, "int32  reduce bor ");
+    free(text.text);
+    struct page json = printed(&stats, &job, SS_EMIT_JSON);
+    assert_contains(&json, "\"kind\": \"reduce_scatter\"");
+    free(json.text);
+    assert_round_trip(&stats, &job);
+    ss_stats_free(&stats);
+}
+
 static void huge_and_impossible_numbers_leave_the_report_valid(void **state)
 {
     static const double odd[] = {0,        -0.0,        1e-310,   5e-324,     DBL_MAX, -DBL_MAX,
@@ -279,6 +307,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(reading_back_and_printing_gives_the_same_text),
         cmocka_unit_test(tensors_read_back_with_every_state_and_reason),
         cmocka_unit_test(a_thousand_lanes_and_more_round_trip_in_order_of_bytes),
+        cmocka_unit_test(lanes_name_their_collective),
         cmocka_unit_test(huge_and_impossible_numbers_leave_the_report_valid),
         cmocka_unit_test(what_is_no_report_is_refused_with_the_place),
         cmocka_unit_test(deep_nesting_is_refused),
