@@ -450,14 +450,36 @@ static bool examine(struct shim_comm *c)
     return true;
 }
 
+/* Whether the delegated call was made on a communicator. Its return value does not tell: MPICH 5
+ * returns MPI_SUCCESS once a handler of the application has seen the error. Errors that belong to
+ * no communicator go to the handler of MPI_COMM_SELF. */
+static bool is_communicator(MPI_Comm comm)
+{
+    MPI_Errhandler handler;
+    int size;
+    bool is;
+
+    if (shim.sessions || shim_real.Comm_get_errhandler(MPI_COMM_SELF, &handler) != MPI_SUCCESS)
+        return true;
+    shim_real.Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    is = shim_real.Comm_size(comm, &size) == MPI_SUCCESS;
+    shim_real.Comm_set_errhandler(MPI_COMM_SELF, handler);
+    shim_real.Errhandler_free(&handler);
+    return is;
+}
+
 int shim_comm_contact(uintptr_t handle)
 {
-    struct shim_comm *c = allocate();
-    bool objects = atomic_exchange(&shim.objects_to_settings, false);
+    struct shim_comm *c;
+    bool objects;
     char text[256];
     bool attached;
     int status;
 
+    if (!is_communicator((MPI_Comm)handle))
+        return MPI_SUCCESS;
+    objects = atomic_exchange(&shim.objects_to_settings, false);
+    c = allocate();
     if (!c) { /* the other ranks wait: no silence */
         shim_say(CFG_DEBUG_WARN, "out of memory at the first eligible call on a communicator");
         return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY,
