@@ -7,7 +7,9 @@
 
 enum { SMALL = 8, LARGE = 5000, LIMIT = 60, UNTOUCHED = 0x5a5a5a };
 
-/* What a program can learn from a status. */
+/* What a program can learn from a status. MPICH leaves in source, tag and count of a collective
+ * what the message had that used the request before (seen with 4.0.2), and MPI says nothing about
+ * them: they are printed where something else differs, but not compared. */
 struct facts {
     int source, tag, error, cancelled;
     int count, elements, bytes; /* of MPI_FLOAT, MPI_FLOAT, MPI_BYTE */
@@ -182,10 +184,10 @@ static void print_outcome(const char *what, const struct outcome *o)
 
 static bool same_outcome(const char *name, const struct outcome *small, const struct outcome *large)
 {
-    bool same = memcmp(&small->facts, &large->facts, sizeof small->facts) == 0 &&
-                small->code == large->code && small->flag == large->flag &&
-                small->index == large->index && small->number == large->number &&
-                small->null == large->null;
+    bool same = small->facts.error == large->facts.error &&
+                small->facts.cancelled == large->facts.cancelled && small->code == large->code &&
+                small->flag == large->flag && small->index == large->index &&
+                small->number == large->number && small->null == large->null;
 
     if (!same) {
         fprintf(stderr, "%s:\n", name);
@@ -217,7 +219,7 @@ static void completes_as_native(const char *name, completion *complete)
         right = right && outcome[1].code == MPI_SUCCESS && outcome[1].null;
     }
     tap_ok(right, "%s: sums, and the request is gone", name);
-    tap_ok(same, "%s: status and flags as of a call that is passed through", name);
+    tap_ok(same, "%s: error, cancelled and flags as of a call that is passed through", name);
 }
 
 typedef int refusal(MPI_Request *request);
