@@ -22,7 +22,8 @@ void ss_fill_start(struct ss_call *c)
     f->pieces = pieces_of(c);
     f->left = c->failed < 0 ? 0 : f->pieces;
     f->cleared = c->work->pieces.data;
-    memset(f->cleared, 0, f->pieces);
+    if (f->pieces > 0)
+        memset(f->cleared, 0, f->pieces);
     bool same_place = c->in_place && c->in_n == c->out_n && c->out_n == c->n;
     f->sparse = same_place && !c->scan.negative_zero && !c->topk;
     /* The idle sweep begins behind the own part, which is cleared first anyway. */

@@ -362,15 +362,16 @@ static void slices_of_different_words_go_native(void **state)
     for (int size = 2; size <= MOST; size++)
         for (int odd = 0; odd < size; odd++) {
             struct kind_case c = case_of(SS_KIND_ALLGATHER, size, N);
+            c.in.type = SS_F64;
             calls_open(&k, &c, &settings);
             kind_prepare(&k, &c);
-            k.what[odd].type = SS_I64;
-            k.what[odd].n /= 2;
+            k.what[odd].type = SS_I32;
+            k.what[odd].n *= 2;
             assert_true(kind_run(&k));
             all_are_native(&k, &c, SS_WHY_TYPE);
             expect_native(&k, &c, SS_WHY_BACKED_OFF);
             kind_prepare(&k, &c);
-            k.what[odd].type = SS_I32; /* other words of that size are as good */
+            k.what[odd].type = SS_I64; /* other words of that size are as good */
             assert_true(kind_run(&k));
             assert_int_equal(k.job.status[0], SS_OK);
             assert_null(kind_complaint(&k, &c));
@@ -411,6 +412,7 @@ static void ranks_in_different_calls_get_a_protocol_error(void **state)
             calls_open(&k, &c, &settings);
             kind_prepare(&k, &c);
             struct ss_collective *what = &k.what[1];
+            what->in = k.sent[1].data;
             if (fault == 0)
                 what->kind = kind == SS_KIND_REDUCE ? SS_KIND_ALLGATHER : SS_KIND_REDUCE;
             else if (fault == 1)
