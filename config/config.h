@@ -49,6 +49,7 @@ enum cfg_partition { CFG_PARTITION_QUANTILE, CFG_PARTITION_AVERAGE, CFG_PARTITIO
 enum cfg_switch { CFG_SWITCH_AUTO, CFG_SWITCH_OFF };
 enum cfg_guard { CFG_GUARD_OFF, CFG_GUARD_WARN, CFG_GUARD_EXACT };
 enum cfg_coding { CFG_CODING_AUTO, CFG_CODING_U32, CFG_CODING_PACKED, CFG_CODING_BITMAP };
+enum cfg_progress { CFG_PROGRESS_AUTO, CFG_PROGRESS_THREAD, CFG_PROGRESS_OFF };
 enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
 enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
 
@@ -80,6 +81,7 @@ struct cfg_options {
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */
     double timeout;      /* seconds; 0: off */
     uint64_t seed;
+    enum cfg_progress progress;
     enum cfg_debug debug;
     const char *debug_file; /* "stderr" or a path with %h %p %r %j */
     enum cfg_report report;

@@ -109,6 +109,12 @@ const struct cfg_option cfg_table[] = {
      FIELD(timeout), true},
     {"SEED", CFG_COUNT, "1", "a whole number", "Of the random rounding of QUANT_FEEDBACK=off.",
      FIELD(seed), true},
+    {"PROGRESS", CFG_CHOICE, "auto", "auto, thread, off",
+     "Nonblocking calls. auto moves them inside of the application's MPI_Wait, MPI_Test and "
+     "MPI_Allreduce, and from a watchdog thread where the application is elsewhere; thread has a "
+     "thread of its own do all the work beside the application; off passes them through and leaves "
+     "the thread level of MPI alone.",
+     FIELD(progress), true},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},
     {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job",

@@ -170,6 +170,7 @@ static void say_try(struct ss_emit *e, struct ss_stats *stats)
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct totals *t)
 {
+    uint64_t nonblocking = atomic_load(&stats->nonblocking);
     uint64_t errors = atomic_load(&stats->errors), outside = atomic_load(&stats->small_bytes);
 
     ss_emit_object_begin(e, "summary", NULL);
@@ -178,6 +179,10 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
         ss_v_count(atomic_load(&stats->sparse)), ss_v_text(" made sparse, "), ss_v_count(t->passed),
         ss_v_text(" passed through, "), ss_v_count(errors),
         ss_v_text(errors == 1 ? " error" : " errors"));
+    if (nonblocking > 0)
+        SAY(e, "requests", "requests", ss_v_count(nonblocking),
+            ss_v_text(nonblocking == 1 ? " nonblocking call" : " nonblocking calls"),
+            ss_v_text(" taken over"));
     say_bytes(e, job, t);
     ss_report_topk(e, stats);
     say_time(e, stats, t);
@@ -220,6 +225,7 @@ static void write_numbers(struct ss_emit *e, struct ss_stats *stats,
     ss_emit_kv(e, "seen", NULL, ss_v_count(atomic_load(&stats->seen)));
     ss_emit_kv(e, "sparse", NULL, ss_v_count(atomic_load(&stats->sparse)));
     ss_emit_kv(e, "passed", NULL, ss_v_count(t->passed));
+    ss_emit_kv(e, "nonblocking", NULL, ss_v_count(atomic_load(&stats->nonblocking)));
     ss_emit_kv(e, "errors", NULL, ss_v_count(atomic_load(&stats->errors)));
     ss_emit_kv(e, "tensors_unlisted", NULL, ss_v_count(stats->tensors_unlisted));
     ss_emit_object_end(e);

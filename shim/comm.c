@@ -9,11 +9,8 @@
 #include "core/tensor_access.h"
 #include "shim/job.h"
 #include "shim/log.h"
+#include "shim/progress.h"
 #include "shim/real.h"
-
-/* What the ranks tell each other at first contact; each entry is reduced by MIN, so one of them
- * goes negated. */
-enum { MEET_OK, MEET_PROTOCOL_MIN, MEET_PROTOCOL_MAX, MEET_COSTS, MEET_TIMEOUT };
 
 /* MPICH has about 2044 communicators for a process. An application that uses most of them is left
  * most of them. */
@@ -99,7 +96,7 @@ static void release(struct shim_comm *c)
         idle = shim_transport_close(&c->transport);
     if (c->core && idle)
         ss_comm_free(c->core);
-    if (c->private != MPI_COMM_NULL) {
+    if (c->private != MPI_COMM_NULL && c->duplicating == MPI_REQUEST_NULL) {
         shim_real.Comm_free(&c->private);
         atomic_fetch_sub(&shim.privates, 1);
     }
@@ -112,21 +109,26 @@ static struct shim_comm *allocate(void)
 {
     struct shim_comm *c = calloc(1, sizeof *c);
 
-    if (c)
-        return c;
-    for (size_t i = 0; i < SHIM_SPARES; i++)
+    for (size_t i = 0; !c && i < SHIM_SPARES; i++)
         if (!atomic_exchange(&shim.spare_used[i], true)) {
-            spares[i] = (struct shim_comm){.spare = true};
-            return &spares[i];
+            c = &spares[i];
+            memset(c, 0, sizeof *c);
+            c->spare = true;
         }
-    return NULL;
+    if (!c)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    c->private = MPI_COMM_NULL;
+    c->meeting = c->duplicating = MPI_REQUEST_NULL;
+    return c;
 }
 
 static void discard(struct shim_comm *c)
 {
     release(c);
-    if (c->state == SHIM_COMM_FAILED) /* a request of ours may still write to it */
-        return;
+    if (c->state == SHIM_COMM_FAILED || c->state == SHIM_COMM_MEETING)
+        return; /* a request of ours may still write to it */
+    pthread_mutex_destroy(&c->lock);
     if (c->spare)
         atomic_store(&shim.spare_used[c - spares], false);
     else
@@ -192,6 +194,7 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     c = take_out(comm, &empty);
     if (!c)
         return MPI_SUCCESS; /* the job has ended */
+    atomic_store(&c->freed, true);
     c = unreference(c);
     if (c) {
         c->next = atomic_load(&shim.leavings);
@@ -257,7 +260,7 @@ int shim_comm_assemble(struct shim_comm *c)
     MPI_Request request;
     int status = SS_OK;
 
-    if (!c->agreed[MEET_TIMEOUT])
+    if (!c->agreed[SHIM_MEET_TIMEOUT])
         return SS_OK;
     for (int i = 0; i < 2 && status == SS_OK; i++)
         status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
@@ -333,36 +336,49 @@ void shim_comm_keep_costs(struct shim_comm *c)
         shim_real.Group_free(&old);
 }
 
-/* All ranks meet here and settle what a rank knows alone: memory, attribute, costs, settings.
- * Polled, because a rank without the library never comes. SS_OK, SS_ERR_PEER where a rank cannot,
- * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
-static int meet(struct shim_comm *c, bool ok, bool costs)
+/* What this rank says at first contact, and the call that tells all. */
+static int post_meeting(struct shim_comm *c, bool ok, bool has_private, MPI_Request *request)
 {
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
-    MPI_Request request;
-    int status;
 
-    c->proposal[MEET_OK] = ok;
-    c->proposal[MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
-    c->proposal[MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
-    c->proposal[MEET_COSTS] = costs;
-    c->proposal[MEET_TIMEOUT] = shim.settings.timeout > 0;
+    c->proposal[SHIM_MEET_OK] = ok;
+    c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
+    c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
+    c->proposal[SHIM_MEET_COSTS] = c->costs.known;
+    c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
+    c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests;
+    c->proposal[SHIM_MEET_PRIVATE] = has_private;
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
         c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
         c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
     }
     /* As many entries with any version: one with another table is told apart, not a truncation. */
-    if (shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED, MPI_LONG_LONG,
-                             MPI_MIN, c->handle, &request) != MPI_SUCCESS)
+    return shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED,
+                                MPI_LONG_LONG, MPI_MIN, c->handle, request);
+}
+
+static bool accepted(const struct shim_comm *c)
+{
+    return c->agreed[SHIM_MEET_OK] &&
+           c->agreed[SHIM_MEET_PROTOCOL_MIN] == -c->agreed[SHIM_MEET_PROTOCOL_MAX];
+}
+
+/* All ranks meet here and settle what a rank knows alone: memory, attribute, costs, settings.
+ * Polled, because a rank without the library never comes. SS_OK, SS_ERR_PEER where a rank cannot,
+ * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
+static int meet(struct shim_comm *c, bool ok)
+{
+    MPI_Request request;
+    int status;
+
+    if (post_meeting(c, ok, true, &request) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
     status = await(c, &request, true);
     if (status != SS_OK)
         return status;
-    return c->agreed[MEET_OK] && c->agreed[MEET_PROTOCOL_MIN] == -c->agreed[MEET_PROTOCOL_MAX]
-               ? SS_OK
-               : SS_ERR_PEER;
+    return accepted(c) ? SS_OK : SS_ERR_PEER;
 }
 
 void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
@@ -399,40 +415,83 @@ static int make_private(struct shim_comm *c)
         return SS_ERR_TRANSPORT;
     }
     atomic_fetch_add(&shim.privates, 1);
-    shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
-    shim_transport_use(&c->transport, c->private);
     return SS_OK;
 }
 
-static int establish(struct shim_comm *c, bool ok)
+/* The private communicator stands. */
+static void open_private(struct shim_comm *c)
 {
-    struct ss_costs costs = costs_of(c->handle);
-    MPI_Errhandler handler;
-    int status;
+    shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+    shim_transport_use(&c->transport, c->private);
+    if (c->agreed[SHIM_MEET_COSTS])
+        ss_comm_set_costs(c->core, c->costs);
+    c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
+}
 
+/* Transport and core. Returns whether this rank can serve. */
+static bool equip(struct shim_comm *c, bool ok)
+{
+    c->costs = costs_of(c->handle);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
         c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
     }
-    ok = ok && c->core && atomic_load(&shim.privates) < MAX_PRIVATES;
+    return ok && c->core && atomic_load(&shim.privates) < MAX_PRIVATES;
+}
 
-    /* What goes wrong in here is ours to deal with, not the application's handler's. */
-    if (shim_real.Comm_get_errhandler(c->handle, &handler) != MPI_SUCCESS)
+/* What goes wrong between the two is ours to deal with, not the application's handler's. */
+static bool quiet(struct shim_comm *c, MPI_Errhandler *handler)
+{
+    return shim_real.Comm_get_errhandler(c->handle, handler) == MPI_SUCCESS &&
+           shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+static void unquiet(struct shim_comm *c, MPI_Errhandler *handler)
+{
+    shim_real.Comm_set_errhandler(c->handle, *handler);
+    shim_real.Errhandler_free(handler);
+}
+
+static int establish(struct shim_comm *c, bool ok)
+{
+    MPI_Errhandler handler;
+    int status;
+
+    ok = equip(c, ok);
+    if (!quiet(c, &handler))
         return SS_ERR_TRANSPORT;
-    shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN);
-    status = meet(c, ok, costs.known);
+    status = meet(c, ok);
     if (status == SS_OK)
         status = make_private(c);
-    shim_real.Comm_set_errhandler(c->handle, handler);
-    shim_real.Errhandler_free(&handler);
-
-    if (status == SS_OK && c->agreed[MEET_COSTS])
-        ss_comm_set_costs(c->core, costs);
-    else if (status != SS_OK)
+    unquiet(c, &handler);
+    if (status == SS_OK)
+        open_private(c);
+    else
         release(c);
     return status;
+}
+
+/* Both calls are posted at once, in this order on all ranks: the application may free the
+ * communicator, or call other collectives on it, as soon as it gets its request. So the private
+ * communicator is a duplicate, which the ranks ask for before they know whether all can serve. */
+static bool start_meeting(struct shim_comm *c, bool ok)
+{
+    MPI_Errhandler handler;
+    bool duplicates, meets;
+
+    ok = equip(c, ok);
+    if (!quiet(c, &handler))
+        return false;
+    duplicates = shim_real.Comm_idup(c->handle, &c->private, &c->duplicating) == MPI_SUCCESS;
+    if (duplicates)
+        atomic_fetch_add(&shim.privates, 1);
+    else
+        c->duplicating = MPI_REQUEST_NULL;
+    meets = post_meeting(c, ok, duplicates, &c->meeting) == MPI_SUCCESS;
+    unquiet(c, &handler);
+    return meets;
 }
 
 /* Size, rank and name; false for an intercommunicator and for a single rank. */
@@ -448,6 +507,30 @@ static bool examine(struct shim_comm *c)
     if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
         snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
     return true;
+}
+
+static int refuse_for_memory(uintptr_t handle)
+{
+    static const char text[] = "out of memory at the first eligible call on a communicator";
+
+    shim_say(CFG_DEBUG_WARN, "%s", text);
+    return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY, text);
+}
+
+static void tell_refused(const struct shim_comm *c)
+{
+    shim_say(CFG_DEBUG_INFO,
+             "communicator \"%s\": no private communicator to be had on every rank; its calls "
+             "pass through",
+             c->name);
+}
+
+static int raise_settings(const struct shim_comm *c)
+{
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(c->handle, SS_ERR_PROTOCOL,
+                      "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
+                      "the debug channel");
 }
 
 /* Whether the delegated call was made on a communicator. Its return value does not tell: MPICH 5
@@ -480,15 +563,11 @@ int shim_comm_contact(uintptr_t handle)
         return MPI_SUCCESS;
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = allocate();
-    if (!c) { /* the other ranks wait: no silence */
-        shim_say(CFG_DEBUG_WARN, "out of memory at the first eligible call on a communicator");
-        return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY,
-                          "out of memory at the first eligible call on a communicator");
-    }
+    if (!c) /* the other ranks wait: no silence */
+        return refuse_for_memory(handle);
     c->handle = (MPI_Comm)handle;
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
-    c->private = MPI_COMM_NULL;
     attached = attach(c->handle);
     status = examine(c) ? establish(c, attached && !objects && !c->spare) : SS_ERR_PEER;
     if (status == SS_OK)
@@ -496,20 +575,14 @@ int shim_comm_contact(uintptr_t handle)
     else if (status == SS_ERR_TIMEOUT)
         c->state = SHIM_COMM_FAILED;
     else if (c->size > 1)
-        shim_say(CFG_DEBUG_INFO,
-                 "communicator \"%s\": no private communicator to be had on every rank; its calls "
-                 "pass through",
-                 c->name);
+        tell_refused(c);
     c->status = status;
     insert(c);
 
-    if (objects || c->state == SHIM_COMM_FAILED)
-        atomic_fetch_add(&shim.stats.errors, 1);
     if (objects)
-        return shim_raise(c->handle, SS_ERR_PROTOCOL,
-                          "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
-                          "the debug channel");
+        return raise_settings(c);
     if (c->state == SHIM_COMM_FAILED) {
+        atomic_fetch_add(&shim.stats.errors, 1);
         snprintf(
             text, sizeof text,
             "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
@@ -520,6 +593,98 @@ int shim_comm_contact(uintptr_t handle)
         return shim_raise(c->handle, status, text);
     }
     return MPI_SUCCESS;
+}
+
+int shim_comm_contact_nonblocking(uintptr_t handle)
+{
+    struct shim_comm *c;
+    bool objects;
+    bool attached;
+
+    if (!is_communicator((MPI_Comm)handle))
+        return MPI_SUCCESS;
+    objects = atomic_exchange(&shim.objects_to_settings, false);
+    c = allocate();
+    if (!c)
+        return refuse_for_memory(handle);
+    c->handle = (MPI_Comm)handle;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    attached = attach(c->handle);
+    if (examine(c)) {
+        c->met = shim_now();
+        if (start_meeting(c, attached && !objects && !c->spare)) {
+            c->state = SHIM_COMM_MEETING;
+        } else {
+            c->state = SHIM_COMM_FAILED;
+            c->status = SS_ERR_TRANSPORT;
+        }
+    }
+    insert(c);
+    if (c->state == SHIM_COMM_MEETING) {
+        pthread_mutex_lock(&c->lock);
+        c->polled = true;
+        shim_progress_enter(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return objects ? raise_settings(c) : MPI_SUCCESS;
+}
+
+/* Both requests are done. Where a rank could not even ask for the duplicate, the others' never
+ * comes: their calls, which nothing can carry any more, end with an error. */
+static void settle(struct shim_comm *c, int status)
+{
+    if (status == SS_OK && !c->agreed[SHIM_MEET_PRIVATE])
+        status = SS_ERR_TRANSPORT;
+    if (status != SS_OK) {
+        c->state = SHIM_COMM_FAILED;
+        c->status = status;
+        shim_say(CFG_DEBUG_WARN,
+                 "communicator \"%s\" of %d ranks: no private communicator (%s); its nonblocking "
+                 "calls end with an error. SPARSESHIM_PROGRESS=off passes them through",
+                 c->name, c->size, ss_status_text(status));
+    } else if (accepted(c)) {
+        open_private(c);
+        c->state = SHIM_COMM_SERVED;
+    } else {
+        shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+        c->state = SHIM_COMM_PRIVATE;
+        tell_refused(c);
+    }
+}
+
+bool shim_comm_meet_step(struct shim_comm *c)
+{
+    int met = 1, duplicated = 1;
+    double waited = shim_now() - c->met;
+
+    if (shim_real.Test(&c->meeting, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        settle(c, SS_ERR_TRANSPORT);
+        return true;
+    }
+    if (met && !c->agreed[SHIM_MEET_PRIVATE]) {
+        settle(c, SS_OK);
+        return true;
+    }
+    if (shim_real.Test(&c->duplicating, &duplicated, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        c->private = MPI_COMM_NULL;
+        atomic_fetch_sub(&shim.privates, 1);
+        settle(c, SS_ERR_TRANSPORT);
+        return true;
+    }
+    if (met && duplicated) {
+        settle(c, SS_OK);
+        return true;
+    }
+    if (shim.settings.timeout > 0 && waited > shim.settings.timeout) {
+        settle(c, SS_ERR_TIMEOUT);
+        return true;
+    }
+    if (waited > PATIENCE && !c->warned) {
+        c->warned = true;
+        warn_of_waiting(c, waited);
+    }
+    return false;
 }
 
 void shim_comm_close_all(void)

@@ -15,14 +15,27 @@
 
 enum shim_comm_state {
     SHIM_COMM_SERVED,
-    SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
-    SHIM_COMM_FAILED  /* a wait outside of core ran out: every later eligible call returns an error
-                       */
+    SHIM_COMM_PASSES,  /* one rank, intercommunicator, or refused on some rank */
+    SHIM_COMM_MEETING, /* first contact in a nonblocking call: the ranks have not all met yet */
+    SHIM_COMM_PRIVATE, /* refused there: the MPI library's calls, on the private communicator,
+                          since calls have been queued before it was known */
+    SHIM_COMM_FAILED   /* a wait outside of core ran out: every later eligible call returns an error
+                        */
 };
 
 /* What the ranks tell each other at first contact, reduced by MIN: single entries, and for each of
  * up to SHIM_SHARED options that must be equal the hash of its value and the negative of that. */
-enum { SHIM_MEETING = 5, SHIM_SHARED = 32 };
+enum shim_meet {
+    SHIM_MEET_OK,
+    SHIM_MEET_PROTOCOL_MIN,
+    SHIM_MEET_PROTOCOL_MAX, /* negated */
+    SHIM_MEET_COSTS,        /* costs of the network are known */
+    SHIM_MEET_TIMEOUT,      /* a TIMEOUT is set */
+    SHIM_MEET_NONBLOCKING,  /* nonblocking calls are taken over */
+    SHIM_MEET_PRIVATE,      /* the private communicator could be asked for */
+    SHIM_MEETING
+};
+enum { SHIM_SHARED = 32 };
 
 struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the leavings */
@@ -30,8 +43,18 @@ struct shim_comm {
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
     enum shim_comm_state state;
     uint64_t number; /* in order of first contact */
-    uint64_t calls;  /* eligible ones so far, the first contact among them */
-    int status;      /* FAILED: < 0 */
+
+    /* Under `lock`, as are core and transport. */
+    pthread_mutex_t lock;
+    uint64_t calls; /* eligible ones so far, the first contact among them */
+    struct shim_op *queue, *queue_end;
+    bool polled; /* a nonblocking call was made */
+    bool listed; /* among the active */
+    struct shim_comm *next_active;
+    bool nonblocking;  /* nonblocking calls are taken over, on all ranks */
+    atomic_bool freed; /* by the application */
+
+    int status; /* FAILED: < 0 */
     int rank;
     int size;
     char name[64]; /* MPI name, cut */
@@ -41,8 +64,12 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
-    bool spare; /* one of those set aside, never freed */
-    /* Of the meeting: its request may outlive the call. */
+    bool warned; /* of a meeting that takes long */
+    bool spare;  /* one of those set aside, never freed */
+    /* Of the meeting: its request may outlive the call. The other two are of a nonblocking one. */
+    MPI_Request meeting, duplicating;
+    double met; /* when it began */
+    struct ss_costs costs;
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
     long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
 };
@@ -63,6 +90,11 @@ size_t shim_comm_all(struct shim_comm ***list);
  * MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no rank can be met any more
  * for want of memory; raised already. */
 int shim_comm_contact(uintptr_t handle);
+
+/* The same in a nonblocking call, after the native one was posted. Nothing waits: the communicator
+ * is MEETING until shim_comm_meet_step has seen all ranks. Calls made meanwhile are queued. */
+int shim_comm_contact_nonblocking(uintptr_t handle);
+bool shim_comm_meet_step(struct shim_comm *c); /* under its lock; true where something moved */
 
 /* Where every rank has a TIMEOUT: waits for all ranks before a blocking call of the MPI library, in
  * which no wait can be bounded. Two barriers, polled: a rank that gave up in the first, or in the

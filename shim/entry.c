@@ -8,7 +8,16 @@
 
 EXPORT shim_allreduce_fn MPI_Allreduce;
 EXPORT shim_allreduce_c_fn MPI_Allreduce_c;
+EXPORT shim_iallreduce_fn MPI_Iallreduce;
+EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
+EXPORT shim_query_thread_fn MPI_Query_thread;
+EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
+
+/* mpi_f08 calls the second name of these, and so do profilers. */
+EXPORT shim_init_fn MPI_Init, PMPI_Init;
+EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
+EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
 
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
@@ -26,6 +35,79 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return shim_allreduce(
         &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)});
+}
+
+int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                   uintptr_t comm, void *request)
+{
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+        return shim.next.iallreduce(send, recv, count, type, op, comm, request);
+    return shim_iallreduce(
+        &(struct shim_call){send, recv, count, type, op, comm, false, __builtin_return_address(0)},
+        request);
+}
+
+int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                     uintptr_t comm, void *request)
+{
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+        return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
+    return shim_iallreduce(
+        &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)},
+        request);
+}
+
+int MPI_Init(int *argc, char ***argv)
+{
+    shim_prepare();
+    return shim_init(shim.next.init, argc, argv);
+}
+
+int PMPI_Init(int *argc, char ***argv)
+{
+    shim_prepare();
+    return shim_init(shim.next.pmpi_init, argc, argv);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    shim_prepare();
+    return shim_init_thread(shim.next.init_thread, argc, argv, required, provided);
+}
+
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    shim_prepare();
+    return shim_init_thread(shim.next.pmpi_init_thread, argc, argv, required, provided);
+}
+
+int MPI_Query_thread(int *provided)
+{
+    return shim_query_thread(provided);
+}
+
+int MPI_Request_get_status(uintptr_t request, int *flag, void *status)
+{
+    shim_prepare();
+    return shim_request_get_status(shim.next.request_get_status, request, flag, status);
+}
+
+int PMPI_Request_get_status(uintptr_t request, int *flag, void *status)
+{
+    shim_prepare();
+    return shim_request_get_status(shim.next.pmpi_request_get_status, request, flag, status);
+}
+
+int MPI_Cancel(void *request)
+{
+    shim_prepare();
+    return shim_request_call(shim.next.cancel, request, true);
+}
+
+int MPI_Request_free(void *request)
+{
+    shim_prepare();
+    return shim_request_call(shim.next.request_free, request, false);
 }
 
 /* 0 votes the library off, 1 on again; other levels mean nothing to us. What follows the level is

@@ -8,6 +8,7 @@
 
 #include "shim/comm.h"
 #include "shim/log.h"
+#include "shim/progress.h"
 #include "shim/real.h"
 
 /* Ranks on this host as the launcher tells them, else all ranks of the job: known without
@@ -60,6 +61,7 @@ static bool tell_problems(void)
 
 static void job_end(void)
 {
+    shim_progress_end();
     atomic_store(&shim.min_fast, INT64_MAX);
     atomic_store(&shim.phase, SHIM_PASS);
     shim_report(true, true);

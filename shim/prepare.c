@@ -19,6 +19,11 @@ struct shim_state shim = {
     .log_lock = PTHREAD_MUTEX_INITIALIZER,
     .table_lock = PTHREAD_MUTEX_INITIALIZER,
     .costs_lock = PTHREAD_MUTEX_INITIALIZER,
+    .thread_level = -1,
+    .requests_lock = PTHREAD_MUTEX_INITIALIZER,
+    .watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
+              .called = PTHREAD_COND_INITIALIZER,
+              .wanted = true},
     .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 struct shim_real shim_real;
+shim_greq_start_fn *shim_real_grequest_start;
 
 /* Returned where no MPI library can be found: not MPI_SUCCESS under any MPI. */
 enum { NO_LIBRARY = 15 };
@@ -50,10 +51,60 @@ static int missing_allreduce_c(const void *send, void *recv, int64_t count, uint
     return missing("MPI_Allreduce_c");
 }
 
+static int missing_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                              uintptr_t comm, void *request)
+{
+    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)request;
+    return missing("MPI_Iallreduce");
+}
+
+static int missing_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                                uintptr_t op, uintptr_t comm, void *request)
+{
+    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)request;
+    return missing("MPI_Iallreduce_c");
+}
+
 static int missing_pcontrol(int level, ...)
 {
     (void)level;
     return missing("MPI_Pcontrol");
+}
+
+static int missing_init(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    return missing("MPI_Init");
+}
+
+static int missing_init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    (void)argc, (void)argv, (void)required, (void)provided;
+    return missing("MPI_Init_thread");
+}
+
+static int missing_query_thread(int *provided)
+{
+    (void)provided;
+    return missing("MPI_Query_thread");
+}
+
+static int missing_get_status(uintptr_t request, int *flag, void *status)
+{
+    (void)request, (void)flag, (void)status;
+    return missing("MPI_Request_get_status");
+}
+
+static int missing_cancel(void *request)
+{
+    (void)request;
+    return missing("MPI_Cancel");
+}
+
+static int missing_request_free(void *request)
+{
+    (void)request;
+    return missing("MPI_Request_free");
 }
 
 static bool inside(const struct object *o, const void *address)
@@ -145,14 +196,41 @@ static bool find_into(const struct objects *all, void *pointer, const char *mpi,
 bool shim_real_find_next(void)
 {
     struct objects all = {0};
-    struct shim_next next = {missing_allreduce, missing_allreduce_c, missing_pcontrol};
+    struct shim_next next = {
+        .allreduce = missing_allreduce,
+        .allreduce_c = missing_allreduce_c,
+        .iallreduce = missing_iallreduce,
+        .iallreduce_c = missing_iallreduce_c,
+        .pcontrol = missing_pcontrol,
+        .init = missing_init,
+        .pmpi_init = missing_init,
+        .init_thread = missing_init_thread,
+        .pmpi_init_thread = missing_init_thread,
+        .query_thread = missing_query_thread,
+        .request_get_status = missing_get_status,
+        .pmpi_request_get_status = missing_get_status,
+        .cancel = missing_cancel,
+        .request_free = missing_request_free,
+    };
     bool found = false;
 
     dl_iterate_phdr(collect, &all);
     if (all.count > 0) {
         found = find_into(&all, &next.allreduce, "MPI_Allreduce", "PMPI_Allreduce");
         find_into(&all, &next.allreduce_c, "MPI_Allreduce_c", "PMPI_Allreduce_c");
+        find_into(&all, &next.iallreduce, "MPI_Iallreduce", "PMPI_Iallreduce");
+        find_into(&all, &next.iallreduce_c, "MPI_Iallreduce_c", "PMPI_Iallreduce_c");
         find_into(&all, &next.pcontrol, "MPI_Pcontrol", "PMPI_Pcontrol");
+        find_into(&all, &next.init, "MPI_Init", "PMPI_Init");
+        find_into(&all, &next.pmpi_init, NULL, "PMPI_Init");
+        find_into(&all, &next.init_thread, "MPI_Init_thread", "PMPI_Init_thread");
+        find_into(&all, &next.pmpi_init_thread, NULL, "PMPI_Init_thread");
+        find_into(&all, &next.query_thread, "MPI_Query_thread", "PMPI_Query_thread");
+        find_into(&all, &next.request_get_status, "MPI_Request_get_status",
+                  "PMPI_Request_get_status");
+        find_into(&all, &next.pmpi_request_get_status, NULL, "PMPI_Request_get_status");
+        find_into(&all, &next.cancel, "MPI_Cancel", "PMPI_Cancel");
+        find_into(&all, &next.request_free, "MPI_Request_free", "PMPI_Request_free");
     }
     shim.next = next;
     objects_free(&all);
@@ -212,6 +290,18 @@ const char *shim_real_find_pmpi(void)
         lacking = "PMPI_" #name;
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
+    if (!lacking)
+        find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start");
     objects_free(&all);
     return lacking;
+}
+
+bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b)
+{
+    void *x, *y;
+    Dl_info of_a, of_b;
+
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return dladdr(x, &of_a) != 0 && dladdr(y, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
 }

@@ -21,6 +21,7 @@
     X(Comm_get_errhandler)                                                                         \
     X(Comm_get_name)                                                                               \
     X(Comm_group)                                                                                  \
+    X(Comm_idup)                                                                                   \
     X(Comm_rank)                                                                                   \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
@@ -28,6 +29,7 @@
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
     X(Get_count)                                                                                   \
+    X(Grequest_complete)                                                                           \
     X(Group_compare)                                                                               \
     X(Group_free)                                                                                  \
     X(Iallreduce)                                                                                  \
@@ -36,9 +38,12 @@
     X(Irecv)                                                                                       \
     X(Isend)                                                                                       \
     X(Request_free)                                                                                \
+    X(Status_set_cancelled)                                                                        \
+    X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
     X(Testsome)                                                                                    \
-    X(Type_size)
+    X(Type_size)                                                                                   \
+    X(Wait)
 
 struct shim_real {
 #define SHIM_MEMBER(name) __typeof__(PMPI_##name) *name;
@@ -47,6 +52,17 @@ struct shim_real {
 };
 
 extern struct shim_real shim_real;
+
+/* MPICH's extension, NULL where the library does not have it. */
+typedef int shim_greq_poll_fn(void *, MPI_Status *);
+typedef int shim_greq_wait_fn(int, void **, double, MPI_Status *);
+typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_function *,
+                               MPI_Grequest_cancel_function *, shim_greq_poll_fn *,
+                               shim_greq_wait_fn *, void *, MPI_Request *);
+extern shim_greq_start_fn *shim_real_grequest_start;
+
+/* Whether two functions are defined in one library. */
+bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
 
 /* Fills shim.next. False when no MPI library is found; entries then say so on stderr and return an
  * error. */

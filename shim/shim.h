@@ -26,13 +26,33 @@ enum { SHIM_PROTOCOL = 2 };
 
 typedef int shim_allreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t);
 typedef int shim_allreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t);
+typedef int shim_iallreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t,
+                               void *request);
+typedef int shim_iallreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
+                                 void *request);
 typedef int shim_pcontrol_fn(int, ...);
+typedef int shim_init_fn(int *, char ***);
+typedef int shim_init_thread_fn(int *, char ***, int, int *);
+typedef int shim_query_thread_fn(int *);
+typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
+typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
 
 /* What is called next under each wrapped name: a profiler below us, or the MPI library. */
 struct shim_next {
     shim_allreduce_fn *allreduce;
     shim_allreduce_c_fn *allreduce_c;
+    shim_iallreduce_fn *iallreduce;
+    shim_iallreduce_c_fn *iallreduce_c;
     shim_pcontrol_fn *pcontrol;
+    shim_init_fn *init;
+    shim_init_fn *pmpi_init;
+    shim_init_thread_fn *init_thread;
+    shim_init_thread_fn *pmpi_init_thread;
+    shim_query_thread_fn *query_thread;
+    shim_request_get_status_fn *request_get_status;
+    shim_request_get_status_fn *pmpi_request_get_status;
+    shim_request_fn *cancel;
+    shim_request_fn *request_free;
 };
 
 /* An intercepted allreduce, as it came. */
@@ -43,7 +63,7 @@ struct shim_call {
     uintptr_t type;
     uintptr_t op;
     uintptr_t comm;
-    bool large;       /* MPI_Allreduce_c */
+    bool large;       /* MPI_Allreduce_c, MPI_Iallreduce_c */
     const void *site; /* return address: where the application calls from */
 };
 
@@ -54,6 +74,19 @@ enum shim_phase {
 };
 
 struct shim_comm;
+struct shim_op;
+
+/* The thread that moves nonblocking calls (shim/progress.c). */
+struct shim_watch {
+    pthread_mutex_t lock;
+    pthread_cond_t called;
+    pthread_t thread;
+    bool started, refused; /* by the system */
+    bool asleep, stop;
+    atomic_bool ending;
+    atomic_bool wanted;         /* it is to be woken, or made */
+    atomic_uint_fast64_t turns; /* rounds of progress, whoever made them */
+};
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8 };
 
@@ -114,6 +147,17 @@ struct shim_state {
     atomic_bool spare_used[SHIM_SPARES];  /* entries for want of memory (shim/comm.c) */
     _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
 
+    /* Nonblocking calls. */
+    bool
+        takes_requests; /* the MPI library runs at MPI_THREAD_MULTIPLE, and can poll our requests */
+    bool own_thread;    /* PROGRESS=thread */
+    int thread_level;   /* what the application was given, -1: what the library says */
+    struct shim_comm *active; /* with calls that the thread may step; under table_lock */
+    atomic_int active_count;
+    struct shim_op *requests;      /* that the application holds */
+    pthread_mutex_t requests_lock; /* a leaf */
+    struct shim_watch watch;
+
     struct shim_sites sites; /* its lock is a leaf, too */
 
     /* Costs measured over several groups; the one not used for longest makes way. */
@@ -126,9 +170,26 @@ extern struct shim_state shim;
 
 /* shim/allreduce.c: every call that is not below min_fast. Returns an MPI error code. */
 int shim_allreduce(const struct shim_call *call);
+int shim_iallreduce(const struct shim_call *call, void *request);
 
-/* Hands a call to the next function. */
+/* Hands a call to the next function; the second form is nonblocking. */
 int shim_pass(const struct shim_call *call);
+int shim_ipass(const struct shim_call *call, void *request);
+
+/* shim/thread.c: MPI_Init and MPI_Init_thread through `next`, asking for MPI_THREAD_MULTIPLE where
+ * nonblocking calls are to be taken over. */
+int shim_init(shim_init_fn *next, int *argc, char ***argv);
+int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
+                     int *provided);
+int shim_query_thread(int *provided);
+
+/* shim/request.c */
+int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,
+                            void *status);
+int shim_request_call(shim_request_fn *next, void *request, bool cancel);
+
+/* Time in calls of nonblocking operations, in seconds, for the report. */
+void shim_stats_time(double seconds);
 
 /* shim/prepare.c: finds functions and reads settings, once. False when the call at hand must be
  * passed on. Afterwards shim.next is never NULL. */

@@ -51,6 +51,7 @@ static const struct field job_fields[] = {
 static const struct field stats_fields[] = {
     STATS("seen", K_ATOMIC, seen),
     STATS("sparse", K_ATOMIC, sparse),
+    STATS("nonblocking", K_ATOMIC, nonblocking),
     STATS("errors", K_ATOMIC, errors),
     STATS("tensors_unlisted", K_U64, tensors_unlisted),
     STATS("bytes_outside", K_ATOMIC, small_bytes),

@@ -1,0 +1,430 @@
+#define _GNU_SOURCE 1
+#include "shim/op.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim/handles.h"
+#include "shim/job.h"
+#include "shim/log.h"
+#include "shim/progress.h"
+#include "shim/real.h"
+
+/* Steps without a result after which the processor is offered to others: on a host with more ranks
+ * than cores the message waited for may be theirs to send. */
+enum { IDLE_STEPS = 128 };
+
+void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
+                  enum ss_type type, enum ss_op sum, bool blocking)
+{
+    memset(op, 0, offsetof(struct shim_op, text));
+    op->call = *call;
+    op->comm = comm;
+    op->type = type;
+    op->op = sum;
+    op->blocking = blocking;
+    op->off = atomic_load(&shim.off);
+    op->native = MPI_REQUEST_NULL;
+    op->text[0] = '\0';
+    if (shim.options.debug >= CFG_DEBUG_TRACE)
+        op->begin = shim_now();
+    if (shim.settings.topk)
+        shim_site_find(call->site, &op->place, &op->site);
+}
+
+/* ---- what is said ---- */
+
+static void tell_mismatch(const struct shim_comm *comm)
+{
+    char differing[400];
+
+    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_told, true))
+        return;
+    shim_comm_differing(comm, differing, sizeof differing);
+    shim_say(CFG_DEBUG_WARN,
+             "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
+             "pass through",
+             comm->name, comm->size, differing);
+}
+
+/* What all ranks have found is told by the first. */
+static void tell_warning(struct shim_comm *comm)
+{
+    char text[400];
+
+    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* In calls whose number is a power of two, so that it costs nothing. */
+static void tell_refusals(const struct shim_op *op)
+{
+    if (shim.settings.topk && op->number >= 16 && (op->number & (op->number - 1)) == 0)
+        shim_tell_refusals(op->comm->core);
+}
+
+static void trace(const struct shim_op *op, int status)
+{
+    const struct ss_call *c = op->core;
+    char density[32] = "density not looked at";
+    const char *ran = "failed", *why = op->status < 0 ? ss_status_text(op->status) : "";
+
+    if (shim.options.debug < CFG_DEBUG_TRACE)
+        return;
+    if (op->status >= 0 && c) {
+        bool native = status == SS_NATIVE;
+
+        ran = native ? "native" : ss_algorithm_name(ss_call_algorithm(c));
+        why = native ? ss_reason_name(ss_call_reason(c)) : "";
+        if (ss_call_density(c) >= 0)
+            snprintf(density, sizeof density, "density %.4g", ss_call_density(c));
+    }
+    shim_say(CFG_DEBUG_TRACE, "communicator \"%s\", call %llu: %lld %s, %s%s%s, %s, %.3f ms",
+             op->comm->name, (unsigned long long)op->number, (long long)op->call.count,
+             ss_type_name(op->type), ran, *why ? ": " : "", why, density,
+             1e3 * (shim_now() - op->begin));
+}
+
+/* ---- errors ---- */
+
+static void explain_comm(const struct shim_comm *comm, char *text, size_t size)
+{
+    snprintf(
+        text, size,
+        "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
+        comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
+}
+
+int shim_refuse(const struct shim_comm *comm, bool first)
+{
+    char text[200];
+
+    explain_comm(comm, text, sizeof text);
+    if (first)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(comm->handle, comm->status, text);
+}
+
+int shim_op_code(struct shim_op *op)
+{
+    if (op->status < 0 && !op->raised) {
+        /* The application may have freed the communicator meanwhile. */
+        MPI_Comm comm = atomic_load(&op->comm->freed) ? MPI_COMM_SELF : op->comm->handle;
+
+        op->raised = true;
+        op->err = shim_raise(comm, op->status, op->text);
+    }
+    return op->err;
+}
+
+/* ---- windows ---- */
+
+static void set_stage(struct shim_op *op, enum shim_stage stage)
+{
+    atomic_store_explicit(&op->stage, (int)stage, memory_order_release);
+}
+
+static enum shim_stage stage_of(const struct shim_op *op)
+{
+    return (enum shim_stage)atomic_load_explicit(&op->stage, memory_order_acquire);
+}
+
+static const void *input_of(const struct shim_op *op)
+{
+    return shim_in_place(&op->call)
+               ? NULL
+               : (const char *)op->call.send + op->first * ss_type_size(op->type);
+}
+
+static void *output_of(const struct shim_op *op)
+{
+    return (char *)op->call.recv + op->first * ss_type_size(op->type);
+}
+
+/* The communicator can serve nothing any more: for an operation that has not run, or whose native
+ * part was given up. */
+static void fail_for_comm(struct shim_op *op)
+{
+    op->status = op->comm->status;
+    explain_comm(op->comm, op->text, sizeof op->text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    set_stage(op, SHIM_OP_DONE);
+}
+
+static void start_window(struct shim_op *op);
+
+/* A window is over. status: of core's call. seconds: spent in the MPI library after SS_NATIVE, < 0
+ * where that failed. */
+static void end_window(struct shim_op *op, int status, double seconds)
+{
+    struct shim_comm *comm = op->comm;
+    struct ss_call *c = op->core;
+
+    ss_call_end(c, seconds);
+    tell_warning(comm);
+    if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
+        tell_mismatch(comm);
+    if (status < 0) {
+        op->status = status;
+        ss_call_explain(c, op->text, sizeof op->text);
+        shim_say(CFG_DEBUG_WARN, "%s", op->text);
+    } else if (comm->state == SHIM_COMM_FAILED) {
+        op->status = comm->status;
+        explain_comm(comm, op->text, sizeof op->text);
+        shim_say(CFG_DEBUG_WARN, "%s", op->text);
+        atomic_fetch_add(&shim.stats.errors, 1);
+    }
+    op->first += op->n;
+    if (op->status == SS_OK && op->err == MPI_SUCCESS && op->first < (uint64_t)op->call.count) {
+        start_window(op);
+        return;
+    }
+    trace(op, status);
+    shim_comm_keep_costs(comm);
+    tell_refusals(op);
+    set_stage(op, SHIM_OP_DONE);
+}
+
+/* Runs the window as the MPI library's allreduce on the private communicator. */
+static void post_native(struct shim_op *op, const void *in)
+{
+    op->native_begin = shim_now();
+    op->err = shim_real.Iallreduce(in ? in : MPI_IN_PLACE, output_of(op), (int)op->n,
+                                   (MPI_Datatype)op->call.type, (MPI_Op)op->call.op,
+                                   op->comm->private, &op->native);
+    set_stage(op, SHIM_OP_NATIVE);
+}
+
+static void take_status(struct shim_op *op, int status)
+{
+    if (status == SS_PENDING)
+        return;
+    if (status != SS_NATIVE) {
+        end_window(op, status, 0);
+    } else if (op->blocking && !op->polled && !ss_call_polled(op->core)) {
+        set_stage(op, SHIM_OP_YOURS);
+    } else {
+        post_native(op, ss_call_joined(op->core) ? NULL : input_of(op));
+    }
+}
+
+static void start_window(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+    uint64_t left = (uint64_t)op->call.count - op->first;
+
+    op->n = left < SS_WINDOW ? left : SS_WINDOW;
+    if (comm->state == SHIM_COMM_PRIVATE) {
+        atomic_fetch_add(&shim.stats.passed[SS_WHY_COMMUNICATOR], 1);
+        post_native(op, input_of(op));
+        return;
+    }
+    ss_comm_set_off(comm->core, op->off);
+    ss_comm_set_polled(comm->core, op->polled || !shim_progress_idle());
+    if (shim.settings.topk)
+        ss_comm_set_site(comm->core, &op->site);
+    op->core = ss_comm_call(comm->core);
+    set_stage(op, SHIM_OP_CORE);
+    take_status(op, ss_call_start(op->core, comm->core, op->type, op->op, input_of(op),
+                                  output_of(op), op->n, (unsigned)(op->first / SS_WINDOW)));
+}
+
+static void begin(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+
+    if (comm->state == SHIM_COMM_FAILED) {
+        fail_for_comm(op);
+    } else if (comm->state == SHIM_COMM_SERVED && ss_comm_status(comm->core) < 0) {
+        /* What ended that call still stands in its storage. */
+        op->status = ss_comm_status(comm->core);
+        ss_call_explain(ss_comm_call(comm->core), op->text, sizeof op->text);
+        atomic_fetch_add(&shim.stats.errors, 1);
+        set_stage(op, SHIM_OP_DONE);
+    } else {
+        start_window(op);
+    }
+}
+
+/* The request in the MPI library: done, or given up by TIMEOUT. */
+static bool step_native(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+    double spent;
+    int done = op->err != MPI_SUCCESS; /* it was refused */
+
+    if (!done) {
+        int err = shim_real.Test(&op->native, &done, MPI_STATUS_IGNORE);
+
+        if (err != MPI_SUCCESS) {
+            op->err = err;
+            done = 1;
+        }
+    }
+    spent = shim_now() - op->native_begin;
+    if (!done && comm->agreed[SHIM_MEET_TIMEOUT] && spent > shim.settings.timeout) {
+        comm->state = SHIM_COMM_FAILED;
+        comm->status = SS_ERR_TIMEOUT;
+        spent = -1;
+        done = 1;
+    }
+    if (!done)
+        return false;
+    if (op->err != MPI_SUCCESS)
+        spent = -1;
+    if (op->core) {
+        end_window(op, SS_NATIVE, spent);
+    } else if (comm->state == SHIM_COMM_FAILED) {
+        fail_for_comm(op);
+    } else {
+        op->first += op->n;
+        if (op->err == MPI_SUCCESS && op->first < (uint64_t)op->call.count)
+            start_window(op);
+        else
+            set_stage(op, SHIM_OP_DONE);
+    }
+    return true;
+}
+
+static bool step(struct shim_op *op)
+{
+    int status;
+
+    switch (stage_of(op)) {
+    case SHIM_OP_QUEUED:
+        begin(op);
+        return true;
+    case SHIM_OP_CORE:
+        status = ss_call_step(op->core);
+        bool moved = status != SS_PENDING || ss_call_moved(op->core);
+        take_status(op, status);
+        return moved;
+    case SHIM_OP_NATIVE:
+        return step_native(op);
+    default:
+        return false;
+    }
+}
+
+bool shim_op_step(struct shim_comm *comm, struct shim_op **finished)
+{
+    bool moved = false;
+    struct shim_op *op;
+
+    if (comm->state == SHIM_COMM_MEETING) {
+        moved = shim_comm_meet_step(comm);
+        if (comm->state == SHIM_COMM_MEETING)
+            return moved;
+    }
+    while ((op = comm->queue) && stage_of(op) != SHIM_OP_YOURS) {
+        moved = step(op) || moved;
+        if (stage_of(op) != SHIM_OP_DONE)
+            break;
+        comm->queue = op->next;
+        if (!comm->queue)
+            comm->queue_end = NULL;
+        if (!op->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
+            op->next = *finished;
+            *finished = op;
+        }
+    }
+    return moved;
+}
+
+void shim_op_post(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+    struct shim_op *finished = NULL;
+
+    pthread_mutex_lock(&comm->lock);
+    op->number = ++comm->calls;
+    op->polled = comm->polled;
+    if (!op->blocking)
+        comm->polled = true;
+    if (comm->queue_end)
+        comm->queue_end->next = op;
+    else
+        comm->queue = op;
+    comm->queue_end = op;
+    if (!op->blocking) {
+        shim_progress_enter(comm);
+        if (!shim.own_thread)
+            shim_op_step(comm, &finished);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    shim_request_deliver(finished);
+}
+
+/* ---- blocking ---- */
+
+/* The window in the MPI library, as the application called it. */
+static int native_window(const struct shim_op *op)
+{
+    struct shim_call part = op->call;
+
+    if (ss_call_joined(op->core)) /* the input stands in the receive buffer already */
+        part.send = MPI_IN_PLACE;
+    if (op->n == (uint64_t)part.count)
+        return shim_pass(&part);
+    if (!shim_in_place(&part))
+        part.send = input_of(op);
+    part.recv = output_of(op);
+    part.count = (int64_t)op->n;
+    part.large = false; /* a window fits an int */
+    return shim_pass(&part);
+}
+
+static void run_native(struct shim_op *op)
+{
+    double spent = -1; /* until it has succeeded */
+    struct shim_op *finished = NULL;
+
+    if (shim_comm_assemble(op->comm) == SS_OK) {
+        double begin = shim_now();
+
+        op->err = native_window(op);
+        if (op->err == MPI_SUCCESS)
+            spent = shim_now() - begin;
+    }
+    pthread_mutex_lock(&op->comm->lock);
+    set_stage(op, SHIM_OP_CORE);
+    end_window(op, SS_NATIVE, spent);
+    shim_op_step(op->comm, &finished);
+    pthread_mutex_unlock(&op->comm->lock);
+    shim_request_deliver(finished);
+}
+
+/* One round for the caller of a blocking operation. Other communicators only where they have calls
+ * under way, and less often: their own threads step them, too. */
+static void wait_a_turn(struct shim_op *op, unsigned turn)
+{
+    struct shim_op *finished = NULL;
+
+    if (pthread_mutex_trylock(&op->comm->lock) == 0) {
+        shim_op_step(op->comm, &finished);
+        pthread_mutex_unlock(&op->comm->lock);
+        shim_request_deliver(finished);
+    }
+    if (turn % 4 == 0 && !shim_progress_idle())
+        shim_progress();
+    if (turn % IDLE_STEPS == 0)
+        sched_yield();
+}
+
+int shim_op_run(struct shim_op *op)
+{
+    enum shim_stage stage;
+
+    for (unsigned turn = 1; (stage = stage_of(op)) != SHIM_OP_DONE; turn++) {
+        if (stage == SHIM_OP_YOURS)
+            run_native(op);
+        else
+            wait_a_turn(op, turn);
+    }
+    /* Whoever finished it has then taken it out of the queue. */
+    pthread_mutex_lock(&op->comm->lock);
+    pthread_mutex_unlock(&op->comm->lock);
+    return shim_op_code(op);
+}

@@ -1,0 +1,184 @@
+#define _GNU_SOURCE 1
+/* Requests of nonblocking calls: MPICH's extended generalized requests, which every completion call
+ * polls (MPIX_Grequest_start; seen in MPICH 4.0.2: MPI_Wait calls poll_fn in a loop, MPI_Waitall
+ * wait_fn, both without a lock of the library's). */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shim/handles.h"
+#include "shim/job.h"
+#include "shim/log.h"
+#include "shim/op.h"
+#include "shim/progress.h"
+#include "shim/real.h"
+
+enum { IDLE_POLLS = 32 };
+
+enum shim_completion { PENDING, COMPLETING, FREED };
+
+static void release(struct shim_op *op)
+{
+    if (atomic_fetch_sub(&op->holders, 1) > 1)
+        return;
+    pthread_mutex_lock(&shim.requests_lock);
+    *op->before = op->after;
+    if (op->after)
+        op->after->before = op->before;
+    pthread_mutex_unlock(&shim.requests_lock);
+    shim_comm_put(op->comm);
+    free(op);
+}
+
+static void enter(struct shim_op *op)
+{
+    pthread_mutex_lock(&shim.requests_lock);
+    op->after = shim.requests;
+    op->before = &shim.requests;
+    if (op->after)
+        op->after->before = &op->after;
+    shim.requests = op;
+    pthread_mutex_unlock(&shim.requests_lock);
+}
+
+bool shim_request_is_ours(uintptr_t request)
+{
+    const struct shim_op *op;
+
+    pthread_mutex_lock(&shim.requests_lock);
+    for (op = shim.requests; op && op->request != (MPI_Request)request; op = op->after)
+        ;
+    pthread_mutex_unlock(&shim.requests_lock);
+    return op != NULL;
+}
+
+void shim_request_deliver(struct shim_op *finished)
+{
+    while (finished) {
+        struct shim_op *op = finished;
+        int pending = PENDING;
+
+        finished = op->next;
+        /* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
+        if (atomic_compare_exchange_strong(&op->completion, &pending, COMPLETING))
+            shim_real.Grequest_complete(op->request);
+        atomic_store(&op->completed, true);
+        release(op);
+    }
+}
+
+/* As the status of a request of the MPI library's own collectives: no message is behind it. */
+static int on_query(void *state, MPI_Status *status)
+{
+    shim_real.Status_set_elements(status, MPI_BYTE, 0);
+    shim_real.Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return shim_op_code(state);
+}
+
+static int on_free(void *state)
+{
+    struct shim_op *op = state;
+    int pending = PENDING;
+
+    atomic_compare_exchange_strong(&op->completion, &pending, FREED);
+    release(op);
+    return MPI_SUCCESS;
+}
+
+/* A collective cannot be cancelled. */
+static int on_cancel(void *state, int complete)
+{
+    (void)state, (void)complete;
+    return MPI_ERR_REQUEST;
+}
+
+static void turn(struct shim_op *op)
+{
+    double begin = shim.stats.timed ? shim_now() : 0;
+
+    if (!shim_progress() && ++op->polls % IDLE_POLLS == 0)
+        sched_yield();
+    if (shim.stats.timed)
+        shim_stats_time(shim_now() - begin);
+}
+
+/* The status is that of the call that polls: MPI fills it. */
+static int on_poll(void *state, MPI_Status *status)
+{
+    struct shim_op *op = state;
+
+    (void)status;
+    if (!atomic_load(&op->completed))
+        turn(op);
+    return MPI_SUCCESS;
+}
+
+static int on_wait(int count, void **states, double timeout, MPI_Status *status)
+{
+    (void)timeout, (void)status;
+    for (int i = 0; i < count; i++) {
+        struct shim_op *op = states[i];
+
+        while (!atomic_load(&op->completed))
+            turn(op);
+    }
+    return MPI_SUCCESS;
+}
+
+struct shim_op *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
+                                   enum ss_type type, enum ss_op sum, MPI_Request *request)
+{
+    struct shim_op *op = malloc(sizeof *op);
+
+    if (!op)
+        return NULL;
+    shim_op_init(op, call, comm, type, sum, false);
+    if (shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, op,
+                                 &op->request) != MPI_SUCCESS) {
+        free(op);
+        return NULL;
+    }
+    atomic_store(&op->holders, 2);
+    enter(op);
+    *request = op->request;
+    return op;
+}
+
+int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,
+                            void *status)
+{
+    if (!shim_progress_idle())
+        shim_progress(); /* the library's own does not poll */
+    return next(request, flag, status);
+}
+
+/* Neither can be done to a collective under way. What the library says of it, and to which handler,
+ * it says of one of its own. */
+static int native_objection(bool cancel)
+{
+    MPI_Request request;
+    int err = shim_real.Ibarrier(MPI_COMM_SELF, &request);
+
+    if (err != MPI_SUCCESS)
+        return err;
+    err = cancel ? shim_real.Cancel(&request) : shim_real.Request_free(&request);
+    if (request != MPI_REQUEST_NULL)
+        shim_real.Wait(&request, MPI_STATUS_IGNORE);
+    return err;
+}
+
+int shim_request_call(shim_request_fn *next, void *request, bool cancel)
+{
+    if (request && atomic_load(&shim.phase) == SHIM_READY &&
+        shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
+        return native_objection(cancel);
+    return next(request);
+}
+
+void shim_stats_time(double seconds)
+{
+    pthread_mutex_lock(&shim.stats.lock);
+    shim.stats.allreduce_seconds += seconds;
+    pthread_mutex_unlock(&shim.stats.lock);
+}
