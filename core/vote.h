@@ -23,7 +23,7 @@ enum ss_vote_flag {
     SS_VOTE_UNLIKE = 1 << 14, /* top-k: different tensors in turn in one buffer */
     SS_VOTE_DRAIN = 1 << 15,  /* top-k: the tensor is exact and has a residual to send */
     SS_VOTE_LAYOUT = 1 << 16, /* the arguments of this rank are not served */
-    SS_VOTE_POLLED = 1 << 16, /* the MPI library's call must not block here */
+    SS_VOTE_POLLED = 1 << 17, /* the MPI library's call must not block here */
 };
 
 /* Fields that must be equal on all ranks. */
