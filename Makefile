@@ -54,7 +54,7 @@ APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-fuzz demo demo-topk bench-exact bench-topk install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-mpich check-fuzz demo demo-topk bench-exact bench-topk install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -164,6 +164,11 @@ check-unit: $(UNIT) ## unit tests and the simulator
 
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove --timer $(sort $(wildcard tests/t/*.t))
+
+# Open MPI is the same under either.
+check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
+	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
+	    prove --timer $(filter-out %/interpose_openmpi.t,$(sort $(wildcard tests/t/*.t)))
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \

@@ -119,7 +119,7 @@ how_it_ended() {
     sed -n 's/.*\(Attempting to use an MPI routine .*\)/\1/p' "$WORK/err" "$WORK/out" | sort -u
     grep -h 'the fatal call returned' "$WORK/out"
 }
-for case in 0 1 2 3 uninitialized finalized; do
+for case in 0 1 2 3 4 5 6 uninitialized finalized; do
     bare 2 errors fatal "$case"
     expected=$(how_it_ended)
     SPARSESHIM_ALGORITHM=ring preloaded 2 errors fatal "$case"

@@ -25,7 +25,7 @@ fi
 python=("$VENV/bin/python" tests/py/allreduce.py)
 within 120 "$MPIRUN" -n 3 "${python[@]}"
 tap_passed "mpi4py, bare"
-grep -q '^# MPICH Version:.*4\.' "$WORK/out"
+grep -q '^# MPICH Version:.*[0-9]\.' "$WORK/out"
 tap "$?" "it runs on MPICH"
 for ranks in 2 3; do
     SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB" \
