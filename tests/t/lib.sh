@@ -139,8 +139,8 @@ tap_passed() {
     tap "$result" "$1"
 }
 
-# tap_taken NAME LEAST: the program passed, and at least so many of its nonblocking calls were taken
-# over, by the report.
+# tap_taken NAME LEAST [SPARSE]: the program passed, and at least so many of its nonblocking calls
+# were taken over, and at least SPARSE of all its calls made sparse, by the report.
 tap_taken() {
     local result=0 taken
     passed || result=1
@@ -148,6 +148,9 @@ tap_taken() {
     if [ "$taken" = none ] || [ "$taken" -lt "$2" ]; then
         echo "nonblocking calls taken over: $taken, expected at least $2" >>"$WORK/err"
         result=1
+    fi
+    if [ $# -gt 2 ]; then
+        sparse_calls "$3" || result=1
     fi
     tap "$result" "$1"
 }
