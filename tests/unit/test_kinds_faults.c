@@ -189,6 +189,34 @@ static void a_damaged_message_ends_on_all_ranks(void **state)
         }
 }
 
+/* One entry travels from rank 1 to rank 0, as an index of 4 bytes; one bit of it moves the entry
+ * into a part that is not the receiver's, or a slice that is not the sender's. */
+static void an_entry_in_the_wrong_part_is_a_malformed_message(void **state)
+{
+    struct ss_settings settings = settings_of(SS_RING);
+    struct kind_job k;
+
+    (void)state;
+    settings.coding = SS_CODING_U32;
+    for (int kind = SS_KIND_ALLGATHER; kind < SS_KINDS; kind++) {
+        struct kind_case c = case_of((enum ss_kind)kind, 2, N);
+        size_t at = kind == SS_KIND_ALLGATHER ? 460 - N / 2 : 100;
+        c.in.density = 0;
+        c.root = 0;
+        calls_open(&k, &c, &settings);
+        ((float *)k.input[1].data)[at] = 1;
+        ss_sim_set_fault(k.job.sim,
+                         (struct ss_sim_fault){.rank = 1,
+                                               .corrupt_send = 2, /* after the vote */
+                                               .corrupt_byte = SS_WIRE_HEADER + 4 + 1,
+                                               .corrupt_mask = kind == SS_KIND_ALLGATHER ? 1 : 2});
+        assert_true(kind_call(&k, &c));
+        assert_int_equal(k.job.status[0], SS_ERR_MESSAGE);
+        expect_broken_everywhere(&k, &c);
+        calls_close(&k, &c);
+    }
+}
+
 static void a_lost_message_ends_by_timeout_that_names_the_collective(void **state)
 {
     struct kind_job k;
@@ -451,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_refused_send_ends_on_all_ranks),
         cmocka_unit_test(a_refused_send_amid_long_streams_ends_on_all_ranks),
         cmocka_unit_test(a_damaged_message_ends_on_all_ranks),
+        cmocka_unit_test(an_entry_in_the_wrong_part_is_a_malformed_message),
         cmocka_unit_test(a_lost_message_ends_by_timeout_that_names_the_collective),
         cmocka_unit_test(a_rank_failing_after_the_vote_fails_all),
         cmocka_unit_test(one_rank_without_memory_sends_all_native),
