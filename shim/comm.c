@@ -152,6 +152,16 @@ void shim_comm_put(struct shim_comm *c)
         discard(c);
 }
 
+void shim_comm_put_later(struct shim_comm *c)
+{
+    c = unreference(c);
+    if (!c)
+        return;
+    c->next = atomic_load(&shim.leavings);
+    while (!atomic_compare_exchange_weak(&shim.leavings, &c->next, c))
+        ;
+}
+
 void shim_comm_sweep(void)
 {
     struct shim_comm *c = atomic_exchange(&shim.leavings, NULL);
@@ -195,12 +205,7 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     if (!c)
         return MPI_SUCCESS; /* the job has ended */
     atomic_store(&c->freed, true);
-    c = unreference(c);
-    if (c) {
-        c->next = atomic_load(&shim.leavings);
-        while (!atomic_compare_exchange_weak(&shim.leavings, &c->next, c))
-            ;
-    }
+    shim_comm_put_later(c);
     if (empty && shim.sessions)
         shim_job_pause();
     return MPI_SUCCESS;

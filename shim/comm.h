@@ -80,6 +80,9 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 /* The entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
 void shim_comm_put(struct shim_comm *c);
+/* The same inside a callback of MPI, where it may be called with its lock held: makes no MPI call,
+ * the next eligible call or the end of the job does. */
+void shim_comm_put_later(struct shim_comm *c);
 
 /* All entries, the first met first, each with a reference for the caller; *list is to be freed. 0
  * when memory is short. */

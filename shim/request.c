@@ -25,7 +25,7 @@ static void release(struct shim_op *op)
     if (op->after)
         op->after->before = op->before;
     pthread_mutex_unlock(&shim.requests_lock);
-    shim_comm_put(op->comm);
+    shim_comm_put_later(op->comm); /* MPICH calls on_free with its lock held */
     free(op);
 }
 
