@@ -10,6 +10,8 @@ EXPORT shim_allreduce_fn MPI_Allreduce;
 EXPORT shim_allreduce_c_fn MPI_Allreduce_c;
 EXPORT shim_iallreduce_fn MPI_Iallreduce;
 EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
+EXPORT shim_allreduce_init_fn MPI_Allreduce_init;
+EXPORT shim_allreduce_init_c_fn MPI_Allreduce_init_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
 EXPORT shim_query_thread_fn MPI_Query_thread;
 EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
@@ -55,6 +57,28 @@ int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type
     return shim_iallreduce(
         &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)},
         request);
+}
+
+int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                       uintptr_t comm, uintptr_t info, void *request)
+{
+    int err;
+
+    shim_prepare();
+    err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
+    shim_persistent(err);
+    return err;
+}
+
+int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                         uintptr_t comm, uintptr_t info, void *request)
+{
+    int err;
+
+    shim_prepare();
+    err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
+    shim_persistent(err);
+    return err;
 }
 
 int MPI_Init(int *argc, char ***argv)
@@ -110,8 +134,8 @@ int MPI_Request_free(void *request)
     return shim_request_call(shim.next.request_free, request, false);
 }
 
-/* 0 votes the library off, 1 on again; other levels mean nothing to us. What follows the level is
- * not known here, so what can stand in argument registers is handed on as it is: x86-64 and aarch64
+/* Levels mean what shim_pcontrol says; others nothing to us. What follows the level is not known
+ * here, so what can stand in argument registers is handed on as it is: x86-64 and aarch64
  * have registers of their own for words and for doubles, in which the order between the two is
  * lost anyhow, and reading them is harmless where the caller gave fewer. */
 int MPI_Pcontrol(const int level, ...)
@@ -128,8 +152,7 @@ int MPI_Pcontrol(const int level, ...)
     va_end(ap);
 
     shim_prepare();
-    if (level == 0 || level == 1)
-        atomic_store(&shim.off, level == 0);
+    shim_pcontrol(level);
     return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], d[0], d[1], d[2], d[3], d[4],
                               d[5], d[6], d[7]);
 }

@@ -174,3 +174,16 @@ int shim_raise(MPI_Comm comm, int status, const char *text)
     shim_real.Comm_call_errhandler(comm, code);
     return code;
 }
+
+void shim_pcontrol(int level)
+{
+    if (level == 0 || level == 1)
+        atomic_store(&shim.off, level == 0);
+    if (level != 2 || atomic_load(&shim.phase) != SHIM_READY)
+        return;
+    if (shim.options.report != CFG_REPORT_OFF)
+        shim_report(true, true);
+    else if (shim_launcher_rank() <= 0)
+        shim_say(CFG_DEBUG_WARN, "MPI_Pcontrol(2) writes a report where SPARSESHIM_REPORT is rank0 "
+                                 "or all; it is off");
+}

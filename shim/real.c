@@ -65,6 +65,22 @@ static int missing_iallreduce_c(const void *send, void *recv, int64_t count, uin
     return missing("MPI_Iallreduce_c");
 }
 
+static int missing_allreduce_init(const void *send, void *recv, int count, uintptr_t type,
+                                  uintptr_t op, uintptr_t comm, uintptr_t info, void *request)
+{
+    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)info;
+    (void)request;
+    return missing("MPI_Allreduce_init");
+}
+
+static int missing_allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                                    uintptr_t op, uintptr_t comm, uintptr_t info, void *request)
+{
+    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)info;
+    (void)request;
+    return missing("MPI_Allreduce_init_c");
+}
+
 static int missing_pcontrol(int level, ...)
 {
     (void)level;
@@ -201,6 +217,8 @@ bool shim_real_find_next(void)
         .allreduce_c = missing_allreduce_c,
         .iallreduce = missing_iallreduce,
         .iallreduce_c = missing_iallreduce_c,
+        .allreduce_init = missing_allreduce_init,
+        .allreduce_init_c = missing_allreduce_init_c,
         .pcontrol = missing_pcontrol,
         .init = missing_init,
         .pmpi_init = missing_init,
@@ -220,6 +238,8 @@ bool shim_real_find_next(void)
         find_into(&all, &next.allreduce_c, "MPI_Allreduce_c", "PMPI_Allreduce_c");
         find_into(&all, &next.iallreduce, "MPI_Iallreduce", "PMPI_Iallreduce");
         find_into(&all, &next.iallreduce_c, "MPI_Iallreduce_c", "PMPI_Iallreduce_c");
+        find_into(&all, &next.allreduce_init, "MPI_Allreduce_init", "PMPI_Allreduce_init");
+        find_into(&all, &next.allreduce_init_c, "MPI_Allreduce_init_c", "PMPI_Allreduce_init_c");
         find_into(&all, &next.pcontrol, "MPI_Pcontrol", "PMPI_Pcontrol");
         find_into(&all, &next.init, "MPI_Init", "PMPI_Init");
         find_into(&all, &next.pmpi_init, NULL, "PMPI_Init");

@@ -30,6 +30,10 @@ typedef int shim_iallreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, 
                                void *request);
 typedef int shim_iallreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
                                  void *request);
+typedef int shim_allreduce_init_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t,
+                                   uintptr_t info, void *request);
+typedef int shim_allreduce_init_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
+                                     uintptr_t info, void *request);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
 typedef int shim_init_thread_fn(int *, char ***, int, int *);
@@ -43,6 +47,8 @@ struct shim_next {
     shim_allreduce_c_fn *allreduce_c;
     shim_iallreduce_fn *iallreduce;
     shim_iallreduce_c_fn *iallreduce_c;
+    shim_allreduce_init_fn *allreduce_init;
+    shim_allreduce_init_c_fn *allreduce_init_c;
     shim_pcontrol_fn *pcontrol;
     shim_init_fn *init;
     shim_init_fn *pmpi_init;
@@ -176,8 +182,14 @@ int shim_iallreduce(const struct shim_call *call, void *request);
 int shim_pass(const struct shim_call *call);
 int shim_ipass(const struct shim_call *call, void *request);
 
-/* shim/thread.c: MPI_Init and MPI_Init_thread through `next`, asking for MPI_THREAD_MULTIPLE where
- * nonblocking calls are to be taken over. */
+/* A persistent allreduce was made; what it does when started is not seen. */
+void shim_persistent(int err);
+
+/* MPI_Pcontrol: 0 votes the library off, 1 on again, 2 writes the report as it stands. */
+void shim_pcontrol(int level);
+
+/* shim/thread_level.c: MPI_Init and MPI_Init_thread through `next`, asking for MPI_THREAD_MULTIPLE
+ * where nonblocking calls are to be taken over. */
 int shim_init(shim_init_fn *next, int *argc, char ***argv);
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
                      int *provided);

@@ -31,7 +31,8 @@ LD_BIND_NOW=1 same "true under LD_BIND_NOW" true
 within 30 nm -D --defined-only "$LIB"
 awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
 {
-    printf '%s\n' MPI_Allreduce MPI_Allreduce_c MPI_Iallreduce MPI_Iallreduce_c MPI_Pcontrol \
+    printf '%s\n' MPI_Allreduce MPI_Allreduce_c MPI_Iallreduce MPI_Iallreduce_c \
+        MPI_Allreduce_init MPI_Allreduce_init_c MPI_Pcontrol \
         MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread MPI_Query_thread \
         MPI_Request_get_status PMPI_Request_get_status MPI_Cancel MPI_Request_free
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
