@@ -269,6 +269,29 @@ static void what_a_call_did_is_booked_under_its_kind(void **state)
     }
 }
 
+/* Other ranks are done with a reduce when their part has left: what all believe of its duration is
+ * the root's. */
+static void a_reduce_takes_as_long_as_its_root(void **state)
+{
+    struct ss_settings settings = settings_of(SS_RING, 20e-6, 8e-8);
+    struct kind_case c = case_of(SS_KIND_REDUCE, 8, 40000, 0.2);
+    double seconds[8], least = INFINITY;
+    struct kind_job k;
+
+    (void)state;
+    c.root = 3;
+    calls_open(&k, &c, &settings);
+    assert_int_equal(call(&k, &c), SS_OK);
+    for (int r = 0; r < 8; r++) {
+        seconds[r] = ss_comm_call(k.job.comm[r])->lane->history.last_seconds;
+        least = fmin(least, seconds[r]);
+    }
+    assert_true(least < seconds[3]);
+    assert_int_equal(call(&k, &c), SS_OK);
+    assert_true(ss_bits_double(ss_comm_call(k.job.comm[0])->vote.ballot.last_min) == seconds[3]);
+    calls_close(&k, &c);
+}
+
 /* Reduces to different roots are lanes of their own, and one line of the report. */
 static void a_root_that_changes_is_no_error(void **state)
 {
@@ -362,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_dense_small_slice_does_not_make_an_allgather_dense),
         cmocka_unit_test(settings_that_name_an_algorithm_or_change_nothing_hold),
         cmocka_unit_test(what_a_call_did_is_booked_under_its_kind),
+        cmocka_unit_test(a_reduce_takes_as_long_as_its_root),
         cmocka_unit_test(a_root_that_changes_is_no_error),
         cmocka_unit_test(other_kinds_stay_exact_beside_top_k),
     };
