@@ -10,6 +10,18 @@ EXPORT shim_allreduce_fn MPI_Allreduce;
 EXPORT shim_allreduce_c_fn MPI_Allreduce_c;
 EXPORT shim_iallreduce_fn MPI_Iallreduce;
 EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
+EXPORT shim_allgather_fn MPI_Allgather;
+EXPORT shim_allgather_c_fn MPI_Allgather_c;
+EXPORT shim_allgatherv_fn MPI_Allgatherv;
+EXPORT shim_allgatherv_c_fn MPI_Allgatherv_c;
+EXPORT shim_iallgather_fn MPI_Iallgather;
+EXPORT shim_iallgather_c_fn MPI_Iallgather_c;
+EXPORT shim_iallgatherv_fn MPI_Iallgatherv;
+EXPORT shim_iallgatherv_c_fn MPI_Iallgatherv_c;
+EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
+EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
+EXPORT shim_reduce_fn MPI_Reduce;
+EXPORT shim_reduce_c_fn MPI_Reduce_c;
 EXPORT shim_allreduce_init_fn MPI_Allreduce_init;
 EXPORT shim_allreduce_init_c_fn MPI_Allreduce_init_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
@@ -26,8 +38,13 @@ int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintp
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce(send, recv, count, type, op, comm);
-    return shim_allreduce(
-        &(struct shim_call){send, recv, count, type, op, comm, false, __builtin_return_address(0)});
+    return shim_allreduce(&(struct shim_call){.send = send,
+                                              .recv = recv,
+                                              .count = count,
+                                              .type = type,
+                                              .op = op,
+                                              .comm = comm,
+                                              .site = __builtin_return_address(0)});
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
@@ -35,8 +52,14 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
-    return shim_allreduce(
-        &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)});
+    return shim_allreduce(&(struct shim_call){.send = send,
+                                              .recv = recv,
+                                              .count = count,
+                                              .type = type,
+                                              .op = op,
+                                              .comm = comm,
+                                              .large = true,
+                                              .site = __builtin_return_address(0)});
 }
 
 int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
@@ -44,9 +67,14 @@ int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uint
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.iallreduce(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(
-        &(struct shim_call){send, recv, count, type, op, comm, false, __builtin_return_address(0)},
-        request);
+    return shim_iallreduce(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .site = __builtin_return_address(0)},
+                           request);
 }
 
 int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
@@ -54,9 +82,199 @@ int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(
-        &(struct shim_call){send, recv, count, type, op, comm, true, __builtin_return_address(0)},
-        request);
+    return shim_iallreduce(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .large = true,
+                                               .site = __builtin_return_address(0)},
+                           request);
+}
+
+int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                  uintptr_t type, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .count = count},
+                           NULL);
+}
+
+int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                    int64_t count, uintptr_t type, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .count = count},
+                           NULL);
+}
+
+int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                   const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .counts = counts,
+                                               .displs = displs},
+                           NULL);
+}
+
+int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                     const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .counts = counts,
+                                               .displs = displs},
+                           NULL);
+}
+
+int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                   uintptr_t type, uintptr_t comm, void *request)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .count = count},
+                           request);
+}
+
+int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                     int64_t count, uintptr_t type, uintptr_t comm, void *request)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .count = count},
+                           request);
+}
+
+int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                    void *request)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .counts = counts,
+                                               .displs = displs},
+                           request);
+}
+
+int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
+                      void *request)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .type = type,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_ALLGATHER,
+                                               .send_count = send_count,
+                                               .send_type = send_type,
+                                               .counts = counts,
+                                               .displs = displs},
+                           request);
+}
+
+int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                             uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_REDUCE_SCATTER},
+                           NULL);
+}
+
+int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                               uintptr_t op, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_REDUCE_SCATTER},
+                           NULL);
+}
+
+int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+               uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .large = false,
+                                               .kind = SS_KIND_REDUCE,
+                                               .root = root},
+                           NULL);
+}
+
+int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                 int root, uintptr_t comm)
+{
+    return shim_collective(&(struct shim_call){.send = send,
+                                               .recv = recv,
+                                               .count = count,
+                                               .type = type,
+                                               .op = op,
+                                               .comm = comm,
+                                               .large = true,
+                                               .kind = SS_KIND_REDUCE,
+                                               .root = root},
+                           NULL);
 }
 
 int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,

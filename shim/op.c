@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shim/handles.h"
@@ -29,8 +30,16 @@ void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_
     op->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         op->begin = shim_now();
-    if (shim.settings.topk)
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE)
         shim_site_find(call->site, &op->place, &op->site);
+    shim_layout(op);
+}
+
+void shim_op_close(struct shim_op *op)
+{
+    free(op->parts);
+    free(op->lists[0]);
+    free(op->lists[1]);
 }
 
 /* ---- what is said ---- */
@@ -187,13 +196,64 @@ static void end_window(struct shim_op *op, int status, double seconds)
     set_stage(op, SHIM_OP_DONE);
 }
 
-/* Runs the window as the MPI library's allreduce on the private communicator. */
+/* Counts and displacements of an allgatherv as int: what is eligible fits. */
+static int *as_int(const void *list, int size)
+{
+    int *small = malloc((size_t)size * sizeof *small);
+
+    for (int r = 0; small && r < size; r++)
+        small[r] = (int)((const int64_t *)list)[r];
+    return small;
+}
+
+static int post_allgather(struct shim_op *op)
+{
+    const struct shim_call *c = &op->call;
+    MPI_Comm comm = op->comm->private;
+    int err = MPI_ERR_OTHER;
+
+    if (!c->counts)
+        return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                    c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
+                                    &op->native);
+    if (!c->large)
+        return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                     c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
+                                     &op->native);
+    op->lists[0] = as_int(c->counts, op->comm->size);
+    op->lists[1] = as_int(c->displs, op->comm->size);
+    if (op->lists[0] && op->lists[1])
+        err = shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                    c->recv, op->lists[0], op->lists[1], (MPI_Datatype)c->type,
+                                    comm, &op->native);
+    return err;
+}
+
+static int post_reduction(struct shim_op *op, const void *in)
+{
+    const struct shim_call *c = &op->call;
+    MPI_Datatype type = (MPI_Datatype)c->type;
+    MPI_Op sum = (MPI_Op)c->op;
+    MPI_Comm comm = op->comm->private;
+
+    switch (c->kind) {
+    case SS_KIND_REDUCE_SCATTER:
+        return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
+                                               &op->native);
+    case SS_KIND_REDUCE:
+        return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
+                                 &op->native);
+    default:
+        return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, output_of(op), (int)op->n, type, sum,
+                                    comm, &op->native);
+    }
+}
+
+/* Runs the window as the MPI library's collective on the private communicator. */
 static void post_native(struct shim_op *op, const void *in)
 {
     op->native_begin = shim_now();
-    op->err = shim_real.Iallreduce(in ? in : MPI_IN_PLACE, output_of(op), (int)op->n,
-                                   (MPI_Datatype)op->call.type, (MPI_Op)op->call.op,
-                                   op->comm->private, &op->native);
+    op->err = op->call.kind == SS_KIND_ALLGATHER ? post_allgather(op) : post_reduction(op, in);
     set_stage(op, SHIM_OP_NATIVE);
 }
 
@@ -210,12 +270,34 @@ static void take_status(struct shim_op *op, int status)
     }
 }
 
+static int start_core(struct shim_op *op)
+{
+    const struct shim_call *call = &op->call;
+
+    if (call->kind == SS_KIND_ALLREDUCE)
+        return ss_call_start(op->core, op->comm->core, op->type, op->op, input_of(op),
+                             output_of(op), op->n, (unsigned)(op->first / SS_WINDOW));
+    return ss_call_start_kind(op->core, op->comm->core,
+                              &(struct ss_collective){
+                                  .kind = call->kind,
+                                  .type = op->type,
+                                  .op = op->op,
+                                  .root = call->root,
+                                  .n = op->words,
+                                  .parts = op->parts,
+                                  .in = shim_in_place(call) ? NULL : call->send,
+                                  .out = call->recv,
+                                  .cannot = op->cannot,
+                              });
+}
+
 static void start_window(struct shim_op *op)
 {
     struct shim_comm *comm = op->comm;
     uint64_t left = (uint64_t)op->call.count - op->first;
 
-    op->n = left < SS_WINDOW ? left : SS_WINDOW;
+    /* Windows are of the allreduce; calls of another kind are one. */
+    op->n = left < SS_WINDOW || op->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     if (comm->state == SHIM_COMM_PRIVATE) {
         atomic_fetch_add(&shim.stats.passed[SS_WHY_COMMUNICATOR], 1);
         post_native(op, input_of(op));
@@ -227,8 +309,7 @@ static void start_window(struct shim_op *op)
         ss_comm_set_site(comm->core, &op->site);
     op->core = ss_comm_call(comm->core);
     set_stage(op, SHIM_OP_CORE);
-    take_status(op, ss_call_start(op->core, comm->core, op->type, op->op, input_of(op),
-                                  output_of(op), op->n, (unsigned)(op->first / SS_WINDOW)));
+    take_status(op, start_core(op));
 }
 
 static void begin(struct shim_op *op)
@@ -366,7 +447,7 @@ static int native_window(const struct shim_op *op)
 
     if (ss_call_joined(op->core)) /* the input stands in the receive buffer already */
         part.send = MPI_IN_PLACE;
-    if (op->n == (uint64_t)part.count)
+    if (part.kind != SS_KIND_ALLREDUCE || op->n == (uint64_t)part.count)
         return shim_pass(&part);
     if (!shim_in_place(&part))
         part.send = input_of(op);

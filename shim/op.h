@@ -27,6 +27,10 @@ struct shim_op {
     struct shim_call call;
     enum ss_type type;
     enum ss_op op;
+    uint32_t *parts; /* allgatherv: where the ranks' slices begin; owned. NULL: equal slices */
+    int *lists[2];   /* its counts and displacements for the MPI library; owned */
+    uint64_t words;  /* all kinds but the allreduce: elements of all parts together */
+    bool cannot;     /* this rank's arguments are not served */
     bool blocking;
     bool off;                /* MPI_Pcontrol(0) when the call was made */
     bool polled;             /* a nonblocking call was made on the communicator before */
@@ -60,6 +64,14 @@ struct shim_op {
 void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
                   enum ss_type type, enum ss_op sum, bool blocking);
 
+/* shim/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on all
+ * of them; 0 where they cannot be told. And what core needs to know of it: words, parts, cannot. */
+uint64_t shim_bytes(const struct shim_call *call, int size);
+void shim_layout(struct shim_op *op);
+
+/* Frees what it owns. */
+void shim_op_close(struct shim_op *op);
+
 /* Puts it into the queue. */
 void shim_op_post(struct shim_op *op);
 
@@ -77,10 +89,19 @@ int shim_op_code(struct shim_op *op);
 /* The same for a communicator that can serve nothing any more. first: it has just happened. */
 int shim_refuse(const struct shim_comm *comm, bool first);
 
-/* shim/request.c: a nonblocking operation and its request. NULL when there is no memory. */
+/* shim/request.c: a nonblocking operation and its request, which the caller posts. NULL when there
+ * is no memory. */
 struct shim_op *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
                                    enum ss_type type, enum ss_op sum, MPI_Request *request);
 void shim_request_deliver(struct shim_op *finished); /* without any lock */
+
+/* An eligible call on a communicator that can serve it; takes over the reference. request NULL:
+ * blocking. Returns the MPI code. */
+int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+               enum ss_op op, void *request);
+
+/* A call that is eligible by its arguments alone: finds the communicator, or makes contact. */
+int shim_on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request);
 
 /* Whether a request is one of ours. */
 bool shim_request_is_ours(uintptr_t request);

@@ -37,91 +37,14 @@ static int missing(const char *name)
     return NO_LIBRARY;
 }
 
-static int missing_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                             uintptr_t comm)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm;
-    return missing("MPI_Allreduce");
-}
-
-static int missing_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                               uintptr_t op, uintptr_t comm)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm;
-    return missing("MPI_Allreduce_c");
-}
-
-static int missing_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                              uintptr_t comm, void *request)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)request;
-    return missing("MPI_Iallreduce");
-}
-
-static int missing_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                                uintptr_t op, uintptr_t comm, void *request)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)request;
-    return missing("MPI_Iallreduce_c");
-}
-
-static int missing_allreduce_init(const void *send, void *recv, int count, uintptr_t type,
-                                  uintptr_t op, uintptr_t comm, uintptr_t info, void *request)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)info;
-    (void)request;
-    return missing("MPI_Allreduce_init");
-}
-
-static int missing_allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                                    uintptr_t op, uintptr_t comm, uintptr_t info, void *request)
-{
-    (void)send, (void)recv, (void)count, (void)type, (void)op, (void)comm, (void)info;
-    (void)request;
-    return missing("MPI_Allreduce_init_c");
-}
-
-static int missing_pcontrol(int level, ...)
-{
-    (void)level;
-    return missing("MPI_Pcontrol");
-}
-
-static int missing_init(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-    return missing("MPI_Init");
-}
-
-static int missing_init_thread(int *argc, char ***argv, int required, int *provided)
-{
-    (void)argc, (void)argv, (void)required, (void)provided;
-    return missing("MPI_Init_thread");
-}
-
-static int missing_query_thread(int *provided)
-{
-    (void)provided;
-    return missing("MPI_Query_thread");
-}
-
-static int missing_get_status(uintptr_t request, int *flag, void *status)
-{
-    (void)request, (void)flag, (void)status;
-    return missing("MPI_Request_get_status");
-}
-
-static int missing_cancel(void *request)
-{
-    (void)request;
-    return missing("MPI_Cancel");
-}
-
-static int missing_request_free(void *request)
-{
-    (void)request;
-    return missing("MPI_Request_free");
-}
+/* They look at no argument, so one prototype serves all. */
+#define SHIM_MISSING(member, type, name)                                                           \
+    static int missing_##member(void)                                                              \
+    {                                                                                              \
+        return missing(#name);                                                                     \
+    }
+SHIM_WRAPPED(SHIM_MISSING)
+#undef SHIM_MISSING
 
 static bool inside(const struct object *o, const void *address)
 {
@@ -209,49 +132,34 @@ static bool find_into(const struct objects *all, void *pointer, const char *mpi,
     return address != NULL;
 }
 
+/* A name's own second form: "MPI_X" also as "PMPI_X", "PMPI_X" as itself alone. */
+static bool find_wrapped(const struct objects *all, void *pointer, const char *name)
+{
+    char pmpi[64];
+
+    if (name[0] == 'P')
+        return find_into(all, pointer, NULL, name);
+    snprintf(pmpi, sizeof pmpi, "P%s", name);
+    return find_into(all, pointer, name, pmpi);
+}
+
 bool shim_real_find_next(void)
 {
     struct objects all = {0};
-    struct shim_next next = {
-        .allreduce = missing_allreduce,
-        .allreduce_c = missing_allreduce_c,
-        .iallreduce = missing_iallreduce,
-        .iallreduce_c = missing_iallreduce_c,
-        .allreduce_init = missing_allreduce_init,
-        .allreduce_init_c = missing_allreduce_init_c,
-        .pcontrol = missing_pcontrol,
-        .init = missing_init,
-        .pmpi_init = missing_init,
-        .init_thread = missing_init_thread,
-        .pmpi_init_thread = missing_init_thread,
-        .query_thread = missing_query_thread,
-        .request_get_status = missing_get_status,
-        .pmpi_request_get_status = missing_get_status,
-        .cancel = missing_cancel,
-        .request_free = missing_request_free,
-    };
-    bool found = false;
+    struct shim_next next = {0};
+    int (*lacking)(void);
+    bool found;
 
     dl_iterate_phdr(collect, &all);
-    if (all.count > 0) {
-        found = find_into(&all, &next.allreduce, "MPI_Allreduce", "PMPI_Allreduce");
-        find_into(&all, &next.allreduce_c, "MPI_Allreduce_c", "PMPI_Allreduce_c");
-        find_into(&all, &next.iallreduce, "MPI_Iallreduce", "PMPI_Iallreduce");
-        find_into(&all, &next.iallreduce_c, "MPI_Iallreduce_c", "PMPI_Iallreduce_c");
-        find_into(&all, &next.allreduce_init, "MPI_Allreduce_init", "PMPI_Allreduce_init");
-        find_into(&all, &next.allreduce_init_c, "MPI_Allreduce_init_c", "PMPI_Allreduce_init_c");
-        find_into(&all, &next.pcontrol, "MPI_Pcontrol", "PMPI_Pcontrol");
-        find_into(&all, &next.init, "MPI_Init", "PMPI_Init");
-        find_into(&all, &next.pmpi_init, NULL, "PMPI_Init");
-        find_into(&all, &next.init_thread, "MPI_Init_thread", "PMPI_Init_thread");
-        find_into(&all, &next.pmpi_init_thread, NULL, "PMPI_Init_thread");
-        find_into(&all, &next.query_thread, "MPI_Query_thread", "PMPI_Query_thread");
-        find_into(&all, &next.request_get_status, "MPI_Request_get_status",
-                  "PMPI_Request_get_status");
-        find_into(&all, &next.pmpi_request_get_status, NULL, "PMPI_Request_get_status");
-        find_into(&all, &next.cancel, "MPI_Cancel", "PMPI_Cancel");
-        find_into(&all, &next.request_free, "MPI_Request_free", "PMPI_Request_free");
-    }
+#define SHIM_FIND(member, type, name)                                                              \
+    lacking = missing_##member;                                                                    \
+    memcpy(&next.member, &lacking, sizeof lacking);                                                \
+    if (all.count > 0)                                                                             \
+        find_wrapped(&all, &next.member, #name);
+    SHIM_WRAPPED(SHIM_FIND)
+#undef SHIM_FIND
+    lacking = missing_allreduce;
+    found = memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
     shim.next = next;
     objects_free(&all);
     return found;

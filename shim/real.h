@@ -32,17 +32,25 @@
     X(Grequest_complete)                                                                           \
     X(Group_compare)                                                                               \
     X(Group_free)                                                                                  \
+    X(Iallgather)                                                                                  \
+    X(Iallgatherv)                                                                                 \
     X(Iallreduce)                                                                                  \
     X(Ibarrier)                                                                                    \
     X(Initialized)                                                                                 \
     X(Irecv)                                                                                       \
+    X(Ireduce)                                                                                     \
+    X(Ireduce_scatter_block)                                                                       \
     X(Isend)                                                                                       \
     X(Request_free)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
     X(Testsome)                                                                                    \
+    X(Type_free)                                                                                   \
+    X(Type_get_contents)                                                                           \
+    X(Type_get_envelope)                                                                           \
     X(Type_size)                                                                                   \
+    X(Type_size_x)                                                                                 \
     X(Wait)
 
 struct shim_real {

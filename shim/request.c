@@ -26,6 +26,7 @@ static void release(struct shim_op *op)
         op->after->before = op->before;
     pthread_mutex_unlock(&shim.requests_lock);
     shim_comm_put_later(op->comm); /* MPICH calls on_free with its lock held */
+    shim_op_close(op);
     free(op);
 }
 
@@ -136,6 +137,7 @@ struct shim_op *shim_request_start(const struct shim_call *call, struct shim_com
     shim_op_init(op, call, comm, type, sum, false);
     if (shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, op,
                                  &op->request) != MPI_SUCCESS) {
+        shim_op_close(op);
         free(op);
         return NULL;
     }

@@ -34,6 +34,23 @@ typedef int shim_allreduce_init_fn(const void *, void *, int, uintptr_t, uintptr
                                    uintptr_t info, void *request);
 typedef int shim_allreduce_init_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
                                      uintptr_t info, void *request);
+typedef int shim_allgather_fn(const void *, int, uintptr_t, void *, int, uintptr_t, uintptr_t);
+typedef int shim_allgather_c_fn(const void *, int64_t, uintptr_t, void *, int64_t, uintptr_t,
+                                uintptr_t);
+typedef int shim_allgatherv_fn(const void *, int, uintptr_t, void *, const int *, const int *,
+                               uintptr_t, uintptr_t);
+typedef int shim_allgatherv_c_fn(const void *, int64_t, uintptr_t, void *, const int64_t *,
+                                 const int64_t *, uintptr_t, uintptr_t);
+typedef int shim_iallgather_fn(const void *, int, uintptr_t, void *, int, uintptr_t, uintptr_t,
+                               void *request);
+typedef int shim_iallgather_c_fn(const void *, int64_t, uintptr_t, void *, int64_t, uintptr_t,
+                                 uintptr_t, void *request);
+typedef int shim_iallgatherv_fn(const void *, int, uintptr_t, void *, const int *, const int *,
+                                uintptr_t, uintptr_t, void *request);
+typedef int shim_iallgatherv_c_fn(const void *, int64_t, uintptr_t, void *, const int64_t *,
+                                  const int64_t *, uintptr_t, uintptr_t, void *request);
+typedef int shim_reduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int, uintptr_t);
+typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
 typedef int shim_init_thread_fn(int *, char ***, int, int *);
@@ -41,36 +58,60 @@ typedef int shim_query_thread_fn(int *);
 typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
 typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
 
-/* What is called next under each wrapped name: a profiler below us, or the MPI library. */
+/* The wrapped names: member of struct shim_next, type, name. */
+#define SHIM_WRAPPED(X)                                                                            \
+    X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
+    X(allreduce_c, shim_allreduce_c_fn, MPI_Allreduce_c)                                           \
+    X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \
+    X(iallreduce_c, shim_iallreduce_c_fn, MPI_Iallreduce_c)                                        \
+    X(allgather, shim_allgather_fn, MPI_Allgather)                                                 \
+    X(allgather_c, shim_allgather_c_fn, MPI_Allgather_c)                                           \
+    X(allgatherv, shim_allgatherv_fn, MPI_Allgatherv)                                              \
+    X(allgatherv_c, shim_allgatherv_c_fn, MPI_Allgatherv_c)                                        \
+    X(iallgather, shim_iallgather_fn, MPI_Iallgather)                                              \
+    X(iallgather_c, shim_iallgather_c_fn, MPI_Iallgather_c)                                        \
+    X(iallgatherv, shim_iallgatherv_fn, MPI_Iallgatherv)                                           \
+    X(iallgatherv_c, shim_iallgatherv_c_fn, MPI_Iallgatherv_c)                                     \
+    X(reduce_scatter, shim_allreduce_fn, MPI_Reduce_scatter_block)                                 \
+    X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
+    X(reduce, shim_reduce_fn, MPI_Reduce)                                                          \
+    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
+    X(allreduce_init, shim_allreduce_init_fn, MPI_Allreduce_init)                                  \
+    X(allreduce_init_c, shim_allreduce_init_c_fn, MPI_Allreduce_init_c)                            \
+    X(init, shim_init_fn, MPI_Init)                                                                \
+    X(pmpi_init, shim_init_fn, PMPI_Init)                                                          \
+    X(init_thread, shim_init_thread_fn, MPI_Init_thread)                                           \
+    X(pmpi_init_thread, shim_init_thread_fn, PMPI_Init_thread)                                     \
+    X(query_thread, shim_query_thread_fn, MPI_Query_thread)                                        \
+    X(request_get_status, shim_request_get_status_fn, MPI_Request_get_status)                      \
+    X(pmpi_request_get_status, shim_request_get_status_fn, PMPI_Request_get_status)                \
+    X(cancel, shim_request_fn, MPI_Cancel)                                                         \
+    X(request_free, shim_request_fn, MPI_Request_free)                                             \
+    X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
+
+/* What is called next under each of them: a profiler below us, or the MPI library. */
 struct shim_next {
-    shim_allreduce_fn *allreduce;
-    shim_allreduce_c_fn *allreduce_c;
-    shim_iallreduce_fn *iallreduce;
-    shim_iallreduce_c_fn *iallreduce_c;
-    shim_allreduce_init_fn *allreduce_init;
-    shim_allreduce_init_c_fn *allreduce_init_c;
-    shim_pcontrol_fn *pcontrol;
-    shim_init_fn *init;
-    shim_init_fn *pmpi_init;
-    shim_init_thread_fn *init_thread;
-    shim_init_thread_fn *pmpi_init_thread;
-    shim_query_thread_fn *query_thread;
-    shim_request_get_status_fn *request_get_status;
-    shim_request_get_status_fn *pmpi_request_get_status;
-    shim_request_fn *cancel;
-    shim_request_fn *request_free;
+#define SHIM_MEMBER(member, type, name) type *member;
+    SHIM_WRAPPED(SHIM_MEMBER)
+#undef SHIM_MEMBER
 };
 
-/* An intercepted allreduce, as it came. */
+/* An intercepted call, as it came. */
 struct shim_call {
     const void *send;
     void *recv;
-    int64_t count;
-    uintptr_t type;
+    int64_t count;  /* reduce_scatter and allgather: of the receive buffer, per rank */
+    uintptr_t type; /* of the receive buffer */
     uintptr_t op;
     uintptr_t comm;
-    bool large;       /* MPI_Allreduce_c, MPI_Iallreduce_c */
+    bool large;       /* a name that ends in _c */
     const void *site; /* return address: where the application calls from */
+    enum ss_kind kind;
+    int root; /* reduce */
+    /* Allgather. counts and displs: allgatherv, int or, where large, int64_t. */
+    int64_t send_count;
+    uintptr_t send_type;
+    const void *counts, *displs;
 };
 
 enum shim_phase {
@@ -178,9 +219,14 @@ extern struct shim_state shim;
 int shim_allreduce(const struct shim_call *call);
 int shim_iallreduce(const struct shim_call *call, void *request);
 
-/* Hands a call to the next function; the second form is nonblocking. */
+/* shim/collective.c: the other collectives; request NULL: blocking. */
+int shim_collective(const struct shim_call *call, void *request);
+
+/* shim/pass.c: hands a call to the next function; the second form is nonblocking. The other two
+ * book it. */
 int shim_pass(const struct shim_call *call);
 int shim_ipass(const struct shim_call *call, void *request);
+int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request);
 
 /* A persistent allreduce was made; what it does when started is not seen. */
 void shim_persistent(int err);

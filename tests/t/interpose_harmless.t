@@ -31,10 +31,11 @@ LD_BIND_NOW=1 same "true under LD_BIND_NOW" true
 within 30 nm -D --defined-only "$LIB"
 awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
 {
-    printf '%s\n' MPI_Allreduce MPI_Allreduce_c MPI_Iallreduce MPI_Iallreduce_c \
-        MPI_Allreduce_init MPI_Allreduce_init_c MPI_Pcontrol \
-        MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread MPI_Query_thread \
-        MPI_Request_get_status PMPI_Request_get_status MPI_Cancel MPI_Request_free
+    printf '%s\n' MPI_Allreduce MPI_Iallreduce MPI_Allgather MPI_Iallgather MPI_Allgatherv \
+        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce MPI_Allreduce_init |
+        sed 'p; s/$/_c/'
+    printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
+        MPI_Query_thread MPI_Request_get_status PMPI_Request_get_status MPI_Cancel MPI_Request_free
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

@@ -1,0 +1,86 @@
+/* Allgather, reduce_scatter and reduce: which calls are eligible. MPI makes equal on all ranks the
+ * bytes that an allgather moves, not the datatypes that describe them; count, datatype and operator
+ * of a reduction. */
+#include <limits.h>
+
+#include "shim/handles.h"
+#include "shim/job.h"
+#include "shim/op.h"
+#include "shim/real.h"
+
+static bool is_eligible(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op,
+                        enum ss_reason *reason)
+{
+    uint64_t bytes = shim_bytes(call, size);
+
+    *type = SS_I32;
+    *op = SS_BOR;
+    *reason = SS_WHY_TYPE;
+    if (call->kind != SS_KIND_ALLGATHER && !shim_operation(call, type, op))
+        return false;
+    *reason = SS_WHY_SMALL;
+    if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count)
+        return false;
+    *reason = SS_WHY_TYPE; /* larger than one window */
+    return bytes <= INT_MAX;
+}
+
+/* On a communicator that is not known its size can be asked for once the MPI library has accepted
+ * it. */
+static int on_unknown(const struct shim_call *call, void *request)
+{
+    enum ss_reason reason;
+    enum ss_type type;
+    enum ss_op op;
+    int size = 0, inter = 1;
+    int err = shim_pass_for(call, SS_WHY_FIRST, request);
+
+    if (err != MPI_SUCCESS ||
+        shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) != MPI_SUCCESS || inter ||
+        shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS)
+        return err;
+    if (!is_eligible(call, size, &type, &op, &reason)) {
+        atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
+        atomic_fetch_add(&shim.stats.passed[reason], 1);
+        return err;
+    }
+    return request ? shim_comm_contact_nonblocking(call->comm) : shim_comm_contact(call->comm);
+}
+
+static int route(const struct shim_call *call, void *request)
+{
+    struct shim_comm *comm;
+    enum ss_reason reason = SS_WHY_NONBLOCKING;
+    enum ss_type type;
+    enum ss_op op;
+    int size;
+
+    if (request && !shim.takes_requests)
+        return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
+    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+        shim_comm_sweep();
+    comm = shim_comm_get(call->comm);
+    if (!comm)
+        return on_unknown(call, request);
+    size = comm->size;
+    shim_comm_put(comm);
+    if (size < 2 || !is_eligible(call, size, &type, &op, &reason))
+        return shim_pass_for(call, size < 2 ? SS_WHY_COMMUNICATOR : reason, request);
+    return shim_on_comm(call, type, op, request);
+}
+
+int shim_collective(const struct shim_call *call, void *request)
+{
+    double begin;
+    int err;
+
+    if (!shim_prepare())
+        return request ? shim_ipass(call, request) : shim_pass(call);
+    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    if (!shim.stats.timed)
+        return route(call, request);
+    begin = shim_now();
+    err = route(call, request);
+    shim_stats_time(shim_now() - begin);
+    return err;
+}

@@ -1,0 +1,171 @@
+/* What the buffers of allgather, reduce_scatter and reduce hold, in words of 4 or 8 bytes. */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "shim/handles.h"
+#include "shim/op.h"
+#include "shim/real.h"
+
+enum { DEEPEST = 4 }; /* contiguous types of contiguous types */
+
+static bool is_predefined(MPI_Datatype type)
+{
+    return shim_handle_size((uintptr_t)type) > 0;
+}
+
+/* Elements of one predefined type that stand one behind the other: the type, and how many of it;
+ * MPI_DATATYPE_NULL where the layout is another. Contents are handles of their own. */
+static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
+{
+    int integers = 0, addresses = 0, types = 0, combiner = 0;
+    int count[1];
+    MPI_Datatype inner, found;
+
+    if (is_predefined(type))
+        return type;
+    if (depth == DEEPEST ||
+        shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
+            MPI_SUCCESS ||
+        types != 1 || integers > 1 || addresses > 0 ||
+        (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP))
+        return MPI_DATATYPE_NULL;
+    if (shim_real.Type_get_contents(type, integers, 0, 1, count, NULL, &inner) != MPI_SUCCESS)
+        return MPI_DATATYPE_NULL;
+    if (combiner == MPI_COMBINER_CONTIGUOUS)
+        *many *= (uint64_t)count[0];
+    found = element_of(inner, many, depth + 1);
+    if (!is_predefined(inner))
+        shim_real.Type_free(&inner);
+    return found;
+}
+
+/* Words per element of a datatype: of 4 bytes, or of 8 where elements have 8 or 16. 0: not served.
+ */
+static uint64_t words_of(uintptr_t datatype, size_t *word)
+{
+    uint64_t many = 1;
+    MPI_Datatype element = element_of((MPI_Datatype)datatype, &many, 0);
+    size_t size = element == MPI_DATATYPE_NULL ? 0 : shim_handle_size((uintptr_t)element);
+
+    if (size != 4 && size != 8 && size != 16)
+        return 0;
+    *word = size == 4 ? 4 : 8;
+    return many * (size / *word);
+}
+
+static uint64_t size_of(uintptr_t type)
+{
+    size_t size = shim_handle_size(type);
+    MPI_Count derived = 0;
+
+    if (size == 0 && shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS &&
+        derived > 0)
+        size = (size_t)derived;
+    return size;
+}
+
+static int64_t entry(const void *list, bool large, int i)
+{
+    return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
+}
+
+uint64_t shim_bytes(const struct shim_call *call, int size)
+{
+    uint64_t elements = (uint64_t)call->count, bytes;
+
+    if (call->kind == SS_KIND_ALLGATHER && call->counts) {
+        elements = 0;
+        for (int r = 0; r < size; r++)
+            elements += (uint64_t)entry(call->counts, call->large, r);
+    } else if (call->kind != SS_KIND_REDUCE) {
+        if (__builtin_mul_overflow(elements, (uint64_t)size, &elements))
+            return 0;
+    }
+    return __builtin_mul_overflow(elements, size_of(call->type), &bytes) ? 0 : bytes;
+}
+
+/* Where the slices begin. False where they do not follow one another in the order of ranks. */
+static bool slices(struct shim_op *op, uint64_t words)
+{
+    const struct shim_call *call = &op->call;
+    int size = op->comm->size;
+    int64_t next = 0;
+
+    op->parts = malloc(((size_t)size + 1) * sizeof *op->parts);
+    if (!op->parts)
+        return false;
+    for (int r = 0; r < size; r++) {
+        int64_t count = entry(call->counts, call->large, r);
+
+        op->parts[r] = (uint32_t)((uint64_t)next * words);
+        if (count > 0 && entry(call->displs, call->large, r) != next)
+            return false;
+        next += count;
+    }
+    op->parts[size] = (uint32_t)((uint64_t)next * words);
+    return true;
+}
+
+static bool aligned(const void *buffer, size_t word)
+{
+    return (uintptr_t)buffer % word == 0;
+}
+
+static bool apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return (uintptr_t)a >= (uintptr_t)b + b_bytes || (uintptr_t)b >= (uintptr_t)a + a_bytes;
+}
+
+static bool gathers(struct shim_op *op, uint64_t bytes)
+{
+    const struct shim_call *call = &op->call;
+    size_t word = 0, send_word = 0;
+    uint64_t words = words_of(call->type, &word), own;
+    int rank = op->comm->rank;
+
+    if (words == 0 || !call->recv || !aligned(call->recv, word))
+        return false;
+    op->type = word == 4 ? SS_I32 : SS_I64;
+    op->words = bytes / word;
+    if (call->counts && !slices(op, words))
+        return false;
+    if (shim_in_place(call))
+        return true;
+    own = op->parts ? op->parts[rank + 1] - op->parts[rank] : op->words / (uint64_t)op->comm->size;
+    return own == 0 || (words_of(call->send_type, &send_word) * (uint64_t)call->send_count == own &&
+                        send_word == word && call->send && aligned(call->send, word) &&
+                        apart(call->send, own * word, call->recv, bytes));
+}
+
+static bool reduces(struct shim_op *op, uint64_t bytes)
+{
+    const struct shim_call *call = &op->call;
+    size_t word = ss_type_size(op->type);
+    bool gets = call->kind != SS_KIND_REDUCE || call->root == op->comm->rank;
+    uint64_t out = call->kind == SS_KIND_REDUCE_SCATTER ? bytes / (uint64_t)op->comm->size : bytes;
+
+    op->words = bytes / word;
+    if (gets && (!call->recv || !aligned(call->recv, word) || call->recv == MPI_IN_PLACE))
+        return false;
+    if (shim_in_place(call))
+        return gets;
+    return call->send && aligned(call->send, word) &&
+           (!gets || apart(call->send, bytes, call->recv, out));
+}
+
+void shim_layout(struct shim_op *op)
+{
+    uint64_t bytes;
+
+    if (op->call.kind == SS_KIND_ALLREDUCE)
+        return;
+    bytes = shim_bytes(&op->call, op->comm->size);
+    if (op->call.kind == SS_KIND_ALLGATHER) {
+        /* Where this rank cannot be served, all it knows is the bytes. */
+        op->type = SS_I32;
+        op->words = bytes / 4;
+        op->cannot = bytes % 4 != 0 || !gathers(op, bytes);
+    } else {
+        op->cannot = !reduces(op, bytes);
+    }
+}

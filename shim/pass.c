@@ -1,0 +1,111 @@
+/* Calls handed on to the next function, in all their forms. */
+#include "shim/handles.h"
+#include "shim/job.h"
+#include "shim/op.h"
+#include "shim/real.h"
+
+static int allgather(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.allgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                     c->type, c->comm);
+    return shim.next.allgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                               c->type, c->comm);
+}
+
+static int allgatherv(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.allgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                      c->displs, c->type, c->comm);
+    return shim.next.allgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                c->displs, c->type, c->comm);
+}
+
+static int reduce_scatter(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.reduce_scatter_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return shim.next.reduce_scatter(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+}
+
+static int reduce(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.reduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
+    return shim.next.reduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm);
+}
+
+int shim_pass(const struct shim_call *c)
+{
+    switch (c->kind) {
+    case SS_KIND_ALLGATHER:
+        return c->counts ? allgatherv(c) : allgather(c);
+    case SS_KIND_REDUCE_SCATTER:
+        return reduce_scatter(c);
+    case SS_KIND_REDUCE:
+        return reduce(c);
+    default:
+        break;
+    }
+    if (c->large)
+        return shim.next.allreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return shim.next.allreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+}
+
+static int iallgather(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.iallgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                      c->type, c->comm, request);
+    return shim.next.iallgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                                c->type, c->comm, request);
+}
+
+static int iallgatherv(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.iallgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                       c->displs, c->type, c->comm, request);
+    return shim.next.iallgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                 c->displs, c->type, c->comm, request);
+}
+
+/* Reduce_scatter and reduce are intercepted in their blocking forms only. */
+int shim_ipass(const struct shim_call *c, void *request)
+{
+    if (c->kind == SS_KIND_ALLGATHER)
+        return c->counts ? iallgatherv(c, request) : iallgather(c, request);
+    if (c->large)
+        return shim.next.iallreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm, request);
+    return shim.next.iallreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm, request);
+}
+
+/* Bytes of a call that passed without a lane. Only asked after the MPI library accepted the call:
+ * the handles are valid. */
+static void count_bytes(const struct shim_call *call)
+{
+    size_t size = shim_handle_size(call->type);
+    int derived = 0, ranks = 1;
+
+    if (size == 0 && shim_real.Type_size((MPI_Datatype)call->type, &derived) == MPI_SUCCESS &&
+        derived > 0)
+        size = (size_t)derived;
+    if (call->kind == SS_KIND_ALLREDUCE)
+        atomic_fetch_add(&shim.stats.small_bytes, (uint64_t)call->count * size);
+    else if (shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
+        atomic_fetch_add(&shim.stats.small_bytes, shim_bytes(call, ranks));
+}
+
+int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request)
+{
+    int err = request ? shim_ipass(call, request) : shim_pass(call);
+
+    atomic_fetch_add(&shim.stats.passed[reason], 1);
+    if (err == MPI_SUCCESS) {
+        shim_job_start(call->comm);
+        if (shim.stats.timed)
+            count_bytes(call);
+    }
+    return err;
+}
