@@ -78,8 +78,10 @@ static struct tour visit_all(const void *buffer, ss_tensor_visit *visit, void *c
     size_t n = shim_comm_all(&comms);
 
     for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&comms[i]->lock);
         if (comms[i]->core)
             visit_comm(comms[i]->core, buffer, visit, ctx, &tour);
+        pthread_mutex_unlock(&comms[i]->lock);
         shim_comm_put(comms[i]);
     }
     free(comms);
@@ -95,12 +97,15 @@ static int visit_one(const void *buffer, int which, ss_tensor_visit *visit, void
     bool found = false;
 
     for (size_t i = 0; i < n; i++) {
-        size_t here = comms[i]->core ? ss_comm_tensors(comms[i]->core, buffer) : 0;
+        size_t here;
 
+        pthread_mutex_lock(&comms[i]->lock);
+        here = comms[i]->core ? ss_comm_tensors(comms[i]->core, buffer) : 0;
         if (!found && left < here) {
             status = ss_comm_tensor(comms[i]->core, buffer, left, visit, ctx);
             found = true;
         }
+        pthread_mutex_unlock(&comms[i]->lock);
         left -= here;
         shim_comm_put(comms[i]);
     }

@@ -92,11 +92,13 @@ static void book_tensors(void)
     shim_comm_sweep();
     n = shim_comm_all(&comms);
     for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&comms[i]->lock);
         if (comms[i]->core) {
             shim_tell_refusals(comms[i]->core);
             if (shim_report_is_due())
                 ss_comm_book_tensors(comms[i]->core, false);
         }
+        pthread_mutex_unlock(&comms[i]->lock);
         shim_comm_put(comms[i]);
     }
     free(comms);
