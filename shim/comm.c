@@ -271,8 +271,8 @@ int shim_comm_assemble(struct shim_comm *c)
         status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
                                                                          : SS_ERR_TRANSPORT;
     if (status != SS_OK) {
-        c->state = SHIM_COMM_FAILED;
         c->status = status;
+        c->state = SHIM_COMM_FAILED;
     }
     return status;
 }
@@ -642,14 +642,15 @@ static void settle(struct shim_comm *c, int status)
     if (status == SS_OK && !c->agreed[SHIM_MEET_PRIVATE])
         status = SS_ERR_TRANSPORT;
     if (status != SS_OK) {
-        c->state = SHIM_COMM_FAILED;
         c->status = status;
+        c->state = SHIM_COMM_FAILED;
         shim_say(CFG_DEBUG_WARN,
                  "communicator \"%s\" of %d ranks: no private communicator (%s); its nonblocking "
                  "calls end with an error. SPARSESHIM_PROGRESS=off passes them through",
                  c->name, c->size, ss_status_text(status));
     } else if (accepted(c)) {
         open_private(c);
+        c->nonblocking = true; /* on all who came: calls are in the queue already */
         c->state = SHIM_COMM_SERVED;
     } else {
         shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);

@@ -41,7 +41,7 @@ struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the leavings */
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
-    enum shim_comm_state state;
+    _Atomic(enum shim_comm_state) state; /* changes under `lock`; status stands before FAILED */
     uint64_t number; /* in order of first contact */
 
     /* Under `lock`, as are core and transport. */

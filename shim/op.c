@@ -346,8 +346,8 @@ static bool step_native(struct shim_op *op)
     }
     spent = shim_now() - op->native_begin;
     if (!done && comm->agreed[SHIM_MEET_TIMEOUT] && spent > shim.settings.timeout) {
-        comm->state = SHIM_COMM_FAILED;
         comm->status = SS_ERR_TIMEOUT;
+        comm->state = SHIM_COMM_FAILED;
         spent = -1;
         done = 1;
     }
