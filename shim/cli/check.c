@@ -35,14 +35,23 @@ struct check {
     char advice[1024];
 };
 
+/* The names of a function in C and as Fortran compilers and MPICH's mpi_f08 spell it. */
+#define FORMS(name, lower)                                                                         \
+    "MPI_" name, "MPI_" name "_c", "mpi_" lower "_", "mpi_" lower "__", "mpi_" lower,              \
+        "mpi_" lower "_f08ts_", "mpi_" lower "_f08_", "mpi_" lower "_f08ts_large_"
+
 static const char *const reductions[] = {
-    "MPI_Allreduce",        "MPI_Allreduce_c",    "mpi_allreduce_",
-    "mpi_allreduce__",      "mpi_allreduce",      "MPI_ALLREDUCE",
-    "mpi_allreduce_f08ts_", "mpi_allreduce_f08_", "mpi_allreduce_f08ts_large_",
+    FORMS("Allreduce", "allreduce"),     "MPI_ALLREDUCE",
+    FORMS("Iallreduce", "iallreduce"),   FORMS("Allgather", "allgather"),
+    FORMS("Allgatherv", "allgatherv"),   FORMS("Iallgather", "iallgather"),
+    FORMS("Iallgatherv", "iallgatherv"), FORMS("Reduce_scatter_block", "reduce_scatter_block"),
+    FORMS("Reduce", "reduce"),
 };
 static const char *const not_taken_over[] = {
-    "MPI_Iallreduce",        "MPI_Allreduce_init",  "mpi_iallreduce_",
-    "mpi_iallreduce_f08ts_", "mpi_allreduce_init_",
+    FORMS("Allreduce_init", "allreduce_init"),
+    FORMS("Reduce_scatter", "reduce_scatter"),
+    FORMS("Ireduce", "ireduce"),
+    FORMS("Ireduce_scatter_block", "ireduce_scatter_block"),
 };
 static const char *const behind_our_back[] = {"PMPI_Allreduce", "PMPI_Allreduce_c",
                                               "pmpi_allreduce_"};
@@ -286,10 +295,10 @@ static bool never_reduces(struct check *c)
                        object_name(c, direct));
     int other = first_caller(c, not_taken_over, LENGTH(not_taken_over));
     if (other != NOBODY)
-        return verdict(c, "use the blocking MPI_Allreduce",
-                       "of all reductions %s calls only %s, which passes through untouched",
-                       object_name(c, other),
-                       imports(c, other, not_taken_over, LENGTH(not_taken_over)));
+        return verdict(
+            c, "use MPI_Allreduce or MPI_Iallreduce",
+            "of the collectives that reduce %s calls only %s, which passes through untouched",
+            object_name(c, other), imports(c, other, not_taken_over, LENGTH(not_taken_over)));
     return verdict(c,
                    "nothing to gain, unless it loads a part that calls MPI_Allreduce at run time: "
                    "check that file",

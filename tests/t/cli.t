@@ -179,6 +179,18 @@ int main(int argc, char **argv)
     return MPI_Finalize();
 }
 C
+file('persistent.c', <<'C');
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Allreduce_init(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    MPI_Request_free(&request);
+    return MPI_Finalize();
+}
+C
 # Stands for Open MPI: the names by which the real one is told.
 file('open.c', "int ompi_mpi_comm_world, MPI_Allreduce(void), PMPI_Allreduce(void);\n"
       . "int MPI_Allreduce(void) { return 0; }\nint PMPI_Allreduce(void) { return 0; }\n");
@@ -236,7 +248,9 @@ subtest 'check says why calls would not be seen' => sub {
     compiled("$mpicc barrier.c -o barrier");
     verdict('./barrier', 1, qr/nor its libraries call MPI_Allreduce/, 'no reduction');
     compiled("$mpicc nonblocking.c -o nonblocking");
-    verdict('./nonblocking', 1, qr/only MPI_Iallreduce/, 'nonblocking only');
+    verdict('./nonblocking', 0, qr/calls MPI_Iallreduce/, 'nonblocking only: seen');
+    compiled("$mpicc persistent.c -o persistent");
+    verdict('./persistent', 1, qr/only MPI_Allreduce_init/, 'persistent only');
     compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o libmpi.so.40");
     compiled("gcc openapp.c ./libmpi.so.40 -Wl,-rpath,'\$ORIGIN' -o openapp");
     verdict('./openapp', 1, qr/Open MPI: calls pass through untouched/, 'Open MPI');
