@@ -191,6 +191,8 @@ static void reductions(int round)
         PMPI_Reduce(mine, theirs, (int)n, MPI_FLOAT, MPI_SUM, root, plain);
         MPI_Reduce(mine, ours, (int)n, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
         check(memcmp(ours, theirs, n * sizeof *ours) == 0, "reduce", round);
+        if (root > 0) /* MPICH 4.0.2 does not survive MPI_IN_PLACE on another root than 0 */
+            continue;
         if (rank == root)
             memcpy(ours, mine, n * sizeof *ours);
         else
@@ -217,7 +219,7 @@ int main(int argc, char **argv)
     }
     PMPI_Comm_free(&plain);
     if (rank == 0 && failures == 0)
-        puts("ok");
+        puts("ok 1 - allgather, reduce_scatter and reduce as the MPI library gives them\n1..1");
     MPI_Finalize();
     return failures > 0;
 }

@@ -77,6 +77,7 @@ my %other = (
     RESIDUAL_SCALE => 'off',
     GUARD        => 'exact',
     SEED         => '7',
+    PROGRESS     => 'thread',
     ALGORITHM    => 'split_allgather',
     INDEX_CODING => 'bitmap',
     ALPHA        => '20us',
