@@ -54,7 +54,7 @@ APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-mpich check-fuzz demo demo-topk bench-exact bench-topk install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-mpich check-fuzz demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -196,6 +196,11 @@ bench-exact: ## measurements of exact mode on the virtual cluster (root)
 	@scripts/install-deps build demo bench
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@BUILD=$(BUILD) scripts/bench-exact
+
+bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all apps $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-nonblocking
 
 demo-topk: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed
 	@scripts/install-deps build demo bench
