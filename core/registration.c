@@ -138,10 +138,13 @@ static unsigned watched_calls(const struct ss_tensor *t)
  * like a gradient (from SS_TENSOR_SELDOM on). */
 static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
 {
+    if (t->asked && t->calls <= t->owner->settings->register_after)
+        return SS_TENSOR_WATCHED;
+    if (t->asked && !t->place.settled && t->calls <= SS_UNPLACED_CALLS &&
+        t->owner->settings->register_after > 0)
+        return SS_TENSOR_NO_STEP;
     if (t->asked)
-        return t->calls <= t->owner->settings->register_after ? SS_TENSOR_WATCHED
-               : crowded(t)                                   ? SS_TENSOR_CROWDED
-                                                              : SS_TENSOR_NONE;
+        return crowded(t) ? SS_TENSOR_CROWDED : SS_TENSOR_NONE;
     if (t->watch.calls < watched_calls(t))
         return SS_TENSOR_WATCHED;
     if (t->place.sync != SS_STEP_IN)

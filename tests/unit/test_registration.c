@@ -323,16 +323,57 @@ static void rules_override_the_test(void **state)
     job_close(job);
 
     job = job_open(2, SS_IDENTITY_AUTO, 5, "site=app+*");
-    for (int call = 0; call < 8; call++) {
+    for (int call = 0; call < 20; call++) { /* a step of one call is trusted after 16 */
         t = at(job, 0, 7, 64);
-        assert_int_equal(t->state, call < 5 ? SS_TENSOR_CANDIDATE : SS_TENSOR_REGISTERED);
+        if (call < 5)
+            assert_int_equal(t->state, SS_TENSOR_CANDIDATE);
         assert_false(ss_tensor_watching(t));
     }
+    assert_int_equal(t->state, SS_TENSOR_REGISTERED);
     job_close(job);
 
     job = job_open(2, SS_IDENTITY_AUTO, 0, "count=1");
     t = at(job, 0, 7, 64);
     assert_int_equal(t->reason, SS_TENSOR_NO_RULE);
+    job_close(job);
+}
+
+/* Twelve layers that pass through one buffer: before the step is known they would be one tensor. */
+static void layers_that_a_rule_names_never_share_a_residual(void **state)
+{
+    enum { LAYERS = 12, STEPS = 8 };
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "count=1000");
+    int registered = 0;
+
+    (void)state;
+    for (int step = 0; step < STEPS; step++)
+        for (int layer = 0; layer <= LAYERS; layer++) {
+            struct ss_tensor *t = at(job, layer == LAYERS, 7, 0x1000);
+
+            if (layer < LAYERS && t->state == SS_TENSOR_REGISTERED)
+                assert_int_equal(t->ordinal, layer);
+        }
+    for (const struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
+        registered += t->lane == 0 && t->state == SS_TENSOR_REGISTERED && t->residual.data;
+    assert_int_equal(registered, LAYERS);
+    job_close(job);
+}
+
+static void a_rule_waits_for_the_step_no_longer_than_192_calls(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "count=1000");
+    struct ss_tensor *t = NULL;
+    uint32_t lane = 1;
+
+    (void)state;
+    for (int call = 1; call <= SS_UNPLACED_CALLS + 1; call++) {
+        t = at(job, 0, 7, 0x1000);
+        if (call <= SS_UNPLACED_CALLS)
+            assert_int_equal(t->reason, call <= 3 ? SS_TENSOR_WATCHED : SS_TENSOR_NO_STEP);
+        for (int i = 0; i < call % 7; i++) /* never the same twice, so that no step is found */
+            at(job, lane++, 8, 0x2000);
+    }
+    assert_int_equal(t->state, SS_TENSOR_REGISTERED);
     job_close(job);
 }
 
@@ -503,6 +544,8 @@ int main(void)
         cmocka_unit_test(weights_averaged_beside_gradients_of_their_lane_stay_exact),
         cmocka_unit_test(what_never_repeats_is_not_registered),
         cmocka_unit_test(rules_override_the_test),
+        cmocka_unit_test(layers_that_a_rule_names_never_share_a_residual),
+        cmocka_unit_test(a_rule_waits_for_the_step_no_longer_than_192_calls),
         cmocka_unit_test(what_is_excluded_or_no_sum_of_floats_stays_exact),
         cmocka_unit_test(ranks_whose_addresses_differ_register_together),
         cmocka_unit_test(zero_and_not_finite_results_are_not_counted),
