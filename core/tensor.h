@@ -43,8 +43,9 @@ enum { SS_ADDRESSES = 24, SS_PATHS = 64 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
 
-/* A tensor that a rule or the program names waits that many of its calls for the step to be trusted:
- * until then layers that pass through one buffer cannot be told apart. Not with register_after = 0.
+/* A tensor that a rule or the program names waits that many of its calls for the step to be
+ * trusted: until then layers that pass through one buffer cannot be told apart. Not with
+ * register_after = 0.
  */
 enum { SS_UNPLACED_CALLS = 192 };
 

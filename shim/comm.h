@@ -42,7 +42,7 @@ struct shim_comm {
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
     _Atomic(enum shim_comm_state) state; /* changes under `lock`; status stands before FAILED */
-    uint64_t number; /* in order of first contact */
+    uint64_t number;                     /* in order of first contact */
 
     /* Under `lock`, as are core and transport. */
     pthread_mutex_t lock;
