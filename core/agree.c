@@ -4,9 +4,6 @@
 
 #include "core/call_impl.h"
 
-enum { STAGE_NONE, STAGE_FOLD_IN, STAGE_ROUNDS, STAGE_FOLD_OUT, STAGE_DONE };
-enum { ROUND_FOLD_IN = 40, ROUND_FOLD_OUT = 41 };
-
 static const uint32_t AGREE_MAGIC = 0x65726761;
 
 /* Before the words. A rank that has failed sends this alone. */
@@ -59,12 +56,11 @@ void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_
 {
     const struct ss_buf *room = &c->work->agree;
 
-    *a = (struct ss_agree){.fold = ss_fold_of(c->t->rank, c->t->size),
+    *a = (struct ss_agree){.schedule = ss_schedule_of(c->t->rank, c->t->size),
                            .data = data,
                            .sums = sums,
                            .maxima = maxima,
                            .reals = reals,
-                           .stage = STAGE_FOLD_IN,
                            .peer = -1};
     a->capacity = room->size / 2 / 64 * 64;
     if (a->capacity < bytes_of(words_of(a)))
@@ -109,23 +105,13 @@ static void recv_words(struct ss_call *c, struct ss_agree *a, int peer, unsigned
         a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
 }
 
-static void post(struct ss_call *c, struct ss_agree *a)
+static void post(struct ss_call *c, struct ss_agree *a, const struct ss_meeting *m)
 {
-    const struct ss_fold *f = &a->fold;
-    bool folded = f->position < 0;
-
     a->send = a->recv = (struct ss_request){0};
-    if (a->stage == STAGE_ROUNDS) {
-        int peer = ss_fold_peer(f, a->round);
-        recv_words(c, a, peer, (unsigned)a->round);
-        send_words(c, a, peer, (unsigned)a->round);
-    } else if (f->partner >= 0) {
-        unsigned round = a->stage == STAGE_FOLD_IN ? ROUND_FOLD_IN : ROUND_FOLD_OUT;
-        if (folded == (a->stage == STAGE_FOLD_IN))
-            send_words(c, a, f->partner, round);
-        else
-            recv_words(c, a, f->partner, round);
-    }
+    if (m->from >= 0)
+        recv_words(c, a, m->from, m->round);
+    if (m->to >= 0)
+        send_words(c, a, m->to, m->round);
 }
 
 static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
@@ -161,7 +147,7 @@ static int check_incoming(const struct ss_call *c, const struct ss_agree *a, str
     return h->words == words_of(a) ? SS_OK : SS_ERR_MESSAGE;
 }
 
-static void take(struct ss_call *c, struct ss_agree *a)
+static void take(struct ss_call *c, struct ss_agree *a, bool result)
 {
     const unsigned char *words = a->incoming + sizeof(struct header);
     struct header h;
@@ -175,7 +161,7 @@ static void take(struct ss_call *c, struct ss_agree *a)
     for (size_t i = 0; i < h.words; i++) {
         uint64_t word;
         memcpy(&word, words + i * sizeof word, sizeof word);
-        if (a->stage == STAGE_FOLD_OUT)
+        if (result)
             a->data[i] = word;
         else
             merge_word(a, i, word);
@@ -184,11 +170,11 @@ static void take(struct ss_call *c, struct ss_agree *a)
 
 int ss_agree_step(struct ss_call *c, struct ss_agree *a)
 {
-    const struct ss_fold *f = &a->fold;
+    struct ss_meeting m;
 
-    while (a->stage != STAGE_DONE && a->stage != STAGE_NONE) {
+    while (ss_schedule_now(&a->schedule, &m)) {
         if (!a->waiting) {
-            post(c, a);
+            post(c, a, &m);
             a->waiting = true;
         }
         if (a->send.active || a->recv.active)
@@ -198,12 +184,9 @@ int ss_agree_step(struct ss_call *c, struct ss_agree *a)
         if (a->send.status != SS_OK)
             ss_fail(c, a->send.status, a->peer, SS_PHASE_AGREE);
         if (a->peer >= 0)
-            take(c, a);
+            take(c, a, m.result);
         a->peer = -1;
-        if (a->stage == STAGE_FOLD_IN)
-            a->stage = f->position < 0 || f->pof2 == 1 ? STAGE_FOLD_OUT : STAGE_ROUNDS;
-        else if (a->stage == STAGE_FOLD_OUT || ++a->round == ss_fold_rounds(f))
-            a->stage++;
+        ss_schedule_next(&a->schedule);
     }
     return SS_OK;
 }

@@ -9,13 +9,11 @@
 struct ss_call;
 
 struct ss_agree {
-    struct ss_fold fold;
+    struct ss_schedule schedule;
     uint64_t *data; /* sums, then maxima, then reals: on entry this rank's, at the end of all */
     size_t sums;    /* added mod 2^64 */
     size_t maxima;
     size_t reals; /* doubles, by their bits; added in the order of the ranks' groups */
-    int stage;
-    int round;
     bool waiting;
     int peer; /* being waited for, -1: nobody */
     struct ss_request recv;

@@ -167,6 +167,6 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
     };
 
     if (settings->alpha >= 0 && settings->beta >= 0)
-        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.fold));
+        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.schedule.fold));
     return shape;
 }

@@ -19,6 +19,23 @@ struct ss_fold ss_fold_of(int rank, int size);
 int ss_fold_rounds(const struct ss_fold *fold);
 int ss_fold_peer(const struct ss_fold *fold, int round);
 
+/* The steps of an agreement by recursive doubling: fold in, rounds, fold out. In each a rank sends
+ * what it has to one rank, receives from one, or both. */
+struct ss_schedule {
+    struct ss_fold fold;
+    int stage; /* 0: over */
+    int round;
+};
+struct ss_meeting {
+    int to, from;   /* ranks, -1: nobody; in the rounds both are the same */
+    unsigned round; /* for the tag: from 0, or 40 and 41 for the two folds */
+    bool result;    /* what comes replaces what is there, it is the result */
+};
+struct ss_schedule ss_schedule_of(int rank, int size);
+/* The meeting at hand; false when all is over. */
+bool ss_schedule_now(const struct ss_schedule *schedule, struct ss_meeting *meeting);
+void ss_schedule_next(struct ss_schedule *schedule);
+
 /* First element of part p when n elements are split among `size` ranks: ascending, part 0 begins at
  * 0, part `size` at n. Borders are multiples of 16 elements, so that parts begin on cache lines;
  * trailing parts of a short vector are empty. */

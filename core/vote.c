@@ -5,7 +5,6 @@
 #include "core/call_impl.h"
 
 enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 3 };
-enum { STAGE_FOLD_IN, STAGE_ROUNDS, STAGE_FOLD_OUT, STAGE_DONE };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {
@@ -47,9 +46,7 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
 {
     vote->t = t;
     vote->call = call;
-    vote->fold = ss_fold_of(t->rank, t->size);
-    vote->stage = STAGE_FOLD_IN;
-    vote->round = 0;
+    vote->schedule = ss_schedule_of(t->rank, t->size);
     vote->peer = -1;
     vote->waiting = false;
     vote->bytes = 0;
@@ -105,72 +102,43 @@ static int check_incoming(const struct ss_vote *v)
     return SS_OK;
 }
 
-enum { ROUND_FOLD_IN = 40, ROUND_FOLD_OUT = 41 };
-
-/* Posts the messages of the current stage; a stage without messages leaves both requests inactive.
- */
-static int post(struct ss_vote *v)
+/* Posts the messages of a meeting; one with nobody leaves both requests inactive. */
+static int post(struct ss_vote *v, const struct ss_meeting *m)
 {
-    const struct ss_fold *f = &v->fold;
     int status = SS_OK;
 
-    switch (v->stage) {
-    case STAGE_FOLD_IN:
-        if (f->partner >= 0)
-            status = f->position < 0 ? send_ballot(v, f->partner, ROUND_FOLD_IN)
-                                     : recv_ballot(v, f->partner, ROUND_FOLD_IN);
-        break;
-    case STAGE_ROUNDS:
-        status = recv_ballot(v, ss_fold_peer(f, v->round), (unsigned)v->round);
-        if (status == SS_OK)
-            status = send_ballot(v, ss_fold_peer(f, v->round), (unsigned)v->round);
-        break;
-    case STAGE_FOLD_OUT:
-        if (f->partner >= 0)
-            status = f->position < 0 ? recv_ballot(v, f->partner, ROUND_FOLD_OUT)
-                                     : send_ballot(v, f->partner, ROUND_FOLD_OUT);
-        break;
-    default:
-        break;
-    }
+    if (m->from >= 0)
+        status = recv_ballot(v, m->from, m->round);
+    if (m->to >= 0 && status == SS_OK)
+        status = send_ballot(v, m->to, m->round);
     return status;
 }
 
-/* Takes in what the finished stage received and moves on. */
-static int advance(struct ss_vote *v)
+/* Takes in what the meeting brought. */
+static int take(struct ss_vote *v, const struct ss_meeting *m)
 {
-    const struct ss_fold *f = &v->fold;
-    bool received = v->stage == STAGE_ROUNDS ||
-                    (f->partner >= 0 && (f->position < 0) == (v->stage == STAGE_FOLD_OUT));
     int status = v->send.status;
 
-    if (status == SS_OK && received)
+    if (status == SS_OK && m->from >= 0)
         status = check_incoming(v);
-    if (status != SS_OK)
+    if (status != SS_OK || m->from < 0)
         return status;
-    if (received) {
-        if (v->stage == STAGE_FOLD_OUT)
-            v->ballot = v->incoming;
-        else
-            ss_ballot_merge(&v->ballot, &v->incoming);
-    }
-
-    if (v->stage == STAGE_FOLD_IN)
-        v->stage = f->position < 0 || f->pof2 == 1 ? STAGE_FOLD_OUT : STAGE_ROUNDS;
-    else if (v->stage == STAGE_ROUNDS && ++v->round < ss_fold_rounds(f))
-        v->stage = STAGE_ROUNDS;
+    if (m->result)
+        v->ballot = v->incoming;
     else
-        v->stage++;
+        ss_ballot_merge(&v->ballot, &v->incoming);
     return SS_OK;
 }
 
 int ss_vote_step(struct ss_vote *v, bool *moved)
 {
-    while (v->stage != STAGE_DONE) {
+    struct ss_meeting m;
+
+    while (ss_schedule_now(&v->schedule, &m)) {
         int status;
 
         if (!v->waiting) {
-            if ((status = post(v)) != SS_OK)
+            if ((status = post(v, &m)) != SS_OK)
                 return status;
             v->waiting = true;
         }
@@ -178,8 +146,9 @@ int ss_vote_step(struct ss_vote *v, bool *moved)
             return SS_PENDING;
         v->waiting = false;
         *moved = true;
-        if ((status = advance(v)) != SS_OK)
+        if ((status = take(v, &m)) != SS_OK)
             return status;
+        ss_schedule_next(&v->schedule);
     }
     return SS_OK;
 }

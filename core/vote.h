@@ -101,9 +101,7 @@ static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same f
 struct ss_vote {
     struct ss_transport *t;
     uint32_t call;
-    struct ss_fold fold;
-    int stage;
-    int round;
+    struct ss_schedule schedule;
     int peer; /* being waited for */
     bool waiting;
     uint64_t bytes; /* sent so far */

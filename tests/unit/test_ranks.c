@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <string.h>
+
 #include <cmocka.h>
 
 #include "core/ranks.h"
@@ -104,6 +106,49 @@ static void parts_cover_the_vector_once(void **state)
         }
 }
 
+/* Sets of ranks, merged along the schedule of all ranks at once, as far as each can go. */
+static void the_schedule_brings_every_rank_to_every_rank(void **state)
+{
+    enum { MOST_RANKS = 33, LONGEST = 16 };
+    static uint64_t sent[MOST_RANKS][LONGEST]; /* by sender and meeting; its receiver is the same */
+
+    (void)state;
+    for (int size = 1; size <= MOST_RANKS; size++) {
+        struct ss_schedule at[MOST_RANKS];
+        uint64_t known[MOST_RANKS];
+        struct ss_meeting m, theirs;
+        bool moved = true;
+
+        memset(sent, 0, sizeof sent);
+        for (int r = 0; r < size; r++) {
+            at[r] = ss_schedule_of(r, size);
+            known[r] = 1ULL << r;
+        }
+        while (moved) {
+            moved = false;
+            for (int r = 0; r < size; r++) {
+                if (!ss_schedule_now(&at[r], &m))
+                    continue;
+                int tag = (int)m.round % LONGEST; /* 40 and 41 are 8 and 9 */
+                if (m.to >= 0)
+                    sent[r][tag] = known[r];
+                if (m.from >= 0 && sent[m.from][tag] == 0)
+                    continue;
+                if (m.from >= 0 && ss_schedule_now(&at[m.from], &theirs) && theirs.round == m.round)
+                    assert_int_equal(theirs.to, r);
+                ss_schedule_next(&at[r]);
+                moved = true;
+                if (m.from >= 0)
+                    known[r] = m.result ? sent[m.from][tag] : known[r] | sent[m.from][tag];
+            }
+        }
+        for (int r = 0; r < size; r++) {
+            assert_false(ss_schedule_now(&at[r], &m));
+            assert_true(known[r] == (1ULL << size) - 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +156,7 @@ int main(void)
         cmocka_unit_test(folded_ranks_know_each_other),
         cmocka_unit_test(peers_of_a_round_meet_each_other_and_all_meet_in_the_end),
         cmocka_unit_test(parts_cover_the_vector_once),
+        cmocka_unit_test(the_schedule_brings_every_rank_to_every_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
