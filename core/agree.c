@@ -150,7 +150,7 @@ static int check_incoming(const struct ss_call *c, const struct ss_agree *a, str
 static void take(struct ss_call *c, struct ss_agree *a, bool result)
 {
     const unsigned char *words = a->incoming + sizeof(struct header);
-    struct header h;
+    struct header h = {0};
     int status = check_incoming(c, a, &h);
 
     c->phase_received[SS_PHASE_AGREE] += a->recv.bytes;
