@@ -52,11 +52,42 @@ int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_typ
     return err;
 }
 
-static void trace_first(const struct shim_call *call, enum ss_type type)
+/* A call that went to the MPI library without an operation of its own counts on its communicator
+ * all the same. */
+static void count_native(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                         enum ss_reason reason, double begin)
 {
+    uint64_t number;
+
+    pthread_mutex_lock(&comm->lock);
+    number = ++comm->calls;
+    pthread_mutex_unlock(&comm->lock);
     if (shim.options.debug >= CFG_DEBUG_TRACE)
-        shim_say(CFG_DEBUG_TRACE, "%lld %s, native: %s", (long long)call->count, ss_type_name(type),
-                 ss_reason_name(SS_WHY_FIRST));
+        shim_say(
+            CFG_DEBUG_TRACE,
+            "communicator \"%s\", call %llu: %lld %s, native: %s, density not looked at, %.3f ms",
+            comm->name, (unsigned long long)number, (long long)call->count, ss_type_name(type),
+            ss_reason_name(reason), 1e3 * (shim_now() - begin));
+}
+
+static int pass_counted(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                        enum ss_reason reason, void *request)
+{
+    double begin = shim_now();
+    int err = shim_pass_for(call, reason, request);
+
+    count_native(call, comm, type, reason, begin);
+    return err;
+}
+
+static void count_first(const struct shim_call *call, enum ss_type type, double begin)
+{
+    struct shim_comm *comm = shim_comm_get(call->comm);
+
+    if (!comm)
+        return;
+    count_native(call, comm, type, SS_WHY_FIRST, begin);
+    shim_comm_put(comm);
 }
 
 static int first_contact(const struct shim_call *call, void *request)
@@ -74,16 +105,18 @@ int shim_on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op,
     int err;
 
     if (!comm) {
+        double begin = shim_now();
+
         err = first_contact(call, request);
-        trace_first(call, type);
+        count_first(call, type, begin);
         return err;
     }
     if (comm->state == SHIM_COMM_FAILED)
         err = shim_refuse(comm, false);
     else if (comm->state == SHIM_COMM_PASSES)
-        err = shim_pass_for(call, SS_WHY_COMMUNICATOR, request);
+        err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
     else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
-        err = shim_pass_for(call, SS_WHY_NONBLOCKING, request);
+        err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);
     else
         return shim_serve(call, comm, type, op, request);
     shim_comm_put(comm);
