@@ -31,6 +31,7 @@ EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
 /* mpi_f08 calls the second name of these, and so do profilers. */
 EXPORT shim_init_fn MPI_Init, PMPI_Init;
 EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
+EXPORT shim_finalize_fn MPI_Finalize, PMPI_Finalize;
 EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
 
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
@@ -321,6 +322,18 @@ int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     shim_prepare();
     return shim_init_thread(shim.next.pmpi_init_thread, argc, argv, required, provided);
+}
+
+int MPI_Finalize(void)
+{
+    shim_prepare();
+    return shim_finalize(shim.next.finalize);
+}
+
+int PMPI_Finalize(void)
+{
+    shim_prepare();
+    return shim_finalize(shim.next.pmpi_finalize);
 }
 
 int MPI_Query_thread(int *provided)

@@ -236,6 +236,8 @@ void shim_progress_end(void)
     double begin = shim_now();
     bool started;
 
+    if (atomic_load(&shim.watch.ending))
+        return;
     while (!shim_progress_idle() && shim_now() - begin < 1)
         shim_progress();
     if (!shim_progress_idle())

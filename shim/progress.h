@@ -18,7 +18,8 @@ static inline bool shim_progress_idle(void)
     return atomic_load_explicit(&shim.active_count, memory_order_relaxed) == 0;
 }
 
-/* The end of the job: what is pending gets a second to end; the thread is joined. */
+/* The end of the job: what is pending gets a second to end; the thread is joined. Only the first
+ * call does something. */
 void shim_progress_end(void);
 
 #endif

@@ -55,6 +55,7 @@ typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
 typedef int shim_init_thread_fn(int *, char ***, int, int *);
 typedef int shim_query_thread_fn(int *);
+typedef int shim_finalize_fn(void);
 typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
 typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
 
@@ -83,6 +84,8 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(init_thread, shim_init_thread_fn, MPI_Init_thread)                                           \
     X(pmpi_init_thread, shim_init_thread_fn, PMPI_Init_thread)                                     \
     X(query_thread, shim_query_thread_fn, MPI_Query_thread)                                        \
+    X(finalize, shim_finalize_fn, MPI_Finalize)                                                    \
+    X(pmpi_finalize, shim_finalize_fn, PMPI_Finalize)                                              \
     X(request_get_status, shim_request_get_status_fn, MPI_Request_get_status)                      \
     X(pmpi_request_get_status, shim_request_get_status_fn, PMPI_Request_get_status)                \
     X(cancel, shim_request_fn, MPI_Cancel)                                                         \
@@ -240,6 +243,8 @@ int shim_init(shim_init_fn *next, int *argc, char ***argv);
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
                      int *provided);
 int shim_query_thread(int *provided);
+/* MPI_Finalize: ends the progress of nonblocking calls first. */
+int shim_finalize(shim_finalize_fn *next);
 
 /* shim/request.c */
 int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,

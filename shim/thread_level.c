@@ -1,10 +1,13 @@
 #define _GNU_SOURCE 1
-/* MPI_Init and MPI_Init_thread. The watchdog of nonblocking calls needs MPI_THREAD_MULTIPLE: it is
- * asked for in the application's name, which is told the level it asked for. */
+/* MPI_Init, MPI_Init_thread and MPI_Finalize. The watchdog of nonblocking calls needs
+ * MPI_THREAD_MULTIPLE: it is asked for in the application's name, which is told the level it asked
+ * for. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "shim/job.h"
 #include "shim/log.h"
+#include "shim/progress.h"
 #include "shim/real.h"
 
 static bool wants_requests(void)
@@ -54,6 +57,15 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     if (err == MPI_SUCCESS)
         *provided = shim.thread_level;
     return err;
+}
+
+/* MPICH takes no lock any more from the beginning of MPI_Finalize on, before it deletes the
+ * attributes of MPI_COMM_SELF (seen in 4.0.2): no other thread may be inside of it then. */
+int shim_finalize(shim_finalize_fn *next)
+{
+    if (atomic_load(&shim.phase) == SHIM_READY && getpid() == shim.pid)
+        shim_progress_end();
+    return next();
 }
 
 int shim_query_thread(int *provided)

@@ -35,7 +35,8 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce MPI_Allreduce_init |
         sed 'p; s/$/_c/'
     printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
-        MPI_Query_thread MPI_Request_get_status PMPI_Request_get_status MPI_Cancel MPI_Request_free
+        MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
+        PMPI_Request_get_status MPI_Cancel MPI_Request_free
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

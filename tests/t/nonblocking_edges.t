@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The ends of nonblocking calls: of the job, of a datatype; and arguments that are errors.
+set -u
+. tests/t/lib.sh
+
+result=0
+for i in 1 2 3 4 5 6; do
+    for progress in auto thread; do
+        SPARSESHIM_PROGRESS=$progress preloaded 4 nb_finalize $((i % 3 * 2 + 1))
+        passed || result=1
+        [ $result -eq 0 ] || break 2
+    done
+done
+tap $result "a_job_may_end_while_its_ranks_still_meet"
+
+finish
