@@ -30,6 +30,9 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
 {
     int err = shim_real.Ibarrier(MPI_COMM_SELF, request);
 
+    pthread_mutex_lock(&comm->lock);
+    comm->polled = true; /* as on the ranks where it is nonblocking */
+    pthread_mutex_unlock(&comm->lock);
     return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
 }
 

@@ -18,6 +18,9 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     *reason = SS_WHY_TYPE;
     if (call->kind != SS_KIND_ALLGATHER && !shim_operation(call, type, op))
         return false;
+    *reason = SS_WHY_BUFFER; /* an error, for the library to name */
+    if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))
+        return false;
     *reason = SS_WHY_SMALL;
     if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count)
         return false;

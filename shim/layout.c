@@ -13,6 +13,26 @@ static bool is_predefined(MPI_Datatype type)
     return shim_handle_size((uintptr_t)type) > 0;
 }
 
+/* Handles of MPICH: kind 2 or 3 (made at run time, and predefined pairs), object class 3. What is
+ * neither this nor predefined is an error, which the library is to name. */
+static bool is_derived(uintptr_t type)
+{
+    return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
+}
+
+/* Datatypes that nobody frees also come as contents: those of pairs, those of given precision. */
+static void let_go(MPI_Datatype *type)
+{
+    int integers, addresses, types, combiner;
+
+    if (!is_predefined(*type) &&
+        shim_real.Type_get_envelope(*type, &integers, &addresses, &types, &combiner) ==
+            MPI_SUCCESS &&
+        combiner != MPI_COMBINER_NAMED && combiner != MPI_COMBINER_F90_INTEGER &&
+        combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX)
+        shim_real.Type_free(type);
+}
+
 /* Elements of one predefined type that stand one behind the other: the type, and how many of it;
  * MPI_DATATYPE_NULL where the layout is another. Contents are handles of their own. */
 static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
@@ -23,7 +43,7 @@ static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
 
     if (is_predefined(type))
         return type;
-    if (depth == DEEPEST ||
+    if (depth == DEEPEST || !is_derived((uintptr_t)type) ||
         shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
             MPI_SUCCESS ||
         types != 1 || integers > 1 || addresses > 0 ||
@@ -34,8 +54,7 @@ static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
     if (combiner == MPI_COMBINER_CONTIGUOUS)
         *many *= (uint64_t)count[0];
     found = element_of(inner, many, depth + 1);
-    if (!is_predefined(inner))
-        shim_real.Type_free(&inner);
+    let_go(&inner);
     return found;
 }
 
@@ -58,7 +77,7 @@ static uint64_t size_of(uintptr_t type)
     size_t size = shim_handle_size(type);
     MPI_Count derived = 0;
 
-    if (size == 0 && shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS &&
+    if (is_derived(type) && shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS &&
         derived > 0)
         size = (size_t)derived;
     return size;
@@ -75,8 +94,12 @@ uint64_t shim_bytes(const struct shim_call *call, int size)
 
     if (call->kind == SS_KIND_ALLGATHER && call->counts) {
         elements = 0;
-        for (int r = 0; r < size; r++)
-            elements += (uint64_t)entry(call->counts, call->large, r);
+        for (int r = 0; r < size; r++) {
+            int64_t count = entry(call->counts, call->large, r);
+
+            if (count < 0 || __builtin_add_overflow(elements, (uint64_t)count, &elements))
+                return 0;
+        }
     } else if (call->kind != SS_KIND_REDUCE) {
         if (__builtin_mul_overflow(elements, (uint64_t)size, &elements))
             return 0;
@@ -168,4 +191,30 @@ void shim_layout(struct shim_op *op)
     } else {
         op->cannot = !reduces(op, bytes);
     }
+}
+
+/* A datatype of the same extent and contents as one that the application can free. */
+static void keep(uintptr_t *type, MPI_Datatype *kept)
+{
+    if (!is_derived(*type) ||
+        shim_real.Type_contiguous(1, (MPI_Datatype)*type, kept) != MPI_SUCCESS)
+        return;
+    shim_real.Type_commit(kept);
+    *type = (uintptr_t)*kept;
+}
+
+void shim_layout_keep(struct shim_op *op)
+{
+    if (op->call.kind != SS_KIND_ALLGATHER)
+        return;
+    keep(&op->call.type, &op->kept[0]);
+    if (!shim_in_place(&op->call))
+        keep(&op->call.send_type, &op->kept[1]);
+}
+
+void shim_layout_let_go(struct shim_op *op)
+{
+    for (int i = 0; i < 2; i++)
+        if (op->kept[i] != MPI_DATATYPE_NULL)
+            shim_real.Type_free(&op->kept[i]);
 }

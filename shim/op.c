@@ -27,12 +27,15 @@ void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_
     op->blocking = blocking;
     op->off = atomic_load(&shim.off);
     op->native = MPI_REQUEST_NULL;
+    op->kept[0] = op->kept[1] = MPI_DATATYPE_NULL;
     op->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         op->begin = shim_now();
     if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE)
         shim_site_find(call->site, &op->place, &op->site);
     shim_layout(op);
+    if (!blocking)
+        shim_layout_keep(op);
 }
 
 void shim_op_close(struct shim_op *op)
@@ -116,14 +119,20 @@ int shim_refuse(const struct shim_comm *comm, bool first)
     return shim_raise(comm->handle, comm->status, text);
 }
 
+/* Whose handler hears of an error: the application may have freed the communicator meanwhile. */
+static MPI_Comm handler_of(const struct shim_op *op)
+{
+    return atomic_load(&op->comm->freed) ? MPI_COMM_SELF : op->comm->handle;
+}
+
 int shim_op_code(struct shim_op *op)
 {
     if (op->status < 0 && !op->raised) {
-        /* The application may have freed the communicator meanwhile. */
-        MPI_Comm comm = atomic_load(&op->comm->freed) ? MPI_COMM_SELF : op->comm->handle;
-
         op->raised = true;
-        op->err = shim_raise(comm, op->status, op->text);
+        op->err = shim_raise(handler_of(op), op->status, op->text);
+    } else if (op->refused && !op->raised) {
+        op->raised = true;
+        shim_real.Comm_call_errhandler(handler_of(op), op->err);
     }
     return op->err;
 }
@@ -344,6 +353,7 @@ static bool step_native(struct shim_op *op)
             done = 1;
         }
     }
+    op->refused = op->err != MPI_SUCCESS;
     spent = shim_now() - op->native_begin;
     if (!done && comm->agreed[SHIM_MEET_TIMEOUT] && spent > shim.settings.timeout) {
         comm->status = SS_ERR_TIMEOUT;
@@ -353,7 +363,7 @@ static bool step_native(struct shim_op *op)
     }
     if (!done)
         return false;
-    if (op->err != MPI_SUCCESS)
+    if (op->refused)
         spent = -1;
     if (op->core) {
         end_window(op, SS_NATIVE, spent);

@@ -27,10 +27,11 @@ struct shim_op {
     struct shim_call call;
     enum ss_type type;
     enum ss_op op;
-    uint32_t *parts; /* allgatherv: where the ranks' slices begin; owned. NULL: equal slices */
-    int *lists[2];   /* its counts and displacements for the MPI library; owned */
-    uint64_t words;  /* all kinds but the allreduce: elements of all parts together */
-    bool cannot;     /* this rank's arguments are not served */
+    uint32_t *parts;      /* allgatherv: where the ranks' slices begin; owned. NULL: equal slices */
+    int *lists[2];        /* its counts and displacements for the MPI library; owned */
+    MPI_Datatype kept[2]; /* nonblocking: datatypes of ours for those the application made */
+    uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
+    bool cannot;          /* this rank's arguments are not served */
     bool blocking;
     bool off;                /* MPI_Pcontrol(0) when the call was made */
     bool polled;             /* a nonblocking call was made on the communicator before */
@@ -45,9 +46,10 @@ struct shim_op {
     MPI_Request native;
     double native_begin;
 
-    int err;     /* MPI_SUCCESS, or what the MPI library returned */
-    int status;  /* < 0: an error of ours */
-    bool raised; /* its MPI code stands in err */
+    int err;      /* MPI_SUCCESS, or what the MPI library returned */
+    bool refused; /* it did so on the private communicator, whose handler says nothing */
+    int status;   /* < 0: an error of ours */
+    bool raised;  /* its MPI code stands in err */
 
     /* Nonblocking: the request that the application holds. */
     MPI_Request request;
@@ -55,6 +57,7 @@ struct shim_op {
     atomic_int holders;    /* the queue's and the request's reference; the last one frees */
     atomic_int completion; /* enum shim_completion */
     atomic_bool completed; /* MPI knows */
+    bool let_go;           /* the request is no longer the application's; under requests_lock */
     unsigned polls;
 
     char text[400]; /* of an error; last, so that the rest is cleared without it */
@@ -68,6 +71,11 @@ void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_
  * of them; 0 where they cannot be told. And what core needs to know of it: words, parts, cannot. */
 uint64_t shim_bytes(const struct shim_call *call, int size);
 void shim_layout(struct shim_op *op);
+
+/* The application may free its datatypes before its nonblocking call has ended: from here on the
+ * call names datatypes of the operation, until they are let go. Both outside of MPI's callbacks. */
+void shim_layout_keep(struct shim_op *op);
+void shim_layout_let_go(struct shim_op *op);
 
 /* Frees what it owns. */
 void shim_op_close(struct shim_op *op);

@@ -86,14 +86,15 @@ int shim_ipass(const struct shim_call *c, void *request)
 static void count_bytes(const struct shim_call *call)
 {
     size_t size = shim_handle_size(call->type);
-    int derived = 0, ranks = 1;
+    int derived = 0, ranks = 1, inter = 1;
 
     if (size == 0 && shim_real.Type_size((MPI_Datatype)call->type, &derived) == MPI_SUCCESS &&
         derived > 0)
         size = (size_t)derived;
     if (call->kind == SS_KIND_ALLREDUCE)
         atomic_fetch_add(&shim.stats.small_bytes, (uint64_t)call->count * size);
-    else if (shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
+    else if (shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) == MPI_SUCCESS && !inter &&
+             shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
         atomic_fetch_add(&shim.stats.small_bytes, shim_bytes(call, ranks));
 }
 

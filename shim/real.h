@@ -46,6 +46,8 @@
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
     X(Testsome)                                                                                    \
+    X(Type_commit)                                                                                 \
+    X(Type_contiguous)                                                                             \
     X(Type_free)                                                                                   \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \

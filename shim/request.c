@@ -46,7 +46,8 @@ bool shim_request_is_ours(uintptr_t request)
     const struct shim_op *op;
 
     pthread_mutex_lock(&shim.requests_lock);
-    for (op = shim.requests; op && op->request != (MPI_Request)request; op = op->after)
+    for (op = shim.requests; op && (op->let_go || op->request != (MPI_Request)request);
+         op = op->after)
         ;
     pthread_mutex_unlock(&shim.requests_lock);
     return op != NULL;
@@ -59,6 +60,7 @@ void shim_request_deliver(struct shim_op *finished)
         int pending = PENDING;
 
         finished = op->next;
+        shim_layout_let_go(op);
         /* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
         if (atomic_compare_exchange_strong(&op->completion, &pending, COMPLETING))
             shim_real.Grequest_complete(op->request);
@@ -82,6 +84,9 @@ static int on_free(void *state)
     struct shim_op *op = state;
     int pending = PENDING;
 
+    pthread_mutex_lock(&shim.requests_lock); /* another request may get the handle now */
+    op->let_go = true;
+    pthread_mutex_unlock(&shim.requests_lock);
     atomic_compare_exchange_strong(&op->completion, &pending, FREED);
     release(op);
     return MPI_SUCCESS;
@@ -137,6 +142,7 @@ struct shim_op *shim_request_start(const struct shim_call *call, struct shim_com
     shim_op_init(op, call, comm, type, sum, false);
     if (shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, op,
                                  &op->request) != MPI_SUCCESS) {
+        shim_layout_let_go(op);
         shim_op_close(op);
         free(op);
         return NULL;

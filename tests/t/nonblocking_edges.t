@@ -13,4 +13,13 @@ for i in 1 2 3 4 5 6; do
 done
 tap $result "a_job_may_end_while_its_ranks_still_meet"
 
+bare 3 kinds_edge
+passed
+tap $? "kinds_edge on 3 ranks, bare"
+for ranks in 2 3 5; do
+    preloaded $ranks kinds_edge
+    passed && [ "$(counter calls.seen)" -gt 20 ]
+    tap $? "kinds_edge on $ranks ranks: datatypes freed early, pairs, arguments that are errors"
+done
+
 finish
