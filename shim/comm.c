@@ -231,8 +231,8 @@ static void warn_of_waiting(const struct shim_comm *c, double waited)
     shim_say(
         CFG_DEBUG_WARN,
         "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its first "
-        "eligible MPI_Allreduce; is the library preloaded on every rank, with the same "
-        "SPARSESHIM_MIN_COUNT and SPARSESHIM_DISABLE?",
+        "eligible call; is the library preloaded on every rank, with the same "
+        "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE?",
         c->name, c->size, c->rank, waited);
 }
 

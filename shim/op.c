@@ -259,10 +259,32 @@ static int post_reduction(struct shim_op *op, const void *in)
 }
 
 /* Runs the window as the MPI library's collective on the private communicator. */
-static void post_native(struct shim_op *op, const void *in)
+static void post_native(struct shim_op *op)
 {
+    op->err =
+        op->call.kind == SS_KIND_ALLGATHER ? post_allgather(op) : post_reduction(op, op->native_in);
+}
+
+/* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
+ * has them): a rank is missed there, not in a collective that may take as long as it takes. */
+static void post_next(struct shim_op *op)
+{
+    if (op->barriers > 0) {
+        op->barriers--;
+        op->assembling = true;
+        op->err = shim_real.Ibarrier(op->comm->private, &op->native);
+    } else {
+        op->assembling = false;
+        post_native(op);
+    }
+}
+
+static void go_native(struct shim_op *op, const void *in)
+{
+    op->native_in = in;
     op->native_begin = shim_now();
-    op->err = op->call.kind == SS_KIND_ALLGATHER ? post_allgather(op) : post_reduction(op, in);
+    op->barriers = op->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    post_next(op);
     set_stage(op, SHIM_OP_NATIVE);
 }
 
@@ -275,7 +297,7 @@ static void take_status(struct shim_op *op, int status)
     } else if (op->blocking && !op->polled && !ss_call_polled(op->core)) {
         set_stage(op, SHIM_OP_YOURS);
     } else {
-        post_native(op, ss_call_joined(op->core) ? NULL : input_of(op));
+        go_native(op, ss_call_joined(op->core) ? NULL : input_of(op));
     }
 }
 
@@ -309,7 +331,7 @@ static void start_window(struct shim_op *op)
     op->n = left < SS_WINDOW || op->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     if (comm->state == SHIM_COMM_PRIVATE) {
         atomic_fetch_add(&shim.stats.passed[SS_WHY_COMMUNICATOR], 1);
-        post_native(op, input_of(op));
+        go_native(op, input_of(op));
         return;
     }
     ss_comm_set_off(comm->core, op->off);
@@ -355,7 +377,11 @@ static bool step_native(struct shim_op *op)
     }
     op->refused = op->err != MPI_SUCCESS;
     spent = shim_now() - op->native_begin;
-    if (!done && comm->agreed[SHIM_MEET_TIMEOUT] && spent > shim.settings.timeout) {
+    if (done && op->assembling && !op->refused) {
+        post_next(op);
+        return true;
+    }
+    if (!done && op->assembling && spent > shim.settings.timeout) {
         comm->status = SS_ERR_TIMEOUT;
         comm->state = SHIM_COMM_FAILED;
         spent = -1;

@@ -45,6 +45,9 @@ struct shim_op {
     uint64_t first, n;    /* the window in hand, in elements */
     MPI_Request native;
     double native_begin;
+    const void *native_in; /* NULL: in place */
+    int barriers;          /* still to come before it */
+    bool assembling;       /* the request is that of a barrier */
 
     int err;      /* MPI_SUCCESS, or what the MPI library returned */
     bool refused; /* it did so on the private communicator, whose handler says nothing */
