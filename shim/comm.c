@@ -246,7 +246,11 @@ static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
     for (unsigned turn = 1; !done; turn++) {
         if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return SS_ERR_TRANSPORT;
-        if (done || turn % 64 != 0)
+        if (done)
+            break;
+        if (turn % 4 == 0 && !shim_progress_idle())
+            shim_progress();
+        if (turn % 64 != 0)
             continue;
         double waited = shim_now() - begin;
         if (shim.settings.timeout > 0 && waited > shim.settings.timeout)

@@ -22,4 +22,15 @@ for ranks in 2 3 5; do
     tap $? "kinds_edge on $ranks ranks: datatypes freed early, pairs, arguments that are errors"
 done
 
+bare 4 nb_blocking
+tap_passed "nb_blocking on 4 ranks, bare"
+for algorithm in auto split_allgather dense; do
+    SPARSESHIM_ALGORITHM=$algorithm preloaded 4 nb_blocking
+    tap_taken "a blocking call beside a nonblocking one, $algorithm" 79
+    SPARSESHIM_ALGORITHM=$algorithm PRELOAD="$LIB $PROGRAMS/nothread.so" LIMIT=30 preloaded 4 nb_blocking one
+    tap_taken "the same on one communicator without the watchdog, $algorithm" 39
+    grep -q 'no thread for the progress of nonblocking calls' "$WORK/err"
+    tap $? "... which a warning says"
+done
+
 finish
