@@ -178,10 +178,14 @@ static int native_objection(bool cancel)
 
 int shim_request_call(shim_request_fn *next, void *request, bool cancel)
 {
-    if (request && atomic_load(&shim.phase) == SHIM_READY &&
-        shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
-        return native_objection(cancel);
-    return next(request);
+    int err;
+
+    if (!request || atomic_load(&shim.phase) != SHIM_READY ||
+        !shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
+        return next(request);
+    err = native_objection(cancel);
+    /* MPICH 5 frees the request of a collective under way, which then runs to its end unseen. */
+    return err == MPI_SUCCESS && !cancel ? next(request) : err;
 }
 
 void shim_stats_time(double seconds)
