@@ -88,10 +88,20 @@ void shim_comm_put_later(struct shim_comm *c);
  * when memory is short. */
 size_t shim_comm_all(struct shim_comm ***list);
 
-/* First contact: called by all ranks in the same call, after the native call succeeded. Collective
- * over the communicator; a rank without memory meets the others too. Returns an MPI error code; not
- * MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no rank can be met any more
- * for want of memory; raised already. */
+/* For first contact. An entry, all zero but for its lock and null handles; NULL when memory and the
+ * spares are used up. */
+struct shim_comm *shim_comm_allocate(void);
+void shim_comm_insert(struct shim_comm *c);
+/* Attaches what tells when the application frees the communicator. */
+bool shim_comm_attach(MPI_Comm comm);
+/* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
+ * library may still read them. */
+void shim_comm_release(struct shim_comm *c);
+
+/* shim/contact.c. First contact: called by all ranks in the same call, after the native call
+ * succeeded. Collective over the communicator; a rank without memory meets the others too. Returns
+ * an MPI error code; not MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no
+ * rank can be met any more for want of memory; raised already. */
 int shim_comm_contact(uintptr_t handle);
 
 /* The same in a nonblocking call, after the native one was posted. Nothing waits: the communicator
@@ -105,8 +115,11 @@ bool shim_comm_meet_step(struct shim_comm *c); /* under its lock; true where som
  * FAILED. */
 int shim_comm_assemble(struct shim_comm *c);
 
-/* Remembers the measured costs for later communicators over the same ranks. */
+/* shim/costs.c: costs measured over the same ranks before; remembers them for later communicators;
+ * forgets all. */
+struct ss_costs shim_costs_of(MPI_Comm comm);
 void shim_comm_keep_costs(struct shim_comm *c);
+void shim_costs_forget(void);
 
 /* Frees the private communicators of those the application has freed. */
 void shim_comm_sweep(void);
