@@ -73,7 +73,7 @@ struct ss_comm {
     double cost_scan;  /* seconds per element scanned, last seen here */
     double cost_vote;  /* seconds per vote, least seen here */
     uint32_t calls;    /* voted calls so far */
-    bool off;          /* MPI_Pcontrol(0) */
+    bool off;          /* ss_comm_set_off */
     bool polled;       /* votes SS_VOTE_POLLED */
     bool mismatch;     /* options differ between ranks: everything is native */
     int status;        /* < 0: a call failed here; the rest says where */

@@ -36,8 +36,8 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
 }
 
-int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-               enum ss_op op, void *request)
+static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                 enum ss_op op, void *request)
 {
     struct shim_op *operation;
     int err;
@@ -102,27 +102,34 @@ static int first_contact(const struct shim_call *call, void *request)
     return request ? shim_comm_contact_nonblocking(call->comm) : shim_comm_contact(call->comm);
 }
 
-int shim_on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                  enum ss_op op, void *request)
 {
-    struct shim_comm *comm = shim_comm_get(call->comm);
     int err;
 
-    if (!comm) {
-        double begin = shim_now();
-
-        err = first_contact(call, request);
-        count_first(call, type, begin);
-        return err;
-    }
     if (comm->state == SHIM_COMM_FAILED)
-        err = shim_refuse(comm, false);
+        err = shim_refuse(comm);
     else if (comm->state == SHIM_COMM_PASSES)
         err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
     else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
         err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);
     else
-        return shim_serve(call, comm, type, op, request);
+        return serve(call, comm, type, op, request);
     shim_comm_put(comm);
+    return err;
+}
+
+static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+{
+    struct shim_comm *comm = shim_comm_get(call->comm);
+    double begin;
+    int err;
+
+    if (comm)
+        return shim_on_known(call, comm, type, op, request);
+    begin = shim_now();
+    err = first_contact(call, request);
+    count_first(call, type, begin);
     return err;
 }
 
@@ -156,32 +163,18 @@ static int route(const struct shim_call *call, void *request)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));
     if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
         shim_comm_sweep();
-    return shim_on_comm(call, type, op, request);
-}
-
-static int timed(const struct shim_call *call, void *request)
-{
-    double begin;
-    int err;
-
-    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
-    if (!shim.stats.timed)
-        return route(call, request);
-    begin = shim_now();
-    err = route(call, request);
-    shim_stats_time(shim_now() - begin);
-    return err;
+    return on_comm(call, type, op, request);
 }
 
 int shim_allreduce(const struct shim_call *call)
 {
-    return shim_prepare() ? timed(call, NULL) : shim_pass(call);
+    return shim_prepare() ? shim_timed(route, call, NULL) : shim_pass(call);
 }
 
 /* Without a place for the request there is nothing to return: the MPI library says so. */
 int shim_iallreduce(const struct shim_call *call, void *request)
 {
-    return shim_prepare() && request ? timed(call, request) : shim_ipass(call, request);
+    return shim_prepare() && request ? shim_timed(route, call, request) : shim_ipass(call, request);
 }
 
 void shim_persistent(int err)

@@ -38,7 +38,7 @@ static int on_unknown(const struct shim_call *call, void *request)
     int size = 0, inter = 1;
     int err = shim_pass_for(call, SS_WHY_FIRST, request);
 
-    if (err != MPI_SUCCESS ||
+    if (err != MPI_SUCCESS || !shim_comm_exists(call->comm) ||
         shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) != MPI_SUCCESS || inter ||
         shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS)
         return err;
@@ -53,10 +53,10 @@ static int on_unknown(const struct shim_call *call, void *request)
 static int route(const struct shim_call *call, void *request)
 {
     struct shim_comm *comm;
-    enum ss_reason reason = SS_WHY_NONBLOCKING;
+    enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
-    int size;
+    int err;
 
     if (request && !shim.takes_requests)
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
@@ -65,25 +65,18 @@ static int route(const struct shim_call *call, void *request)
     comm = shim_comm_get(call->comm);
     if (!comm)
         return on_unknown(call, request);
-    size = comm->size;
+    if (comm->size < 2)
+        reason = SS_WHY_COMMUNICATOR;
+    else if (is_eligible(call, comm->size, &type, &op, &reason))
+        return shim_on_known(call, comm, type, op, request);
+    err = shim_pass_for(call, reason, request);
     shim_comm_put(comm);
-    if (size < 2 || !is_eligible(call, size, &type, &op, &reason))
-        return shim_pass_for(call, size < 2 ? SS_WHY_COMMUNICATOR : reason, request);
-    return shim_on_comm(call, type, op, request);
+    return err;
 }
 
 int shim_collective(const struct shim_call *call, void *request)
 {
-    double begin;
-    int err;
-
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
-    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
-    if (!shim.stats.timed)
-        return route(call, request);
-    begin = shim_now();
-    err = route(call, request);
-    shim_stats_time(shim_now() - begin);
-    return err;
+    return shim_timed(route, call, request);
 }

@@ -98,7 +98,12 @@ bool shim_comm_attach(MPI_Comm comm);
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);
 
-/* shim/contact.c. First contact: called by all ranks in the same call, after the native call
+/* shim/contact.c. Whether the delegated call was made on a communicator. Its return value does not
+ * tell: MPICH 5 returns MPI_SUCCESS once a handler of the application has seen the error. Errors
+ * that belong to no communicator go to the handler of MPI_COMM_SELF. */
+bool shim_comm_exists(uintptr_t handle);
+
+/* First contact: called by all ranks in the same call, after the native call
  * succeeded. Collective over the communicator; a rank without memory meets the others too. Returns
  * an MPI error code; not MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no
  * rank can be met any more for want of memory; raised already. */

@@ -270,11 +270,9 @@ static int raise_settings(const struct shim_comm *c)
                       "the debug channel");
 }
 
-/* Whether the delegated call was made on a communicator. Its return value does not tell: MPICH 5
- * returns MPI_SUCCESS once a handler of the application has seen the error. Errors that belong to
- * no communicator go to the handler of MPI_COMM_SELF. */
-static bool is_communicator(MPI_Comm comm)
+bool shim_comm_exists(uintptr_t handle)
 {
+    MPI_Comm comm = (MPI_Comm)handle;
     MPI_Errhandler handler;
     int size;
     bool is;
@@ -296,7 +294,7 @@ int shim_comm_contact(uintptr_t handle)
     bool attached;
     int status;
 
-    if (!is_communicator((MPI_Comm)handle))
+    if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();
@@ -338,7 +336,7 @@ int shim_comm_contact_nonblocking(uintptr_t handle)
     bool objects;
     bool attached;
 
-    if (!is_communicator((MPI_Comm)handle))
+    if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();

@@ -34,18 +34,28 @@ EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
 EXPORT shim_finalize_fn MPI_Finalize, PMPI_Finalize;
 EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
 
+/* A call as it came, from arguments named as in all functions below. */
+#define REDUCTION(is_large, ...)                                                                   \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .recv = recv, .count = count, .type = type, .op = op, .comm = comm,          \
+        .large = is_large, __VA_ARGS__                                                             \
+    }
+#define GATHER(is_large, ...)                                                                      \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
+        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
+    }
+#define CALLER .site = __builtin_return_address(0)
+#define SLICES .counts = counts, .displs = displs
+
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce(send, recv, count, type, op, comm);
-    return shim_allreduce(&(struct shim_call){.send = send,
-                                              .recv = recv,
-                                              .count = count,
-                                              .type = type,
-                                              .op = op,
-                                              .comm = comm,
-                                              .site = __builtin_return_address(0)});
+    return shim_allreduce(REDUCTION(false, CALLER));
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
@@ -53,14 +63,7 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
-    return shim_allreduce(&(struct shim_call){.send = send,
-                                              .recv = recv,
-                                              .count = count,
-                                              .type = type,
-                                              .op = op,
-                                              .comm = comm,
-                                              .large = true,
-                                              .site = __builtin_return_address(0)});
+    return shim_allreduce(REDUCTION(true, CALLER));
 }
 
 int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
@@ -68,14 +71,7 @@ int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uint
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.iallreduce(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .site = __builtin_return_address(0)},
-                           request);
+    return shim_iallreduce(REDUCTION(false, CALLER), request);
 }
 
 int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
@@ -83,199 +79,85 @@ int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type
 {
     if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
         return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .large = true,
-                                               .site = __builtin_return_address(0)},
-                           request);
+    return shim_iallreduce(REDUCTION(true, CALLER), request);
 }
 
 int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                   uintptr_t type, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .count = count},
-                           NULL);
+    return shim_collective(GATHER(false, .count = count), NULL);
 }
 
 int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                     int64_t count, uintptr_t type, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .count = count},
-                           NULL);
+    return shim_collective(GATHER(true, .count = count), NULL);
 }
 
 int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .counts = counts,
-                                               .displs = displs},
-                           NULL);
+    return shim_collective(GATHER(false, SLICES), NULL);
 }
 
 int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .counts = counts,
-                                               .displs = displs},
-                           NULL);
+    return shim_collective(GATHER(true, SLICES), NULL);
 }
 
 int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                    uintptr_t type, uintptr_t comm, void *request)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .count = count},
-                           request);
+    return shim_collective(GATHER(false, .count = count), request);
 }
 
 int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      int64_t count, uintptr_t type, uintptr_t comm, void *request)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .count = count},
-                           request);
+    return shim_collective(GATHER(true, .count = count), request);
 }
 
 int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                     void *request)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .counts = counts,
-                                               .displs = displs},
-                           request);
+    return shim_collective(GATHER(false, SLICES), request);
 }
 
 int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
                       void *request)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .type = type,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_ALLGATHER,
-                                               .send_count = send_count,
-                                               .send_type = send_type,
-                                               .counts = counts,
-                                               .displs = displs},
-                           request);
+    return shim_collective(GATHER(true, SLICES), request);
 }
 
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                              uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_REDUCE_SCATTER},
-                           NULL);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
 
 int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
                                uintptr_t op, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_REDUCE_SCATTER},
-                           NULL);
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
                uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .large = false,
-                                               .kind = SS_KIND_REDUCE,
-                                               .root = root},
-                           NULL);
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+        return shim.next.reduce(send, recv, count, type, op, root, comm);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
 
 int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                  int root, uintptr_t comm)
 {
-    return shim_collective(&(struct shim_call){.send = send,
-                                               .recv = recv,
-                                               .count = count,
-                                               .type = type,
-                                               .op = op,
-                                               .comm = comm,
-                                               .large = true,
-                                               .kind = SS_KIND_REDUCE,
-                                               .root = root},
-                           NULL);
+    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+        return shim.next.reduce_c(send, recv, count, type, op, root, comm);
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
 
 int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,

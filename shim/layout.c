@@ -1,5 +1,4 @@
 /* What the buffers of allgather, reduce_scatter and reduce hold, in words of 4 or 8 bytes. */
-#include <limits.h>
 #include <stdlib.h>
 
 #include "shim/handles.h"

@@ -108,13 +108,11 @@ static void explain_comm(const struct shim_comm *comm, char *text, size_t size)
         comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
 }
 
-int shim_refuse(const struct shim_comm *comm, bool first)
+int shim_refuse(const struct shim_comm *comm)
 {
     char text[200];
 
     explain_comm(comm, text, sizeof text);
-    if (first)
-        shim_say(CFG_DEBUG_WARN, "%s", text);
     atomic_fetch_add(&shim.stats.errors, 1);
     return shim_raise(comm->handle, comm->status, text);
 }

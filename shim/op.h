@@ -97,8 +97,8 @@ bool shim_op_step(struct shim_comm *comm, struct shim_op **finished);
 /* The MPI code of a finished operation; an error of ours is raised at the first call. */
 int shim_op_code(struct shim_op *op);
 
-/* The same for a communicator that can serve nothing any more. first: it has just happened. */
-int shim_refuse(const struct shim_comm *comm, bool first);
+/* The same for a communicator that can serve nothing any more. */
+int shim_refuse(const struct shim_comm *comm);
 
 /* shim/request.c: a nonblocking operation and its request, which the caller posts. NULL when there
  * is no memory. */
@@ -106,13 +106,10 @@ struct shim_op *shim_request_start(const struct shim_call *call, struct shim_com
                                    enum ss_type type, enum ss_op sum, MPI_Request *request);
 void shim_request_deliver(struct shim_op *finished); /* without any lock */
 
-/* An eligible call on a communicator that can serve it; takes over the reference. request NULL:
+/* An eligible call on a communicator that has been met; takes over the reference. request NULL:
  * blocking. Returns the MPI code. */
-int shim_serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-               enum ss_op op, void *request);
-
-/* A call that is eligible by its arguments alone: finds the communicator, or makes contact. */
-int shim_on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request);
+int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                  enum ss_op op, void *request);
 
 /* Whether a request is one of ours. */
 bool shim_request_is_ours(uintptr_t request);

@@ -110,3 +110,24 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
     }
     return err;
 }
+
+void shim_stats_time(double seconds)
+{
+    pthread_mutex_lock(&shim.stats.lock);
+    shim.stats.allreduce_seconds += seconds;
+    pthread_mutex_unlock(&shim.stats.lock);
+}
+
+int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request)
+{
+    double begin;
+    int err;
+
+    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    if (!shim.stats.timed)
+        return route(call, request);
+    begin = shim_now();
+    err = route(call, request);
+    shim_stats_time(shim_now() - begin);
+    return err;
+}

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE 1
 #include "shim/progress.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -88,7 +87,7 @@ static bool leave(struct shim_comm *comm)
     return true;
 }
 
-/* References to active communicators, beginning behind `after`: all of them where there are few. */
+/* References to up to BATCH active communicators, but for the first `skip`. */
 static size_t some_active(struct shim_comm **list, size_t skip)
 {
     size_t n = 0;

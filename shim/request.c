@@ -5,9 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "shim/handles.h"
 #include "shim/job.h"
-#include "shim/log.h"
 #include "shim/op.h"
 #include "shim/progress.h"
 #include "shim/real.h"
@@ -186,11 +184,4 @@ int shim_request_call(shim_request_fn *next, void *request, bool cancel)
     err = native_objection(cancel);
     /* MPICH 5 frees the request of a collective under way, which then runs to its end unseen. */
     return err == MPI_SUCCESS && !cancel ? next(request) : err;
-}
-
-void shim_stats_time(double seconds)
-{
-    pthread_mutex_lock(&shim.stats.lock);
-    shim.stats.allreduce_seconds += seconds;
-    pthread_mutex_unlock(&shim.stats.lock);
 }

@@ -231,6 +231,10 @@ int shim_pass(const struct shim_call *call);
 int shim_ipass(const struct shim_call *call, void *request);
 int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request);
 
+/* Counts a call and, where a report wants it, its time on its way through `route`. */
+typedef int shim_route_fn(const struct shim_call *call, void *request);
+int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request);
+
 /* A persistent allreduce was made; what it does when started is not seen. */
 void shim_persistent(int err);
 
