@@ -16,13 +16,7 @@
 #include <string.h>
 
 #include "tests/apps/app.h"
-#include "tests/apps/langid_corpus.h"
-
-enum {
-    MAX_GRAM = 5,
-    MAX_FEATURES = MAX_GRAM * (MAX_CHARS + 2),
-    WORD_MARK = 1, /* stands for both ends of a word */
-};
+#include "tests/apps/langid_features.h"
 
 enum call { ALLGATHER, ALLGATHERV, IALLGATHER, IALLGATHERV, CALLS };
 
@@ -66,26 +60,6 @@ struct timing {
 };
 
 static int my_rank, ranks;
-
-/* Writes the column of every n-gram, n = 1..MAX_GRAM, of the marked word; returns their number. */
-static int features(const struct corpus *corpus, const struct sample *sample, size_t columns,
-                    uint32_t *column)
-{
-    uint16_t marked[MAX_CHARS + 2];
-    int chars = sample->chars + 2, found = 0;
-
-    marked[0] = marked[chars - 1] = WORD_MARK;
-    memcpy(marked + 1, corpus->text + sample->begin, sample->chars * sizeof *marked);
-    for (int i = 0; i < chars; i++) {
-        uint64_t hash = 0;
-
-        for (int j = i; j < chars && j < i + MAX_GRAM; j++) {
-            hash = mix((hash + marked[j]) * 0x9e3779b97f4a7c15u + 1);
-            column[found++] = (uint32_t)((hash >> 32) * columns >> 32);
-        }
-    }
-    return found;
-}
 
 static void build_matrix(struct matrix *x, const struct corpus *corpus, size_t columns)
 {
