@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# One job whose ranks are programs of different languages: they agree on taking over nonblocking
+# calls, whether the first call on the communicator is a nonblocking one or a blocking one.
+set -u
+. tests/t/lib.sh
+
+# together FIRST LANGUAGE...: one job with a rank of each language, in this order.
+together() {
+    local first=$1 language ranks=()
+    shift
+    for language; do
+        case $language in
+        python) ranks+=(: -n 1 "$PYTHON" tests/py/mixed.py "$first") ;;
+        c) ranks+=(: -n 1 "$PROGRAMS/nb_mixed" "$first") ;;
+        funneled) ranks+=(: -n 1 "$PROGRAMS/nb_mixed" "$first" funneled) ;;
+        *) ranks+=(: -n 1 "$PROGRAMS/nb_mixed_$language" "$first") ;;
+        esac
+    done
+    within 60 "$MPIRUN" ${PRELOAD:+-genv LD_PRELOAD "$PRELOAD"} "${ranks[@]:1}"
+}
+
+languages=(c f08 mpi mpif python)
+# tests/t/interpose_python.t builds it.
+PYTHON=$BUILD/venv/bin/python
+if ! "$PYTHON" -c 'import mpi4py, numpy' 2>"$WORK/err"; then
+    skip "a rank in mpi4py" "mpi4py and numpy are not in $BUILD/venv (prove tests/t/interpose_python.t installs them)"
+    languages=(c f08 mpi mpif)
+fi
+
+# 20 steps of 4 nonblocking calls and a blocking one. The first call of all is native.
+for first in nonblocking blocking; do
+    PRELOAD='' together "$first" "${languages[@]}"
+    tap_passed "${languages[*]}: $first call first, bare"
+    PRELOAD=$LIB
+    for progress in auto thread; do
+        for ((i = 0; i < ${#languages[@]}; i++)); do
+            order=("${languages[@]:i}" "${languages[@]:0:i}")
+            SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress \
+                together "$first" "${order[@]}"
+            tap_taken "${order[*]}: $first call first, PROGRESS=$progress" 79 99
+        done
+    done
+    order=(funneled "${languages[@]:1}")
+    together "$first" "${order[@]}"
+    tap_taken "${order[*]}: $first call first, ranks ask for different thread levels" 79
+    SPARSESHIM_PROGRESS=off together "$first" "${languages[@]}"
+    tap_taken_none "${languages[*]}: $first call first, PROGRESS=off"
+done
+
+# MPI_Init leaves the level to this variable. Rank 0 says MPI_Init_thread, and could take calls over.
+export MPIR_CVAR_DEFAULT_THREAD_LEVEL=MPI_THREAD_SINGLE
+together blocking funneled f08 mpi mpif
+tap_taken_none "ranks that cannot take nonblocking calls over keep rank 0 from it"
+finish
