@@ -163,12 +163,12 @@ check-unit: $(UNIT) ## unit tests and the simulator
 	CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(UNIT)
 
 check-mpi: tests ## MPI programs, interposition, command line
-	BUILD=$(BUILD) prove --timer $(sort $(wildcard tests/t/*.t))
+	BUILD=$(BUILD) prove --timer --failures --comments $(sort $(wildcard tests/t/*.t))
 
 # Open MPI is the same under either.
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
 	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
-	    prove --timer $(filter-out %/interpose_openmpi.t,$(sort $(wildcard tests/t/*.t)))
+	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t,$(sort $(wildcard tests/t/*.t)))
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \

@@ -3,6 +3,7 @@
  * MPI_THREAD_MULTIPLE: it is asked for in the application's name, which is told the level it asked
  * for. */
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "shim/job.h"
@@ -27,20 +28,40 @@ static void remember(int err, int level, int provided)
         shim_say(CFG_DEBUG_INFO, "no MPI_THREAD_MULTIPLE: nonblocking calls pass through");
 }
 
+/* The level that MPI_Init gives: MPICH leaves it to the user. -1 where it refuses what he says. */
+static int level_of_init(void)
+{
+    static const struct {
+        const char *name;
+        int level;
+    } levels[] = {{"MPI_THREAD_SINGLE", MPI_THREAD_SINGLE},
+                  {"MPI_THREAD_FUNNELED", MPI_THREAD_FUNNELED},
+                  {"MPI_THREAD_SERIALIZED", MPI_THREAD_SERIALIZED},
+                  {"MPI_THREAD_MULTIPLE", MPI_THREAD_MULTIPLE}};
+    const char *said = getenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL");
+
+    if (!said)
+        return MPI_THREAD_SINGLE;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (strcasecmp(said, levels[i].name) == 0)
+            return levels[i].level;
+    return -1;
+}
+
 /* A profiler that stands between us and the library is called as it is; it comes back through
  * PMPI_Init, which is ours as well. */
 int shim_init(shim_init_fn *next, int *argc, char ***argv)
 {
-    int provided = MPI_THREAD_SINGLE;
+    int provided = MPI_THREAD_SINGLE, level;
     int err;
 
     if (!wants_requests() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
         return next(argc, argv);
-    /* The user has chosen another level for MPI_Init: the application may ask for it. */
-    if (getenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL"))
+    level = level_of_init();
+    if (level < 0)
         return next(argc, argv);
     err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
-    remember(err, MPI_THREAD_SINGLE, provided);
+    remember(err, level < provided ? level : provided, provided);
     return err;
 }
 

@@ -7,6 +7,7 @@
  */
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = 2048, STEPS = 20, CALLS = 5 };
@@ -84,15 +85,20 @@ static int run(int step)
 int main(int argc, char **argv)
 {
     const char *first = argc > 1 ? argv[1] : "nonblocking";
-    int level = MPI_THREAD_FUNNELED, bad = 0, all_bad = 0;
+    int level = MPI_THREAD_FUNNELED, again = -1, bad = 0, all_bad = 0;
 
     if (argc > 2 && strcmp(argv[2], "funneled") == 0)
         MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     else
         MPI_Init(&argc, &argv);
+    MPI_Query_thread(&again);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     bad += level != MPI_THREAD_FUNNELED;
+    /* MPI_Init gives what the user may have named. */
+    if (argc <= 2 && !getenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL"))
+        level = MPI_THREAD_SINGLE;
+    bad += again != level;
     if (strcmp(first, "blocking") == 0) {
         fill(0);
         MPI_Allreduce(in[0], out[0], N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

@@ -71,7 +71,8 @@ PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 4 costs
 tap_passed "the network is measured once for each group of ranks"
 
 # DEBUG=trace: a line for each eligible call, of each rank.
-SPARSESHIM_DEBUG=trace SPARSESHIM_ALGORITHM=ring preloaded 2 stacked
+SPARSESHIM_DEBUG=trace SPARSESHIM_DEBUG_FILE="$WORK/trace.%r" SPARSESHIM_ALGORITHM=ring preloaded 2 stacked
+cat "$WORK"/trace.[01] >>"$WORK/err"
 [ "$(grep -c '^sparseshim\[[01]\]: communicator "MPI_COMM_WORLD", call 1: 4096 float, native: first call on its communicator, density not looked at, [0-9.]* ms$' "$WORK/err")" -eq 2 ] &&
     [ "$(grep -c '^sparseshim\[[01]\]: communicator "MPI_COMM_WORLD", call [234]: 4096 float, ring, density 0\.0[0-9]*, [0-9.]* ms$' "$WORK/err")" -eq 6 ] &&
     [ "$(grep -c ', call [0-9]*: ' "$WORK/err")" -eq 8 ]

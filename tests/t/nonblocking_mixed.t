@@ -47,8 +47,14 @@ for first in nonblocking blocking; do
     tap_taken_none "${languages[*]}: $first call first, PROGRESS=off"
 done
 
-# MPI_Init leaves the level to this variable. Rank 0 says MPI_Init_thread, and could take calls over.
-export MPIR_CVAR_DEFAULT_THREAD_LEVEL=MPI_THREAD_SINGLE
-together blocking funneled f08 mpi mpif
-tap_taken_none "ranks that cannot take nonblocking calls over keep rank 0 from it"
+# MPI_Init leaves the level to this variable, MPI_Init_thread does not: all ranks raise it.
+for first in nonblocking blocking; do
+    MPIR_CVAR_DEFAULT_THREAD_LEVEL=mpi_thread_funneled together "$first" funneled f08 mpi c
+    tap_taken "$first call first, the user names a level for MPI_Init" 79
+done
+
+# One rank takes none over: the others, rank 0 among them, learn it in the blocking first call.
+within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" -n 3 "$PROGRAMS/nb_mixed" blocking : \
+    -n 1 -env SPARSESHIM_PROGRESS off "$PROGRAMS/nb_mixed_f08" blocking
+tap_taken_none "a rank that takes no nonblocking calls over keeps the others from it"
 finish
