@@ -197,19 +197,19 @@ static bool packed(const struct ss_call *c)
     return c->vote.ballot.nnz_sum <= UINT32_MAX;
 }
 
-static void count_digit(const struct ss_call *c, uint64_t *words, size_t digit)
+static void add_count(const struct ss_call *c, uint64_t *words, size_t i, uint64_t count)
 {
     if (packed(c))
-        words[digit / 2] += (uint64_t)1 << 32 * (digit & 1);
+        words[i / 2] += count << 32 * (i & 1);
     else
-        words[digit]++;
+        words[i] += count;
 }
 
-static uint64_t digit_count(const struct ss_call *c, size_t digit)
+static uint64_t word_count(const struct ss_call *c, size_t i)
 {
     const uint64_t *words = c->u.oktopk.words;
 
-    return packed(c) ? words[digit / 2] >> 32 * (digit & 1) & UINT32_MAX : words[digit];
+    return packed(c) ? words[i / 2] >> 32 * (i & 1) & UINT32_MAX : words[i];
 }
 
 static void start_digit(struct ss_call *c)
@@ -226,7 +226,7 @@ static void start_digit(struct ss_call *c)
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
         } else if (x->shift + 8 == 8 * c->esize || m >> (x->shift + 8) == x->prefix) {
-            count_digit(c, s->words, m >> x->shift & DIGIT);
+            add_count(c, s->words, m >> x->shift & DIGIT, 1);
         }
     }
     ss_agree_start(c, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
@@ -262,8 +262,8 @@ static bool next_digit(struct ss_call *c)
         found(c, ~s->words[0]);
         return false;
     }
-    while (x->above + digit_count(c, digit) < k) {
-        x->above += digit_count(c, digit);
+    while (x->above + word_count(c, digit) < k) {
+        x->above += word_count(c, digit);
         if (digit-- == 0) {
             found(c, SS_LEAST_MAGNITUDE);
             return false;
@@ -274,7 +274,7 @@ static bool next_digit(struct ss_call *c)
         found(c, x->prefix);
         return false;
     }
-    if (x->above + digit_count(c, digit) == k)
+    if (x->above + word_count(c, digit) == k)
         x->last = true;
     else
         x->shift -= 8;
@@ -284,17 +284,96 @@ static bool next_digit(struct ss_call *c)
 
 /* ---- who has how many ---- */
 
+/* A threshold kept from an earlier call follows the sums of this one: entries are counted for this
+ * many thresholds around it, 128 to the octave, in the one agreement that is needed anyway, and the
+ * one that comes closest to k is taken. Of the largest share of a rank every fourth is told. */
+enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
+
+/* 1 where the threshold is to stay: it is exact, or all there is reaches it. */
+static size_t rungs(const struct ss_call *c)
+{
+    return c->u.oktopk.exact || c->tensor->agreed.global.magnitude == SS_LEAST_MAGNITUDE ? 1
+                                                                                         : RUNGS;
+}
+
+/* Threshold `rung`, with the one kept in the middle; less than SS_LEAST_MAGNITUDE where it is so
+ * small that all reach it. Magnitudes have 63 bits at most. */
+static int64_t rung_at(const struct ss_call *c, size_t rung)
+{
+    const int64_t step = (int64_t)1 << (c->type == SS_F32 ? 16 : 45);
+
+    return (int64_t)c->tensor->agreed.global.magnitude +
+           ((int64_t)rung - (int64_t)rungs(c) / 2) * step;
+}
+
+static void count_rungs(const struct ss_call *c, uint64_t counts[RUNGS])
+{
+    const struct ss_stream *r = &c->u.oktopk.reduced;
+    const int64_t low = rung_at(c, 0), step = rung_at(c, 1) - low;
+    const int64_t highest = (int64_t)rungs(c) - 1;
+
+    for (size_t i = 0; i < r->nnz; i++) {
+        int64_t over = (int64_t)ss_magnitude_at(c->type, r->val, i) - low;
+        if (over >= 0)
+            counts[over / step < highest ? over / step : highest]++;
+    }
+    for (int64_t rung = highest; rung > 0; rung--)
+        counts[rung - 1] += counts[rung];
+}
+
+/* Sums, two to a word where they fit, then maxima. */
+static size_t rung_words(const struct ss_call *c)
+{
+    return packed(c) ? (rungs(c) + 1) / 2 : rungs(c);
+}
+
 static void start_count(struct ss_call *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    ss_magnitude threshold = agreed_of(c)->global.magnitude;
-    uint64_t count = 0;
+    uint64_t counts[RUNGS] = {0};
+    size_t sums = rung_words(c), maxima = (rungs(c) + RUNGS_PER_SHARE - 1) / RUNGS_PER_SHARE;
 
-    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++)
-        count += ss_magnitude_at(c->type, s->reduced.val, i) >= threshold;
-    if (c->failed == 0)
-        s->words[0] = s->words[1] = count;
-    ss_agree_start(c, &s->agree, s->words, 1, 1, 0);
+    if (c->failed == 0) {
+        count_rungs(c, counts);
+        memset(s->words, 0, sums * sizeof *s->words);
+        for (size_t rung = 0; rung < rungs(c); rung++)
+            add_count(c, s->words, rung, counts[rung]);
+        for (size_t i = 0; i < maxima; i++)
+            s->words[sums + i] = counts[i * RUNGS_PER_SHARE];
+    }
+    ss_agree_start(c, &s->agree, s->words, sums, maxima, 0);
+}
+
+/* The counts of all ranks are there: takes the threshold whose count is nearest to k, of equal ones
+ * that nearest below the one kept. Returns whether it must be found anew: too many entries reach
+ * it, or too few, and too many the lowest, so that they lie in between. Leaves the largest share at
+ * the threshold or a little more. */
+static bool choose_rung(struct ss_call *c, uint64_t *largest)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_threshold *t = &agreed_of(c)->global;
+    const uint64_t k = t->k;
+    size_t best = rungs(c) / 2;
+    uint64_t total = word_count(c, best), lowest = word_count(c, 0);
+    bool exact = s->exact;
+
+    for (size_t rung = rungs(c); rung-- > 0;) {
+        uint64_t count = word_count(c, rung);
+        uint64_t off = count > k ? count - k : k - count;
+        if (off < (total > k ? total - k : k - total)) {
+            best = rung;
+            total = count;
+        }
+    }
+    *largest = s->words[rung_words(c) + best / RUNGS_PER_SHARE];
+    const int64_t magnitude = rung_at(c, best);
+    t->magnitude = magnitude > SS_LEAST_MAGNITUDE ? (ss_magnitude)magnitude : SS_LEAST_MAGNITUDE;
+    s->total = total;
+    if (exact)
+        return false;
+    return ss_threshold_judge(t, (size_t)total) == SS_FIT_MANY ||
+           (ss_threshold_judge(t, (size_t)total) == SS_FIT_FEW &&
+            ss_threshold_judge(t, (size_t)lowest) == SS_FIT_MANY);
 }
 
 /* words[p]: entries of rank p above the threshold; words[size + p]: at it. */
@@ -452,19 +531,19 @@ static void leave_count(struct ss_call *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_threshold *t = &agreed_of(c)->global;
-    enum ss_fit fit = ss_threshold_judge(t, (size_t)s->words[0]);
+    uint64_t largest;
 
-    s->total = s->words[0];
     s->spared = UINT64_MAX;
-    if (fit == SS_FIT_MANY && !s->exact) {
+    if (choose_rung(c, &largest)) {
         s->place = OKTOPK_SEARCH;
         start_search(c);
         return;
     }
+    enum ss_fit fit = ss_threshold_judge(t, (size_t)s->total);
     s->all = t->magnitude == SS_LEAST_MAGNITUDE && fit != SS_FIT_MANY;
     if (fit == SS_FIT_FEW && !s->all)
         ss_threshold_reevaluate(t);
-    if (fit == SS_FIT_MANY || ss_oktopk_uneven(c, s->words[1])) {
+    if (fit == SS_FIT_MANY || ss_oktopk_uneven(c, largest)) {
         s->place = OKTOPK_SHARES;
         start_shares(c);
         return;

@@ -4,6 +4,11 @@
 
 enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18 };
 
+/* The sample that a kept threshold follows: pieces of FOLLOW_PIECE elements, so many that about
+ * FOLLOWED of the k entries are in it, and at most a share of FOLLOW_SHARE of all elements. With
+ * fewer than FOLLOW_LEAST of them the sample says less than the threshold kept. */
+enum { FOLLOW_PIECE = 32, FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
+
 /* What is searched, and what is known: the k-th largest of those in [low, high] is wanted, and
  * `above` entries are larger than high. */
 struct search {
@@ -184,19 +189,25 @@ static ss_magnitude aim(struct search *s)
     return high.threshold;
 }
 
+static struct search search_all(const struct ss_selectors *selectors, enum ss_type type,
+                                const void *g, const void *r, size_t n, size_t k)
+{
+    return (struct search){.selectors = selectors,
+                           .type = type,
+                           .g = g,
+                           .r = r,
+                           .n = n,
+                           .piece = CHUNK,
+                           .step = CHUNK,
+                           .k = k,
+                           .low = SS_LEAST_MAGNITUDE,
+                           .high = ss_magnitude_none(type) - 1};
+}
+
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
-    struct search s = {.selectors = selectors,
-                       .type = type,
-                       .g = g,
-                       .r = r,
-                       .n = n,
-                       .piece = CHUNK,
-                       .step = CHUNK,
-                       .k = k,
-                       .low = SS_LEAST_MAGNITUDE,
-                       .high = ss_magnitude_none(type) - 1};
+    struct search s = search_all(selectors, type, g, r, n, k);
     if (k == 0) {
         *out = (struct ss_exact){.threshold = s.high + 1};
         return;
@@ -220,6 +231,7 @@ bool ss_threshold_due(const struct ss_threshold *t, size_t k)
 void ss_threshold_found(struct ss_threshold *t, size_t k, ss_magnitude magnitude)
 {
     t->magnitude = magnitude;
+    t->sampled = 0;
     t->k = k;
     t->reevaluate = false;
 }
@@ -248,12 +260,59 @@ struct selection {
     void *val;
 };
 
+/* The steps are odd, lest the sample see few columns of a matrix. */
+static struct search sample_of(const struct selection *s)
+{
+    struct search x = search_all(s->selectors, s->type, s->g, s->r, s->n, s->k);
+    size_t step = s->k / (FOLLOWED / FOLLOW_PIECE);
+    x.piece = FOLLOW_PIECE;
+    x.step = (step > FOLLOW_PIECE * FOLLOW_SHARE ? step : FOLLOW_PIECE * FOLLOW_SHARE) | 1;
+    return x;
+}
+
+/* What of the sample reaches the threshold. */
+static size_t count_sampled(const struct ss_threshold *t, const struct selection *s)
+{
+    struct search x = sample_of(s);
+    size_t count = 0;
+    for (size_t at = 0; at < x.n; at += x.step)
+        count += gather(&x, at, t->magnitude, NULL, 0);
+    return count;
+}
+
 static void find(struct ss_threshold *t, const struct selection *s)
 {
     struct ss_exact exact;
     ss_exact_threshold(s->selectors, s->type, s->g, s->r, s->n, s->k, &exact);
     ss_threshold_found(t, s->k, exact.threshold);
     t->exact_calls++;
+    if (t->period > 1 && t->magnitude > SS_LEAST_MAGNITUDE)
+        t->sampled = count_sampled(t, s);
+}
+
+/* The gradient of one call may be half or twice that of another throughout. So the threshold kept
+ * moves to the next value that as many entries of the sample reach as reached it when it was found;
+ * counted in the same places, much of the sample's error cancels. */
+static void follow(struct ss_threshold *t, const struct selection *s)
+{
+    const ss_magnitude octave = (ss_magnitude)1 << (s->type == SS_F32 ? 23 : 52);
+    struct search x = sample_of(s);
+    struct ss_exact found;
+    ss_magnitude finest = x.high;
+    size_t count;
+
+    if (t->sampled < FOLLOW_LEAST)
+        return;
+    count = count_sampled(t, s);
+    if (count == t->sampled)
+        return;
+    x.k = t->sampled + (count > t->sampled);
+    if (t->magnitude > octave)
+        x.low = t->magnitude - octave;
+    if (finest - octave > t->magnitude)
+        finest = t->magnitude + octave;
+    narrow_to_one(&x, finest, &found);
+    t->magnitude = found.threshold + (found.above == t->sampled);
 }
 
 static void pass(const struct ss_threshold *t, const struct selection *s, struct ss_selection *out)
@@ -286,6 +345,8 @@ bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *sele
     bool exact = ss_threshold_due(t, k);
     if (exact)
         find(t, &s);
+    else
+        follow(t, &s);
     t->calls++;
     pass(t, &s, out);
     if (out->not_finite > 0)

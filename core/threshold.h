@@ -31,6 +31,7 @@ struct ss_threshold {
     uint64_t exact_calls;   /* of them, those that found the threshold anew */
     ss_magnitude magnitude; /* 0: none yet */
     size_t k;               /* what it was found for */
+    size_t sampled;         /* entries of a sample that reached it then; 0: it is not to follow */
     bool reevaluate;        /* the vote asked for it: cleared by the next selection */
 };
 
