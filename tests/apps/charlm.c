@@ -7,6 +7,9 @@
  * do it.
  */
 #include <getopt.h>
+#ifdef __SSE2__
+#include <pmmintrin.h>
+#endif
 
 #include "tests/apps/app.h"
 #include "tests/apps/charlm_model.h"
@@ -532,6 +535,15 @@ static void free_trainer(struct trainer *t)
     free_model(&t->model);
 }
 
+/* Adam's averages of weights whose gradient stays zero shrink to subnormal numbers, which cost six
+ * times the arithmetic of others. As trainings do, takes them for zero. */
+static void flush_subnormals(void)
+{
+#ifdef __SSE2__
+    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     char all[] = "american-english,ngerman,french,spanish,italian";
@@ -562,6 +574,7 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 0;
     }
+    flush_subnormals();
     symbols = make_texts(&o, &train_text, &held_out);
     make_trainer(&t, &o, symbols);
     if (my_rank == 0)
