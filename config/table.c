@@ -49,7 +49,7 @@ const struct cfg_option cfg_table[] = {
      FIELD(identity), true},
     {"THRESHOLD_PERIOD", CFG_POSITIVE, "32", "calls, 1 or more",
      "MODE=topk: calls of a buffer between two exact selections; between them the threshold is "
-     "reused.",
+     "kept and follows the batch.",
      FIELD(threshold_period), true},
     {"REPARTITION_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
      "ALGORITHM=oktopk: calls of a buffer between two divisions of the index space among the "

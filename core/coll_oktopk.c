@@ -306,6 +306,16 @@ static int64_t rung_at(const struct ss_call *c, size_t rung)
            ((int64_t)rung - (int64_t)rungs(c) / 2) * step;
 }
 
+static ss_magnitude magnitude_at(int64_t magnitude)
+{
+    return magnitude > SS_LEAST_MAGNITUDE ? (ss_magnitude)magnitude : SS_LEAST_MAGNITUDE;
+}
+
+static uint64_t off_by(uint64_t count, uint64_t k)
+{
+    return count > k ? count - k : k - count;
+}
+
 static void count_rungs(const struct ss_call *c, uint64_t counts[RUNGS])
 {
     const struct ss_stream *r = &c->u.oktopk.reduced;
@@ -345,38 +355,42 @@ static void start_count(struct ss_call *c)
 }
 
 /* The counts of all ranks are there: takes the threshold whose count is nearest to k, of equal ones
- * that nearest below the one kept. Returns whether it must be found anew: too many entries reach
- * it, or too few, and too many the lowest, so that they lie in between. Leaves the largest share at
- * the threshold or a little more. */
-static bool choose_rung(struct ss_call *c, uint64_t *largest)
+ * the one kept. Where that is off by more than an eighth, too many lie close together: then the
+ * lowest of which there are enough, and of the entries below the next one as many as k leaves room
+ * for; with an exact threshold these are ties. Leaves the largest share of a rank at the threshold
+ * or a little below. */
+static void choose_rung(struct ss_call *c, uint64_t *largest)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    struct ss_threshold *t = &agreed_of(c)->global;
+    struct ss_threshold *t = &c->tensor->agreed.global;
     const uint64_t k = t->k;
-    size_t best = rungs(c) / 2;
-    uint64_t total = word_count(c, best), lowest = word_count(c, 0);
-    bool exact = s->exact;
+    const size_t count = rungs(c);
+    size_t best = count / 2, enough = count;
 
-    for (size_t rung = rungs(c); rung-- > 0;) {
-        uint64_t count = word_count(c, rung);
-        uint64_t off = count > k ? count - k : k - count;
-        if (off < (total > k ? total - k : k - total)) {
+    s->total = word_count(c, best);
+    for (size_t rung = 0; rung < count; rung++) {
+        uint64_t n = word_count(c, rung);
+        if (off_by(n, k) < off_by(s->total, k)) {
             best = rung;
-            total = count;
+            s->total = n;
         }
+        if (n >= k)
+            enough = rung;
     }
+    s->cut = enough < count && (enough + 1 < count || s->exact) && off_by(s->total, k) > k / 8;
+    if (s->cut)
+        best = enough;
+    s->total = word_count(c, best);
     *largest = s->words[rung_words(c) + best / RUNGS_PER_SHARE];
-    const int64_t magnitude = rung_at(c, best);
-    t->magnitude = magnitude > SS_LEAST_MAGNITUDE ? (ss_magnitude)magnitude : SS_LEAST_MAGNITUDE;
-    s->total = total;
-    if (exact)
-        return false;
-    return ss_threshold_judge(t, (size_t)total) == SS_FIT_MANY ||
-           (ss_threshold_judge(t, (size_t)total) == SS_FIT_FEW &&
-            ss_threshold_judge(t, (size_t)lowest) == SS_FIT_MANY);
+    if (count == 1) {
+        s->above = t->magnitude + 1;
+        return;
+    }
+    s->above = magnitude_at(rung_at(c, best + 1));
+    t->magnitude = magnitude_at(rung_at(c, best));
 }
 
-/* words[p]: entries of rank p above the threshold; words[size + p]: at it. */
+/* words[p]: entries of rank p above those of which some may be cut; words[size + p]: these. */
 static void start_shares(struct ss_call *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
@@ -387,12 +401,12 @@ static void start_shares(struct ss_call *c)
         memset(s->words, 0, 2 * (size_t)size * sizeof *s->words);
     for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->type, s->reduced.val, i);
-        s->words[m > threshold ? rank : size + rank] += m >= threshold;
+        s->words[m >= s->above ? rank : size + rank] += m >= threshold;
     }
     ss_agree_start(c, &s->agree, s->words, 2 * (size_t)size, 0, 0);
 }
 
-/* Of more equal entries than the global set takes, those with the lowest indices are in it. Leaves
+/* Of more such entries than the global set takes, those with the lowest indices are in it. Leaves
  * in words[p] what rank p has in the set. */
 static void cut_ties(struct ss_call *c)
 {
@@ -402,7 +416,7 @@ static void cut_ties(struct ss_call *c)
 
     for (int p = 0; p < size; p++)
         above += s->words[p];
-    if (s->total > ss_claim_limit((size_t)k))
+    if (s->cut)
         room = k > above ? k - above : 0;
     s->total = above;
     for (int p = 0; p < size; p++) {
@@ -426,7 +440,7 @@ static void select_global(struct ss_call *c)
 
     for (size_t i = 0; i < r->nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->type, r->val, i);
-        if (m < threshold || (m == threshold && ties++ >= s->spared)) {
+        if (m < threshold || (m < s->above && ties++ >= s->spared)) {
             memset(c->out + r->idx[i] * c->esize, 0, c->esize);
             continue;
         }
@@ -534,16 +548,17 @@ static void leave_count(struct ss_call *c)
     uint64_t largest;
 
     s->spared = UINT64_MAX;
-    if (choose_rung(c, &largest)) {
+    choose_rung(c, &largest);
+    enum ss_fit fit = ss_threshold_judge(t, (size_t)s->total);
+    if (fit == SS_FIT_MANY && !s->cut) {
         s->place = OKTOPK_SEARCH;
         start_search(c);
         return;
     }
-    enum ss_fit fit = ss_threshold_judge(t, (size_t)s->total);
-    s->all = t->magnitude == SS_LEAST_MAGNITUDE && fit != SS_FIT_MANY;
+    s->all = t->magnitude == SS_LEAST_MAGNITUDE && !s->cut;
     if (fit == SS_FIT_FEW && !s->all)
         ss_threshold_reevaluate(t);
-    if (fit == SS_FIT_MANY || ss_oktopk_uneven(c, largest)) {
+    if (s->cut || ss_oktopk_uneven(c, largest)) {
         s->place = OKTOPK_SHARES;
         start_shares(c);
         return;

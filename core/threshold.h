@@ -1,5 +1,7 @@
 /* The threshold of top-k: found exactly by radix select, then reused under two controls (Ok-Topk,
- * PPoPP'22, section 3.1.3; design section 9). g, r, a, NULL and n are those of core/select.h.
+ * PPoPP'22, section 3.1.3; design section 9), and a third one: it moves with the batch, whose
+ * gradient may be half or twice the last one's throughout, by what a sample of the elements says.
+ * g, r, a, NULL and n are those of core/select.h.
  */
 #ifndef CORE_THRESHOLD_H
 #define CORE_THRESHOLD_H
@@ -54,8 +56,10 @@ enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count);
 /* The vote asked for re-evaluation: all ranks call this for the tensor of the vote. */
 void ss_threshold_reevaluate(struct ss_threshold *t);
 
-/* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept; or, when due, with
- * the exact one. A pass that meets more than 4k/3 entries puts its claims back (the residual then
+/* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept, moved so that as
+ * much of a sample reaches it as did when it was found (a sample of about 512 / k of all elements,
+ * at most a quarter; none where it would hold fewer than 64 of the k); or, when due, with the exact
+ * one. A pass that meets more than 4k/3 entries puts its claims back (the residual then
  * holds a everywhere) and is repeated over the residual alone with the exact threshold, the
  * conservation of claimed + residual = a holding to the last bit. So is one that finds fewer than
  * k/2 while the gradient is all zeros and the residual is not. Nothing is repeated when something

@@ -4,6 +4,7 @@
 set -u
 SPARSESHIM_MIN_COUNT=65536
 . tests/t/lib.sh
+. tests/t/train.sh
 
 PROGRAMS=$BUILD/tests/apps
 FOLDER=/usr/share/datasets/fashion-mnist
@@ -20,30 +21,6 @@ if [ ! -e "$FOLDER/train-images-idx3-ubyte.gz" ]; then
     exit 0
 fi
 
-# value KEY, from the line of results
-value() {
-    sed -n "s/^result: .*\<$1=\([^ ]*\).*/\1/p" "$WORK/out"
-}
-
-# trained NAME: the run came to its end, and its replicas are the same bit for bit.
-trained() {
-    [ "$STATUS" -eq 0 ] && [ "$(value replicas)" = identical ] && [ "$(value steps)" = "$STEPS" ]
-    tap "$?" "$1: $STEPS steps, replicas identical"
-}
-
-# topk_calls: calls of registered tensors that were sent as top-k, and the mean density selected,
-# by the report.
-topk_calls() {
-    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
-        my $report = eval { local $/; decode_json(<STDIN>) } || {};
-        my ($calls, $density) = (0, 0);
-        for (grep { $_->{state} eq "registered" } @{$report->{tensors} || []}) {
-            $calls += $_->{topk_calls};
-            $density += $_->{density_sum};
-        }
-        printf "%d %.6f\n", $calls, $calls ? $density / $calls : 0'
-}
-
 LIMIT=240 bare 4 "${OPTIONS[@]}"
 trained dense
 dense=$(value accuracy)
@@ -59,7 +36,7 @@ awk -v a="${accuracy:-0}" -v d="${dense:-1}" -v bar="$BAR" \
 tap "$?" "top 8 of every 512: accuracy as with dense"
 
 # What is selected is 8/512 = 0.0156 of the elements; all calls but the first few are registered.
-read -r calls density < <(topk_calls)
+read -r calls density _ < <(topk_calls)
 echo "$calls calls sent as top-k, density $density" >>"$WORK/err"
 awk -v calls="$calls" -v steps="$STEPS" -v density="$density" \
     'BEGIN { exit !(calls > 0.9 * steps && density > 0.014 && density < 0.017) }'

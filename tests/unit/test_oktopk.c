@@ -66,8 +66,8 @@ static void a_call_computes_what_the_thresholds_say(void **state)
     }
 }
 
-/* Found every 8 calls (tau'), in between kept; a gradient that grows has it found anew in the same
- * call, one that shrinks in the next. */
+/* Found every 8 calls (tau'), in between it follows gradients that differ by up to a third; one
+ * that grows more has it found anew in the same call. */
 static void the_global_threshold_is_kept_and_found_anew(void **state)
 {
     enum { GROWING = 80, KEPT = 64 };
@@ -81,7 +81,7 @@ static void the_global_threshold_is_kept_and_found_anew(void **state)
     for (int s = 0; s < GROWING + KEPT; s++) {
         if (s == GROWING) /* by now the residuals have stopped growing */
             exact = tensor_of(&t, 0)->agreed.global.exact_calls;
-        draw(&t, 1);
+        draw(&t, 0.75 + 0.0625 * (s * 5 % 9));
         training_step(&t, false);
         assert_in_range(selected(&t), s < 8 ? 1 : k / 2, 4 * k / 3);
         if (s >= GROWING)
@@ -103,6 +103,35 @@ static void the_global_threshold_is_kept_and_found_anew(void **state)
     assert_int_equal(global->exact_calls, exact + 1);
     assert_int_equal(selected(&t), k);
     training_close(&t);
+}
+
+/* Small whole numbers, as counts of words are: of the ties around the threshold as many are taken
+ * as there is room for. */
+static void ties_around_the_kept_threshold_are_cut(void **state)
+{
+    static struct training t;
+    const size_t n = 20000, k = 1000;
+
+    (void)state;
+    for (int size = 2; size <= MAX_P; size += 3) {
+        struct ss_settings settings = settings_of(0.05);
+        settings.tensors.threshold_period = 1000;
+        training_open(&t, size, SS_F32, n, 0, settings);
+        for (int s = 0; s < STEPS; s++) {
+            for (int r = 0; r < size; r++)
+                for (size_t i = 0; i < n; i++)
+                    ((float *)t.gradient[r])[i] =
+                        (float)(mix((uint64_t)s * 31 + (uint64_t)r * 7919 + i * 104729) % 5) - 2;
+            training_step(&t, false);
+            if (s > 0)
+                assert_in_range(selected(&t), k - k / 8, k + k / 8);
+        }
+        assert_true(tensor_of(&t, 0)->agreed.global.exact_calls < STEPS / 2);
+        for (int r = 1; r < size; r++)
+            assert_memory_equal(t.job.out[r], t.job.out[0], n * sizeof(float));
+        expect_conservation(&t, "oktopk");
+        training_close(&t);
+    }
 }
 
 /* Too few at the kept threshold and at those around it: all ranks know, and the next call finds it
@@ -296,6 +325,7 @@ int main(void)
         cmocka_unit_test(no_gradient_is_lost),
         cmocka_unit_test(a_call_computes_what_the_thresholds_say),
         cmocka_unit_test(the_global_threshold_is_kept_and_found_anew),
+        cmocka_unit_test(ties_around_the_kept_threshold_are_cut),
         cmocka_unit_test(too_few_have_the_threshold_found_at_the_next_call),
         cmocka_unit_test(the_residual_drains),
         cmocka_unit_test(replicas_stay_identical_for_any_p),

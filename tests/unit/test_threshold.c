@@ -222,6 +222,83 @@ static void more_than_four_thirds_of_k_are_selected_again_at_once(void **state)
     }
 }
 
+/* Batches that differ by up to a factor of 4, the residual cleared in between: about k of each, by
+ * the threshold of the first. */
+static void a_kept_threshold_follows_the_batch(void **state)
+{
+    for (size_t t = 0; t < 2; t++) {
+        struct sequence s = sequence(*state, types[t], 100000, 1000, 1000);
+        double off = 0;
+        for (int call = 0; call < 40; call++) {
+            memset(s.r, 0, s.n * ss_type_size(s.type));
+            memset(s.in, 0, s.n * sizeof *s.in);
+            memset(s.out, 0, s.n * sizeof *s.out);
+            integers(&s, (size_t)100000 << call % 3);
+            assert_false(step(&s));
+            off += fabs((double)s.found.claimed - 1000) / 1000 / 40;
+        }
+        print_message("# mean |claimed - k| / k: %.3f\n", off);
+        assert_int_equal(s.threshold.exact_calls, 1);
+        assert_true(off < 0.11);
+        end(&s);
+    }
+}
+
+/* Where too few entries are in the sample to say anything, and where nothing has changed. */
+static void a_kept_threshold_stays_without_reason_to_move(void **state)
+{
+    struct sequence s = sequence(*state, SS_F32, 10000, 100, 1000);
+    integers(&s, 1000000);
+    step(&s);
+    ss_magnitude first = s.threshold.magnitude;
+    assert_true(s.threshold.sampled < 64);
+    memset(s.r, 0, s.n * sizeof(float));
+    memset(s.in, 0, s.n * sizeof *s.in);
+    memset(s.out, 0, s.n * sizeof *s.out);
+    integers(&s, 1000000);
+    step(&s);
+    assert_int_equal(s.threshold.magnitude, first);
+    end(&s);
+
+    s = sequence(*state, SS_F64, 100000, 1000, 1000);
+    integers(&s, 1000000);
+    for (int call = 0; call < 3; call++) {
+        memset(s.r, 0, s.n * sizeof(double));
+        memset(s.in, 0, s.n * sizeof *s.in);
+        memset(s.out, 0, s.n * sizeof *s.out);
+        step(&s);
+        first = call == 0 ? s.threshold.magnitude : first;
+        assert_int_equal(s.threshold.magnitude, first);
+        assert_true(s.found.claimed >= 1000);
+    }
+    end(&s);
+}
+
+/* Large values only where the sample looks: too few are claimed, and a new threshold asked for.
+ * Only where it does not look: too many pass, and it is found at once. */
+static void a_sample_that_misleads_is_noticed(void **state)
+{
+    for (int large = 0; large < 2; large++) {
+        struct sequence s = sequence(*state, SS_F32, 100000, 1000, 1000);
+        integers(&s, 1000);
+        step(&s);
+        assert_true(s.threshold.sampled >= 64);
+        integers(&s, 1000);
+        for (size_t i = 0; i < s.n; i++)
+            if ((i % 129 < 32) == (large == 0))
+                put(s.type, s.g, i, 1000 * get(s.type, s.g, i));
+        bool ask = step(&s);
+        assert_int_equal(ask, large == 0);
+        assert_int_equal(s.threshold.exact_calls, 1 + large);
+        assert_true(large == 0 ? s.found.claimed < 500 : s.found.claimed >= 1000);
+        if (ask)
+            ss_threshold_reevaluate(&s.threshold);
+        step(&s);
+        assert_true(s.found.claimed >= 500);
+        end(&s);
+    }
+}
+
 static void fewer_than_half_of_k_ask_for_the_next_call(void **state)
 {
     struct sequence s = sequence(*state, SS_F32, 10000, 100, 1000);
@@ -353,6 +430,9 @@ int main(void)
         cmocka_unit_test(kth_largest_is_that_of_a_sort),
         cmocka_unit_test(the_threshold_is_found_once_a_period),
         cmocka_unit_test(more_than_four_thirds_of_k_are_selected_again_at_once),
+        cmocka_unit_test(a_kept_threshold_follows_the_batch),
+        cmocka_unit_test(a_kept_threshold_stays_without_reason_to_move),
+        cmocka_unit_test(a_sample_that_misleads_is_noticed),
         cmocka_unit_test(fewer_than_half_of_k_ask_for_the_next_call),
         cmocka_unit_test(a_residual_drains_to_nothing_with_zero_input),
         cmocka_unit_test(fewer_values_than_k_are_all_selected),
