@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# What the benchmarks on the virtual cluster share (root). Sourced from the repository root, with the
+# name of the cluster in VCLUSTER_PREFIX.
+
+BUILD=${BUILD:-build}
+case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
+export VCLUSTER_PREFIX
+OUT=$BUILD/bench
+library=$BUILD/libsparseshim.so
+mkdir -p "$OUT"
+trap 'scripts/vcluster down >/dev/null 2>&1 || true' EXIT
+
+cluster() { # HOSTS RATE
+    scripts/vcluster up -n "$1" --rate "$2" >/dev/null 2>&1 || {
+        echo "${0##*/}: the virtual cluster cannot be made; root and iproute2 are needed" >&2
+        exit 1
+    }
+}
+
+on_cluster() { # SECONDS ARGUMENTS OF vcluster run...
+    local limit=$1
+    shift
+    timeout -k 5 "$limit" scripts/vcluster run -x UCX_RNDV_THRESH=inf "$@"
+}
+
+median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN]
+    awk -F, -v c="$1" -v l="${3-}" 'l == "" || $1 == l { print $c }' "$2" | sort -g |
+        awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+}
+
+# run_parts "PART..." PART...: those asked for, of all there are, or all. part_NAME does one.
+run_parts() {
+    local known=$1 part parts=("${@:2}")
+    ((${#parts[@]})) || read -ra parts <<<"$known"
+    for part in "${parts[@]}"; do
+        if [[ " $known " != *" $part "* ]]; then
+            echo "usage: scripts/${0##*/} [${known// /] [}]" >&2
+            exit 2
+        fi
+    done
+    for part in "${parts[@]}"; do "part_$part"; done
+}
