@@ -82,8 +82,8 @@ static void log_open(struct log *log, const char *path, int rank)
 
 /* After each step (counted from 1), with this rank's loss summed over its samples. Every LOG_STEPS
  * steps a line gives the mean over the samples of all ranks since the last. Collective. */
-static void log_step(struct log *log, long step, long epoch, double seconds,
-                     double allreduce_seconds, double loss, double samples)
+static inline void log_step(struct log *log, long step, long epoch, double seconds,
+                            double allreduce_seconds, double loss, double samples)
 {
     double sum[2] = {0};
 

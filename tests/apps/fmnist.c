@@ -31,7 +31,7 @@ struct trainer {
     double scale;         /* of the loss, and so of the gradient */
     long since_scale;     /* steps since it changed */
     struct totals window; /* this rank's since the last line of the log */
-    FILE *log;
+    struct log log;
 };
 
 static int my_rank, ranks;
@@ -144,23 +144,6 @@ static double train_step(struct trainer *t, size_t first, size_t last)
     return loss;
 }
 
-/* Whether all ranks hold the same bits in their weights. */
-static bool replicas_agree(const struct net *net)
-{
-    uint64_t hash = 0, both[2], top[2];
-
-    for (size_t i = 0; i < net->layout.weights; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &net->weight[i], sizeof bits);
-        hash = (hash ^ bits) * 0x100000001b3u + (hash >> 47);
-    }
-    both[0] = hash;
-    both[1] = ~hash;
-    MPI_Allreduce(both, top, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    return top[0] == ~top[1];
-}
-
 /* After the last step of a window all ranks add up its loss, and rank 0 writes it. */
 static void end_window(struct trainer *t, long epoch)
 {
@@ -172,9 +155,9 @@ static void end_window(struct trainer *t, long epoch)
     if (my_rank != 0)
         return;
     now = MPI_Wtime();
-    if (t->log)
-        fprintf(t->log, "%ld,%ld,%.4f,%.4f,%.6f\n", t->step, epoch, now - t->start, t->allreduce,
-                loss);
+    if (t->log.file)
+        fprintf(t->log.file, "%ld,%ld,%.4f,%.4f,%.6f\n", t->step, epoch, now - t->start,
+                t->allreduce, loss);
     if (t->o->progress > 0 && now - t->shown >= t->o->progress) {
         t->shown = now;
         fprintf(stderr, "  step %ld of %ld, loss %.4f, %.1f s, of which allreduce %.1f s\n",
@@ -234,7 +217,8 @@ static void train(struct trainer *t, struct totals *last)
             t->window.images += (double)(end - first);
             if (t->step % o->window == 0)
                 end_window(t, epoch);
-            if (o->check_every > 0 && t->step % o->check_every == 0 && !replicas_agree(&t->net))
+            if (o->check_every > 0 && t->step % o->check_every == 0 &&
+                !replicas_agree(t->net.weight, t->net.layout.weights))
                 fail("the ranks hold different weights after step %ld", t->step);
         }
         mine.images = (double)count;
@@ -245,7 +229,7 @@ static void train(struct trainer *t, struct totals *last)
 static void report(const struct trainer *t, const struct totals *last)
 {
     double total = MPI_Wtime() - t->start, allreduce;
-    bool same = replicas_agree(&t->net);
+    bool same = replicas_agree(t->net.weight, t->net.layout.weights);
 
     MPI_Reduce(&t->allreduce, &allreduce, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (my_rank != 0)
@@ -281,25 +265,6 @@ static void usage(void)
          "  --check-every N  compare the ranks' weights every N steps (default 0: at the end)\n"
          "  --data DIR       folder of the data set (default /usr/share/datasets/fashion-mnist)\n"
          "  --progress S     a line on stderr every S seconds (default 5, 0: none)");
-}
-
-static double number(const char *option, const char *text, double low, double high)
-{
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end || !(value >= low && value <= high))
-        fail("--%s takes a number from %g to %g, not '%s'", option, low, high, text);
-    return value;
-}
-
-static long whole(const char *option, const char *text, long low, long high)
-{
-    double value = number(option, text, (double)low, (double)high);
-
-    if (value != (double)(long)value)
-        fail("--%s takes a whole number, not '%s'", option, text);
-    return (long)value;
 }
 
 static void parse_loss_scale(struct options *o, const char *name, const char *text)
@@ -396,22 +361,6 @@ static bool parse(int argc, char **argv, struct options *o)
     return true;
 }
 
-static void open_log(struct trainer *t)
-{
-    if (my_rank != 0 || !t->o->log)
-        return;
-    t->log = fopen(t->o->log, "w");
-    if (!t->log)
-        fail("cannot write %s: %s", t->o->log, strerror(errno));
-    fputs("step,epoch,seconds,allreduce_seconds,loss\n", t->log);
-}
-
-static void close_log(struct trainer *t)
-{
-    if (t->log && (ferror(t->log) | fclose(t->log)) != 0)
-        fail("cannot write %s: %s", t->o->log, strerror(errno));
-}
-
 int main(int argc, char **argv)
 {
     struct options o = {.epochs = 5,
@@ -438,7 +387,7 @@ int main(int argc, char **argv)
         return 0;
     }
     t.scale = o.loss_scale;
-    open_log(&t);
+    log_open(&t.log, o.log, my_rank);
     read_dataset(&t.data, o.data, (size_t)o.limit);
     make_net(&t.net, (size_t)o.hidden, (size_t)(o.batch / ranks + 1), (uint64_t)o.seed, o.in_place);
     if (my_rank == 0)
@@ -449,7 +398,7 @@ int main(int argc, char **argv)
     t.start = t.shown = MPI_Wtime();
     train(&t, &last);
     report(&t, &last);
-    close_log(&t);
+    log_close(&t.log, o.log);
     free_net(&t.net);
     free_dataset(&t.data);
     MPI_Finalize();

@@ -3,15 +3,10 @@
 #ifndef TESTS_APPS_FMNIST_DATA_H
 #define TESTS_APPS_FMNIST_DATA_H
 
-#include <errno.h>
 #include <math.h>
-#include <mpi.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
+
+#include "tests/apps/app.h"
 
 enum {
     SIDE = 28,
@@ -30,19 +25,6 @@ struct dataset {
     uint32_t *order;       /* of the training images in this epoch */
     float brightness[256]; /* of a pixel value: mean 0 and variance 1 over the training images */
 };
-
-__attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fputs("fmnist: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    abort();
-}
 
 /* Returns members times size bytes of zeros, aligned for vectors. */
 static void *zeros(size_t members, size_t size)
