@@ -38,7 +38,8 @@ static size_t bytes_of(size_t words)
     return (sizeof(struct header) + words * sizeof(uint64_t) + 63) / 64 * 64;
 }
 
-/* GUARD's sketch, a histogram of 256 bins, or up to 16 words of each rank (core/regions.c). */
+/* GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, or up to 16 words of each
+ * rank (core/regions.c). */
 size_t ss_agree_words(int size)
 {
     return 2048 + 16 * (size_t)size;

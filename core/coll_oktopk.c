@@ -296,14 +296,17 @@ static size_t rungs(const struct ss_call *c)
                                                                                          : RUNGS;
 }
 
+static unsigned rung_shift(const struct ss_call *c)
+{
+    return c->type == SS_F32 ? 16 : 45;
+}
+
 /* Threshold `rung`, with the one kept in the middle; less than SS_LEAST_MAGNITUDE where it is so
  * small that all reach it. Magnitudes have 63 bits at most. */
 static int64_t rung_at(const struct ss_call *c, size_t rung)
 {
-    const int64_t step = (int64_t)1 << (c->type == SS_F32 ? 16 : 45);
-
     return (int64_t)c->tensor->agreed.global.magnitude +
-           ((int64_t)rung - (int64_t)rungs(c) / 2) * step;
+           ((int64_t)rung - (int64_t)rungs(c) / 2) * ((int64_t)1 << rung_shift(c));
 }
 
 static ss_magnitude magnitude_at(int64_t magnitude)
@@ -319,13 +322,13 @@ static uint64_t off_by(uint64_t count, uint64_t k)
 static void count_rungs(const struct ss_call *c, uint64_t counts[RUNGS])
 {
     const struct ss_stream *r = &c->u.oktopk.reduced;
-    const int64_t low = rung_at(c, 0), step = rung_at(c, 1) - low;
-    const int64_t highest = (int64_t)rungs(c) - 1;
+    const int64_t low = rung_at(c, 0), highest = (int64_t)rungs(c) - 1;
+    const unsigned shift = rung_shift(c);
 
     for (size_t i = 0; i < r->nnz; i++) {
         int64_t over = (int64_t)ss_magnitude_at(c->type, r->val, i) - low;
         if (over >= 0)
-            counts[over / step < highest ? over / step : highest]++;
+            counts[over >> shift < highest ? over >> shift : highest]++;
     }
     for (int64_t rung = highest; rung > 0; rung--)
         counts[rung - 1] += counts[rung];
@@ -356,7 +359,7 @@ static void start_count(struct ss_call *c)
 
 /* The counts of all ranks are there: takes the threshold whose count is nearest to k, of equal ones
  * the one kept. Where that is off by more than an eighth, too many lie close together: then the
- * lowest of which there are enough, and of the entries below the next one as many as k leaves room
+ * highest that enough reach, and of the entries below the next one as many as k leaves room
  * for; with an exact threshold these are ties. Leaves the largest share of a rank at the threshold
  * or a little below. */
 static void choose_rung(struct ss_call *c, uint64_t *largest)
@@ -408,7 +411,7 @@ static void start_shares(struct ss_call *c)
 
 /* Of more such entries than the global set takes, those with the lowest indices are in it. Leaves
  * in words[p] what rank p has in the set. */
-static void cut_ties(struct ss_call *c)
+static void cut_last(struct ss_call *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     int size = c->t->size;
@@ -420,12 +423,12 @@ static void cut_ties(struct ss_call *c)
         room = k > above ? k - above : 0;
     s->total = above;
     for (int p = 0; p < size; p++) {
-        uint64_t ties = s->words[size + p] < room ? s->words[size + p] : room;
-        room -= ties;
-        s->words[p] += ties;
-        s->total += ties;
+        uint64_t last = s->words[size + p] < room ? s->words[size + p] : room;
+        room -= last;
+        s->words[p] += last;
+        s->total += last;
         if (p == c->t->rank)
-            s->spared = ties;
+            s->spared = last;
     }
 }
 
@@ -435,12 +438,12 @@ static void select_global(struct ss_call *c)
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_stream *r = &s->reduced;
     ss_magnitude threshold = agreed_of(c)->global.magnitude;
-    uint64_t ties = 0;
+    uint64_t last = 0;
     size_t kept = 0;
 
     for (size_t i = 0; i < r->nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->type, r->val, i);
-        if (m < threshold || (m < s->above && ties++ >= s->spared)) {
+        if (m < threshold || (m < s->above && last++ >= s->spared)) {
             memset(c->out + r->idx[i] * c->esize, 0, c->esize);
             continue;
         }
@@ -572,7 +575,7 @@ static void leave_shares(struct ss_call *c)
     struct ss_oktopk_state *s = &c->u.oktopk;
     uint64_t largest = 0;
 
-    cut_ties(c);
+    cut_last(c);
     select_global(c);
     for (int p = 0; p < c->t->size; p++)
         if (largest < s->words[p])

@@ -22,12 +22,12 @@ struct ss_oktopk_state {
     struct ss_cuts cuts;
     struct ss_stream reduced; /* own region: all entries, then those in the global set */
     struct ss_radix radix;
-    bool exact;             /* the threshold was found in this call */
-    bool all;               /* every reduced entry is in the global set */
-    uint64_t total;         /* entries in the global set, of all ranks */
-    ss_magnitude above;     /* entries below it, but not below the threshold, may be cut: ties */
-    bool cut;               /* too many of these: the first ones are in the set */
-    uint64_t spared;        /* of these, this rank's that are in the set */
+    bool exact;         /* the threshold was found in this call */
+    bool all;           /* every reduced entry is in the global set */
+    uint64_t total;     /* entries in the global set, of all ranks */
+    ss_magnitude above; /* entries below it, not below the threshold, may be cut: ties, mostly */
+    bool cut;           /* too many of these: the first ones are in the set */
+    uint64_t spared;    /* of these, this rank's that are in the set */
     struct ss_stream share; /* of the global set: what this rank sends to all */
     struct {
         struct ss_out out;

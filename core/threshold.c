@@ -4,10 +4,10 @@
 
 enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18 };
 
-/* The sample that a kept threshold follows: pieces of FOLLOW_PIECE elements, so many that about
- * FOLLOWED of the k entries are in it, and at most a share of FOLLOW_SHARE of all elements. With
- * fewer than FOLLOW_LEAST of them the sample says less than the threshold kept. */
-enum { FOLLOW_PIECE = 32, FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
+/* The sample that a kept threshold follows: pieces of PIECE elements, so many that about FOLLOWED
+ * of the k entries are in it, and at most a share of FOLLOW_SHARE of all elements. With fewer than
+ * FOLLOW_LEAST of them the sample says less than the threshold kept. */
+enum { FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
 
 /* What is searched, and what is known: the k-th largest of those in [low, high] is wanted, and
  * `above` entries are larger than high. */
@@ -264,9 +264,9 @@ struct selection {
 static struct search sample_of(const struct selection *s)
 {
     struct search x = search_all(s->selectors, s->type, s->g, s->r, s->n, s->k);
-    size_t step = s->k / (FOLLOWED / FOLLOW_PIECE);
-    x.piece = FOLLOW_PIECE;
-    x.step = (step > FOLLOW_PIECE * FOLLOW_SHARE ? step : FOLLOW_PIECE * FOLLOW_SHARE) | 1;
+    size_t step = s->k / (FOLLOWED / PIECE);
+    x.piece = PIECE;
+    x.step = (step > PIECE * FOLLOW_SHARE ? step : PIECE * FOLLOW_SHARE) | 1;
     return x;
 }
 
@@ -286,25 +286,27 @@ static void find(struct ss_threshold *t, const struct selection *s)
     ss_exact_threshold(s->selectors, s->type, s->g, s->r, s->n, s->k, &exact);
     ss_threshold_found(t, s->k, exact.threshold);
     t->exact_calls++;
-    if (t->period > 1 && t->magnitude > SS_LEAST_MAGNITUDE)
+    /* Of ties that the capacity cuts the sample would ask for all. */
+    if (t->period > 1 && exact.count <= ss_claim_limit(s->k) && !exact.all_zero)
         t->sampled = count_sampled(t, s);
 }
 
-/* The gradient of one call may be half or twice that of another throughout. So the threshold kept
- * moves to the next value that as many entries of the sample reach as reached it when it was found;
- * counted in the same places, much of the sample's error cancels. */
+/* The gradient of one call may be half or twice that of another throughout. So where the sample's
+ * count differs by more than its standard deviation from what it was when the threshold was found,
+ * the threshold moves to the next value that makes it the same. */
 static void follow(struct ss_threshold *t, const struct selection *s)
 {
     const ss_magnitude octave = (ss_magnitude)1 << (s->type == SS_F32 ? 23 : 52);
     struct search x = sample_of(s);
     struct ss_exact found;
     ss_magnitude finest = x.high;
-    size_t count;
+    size_t count, apart;
 
     if (t->sampled < FOLLOW_LEAST)
         return;
     count = count_sampled(t, s);
-    if (count == t->sampled)
+    apart = count > t->sampled ? count - t->sampled : t->sampled - count;
+    if (apart * apart <= t->sampled)
         return;
     x.k = t->sampled + (count > t->sampled);
     if (t->magnitude > octave)

@@ -285,7 +285,7 @@ static void a_sample_that_misleads_is_noticed(void **state)
         assert_true(s.threshold.sampled >= 64);
         integers(&s, 1000);
         for (size_t i = 0; i < s.n; i++)
-            if ((i % 129 < 32) == (large == 0))
+            if ((i % 257 < 64) == (large == 0))
                 put(s.type, s.g, i, 1000 * get(s.type, s.g, i));
         bool ask = step(&s);
         assert_int_equal(ask, large == 0);
