@@ -1,4 +1,5 @@
-/* The steady selection step and the exact threshold beside a plain vectorised r[i] += g[i] over the
+/* The steady selection step, a call with a kept threshold, and the exact threshold beside a plain
+ * vectorised r[i] += g[i] over the
  * same arrays: medians of interleaved repetitions, and ratios. Arguments: elements, repetitions,
  * density. */
 #define _POSIX_C_SOURCE 200809L
@@ -23,10 +24,10 @@ static const char *const names[ACTIONS] = {"r += g",          "r += g, streaming
 
 struct data {
     enum ss_type type;
-    size_t n, k, capacity, claimed;
+    size_t n, k, claimed;
     void *g, *r, *saved, *val;
     uint32_t *idx;
-    ss_magnitude threshold;
+    struct ss_threshold kept; /* of a first call */
 };
 
 static double now(void)
@@ -125,15 +126,13 @@ static void act(const struct ss_selectors *selectors, struct data *d, enum actio
         break;
     case EXACT:
         ss_exact_threshold(selectors, d->type, d->g, d->r, d->n, d->k, &exact);
-        d->threshold = exact.threshold;
         break;
     case EXACT_CALL:
-        ss_exact_threshold(selectors, d->type, d->g, d->r, d->n, d->k, &exact);
-        d->threshold = exact.threshold;
+        d->kept = (struct ss_threshold){.period = SIZE_MAX};
         /* fall through */
     case STEADY:
-        selectors->select(d->type, d->g, d->r, d->n, 0, d->threshold, d->idx, d->val, d->capacity,
-                          &found);
+        ss_threshold_select(&d->kept, selectors, d->type, d->g, d->r, d->n, 0, d->k, d->idx, d->val,
+                            &found);
         d->claimed = found.claimed;
         break;
     case BUCKETS:
@@ -155,7 +154,7 @@ static void bench(const struct ss_selectors *selectors, struct data *d, size_t r
 {
     double median[ACTIONS], *times = allocate(ACTIONS * repetitions * sizeof *times);
     memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
-    act(selectors, d, EXACT);
+    act(selectors, d, EXACT_CALL);
     for (size_t j = 0; j < repetitions; j++)
         for (enum action action = ADD; action < ACTIONS; action++) {
             memcpy(d->r, d->saved, d->n * ss_type_size(d->type));
@@ -197,8 +196,7 @@ int main(int argc, char **argv)
         struct data d = {.type = t ? SS_F64 : SS_F32, .n = n};
         size_t size = ss_type_size(d.type), in_buckets = 4 * ((n + 511) / 512);
         d.k = ss_warmup_k(n, density, 0, 0);
-        d.capacity = ss_claim_limit(d.k);
-        size_t room = d.capacity > in_buckets ? d.capacity : in_buckets;
+        size_t limit = ss_claim_limit(d.k), room = limit > in_buckets ? limit : in_buckets;
         d.g = allocate(n * size);
         d.r = allocate(n * size);
         d.saved = allocate(n * size);
