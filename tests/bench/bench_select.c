@@ -1,7 +1,6 @@
 /* The steady selection step, a call with a kept threshold, and the exact threshold beside a plain
- * vectorised r[i] += g[i] over the
- * same arrays: medians of interleaved repetitions, and ratios. Arguments: elements, repetitions,
- * density. */
+ * vectorised r[i] += g[i] over the same arrays: medians of interleaved repetitions, and ratios.
+ * Arguments: elements, repetitions, density. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
