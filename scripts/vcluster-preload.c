@@ -27,7 +27,7 @@
 enum { WORKERS = 32, FIRST_SLEEP_US = 50, LAST_SLEEP_US = 1000 };
 
 static struct {
-    pthread_once_t once;
+    pthread_once_t once, ucx_once;
     ssize_t (*read)(int, void *, size_t);
     int (*epoll_wait)(int, struct epoll_event *, int, int);
     int (*worker_create)(void *, const void *, void **);
@@ -37,11 +37,11 @@ static struct {
     _Atomic(void *) worker[WORKERS];
     atomic_bool leaving;
     long spin;
-} helper = {.once = PTHREAD_ONCE_INIT, .spin = 20};
+} helper = {.once = PTHREAD_ONCE_INIT, .ucx_once = PTHREAD_ONCE_INIT, .spin = 20};
 
-static void look_up(const char *name, void *slot)
+static void look_up(void *from, const char *name, void *slot)
 {
-    void *address = dlsym(RTLD_NEXT, name);
+    void *address = dlsym(from, name);
 
     memcpy(slot, &address, sizeof address);
 }
@@ -52,17 +52,33 @@ static void find_functions(void)
 
     if (spin && *spin)
         helper.spin = strtol(spin, NULL, 10);
-    look_up("read", &helper.read);
-    look_up("epoll_wait", &helper.epoll_wait);
-    look_up("ucp_worker_create", &helper.worker_create);
-    look_up("ucp_worker_destroy", &helper.worker_destroy);
-    look_up("ucp_worker_progress", &helper.worker_progress);
-    look_up("ucp_disconnect_nb", &helper.disconnect);
+    look_up(RTLD_NEXT, "read", &helper.read);
+    look_up(RTLD_NEXT, "epoll_wait", &helper.epoll_wait);
+}
+
+/* Called by MPI, so UCX is loaded: of Python's modules it is none of the libraries after this one.
+ */
+static void find_ucx(void)
+{
+    void *from = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (!from)
+        from = RTLD_NEXT;
+    look_up(from, "ucp_worker_create", &helper.worker_create);
+    look_up(from, "ucp_worker_destroy", &helper.worker_destroy);
+    look_up(from, "ucp_worker_progress", &helper.worker_progress);
+    look_up(from, "ucp_disconnect_nb", &helper.disconnect);
 }
 
 static void ready(void)
 {
     pthread_once(&helper.once, find_functions);
+}
+
+static void ready_for_ucx(void)
+{
+    ready();
+    pthread_once(&helper.ucx_once, find_ucx);
 }
 
 static void exchange(void *old, void *new)
@@ -79,7 +95,7 @@ int ucp_worker_create(void *context, const void *params, void **worker)
 {
     int status;
 
-    ready();
+    ready_for_ucx();
     status = helper.worker_create(context, params, worker);
     if (status == 0)
         exchange(NULL, *worker);
@@ -88,14 +104,14 @@ int ucp_worker_create(void *context, const void *params, void **worker)
 
 void ucp_worker_destroy(void *worker)
 {
-    ready();
+    ready_for_ucx();
     exchange(worker, NULL);
     helper.worker_destroy(worker);
 }
 
 void *ucp_disconnect_nb(void *endpoint)
 {
-    ready();
+    ready_for_ucx();
     atomic_store(&helper.leaving, true);
     return helper.disconnect(endpoint);
 }
