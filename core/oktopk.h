@@ -22,12 +22,14 @@ struct ss_oktopk_state {
     struct ss_cuts cuts;
     struct ss_stream reduced; /* own region: all entries, then those in the global set */
     struct ss_radix radix;
+    int selecting;      /* the agreement that the selection waits for */
     bool exact;         /* the threshold was found in this call */
     bool all;           /* every reduced entry is in the global set */
     uint64_t total;     /* entries in the global set, of all ranks */
     ss_magnitude above; /* entries below it, not below the threshold, may be cut: ties, mostly */
     bool cut;           /* too many of these: the first ones are in the set */
     uint64_t spared;    /* of these, this rank's that are in the set */
+    bool uneven;        /* of the set some rank has far more than others */
     struct ss_stream share; /* of the global set: what this rank sends to all */
     struct {
         struct ss_out out;
@@ -35,6 +37,12 @@ struct ss_oktopk_state {
         int dst;
     } balance;
 };
+
+/* core/coll_oktopk_select.c: takes the reduced region in and begins; called when an agreement has
+ * ended, whether another one follows. When none does, u.oktopk.share is this rank's part of the
+ * global set, and, where u.oktopk.uneven, words[p] what rank p has of it. */
+void ss_oktopk_select_start(struct ss_call *c);
+bool ss_oktopk_select_next(struct ss_call *c);
 
 /* core/coll_oktopk_balance.c: whether `largest` entries on one rank are too many of u.oktopk.total;
  * begins, words[p] being what rank p has of the global set, u.oktopk.reduced this rank's;

@@ -26,6 +26,12 @@ ss_magnitude ss_magnitude_none(enum ss_type type);
 ss_magnitude ss_magnitude_of(enum ss_type type, double x); /* x as the type holds it */
 double ss_magnitude_value(enum ss_type type, ss_magnitude magnitude);
 
+/* Of the bits of a magnitude those below the exponent: 1 << this is an octave. */
+static inline unsigned ss_mantissa_bits(enum ss_type type)
+{
+    return type == SS_F32 ? 23 : 52;
+}
+
 /* What a pass saw. The fields from largest on cover the finite entries before `stop`. */
 struct ss_selection {
     size_t claimed;    /* entries written to idx and val */

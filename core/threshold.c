@@ -296,7 +296,7 @@ static void find(struct ss_threshold *t, const struct selection *s)
  * the threshold moves to the next value that makes it the same. */
 static void follow(struct ss_threshold *t, const struct selection *s)
 {
-    const ss_magnitude octave = (ss_magnitude)1 << (s->type == SS_F32 ? 23 : 52);
+    const ss_magnitude octave = (ss_magnitude)1 << ss_mantissa_bits(s->type);
     struct search x = sample_of(s);
     struct ss_exact found;
     ss_magnitude finest = x.high;
