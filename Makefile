@@ -125,6 +125,8 @@ $(BUILD)/tests/mpi/%: tests/mpi/%.f90
 	$(call say,MPIFC,$<)
 	$(Q)$(MPIFC) -g -O1 -w -J$(@D)/mod_$* -o $@ $<
 
+$(BUILD)/tests/mpi/nb_mixed_f08 $(BUILD)/tests/mpi/nb_mixed_mpi: tests/mpi/nb_mixed.inc
+
 $(BUILD)/tests/mpi/%: tests/mpi/%.f
 	@mkdir -p $(@D)
 	$(call say,MPIFC,$<)

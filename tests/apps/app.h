@@ -80,6 +80,15 @@ static void log_open(struct log *log, const char *path, int rank)
     fputs("step,epoch,seconds,allreduce_seconds,loss\n", log->file);
 }
 
+/* A line, on the first rank: the mean loss since the last. */
+static void log_line(const struct log *log, long step, long epoch, double seconds,
+                     double allreduce_seconds, double loss)
+{
+    if (log->file)
+        fprintf(log->file, "%ld,%ld,%.4f,%.4f,%.6f\n", step, epoch, seconds, allreduce_seconds,
+                loss);
+}
+
 /* After each step (counted from 1), with this rank's loss summed over its samples. Every LOG_STEPS
  * steps a line gives the mean over the samples of all ranks since the last. Collective. */
 static inline void log_step(struct log *log, long step, long epoch, double seconds,
@@ -95,9 +104,7 @@ static inline void log_step(struct log *log, long step, long epoch, double secon
         return;
     MPI_Reduce(log->loss, sum, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     log->loss[0] = log->loss[1] = 0;
-    if (log->file)
-        fprintf(log->file, "%ld,%ld,%.4f,%.4f,%.6f\n", step, epoch, seconds, allreduce_seconds,
-                sum[0] / sum[1]);
+    log_line(log, step, epoch, seconds, allreduce_seconds, sum[0] / sum[1]);
 }
 
 static void log_close(struct log *log, const char *path)

@@ -155,9 +155,7 @@ static void end_window(struct trainer *t, long epoch)
     if (my_rank != 0)
         return;
     now = MPI_Wtime();
-    if (t->log.file)
-        fprintf(t->log.file, "%ld,%ld,%.4f,%.4f,%.6f\n", t->step, epoch, now - t->start,
-                t->allreduce, loss);
+    log_line(&t->log, t->step, epoch, now - t->start, t->allreduce, loss);
     if (t->o->progress > 0 && now - t->shown >= t->o->progress) {
         t->shown = now;
         fprintf(stderr, "  step %ld of %ld, loss %.4f, %.1f s, of which allreduce %.1f s\n",

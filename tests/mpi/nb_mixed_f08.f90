@@ -53,32 +53,7 @@ program nb_mixed_f08
     call MPI_Finalize()
     if (rank == 0 .and. allbad /= 0) stop 1
 contains
-    elemental integer function entry_of(i, of, which)
-        integer, intent(in) :: i, of, which
-        entry_of = merge(mod(i + which, 31) + of + 1, 0, mod(i + of + which, 50) < 2)
-    end function entry_of
-
-    subroutine fill(of_step)
-        integer, intent(in) :: of_step
-        integer :: i, j
-        do j = 1, calls
-            in(:, j) = [(real(entry_of(i, rank, calls * of_step + j - 1), 4), i = 0, n - 1)]
-        end do
-        out = -7
-    end subroutine fill
-
-    ! Entries of the first sums of a step that are wrong.
-    integer function wrong(of_step, sums)
-        integer, intent(in) :: of_step, sums
-        integer :: i, j, r
-        wrong = 0
-        do j = 1, sums
-            do i = 1, n
-                if (out(i, j) /= sum([(entry_of(i - 1, r, calls * of_step + j - 1), r = 0, nranks - 1)])) &
-                    wrong = wrong + 1
-            end do
-        end do
-    end function wrong
+    include 'nb_mixed.inc'
 
     subroutine start(j, posted)
         integer, intent(in) :: j
