@@ -43,7 +43,8 @@ static int go_native(struct ss_call *c, enum ss_reason reason)
 /* As go_native where the arguments are not served: most likely the lane's next ones neither. */
 static int refuse(struct ss_call *c, enum ss_reason reason)
 {
-    ss_history_back_off(&c->lane->history);
+    if (!(c->vote.ballot.flags & SS_VOTE_INTEREST))
+        ss_history_back_off(&c->lane->history);
     return go_native(c, reason);
 }
 
@@ -129,7 +130,7 @@ static int start_recipe(struct ss_call *c)
     ss_plan_make(&shape, h, &c->plan);
     ss_history_planned(h, &c->plan, observe);
     if (c->vote.ballot.flags &
-        SS_VOTE_INTEREST) /* a tensor that is watched or registered must vote */
+        SS_VOTE_INTEREST) /* tensors of the lane that are watched or registered must vote */
         h->skip = 0;
     book_predictions(c);
     if (observe)

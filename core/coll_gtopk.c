@@ -111,7 +111,7 @@ static void start_own_out(struct ss_call *c, enum ss_phase phase, int dst)
     struct ss_stream *left = &s->left;
 
     start_out(c, phase, 0, dst);
-    if (c->failed < 0 || c->round.values == SS_VALUES_SAME)
+    if (c->failed < 0 || c->round.values == SS_VALUES_SAME || s->current.nnz == 0)
         return;
     ss_out_round(&s->out, &c->round, ss_at(left->val, left->nnz, c->esize));
     memcpy(left->idx + left->nnz, s->current.idx, s->current.nnz * sizeof *left->idx);

@@ -205,19 +205,42 @@ static int likeness(const struct ss_tensor *o, const struct ss_tensor *s)
     return s->address && s->address == o->address ? 2 : s->ordinal == o->ordinal;
 }
 
+static bool is_long_gone(const struct ss_tensor *t, const struct ss_step_place *now)
+{
+    uint64_t gone = t->owner->lanes[t->lane].calls - t->last_on_lane;
+
+    return gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
+}
+
+/* Whether it may take a residual: registered, or it would be but for those who have one, or a
+ * gradient that stays exact for other reasons than what it looks like and sends it in dense calls.
+ */
+static bool may_inherit(const struct ss_tensor *s)
+{
+    switch (s->state) {
+    case SS_TENSOR_REGISTERED:
+        return true;
+    case SS_TENSOR_CANDIDATE:
+        return s->reason == SS_TENSOR_CROWDED;
+    default:
+        return s->reason == SS_TENSOR_MEMORY || s->reason == SS_TENSOR_OTHERS ||
+               s->reason == SS_TENSOR_GUARDED;
+    }
+}
+
 static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
 {
-    const struct ss_tensor_lane *lane = &o->owner->lanes[o->lane];
-    uint64_t gone = lane->calls - o->last_on_lane;
-    bool long_gone = gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
+    bool long_gone = is_long_gone(o, now);
     bool gone_steps = now->sync == SS_STEP_IN && now->step > o->place.step + GONE_STEPS;
     struct ss_tensor *best = NULL;
 
     if (!long_gone && !gone_steps)
         return NULL;
-    for (struct ss_tensor *s = lane->tensors; s; s = s->in_lane) {
-        if (s == o || s->state != SS_TENSOR_REGISTERED || s->site != o->site ||
-            s->last_on_lane < o->last_on_lane || !(long_gone || replaced(o, s)))
+    for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
+        bool registered = s->state == SS_TENSOR_REGISTERED;
+        if (s == o || s->in_flight > 0 || !may_inherit(s) || s->site != o->site ||
+            s->last_on_lane < o->last_on_lane ||
+            !(registered ? long_gone || replaced(o, s) : long_gone && replaced(o, s)))
             continue;
         if (!best || likeness(o, s) > likeness(o, best) ||
             (likeness(o, s) == likeness(o, best) && s->last_on_lane > best->last_on_lane))
@@ -230,7 +253,7 @@ static void settle_orphans(struct ss_tensors *ts, const struct ss_tensor_call *c
 {
     struct ss_tensor_lane *lane = &ts->lanes[call->lane];
 
-    if (lane->residuals < 2)
+    if (lane->residuals == 0)
         return;
     for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
         if (!o->residual.data || o->in_flight > 0)
@@ -244,6 +267,15 @@ static void settle_orphans(struct ss_tensors *ts, const struct ss_tensor_call *c
             o->reason = SS_TENSOR_WATCHED;
         }
     }
+}
+
+bool ss_tensor_lane_interest(const struct ss_tensor *t)
+{
+    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
+        if (o->state == SS_TENSOR_REGISTERED ||
+            (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->place)))
+            return true;
+    return false;
 }
 
 /* ---- groups ---- */

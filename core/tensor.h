@@ -223,7 +223,9 @@ struct ss_tensor_call {
  *  - for 3 steps, when a successor has replaced it: registered, same lane and site, same ordinal or
  *    address, first called after the orphan's last call; or
  *  - for 64 calls of its lane and 3 periods of calls, when any registered tensor of its lane and
- *    site was called since: the one of the same address, else ordinal, else the last called.
+ *    site was called since, or one has replaced it that is a gradient but not registered, for want
+ *    of memory, for GUARD, for another rank or for two who have a residual already: the one of the
+ *    same address, else ordinal, else the last called.
  * The residual is added to the successor's, one rounding per element, and the orphan has to be
  * registered again if it returns. */
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
@@ -249,6 +251,10 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined
  * successor to take. registered = true makes the residual; false is returned, and the state
  * is exact, where memory is short. */
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
+
+/* Whether a tensor of its lane, itself or another, is registered, or a candidate that is still
+ * called: to be voted, as the lane then must not skip calls. */
+bool ss_tensor_lane_interest(const struct ss_tensor *t);
 
 void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);

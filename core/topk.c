@@ -85,7 +85,8 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
         *bucket = 0;
     }
     if (*bucket > 0)
-        return (size_t)k;
+        return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, c->topk_calls,
+                           s->warmup_steps);
     return ss_warmup_k((size_t)c->select_n, density, c->topk_calls, s->warmup_steps);
 }
 
@@ -161,7 +162,7 @@ uint64_t ss_topk_flags(struct ss_call *c)
         return c->tensor_short ? SS_VOTE_CANNOT : 0;
     struct ss_tensor_ballot ballot = ss_tensor_ballot(c->tensor);
     flags = tensor_flags(&ballot);
-    if (c->tensor->state != SS_TENSOR_EXACT)
+    if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->reevaluate)
         flags |= SS_VOTE_REEVALUATE;

@@ -16,7 +16,7 @@ enum ss_vote_flag {
     SS_VOTE_OFF = 1 << 2,        /* switched off */
     SS_VOTE_UNKNOWN = 1 << 3,    /* costs of the network are not known here */
     SS_VOTE_BROKEN = 1 << 4,     /* an earlier call on this communicator failed here */
-    SS_VOTE_INTEREST = 1 << 5,   /* top-k: the tensor is or may be registered here */
+    SS_VOTE_INTEREST = 1 << 5,   /* top-k: a tensor of the lane is or may be registered here */
     SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
     SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
     /* bits 8 to 13: the tensor's ballot, core/topk.c */

@@ -2,8 +2,9 @@
  * defect on request: what a convergence test must be able to see. To be preloaded in place of the
  * library under test.
  *
- * WRONG_TOPK      none: right, the reference; drop: what is not sent is forgotten; swap: each call
- *                 adds the residual of other elements, as a tensor would that was taken for another
+ * WRONG_TOPK      none: right, the reference; drop: what is not sent is forgotten; swap: it goes to
+ *                 the residual of another tensor, the next one of the step; of a program with one
+ *                 tensor, to other elements
  * WRONG_DENSITY   share of the elements that each rank sends (default 0.015625)
  * WRONG_MIN_COUNT elements from which a float sum is taken for a gradient (default 1024) */
 #include "tests/mpi/topk_exact.h"
@@ -26,17 +27,27 @@ static enum wrong wanted(void)
     return found;
 }
 
-/* What stays behind, in the place from where the next call will take it. The shift is no divisor
- * of the count, so that what was misplaced does not soon come home. */
+/* The tensor that came after it, the first after the last: the list has the newest first. */
+static struct gradient *after(const struct gradient *g)
+{
+    struct gradient *next = gradients;
+
+    while (next->next && next->next != g)
+        next = next->next;
+    return next;
+}
+
+/* What stays behind, where a next call will take it. The shift is no divisor of the count, so that
+ * what was misplaced does not soon come home. */
 static void keep_rest(struct gradient *g, enum wrong wrong)
 {
-    int shift = wrong == SWAP ? g->count / 3 + 1 : 0;
+    struct gradient *to = wrong == SWAP ? after(g) : g;
+    int shift = wrong == SWAP && to == g ? g->count / 3 + 1 : 0;
 
-    for (int i = 0; i < g->count; i++) {
-        int at = i + shift < g->count ? i + shift : i + shift - g->count;
-
-        g->residual[at] = wrong == DROP || g->sent[i] != 0 ? 0 : g->total[i];
-    }
+    memset(g->residual, 0, (size_t)g->count * sizeof *g->residual);
+    for (int i = 0; i < g->count; i++)
+        if (wrong != DROP && g->sent[i] == 0)
+            to->residual[(i + shift) % to->count] += g->total[i];
 }
 
 EXPORT int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,

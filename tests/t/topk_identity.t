@@ -58,6 +58,20 @@ for buffers in equal other; do
     done
 done
 
+# The same where auto decides: the weights are dense, the gradients of their lane sparse from the
+# call on that registers them.
+SPARSESHIM_MODE=exact preloaded 3 identity weights buffers=equal lossy=no steps=140
+exact=$(bits)
+SPARSESHIM_ALGORITHM=auto SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-6 \
+    preloaded 3 identity weights buffers=equal steps=140
+tap_passed "weights beside gradients of their count, auto, top-k" 60
+[ -n "$exact" ] && [ "$(bits)" = "$exact" ]
+tap "$?" "weights beside gradients of their count, auto: as in exact mode, bit for bit"
+withheld=$(sed -n 's/^# gradients withheld in \([0-9]*\) of 140 calls$/\1/p' "$WORK/out")
+echo "# gradients withheld in ${withheld:-no} of 140 calls"
+[ "${withheld:-0}" -ge 120 ]
+tap "$?" "weights beside gradients of their count, auto: all gradients are sparse once they are registered"
+
 # Metrics appended to the gradient, or before it.
 if "$BUILD/sparseshim" info -f | grep -q ':keep='; then
     for algorithm in allgather recursive_doubling dsar; do

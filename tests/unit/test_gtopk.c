@@ -459,6 +459,29 @@ static void the_plan_knows_the_memory(void **state)
     }
 }
 
+/* Nothing to send, and nothing to round: no rank has an entry. */
+static void zeros_alone_are_summed_with_rounded_values(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int size = 2; size <= 5; size++)
+        for (int v = SS_VALUES_SAME; v < SS_VALUE_TYPES; v++) {
+            struct ss_settings settings = settings_of(K, N);
+            settings.values = (enum ss_values)v;
+            training_open(&t, size, SS_F32, N, 0, settings);
+            for (int step = 0; step < 4; step++) {
+                clear_gradients(&t);
+                if (step == 3)
+                    set(&t, size - 1, 7, 3);
+                training_step(&t, step & 1);
+                expect_result(&t, 7, step == 3 ? 3 : 0);
+            }
+            assert_true(training_drained(&t));
+            training_close(&t);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -475,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_rank_short_of_memory_after_the_vote_fails_all),
         cmocka_unit_test(volume_is_at_most_2_k_log_p_words),
         cmocka_unit_test(the_plan_knows_the_memory),
+        cmocka_unit_test(zeros_alone_are_summed_with_rounded_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

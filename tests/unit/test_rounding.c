@@ -105,33 +105,76 @@ static double residual_norm(const struct training *t)
 
 /* Input of about the same norm for 2,000 steps: what the residual reached in a tenth of them it
  * does not pass by much in the rest. */
-static void residuals_stay_bounded(void **state)
+static void check_bounded(const struct form *form, int size)
 {
     static struct training t;
+    double early = 0, late = 0;
+    struct ss_settings settings = settings_of(form);
+
+    settings.density = 0.1;
+    training_open(&t, size, SS_F32, 301, 0, settings);
+    for (uint64_t s = 0; s < 2000; s++) {
+        for (int r = 0; r < size; r++)
+            for (size_t i = 0; i < t.n; i++)
+                put(SS_F32, t.gradient[r], i,
+                    2 * unit(s * 1000003 + (uint64_t)r * 7919 + i * 104729) - 1);
+        training_step(&t, false);
+        double norm = residual_norm(&t);
+        if (s < 200)
+            early = fmax(early, norm);
+        else
+            late = fmax(late, norm);
+    }
+    if (late > 2 * early)
+        fail_msg("%s on %d ranks, values %s, dense %s: residual norm %g in 200 steps, later %g",
+                 ss_algorithm_name(form->algorithm), size, ss_values_name(form->values),
+                 ss_values_name(form->quant), early, late);
+    training_close(&t);
+}
+
+static void residuals_stay_bounded(void **state)
+{
+    (void)state;
+    for (int f = 0; f < FORMS; f++)
+        check_bounded(&forms[f], 2 + f % 4);
+    for (int a = SS_AUTO; a < SS_DENSE; a++)
+        check_bounded(&(struct form){(enum ss_algorithm)a, SS_VALUES_SAME, SS_VALUES_SAME},
+                      2 + a % 4);
+}
+
+/* Whatever the order of delivery: the same bits on all ranks, in results and residuals. */
+static void check_replicas(const struct form *form, int size)
+{
+    static struct training t[2];
+
+    for (int j = 0; j < 2; j++) {
+        training_open(&t[j], size, SS_F32, 900, j == 0 ? 0 : 77 + (uint64_t)size,
+                      settings_of(form));
+        for (uint64_t s = 0; s < 5; s++) {
+            draw(&t[j], HEAVY, s);
+            training_step(&t[j], s & 1); /* compares the ranks */
+        }
+        expect_conservation(&t[j], form_name(form));
+    }
+    assert_memory_equal(t[0].out, t[1].out, t[0].n * sizeof *t[0].out);
+    for (int r = 0; r < size; r++)
+        assert_memory_equal(training_residual(&t[0], r), training_residual(&t[1], r),
+                            t[0].n * sizeof(float));
+    training_close(&t[0]);
+    training_close(&t[1]);
+}
+
+static void many_replicas_stay_identical(void **state)
+{
+    static const int sizes[] = {16, 33, 64};
 
     (void)state;
-    for (int f = 0; f < FORMS; f++) {
-        double early = 0, late = 0;
-        struct ss_settings settings = settings_of(&forms[f]);
-        settings.density = 0.1;
-        training_open(&t, 3, SS_F32, 301, 0, settings);
-        for (uint64_t s = 0; s < 2000; s++) {
-            for (int r = 0; r < 3; r++)
-                for (size_t i = 0; i < t.n; i++)
-                    put(SS_F32, t.gradient[r], i,
-                        2 * unit(s * 1000003 + (uint64_t)r * 7919 + i * 104729) - 1);
-            training_step(&t, false);
-            double norm = residual_norm(&t);
-            if (s < 200)
-                early = fmax(early, norm);
-            else
-                late = fmax(late, norm);
-        }
-        if (late > 2 * early)
-            fail_msg("%s, values %s, dense %s: residual norm %g in 200 steps, later %g",
-                     ss_algorithm_name(forms[f].algorithm), ss_values_name(forms[f].values),
-                     ss_values_name(forms[f].quant), early, late);
-        training_close(&t);
+    for (size_t p = 0; p < sizeof sizes / sizeof sizes[0]; p++) {
+        for (int f = 0; f < FORMS; f++)
+            check_replicas(&forms[f], sizes[p]);
+        for (int a = SS_AUTO; a < SS_DENSE; a++)
+            check_replicas(&(struct form){(enum ss_algorithm)a, SS_VALUES_SAME, SS_VALUES_SAME},
+                           sizes[p]);
     }
 }
 
@@ -306,6 +349,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_of_long_streams),
         cmocka_unit_test(integers_balance_to_the_last_bit),
         cmocka_unit_test(residuals_stay_bounded),
+        cmocka_unit_test(many_replicas_stay_identical),
         cmocka_unit_test(stochastic_sums_are_right_in_the_mean_and_not_booked),
         cmocka_unit_test(the_stochastic_form_repeats),
         cmocka_unit_test(an_overflow_arrives_and_leaves_no_trace),

@@ -1,4 +1,5 @@
 /* Each gradient is one tensor, and residuals stay with theirs. */
+#include "core/tensor_impl.h"
 #include "tests/unit/tensor_job.h"
 
 static void each_identity_counts_what_it_says(void **state)
@@ -305,6 +306,101 @@ static void no_ordinal_has_more_than_two_residuals(void **state)
     job_close(job);
 }
 
+/* Two buffers that took turns are allocated anew: those that come for them find two residuals. */
+static void buffers_that_came_for_two_others_get_their_residuals(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    double sum[N] = {0}, size[N] = {0};
+    const struct ss_tensor *t[2];
+
+    (void)state;
+    for (uintptr_t step = 0; step < 20; step++)
+        fill_residual(job, at(job, 0, 7, 64 * (1 + step % 2)), sum, size);
+    for (uintptr_t step = 0; step < 200; step++)
+        t[step % 2] = at(job, 0, 7, 64 * (3 + step % 2));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(t[i]->state, SS_TENSOR_REGISTERED);
+    assert_int_equal(residuals_of(job), 2);
+    for (struct ss_tensor *o = ss_tensors_first(job->tensors[0]); o; o = o->next)
+        assert_int_equal(o->residual.data != NULL, o == t[0] || o == t[1]);
+    assert_conserved(job, sum, size, 1);
+    job_close(job);
+}
+
+/* A successor that stays exact sends what it is handed in its dense calls, if it is a gradient. */
+static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
+{
+    static const struct {
+        enum ss_tensor_reason reason;
+        bool inherits;
+    } cases[] = {
+        {SS_TENSOR_MEMORY, true},   {SS_TENSOR_OTHERS, true},    {SS_TENSOR_GUARDED, true},
+        {SS_TENSOR_AVERAGE, false}, {SS_TENSOR_CONSTANT, false}, {SS_TENSOR_WITHDRAWN, false},
+        {SS_TENSOR_PROFILE, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+        double sum[N] = {0}, size[N] = {0};
+        struct ss_tensor *old = NULL, *heir;
+        for (int step = 0; step < 5; step++)
+            old = at(job, 0, 7, 64);
+        fill_residual(job, old, sum, size);
+        heir = at(job, 0, 7, 128);
+        ss_tensor_settle(heir, false, cases[i].reason);
+        ss_tensor_drop_residual(heir); /* its own is sent: zeros */
+        for (int step = 0; step < 200; step++)
+            at(job, 0, 7, 128);
+        assert_int_equal(heir->state, SS_TENSOR_EXACT);
+        assert_int_equal(heir->residual.data != NULL, cases[i].inherits);
+        assert_int_equal(old->residual.data != NULL, !cases[i].inherits);
+        assert_conserved(job, sum, size, 1);
+        job_close(job);
+    }
+}
+
+/* What an operation in flight has joined to its input leaves the residual when it ends. */
+static void an_heir_in_flight_is_handed_nothing(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_tensor *old = at(job, 0, 7, 64), *heir = at(job, 0, 7, 128);
+
+    (void)state;
+    ss_tensor_begin(heir);
+    for (int step = 0; step < 200; step++)
+        at(job, 0, 7, 128);
+    assert_non_null(old->residual.data);
+    ss_tensor_end(heir);
+    at(job, 0, 7, 128);
+    assert_null(old->residual.data);
+    job_close(job);
+}
+
+static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct ss_tensor *exact = at(job, 0, 7, 64);
+
+    (void)state;
+    ss_tensor_settle(exact, false, SS_TENSOR_AVERAGE);
+    assert_false(ss_tensor_lane_interest(exact));
+    struct ss_tensor *candidate = at(job, 0, 8, 128);
+    assert_int_equal(candidate->state, SS_TENSOR_CANDIDATE);
+    assert_true(ss_tensor_lane_interest(exact));
+    for (int call = 0; call < 64; call++)
+        at(job, 0, 7, 64);
+    assert_true(ss_tensor_lane_interest(exact));
+    for (int call = 0; call < 200; call++)
+        at(job, 0, 7, 64);
+    assert_false(ss_tensor_lane_interest(exact)); /* the candidate is called no more */
+    ss_tensor_settle(candidate, true, SS_TENSOR_NONE);
+    assert_true(ss_tensor_lane_interest(exact)); /* as long as it may be called again */
+    ss_tensor_settle(candidate, false, SS_TENSOR_GUARDED);
+    assert_false(ss_tensor_lane_interest(exact));
+    job_close(job);
+}
+
 static void merging_adds_the_residuals(void **state)
 {
     struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
@@ -446,6 +542,10 @@ int main(void)
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
         cmocka_unit_test(past_the_memory_limit_tensors_stay_exact_everywhere),
         cmocka_unit_test(layers_of_a_long_step_are_no_orphans),
+        cmocka_unit_test(buffers_that_came_for_two_others_get_their_residuals),
+        cmocka_unit_test(an_orphan_is_handed_to_a_gradient_that_stays_exact),
+        cmocka_unit_test(an_heir_in_flight_is_handed_nothing),
+        cmocka_unit_test(a_lane_is_of_interest_while_a_tensor_of_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

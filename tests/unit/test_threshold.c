@@ -274,6 +274,27 @@ static void a_kept_threshold_stays_without_reason_to_move(void **state)
     end(&s);
 }
 
+/* A sample of them would ask for all of them, at every call of the period. */
+static void ties_and_zeros_are_not_followed(void **state)
+{
+    for (int zeros = 0; zeros < 2; zeros++) {
+        struct sequence s = sequence(*state, SS_F32, 100000, 1000, 2);
+        integers(&s, 100000);
+        assert_false(step(&s));
+        assert_true(s.threshold.sampled > 0);
+        step(&s);
+        memset(s.r, 0, s.n * sizeof(float));
+        for (size_t i = 0; i < s.n; i++)
+            put(s.type, s.g, i, zeros ? 0 : 3);
+        memset(s.in, 0, s.n * sizeof *s.in);
+        memset(s.out, 0, s.n * sizeof *s.out);
+        step(&s); /* the period is over: found anew */
+        assert_int_equal(s.threshold.exact_calls, 2);
+        assert_int_equal(s.threshold.sampled, 0);
+        end(&s);
+    }
+}
+
 /* Large values only where the sample looks: too few are claimed, and a new threshold asked for.
  * Only where it does not look: too many pass, and it is found at once. */
 static void a_sample_that_misleads_is_noticed(void **state)
@@ -432,6 +453,7 @@ int main(void)
         cmocka_unit_test(more_than_four_thirds_of_k_are_selected_again_at_once),
         cmocka_unit_test(a_kept_threshold_follows_the_batch),
         cmocka_unit_test(a_kept_threshold_stays_without_reason_to_move),
+        cmocka_unit_test(ties_and_zeros_are_not_followed),
         cmocka_unit_test(a_sample_that_misleads_is_noticed),
         cmocka_unit_test(fewer_than_half_of_k_ask_for_the_next_call),
         cmocka_unit_test(a_residual_drains_to_nothing_with_zero_input),

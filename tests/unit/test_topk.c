@@ -153,6 +153,78 @@ static void a_call_sends_about_its_share(void **state)
     training_close(&t);
 }
 
+static void a_warm_up_comes_down_to_k_of_each_bucket(void **state)
+{
+    static struct training t;
+    enum { BUCKETS = (N + 511) / 512 };
+    size_t before = N + 1;
+
+    (void)state;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+    settings.k = 4;
+    settings.bucket = 512;
+    settings.warmup_steps = 10;
+    training_open(&t, 3, SS_F32, N, 0, settings);
+    for (uint64_t s = 0; s < 30; s++) {
+        draw(&t, s, 1);
+        training_step(&t, s & 1);
+        if (t.job.status[0] != SS_OK)
+            continue;
+        size_t nnz = ss_comm_call(t.job.comm[0])->scan.nnz;
+        if (before > N) /* (4 / 512)^(1 / 11) and of all elements, and the last bucket is shorter */
+            assert_in_range(nnz, N * 6 / 10, N * 7 / 10);
+        assert_true(nnz <= before);
+        before = nnz;
+    }
+    assert_int_equal(before, 4 * BUCKETS);
+    expect_conservation(&t, "warm-up");
+    training_close(&t);
+}
+
+/* A gradient, and a buffer of the same count that is summed exactly: only calls of the latter are
+ * dense, whatever auto finds best for it. */
+static void an_exact_buffer_beside_it_does_not_keep_a_gradient_dense(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_AUTO);
+    unsigned dense = 0, backed_off = 0;
+    void *out[2][4];
+
+    (void)state;
+    settings.beta = 8e-8;
+    training_open(&t, 4, SS_F32, N, 0, settings);
+    for (int r = 0; r < 4; r++) {
+        out[0][r] = t.job.out[r];
+        out[1][r] = calloc(N, sizeof(float));
+    }
+    for (uint64_t s = 0; s < 100; s++) {
+        draw(&t, s, 1);
+        training_step(&t, false);
+        assert_int_equal(t.job.status[0], SS_OK);
+        memcpy(t.job.out, out[1], sizeof out[1]);
+        training_call(&t, false);
+        for (int r = 0; r < 4 && s == 0; r++)
+            ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors), false, SS_TENSOR_AVERAGE);
+        memcpy(t.job.out, out[0], sizeof out[0]);
+        assert_int_equal(t.job.status[0], s == 0 ? SS_OK : SS_NATIVE);
+        dense += ss_call_reason(ss_comm_call(t.job.comm[0])) == SS_WHY_DENSE;
+    }
+    assert_int_equal(dense, 99);
+    /* Without the gradient it is alone on its lane, which backs off. */
+    for (int r = 0; r < 4; r++)
+        ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors)->next, false, SS_TENSOR_AVERAGE);
+    memcpy(t.job.out, out[1], sizeof out[1]);
+    for (uint64_t s = 0; s < 50; s++) {
+        training_call(&t, false);
+        backed_off += ss_call_reason(ss_comm_call(t.job.comm[0])) == SS_WHY_BACKED_OFF;
+    }
+    assert_true(backed_off > 40);
+    memcpy(t.job.out, out[0], sizeof out[0]);
+    for (int r = 0; r < 4; r++)
+        free(out[1][r]);
+    training_close(&t);
+}
+
 /* The same run twice gives the same bits, and so does another order of delivery. */
 static void runs_repeat_bit_for_bit(void **state)
 {
@@ -211,6 +283,8 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_passes_and_leaves_no_trace),
         cmocka_unit_test(a_tensor_is_registered_on_all_ranks_or_on_none),
         cmocka_unit_test(a_call_sends_about_its_share),
+        cmocka_unit_test(a_warm_up_comes_down_to_k_of_each_bucket),
+        cmocka_unit_test(an_exact_buffer_beside_it_does_not_keep_a_gradient_dense),
         cmocka_unit_test(runs_repeat_bit_for_bit),
         cmocka_unit_test(a_failed_call_returns_its_claims),
     };
