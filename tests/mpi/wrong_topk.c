@@ -37,17 +37,21 @@ static struct gradient *after(const struct gradient *g)
     return next;
 }
 
-/* What stays behind, where a next call will take it. The shift is no divisor of the count, so that
- * what was misplaced does not soon come home. */
+/* What stays behind, where a next call will take it; what has no place in a shorter tensor stays at
+ * home. The shift is no divisor of the count, so that what was misplaced does not soon come home.
+ */
 static void keep_rest(struct gradient *g, enum wrong wrong)
 {
     struct gradient *to = wrong == SWAP ? after(g) : g;
     int shift = wrong == SWAP && to == g ? g->count / 3 + 1 : 0;
 
     memset(g->residual, 0, (size_t)g->count * sizeof *g->residual);
-    for (int i = 0; i < g->count; i++)
+    for (int i = 0; i < g->count; i++) {
+        struct gradient *taker = i < to->count ? to : g;
+
         if (wrong != DROP && g->sent[i] == 0)
-            to->residual[(i + shift) % to->count] += g->total[i];
+            taker->residual[(i + shift) % taker->count] += g->total[i];
+    }
 }
 
 EXPORT int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
