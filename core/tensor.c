@@ -212,20 +212,21 @@ static bool is_long_gone(const struct ss_tensor *t, const struct ss_step_place *
     return gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
 }
 
-/* Whether it may take a residual: registered, or it would be but for those who have one, or a
- * gradient that stays exact for other reasons than what it looks like and sends it in dense calls.
- */
-static bool may_inherit(const struct ss_tensor *s)
+/* A gradient that stays exact for other reasons than what it looks like: in its dense calls it can
+ * send a residual. */
+static bool is_dense_gradient(const struct ss_tensor *s)
 {
-    switch (s->state) {
-    case SS_TENSOR_REGISTERED:
-        return true;
-    case SS_TENSOR_CANDIDATE:
-        return s->reason == SS_TENSOR_CROWDED;
-    default:
-        return s->reason == SS_TENSOR_MEMORY || s->reason == SS_TENSOR_OTHERS ||
-               s->reason == SS_TENSOR_GUARDED;
-    }
+    return s->state == SS_TENSOR_EXACT &&
+           (s->reason == SS_TENSOR_MEMORY || s->reason == SS_TENSOR_OTHERS ||
+            s->reason == SS_TENSOR_GUARDED);
+}
+
+/* Whether o, not called for a while, has its successor in s. */
+static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone)
+{
+    if (s->state == SS_TENSOR_REGISTERED)
+        return long_gone || replaced(o, s);
+    return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 
 static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
@@ -237,10 +238,8 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
     if (!long_gone && !gone_steps)
         return NULL;
     for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
-        bool registered = s->state == SS_TENSOR_REGISTERED;
-        if (s == o || s->in_flight > 0 || !may_inherit(s) || s->site != o->site ||
-            s->last_on_lane < o->last_on_lane ||
-            !(registered ? long_gone || replaced(o, s) : long_gone && replaced(o, s)))
+        if (s == o || s->in_flight > 0 || s->site != o->site || s->last_on_lane < o->last_on_lane ||
+            !succeeds(s, o, long_gone))
             continue;
         if (!best || likeness(o, s) > likeness(o, best) ||
             (likeness(o, s) == likeness(o, best) && s->last_on_lane > best->last_on_lane))

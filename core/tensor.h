@@ -223,9 +223,9 @@ struct ss_tensor_call {
  *  - for 3 steps, when a successor has replaced it: registered, same lane and site, same ordinal or
  *    address, first called after the orphan's last call; or
  *  - for 64 calls of its lane and 3 periods of calls, when any registered tensor of its lane and
- *    site was called since, or one has replaced it that is a gradient but not registered, for want
- *    of memory, for GUARD, for another rank or for two who have a residual already: the one of the
- *    same address, else ordinal, else the last called.
+ *    site was called since, or one has replaced it that is a gradient but exact, for want of
+ *    memory, for GUARD or for another rank, and sends it in dense calls: the one of the same
+ *    address, else ordinal, else the last called.
  * The residual is added to the successor's, one rounding per element, and the orphan has to be
  * registered again if it returns. */
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
