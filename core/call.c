@@ -40,8 +40,9 @@ static int go_native(struct ss_call *c, enum ss_reason reason)
     return SS_NATIVE;
 }
 
-/* As go_native where the arguments are not served: most likely the lane's next ones neither. */
-static int refuse(struct ss_call *c, enum ss_reason reason)
+/* As go_native where most likely the lane's next calls will end so, too: they go there without a
+ * vote, unless a tensor of the lane is watched or registered. */
+static int back_off(struct ss_call *c, enum ss_reason reason)
 {
     if (!(c->vote.ballot.flags & SS_VOTE_INTEREST))
         ss_history_back_off(&c->lane->history);
@@ -129,14 +130,11 @@ static int start_recipe(struct ss_call *c)
     ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
     ss_plan_make(&shape, h, &c->plan);
     ss_history_planned(h, &c->plan, observe);
-    if (c->vote.ballot.flags &
-        SS_VOTE_INTEREST) /* tensors of the lane that are watched or registered must vote */
-        h->skip = 0;
     book_predictions(c);
     if (observe)
         return go_native(c, SS_WHY_OBSERVE);
     if (c->plan.algorithm == SS_DENSE)
-        return go_native(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
+        return back_off(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
     c->stage = STAGE_RECIPE;
     c->step = 0;
     c->arena_used = 0;
@@ -189,9 +187,9 @@ static int decide(struct ss_call *c)
     if (b->flags & SS_VOTE_CANNOT)
         return go_native(c, SS_WHY_CANNOT);
     if (b->flags & SS_VOTE_LAYOUT)
-        return refuse(c, SS_WHY_BUFFER);
+        return back_off(c, SS_WHY_BUFFER);
     if (!ss_ballot_same(b, SS_SAME_FORM))
-        return refuse(c, SS_WHY_TYPE);
+        return back_off(c, SS_WHY_TYPE);
     if (b->flags & SS_VOTE_NOT_FINITE) {
         ss_residual_not_finite(c);
         return go_native(c, SS_WHY_NOT_FINITE);

@@ -583,13 +583,8 @@ void ss_history_planned(struct ss_history *h, const struct ss_plan *plan, bool o
     h->last = observe ? SS_DENSE : plan->algorithm;
     h->last_predicted = plan->seconds[h->last];
     h->last_seconds = 0;
-    if (observe)
-        return;
-    if (plan->algorithm != SS_DENSE) {
+    if (!observe && plan->algorithm != SS_DENSE)
         h->dense_streak = 0;
-        return;
-    }
-    ss_history_back_off(h);
 }
 
 void ss_history_back_off(struct ss_history *h)

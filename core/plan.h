@@ -78,12 +78,12 @@ double ss_plan_union(const struct ss_shape *shape, const struct ss_history *hist
 void ss_plan_make(const struct ss_shape *shape, const struct ss_history *history,
                   struct ss_plan *plan);
 
-/* Takes the voted measurement of the lane's last call in, and books a new plan (back-off included).
- */
+/* Takes the voted measurement of the lane's last call in, and books a new plan. */
 void ss_history_measured(struct ss_history *history, double seconds);
 void ss_history_planned(struct ss_history *history, const struct ss_plan *plan, bool observe);
 
-/* The next calls on the lane are handed on without a vote, twice as many each time in a row. */
+/* The next calls on the lane are handed on without a vote, twice as many each time until a plan is
+ * not dense. */
 void ss_history_back_off(struct ss_history *history);
 
 #endif
