@@ -284,11 +284,8 @@ static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
                     }
                     assert_true(t[i].sparse > 0);
                 }
-                assert_memory_equal(t[0].out, t[1].out, N * sizeof *t[0].out);
+                expect_same_bits(&t[0], &t[1]);
                 assert_memory_equal(t[0].job.out[0], t[1].job.out[size - 1], N * sizeof(float));
-                for (int r = 0; r < size; r++)
-                    assert_memory_equal(training_residual(&t[0], r), training_residual(&t[1], r),
-                                        N * sizeof(float));
                 training_close(&t[0]);
                 training_close(&t[1]);
             }

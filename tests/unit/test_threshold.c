@@ -164,6 +164,14 @@ static bool step(struct sequence *s)
     return ask;
 }
 
+/* No residual, and nothing has gone in or out. */
+static void forget(struct sequence *s)
+{
+    memset(s->r, 0, s->n * ss_type_size(s->type));
+    memset(s->in, 0, s->n * sizeof *s->in);
+    memset(s->out, 0, s->n * sizeof *s->out);
+}
+
 static void end(struct sequence *s)
 {
     test_free(s->in);
@@ -187,9 +195,7 @@ static void the_threshold_is_found_once_a_period(void **state)
         uint64_t exact = 0;
         for (int call = 0; call < 40; call++) {
             /* the same residual and gradient each time: the count stays at k */
-            memset(s.r, 0, s.n * ss_type_size(s.type));
-            memset(s.in, 0, s.n * sizeof *s.in);
-            memset(s.out, 0, s.n * sizeof *s.out);
+            forget(&s);
             bool ask = step(&s);
             exact += call % 8 == 0;
             assert_false(ask);
@@ -230,9 +236,7 @@ static void a_kept_threshold_follows_the_batch(void **state)
         struct sequence s = sequence(*state, types[t], 100000, 1000, 1000);
         double off = 0;
         for (int call = 0; call < 40; call++) {
-            memset(s.r, 0, s.n * ss_type_size(s.type));
-            memset(s.in, 0, s.n * sizeof *s.in);
-            memset(s.out, 0, s.n * sizeof *s.out);
+            forget(&s);
             integers(&s, (size_t)100000 << call % 3);
             assert_false(step(&s));
             off += fabs((double)s.found.claimed - 1000) / 1000 / 40;
@@ -252,9 +256,7 @@ static void a_kept_threshold_stays_without_reason_to_move(void **state)
     step(&s);
     ss_magnitude first = s.threshold.magnitude;
     assert_true(s.threshold.sampled < 64);
-    memset(s.r, 0, s.n * sizeof(float));
-    memset(s.in, 0, s.n * sizeof *s.in);
-    memset(s.out, 0, s.n * sizeof *s.out);
+    forget(&s);
     integers(&s, 1000000);
     step(&s);
     assert_int_equal(s.threshold.magnitude, first);
@@ -263,9 +265,7 @@ static void a_kept_threshold_stays_without_reason_to_move(void **state)
     s = sequence(*state, SS_F64, 100000, 1000, 1000);
     integers(&s, 1000000);
     for (int call = 0; call < 3; call++) {
-        memset(s.r, 0, s.n * sizeof(double));
-        memset(s.in, 0, s.n * sizeof *s.in);
-        memset(s.out, 0, s.n * sizeof *s.out);
+        forget(&s);
         step(&s);
         first = call == 0 ? s.threshold.magnitude : first;
         assert_int_equal(s.threshold.magnitude, first);
@@ -283,11 +283,9 @@ static void ties_and_zeros_are_not_followed(void **state)
         assert_false(step(&s));
         assert_true(s.threshold.sampled > 0);
         step(&s);
-        memset(s.r, 0, s.n * sizeof(float));
+        forget(&s);
         for (size_t i = 0; i < s.n; i++)
             put(s.type, s.g, i, zeros ? 0 : 3);
-        memset(s.in, 0, s.n * sizeof *s.in);
-        memset(s.out, 0, s.n * sizeof *s.out);
         step(&s); /* the period is over: found anew */
         assert_int_equal(s.threshold.exact_calls, 2);
         assert_int_equal(s.threshold.sampled, 0);

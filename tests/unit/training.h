@@ -184,6 +184,15 @@ static inline void expect_balance(const struct training *t)
                      training_left(t, i), t->out[i]);
 }
 
+/* Two trainings ended alike: the same sums of results, and on each rank the same residual. */
+static inline void expect_same_bits(const struct training *a, const struct training *b)
+{
+    assert_memory_equal(a->out, b->out, a->n * sizeof *a->out);
+    for (int r = 0; r < a->job.size; r++)
+        assert_memory_equal(training_residual(a, r), training_residual(b, r),
+                            a->n * ss_type_size(a->type));
+}
+
 static inline bool training_drained(const struct training *t)
 {
     for (int r = 0; r < t->job.size; r++)
