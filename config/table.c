@@ -109,11 +109,12 @@ const struct cfg_option cfg_table[] = {
      FIELD(timeout), true},
     {"SEED", CFG_COUNT, "1", "a whole number", "Of the random rounding of QUANT_FEEDBACK=off.",
      FIELD(seed), true},
-    {"PROGRESS", CFG_CHOICE, "auto", "auto, thread, off",
-     "Nonblocking calls. auto moves them inside of the application's MPI_Wait, MPI_Test and "
-     "MPI_Allreduce, and from a watchdog thread where the application is elsewhere; thread has a "
-     "thread of its own do all the work beside the application; off passes them through and leaves "
-     "the thread level of MPI alone.",
+    {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
+     "Nonblocking calls. auto takes them over where the application runs at MPI_THREAD_MULTIPLE "
+     "on all ranks, on communicators that had an eligible blocking call, and as watchdog does with "
+     "MODE=topk and a REGISTER rule; watchdog raises every application to MPI_THREAD_MULTIPLE and "
+     "moves its calls from a thread where it does not itself; thread does the same and has that "
+     "thread do all the work beside the application; off passes them through.",
      FIELD(progress), true},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},

@@ -32,7 +32,7 @@ static void start_vote(struct ss_call *c, uint64_t flags)
 static int go_native(struct ss_call *c, enum ss_reason reason)
 {
     ss_topk_undo(c);
-    if (reason == SS_WHY_DENSE)
+    if (reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS)
         ss_residual_join(c);
     c->reason = reason;
     c->native = true;
@@ -178,14 +178,17 @@ static int decide(struct ss_call *c)
         return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
-    if (c->stage == STAGE_VOTE && !calibrate && !(b->flags & NATIVE) && ss_residual_rescale(c))
+    bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
+    bool native = callbacks || (b->flags & NATIVE);
+    if (c->stage == STAGE_VOTE && !calibrate && !native && ss_residual_rescale(c))
         return vote_again(c, ss_topk_select(c));
-    bool native = b->flags & NATIVE;
     bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
         return go_native(c, SS_WHY_CANNOT);
+    if (callbacks)
+        return go_native(c, SS_WHY_CALLBACKS);
     if (b->flags & SS_VOTE_LAYOUT)
         return back_off(c, SS_WHY_BUFFER);
     if (!ss_ballot_same(b, SS_SAME_FORM))

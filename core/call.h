@@ -90,6 +90,10 @@ void ss_comm_set_off(struct ss_comm *comm, bool off);
  * one that can be polled: other calls of this rank are under way meanwhile. */
 void ss_comm_set_polled(struct ss_comm *comm, bool polled);
 
+/* Votes for calls started from here on that nonblocking ones are to be the MPI library's, on all
+ * ranks; and says whether they are nonblocking, which is the same on all ranks. */
+void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
+
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
@@ -158,6 +162,9 @@ bool ss_call_joined(const struct ss_call *call);
 
 /* After SS_NATIVE: a rank has voted so (ss_comm_set_polled). False where there was no vote. */
 bool ss_call_polled(const struct ss_call *call);
+
+/* After the end: a rank has voted so (ss_comm_set_callbacks). */
+bool ss_call_callbacks(const struct ss_call *call);
 
 /* Whether the last step has brought the call further. */
 bool ss_call_moved(const struct ss_call *call);

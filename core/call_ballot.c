@@ -91,6 +91,8 @@ uint64_t ss_ballot_flags(struct ss_call *c, int status)
         flags |= SS_VOTE_OFF;
     if (comm->polled)
         flags |= SS_VOTE_POLLED;
+    if (comm->callbacks)
+        flags |= SS_VOTE_CALLBACKS;
     if (comm->status < 0)
         flags |= SS_VOTE_BROKEN;
     if (!comm->network.known)

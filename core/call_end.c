@@ -90,6 +90,11 @@ bool ss_call_polled(const struct ss_call *c)
     return c->number > 0 && (c->vote.ballot.flags & SS_VOTE_POLLED);
 }
 
+bool ss_call_callbacks(const struct ss_call *c)
+{
+    return c->number > 0 && (c->vote.ballot.flags & SS_VOTE_CALLBACKS);
+}
+
 bool ss_call_moved(const struct ss_call *c)
 {
     return c->moved;

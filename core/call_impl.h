@@ -75,6 +75,8 @@ struct ss_comm {
     uint32_t calls;    /* voted calls so far */
     bool off;          /* ss_comm_set_off */
     bool polled;       /* votes SS_VOTE_POLLED */
+    bool callbacks;    /* votes SS_VOTE_CALLBACKS */
+    bool nonblocking;  /* the call that is started */
     bool mismatch;     /* options differ between ranks: everything is native */
     int status;        /* < 0: a call failed here; the rest says where */
     int failed_peer;

@@ -81,6 +81,12 @@ void ss_comm_set_polled(struct ss_comm *comm, bool polled)
     comm->polled = polled;
 }
 
+void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking)
+{
+    comm->callbacks = callbacks;
+    comm->nonblocking = nonblocking;
+}
+
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
 {
     comm->site = *site;

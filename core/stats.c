@@ -25,6 +25,8 @@ const char *ss_reason_name(enum ss_reason reason)
         "dense is faster",
         "lane backed off after dense calls",
         "nonblocking calls not taken over",
+        "nonblocking before an eligible blocking call",
+        "nonblocking, own operators or callbacks",
         "persistent operation",
     };
     return names[reason];

@@ -24,7 +24,9 @@ enum ss_reason {
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
     SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
     SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
-    SS_WHY_PERSISTENT,   /* a persistent operation was made */
+    SS_WHY_UNMET,        /* nonblocking, and no eligible blocking call on the communicator before */
+    SS_WHY_CALLBACKS,  /* nonblocking, and a rank has callbacks that must not run in our threads */
+    SS_WHY_PERSISTENT, /* a persistent operation was made */
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);

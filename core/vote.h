@@ -20,10 +20,11 @@ enum ss_vote_flag {
     SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
     SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
     /* bits 8 to 13: the tensor's ballot, core/topk.c */
-    SS_VOTE_UNLIKE = 1 << 14, /* top-k: different tensors in turn in one buffer */
-    SS_VOTE_DRAIN = 1 << 15,  /* top-k: the tensor is exact and has a residual to send */
-    SS_VOTE_LAYOUT = 1 << 16, /* the arguments of this rank are not served */
-    SS_VOTE_POLLED = 1 << 17, /* the MPI library's call must not block here */
+    SS_VOTE_UNLIKE = 1 << 14,    /* top-k: different tensors in turn in one buffer */
+    SS_VOTE_DRAIN = 1 << 15,     /* top-k: the tensor is exact and has a residual to send */
+    SS_VOTE_LAYOUT = 1 << 16,    /* the arguments of this rank are not served */
+    SS_VOTE_POLLED = 1 << 17,    /* the MPI library's call must not block here */
+    SS_VOTE_CALLBACKS = 1 << 18, /* nonblocking calls must not be moved by threads of ours here */
 };
 
 /* Fields that must be equal on all ranks. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
+#include "shim/callbacks.h"
 #include "shim/comm.h"
 #include "shim/handles.h"
 #include "shim/job.h"
@@ -95,11 +96,28 @@ static void count_first(const struct shim_call *call, enum ss_type type, double 
 
 static int first_contact(const struct shim_call *call, void *request)
 {
-    int err = shim_pass_for(call, SS_WHY_FIRST, request);
+    int err;
 
+    if (request && !shim_asked_for_requests())
+        return shim_pass_for(call, SS_WHY_UNMET, request);
+    err = shim_pass_for(call, SS_WHY_FIRST, request);
     if (err != MPI_SUCCESS)
         return err;
     return request ? shim_comm_contact_nonblocking(call->comm) : shim_comm_contact(call->comm);
+}
+
+/* A rank has callbacks: behind those of its own that the private communicator has. */
+static int pass_natively(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                         void *request)
+{
+    struct shim_call natively = *call;
+    int err;
+
+    natively.comm = (uintptr_t)comm->private;
+    err = pass_counted(&natively, comm, type, SS_WHY_CALLBACKS, request);
+    if (err != MPI_SUCCESS)
+        shim_real.Comm_call_errhandler(comm->handle, err);
+    return err;
 }
 
 int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
@@ -113,6 +131,8 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
         err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
     else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
         err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);
+    else if (request && atomic_load(&comm->natively))
+        err = pass_natively(call, comm, type, request);
     else
         return serve(call, comm, type, op, request);
     shim_comm_put(comm);
@@ -155,9 +175,11 @@ static int route(const struct shim_call *call, void *request)
     enum ss_type type;
     enum ss_op op;
 
+    shim_job_start_if_up();
+    shim_callbacks_operator(call->op);
     if (!is_eligible(call, &type, &op, &reason))
         return shim_pass_for(call, reason, request);
-    if (request && !shim.takes_requests)
+    if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (shim.stats.timed)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));

@@ -3,6 +3,7 @@
  * of a reduction. */
 #include <limits.h>
 
+#include "shim/callbacks.h"
 #include "shim/handles.h"
 #include "shim/job.h"
 #include "shim/op.h"
@@ -29,20 +30,24 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
 }
 
 /* On a communicator that is not known its size can be asked for once the MPI library has accepted
- * it. */
+ * the call. */
 static int on_unknown(const struct shim_call *call, void *request)
 {
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
-    int size = 0, inter = 1;
-    int err = shim_pass_for(call, SS_WHY_FIRST, request);
+    int size, err;
 
-    if (err != MPI_SUCCESS || !shim_comm_exists(call->comm) ||
-        shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) != MPI_SUCCESS || inter ||
-        shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS)
+    if (request && !shim_asked_for_requests())
+        return shim_pass_for(call, SS_WHY_UNMET, request);
+    err = shim_pass_for(call, SS_WHY_FIRST, request);
+    if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
         return err;
-    if (!is_eligible(call, size, &type, &op, &reason)) {
+    size = shim_comm_size_of(call->comm);
+    reason = SS_WHY_COMMUNICATOR;
+    if (size > 0)
+        shim_size_remember(call->comm, size);
+    if (size == 0 || !is_eligible(call, size, &type, &op, &reason)) {
         atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
         atomic_fetch_add(&shim.stats.passed[reason], 1);
         return err;
@@ -58,7 +63,10 @@ static int route(const struct shim_call *call, void *request)
     enum ss_op op;
     int err;
 
-    if (request && !shim.takes_requests)
+    shim_job_start_if_up();
+    if (call->kind != SS_KIND_ALLGATHER)
+        shim_callbacks_operator(call->op);
+    if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
         shim_comm_sweep();

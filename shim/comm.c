@@ -83,10 +83,13 @@ void shim_comm_release(struct shim_comm *c)
         idle = shim_transport_close(&c->transport);
     if (c->core && idle)
         ss_comm_free(c->core);
-    if (c->private != MPI_COMM_NULL && c->duplicating == MPI_REQUEST_NULL) {
+    if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
+    if (c->group != MPI_GROUP_NULL)
+        shim_real.Group_free(&c->group);
+    if (c->reserved)
         atomic_fetch_sub(&shim.privates, 1);
-    }
+    c->reserved = false;
     c->core = NULL;
     c->transport_open = false;
 }
@@ -105,14 +108,15 @@ struct shim_comm *shim_comm_allocate(void)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     c->private = MPI_COMM_NULL;
-    c->meeting = c->duplicating = MPI_REQUEST_NULL;
+    c->meeting = MPI_REQUEST_NULL;
+    c->group = MPI_GROUP_NULL;
     return c;
 }
 
 static void discard(struct shim_comm *c)
 {
     shim_comm_release(c);
-    if (c->state == SHIM_COMM_FAILED || c->state == SHIM_COMM_MEETING)
+    if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
         return; /* a request of ours may still write to it */
     pthread_mutex_destroy(&c->lock);
     if (c->spare)
@@ -187,6 +191,7 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     bool empty;
 
     (void)keyval, (void)value, (void)extra;
+    shim_size_forget(comm);
     c = take_out(comm, &empty);
     if (!c)
         return MPI_SUCCESS; /* the job has ended */

@@ -17,8 +17,6 @@ enum shim_comm_state {
     SHIM_COMM_SERVED,
     SHIM_COMM_PASSES,  /* one rank, intercommunicator, or refused on some rank */
     SHIM_COMM_MEETING, /* first contact in a nonblocking call: the ranks have not all met yet */
-    SHIM_COMM_PRIVATE, /* refused there: the MPI library's calls, on the private communicator,
-                          since calls have been queued before it was known */
     SHIM_COMM_FAILED   /* a wait outside of core ran out: every later eligible call returns an error
                         */
 };
@@ -32,9 +30,13 @@ enum shim_meet {
     SHIM_MEET_COSTS,        /* costs of the network are known */
     SHIM_MEET_TIMEOUT,      /* a TIMEOUT is set */
     SHIM_MEET_NONBLOCKING,  /* nonblocking calls are taken over */
-    SHIM_MEET_PRIVATE,      /* the private communicator could be asked for */
+    SHIM_MEET_NUMBER,       /* of the first rank: no other first contact under way has it */
     SHIM_MEETING
 };
+
+/* Of the private communicator, made by a thread of ours where the first contact is nonblocking. */
+enum shim_creation { SHIM_NOT_CREATED, SHIM_CREATING, SHIM_CREATED, SHIM_NOT_TO_BE_HAD };
+
 enum { SHIM_SHARED = 32 };
 
 struct shim_comm {
@@ -51,8 +53,10 @@ struct shim_comm {
     bool polled; /* a nonblocking call was made */
     bool listed; /* among the active */
     struct shim_comm *next_active;
-    bool nonblocking;  /* nonblocking calls are taken over, on all ranks */
-    atomic_bool freed; /* by the application */
+    bool nonblocking;     /* nonblocking calls are taken over, on all ranks */
+    atomic_bool natively; /* no more: a rank has callbacks (shim/callbacks.h). They go to the MPI
+                             library, on the private communicator, behind those taken over */
+    atomic_bool freed;    /* by the application */
 
     int status; /* FAILED: < 0 */
     int rank;
@@ -64,11 +68,14 @@ struct shim_comm {
     struct ss_comm *core;
     bool transport_open;
     bool costs_kept;
-    bool warned; /* of a meeting that takes long */
-    bool spare;  /* one of those set aside, never freed */
-    /* Of the meeting: its request may outlive the call. The other two are of a nonblocking one. */
-    MPI_Request meeting, duplicating;
-    double met; /* when it began */
+    bool reserved;     /* one of the private communicators that a process may have is its own */
+    bool warned;       /* of a meeting that takes long */
+    bool spare;        /* one of those set aside, never freed */
+    bool within_world; /* all its ranks are of MPI_COMM_WORLD */
+    MPI_Group group;
+    MPI_Request meeting; /* may outlive the call */
+    double met;          /* when a nonblocking one began */
+    atomic_int creation; /* enum shim_creation */
     struct ss_costs costs;
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
     long long agreed[SHIM_MEETING + 2 * SHIM_SHARED];
@@ -99,9 +106,12 @@ bool shim_comm_attach(MPI_Comm comm);
 void shim_comm_release(struct shim_comm *c);
 
 /* shim/contact.c. Whether the delegated call was made on a communicator. Its return value does not
- * tell: MPICH 5 returns MPI_SUCCESS once a handler of the application has seen the error. Errors
- * that belong to no communicator go to the handler of MPI_COMM_SELF. */
+ * tell under MPICH 5, which returns MPI_SUCCESS once a handler of the application has seen the
+ * error. No handler of the application's hears of the question. */
 bool shim_comm_exists(uintptr_t handle);
+
+/* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */
+int shim_comm_size_of(uintptr_t handle);
 
 /* First contact: called by all ranks in the same call, after the native call
  * succeeded. Collective over the communicator; a rank without memory meets the others too. Returns
@@ -109,10 +119,17 @@ bool shim_comm_exists(uintptr_t handle);
  * rank can be met any more for want of memory; raised already. */
 int shim_comm_contact(uintptr_t handle);
 
-/* The same in a nonblocking call, after the native one was posted. Nothing waits: the communicator
- * is MEETING until shim_comm_meet_step has seen all ranks. Calls made meanwhile are queued. */
+/* The same in a nonblocking call, after the native one was posted; only where the user has asked
+ * every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a lower thread
+ * level would not come, and nothing can be waited for here. The communicator is MEETING until
+ * shim_comm_meet_step has seen all ranks, and calls made meanwhile are queued; or it PASSES at once
+ * where this rank cannot, which the others are told. */
 int shim_comm_contact_nonblocking(uintptr_t handle);
-bool shim_comm_meet_step(struct shim_comm *c); /* under its lock; true where something moved */
+
+/* Under its lock. A step of the meeting: SS_PENDING, SS_OK where it is SERVED from now on, or why
+ * it is not: SS_ERR_PEER, or SS_ERR_TIMEOUT and then it has FAILED. The caller changes the state to
+ * PASSES once the calls in the queue are in the MPI library. */
+int shim_comm_meet_step(struct shim_comm *c, bool *moved);
 
 /* Where every rank has a TIMEOUT: waits for all ranks before a blocking call of the MPI library, in
  * which no wait can be bounded. Two barriers, polled: a rank that gave up in the first, or in the
@@ -129,7 +146,11 @@ void shim_costs_forget(void);
 /* Frees the private communicators of those the application has freed. */
 void shim_comm_sweep(void);
 
-/* Forgets all communicators: the end of the job. */
+/* shim/sizes.c: remembers the size of a communicator until it is freed, as far as there is room. */
+void shim_size_remember(uintptr_t comm, int size);
+void shim_size_forget(MPI_Comm comm);
+
+/* Forgets all communicators: the end of a session's. */
 void shim_comm_close_all(void);
 
 #endif

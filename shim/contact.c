@@ -1,8 +1,11 @@
 #define _GNU_SOURCE 1
 /* The ranks of a communicator meet: what is agreed, and the private communicator. */
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "core/fpenv.h"
 #include "shim/comm.h"
 #include "shim/job.h"
 #include "shim/log.h"
@@ -24,7 +27,8 @@ static void warn_of_waiting(const struct shim_comm *c, double waited)
         CFG_DEBUG_WARN,
         "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its first "
         "eligible call; is the library preloaded on every rank, with the same "
-        "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE?",
+        "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks call "
+        "the same collective with the same count, datatype and operator?",
         c->name, c->size, c->rank, waited);
 }
 
@@ -73,8 +77,17 @@ int shim_comm_assemble(struct shim_comm *c)
     return status;
 }
 
+/* A number that no other first contact of this process has, nor of one with other ranks that is
+ * led by another: of the communicator's first rank. */
+static long long number_of(const struct shim_comm *c)
+{
+    if (c->rank != 0)
+        return LLONG_MAX;
+    return (long long)((shim.salt + atomic_fetch_add(&shim.numbers, 1)) & (UINT64_MAX >> 2));
+}
+
 /* What this rank says at first contact, and the call that tells all. */
-static int post_meeting(struct shim_comm *c, bool ok, bool has_private, MPI_Request *request)
+static int post_meeting(struct shim_comm *c, bool ok)
 {
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
@@ -84,8 +97,8 @@ static int post_meeting(struct shim_comm *c, bool ok, bool has_private, MPI_Requ
     c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_COSTS] = c->costs.known;
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
-    c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests;
-    c->proposal[SHIM_MEET_PRIVATE] = has_private;
+    c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
+    c->proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
         c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
@@ -93,7 +106,7 @@ static int post_meeting(struct shim_comm *c, bool ok, bool has_private, MPI_Requ
     }
     /* As many entries with any version: one with another table is told apart, not a truncation. */
     return shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED,
-                                MPI_LONG_LONG, MPI_MIN, c->handle, request);
+                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->meeting);
 }
 
 static bool accepted(const struct shim_comm *c)
@@ -107,12 +120,11 @@ static bool accepted(const struct shim_comm *c)
  * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
 static int meet(struct shim_comm *c, bool ok)
 {
-    MPI_Request request;
     int status;
 
-    if (post_meeting(c, ok, true, &request) != MPI_SUCCESS)
+    if (post_meeting(c, ok) != MPI_SUCCESS)
         return SS_ERR_TRANSPORT;
-    status = await(c, &request, true);
+    status = await(c, &c->meeting, true);
     if (status != SS_OK)
         return status;
     return accepted(c) ? SS_OK : SS_ERR_PEER;
@@ -134,75 +146,71 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
                                  length > 0 ? ", " : "", row.name, row.value, c->rank);
 }
 
-/* All ranks have met inside one blocking call of the application, so this may block. Unlike a
- * duplicate, a communicator made from the group runs none of the application's attribute callbacks:
- * one that fails on a single rank leaves the other ranks of an MPI_Comm_idup waiting for ever
- * (MPICH 4.0.2). Where no more communicators are to be had, all ranks are refused alike. */
-static int make_private(struct shim_comm *c)
+/* Whether a handler of the application's stays out of what makes the private communicator, and its
+ * own communicator, which it may have freed meanwhile: a function of MPI 4, for ranks of one world.
+ */
+static bool can_be_quiet(const struct shim_comm *c)
 {
-    MPI_Group group;
+    return shim_real_create_from_group && c->within_world;
+}
+
+/* All ranks have met, so this may block. Unlike a duplicate, a communicator made from the group
+ * runs none of the application's attribute callbacks: one that fails on a single rank leaves the
+ * other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). Where no more communicators are
+ * to be had, which MPICH 4.0.2 says by a null handle alone, all ranks are refused alike. */
+static bool make_private(struct shim_comm *c)
+{
+    char tag[64];
     int err;
 
-    if (shim_real.Comm_group(c->handle, &group) != MPI_SUCCESS)
-        return SS_ERR_TRANSPORT;
-    err = shim_real.Comm_create_group(c->handle, group, CREATE_TAG, &c->private);
-    shim_real.Group_free(&group);
-    if (err != MPI_SUCCESS) {
+    snprintf(tag, sizeof tag, "sparseshim-%llx", (unsigned long long)c->agreed[SHIM_MEET_NUMBER]);
+    err = can_be_quiet(c)
+              ? shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                            &c->private)
+              : shim_real.Comm_create_group(c->handle, c->group, CREATE_TAG, &c->private);
+    if (err != MPI_SUCCESS)
         c->private = MPI_COMM_NULL;
-        return SS_ERR_TRANSPORT;
-    }
-    atomic_fetch_add(&shim.privates, 1);
-    return SS_OK;
+    if (c->private != MPI_COMM_NULL)
+        shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+    return c->private != MPI_COMM_NULL;
 }
 
 /* The private communicator stands. */
 static void open_private(struct shim_comm *c)
 {
-    shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
     shim_transport_use(&c->transport, c->private);
     if (c->agreed[SHIM_MEET_COSTS])
         ss_comm_set_costs(c->core, c->costs);
     c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
 }
 
+/* A place among the private communicators of this process. */
+static bool reserve(struct shim_comm *c)
+{
+    c->reserved = true;
+    return atomic_fetch_add(&shim.privates, 1) < MAX_PRIVATES;
+}
+
 /* Transport and core. Returns whether this rank can serve. */
 static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
+    ok = reserve(c) && ok;
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
         c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
     }
-    return ok && c->core && atomic_load(&shim.privates) < MAX_PRIVATES;
-}
-
-/* What goes wrong between the two is ours to deal with, not the application's handler's. */
-static bool quiet(struct shim_comm *c, MPI_Errhandler *handler)
-{
-    return shim_real.Comm_get_errhandler(c->handle, handler) == MPI_SUCCESS &&
-           shim_real.Comm_set_errhandler(c->handle, MPI_ERRORS_RETURN) == MPI_SUCCESS;
-}
-
-static void unquiet(struct shim_comm *c, MPI_Errhandler *handler)
-{
-    shim_real.Comm_set_errhandler(c->handle, *handler);
-    shim_real.Errhandler_free(handler);
+    return ok && c->core;
 }
 
 static int establish(struct shim_comm *c, bool ok)
 {
-    MPI_Errhandler handler;
-    int status;
+    int status = meet(c, equip(c, ok));
 
-    ok = equip(c, ok);
-    if (!quiet(c, &handler))
-        return SS_ERR_TRANSPORT;
-    status = meet(c, ok);
-    if (status == SS_OK)
-        status = make_private(c);
-    unquiet(c, &handler);
+    if (status == SS_OK && !make_private(c))
+        status = SS_ERR_PEER;
     if (status == SS_OK)
         open_private(c);
     else
@@ -210,41 +218,92 @@ static int establish(struct shim_comm *c, bool ok)
     return status;
 }
 
-/* Both calls are posted at once, in this order on all ranks: the application may free the
- * communicator, or call other collectives on it, as soon as it gets its request. So the private
- * communicator is a duplicate, which the ranks ask for before they know whether all can serve. */
-static bool start_meeting(struct shim_comm *c, bool ok)
-{
-    MPI_Errhandler handler;
-    bool duplicates, meets;
+/* ---- which communicator it is ---- */
 
-    ok = equip(c, ok);
-    if (!quiet(c, &handler))
-        return false;
-    duplicates = shim_real.Comm_idup(c->handle, &c->private, &c->duplicating) == MPI_SUCCESS;
-    if (duplicates)
-        atomic_fetch_add(&shim.privates, 1);
-    else
-        c->duplicating = MPI_REQUEST_NULL;
-    meets = post_meeting(c, ok, duplicates, &c->meeting) == MPI_SUCCESS;
-    unquiet(c, &handler);
-    return meets;
+/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. */
+static MPI_Comm make_single(void)
+{
+    MPI_Comm single = MPI_COMM_NULL;
+    MPI_Group group;
+
+    if (shim_real.Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    if (shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                    &single) != MPI_SUCCESS)
+        single = MPI_COMM_NULL;
+    shim_real.Group_free(&group);
+    return single;
 }
 
-/* Size, rank and name; false for an intercommunicator and for a single rank. */
+/* Where a function is given two communicators, the handler of the first hears what is wrong with
+ * the second. */
+bool shim_comm_exists(uintptr_t handle)
+{
+    int unused;
+
+    if (!shim.hides_errors || shim.sessions)
+        return true;
+    pthread_mutex_lock(&shim.single_lock);
+    if (shim.single == 0)
+        shim.single = (uintptr_t)make_single();
+    pthread_mutex_unlock(&shim.single_lock);
+    return (MPI_Comm)shim.single == MPI_COMM_NULL ||
+           shim_real.Comm_compare((MPI_Comm)shim.single, (MPI_Comm)handle, &unused) == MPI_SUCCESS;
+}
+
+/* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches
+ * beyond it (MPI_Comm_spawn and MPI_Intercomm_merge) all say no: each lacks another's. */
+static bool within_world(MPI_Group group, int size)
+{
+    int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *found = ranks + size;
+    bool within = ranks != NULL;
+    MPI_Group world;
+
+    for (int i = 0; within && i < size; i++)
+        ranks[i] = i;
+    within = within && shim_real.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS;
+    if (within) {
+        within = shim_real.Group_translate_ranks(group, size, ranks, world, found) == MPI_SUCCESS;
+        for (int i = 0; within && i < size; i++)
+            within = found[i] != MPI_UNDEFINED;
+        shim_real.Group_free(&world);
+    }
+    free(ranks);
+    return within;
+}
+
+int shim_comm_size_of(uintptr_t handle)
+{
+    MPI_Comm comm = (MPI_Comm)handle;
+    int inter = 1, size = 0;
+
+    if (shim_real.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
+        shim_real.Comm_size(comm, &size) != MPI_SUCCESS)
+        return 0;
+    return size;
+}
+
+/* Size, rank, name and group; false for a single rank and for an intercommunicator. */
 static bool examine(struct shim_comm *c)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
-    int inter = 1, len = 0;
+    int len = 0;
 
-    if (shim_real.Comm_test_inter(c->handle, &inter) != MPI_SUCCESS || inter ||
-        shim_real.Comm_size(c->handle, &c->size) != MPI_SUCCESS || c->size < 2 ||
-        shim_real.Comm_rank(c->handle, &c->rank) != MPI_SUCCESS)
+    c->size = shim_comm_size_of((uintptr_t)c->handle);
+    if (c->size < 2 || shim_real.Comm_rank(c->handle, &c->rank) != MPI_SUCCESS)
         return false;
+    if (shim_real.Comm_group(c->handle, &c->group) != MPI_SUCCESS) {
+        c->group = MPI_GROUP_NULL;
+        return false;
+    }
+    c->within_world =
+        shim.sessions || c->handle == MPI_COMM_WORLD || within_world(c->group, c->size);
     if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
         snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
     return true;
 }
+
+/* ---- first contact ---- */
 
 static int refuse_for_memory(uintptr_t handle)
 {
@@ -256,10 +315,11 @@ static int refuse_for_memory(uintptr_t handle)
 
 static void tell_refused(const struct shim_comm *c)
 {
-    shim_say(CFG_DEBUG_INFO,
-             "communicator \"%s\": no private communicator to be had on every rank; its calls "
-             "pass through",
-             c->name);
+    shim_say(
+        CFG_DEBUG_INFO,
+        "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
+        "callbacks); its calls pass through",
+        c->name, MAX_PRIVATES);
 }
 
 static int raise_settings(const struct shim_comm *c)
@@ -268,22 +328,6 @@ static int raise_settings(const struct shim_comm *c)
     return shim_raise(c->handle, SS_ERR_PROTOCOL,
                       "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
                       "the debug channel");
-}
-
-bool shim_comm_exists(uintptr_t handle)
-{
-    MPI_Comm comm = (MPI_Comm)handle;
-    MPI_Errhandler handler;
-    int size;
-    bool is;
-
-    if (shim.sessions || shim_real.Comm_get_errhandler(MPI_COMM_SELF, &handler) != MPI_SUCCESS)
-        return true;
-    shim_real.Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    is = shim_real.Comm_size(comm, &size) == MPI_SUCCESS;
-    shim_real.Comm_set_errhandler(MPI_COMM_SELF, handler);
-    shim_real.Errhandler_free(&handler);
-    return is;
 }
 
 int shim_comm_contact(uintptr_t handle)
@@ -330,11 +374,32 @@ int shim_comm_contact(uintptr_t handle)
     return MPI_SUCCESS;
 }
 
+/* Whether one more communicator is to be had in this process; where its ranks have made the same
+ * ones, they all know. */
+static bool has_room(void)
+{
+    MPI_Comm probe = make_single();
+
+    if (probe == MPI_COMM_NULL)
+        return false;
+    shim_real.Comm_free(&probe);
+    return true;
+}
+
+static void start_meeting(struct shim_comm *c, bool ok)
+{
+    ok = equip(c, ok && can_be_quiet(c) && !atomic_load(&shim.callbacks) && has_room());
+    c->met = shim_now();
+    if (post_meeting(c, ok) != MPI_SUCCESS)
+        c->meeting = MPI_REQUEST_NULL;
+    else if (ok)
+        c->state = SHIM_COMM_MEETING;
+}
+
 int shim_comm_contact_nonblocking(uintptr_t handle)
 {
     struct shim_comm *c;
-    bool objects;
-    bool attached;
+    bool attached, objects;
 
     if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
@@ -346,17 +411,10 @@ int shim_comm_contact_nonblocking(uintptr_t handle)
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
     attached = shim_comm_attach(c->handle);
-    if (examine(c)) {
-        c->met = shim_now();
-        if (start_meeting(c, attached && !objects && !c->spare)) {
-            c->state = SHIM_COMM_MEETING;
-        } else {
-            c->state = SHIM_COMM_FAILED;
-            c->status = SS_ERR_TRANSPORT;
-        }
-    }
+    if (examine(c))
+        start_meeting(c, attached && !objects && !c->spare);
     shim_comm_insert(c);
-    if (c->state == SHIM_COMM_MEETING) {
+    if (c->meeting != MPI_REQUEST_NULL) {
         pthread_mutex_lock(&c->lock);
         c->polled = true;
         shim_progress_enter(c);
@@ -365,60 +423,87 @@ int shim_comm_contact_nonblocking(uintptr_t handle)
     return objects ? raise_settings(c) : MPI_SUCCESS;
 }
 
-/* Both requests are done. Where a rank could not even ask for the duplicate, the others' never
- * comes: their calls, which nothing can carry any more, end with an error. */
-static void settle(struct shim_comm *c, int status)
+/* The ranks have met, and each calls what makes the private communicator when it sees that: a call
+ * that waits for the others. So a thread of its own makes it; were there one for all communicators,
+ * two ranks could be busy with different ones. */
+static void *create(void *argument)
 {
-    if (status == SS_OK && !c->agreed[SHIM_MEET_PRIVATE])
-        status = SS_ERR_TRANSPORT;
-    if (status != SS_OK) {
-        c->status = status;
-        c->state = SHIM_COMM_FAILED;
-        shim_say(CFG_DEBUG_WARN,
-                 "communicator \"%s\" of %d ranks: no private communicator (%s); its nonblocking "
-                 "calls end with an error. SPARSESHIM_PROGRESS=off passes them through",
-                 c->name, c->size, ss_status_text(status));
-    } else if (accepted(c)) {
+    struct shim_comm *c = argument;
+
+    ss_fpenv_enter();
+    atomic_store(&c->creation, make_private(c) ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
+    shim_comm_put(c);
+    atomic_fetch_sub(&shim.watch.inside, 1);
+    return NULL;
+}
+
+/* Where there is no thread to be had, or none of ours may call MPI, the caller waits for the
+ * others' threads. */
+static void start_creation(struct shim_comm *c)
+{
+    pthread_t thread;
+
+    atomic_store(&c->creation, SHIM_CREATING);
+    pthread_mutex_lock(&shim.table_lock);
+    c->refs++;
+    pthread_mutex_unlock(&shim.table_lock);
+    atomic_fetch_add(&shim.watch.inside, 1);
+    if (!atomic_load(&shim.callbacks) && shim_thread_start(&thread, create, c) == 0)
+        pthread_detach(thread);
+    else
+        create(c);
+}
+
+static int settle(struct shim_comm *c, int status)
+{
+    if (status == SS_OK) {
         open_private(c);
         c->nonblocking = true; /* on all who came: calls are in the queue already */
         c->state = SHIM_COMM_SERVED;
-    } else {
-        shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
-        c->state = SHIM_COMM_PRIVATE;
+    } else if (status == SS_ERR_PEER) {
         tell_refused(c);
+    } else {
+        c->status = status;
+        c->state = SHIM_COMM_FAILED;
+        shim_say(CFG_DEBUG_WARN, "communicator \"%s\" of %d ranks: %s at the first contact",
+                 c->name, c->size, ss_status_text(status));
     }
+    return status;
 }
 
-bool shim_comm_meet_step(struct shim_comm *c)
+static int wait_on(struct shim_comm *c)
 {
-    int met = 1, duplicated = 1;
     double waited = shim_now() - c->met;
 
-    if (shim_real.Test(&c->meeting, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        settle(c, SS_ERR_TRANSPORT);
-        return true;
-    }
-    if (met && !c->agreed[SHIM_MEET_PRIVATE]) {
-        settle(c, SS_OK);
-        return true;
-    }
-    if (shim_real.Test(&c->duplicating, &duplicated, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        c->private = MPI_COMM_NULL;
-        atomic_fetch_sub(&shim.privates, 1);
-        settle(c, SS_ERR_TRANSPORT);
-        return true;
-    }
-    if (met && duplicated) {
-        settle(c, SS_OK);
-        return true;
-    }
-    if (shim.settings.timeout > 0 && waited > shim.settings.timeout) {
-        settle(c, SS_ERR_TIMEOUT);
-        return true;
-    }
+    if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
+        return settle(c, SS_ERR_TIMEOUT);
     if (waited > PATIENCE && !c->warned) {
         c->warned = true;
         warn_of_waiting(c, waited);
     }
-    return false;
+    return SS_PENDING;
+}
+
+int shim_comm_meet_step(struct shim_comm *c, bool *moved)
+{
+    int creation = atomic_load(&c->creation), met = 0;
+
+    *moved = true;
+    if (c->meeting != MPI_REQUEST_NULL) {
+        if (shim_real.Test(&c->meeting, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return settle(c, SS_ERR_TRANSPORT);
+        *moved = met;
+        if (!met)
+            return wait_on(c);
+        if (c->state != SHIM_COMM_MEETING) /* it was for the others */
+            return SS_ERR_PEER;
+        if (!accepted(c))
+            return settle(c, SS_ERR_PEER);
+        start_creation(c);
+        return SS_PENDING;
+    }
+    *moved = creation != SHIM_CREATING;
+    if (creation == SHIM_CREATING)
+        return wait_on(c);
+    return settle(c, creation == SHIM_CREATED ? SS_OK : SS_ERR_PEER);
 }

@@ -37,12 +37,6 @@ static const struct {
     {MPI_LOR, SS_LOR}, {MPI_LXOR, SS_LXOR},
 };
 
-size_t shim_handle_size(uintptr_t type)
-{
-    /* MPICH: kind 01 (predefined), object class 3 (datatype), size in the second byte. */
-    return ((uint32_t)type & 0xff000000u) == 0x4c000000u ? ((uint32_t)type >> 8) & 0xff : 0;
-}
-
 bool shim_operation(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {
     size_t i;

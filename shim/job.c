@@ -59,22 +59,20 @@ static bool tell_problems(void)
     return any;
 }
 
+/* Communicators, settings and counters stay: calls may follow, from callbacks of attributes that
+ * are deleted after ours, whose order may differ between the ranks, and on communicators of
+ * sessions. */
 static void job_end(void)
 {
-    shim_progress_end();
-    atomic_store(&shim.min_fast, INT64_MAX);
-    atomic_store(&shim.phase, SHIM_PASS);
+    MPI_Comm single = (MPI_Comm)shim.single;
+
     shim_report(true, true);
-    shim_comm_close_all();
+    shim_comm_sweep();
+    shim_costs_forget();
+    if (shim.single != 0 && single != MPI_COMM_NULL)
+        shim_real.Comm_free(&single);
+    shim.single = 0;
     shim_log_close();
-    ss_stats_free(&shim.stats);
-    ss_rules_free((struct ss_rules *)shim.settings.tensors.include);
-    ss_rules_free((struct ss_rules *)shim.settings.tensors.exclude);
-    shim.settings.tensors = (struct ss_tensor_settings){0};
-    ss_registry_free(&shim.registry);
-    cfg_free(shim.cfg);
-    shim.cfg = NULL;
-    shim.options = (struct cfg_options){0};
 }
 
 /* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else; MPI still works in
@@ -98,6 +96,19 @@ static void hook_finalize(void)
     shim_real.Comm_free_keyval(&keyval);
 }
 
+/* Nonblocking calls are taken over where the program runs at MPI_THREAD_MULTIPLE, of its own or
+ * because the user wants it so, and the MPI library can poll our requests. */
+static void start_requests(void)
+{
+    int level = MPI_THREAD_SINGLE;
+
+    if (shim.options.progress == CFG_PROGRESS_OFF || !shim_real_grequest_start ||
+        shim_real.Query_thread(&level) != MPI_SUCCESS)
+        return;
+    shim.takes_requests = level == MPI_THREAD_MULTIPLE;
+    shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
+}
+
 static void start(MPI_Comm comm)
 {
     int up = 0;
@@ -111,8 +122,10 @@ static void start(MPI_Comm comm)
     shim.mem.limit = memory_limit();
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
-    if (!shim.sessions)
+    if (!shim.sessions) {
         hook_finalize();
+        start_requests();
+    }
     shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
              shim.library, ss_kernels()->name, shim.mem.limit);
 }
@@ -127,6 +140,17 @@ void shim_job_start(uintptr_t comm)
         atomic_store(&shim.started, true);
     }
     pthread_mutex_unlock(&shim.start_lock);
+}
+
+void shim_job_start_if_up(void)
+{
+    int up = 0, over = 0;
+
+    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+        return;
+    if (shim_real.Initialized(&up) == MPI_SUCCESS && up &&
+        shim_real.Finalized(&over) == MPI_SUCCESS && !over)
+        shim_job_start((uintptr_t)MPI_COMM_WORLD);
 }
 
 static void text_at_exit(void)

@@ -11,6 +11,9 @@
  * up even where MPI_Init was never called. */
 void shim_job_start(uintptr_t comm);
 
+/* The same ahead of a call, where MPI_Init has been called. */
+void shim_job_start_if_up(void);
+
 /* A Sessions-only program freed its last known communicator: write the report's file, and let go of
  * everything of MPI's. Nothing tells whether more will follow; the file is then written anew, and
  * the text comes once, when the process exits. */

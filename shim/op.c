@@ -16,7 +16,25 @@
  * than cores the message waited for may be theirs to send. */
 enum { IDLE_STEPS = 128 };
 
-void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
+/* The application may let go of its arrays as soon as its nonblocking call has returned. */
+static bool keep_lists(struct shim_op *op)
+{
+    struct shim_call *call = &op->call;
+    size_t bytes = (size_t)op->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
+
+    if (op->blocking || !call->counts || !call->displs)
+        return true;
+    op->lists = malloc(2 * bytes);
+    if (!op->lists)
+        return false;
+    memcpy(op->lists, call->counts, bytes);
+    memcpy((char *)op->lists + bytes, call->displs, bytes);
+    call->counts = op->lists;
+    call->displs = (char *)op->lists + bytes;
+    return true;
+}
+
+bool shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
                   enum ss_type type, enum ss_op sum, bool blocking)
 {
     memset(op, 0, offsetof(struct shim_op, text));
@@ -33,16 +51,18 @@ void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_
         op->begin = shim_now();
     if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE)
         shim_site_find(call->site, &op->place, &op->site);
+    if (!keep_lists(op))
+        return false;
     shim_layout(op);
     if (!blocking)
         shim_layout_keep(op);
+    return true;
 }
 
 void shim_op_close(struct shim_op *op)
 {
     free(op->parts);
-    free(op->lists[0]);
-    free(op->lists[1]);
+    free(op->lists);
 }
 
 /* ---- what is said ---- */
@@ -203,21 +223,10 @@ static void end_window(struct shim_op *op, int status, double seconds)
     set_stage(op, SHIM_OP_DONE);
 }
 
-/* Counts and displacements of an allgatherv as int: what is eligible fits. */
-static int *as_int(const void *list, int size)
-{
-    int *small = malloc((size_t)size * sizeof *small);
-
-    for (int r = 0; small && r < size; r++)
-        small[r] = (int)((const int64_t *)list)[r];
-    return small;
-}
-
 static int post_allgather(struct shim_op *op)
 {
     const struct shim_call *c = &op->call;
     MPI_Comm comm = op->comm->private;
-    int err = MPI_ERR_OTHER;
 
     if (!c->counts)
         return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
@@ -227,13 +236,8 @@ static int post_allgather(struct shim_op *op)
         return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
                                      c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
                                      &op->native);
-    op->lists[0] = as_int(c->counts, op->comm->size);
-    op->lists[1] = as_int(c->displs, op->comm->size);
-    if (op->lists[0] && op->lists[1])
-        err = shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
-                                    c->recv, op->lists[0], op->lists[1], (MPI_Datatype)c->type,
-                                    comm, &op->native);
-    return err;
+    return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
+                                   c->counts, c->displs, (MPI_Datatype)c->type, comm, &op->native);
 }
 
 static int post_reduction(struct shim_op *op, const void *in)
@@ -286,16 +290,58 @@ static void go_native(struct shim_op *op, const void *in)
     set_stage(op, SHIM_OP_NATIVE);
 }
 
+/* The call as it came, in the MPI library: on the application's communicator where that is not
+ * served, else on the private one. */
+static void post_whole(struct shim_op *op)
+{
+    struct shim_call call = op->call;
+
+    if (op->comm->state == SHIM_COMM_SERVED)
+        call.comm = (uintptr_t)op->comm->private;
+    op->whole = true;
+    op->native_begin = shim_now();
+    op->err = shim_ipass(&call, &op->native);
+    atomic_fetch_add(&shim.stats.passed[op->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
+                                                                            : SS_WHY_COMMUNICATOR],
+                     1);
+    set_stage(op, SHIM_OP_NATIVE);
+}
+
+/* Nonblocking calls that wait for their turn, in their order: from here on no call waits for
+ * another. */
+static void post_waiting(struct shim_comm *comm)
+{
+    for (struct shim_op *op = comm->queue; op; op = op->next)
+        if (!op->blocking && stage_of(op) == SHIM_OP_QUEUED)
+            post_whole(op);
+}
+
+/* A rank has said in the vote of a call that nonblocking ones are the MPI library's from there on.
+ */
+static void heed_callbacks(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+
+    if (!ss_call_callbacks(op->core) || atomic_load(&comm->natively))
+        return;
+    post_waiting(comm);
+    atomic_store(&comm->natively, true);
+}
+
 static void take_status(struct shim_op *op, int status)
 {
     if (status == SS_PENDING)
         return;
     if (status != SS_NATIVE) {
+        if (status == SS_OK)
+            heed_callbacks(op);
         end_window(op, status, 0);
     } else if (op->blocking && !op->polled && !ss_call_polled(op->core)) {
+        heed_callbacks(op);
         set_stage(op, SHIM_OP_YOURS);
     } else {
         go_native(op, ss_call_joined(op->core) ? NULL : input_of(op));
+        heed_callbacks(op);
     }
 }
 
@@ -327,13 +373,9 @@ static void start_window(struct shim_op *op)
 
     /* Windows are of the allreduce; calls of another kind are one. */
     op->n = left < SS_WINDOW || op->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
-    if (comm->state == SHIM_COMM_PRIVATE) {
-        atomic_fetch_add(&shim.stats.passed[SS_WHY_COMMUNICATOR], 1);
-        go_native(op, input_of(op));
-        return;
-    }
     ss_comm_set_off(comm->core, op->off);
     ss_comm_set_polled(comm->core, op->polled || !shim_progress_idle());
+    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !op->blocking);
     if (shim.settings.topk)
         ss_comm_set_site(comm->core, &op->site);
     op->core = ss_comm_call(comm->core);
@@ -347,7 +389,9 @@ static void begin(struct shim_op *op)
 
     if (comm->state == SHIM_COMM_FAILED) {
         fail_for_comm(op);
-    } else if (comm->state == SHIM_COMM_SERVED && ss_comm_status(comm->core) < 0) {
+    } else if (comm->state == SHIM_COMM_PASSES) {
+        set_stage(op, SHIM_OP_YOURS); /* a blocking one: the others have been posted */
+    } else if (ss_comm_status(comm->core) < 0) {
         /* What ended that call still stands in its storage. */
         op->status = ss_comm_status(comm->core);
         ss_call_explain(ss_comm_call(comm->core), op->text, sizeof op->text);
@@ -373,7 +417,7 @@ static bool step_native(struct shim_op *op)
             done = 1;
         }
     }
-    op->refused = op->err != MPI_SUCCESS;
+    op->refused = op->err != MPI_SUCCESS && comm->state == SHIM_COMM_SERVED;
     spent = shim_now() - op->native_begin;
     if (done && op->assembling && !op->refused) {
         post_next(op);
@@ -389,17 +433,10 @@ static bool step_native(struct shim_op *op)
         return false;
     if (op->refused)
         spent = -1;
-    if (op->core) {
+    if (op->whole)
+        set_stage(op, SHIM_OP_DONE);
+    else
         end_window(op, SS_NATIVE, spent);
-    } else if (comm->state == SHIM_COMM_FAILED) {
-        fail_for_comm(op);
-    } else {
-        op->first += op->n;
-        if (op->err == MPI_SUCCESS && op->first < (uint64_t)op->call.count)
-            start_window(op);
-        else
-            set_stage(op, SHIM_OP_DONE);
-    }
     return true;
 }
 
@@ -423,13 +460,30 @@ static bool step(struct shim_op *op)
     }
 }
 
+/* A meeting that this rank can take nothing from is still under way. */
+static bool waits_for_others(const struct shim_comm *comm)
+{
+    return comm->state == SHIM_COMM_PASSES && comm->meeting != MPI_REQUEST_NULL;
+}
+
+static void meet(struct shim_comm *comm, bool *moved)
+{
+    if (shim_comm_meet_step(comm, moved) != SS_ERR_PEER || comm->state != SHIM_COMM_MEETING)
+        return;
+    /* Who sees the new state makes its calls in the MPI library: behind these. */
+    for (struct shim_op *op = comm->queue; op; op = op->next)
+        if (!op->blocking)
+            post_whole(op);
+    comm->state = SHIM_COMM_PASSES;
+}
+
 bool shim_op_step(struct shim_comm *comm, struct shim_op **finished)
 {
     bool moved = false;
     struct shim_op *op;
 
-    if (comm->state == SHIM_COMM_MEETING) {
-        moved = shim_comm_meet_step(comm);
+    if (comm->state == SHIM_COMM_MEETING || waits_for_others(comm)) {
+        meet(comm, &moved);
         if (comm->state == SHIM_COMM_MEETING)
             return moved;
     }
@@ -464,6 +518,8 @@ void shim_op_post(struct shim_op *op)
         comm->queue = op;
     comm->queue_end = op;
     if (!op->blocking) {
+        if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
+            post_whole(op); /* since the caller looked */
         shim_progress_enter(comm);
         if (!shim.own_thread)
             shim_op_step(comm, &finished);
@@ -496,6 +552,15 @@ static void run_native(struct shim_op *op)
     double spent = -1; /* until it has succeeded */
     struct shim_op *finished = NULL;
 
+    if (!op->core) { /* its communicator passes */
+        op->err = shim_pass(&op->call);
+        pthread_mutex_lock(&op->comm->lock);
+        set_stage(op, SHIM_OP_DONE);
+        shim_op_step(op->comm, &finished);
+        pthread_mutex_unlock(&op->comm->lock);
+        shim_request_deliver(finished);
+        return;
+    }
     if (shim_comm_assemble(op->comm) == SS_OK) {
         double begin = shim_now();
 

@@ -28,7 +28,7 @@ struct shim_op {
     enum ss_type type;
     enum ss_op op;
     uint32_t *parts;      /* allgatherv: where the ranks' slices begin; owned. NULL: equal slices */
-    int *lists[2];        /* its counts and displacements for the MPI library; owned */
+    void *lists;          /* nonblocking: its counts and displacements; owned */
     MPI_Datatype kept[2]; /* nonblocking: datatypes of ours for those the application made */
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
@@ -48,6 +48,7 @@ struct shim_op {
     const void *native_in; /* NULL: in place */
     int barriers;          /* still to come before it */
     bool assembling;       /* the request is that of a barrier */
+    bool whole;            /* it is that of the call as it came, with all windows */
 
     int err;      /* MPI_SUCCESS, or what the MPI library returned */
     bool refused; /* it did so on the private communicator, whose handler says nothing */
@@ -60,14 +61,16 @@ struct shim_op {
     atomic_int holders;    /* the queue's and the request's reference; the last one frees */
     atomic_int completion; /* enum shim_completion */
     atomic_bool completed; /* MPI knows */
+    atomic_bool failed;    /* it has ended with an error, which its next poll is to raise */
     bool let_go;           /* the request is no longer the application's; under requests_lock */
     unsigned polls;
 
     char text[400]; /* of an error; last, so that the rest is cleared without it */
 };
 
-/* Makes an operation of a call on a served communicator, whose reference it takes over. */
-void shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
+/* Makes an operation of a call on a served communicator, whose reference it takes over. False when
+ * memory is short, which a blocking one does not need. */
+bool shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_comm *comm,
                   enum ss_type type, enum ss_op sum, bool blocking);
 
 /* shim/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on all
@@ -110,6 +113,12 @@ void shim_request_deliver(struct shim_op *finished); /* without any lock */
  * blocking. Returns the MPI code. */
 int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                   enum ss_op op, void *request);
+
+/* Whether a nonblocking call may be taken over now. */
+static inline bool shim_takes_requests(void)
+{
+    return shim.takes_requests && !atomic_load(&shim.finalizing);
+}
 
 /* Whether a request is one of ours. */
 bool shim_request_is_ours(uintptr_t request);

@@ -2,6 +2,7 @@
 /* First intercepted call: which functions are next, which MPI library this is, which settings hold.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ struct shim_state shim = {
     .log_lock = PTHREAD_MUTEX_INITIALIZER,
     .table_lock = PTHREAD_MUTEX_INITIALIZER,
     .costs_lock = PTHREAD_MUTEX_INITIALIZER,
+    .single_lock = PTHREAD_MUTEX_INITIALIZER,
     .thread_level = -1,
     .requests_lock = PTHREAD_MUTEX_INITIALIZER,
     .watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -46,6 +48,26 @@ static bool library_is_ours(void)
         if (strstr(shim.library, family[i]))
             return true;
     return false;
+}
+
+/* MPICH from 5.0 on. */
+static bool library_hides_errors(void)
+{
+    static const char label[] = "MPICH Version:";
+    const char *at = strstr(shim.library, label);
+
+    return at && atoi(at + sizeof label - 1) >= 5;
+}
+
+/* Differs between processes and between runs, as far as clock and process number do. */
+static uint64_t make_salt(void)
+{
+    struct timespec now;
+    uint64_t salt;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    salt = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)now.tv_sec;
+    return (salt ^ (uint64_t)getpid()) * UINT64_C(0xff51afd7ed558ccd);
 }
 
 static void refuse(const char *why, const char *what)
@@ -192,6 +214,8 @@ static enum shim_phase prepare(void)
                shim.library);
         return SHIM_PASS;
     }
+    shim.hides_errors = library_hides_errors();
+    shim.salt = make_salt();
     lacking = shim_real_find_pmpi();
     if (lacking) {
         refuse("the MPI library lacks ", lacking);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/fpenv.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/op.h"
@@ -21,18 +22,39 @@ enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
 
 enum { BATCH = 32 };
 
+/* Of a thread of ours: what the MPI library's progress needs, whatever stack the application gives
+ * its own threads (ulimit -s, pthread_setattr_default_np). */
+enum { STACK = 1 << 20 };
+
+/* Seconds after which calls under way at the end of the job are worth a warning, and within which
+ * a thread of ours is expected to have left the MPI library. */
+#define PATIENCE 30.0
+#define LEAVING  1.0
+
 static void *watch(void *unused);
 
-/* Signals go to the application's own threads. */
-static bool start_thread(void)
+int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     sigset_t all, before;
-    int err;
+    pthread_attr_t attr;
+    int err = pthread_attr_init(&attr);
 
+    if (err != 0)
+        return err;
+    err = pthread_attr_setstacksize(&attr, STACK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&shim.watch.thread, NULL, watch, NULL);
+    if (err == 0)
+        err = pthread_create(thread, &attr, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+static bool start_thread(void)
+{
+    int err = shim_thread_start(&shim.watch.thread, watch, NULL);
+
     if (err != 0)
         shim_say(CFG_DEBUG_WARN,
                  "no thread for the progress of nonblocking calls (%s): they move only inside of "
@@ -75,7 +97,8 @@ static bool leave(struct shim_comm *comm)
 {
     struct shim_comm **link;
 
-    if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING)
+    if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING ||
+        comm->meeting != MPI_REQUEST_NULL)
         return false;
     comm->listed = false;
     pthread_mutex_lock(&shim.table_lock);
@@ -143,6 +166,30 @@ bool shim_progress(void)
 
 /* ---- the thread ---- */
 
+/* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
+ * the application's in there. */
+static bool turn(void)
+{
+    bool moved = false;
+
+    atomic_fetch_add(&shim.watch.inside, 1);
+    if (!atomic_load(&shim.callbacks))
+        moved = shim_progress();
+    atomic_fetch_sub(&shim.watch.inside, 1);
+    return moved;
+}
+
+/* Bounded: whoever calls may stand in a callback of MPI, under the lock that the thread waits for.
+ */
+void shim_progress_keep_out(void)
+{
+    double begin = shim_now();
+
+    atomic_store(&shim.callbacks, true);
+    while (atomic_load(&shim.watch.inside) > 0 && shim_now() - begin < LEAVING)
+        sched_yield();
+}
+
 static void rest(long nanoseconds)
 {
     struct timespec t = {.tv_nsec = nanoseconds};
@@ -156,7 +203,7 @@ static bool burst(void)
     bool any = false;
 
     for (int idle = 0; idle < IDLE_STEPS && !shim_progress_idle();) {
-        if (shim_progress()) {
+        if (turn()) {
             any = true;
             idle = 0;
         } else {
@@ -216,6 +263,7 @@ static void *watch(void *unused)
     long pause = LOOK_AFTER;
 
     (void)unused;
+    ss_fpenv_enter();
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
             if (shim_progress_idle()) {
@@ -230,17 +278,33 @@ static void *watch(void *unused)
     return NULL;
 }
 
-void shim_progress_end(void)
+/* ---- the end ---- */
+
+/* What the program left under way, which is its error, may still end; TIMEOUT bounds each of its
+ * waits. */
+static void drain(void)
 {
     double begin = shim_now();
+    bool told = false;
+
+    while (!shim_progress_idle()) {
+        if (!shim_progress())
+            rest(LOOK_SOON);
+        if (!told && shim_now() - begin > PATIENCE) {
+            told = true;
+            shim_say(CFG_DEBUG_WARN,
+                     "MPI_Finalize has waited %.0f s for nonblocking calls that the program left "
+                     "under way: a rank has not made the same calls",
+                     PATIENCE);
+        }
+    }
+}
+
+void shim_progress_end(void)
+{
     bool started;
 
-    if (atomic_load(&shim.watch.ending))
-        return;
-    while (!shim_progress_idle() && shim_now() - begin < 1)
-        shim_progress();
-    if (!shim_progress_idle())
-        shim_say(CFG_DEBUG_WARN, "MPI_Finalize with nonblocking calls under way that do not end");
+    drain();
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.stop = true;
     started = shim.watch.started;
@@ -250,4 +314,9 @@ void shim_progress_end(void)
     atomic_store(&shim.watch.ending, true);
     if (started)
         pthread_join(shim.watch.thread, NULL);
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.stop = shim.watch.asleep = false; /* communicators of a session may live on */
+    atomic_store(&shim.watch.wanted, true);
+    atomic_store(&shim.watch.ending, false);
+    pthread_mutex_unlock(&shim.watch.lock);
 }

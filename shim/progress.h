@@ -4,6 +4,8 @@
 #ifndef SHIM_PROGRESS_H
 #define SHIM_PROGRESS_H
 
+#include <pthread.h>
+
 #include "shim/comm.h"
 
 /* A communicator has got calls that others than their caller must move: under its lock. */
@@ -18,8 +20,15 @@ static inline bool shim_progress_idle(void)
     return atomic_load_explicit(&shim.active_count, memory_order_relaxed) == 0;
 }
 
-/* The end of the job: what is pending gets a second to end; the thread is joined. Only the first
- * call does something. */
+/* MPI may run code of the application's in any thread that is inside of it from here on
+ * (shim/callbacks.h): no thread of ours goes in any more, and those inside have left. */
+void shim_progress_keep_out(void);
+
+/* A thread of ours: with a stack of its own size, and without signals, which go to the
+ * application's own threads. Returns 0 or an errno. */
+int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* MPI_Finalize begins: waits for what is under way, and ends the thread. */
 void shim_progress_end(void);
 
 #endif

@@ -10,6 +10,9 @@
 
 struct shim_real shim_real;
 shim_greq_start_fn *shim_real_grequest_start;
+void *shim_real_dup_fn;
+shim_create_from_group_fn *shim_real_create_from_group;
+shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 
 /* Returned where no MPI library can be found: not MPI_SUCCESS under any MPI. */
 enum { NO_LIBRARY = 15 };
@@ -218,8 +221,12 @@ const char *shim_real_find_pmpi(void)
         lacking = "PMPI_" #name;
     SHIM_PMPI(SHIM_FIND)
 #undef SHIM_FIND
-    if (!lacking)
+    if (!lacking) {
         find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start");
+        find_into(&all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
+        find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
+        find_into(&all, &shim_real_iallgatherv_c, NULL, "PMPI_Iallgatherv_c");
+    }
     objects_free(&all);
     return lacking;
 }

@@ -13,25 +13,26 @@
     X(Add_error_string)                                                                            \
     X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
+    X(Comm_compare)                                                                                \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
     X(Comm_free)                                                                                   \
     X(Comm_free_keyval)                                                                            \
     X(Comm_get_attr)                                                                               \
-    X(Comm_get_errhandler)                                                                         \
     X(Comm_get_name)                                                                               \
     X(Comm_group)                                                                                  \
-    X(Comm_idup)                                                                                   \
     X(Comm_rank)                                                                                   \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
     X(Comm_test_inter)                                                                             \
-    X(Errhandler_free)                                                                             \
+    X(Finalized)                                                                                   \
     X(Get_count)                                                                                   \
     X(Grequest_complete)                                                                           \
     X(Group_compare)                                                                               \
     X(Group_free)                                                                                  \
+    X(Group_size)                                                                                  \
+    X(Group_translate_ranks)                                                                       \
     X(Iallgather)                                                                                  \
     X(Iallgatherv)                                                                                 \
     X(Iallreduce)                                                                                  \
@@ -41,6 +42,7 @@
     X(Ireduce)                                                                                     \
     X(Ireduce_scatter_block)                                                                       \
     X(Isend)                                                                                       \
+    X(Query_thread)                                                                                \
     X(Request_free)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
@@ -70,6 +72,17 @@ typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_
                                MPI_Grequest_cancel_function *, shim_greq_poll_fn *,
                                shim_greq_wait_fn *, void *, MPI_Request *);
 extern shim_greq_start_fn *shim_real_grequest_start;
+
+/* Functions of MPI 4, NULL where the library does not have them. */
+typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
+                                      MPI_Comm *);
+typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
+                                       const MPI_Count *, const MPI_Aint *, MPI_Datatype, MPI_Comm,
+                                       MPI_Request *);
+/* MPI_COMM_DUP_FN and the like of C programs; NULL where it has another name. */
+extern void *shim_real_dup_fn;
+extern shim_create_from_group_fn *shim_real_create_from_group;
+extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 
 /* Whether two functions are defined in one library. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);

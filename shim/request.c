@@ -22,6 +22,7 @@ static void release(struct shim_op *op)
     *op->before = op->after;
     if (op->after)
         op->after->before = op->before;
+    atomic_fetch_sub(&shim.request_count, 1);
     pthread_mutex_unlock(&shim.requests_lock);
     shim_comm_put_later(op->comm); /* MPICH calls on_free with its lock held */
     shim_op_close(op);
@@ -36,34 +37,66 @@ static void enter(struct shim_op *op)
     if (op->after)
         op->after->before = &op->after;
     shim.requests = op;
+    atomic_fetch_add(&shim.request_count, 1);
     pthread_mutex_unlock(&shim.requests_lock);
+}
+
+/* With requests_lock held. */
+static struct shim_op *find(uintptr_t request)
+{
+    struct shim_op *op;
+
+    for (op = shim.requests; op && (op->let_go || op->request != (MPI_Request)request);
+         op = op->after)
+        ;
+    return op;
 }
 
 bool shim_request_is_ours(uintptr_t request)
 {
-    const struct shim_op *op;
+    bool is;
 
+    if (!atomic_load_explicit(&shim.request_count, memory_order_relaxed))
+        return false;
     pthread_mutex_lock(&shim.requests_lock);
-    for (op = shim.requests; op && (op->let_go || op->request != (MPI_Request)request);
-         op = op->after)
-        ;
+    is = find(request) != NULL;
     pthread_mutex_unlock(&shim.requests_lock);
-    return op != NULL;
+    return is;
 }
 
+/* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
+static void complete(struct shim_op *op)
+{
+    int pending = PENDING;
+
+    if (atomic_compare_exchange_strong(&op->completion, &pending, COMPLETING))
+        shim_real.Grequest_complete(op->request);
+    atomic_store(&op->completed, true);
+    release(op);
+}
+
+/* An error is left to the application's own poll: its handler is to run in its own thread, and not
+ * under MPI's lock, as it does where MPI itself asks for the status (on_query). */
 void shim_request_deliver(struct shim_op *finished)
 {
     while (finished) {
         struct shim_op *op = finished;
-        int pending = PENDING;
 
         finished = op->next;
         shim_layout_let_go(op);
-        /* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
-        if (atomic_compare_exchange_strong(&op->completion, &pending, COMPLETING))
-            shim_real.Grequest_complete(op->request);
-        atomic_store(&op->completed, true);
-        release(op);
+        if (op->status < 0 || op->err != MPI_SUCCESS)
+            atomic_store(&op->failed, true);
+        else
+            complete(op);
+    }
+}
+
+/* Complete first: the handler may not return. */
+static void raise_failed(struct shim_op *op)
+{
+    if (atomic_exchange(&op->failed, false)) {
+        complete(op);
+        shim_op_code(op);
     }
 }
 
@@ -86,6 +119,8 @@ static int on_free(void *state)
     op->let_go = true;
     pthread_mutex_unlock(&shim.requests_lock);
     atomic_compare_exchange_strong(&op->completion, &pending, FREED);
+    if (atomic_exchange(&op->failed, false))
+        release(op); /* nobody polls it any more */
     release(op);
     return MPI_SUCCESS;
 }
@@ -115,6 +150,7 @@ static int on_poll(void *state, MPI_Status *status)
     (void)status;
     if (!atomic_load(&op->completed))
         turn(op);
+    raise_failed(op);
     return MPI_SUCCESS;
 }
 
@@ -124,8 +160,10 @@ static int on_wait(int count, void **states, double timeout, MPI_Status *status)
     for (int i = 0; i < count; i++) {
         struct shim_op *op = states[i];
 
-        while (!atomic_load(&op->completed))
+        while (!atomic_load(&op->completed)) {
             turn(op);
+            raise_failed(op);
+        }
     }
     return MPI_SUCCESS;
 }
@@ -137,8 +175,8 @@ struct shim_op *shim_request_start(const struct shim_call *call, struct shim_com
 
     if (!op)
         return NULL;
-    shim_op_init(op, call, comm, type, sum, false);
-    if (shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, op,
+    if (!shim_op_init(op, call, comm, type, sum, false) ||
+        shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, op,
                                  &op->request) != MPI_SUCCESS) {
         shim_layout_let_go(op);
         shim_op_close(op);
@@ -154,8 +192,17 @@ struct shim_op *shim_request_start(const struct shim_call *call, struct shim_com
 int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,
                             void *status)
 {
+    struct shim_op *op = NULL;
+
     if (!shim_progress_idle())
         shim_progress(); /* the library's own does not poll */
+    if (atomic_load_explicit(&shim.request_count, memory_order_relaxed)) {
+        pthread_mutex_lock(&shim.requests_lock);
+        op = find(request);
+        pthread_mutex_unlock(&shim.requests_lock);
+    }
+    if (op)
+        raise_failed(op);
     return next(request, flag, status);
 }
 

@@ -18,7 +18,7 @@
 #include "shim/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
-enum { SHIM_PROTOCOL = 2 };
+enum { SHIM_PROTOCOL = 3 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -51,6 +51,9 @@ typedef int shim_iallgatherv_c_fn(const void *, int64_t, uintptr_t, void *, cons
                                   const int64_t *, uintptr_t, uintptr_t, void *request);
 typedef int shim_reduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int, uintptr_t);
 typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t);
+typedef int shim_op_create_fn(void *function, int commute, void *op);
+typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
+typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
 typedef int shim_init_thread_fn(int *, char ***, int, int *);
@@ -90,6 +93,13 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(pmpi_request_get_status, shim_request_get_status_fn, PMPI_Request_get_status)                \
     X(cancel, shim_request_fn, MPI_Cancel)                                                         \
     X(request_free, shim_request_fn, MPI_Request_free)                                             \
+    X(op_create, shim_op_create_fn, MPI_Op_create)                                                 \
+    X(op_create_c, shim_op_create_fn, MPI_Op_create_c)                                             \
+    X(comm_keyval, shim_keyval_fn, MPI_Comm_create_keyval)                                         \
+    X(keyval, shim_keyval_fn, MPI_Keyval_create)                                                   \
+    X(type_keyval, shim_keyval_fn, MPI_Type_create_keyval)                                         \
+    X(set_attr, shim_set_attr_fn, MPI_Comm_set_attr)                                               \
+    X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 
 /* What is called next under each of them: a profiler below us, or the MPI library. */
@@ -135,10 +145,11 @@ struct shim_watch {
     bool asleep, stop;
     atomic_bool ending;
     atomic_bool wanted;         /* it is to be woken, or made */
+    atomic_int inside;          /* threads of ours that are inside of MPI */
     atomic_uint_fast64_t turns; /* rounds of progress, whoever made them */
 };
 
-enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8 };
+enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 64, SHIM_KEYVALS = 32 };
 
 /* Costs of the network, and the ranks they were measured over. */
 struct shim_costs {
@@ -154,6 +165,9 @@ struct shim_state {
      */
     _Alignas(64) _Atomic int64_t min_fast;
     struct shim_next next;
+    /* Sizes of communicators, by the low bits of the handle: handle << 32 | size, 0 = empty. With
+     * them the calls whose length depends on the size are told to be small. */
+    _Atomic uint64_t sizes[SHIM_SIZES];
 
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
@@ -181,6 +195,11 @@ struct shim_state {
     atomic_bool mismatch_told;
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
+    uint64_t salt;                /* tells this process from others */
+    atomic_uint_fast64_t numbers; /* of first contacts that this process has led */
+    bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
+    uintptr_t single;             /* a communicator of ours of this rank alone; 0: not made */
+    pthread_mutex_t single_lock;
     int error_codes[8]; /* MPI codes of core's statuses, 0 = not made */
     int error_class;
 
@@ -198,13 +217,17 @@ struct shim_state {
     _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
 
     /* Nonblocking calls. */
-    bool
-        takes_requests; /* the MPI library runs at MPI_THREAD_MULTIPLE, and can poll our requests */
-    bool own_thread;    /* PROGRESS=thread */
-    int thread_level;   /* what the application was given, -1: what the library says */
+    bool takes_requests;    /* known once the job has started */
+    bool own_thread;        /* PROGRESS=thread */
+    int thread_level;       /* where it was raised: what the application was told; -1: it was not */
+    atomic_bool finalizing; /* inside of MPI_Finalize */
+    atomic_bool callbacks;  /* MPI may run code of the application's in our threads */
+    int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
+    atomic_int keyval_count;
     struct shim_comm *active; /* with calls that the thread may step; under table_lock */
     atomic_int active_count;
-    struct shim_op *requests;      /* that the application holds */
+    struct shim_op *requests; /* that the application holds */
+    atomic_int request_count;
     pthread_mutex_t requests_lock; /* a leaf */
     struct shim_watch watch;
 
@@ -241,8 +264,11 @@ void shim_persistent(int err);
 /* MPI_Pcontrol: 0 votes the library off, 1 on again, 2 writes the report as it stands. */
 void shim_pcontrol(int level);
 
-/* shim/thread_level.c: MPI_Init and MPI_Init_thread through `next`, asking for MPI_THREAD_MULTIPLE
- * where nonblocking calls are to be taken over. */
+/* shim/thread_level.c: whether the user wants nonblocking calls taken over in every program: it is
+ * raised to MPI_THREAD_MULTIPLE then. */
+bool shim_asked_for_requests(void);
+
+/* MPI_Init and MPI_Init_thread through `next`, which raise it where that is asked for. */
 int shim_init(shim_init_fn *next, int *argc, char ***argv);
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
                      int *provided);

@@ -1,7 +1,8 @@
 #define _GNU_SOURCE 1
-/* MPI_Init, MPI_Init_thread and MPI_Finalize. The watchdog of nonblocking calls needs
- * MPI_THREAD_MULTIPLE: it is asked for in the application's name, which is told the level it asked
- * for. */
+/* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
+ * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
+ * or MODE=topk with a REGISTER rule), that level is asked for in the program's name, which is told
+ * the level it asked for. Otherwise all of them go on as they are. */
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
@@ -11,21 +12,24 @@
 #include "shim/progress.h"
 #include "shim/real.h"
 
-static bool wants_requests(void)
+bool shim_asked_for_requests(void)
 {
-    return shim_prepare() && shim.options.progress != CFG_PROGRESS_OFF &&
-           shim_real_grequest_start != NULL;
+    const struct cfg_options *o = &shim.options;
+
+    if (o->progress == CFG_PROGRESS_AUTO)
+        return o->mode == CFG_MODE_TOPK && o->include && o->include[0];
+    return o->progress != CFG_PROGRESS_OFF;
+}
+
+static bool raises(void)
+{
+    return shim_prepare() && shim_asked_for_requests() && shim_real_grequest_start != NULL;
 }
 
 static void remember(int err, int level, int provided)
 {
-    if (err != MPI_SUCCESS)
-        return;
-    shim.thread_level = level;
-    shim.takes_requests = provided == MPI_THREAD_MULTIPLE;
-    shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
-    if (!shim.takes_requests)
-        shim_say(CFG_DEBUG_INFO, "no MPI_THREAD_MULTIPLE: nonblocking calls pass through");
+    if (err == MPI_SUCCESS)
+        shim.thread_level = level < provided ? level : provided;
 }
 
 /* The level that MPI_Init gives: MPICH leaves it to the user. -1 where it refuses what he says. */
@@ -55,13 +59,13 @@ int shim_init(shim_init_fn *next, int *argc, char ***argv)
     int provided = MPI_THREAD_SINGLE, level;
     int err;
 
-    if (!wants_requests() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
+    if (!raises() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
         return next(argc, argv);
     level = level_of_init();
     if (level < 0)
         return next(argc, argv);
     err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
-    remember(err, level < provided ? level : provided, provided);
+    remember(err, level, provided);
     return err;
 }
 
@@ -71,22 +75,32 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     int got = MPI_THREAD_SINGLE;
     int err;
 
-    if (!wants_requests())
+    if (!raises())
         return next(argc, argv, required, provided);
     err = next(argc, argv, MPI_THREAD_MULTIPLE, &got);
-    remember(err, required < got ? required : got, got);
+    remember(err, required, got);
     if (err == MPI_SUCCESS)
         *provided = shim.thread_level;
     return err;
 }
 
 /* MPICH takes no lock any more from the beginning of MPI_Finalize on, before it deletes the
- * attributes of MPI_COMM_SELF (seen in 4.0.2): no other thread may be inside of it then. */
+ * attributes of MPI_COMM_SELF (seen in 4.0.2): no other thread may be inside of it then, and
+ * nonblocking calls of what runs in there pass through. Blocking ones are served as before, so that
+ * it does not matter which attribute goes first on which rank. */
 int shim_finalize(shim_finalize_fn *next)
 {
-    if (atomic_load(&shim.phase) == SHIM_READY && getpid() == shim.pid)
+    bool ours = atomic_load(&shim.phase) == SHIM_READY && getpid() == shim.pid;
+    int err;
+
+    if (ours) {
         shim_progress_end();
-    return next();
+        atomic_store(&shim.finalizing, true);
+    }
+    err = next();
+    if (ours)
+        atomic_store(&shim.finalizing, false);
+    return err;
 }
 
 int shim_query_thread(int *provided)

@@ -36,7 +36,9 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         sed 'p; s/$/_c/'
     printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
         MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
-        PMPI_Request_get_status MPI_Cancel MPI_Request_free
+        PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Op_create MPI_Op_create_c \
+        MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
+        MPI_Attr_put
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

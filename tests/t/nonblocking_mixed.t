@@ -32,7 +32,7 @@ for first in nonblocking blocking; do
     PRELOAD='' together "$first" "${languages[@]}"
     tap_passed "${languages[*]}: $first call first, bare"
     PRELOAD=$LIB
-    for progress in auto thread; do
+    for progress in watchdog thread; do
         for ((i = 0; i < ${#languages[@]}; i++)); do
             order=("${languages[@]:i}" "${languages[@]:0:i}")
             SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress \

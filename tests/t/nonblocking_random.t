@@ -5,6 +5,9 @@ set -u
 export SPARSESHIM_MIN_COUNT=64 # the programs draw counts below and above
 . tests/t/lib.sh
 
+# These programs do not run at MPI_THREAD_MULTIPLE themselves.
+export SPARSESHIM_PROGRESS=watchdog
+
 SEED=${SEED:-1}
 RUNS=${RUNS:-60}
 export LIMIT=$((60 + RUNS))

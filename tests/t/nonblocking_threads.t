@@ -3,6 +3,9 @@
 set -u
 . tests/t/lib.sh
 
+# These programs do not run at MPI_THREAD_MULTIPLE themselves.
+export SPARSESHIM_PROGRESS=watchdog
+
 bare 2 nb_threads --rounds 1
 tap_passed "nb_threads on 2 ranks, bare"
 for ranks in 2 3; do
