@@ -196,6 +196,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     if (!c)
         return MPI_SUCCESS; /* the job has ended */
     atomic_store(&c->freed, true);
+    if (atomic_load(&shim.finalizing))
+        return MPI_SUCCESS; /* what stands behind it ends with MPI, which nothing may call then */
     shim_comm_put_later(c);
     if (empty && shim.sessions)
         shim_job_pause();

@@ -41,20 +41,24 @@ for first in nonblocking blocking; do
         done
     done
     order=(funneled "${languages[@]:1}")
-    together "$first" "${order[@]}"
+    SPARSESHIM_PROGRESS=watchdog together "$first" "${order[@]}"
     tap_taken "${order[*]}: $first call first, ranks ask for different thread levels" 79
+    together "$first" "${order[@]}"
+    tap_taken_none "${order[*]}: $first call first, only some ranks run at MPI_THREAD_MULTIPLE"
     SPARSESHIM_PROGRESS=off together "$first" "${languages[@]}"
     tap_taken_none "${languages[*]}: $first call first, PROGRESS=off"
 done
 
 # MPI_Init leaves the level to this variable, MPI_Init_thread does not: all ranks raise it.
 for first in nonblocking blocking; do
-    MPIR_CVAR_DEFAULT_THREAD_LEVEL=mpi_thread_funneled together "$first" funneled f08 mpi c
+    SPARSESHIM_PROGRESS=watchdog MPIR_CVAR_DEFAULT_THREAD_LEVEL=mpi_thread_funneled \
+        together "$first" funneled f08 mpi c
     tap_taken "$first call first, the user names a level for MPI_Init" 79
 done
 
 # One rank takes none over: the others, rank 0 among them, learn it in the blocking first call.
-within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" -n 3 "$PROGRAMS/nb_mixed" blocking : \
+within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" -genv SPARSESHIM_PROGRESS watchdog \
+    -n 3 "$PROGRAMS/nb_mixed" blocking : \
     -n 1 -env SPARSESHIM_PROGRESS off "$PROGRAMS/nb_mixed_f08" blocking
 tap_taken_none "a rank that takes no nonblocking calls over keeps the others from it"
 finish
