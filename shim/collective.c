@@ -38,16 +38,14 @@ static int on_unknown(const struct shim_call *call, void *request)
     enum ss_op op;
     int size, err;
 
-    if (request && !shim_asked_for_requests())
-        return shim_pass_for(call, SS_WHY_UNMET, request);
     err = shim_pass_for(call, SS_WHY_FIRST, request);
     if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
         return err;
     size = shim_comm_size_of(call->comm);
-    reason = SS_WHY_COMMUNICATOR;
     if (size > 0)
         shim_size_remember(call->comm, size);
-    if (size == 0 || !is_eligible(call, size, &type, &op, &reason)) {
+    reason = request && !shim_asked_for_requests() ? SS_WHY_UNMET : SS_WHY_COMMUNICATOR;
+    if (size == 0 || reason == SS_WHY_UNMET || !is_eligible(call, size, &type, &op, &reason)) {
         atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
         atomic_fetch_add(&shim.stats.passed[reason], 1);
         return err;

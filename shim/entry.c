@@ -52,195 +52,341 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
         .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
         .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
     }
-/* Whether everything passes, or a call is told to be below MIN_COUNT and not counted, as
- * shim.min_fast has it for an allreduce: here by the bytes of all ranks together, which a
- * communicator's size and a predefined datatype tell (as shim_bytes does for every other). */
-static inline uint64_t ranks_of(uintptr_t comm)
-{
-    uint64_t entry =
-        atomic_load_explicit(&shim.sizes[(uint32_t)comm % SHIM_SIZES], memory_order_relaxed);
+#define SLICES .counts = counts, .displs = displs
 
-    return entry >> 32 == (uint32_t)comm ? (uint32_t)entry : 0;
+/* ---- what passes at once ----
+ *
+ * A call below MIN_COUNT that nobody counts goes to the next function by a jump, with its arguments
+ * where they are: some 20 instructions. So what builds a shim_call stands in functions of its own.
+ */
+
+#define SLOW static __attribute__((noinline)) int
+
+static inline bool below(int64_t count)
+{
+    return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
 }
 
-static inline bool passes(void)
+/* Nonblocking: a reduction by an operator of the application's is looked at. */
+static inline bool ibelow(int64_t count, uintptr_t op)
+{
+    int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
+
+    return count < least && (shim_is_predefined(op) || least == INT64_MAX);
+}
+
+/* Bytes against a limit that stands for MIN_COUNT words of all ranks together, as shim_bytes has
+ * them for every call: where the communicator is remembered and the datatype is predefined, which
+ * leaves the size of an element in the second byte, and more bits for any other handle. A negative
+ * count makes a large product. */
+static inline uint64_t remembered(uintptr_t comm)
+{
+    return atomic_load_explicit(&shim_sizes.limits[(uint8_t)comm], memory_order_acquire);
+}
+
+static inline uint32_t element_of(uintptr_t type)
+{
+    return (uint32_t)type ^ 0x4c000000u;
+}
+
+static inline bool little(int count, uintptr_t type, uintptr_t comm)
+{
+    uint64_t entry = remembered(comm);
+    uint32_t element = element_of(type);
+
+    return (uint32_t)entry == (uint32_t)comm && element < 0x10000 &&
+           (uint64_t)(element >> 8) * (uint64_t)count < entry >> 32;
+}
+
+static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)
+{
+    return count >> 31 == 0 && little((int)count, type, comm);
+}
+
+static inline bool little_slices(const int *counts, uintptr_t type, uintptr_t comm)
+{
+    uint32_t element = element_of(type), ranks = shim_sizes.ranks[(uint8_t)comm];
+    uint64_t sum = 0;
+
+    if ((uint32_t)remembered(comm) != (uint32_t)comm || element >= 0x10000 || !counts)
+        return false;
+    for (uint32_t r = 0; r < ranks; r++)
+        sum += (uint32_t)counts[r];
+    return sum * (element >> 8) < shim_sizes.limit_of_all;
+}
+
+static inline bool little_slices_c(const int64_t *counts, uintptr_t type, uintptr_t comm)
+{
+    uint32_t element = element_of(type), ranks = shim_sizes.ranks[(uint8_t)comm];
+    uint64_t sum = 0, all = 0;
+
+    if ((uint32_t)remembered(comm) != (uint32_t)comm || element >= 0x10000 || !counts)
+        return false;
+    for (uint32_t r = 0; r < ranks; r++) {
+        sum += (uint64_t)counts[r];
+        all |= (uint64_t)counts[r];
+    }
+    return all >> 31 == 0 && sum * (element >> 8) < shim_sizes.limit_of_all;
+}
+
+/* Nothing is served, or no nonblocking call. */
+static inline bool all_pass(void)
 {
     return atomic_load_explicit(&shim.min_fast, memory_order_acquire) == INT64_MAX;
 }
 
-static inline bool is_small(int64_t elements, uint64_t bytes_each, uint64_t ranks)
+static inline bool all_ipass(void)
 {
-    int64_t least = atomic_load_explicit(&shim.min_fast, memory_order_acquire);
-    uint64_t bytes;
-
-    return least > 0 && elements >= 0 && ranks > 0 && bytes_each > 0 &&
-           !__builtin_mul_overflow((uint64_t)elements, bytes_each * ranks, &bytes) &&
-           bytes / 4 < (uint64_t)least;
+    return atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire) == INT64_MAX;
 }
 
-static inline bool gathers_little(int64_t count, uintptr_t type, uintptr_t comm)
+/* ---- the collectives ---- */
+
+SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                    uintptr_t comm, const void *site)
 {
-    return is_small(count, shim_handle_size(type), ranks_of(comm)) || passes();
+    return shim_allreduce(REDUCTION(false, .site = site));
 }
-
-static inline bool scatters_little(int64_t count, uintptr_t comm)
-{
-    return is_small(count, 4, ranks_of(comm)) || passes();
-}
-
-static bool gathers_little_v(const void *counts, bool large, uintptr_t type, uintptr_t comm)
-{
-    uint64_t ranks = ranks_of(comm);
-    int64_t sum = 0, all = 0;
-
-    if (passes())
-        return true;
-    for (uint64_t r = 0; counts && r < ranks; r++) {
-        int64_t count = large ? ((const int64_t *)counts)[r] : ((const int *)counts)[r];
-
-        sum += count;
-        all |= count | sum;
-    }
-    return all >= 0 && is_small(sum, shim_handle_size(type), ranks > 0);
-}
-
-#define CALLER .site = __builtin_return_address(0)
-#define SLICES .counts = counts, .displs = displs
 
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+    if (below(count))
         return shim.next.allreduce(send, recv, count, type, op, comm);
-    return shim_allreduce(REDUCTION(false, CALLER));
+    return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                      uintptr_t comm, const void *site)
+{
+    return shim_allreduce(REDUCTION(true, .site = site));
 }
 
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+    if (below(count))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
-    return shim_allreduce(REDUCTION(true, CALLER));
+    return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW slow_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                     uintptr_t comm, void *request, const void *site)
+{
+    return shim_iallreduce(REDUCTION(false, .site = site), request);
 }
 
 int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                    uintptr_t comm, void *request)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire) &&
-        (shim_is_predefined(op) || passes()))
+    if (ibelow(count, op))
         return shim.next.iallreduce(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(REDUCTION(false, CALLER), request);
+    return slow_iallreduce(send, recv, count, type, op, comm, request, __builtin_return_address(0));
+}
+
+SLOW slow_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                       uintptr_t comm, void *request, const void *site)
+{
+    return shim_iallreduce(REDUCTION(true, .site = site), request);
 }
 
 int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                      uintptr_t comm, void *request)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire) &&
-        (shim_is_predefined(op) || passes()))
+    if (ibelow(count, op))
         return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
-    return shim_iallreduce(REDUCTION(true, CALLER), request);
+    return slow_iallreduce_c(send, recv, count, type, op, comm, request,
+                             __builtin_return_address(0));
+}
+
+SLOW slow_allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                    uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
+    return shim_collective(GATHER(false, .count = count), NULL);
 }
 
 int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                   uintptr_t type, uintptr_t comm)
 {
-    if (gathers_little(count, type, comm))
+    if (little(count, type, comm))
         return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
-    return shim_collective(GATHER(false, .count = count), NULL);
+    return slow_allgather(send, send_count, send_type, recv, count, type, comm);
+}
+
+SLOW slow_allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                      int64_t count, uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
+    return shim_collective(GATHER(true, .count = count), NULL);
 }
 
 int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                     int64_t count, uintptr_t type, uintptr_t comm)
 {
-    if (gathers_little(count, type, comm))
+    if (little_c(count, type, comm))
         return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
-    return shim_collective(GATHER(true, .count = count), NULL);
+    return slow_allgather_c(send, send_count, send_type, recv, count, type, comm);
 }
 
-int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                   const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+SLOW slow_iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                     uintptr_t type, uintptr_t comm, void *request)
 {
-    if (gathers_little_v(counts, false, type, comm))
-        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    return shim_collective(GATHER(false, SLICES), NULL);
-}
-
-int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                     const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
-{
-    if (gathers_little_v(counts, true, type, comm))
-        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
-                                      comm);
-    return shim_collective(GATHER(true, SLICES), NULL);
+    return shim_collective(GATHER(false, .count = count), request);
 }
 
 int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                    uintptr_t type, uintptr_t comm, void *request)
 {
-    if (gathers_little(count, type, comm))
+    if (all_ipass() || little(count, type, comm))
         return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
-    return shim_collective(GATHER(false, .count = count), request);
+    return slow_iallgather(send, send_count, send_type, recv, count, type, comm, request);
+}
+
+SLOW slow_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                       int64_t count, uintptr_t type, uintptr_t comm, void *request)
+{
+    return shim_collective(GATHER(true, .count = count), request);
 }
 
 int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      int64_t count, uintptr_t type, uintptr_t comm, void *request)
 {
-    if (gathers_little(count, type, comm))
+    if (all_ipass() || little_c(count, type, comm))
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
-    return shim_collective(GATHER(true, .count = count), request);
+    return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
+}
+
+SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return shim_collective(GATHER(false, SLICES), NULL);
+}
+
+int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                   const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    if (little_slices(counts, type, comm))
+        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+}
+
+SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                      comm);
+    return shim_collective(GATHER(true, SLICES), NULL);
+}
+
+int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                     const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
+{
+    if (little_slices_c(counts, type, comm))
+        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                      comm);
+    return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
+}
+
+SLOW slow_iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                      const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                      void *request)
+{
+    return shim_collective(GATHER(false, SLICES), request);
 }
 
 int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                     void *request)
 {
-    if (gathers_little_v(counts, false, type, comm))
+    if (all_ipass() || little_slices(counts, type, comm))
         return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                      request);
-    return shim_collective(GATHER(false, SLICES), request);
+    return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
+}
+
+SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                        const int64_t *counts, const int64_t *displs, uintptr_t type,
+                        uintptr_t comm, void *request)
+{
+    return shim_collective(GATHER(true, SLICES), request);
 }
 
 int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
                       void *request)
 {
-    if (gathers_little_v(counts, true, type, comm))
+    if (all_ipass() || little_slices_c(counts, type, comm))
         return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                        comm, request);
-    return shim_collective(GATHER(true, SLICES), request);
+    return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,
+                              request);
+}
+
+SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                         uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.reduce_scatter(send, recv, count, type, op, comm);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
 
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                              uintptr_t comm)
 {
-    if (scatters_little(count, comm))
+    if (little(count, 0x4c000400, comm))
         return shim.next.reduce_scatter(send, recv, count, type, op, comm);
-    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER), NULL);
+    return slow_reduce_scatter(send, recv, count, type, op, comm);
+}
+
+SLOW slow_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                           uintptr_t op, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
 
 int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
                                uintptr_t op, uintptr_t comm)
 {
-    if (scatters_little(count, comm))
+    if (little_c(count, 0x4c000400, comm))
         return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
-    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE_SCATTER), NULL);
+    return slow_reduce_scatter_c(send, recv, count, type, op, comm);
+}
+
+SLOW slow_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+                 uintptr_t comm)
+{
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
                uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+    if (below(count))
         return shim.next.reduce(send, recv, count, type, op, root, comm);
-    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root), NULL);
+    return slow_reduce(send, recv, count, type, op, root, comm);
+}
+
+SLOW slow_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                   int root, uintptr_t comm)
+{
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
 
 int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                  int root, uintptr_t comm)
 {
-    if (count < atomic_load_explicit(&shim.min_fast, memory_order_acquire))
+    if (below(count))
         return shim.next.reduce_c(send, recv, count, type, op, root, comm);
-    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE, .root = root), NULL);
+    return slow_reduce_c(send, recv, count, type, op, root, comm);
 }
 
 int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,

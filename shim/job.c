@@ -102,10 +102,11 @@ static void start_requests(void)
 {
     int level = MPI_THREAD_SINGLE;
 
-    if (shim.options.progress == CFG_PROGRESS_OFF || !shim_real_grequest_start ||
-        shim_real.Query_thread(&level) != MPI_SUCCESS)
-        return;
-    shim.takes_requests = level == MPI_THREAD_MULTIPLE;
+    if (shim.options.progress != CFG_PROGRESS_OFF && shim_real_grequest_start &&
+        shim_real.Query_thread(&level) == MPI_SUCCESS)
+        shim.takes_requests = level == MPI_THREAD_MULTIPLE;
+    if (!shim.takes_requests)
+        shim_requests_pass();
     shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
 }
 

@@ -14,6 +14,10 @@ void shim_job_start(uintptr_t comm);
 /* The same ahead of a call, where MPI_Init has been called. */
 void shim_job_start_if_up(void);
 
+/* shim/prepare.c: no nonblocking call will be taken over. Where none is counted, they pass at once.
+ */
+void shim_requests_pass(void);
+
 /* A Sessions-only program freed its last known communicator: write the report's file, and let go of
  * everything of MPI's. Nothing tells whether more will follow; the file is then written anew, and
  * the text comes once, when the process exits. */

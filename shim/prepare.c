@@ -13,6 +13,7 @@
 
 struct shim_state shim = {
     .min_fast = INT64_MIN,
+    .min_fast_nonblocking = INT64_MIN,
     .phase = SHIM_NEW,
     .start_lock = PTHREAD_MUTEX_INITIALIZER,
     .rank = -1,
@@ -229,6 +230,18 @@ static bool calls_are_counted(void)
     return shim.stats.timed || shim.options.debug >= CFG_DEBUG_INFO;
 }
 
+void shim_requests_pass(void)
+{
+    if (!calls_are_counted())
+        atomic_store(&shim.min_fast_nonblocking, INT64_MAX);
+}
+
+static void pass_at_once(int64_t count)
+{
+    atomic_store(&shim.min_fast_nonblocking, count);
+    atomic_store(&shim.min_fast, count);
+}
+
 bool shim_prepare(void)
 {
     int phase = atomic_load_explicit(&shim.phase, memory_order_acquire);
@@ -240,9 +253,9 @@ bool shim_prepare(void)
             phase = (int)prepare();
             atomic_store(&shim.phase, phase);
             if (phase == SHIM_PASS)
-                atomic_store(&shim.min_fast, INT64_MAX);
+                pass_at_once(INT64_MAX);
             else if (phase == SHIM_READY && !calls_are_counted())
-                atomic_store(&shim.min_fast, shim.min_count);
+                pass_at_once(shim.min_count);
         }
         pthread_mutex_unlock(&shim.start_lock);
     }

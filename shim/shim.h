@@ -149,7 +149,7 @@ struct shim_watch {
     atomic_uint_fast64_t turns; /* rounds of progress, whoever made them */
 };
 
-enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 64, SHIM_KEYVALS = 32 };
+enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
 
 /* Costs of the network, and the ranks they were measured over. */
 struct shim_costs {
@@ -158,17 +158,24 @@ struct shim_costs {
     uint64_t last_used; /* by shim.costs_clock; 0 = empty */
 };
 
+/* Sizes of communicators, by the low bits of their handles: with them calls whose length depends on
+ * the size are told to be below MIN_COUNT. */
+struct shim_sizes {
+    /* In the upper half the bytes of one rank from which a call is not, in the lower the handle; 0:
+     * empty, as all are where calls are counted. */
+    _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
+    uint32_t ranks[SHIM_SIZES];          /* stands as long as the entry does */
+    uint64_t limit_of_all;               /* bytes of all ranks together */
+};
+
 struct shim_state {
     /* Read by every call. min_fast: counts below it go straight to the next function, uncounted,
      * since nobody would read the number. INT64_MIN until the first call has filled `next` (no
      * count is below that) and where calls are counted; INT64_MAX once everything passes through.
      */
     _Alignas(64) _Atomic int64_t min_fast;
+    _Atomic int64_t min_fast_nonblocking; /* INT64_MAX also where none is taken over */
     struct shim_next next;
-    /* Sizes of communicators, by the low bits of the handle: handle << 32 | size, 0 = empty. With
-     * them the calls whose length depends on the size are told to be small. */
-    _Atomic uint64_t sizes[SHIM_SIZES];
-
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
     atomic_bool off; /* MPI_Pcontrol(0) */
@@ -239,7 +246,9 @@ struct shim_state {
     uint64_t costs_clock;
 };
 
-extern struct shim_state shim;
+/* Hidden, so that the compiler reaches them without a table in between. */
+extern __attribute__((visibility("hidden"))) struct shim_state shim;
+extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
 
 /* shim/allreduce.c: every call that is not below min_fast. Returns an MPI error code. */
 int shim_allreduce(const struct shim_call *call);
