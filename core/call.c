@@ -342,10 +342,9 @@ static int step_stage(struct ss_call *c)
 
 /* ---- the call ---- */
 
-static int start(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
+static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
                  unsigned window)
 {
-    ss_fpenv saved;
     int status = SS_OK;
 
     memset(c, 0, sizeof *c);
@@ -369,14 +368,22 @@ static int start(struct ss_call *c, struct ss_comm *comm, const struct ss_collec
     }
     c->number = ++comm->calls;
     c->stage = STAGE_VOTE;
-
-    saved = ss_fpenv_enter();
     if (comm->status == SS_OK && !c->cannot)
         status = ss_call_prepare(c);
     start_vote(c, ss_ballot_flags(c, status));
     c->last_progress = c->mark;
-    ss_fpenv_leave(saved);
     return SS_PENDING;
+}
+
+static int start(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
+                 unsigned window)
+{
+    int status;
+
+    comm->t->outside = ss_fpenv_enter();
+    status = enter(c, comm, what, window);
+    ss_fpenv_leave(comm->t->outside);
+    return status;
 }
 
 int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
@@ -410,9 +417,9 @@ static int abandon(struct ss_call *c, int status, int peer, enum ss_phase phase)
 
 int ss_call_step(struct ss_call *c)
 {
-    ss_fpenv saved = ss_fpenv_enter();
     int status;
 
+    c->t->outside = ss_fpenv_enter();
     c->moved = false;
     status = c->t->ops->poll(c->t);
     if (status != SS_OK) {
@@ -431,7 +438,7 @@ int ss_call_step(struct ss_call *c)
             }
         }
     }
-    ss_fpenv_leave(saved);
+    ss_fpenv_leave(c->t->outside);
     return status;
 }
 

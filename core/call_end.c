@@ -29,18 +29,15 @@ static bool result_known(const struct ss_call *c)
            (c->kind == SS_KIND_REDUCE && c->t->rank == c->root);
 }
 
-void ss_call_end(struct ss_call *c, double native_seconds)
+static void book(struct ss_call *c, double native_seconds)
 {
     struct ss_stats *stats = c->comm->stats;
     struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
     bool native = c->native;
-    ss_fpenv saved;
     uint64_t dense =
         ss_kind_dense_bytes(c->kind, c->t->size, c->t->rank == c->root, c->n * c->esize);
 
-    saved = ss_fpenv_enter();
     ss_topk_end(c, native && native_seconds >= 0);
-    ss_fpenv_leave(saved);
     if (native) {
         if (native_seconds > 0)
             c->times.native = native_seconds;
@@ -75,6 +72,14 @@ void ss_call_end(struct ss_call *c, double native_seconds)
     pthread_mutex_unlock(&stats->lock);
 }
 
+void ss_call_end(struct ss_call *c, double native_seconds)
+{
+    ss_fpenv saved = ss_fpenv_enter();
+
+    book(c, native_seconds);
+    ss_fpenv_leave(saved);
+}
+
 enum ss_reason ss_call_reason(const struct ss_call *c)
 {
     return c->reason;
@@ -107,10 +112,15 @@ enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
 
 double ss_call_density(const struct ss_call *c)
 {
-    return c->number > 0 && !c->cannot ? density(c) : -1;
+    ss_fpenv saved = ss_fpenv_enter();
+    double share = c->number > 0 && !c->cannot ? density(c) : -1;
+
+    SS_FPENV_HOLD(share);
+    ss_fpenv_leave(saved);
+    return share;
 }
 
-void ss_call_explain(const struct ss_call *c, char *text, size_t size)
+static void explain(const struct ss_call *c, char *text, size_t size)
 {
     bool other = c->kind != SS_KIND_ALLREDUCE;
     int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements)",
@@ -124,4 +134,13 @@ void ss_call_explain(const struct ss_call *c, char *text, size_t size)
     if (c->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length,
                  " (SPARSESHIM_TIMEOUT=%g s without progress)", c->comm->settings->timeout);
+}
+
+void ss_call_explain(const struct ss_call *c, char *text, size_t size)
+{
+    struct ss_fpenv_full saved;
+
+    ss_fpenv_enter_full(&saved);
+    explain(c, text, size);
+    ss_fpenv_leave_full(&saved);
 }

@@ -41,16 +41,19 @@ int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor
 {
     struct ss_tensors *ts = comm->tensors;
     int status = SS_ACCESS_NONE;
+    struct ss_fpenv_full saved;
     size_t n;
 
     if (!ts)
         return status;
+    ss_fpenv_enter_full(&saved);
     pthread_mutex_lock(&ts->lock);
     n = count(ts, buffer);
     for (struct ss_tensor *t = ts->first; t && i < n; t = t->next) /* the newest is first */
         if (concerns(t, buffer) && --n == i)
             status = t->in_flight > 0 ? SS_ACCESS_BUSY : visit(t, ctx);
     pthread_mutex_unlock(&ts->lock);
+    ss_fpenv_leave_full(&saved);
     return status;
 }
 
@@ -84,9 +87,7 @@ int ss_tensor_scale(struct ss_tensor *t, void *factor)
 {
     if (!t->residual.data)
         return SS_ACCESS_NO_RESIDUAL;
-    ss_fpenv saved = ss_fpenv_enter();
     ss_residual_scale(t, *(const double *)factor);
-    ss_fpenv_leave(saved);
     return SS_OK;
 }
 
@@ -188,11 +189,13 @@ static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, 
 size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
 {
     const struct ss_tensor *oldest = NULL;
+    struct ss_fpenv_full saved;
     size_t refusals = 0;
 
     snprintf(text, size, "%s", "");
     if (!comm->tensors)
         return 0;
+    ss_fpenv_enter_full(&saved);
     pthread_mutex_lock(&comm->tensors->lock);
     for (const struct ss_tensor *t = comm->tensors->first; t; t = t->next)
         if (refused(t)) {
@@ -202,5 +205,6 @@ size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
     if (oldest)
         tell_refusal(comm, oldest, refusals, text, size);
     pthread_mutex_unlock(&comm->tensors->lock);
+    ss_fpenv_leave_full(&saved);
     return refusals;
 }

@@ -5,10 +5,15 @@
  * under a virtual clock). Messages between two ranks with one tag arrive in the order sent. Every
  * message is bounded (core/wire.h, SS_CHUNK_ENTRIES), so a receive is posted with a buffer that
  * holds the longest and tells the length when done.
+ *
+ * Its functions are called in the default floating-point environment (core/fpenv.h); `outside` is
+ * the caller's. One that enters other people's code, as the progress of an MPI library may run the
+ * application's operators, does so between ss_transport_out and ss_transport_back.
  */
 #ifndef CORE_TRANSPORT_H
 #define CORE_TRANSPORT_H
 
+#include "core/fpenv.h"
 #include "core/types.h"
 
 /* Position of a message in the protocol; a transport maps it to its own tags. */
@@ -30,7 +35,18 @@ struct ss_transport {
     int rank;
     int size;
     const struct ss_transport_ops *ops;
+    ss_fpenv outside; /* while a call is being stepped */
 };
+
+static inline void ss_transport_out(const struct ss_transport *t)
+{
+    ss_fpenv_leave(t->outside);
+}
+
+static inline void ss_transport_back(struct ss_transport *t)
+{
+    t->outside = ss_fpenv_enter(); /* with what that code has raised */
+}
 
 struct ss_transport_ops {
     /* Starts a send of len bytes; buf stays untouched until request->active is false. SS_OK, or < 0

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
+#include "core/fpenv.h"
 #include "shim/callbacks.h"
 #include "shim/comm.h"
 #include "shim/handles.h"
@@ -61,17 +62,20 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
 static void count_native(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                          enum ss_reason reason, double begin)
 {
+    struct ss_fpenv_full saved;
     uint64_t number;
 
     pthread_mutex_lock(&comm->lock);
     number = ++comm->calls;
     pthread_mutex_unlock(&comm->lock);
-    if (shim.options.debug >= CFG_DEBUG_TRACE)
-        shim_say(
-            CFG_DEBUG_TRACE,
-            "communicator \"%s\", call %llu: %lld %s, native: %s, density not looked at, %.3f ms",
-            comm->name, (unsigned long long)number, (long long)call->count, ss_type_name(type),
-            ss_reason_name(reason), 1e3 * (shim_now() - begin));
+    if (shim.options.debug < CFG_DEBUG_TRACE)
+        return;
+    ss_fpenv_enter_full(&saved);
+    shim_say(CFG_DEBUG_TRACE,
+             "communicator \"%s\", call %llu: %lld %s, native: %s, density not looked at, %.3f ms",
+             comm->name, (unsigned long long)number, (long long)call->count, ss_type_name(type),
+             ss_reason_name(reason), 1e3 * (shim_now() - begin));
+    ss_fpenv_leave_full(&saved);
 }
 
 static int pass_counted(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,

@@ -25,9 +25,24 @@ static bool is_active(void)
     return shim_prepare() && shim.settings.topk;
 }
 
+static uint64_t bits_of(double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+/* Both look at bits: a comparison with NaN would raise an exception, which the application may
+ * trap. 0 to 1 have the bits of +0 to 1, or are -0. */
 static bool is_density(double density)
 {
-    return density >= 0 && density <= 1;
+    return bits_of(density) <= bits_of(1) || bits_of(density) == (uint64_t)1 << 63;
+}
+
+static bool is_finite(double number)
+{
+    return (bits_of(number) >> 52 & 0x7ff) != 0x7ff;
 }
 
 static int code_of(int status)
@@ -219,7 +234,7 @@ int sparseshim_1_scale_residual(const void *buffer, double factor)
 {
     if (!is_active())
         return SPARSESHIM_NOT_ACTIVE;
-    if (!(factor - factor == 0)) /* Inf or NaN */
+    if (!is_finite(factor))
         return SPARSESHIM_BAD_ARGUMENT;
     return change_residuals(buffer, ss_tensor_scale, &factor);
 }

@@ -430,7 +430,7 @@ static void *create(void *argument)
 {
     struct shim_comm *c = argument;
 
-    ss_fpenv_enter();
+    ss_fpenv_enter_full(&(struct ss_fpenv_full){0});
     atomic_store(&c->creation, make_private(c) ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
     shim_comm_put(c);
     atomic_fetch_sub(&shim.watch.inside, 1);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/fpenv.h"
+
 int shim_write(int fd, const char *text, size_t len)
 {
     while (len > 0) {
@@ -134,6 +136,7 @@ static int log_fd(void)
 
 void shim_say(enum cfg_debug level, const char *format, ...)
 {
+    struct ss_fpenv_full environment;
     int saved = errno;
     char line[1024];
     size_t used;
@@ -146,7 +149,9 @@ void shim_say(enum cfg_debug level, const char *format, ...)
                         : snprintf(line, sizeof line, "sparseshim[%d]: ", shim.rank);
     used = (size_t)len;
     va_start(ap, format);
+    ss_fpenv_enter_full(&environment);
     len = vsnprintf(line + used, sizeof line - used, format, ap);
+    ss_fpenv_leave_full(&environment);
     va_end(ap);
     if (len < 0)
         return;

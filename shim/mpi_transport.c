@@ -3,8 +3,8 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "shim/job.h"
 #include "shim/real.h"
 
 /* Tag: call, phase, round, from the high bits to the low. Rounds are told apart mod 64
@@ -65,11 +65,9 @@ static void drop(struct shim_transport *t, int i)
         t->owners[i]->slot = i;
 }
 
-static int mpi_send(struct ss_transport *base, int dst, struct ss_tag tag, const void *buf,
-                    size_t len, struct ss_request *request)
+static int post_send(struct shim_transport *t, int dst, struct ss_tag tag, const void *buf,
+                     size_t len, struct ss_request *request)
 {
-    struct shim_transport *t = (struct shim_transport *)base;
-
     if (t->count == t->capacity && grow(t) != SS_OK)
         return SS_ERR_MEMORY;
     if (len > INT_MAX || shim_real.Isend(buf, (int)len, MPI_BYTE, dst, tag_of(t, tag), t->comm,
@@ -79,11 +77,9 @@ static int mpi_send(struct ss_transport *base, int dst, struct ss_tag tag, const
     return SS_OK;
 }
 
-static int mpi_recv(struct ss_transport *base, int src, struct ss_tag tag, void *buf,
-                    size_t capacity, struct ss_request *request)
+static int post_recv(struct shim_transport *t, int src, struct ss_tag tag, void *buf,
+                     size_t capacity, struct ss_request *request)
 {
-    struct shim_transport *t = (struct shim_transport *)base;
-
     if (t->count == t->capacity && grow(t) != SS_OK)
         return SS_ERR_MEMORY;
     if (capacity > INT_MAX || shim_real.Irecv(buf, (int)capacity, MPI_BYTE, src, tag_of(t, tag),
@@ -112,9 +108,8 @@ static void finish(struct shim_transport *t, int i, MPI_Status *status, bool fai
 /* MPICH 4.0.2 raises an error that a completion routine meets on the handler of the world, whatever
  * stands on the communicator of the request; under the default handler a broken connection or a
  * message longer than its receive ends the job, as it would inside the native allreduce. */
-static int mpi_poll(struct ss_transport *base)
+static int poll_all(struct shim_transport *t)
 {
-    struct shim_transport *t = (struct shim_transport *)base;
     int done = 0;
     int err;
 
@@ -135,9 +130,8 @@ static int mpi_poll(struct ss_transport *base)
 
 /* A receive is cancelled and usually gone at once. A send cannot be taken back: it stays without an
  * owner until it is done. */
-static void mpi_cancel(struct ss_transport *base, struct ss_request *request)
+static void cancel(struct shim_transport *t, struct ss_request *request)
 {
-    struct shim_transport *t = (struct shim_transport *)base;
     int i = request->slot;
     int done = 0;
 
@@ -151,20 +145,59 @@ static void mpi_cancel(struct ss_transport *base, struct ss_request *request)
         drop(t, i);
 }
 
+/* ---- as core calls it ---- */
+
+static int mpi_send(struct ss_transport *base, int dst, struct ss_tag tag, const void *buf,
+                    size_t len, struct ss_request *request)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = post_send((struct shim_transport *)base, dst, tag, buf, len, request);
+    ss_transport_back(base);
+    return status;
+}
+
+static int mpi_recv(struct ss_transport *base, int src, struct ss_tag tag, void *buf,
+                    size_t capacity, struct ss_request *request)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = post_recv((struct shim_transport *)base, src, tag, buf, capacity, request);
+    ss_transport_back(base);
+    return status;
+}
+
+static int mpi_poll(struct ss_transport *base)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = poll_all((struct shim_transport *)base);
+    ss_transport_back(base);
+    return status;
+}
+
+static void mpi_cancel(struct ss_transport *base, struct ss_request *request)
+{
+    ss_transport_out(base);
+    cancel((struct shim_transport *)base, request);
+    ss_transport_back(base);
+}
+
 static double mpi_now(struct ss_transport *base)
 {
-    struct timespec now;
-
     (void)base;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return shim_now();
 }
 
 static const struct ss_transport_ops ops = {mpi_send, mpi_recv, mpi_poll, mpi_cancel, mpi_now};
 
 int shim_transport_open(struct shim_transport *t, int rank, int size)
 {
-    *t = (struct shim_transport){.base = {rank, size, &ops}, .comm = MPI_COMM_NULL};
+    *t = (struct shim_transport){.base = {.rank = rank, .size = size, .ops = &ops},
+                                 .comm = MPI_COMM_NULL};
     return grow(t);
 }
 
@@ -186,7 +219,7 @@ bool shim_transport_close(struct shim_transport *t)
 {
     bool idle;
 
-    mpi_poll(&t->base);
+    poll_all(t);
     idle = t->count == 0;
     for (int i = 0; i < t->count; i++)
         shim_real.Request_free(&t->requests[i]);

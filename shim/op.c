@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fpenv.h"
 #include "shim/handles.h"
 #include "shim/job.h"
 #include "shim/log.h"
@@ -96,14 +97,12 @@ static void tell_refusals(const struct shim_op *op)
         shim_tell_refusals(op->comm->core);
 }
 
-static void trace(const struct shim_op *op, int status)
+static void trace_line(const struct shim_op *op, int status)
 {
     const struct ss_call *c = op->core;
     char density[32] = "density not looked at";
     const char *ran = "failed", *why = op->status < 0 ? ss_status_text(op->status) : "";
 
-    if (shim.options.debug < CFG_DEBUG_TRACE)
-        return;
     if (op->status >= 0 && c) {
         bool native = status == SS_NATIVE;
 
@@ -118,14 +117,29 @@ static void trace(const struct shim_op *op, int status)
              1e3 * (shim_now() - op->begin));
 }
 
+static void trace(const struct shim_op *op, int status)
+{
+    struct ss_fpenv_full saved;
+
+    if (shim.options.debug < CFG_DEBUG_TRACE)
+        return;
+    ss_fpenv_enter_full(&saved);
+    trace_line(op, status);
+    ss_fpenv_leave_full(&saved);
+}
+
 /* ---- errors ---- */
 
 static void explain_comm(const struct shim_comm *comm, char *text, size_t size)
 {
+    struct ss_fpenv_full saved;
+
+    ss_fpenv_enter_full(&saved);
     snprintf(
         text, size,
         "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
         comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
+    ss_fpenv_leave_full(&saved);
 }
 
 int shim_refuse(const struct shim_comm *comm)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/fpenv.h"
 #include "core/report.h"
 #include "core/tensor_access.h"
 #include "shim/comm.h"
@@ -104,7 +105,7 @@ static void book_tensors(void)
     free(comms);
 }
 
-void shim_report(bool file, bool text)
+static void write_report(bool file, bool text)
 {
     struct ss_report_option options[MAX_OPTIONS];
     struct ss_report_job job = {
@@ -120,15 +121,6 @@ void shim_report(bool file, bool text)
     bool files = shim.options.report_dir && *shim.options.report_dir;
     char host[256] = "";
 
-    if (text)
-        shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
-                 (unsigned long long)atomic_load(&shim.stats.seen),
-                 (unsigned long long)atomic_load(&shim.stats.sparse),
-                 (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
-    if (shim.settings.topk)
-        book_tensors();
-    if (!shim_report_is_due())
-        return;
     if (gethostname(host, sizeof host - 1) == 0)
         job.hostname = host;
     job.option_count = options_of(options);
@@ -138,4 +130,22 @@ void shim_report(bool file, bool text)
         write_file(&job);
     if (text && (!files || shim.rank == 0))
         write_text(&job);
+}
+
+void shim_report(bool file, bool text)
+{
+    struct ss_fpenv_full saved;
+
+    if (text)
+        shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
+                 (unsigned long long)atomic_load(&shim.stats.seen),
+                 (unsigned long long)atomic_load(&shim.stats.sparse),
+                 (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
+    if (shim.settings.topk)
+        book_tensors();
+    if (!shim_report_is_due())
+        return;
+    ss_fpenv_enter_full(&saved);
+    write_report(file, text);
+    ss_fpenv_leave_full(&saved);
 }

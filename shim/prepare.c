@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/fpenv.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/real.h"
@@ -35,7 +36,9 @@ double shim_now(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    int64_t ticks = (now.tv_sec - shim.start_second) * ((int64_t)1 << 28) +
+                    now.tv_nsec * ((int64_t)1 << 28) / 1000000000;
+    return (double)ticks * 0x1p-28;
 }
 
 /* Handles are those of MPICH's ABI. */
@@ -196,13 +199,16 @@ static bool prepare_settings(void)
 }
 
 /* Returns what the calls are to see. SHIM_NEW: no MPI library, which the next call may find. */
-static enum shim_phase prepare(void)
+static enum shim_phase look_around(void)
 {
+    struct timespec now;
     const char *lacking;
 
     if (!shim_real_find_next())
         return SHIM_NEW;
     shim.pid = getpid();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    shim.start_second = now.tv_sec;
     if (cfg_disabled() || !prepare_settings() || shim.options.disable)
         return SHIM_PASS;
     if (!library_is_ours()) {
@@ -223,6 +229,18 @@ static enum shim_phase prepare(void)
         return SHIM_PASS;
     }
     return SHIM_READY;
+}
+
+/* Numbers in options are read alike on all ranks, whatever a program has set before MPI_Init. */
+static enum shim_phase prepare(void)
+{
+    struct ss_fpenv_full saved;
+    enum shim_phase phase;
+
+    ss_fpenv_enter_full(&saved);
+    phase = look_around();
+    ss_fpenv_leave_full(&saved);
+    return phase;
 }
 
 static bool calls_are_counted(void)

@@ -263,7 +263,7 @@ static void *watch(void *unused)
     long pause = LOOK_AFTER;
 
     (void)unused;
-    ss_fpenv_enter();
+    ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
             if (shim_progress_idle()) {

@@ -193,7 +193,8 @@ struct shim_state {
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;
-    char library[256]; /* first line of the MPI library's version */
+    int64_t start_second; /* of the steady clock, from which shim_now counts */
+    char library[256];    /* first line of the MPI library's version */
 
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The floating-point environment of the program: traps, rounding, flushing to zero. It changes
+# nothing of ours, and we change nothing of it.
+set -u
+. tests/t/lib.sh
+export SPARSESHIM_REGISTER=count=24000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1
+
+# The UCX of the MPI library reports a trap with a backtrace and ends the program.
+for what in traps every; do
+    bare 2 fptraps "$what"
+    tap_passed "$what, bare"
+    for mode in observe exact topk; do
+        SPARSESHIM_MODE=$mode preloaded 2 fptraps "$what"
+        tap_passed "$what, MODE=$mode: measured, planned, run and reported"
+    done
+    for algorithm in split_allgather recursive_doubling dsar ring allgather dense; do
+        SPARSESHIM_ALGORITHM=$algorithm preloaded 2 fptraps "$what"
+        tap_passed "$what, ALGORITHM=$algorithm"
+    done
+    for algorithm in split_allgather dsar oktopk gtopk; do
+        SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
+            preloaded 2 fptraps "$what"
+        tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" 10
+    done
+    SPARSESHIM_PROGRESS=thread SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
+    tap_passed "$what, MODE=topk, PROGRESS=thread"
+    SPARSESHIM_DEBUG=trace preloaded 2 fptraps "$what"
+    tap_passed "$what, DEBUG=trace"
+done
+
+# Read in another rounding, 0.1 and 2e-5 are other numbers.
+for what in upward downward zero flush; do
+    for mode in exact topk; do
+        SPARSESHIM_MODE=$mode SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_ALPHA=2e-5 \
+            SPARSESHIM_BETA=8.1e-9 preloaded 2 fptraps "$what"
+        tap_passed "$what before MPI_Init on one rank, MODE=$mode: equal results on all ranks" 40
+        ! grep -q 'must be equal' "$WORK/err"
+        tap "$?" "$what before MPI_Init on one rank, MODE=$mode: options are read alike"
+    done
+done
+
+within 60 "${MPIFC:-mpifort.mpich}" -w -ffpe-trap=invalid,zero,overflow "-J$WORK" -o "$WORK/trapping" \
+    tests/mpi/ftn_mpi.f90
+tap "$STATUS" "a Fortran program is compiled with -ffpe-trap=invalid,zero,overflow"
+for mode in observe exact topk; do
+    SPARSESHIM_MODE=$mode within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/trapping"
+    tap_passed "it ends well with a report, MODE=$mode"
+done
+finish
