@@ -174,8 +174,10 @@ static int decide(struct ss_call *c)
         return go_native(c, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
+        bool lane = ss_ballot_same(b, SS_SAME_CALL);
+
         comm->told = true;
-        return give_up(c, SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
+        return give_up(c, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
     bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
@@ -371,7 +373,6 @@ static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collec
     if (comm->status == SS_OK && !c->cannot)
         status = ss_call_prepare(c);
     start_vote(c, ss_ballot_flags(c, status));
-    c->last_progress = c->mark;
     return SS_PENDING;
 }
 
@@ -415,6 +416,29 @@ static int abandon(struct ss_call *c, int status, int peer, enum ss_phase phase)
     return give_up(c, status, peer, phase);
 }
 
+/* The clock costs more than a step without news: it is looked at every so many of them. */
+enum { LOOK_STEPS = 16 };
+
+/* Another step that has not ended the call; it may have to give up. */
+static int wait_on(struct ss_call *c)
+{
+    double timeout = c->comm->settings->timeout;
+    int peer;
+
+    c->waited = 0;
+    c->idle_steps = c->moved ? 0 : c->idle_steps + 1;
+    if (c->idle_steps == 0 || c->idle_steps % LOOK_STEPS != 0)
+        return SS_PENDING;
+    double now = ss_call_now(c);
+    if (c->idle_steps == LOOK_STEPS)
+        c->waiting_since = now;
+    c->waited = now - c->waiting_since;
+    if (timeout == 0 || c->waited <= timeout)
+        return SS_PENDING;
+    enum ss_phase phase = ss_call_phase(c, &peer);
+    return abandon(c, SS_ERR_TIMEOUT, peer, phase);
+}
+
 int ss_call_step(struct ss_call *c)
 {
     int status;
@@ -426,17 +450,8 @@ int ss_call_step(struct ss_call *c)
         status = abandon(c, status, -1, ss_call_phase(c, NULL));
     } else {
         status = step_stage(c);
-        double timeout = c->comm->settings->timeout;
-        if (status == SS_PENDING && timeout > 0) {
-            double now = ss_call_now(c);
-            if (c->moved) {
-                c->last_progress = now;
-            } else if (now - c->last_progress > timeout) {
-                int peer;
-                enum ss_phase phase = ss_call_phase(c, &peer);
-                status = abandon(c, SS_ERR_TIMEOUT, peer, phase);
-            }
-        }
+        if (status == SS_PENDING)
+            status = wait_on(c);
     }
     ss_fpenv_leave(c->t->outside);
     return status;

@@ -39,10 +39,11 @@ struct ss_settings {
     bool observe;
     enum ss_algorithm algorithm;
     enum ss_coding coding;
-    double alpha;   /* seconds per message, < 0: measured */
-    double beta;    /* seconds per byte, < 0: measured */
-    double timeout; /* seconds any wait may last without progress, 0 = no limit */
-    uint64_t hash;  /* of everything that must be equal on all ranks */
+    double alpha;    /* seconds per message, < 0: measured */
+    double beta;     /* seconds per byte, < 0: measured */
+    double timeout;  /* seconds any wait may last without progress, 0 = no limit */
+    double patience; /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
+    uint64_t hash;   /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor.h says. */
     bool topk;
@@ -119,7 +120,7 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type,
 
 /* A call of any kind.
  *
- * Equal on all ranks, or the call fails with SS_ERR_PROTOCOL: kind, root and the size of all parts
+ * Equal on all ranks, or the call fails with SS_ERR_DIFFERENT: kind, root and the size of all parts
  * together in bytes; for reductions type and op too. What may differ although the MPI library takes
  * the call is agreed on: in an allgather the word size (ranks may describe the same bytes by other
  * datatypes) and, everywhere, `parts`; where they differ all ranks go native, SS_WHY_TYPE. A rank
@@ -168,6 +169,10 @@ bool ss_call_callbacks(const struct ss_call *call);
 
 /* Whether the last step has brought the call further. */
 bool ss_call_moved(const struct ss_call *call);
+
+/* Whether the call has waited for another rank for longer than the settings' patience; true once
+ * per communicator, with a sentence that names rank, peer, phase and what may be the cause. */
+bool ss_call_waits(struct ss_call *call, char *text, size_t size);
 
 /* Books the call. native_seconds: time in the MPI library's collective where the status was
  * SS_NATIVE, < 0 where that failed, else ignored. */

@@ -120,20 +120,28 @@ double ss_call_density(const struct ss_call *c)
     return share;
 }
 
+/* Ranks that do not come to a vote: what the reader is to look for. */
+#define ASK                                                                                        \
+    "does every rank make the same call next on this communicator, with the same count, datatype " \
+    "and operator, preloaded and with the same SPARSESHIM_MIN_COUNT?"
+
 static void explain(const struct ss_call *c, char *text, size_t size)
 {
-    bool other = c->kind != SS_KIND_ALLREDUCE;
-    int length = snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements)",
-                          c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase),
-                          c->number, other ? ss_kind_name(c->kind) : "", other ? ", " : "",
-                          (unsigned long long)c->n, ss_type_name(c->type));
+    bool other = c->kind != SS_KIND_ALLREDUCE, differ = c->failed == SS_ERR_DIFFERENT;
+    int length =
+        snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements%s%s)",
+                 c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase), c->number,
+                 other ? ss_kind_name(c->kind) : "", other ? ", " : "", (unsigned long long)c->n,
+                 ss_type_name(c->type), differ ? ", " : "", differ ? ss_op_name(c->op) : "");
+    bool alone = c->failed == SS_ERR_TIMEOUT && c->failed_phase == SS_PHASE_VOTE;
 
     if (c->failed_peer >= 0 && c->failed_peer != c->t->rank && length > 0 && (size_t)length < size)
         length += snprintf(text + length, size - (size_t)length,
                            ", waiting for or talking to rank %d", c->failed_peer);
     if (c->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length,
-                 " (SPARSESHIM_TIMEOUT=%g s without progress)", c->comm->settings->timeout);
+                 " (SPARSESHIM_TIMEOUT=%g s without progress)%s%s", c->comm->settings->timeout,
+                 alone ? "; " : "", alone ? ASK : "");
 }
 
 void ss_call_explain(const struct ss_call *c, char *text, size_t size)
@@ -143,4 +151,36 @@ void ss_call_explain(const struct ss_call *c, char *text, size_t size)
     ss_fpenv_enter_full(&saved);
     explain(c, text, size);
     ss_fpenv_leave_full(&saved);
+}
+
+static void describe_wait(struct ss_call *c, char *text, size_t size)
+{
+    char whom[32] = "the other ranks";
+    int peer;
+    enum ss_phase phase = ss_call_phase(c, &peer);
+
+    if (peer >= 0 && peer != c->t->rank)
+        snprintf(whom, sizeof whom, "rank %d", peer);
+    snprintf(text, size,
+             "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for %s in the %s of call "
+             "%u (%s of %llu %s, %s); " ASK " SPARSESHIM_TIMEOUT ends such waits with an error",
+             c->comm->name, c->t->size, c->t->rank, c->waited, whom, ss_phase_name(phase),
+             c->number, ss_kind_name(c->kind), (unsigned long long)c->n, ss_type_name(c->type),
+             ss_op_name(c->op));
+}
+
+bool ss_call_waits(struct ss_call *c, char *text, size_t size)
+{
+    double patience = c->comm->settings->patience;
+    struct ss_fpenv_full saved;
+
+    if (c->waited == 0 || patience == 0 || c->comm->wait_told)
+        return false;
+    ss_fpenv_enter_full(&saved);
+    bool now = c->waited > patience;
+    if (now)
+        describe_wait(c, text, size);
+    ss_fpenv_leave_full(&saved);
+    c->comm->wait_told = now;
+    return now;
 }

@@ -98,6 +98,7 @@ struct ss_comm {
     bool scale_refused;
 
     char warning[400]; /* to be told, "" = none */
+    bool wait_told;    /* ss_call_waits */
 
     struct ss_steps steps;      /* MODE=topk */
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
@@ -291,7 +292,9 @@ struct ss_call {
     int stage;
     int step; /* the recipe's place */
     bool moved;
-    double last_progress;
+    uint64_t idle_steps;  /* without movement, in a row until now */
+    double waiting_since; /* about the first of them */
+    double waited;        /* seconds since then, where the last step looked at the clock, else 0 */
     struct ss_scan scan;
     struct ss_stream own;
     uint64_t part_max;

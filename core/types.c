@@ -40,6 +40,8 @@ const char *ss_status_text(int status)
         return "another rank failed";
     case SS_ERR_PROTOCOL:
         return "ranks disagree about the call";
+    case SS_ERR_DIFFERENT:
+        return "ranks called it with different counts, datatypes or operators";
     default:
         return "unknown status";
     }

@@ -90,6 +90,14 @@ static void tell_warning(struct shim_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+static void tell_wait(const struct shim_op *op, int status)
+{
+    char text[600];
+
+    if (status == SS_PENDING && ss_call_waits(op->core, text, sizeof text))
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
 /* In calls whose number is a power of two, so that it costs nothing. */
 static void tell_refusals(const struct shim_op *op)
 {
@@ -464,6 +472,7 @@ static bool step(struct shim_op *op)
         return true;
     case SHIM_OP_CORE:
         status = ss_call_step(op->core);
+        tell_wait(op, status);
         bool moved = status != SS_PENDING || ss_call_moved(op->core);
         take_status(op, status);
         return moved;

@@ -80,6 +80,9 @@ static void refuse(const char *why, const char *what)
         shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
 }
 
+/* Seconds after which a wait inside of a call is told: longer than ranks are usually apart. */
+#define PATIENCE 30.0
+
 static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_options *options)
 {
     static const enum ss_algorithm algorithms[] = {
@@ -153,6 +156,7 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
         .alpha = options->alpha,
         .beta = options->beta,
         .timeout = options->timeout,
+        .patience = PATIENCE,
         .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
     };
 }

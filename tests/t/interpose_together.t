@@ -51,6 +51,17 @@ one_rank_with SPARSESHIM_SEED 7 1 1 fewcalls 4
 grep -q 'SPARSESHIM_SEED (.*) must be equal on all ranks' "$WORK/err"
 tap "$?" "an option that differs is named"
 
+# A program whose ranks do not mean the same call: told where all of them vote, by TIMEOUT where one
+# does not.
+for what in count type op kind nonblocking; do
+    for ranks in 2 3; do
+        SPARSESHIM_MIN_COUNT=1000 preloaded "$ranks" differ "$what"
+        tap_passed "the last of $ranks ranks differs in one call ($what): all get an error in words"
+    done
+done
+SPARSESHIM_TIMEOUT=2 SPARSESHIM_MIN_COUNT=1000 preloaded 3 differ below
+tap_passed "its count is below MIN_COUNT: TIMEOUT ends the others' wait and names what may be the cause"
+
 # Ranks that do not take part at all: an error by TIMEOUT that names the cause.
 ended_by_timeout() {
     local result=0
