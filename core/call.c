@@ -179,6 +179,7 @@ static int decide(struct ss_call *c)
         comm->told = true;
         return give_up(c, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
+    c->lane->holds = b->flags & SS_VOTE_HOLDS;
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
     bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
@@ -361,10 +362,10 @@ static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collec
     c->lane = ss_comm_lane(comm, &c->key, what->n, what->type);
     if (comm->mismatch)
         return go_native(c, SS_WHY_SETTINGS);
-    if (comm->tensors && c->lane && c->kind == SS_KIND_ALLREDUCE && window == 0 &&
-        c->n < SS_WINDOW) /* windows of larger calls are exact */
+    if (comm->tensors && c->lane->number < SS_LANES && c->kind == SS_KIND_ALLREDUCE &&
+        window == 0 && c->n < SS_WINDOW) /* windows of larger calls are exact */
         ss_topk_start(c);
-    if (c->lane && c->lane->history.skip > 0) {
+    if (c->lane->history.skip > 0) {
         c->lane->history.skip--;
         return go_native(c, SS_WHY_BACKED_OFF);
     }

@@ -3,21 +3,6 @@
 
 #include "core/call_impl.h"
 
-static uint64_t lane_hash(const struct ss_call *c)
-{
-    const struct ss_lane_key *k = &c->key;
-    uint64_t fields[] = {k->n,      (uint64_t)k->type, (uint64_t)k->op,
-                         k->window, (uint64_t)k->kind, (uint64_t)k->root};
-    uint64_t h = 0xcbf29ce484222325ULL;
-
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        h ^= fields[i];
-        h *= 0x100000001b3ULL;
-        h ^= h >> 29;
-    }
-    return h;
-}
-
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
 static uint64_t memory_left(const struct ss_call *c)
 {
@@ -47,7 +32,7 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     ss_ballot_init(b);
     b->flags = flags;
     b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
-    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = lane_hash(c);
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&c->key);
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->k_max = c->k;
@@ -70,10 +55,8 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->costs[SS_COST_CODE] = ss_double_bits(local->code);
     b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
     b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
-    if (c->lane) {
-        b->result_max = c->lane->history.result_nnz;
-        b->last_min = ss_double_bits(last_seconds(c));
-    }
+    b->result_max = c->lane->history.result_nnz;
+    b->last_min = ss_double_bits(last_seconds(c));
 }
 
 uint64_t ss_ballot_flags(struct ss_call *c, int status)
@@ -81,7 +64,7 @@ uint64_t ss_ballot_flags(struct ss_call *c, int status)
     struct ss_comm *comm = c->comm;
     uint64_t flags = 0;
 
-    if (status != SS_OK || !c->lane)
+    if (status != SS_OK)
         flags |= SS_VOTE_CANNOT;
     if (c->cannot)
         flags |= SS_VOTE_LAYOUT;

@@ -52,14 +52,24 @@ struct ss_lane_key {
 
 /* A lane of this communicator (design section 5). Changes by voted values only. */
 struct ss_lane {
-    struct ss_lane *next;
     struct ss_lane_key key;
-    uint32_t number; /* in order of first appearance */
+    uint32_t number; /* a place among SS_LANES: another lane's after this one has made way */
     struct ss_history history;
     struct ss_lane_record *record;
+    bool holds;                   /* some rank has a residual on it, by its last vote */
+    uint16_t chain, newer, older; /* in its bucket; in the order of use */
 };
 
-enum { SS_LANE_BUCKETS = 64 };
+/* The last SS_LANES different lanes of a communicator. A new one takes the place of the one not
+ * used for longest, which is forgotten with its back-off and its tensors, but for those that hold
+ * residuals. Where all do, new ones share a place that remembers nothing, and are exact. */
+enum { SS_LANES = 1024, SS_LANE_BUCKETS = 2048 };
+struct ss_lanes {
+    struct ss_lane *list; /* SS_LANES, and the place they share then */
+    uint16_t count;
+    uint16_t newest, oldest;
+    uint16_t buckets[SS_LANE_BUCKETS];
+};
 
 struct ss_comm {
     struct ss_transport *t;
@@ -83,8 +93,7 @@ struct ss_comm {
     enum ss_phase failed_phase;
     uint32_t failed_call;
     bool told; /* all ranks know, or nothing can be said to them any more */
-    struct ss_lane *lanes[SS_LANE_BUCKETS];
-    uint32_t lane_count;
+    struct ss_lanes lanes;
     struct ss_call *call; /* storage of the blocking call */
 
     /* RESIDUAL_SCALE: the round begins with a call that is not finite; in it the first tensor says
@@ -379,10 +388,15 @@ static inline unsigned char *ss_out_at(const struct ss_call *c, uint64_t element
     return c->out + (element - c->out_first) * c->esize;
 }
 
-/* core/comm.c: the lane, made when new, NULL when memory is short; work space that recipes built,
- * kept for the next: its bytes, and letting it go. */
+/* core/lanes.c: the table, false when memory is short; the lane of a call, made when new and valid
+ * until the next call starts. */
+bool ss_lanes_make(struct ss_lanes *lanes);
+void ss_lanes_free(struct ss_lanes *lanes);
+uint64_t ss_lane_hash(const struct ss_lane_key *key);
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
                              enum ss_type type); /* n, type: to be reported */
+
+/* core/comm.c: work space that recipes built, kept for the next: its bytes, and letting it go. */
 size_t ss_work_kept(const struct ss_work *work);
 void ss_work_drop(struct ss_work *work);
 

@@ -1,4 +1,4 @@
-/* What lasts between the calls on a communicator: costs, lanes, work space. */
+/* What lasts between the calls on a communicator, but for its lanes: costs, work space. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,8 +12,8 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     if (!comm)
         return NULL;
     comm->call = calloc(1, sizeof *comm->call);
-    if (!comm->call) {
-        free(comm);
+    if (!comm->call || !ss_lanes_make(&comm->lanes)) {
+        ss_comm_free(comm);
         return NULL;
     }
     comm->t = transport;
@@ -44,12 +44,7 @@ void ss_comm_free(struct ss_comm *comm)
                              &w->part_error, &w->agree,   &w->keep,   &w->sketch};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         ss_buf_free(bufs[i]);
-    for (int i = 0; i < SS_LANE_BUCKETS; i++)
-        for (struct ss_lane *lane = comm->lanes[i]; lane;) {
-            struct ss_lane *next = lane->next;
-            free(lane);
-            lane = next;
-        }
+    ss_lanes_free(&comm->lanes);
     ss_tensors_free(comm->tensors);
     free(comm->call);
     free(comm);
@@ -122,31 +117,4 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->own_error);
     ss_buf_free(&w->marks);
     ss_buf_free(&w->part_error);
-}
-
-static bool same_key(const struct ss_lane_key *a, const struct ss_lane_key *b)
-{
-    return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root &&
-           a->n == b->n && a->window == b->window;
-}
-
-struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
-                             enum ss_type type)
-{
-    struct ss_lane **bucket = &comm->lanes[(key->n * 0x9e3779b97f4a7c15ULL) >> 58];
-    struct ss_lane *lane;
-
-    for (lane = *bucket; lane; lane = lane->next)
-        if (same_key(&lane->key, key))
-            return lane;
-    lane = calloc(1, sizeof *lane);
-    if (!lane)
-        return NULL;
-    lane->key = *key;
-    lane->number = comm->lane_count++;
-    lane->record =
-        ss_stats_lane_of(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
-    lane->next = *bucket;
-    *bucket = lane;
-    return lane;
 }

@@ -64,6 +64,17 @@ static bool matches(const struct ss_lane_record *r, enum ss_kind kind, const cha
            r->op == op && strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
 }
 
+static struct ss_lane_record *look_up(const struct ss_stats *stats, enum ss_kind kind,
+                                      const char *comm, int size, uint64_t count, enum ss_type type,
+                                      enum ss_op op)
+{
+    struct ss_lane_record *r = stats->lanes;
+
+    while (r && !matches(r, kind, comm, size, count, type, op))
+        r = r->next;
+    return r;
+}
+
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op)
 {
@@ -76,17 +87,16 @@ struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kin
     struct ss_lane_record *r;
 
     pthread_mutex_lock(&stats->lock);
-    if (stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
+    r = look_up(stats, kind, comm, size, count, type, op);
+    if (!r && stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
         kind = SS_KIND_ALLREDUCE;
         comm = "";
         size = 0;
         count = 0;
         type = SS_F32;
         op = SS_SUM;
+        r = look_up(stats, kind, comm, size, count, type, op);
     }
-    for (r = stats->lanes; r; r = r->next)
-        if (matches(r, kind, comm, size, count, type, op))
-            break;
     if (!r && (r = calloc(1, sizeof *r))) {
         snprintf(r->comm, sizeof r->comm, "%s", comm);
         r->kind = kind;

@@ -347,3 +347,22 @@ struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number)
     place.settled = is_settled(s, &place, steady);
     return place;
 }
+
+void ss_steps_forget(struct ss_steps *s, uint32_t lane)
+{
+    for (int i = 0; i < SS_STEP_CYCLES; i++) {
+        struct ss_step_cycle *c = &s->cycles[i];
+        if (c->length == 0 || occurrences(c, (uint16_t)lane) == 0)
+            continue;
+        c->length = 0;
+        if (s->current == i + 1) {
+            s->current = 0;
+            s->outs = 0;
+        }
+    }
+    for (uint32_t i = 0; i < s->end; i++)
+        if (s->history[i] == lane) {
+            s->history[i] = SS_STEP_LAST_LANE;
+            memset(s->run, 0, sizeof s->run);
+        }
+}

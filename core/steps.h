@@ -83,8 +83,12 @@ struct ss_steps {
     struct ss_step_cycle cycles[SS_STEP_CYCLES];
 };
 
-/* Takes in one eligible call; lanes are numbered from 0 in order of first appearance. At most
+/* Takes in one eligible call; lanes have small numbers. At most
  * O(SS_STEP_LONGEST) time where the cycle holds. */
 struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane);
+
+/* The number will mean another lane: cycles that it is part of are forgotten, and its calls equal
+ * no other call. */
+void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
 
 #endif

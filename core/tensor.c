@@ -486,13 +486,68 @@ static bool paths_vary(struct ss_tensor *t, uint64_t path)
     return t->path_returns >= PATH_RETURNS && t->in_flight == 0;
 }
 
+/* ---- lanes that do not come again ---- */
+
+/* Samples of what a program calls once and never again must not pile up: a candidate whose lane has
+ * been called once only, before SS_LANES_WATCHED newer ones, will be watched from its next call on.
+ */
+static void watch_new_lane(struct ss_tensors *ts, uint32_t number)
+{
+    uint32_t *place = &ts->watched[ts->newest_watched++ % SS_LANES_WATCHED];
+    uint32_t before = *place;
+
+    *place = number + 1;
+    if (before == 0 || ts->lanes[before - 1].calls > 1)
+        return;
+    for (struct ss_tensor *t = ts->lanes[before - 1].tensors; t; t = t->in_lane)
+        if (t->state == SS_TENSOR_CANDIDATE && t->in_flight == 0) {
+            ss_watch_free(&t->watch);
+            t->watch = (struct ss_watch){.calls = 0};
+        }
+}
+
+bool ss_tensors_hold(const struct ss_tensors *ts, uint32_t lane)
+{
+    return lane < ts->lane_count && ts->lanes[lane].residuals > 0;
+}
+
+static void forget_groups(struct ss_tensors *ts, uint32_t lane)
+{
+    for (struct ss_tensor_group **link = &ts->groups; *link;) {
+        struct ss_tensor_group *g = *link;
+
+        if (g->lane == lane) {
+            *link = g->next;
+            free(g);
+        } else {
+            link = &g->next;
+        }
+    }
+}
+
+size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
+{
+    size_t gone = 0;
+
+    if (lane >= ts->lane_count)
+        return 0;
+    pthread_mutex_lock(&ts->lock);
+    for (; ts->lanes[lane].tensors; gone++)
+        discard(ts->lanes[lane].tensors);
+    forget_groups(ts, lane);
+    ts->lanes[lane] = (struct ss_tensor_lane){0};
+    pthread_mutex_unlock(&ts->lock);
+    return gone;
+}
+
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
 
     if (!lane)
         return NULL;
-    lane->calls++;
+    if (++lane->calls == 1)
+        watch_new_lane(ts, call->lane);
     struct ss_tensor key = key_of(ts, call);
     struct ss_tensor *t = look_up(ts, &key);
     if (t && paths_vary(t, call->path)) {

@@ -199,6 +199,10 @@ struct ss_tensor_settings {
  * short. */
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
+/* Whether a tensor of a lane has a residual; all tensors of a lane are let go, residuals included,
+ * before its number means another lane: how many. */
+bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
+size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 
 /* One call as identity sees it. */

@@ -8,6 +8,9 @@
 
 enum { SS_TENSOR_BUCKETS = 256 };
 
+/* Lanes called once only, of which the newest may keep what they are watched by. */
+enum { SS_LANES_WATCHED = 128 };
+
 struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
@@ -25,6 +28,8 @@ struct ss_tensors {
     uint32_t numbers;
     struct ss_tensor_lane *lanes;
     size_t lane_count;
+    uint32_t watched[SS_LANES_WATCHED]; /* the newest lanes, number + 1; a ring */
+    unsigned newest_watched;
     struct ss_tensor_group *groups; /* those in which addresses do not count, or paths do */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };

@@ -156,12 +156,16 @@ uint64_t ss_topk_forced(const struct ss_call *c)
 
 uint64_t ss_topk_flags(struct ss_call *c)
 {
-    uint64_t flags;
+    uint64_t flags = 0;
 
+    if (c->tensor) {
+        struct ss_tensor_ballot ballot = ss_tensor_ballot(c->tensor); /* may make a residual */
+        flags = tensor_flags(&ballot);
+    }
+    if (ss_tensors_hold(c->comm->tensors, c->lane->number))
+        flags |= SS_VOTE_HOLDS;
     if (!c->tensor)
-        return c->tensor_short ? SS_VOTE_CANNOT : 0;
-    struct ss_tensor_ballot ballot = ss_tensor_ballot(c->tensor);
-    flags = tensor_flags(&ballot);
+        return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->reevaluate)

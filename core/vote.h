@@ -25,6 +25,7 @@ enum ss_vote_flag {
     SS_VOTE_LAYOUT = 1 << 16,    /* the arguments of this rank are not served */
     SS_VOTE_POLLED = 1 << 17,    /* the MPI library's call must not block here */
     SS_VOTE_CALLBACKS = 1 << 18, /* nonblocking calls must not be moved by threads of ours here */
+    SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
 };
 
 /* Fields that must be equal on all ranks. */

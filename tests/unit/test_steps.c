@@ -365,6 +365,24 @@ static void late_lanes_count_as_one(void **state)
     free(s);
 }
 
+/* A lane number that is given to another lane: the cycle it was in is no longer that of anything.
+ */
+static void a_number_that_changes_hands_takes_its_cycles_along(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    feed(s, "ababab");
+    ss_steps_forget(s, 'c' - 'a');
+    assert_int_equal(ss_steps_next(s, 0).sync, SS_STEP_IN);
+    ss_steps_forget(s, 0);
+    assert_int_equal(ss_steps_next(s, 1).sync, SS_STEP_UNKNOWN);
+    for (int call = 0; call < 4; call++) /* what came before it does not count as a repetition */
+        assert_int_equal(ss_steps_next(s, (uint32_t)call % 2).sync, SS_STEP_UNKNOWN);
+    assert_int_equal(ss_steps_next(s, 0).sync, SS_STEP_IN);
+    free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +404,7 @@ int main(void)
         cmocka_unit_test(steps_never_go_back_and_ordinals_stay_in_the_step),
         cmocka_unit_test(a_cycle_is_forgotten_when_nothing_fits_it),
         cmocka_unit_test(late_lanes_count_as_one),
+        cmocka_unit_test(a_number_that_changes_hands_takes_its_cycles_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,143 @@
+/* The lanes of a communicator. Which of them are remembered follows from the sequence of calls and
+ * from votes alone, so that all ranks remember the same: nothing here allocates, and no address,
+ * time or local state decides. */
+#include <stdlib.h>
+
+#include "core/call_impl.h"
+
+bool ss_lanes_make(struct ss_lanes *lanes)
+{
+    lanes->list = calloc(SS_LANES + 1, sizeof *lanes->list);
+    return lanes->list != NULL;
+}
+
+void ss_lanes_free(struct ss_lanes *lanes)
+{
+    free(lanes->list);
+}
+
+uint64_t ss_lane_hash(const struct ss_lane_key *key)
+{
+    uint64_t h = ss_mix((uint64_t)key->kind, key->n);
+
+    h = ss_mix(h, (uint64_t)key->type << 32 | (uint64_t)key->op);
+    return ss_mix(h, (uint64_t)(unsigned)key->root << 32 | key->window);
+}
+
+static bool same_key(const struct ss_lane_key *a, const struct ss_lane_key *b)
+{
+    return a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->n == b->n && a->window == b->window;
+}
+
+/* Links are numbers of lanes + 1, 0 = none. */
+static struct ss_lane *at(const struct ss_lanes *lanes, uint16_t link)
+{
+    return link > 0 ? &lanes->list[link - 1] : NULL;
+}
+
+static uint16_t link_to(const struct ss_lane *lane)
+{
+    return (uint16_t)(lane->number + 1);
+}
+
+static uint16_t *bucket_of(struct ss_lanes *lanes, const struct ss_lane_key *key)
+{
+    return &lanes->buckets[ss_lane_hash(key) % SS_LANE_BUCKETS];
+}
+
+/* ---- the order of use ---- */
+
+static void take_out(struct ss_lanes *lanes, struct ss_lane *lane)
+{
+    struct ss_lane *newer = at(lanes, lane->newer), *older = at(lanes, lane->older);
+
+    *(newer ? &newer->older : &lanes->newest) = lane->older;
+    *(older ? &older->newer : &lanes->oldest) = lane->newer;
+}
+
+static void put_first(struct ss_lanes *lanes, struct ss_lane *lane)
+{
+    struct ss_lane *second = at(lanes, lanes->newest);
+
+    lane->newer = 0;
+    lane->older = lanes->newest;
+    *(second ? &second->newer : &lanes->oldest) = link_to(lane);
+    lanes->newest = link_to(lane);
+}
+
+/* ---- making way ---- */
+
+/* A number that will mean another lane. */
+static void forget_number(struct ss_comm *comm, uint32_t number)
+{
+    if (!comm->tensors)
+        return;
+    ss_steps_forget(&comm->steps, number);
+    size_t gone = ss_tensors_forget_lane(comm->tensors, number);
+    pthread_mutex_lock(&comm->stats->lock);
+    comm->stats->tensors_unlisted += gone;
+    pthread_mutex_unlock(&comm->stats->lock);
+}
+
+static void evict(struct ss_comm *comm, struct ss_lane *lane)
+{
+    struct ss_lanes *lanes = &comm->lanes;
+    uint16_t *link = bucket_of(lanes, &lane->key);
+
+    while (*link != link_to(lane))
+        link = &at(lanes, *link)->chain;
+    *link = lane->chain;
+    take_out(lanes, lane);
+    forget_number(comm, lane->number);
+}
+
+/* A place for a new lane: the one of the lane not used for longest that holds no residual. NULL
+ * where all do. */
+static struct ss_lane *make_place(struct ss_comm *comm)
+{
+    struct ss_lanes *lanes = &comm->lanes;
+    struct ss_lane *lane;
+
+    if (lanes->count < SS_LANES)
+        return &lanes->list[lanes->count++];
+    for (lane = at(lanes, lanes->oldest); lane && lane->holds; lane = at(lanes, lane->newer))
+        ;
+    if (lane)
+        evict(comm, lane);
+    return lane;
+}
+
+static void enter(struct ss_comm *comm, struct ss_lane *lane)
+{
+    uint16_t *bucket = bucket_of(&comm->lanes, &lane->key);
+
+    lane->chain = *bucket;
+    *bucket = link_to(lane);
+    put_first(&comm->lanes, lane);
+}
+
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
+                             enum ss_type type)
+{
+    struct ss_lanes *lanes = &comm->lanes;
+    struct ss_lane *lane = at(lanes, *bucket_of(lanes, key));
+
+    while (lane && !same_key(&lane->key, key))
+        lane = at(lanes, lane->chain);
+    if (lane) {
+        take_out(lanes, lane);
+        put_first(lanes, lane);
+        return lane;
+    }
+    lane = make_place(comm);
+    bool remembered = lane != NULL;
+    if (!remembered)
+        lane = &lanes->list[SS_LANES];
+    *lane = (struct ss_lane){.key = *key, .number = (uint32_t)(lane - lanes->list)};
+    lane->record =
+        ss_stats_lane_of(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
+    if (remembered)
+        enter(comm, lane);
+    return lane;
+}
