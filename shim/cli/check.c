@@ -1,6 +1,7 @@
 /* sparseshim check: would calls of this program be seen? Answered from its files alone. */
 #include "shim/cli/cli.h"
 
+#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -315,6 +316,56 @@ static bool binds_to_itself(struct check *c)
                    object_name(c, c->caller));
 }
 
+static int preloaded_library(const struct check *c)
+{
+    for (int i = 1; i < (int)c->deps.count && c->deps.objects[i].preloaded; i++)
+        if (cli_is_library(c->deps.objects[i].path))
+            return i;
+    return NOBODY;
+}
+
+static bool is_c(const char *name)
+{
+    return strncmp(name, "MPI_", 4) == 0 && islower((unsigned char)name[5]);
+}
+
+/* The C function that is called in the end where reductions[k] is: names of Fortran follow it. */
+static const char *c_name(size_t k)
+{
+    if (is_c(reductions[k]))
+        return reductions[k];
+    while (!is_c(reductions[k]) || strcmp(strrchr(reductions[k], '_'), "_c") == 0)
+        k--;
+    return reductions[k];
+}
+
+/* A profiler is preloaded before the library. It calls the PMPI names, which the library leaves
+ * alone; one that stands behind sees what the library hands on. */
+static bool is_shadowed(struct check *c)
+{
+    int ours = preloaded_library(c);
+    for (size_t k = 0; ours != NOBODY && k < LENGTH(reductions); k++) {
+        const char *name = c_name(k);
+        if (exported(c, c->caller, reductions[k]) != ELF_IMPORTED)
+            continue;
+        for (int i = 1; i < ours; i++) {
+            if (exported(c, i, name) != ELF_DEFINED)
+                continue;
+            char advice[sizeof c->advice];
+            char *order = cli_preload(c->deps.objects[ours].name, getenv("LD_PRELOAD"));
+            snprintf(
+                advice, sizeof advice,
+                "put libsparseshim.so first, LD_PRELOAD=%s (%s then sees the calls that pass), "
+                "or start the program by `sparseshim run`, which does so",
+                order != NULL ? order : "...", object_name(c, i));
+            free(order);
+            return verdict(c, advice, "%s is preloaded before libsparseshim.so and takes %s",
+                           object_name(c, i), name);
+        }
+    }
+    return false;
+}
+
 static bool is_seen(struct check *c)
 {
     char advice[PATH_MAX + 64];
@@ -340,6 +391,7 @@ static rule *const rules[] = {
     has_other_mpi,
     never_reduces,
     binds_to_itself,
+    is_shadowed,
     is_seen,
 };
 

@@ -22,6 +22,14 @@ int cli_usage_error(const char *verb, const char *format, ...)
  * installed. To be freed. NULL when it is in none of them, or memory is short. */
 char *cli_find_library(void);
 
+/* LD_PRELOAD with the library first, once, and then the other entries of `before` (NULL: none) as
+ * they stand; an entry is the library if it has its file name. To be freed; NULL when memory is
+ * short. */
+char *cli_preload(const char *library, const char *before);
+
+/* Whether a path names a libsparseshim.so. */
+bool cli_is_library(const char *path);
+
 /* The places where cli_find_library looks, as text for messages. To be freed; NULL when memory is
  * short. */
 char *cli_library_places(void);

@@ -46,3 +46,31 @@ char *cli_library_places(void)
         return NULL;
     return text;
 }
+
+bool cli_is_library(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash != NULL ? slash + 1 : path, LIBRARY) == 0;
+}
+
+char *cli_preload(const char *library, const char *before)
+{
+    size_t room = strlen(library) + (before != NULL ? strlen(before) : 0) + 2;
+    char *list = malloc(room);
+    char *rest = before != NULL ? strdup(before) : NULL;
+    char *at = NULL;
+    if (list == NULL || (before != NULL && rest == NULL)) {
+        free(list);
+        free(rest);
+        return NULL;
+    }
+    strcpy(list, library);
+    for (char *entry = rest != NULL ? strtok_r(rest, ": ", &at) : NULL; entry != NULL;
+         entry = strtok_r(NULL, ": ", &at))
+        if (!cli_is_library(entry)) {
+            strcat(list, ":");
+            strcat(list, entry);
+        }
+    free(rest);
+    return list;
+}

@@ -67,20 +67,8 @@ static int set_option(const struct cfg *cfg, const char *argument, bool dry)
     return put(variable, value, dry);
 }
 
-static bool listed(const char *list, const char *path)
-{
-    const size_t n = strlen(path);
-    while (*list != '\0') {
-        size_t length = strcspn(list, ": ");
-        if (length == n && memcmp(list, path, n) == 0)
-            return true;
-        list += length;
-        list += strspn(list, ": ");
-    }
-    return false;
-}
-
-/* Puts the library in front of whatever is preloaded already. */
+/* Puts the library in front of whatever is preloaded already: a profiler that stood before it would
+ * take the calls. */
 static int set_preload(bool dry)
 {
     char *library = cli_find_library();
@@ -93,7 +81,6 @@ static int set_preload(bool dry)
     }
     int status = CLI_CANNOT_RUN;
     char *preload = NULL;
-    const char *before = getenv("LD_PRELOAD");
     if (strpbrk(library, ": ") != NULL) {
         fprintf(
             stderr,
@@ -102,10 +89,8 @@ static int set_preload(bool dry)
             library);
         goto done;
     }
-    if (before != NULL && listed(before, library))
-        status = put("LD_PRELOAD", before, dry);
-    else if (asprintf(&preload, "%s%s%s", library, before != NULL && *before != '\0' ? ":" : "",
-                      before != NULL ? before : "") >= 0)
+    preload = cli_preload(library, getenv("LD_PRELOAD"));
+    if (preload != NULL)
         status = put("LD_PRELOAD", preload, dry);
 done:
     free(preload);

@@ -89,6 +89,11 @@ subtest 'run puts the library in front of what is preloaded already' => sub {
     is($out, "$lib:libm.so.6\n", 'former preload is kept');
     ($code, $out) = sh(qq('$cli' run '$cli' run sh -c 'echo "\$LD_PRELOAD"'));
     is($out, "$lib\n", 'once is enough');
+    ($code, $out) = sh(qq(LD_PRELOAD="libm.so.6 $lib:libdl.so.2 $lib" '$cli' run -n true));
+    like($out, qr/^LD_PRELOAD=\Q$lib\E:libm\.so\.6:libdl\.so\.2$/m,
+        'it comes first, once, wherever it stood');
+    ($code, $out) = sh(qq(LD_PRELOAD=":libm.so.6: /not/there/libsparseshim.so" '$cli' run -n true));
+    like($out, qr/^LD_PRELOAD=\Q$lib\E:libm\.so\.6$/m, 'in the place of another copy of itself');
     ($code, $out) = sh(qq('$cli' run grep -c libsparseshim.so /proc/self/maps));
     cmp_ok($out, '>', 0, 'the library is mapped');
     ($code, $out, $err) = sh("'$cli' run sh -c 'exit 7'");
@@ -223,6 +228,23 @@ subtest 'check names a profiler and the order' => sub {
     like($out, qr/defined by libprofiler\.so \(a profiler or wrapper\), then libmpi/, 'order');
     compiled("$mpicc app.c profiler.c -o wrapped");
     verdict('./wrapped', 1, qr/not be seen because .* MPI_Allreduce of its own/, 'in the program');
+};
+
+subtest 'check sees a profiler that is preloaded before the library' => sub {
+    local $ENV{LD_PRELOAD} = "$dir/libprofiler.so $lib";
+    verdict('./app', 1, qr/because libprofiler\.so is preloaded before libsparseshim\.so and takes MPI_Allreduce/,
+        'profiler first');
+    like($out, qr/^what to do: .*LD_PRELOAD=\Q$lib:$dir\E\/libprofiler\.so .*sparseshim run/m, 'the order');
+    like($out, qr/defined by libprofiler\.so \(preloaded\), then libsparseshim\.so \(preloaded\)/, 'who defines it');
+    $ENV{LD_PRELOAD} = "$lib:$dir/libprofiler.so";
+    verdict('./app', 0, qr/would be seen/, 'library first');
+    $ENV{LD_PRELOAD} = "$dir/libprofiler.so";
+    verdict('./app', 0, qr/would be seen/, 'run will put the library first');
+    $ENV{LD_PRELOAD} = $lib;
+    verdict('./profiled', 0, qr/would be seen/, 'a profiler that is linked comes after every preload');
+    compiled("$mpicc nonblocking.c -o only_nonblocking");
+    $ENV{LD_PRELOAD} = "$dir/libprofiler.so $lib";
+    verdict('./only_nonblocking', 0, qr/would be seen/, 'a profiler of other functions');
 };
 
 subtest 'check follows RPATH, RUNPATH and LD_LIBRARY_PATH' => sub {

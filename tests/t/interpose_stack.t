@@ -39,6 +39,13 @@ PRELOAD="$PROGRAMS/profiler.so $LIB" SPARSESHIM_ALGORITHM=ring preloaded 3 stack
 tap_passed "with a profiler above: the results are right"
 saw 7
 tap "$?" "a profiler above sees all 7 calls"
+[ "$(counter calls.seen)" = none ]
+tap "$?" "that profiler calls the PMPI names, and we see none"
+SPARSESHIM_ALGORITHM=ring within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$PROGRAMS/profiler.so $LIB" \
+    "$BUILD/sparseshim" run "$PROGRAMS/stacked"
+tap_passed "sparseshim run puts the library before the profiler: calls are made sparse" 3
+saw 3 || saw 4
+tap "$?" "and the profiler sees the calls that pass through"
 SPARSESHIM_DISABLE=1 PRELOAD="$LIB $PROGRAMS/profiler.so" preloaded 3 stacked
 saw 7
 tap "$?" "with DISABLE=1 a profiler below sees all 7 calls"
