@@ -65,10 +65,10 @@ struct ss_lane {
  * residuals. Where all do, new ones share a place that remembers nothing, and are exact. */
 enum { SS_LANES = 1024, SS_LANE_BUCKETS = 2048 };
 struct ss_lanes {
-    struct ss_lane *list; /* SS_LANES, and the place they share then */
     uint16_t count;
     uint16_t newest, oldest;
     uint16_t buckets[SS_LANE_BUCKETS];
+    struct ss_lane list[SS_LANES + 1]; /* the last is the place they share then */
 };
 
 struct ss_comm {
@@ -92,9 +92,9 @@ struct ss_comm {
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
-    bool told; /* all ranks know, or nothing can be said to them any more */
-    struct ss_lanes lanes;
-    struct ss_call *call; /* storage of the blocking call */
+    bool told;             /* all ranks know, or nothing can be said to them any more */
+    struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
+    struct ss_call *call;  /* storage of the blocking call */
 
     /* RESIDUAL_SCALE: the round begins with a call that is not finite; in it the first tensor says
      * by which power of two the loss scale has jumped, the others have to agree. Until that call's
@@ -388,10 +388,7 @@ static inline unsigned char *ss_out_at(const struct ss_call *c, uint64_t element
     return c->out + (element - c->out_first) * c->esize;
 }
 
-/* core/lanes.c: the table, false when memory is short; the lane of a call, made when new and valid
- * until the next call starts. */
-bool ss_lanes_make(struct ss_lanes *lanes);
-void ss_lanes_free(struct ss_lanes *lanes);
+/* core/lanes.c: the lane of a call, made when new and valid until the next call starts. */
 uint64_t ss_lane_hash(const struct ss_lane_key *key);
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
                              enum ss_type type); /* n, type: to be reported */

@@ -12,8 +12,8 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     if (!comm)
         return NULL;
     comm->call = calloc(1, sizeof *comm->call);
-    if (!comm->call || !ss_lanes_make(&comm->lanes)) {
-        ss_comm_free(comm);
+    if (!comm->call) {
+        free(comm);
         return NULL;
     }
     comm->t = transport;
@@ -44,7 +44,6 @@ void ss_comm_free(struct ss_comm *comm)
                              &w->part_error, &w->agree,   &w->keep,   &w->sketch};
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
         ss_buf_free(bufs[i]);
-    ss_lanes_free(&comm->lanes);
     ss_tensors_free(comm->tensors);
     free(comm->call);
     free(comm);

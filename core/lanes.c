@@ -1,20 +1,7 @@
 /* The lanes of a communicator. Which of them are remembered follows from the sequence of calls and
  * from votes alone, so that all ranks remember the same: nothing here allocates, and no address,
  * time or local state decides. */
-#include <stdlib.h>
-
 #include "core/call_impl.h"
-
-bool ss_lanes_make(struct ss_lanes *lanes)
-{
-    lanes->list = calloc(SS_LANES + 1, sizeof *lanes->list);
-    return lanes->list != NULL;
-}
-
-void ss_lanes_free(struct ss_lanes *lanes)
-{
-    free(lanes->list);
-}
 
 uint64_t ss_lane_hash(const struct ss_lane_key *key)
 {
@@ -31,7 +18,7 @@ static bool same_key(const struct ss_lane_key *a, const struct ss_lane_key *b)
 }
 
 /* Links are numbers of lanes + 1, 0 = none. */
-static struct ss_lane *at(const struct ss_lanes *lanes, uint16_t link)
+static struct ss_lane *at(struct ss_lanes *lanes, uint16_t link)
 {
     return link > 0 ? &lanes->list[link - 1] : NULL;
 }
@@ -92,20 +79,21 @@ static void evict(struct ss_comm *comm, struct ss_lane *lane)
     forget_number(comm, lane->number);
 }
 
-/* A place for a new lane: the one of the lane not used for longest that holds no residual. NULL
+/* The number of a new lane: that of the lane not used for longest that holds no residual; SS_LANES
  * where all do. */
-static struct ss_lane *make_place(struct ss_comm *comm)
+static uint32_t make_place(struct ss_comm *comm)
 {
     struct ss_lanes *lanes = &comm->lanes;
     struct ss_lane *lane;
 
     if (lanes->count < SS_LANES)
-        return &lanes->list[lanes->count++];
+        return lanes->count++;
     for (lane = at(lanes, lanes->oldest); lane && lane->holds; lane = at(lanes, lane->newer))
         ;
-    if (lane)
-        evict(comm, lane);
-    return lane;
+    if (!lane)
+        return SS_LANES;
+    evict(comm, lane);
+    return lane->number;
 }
 
 static void enter(struct ss_comm *comm, struct ss_lane *lane)
@@ -117,27 +105,34 @@ static void enter(struct ss_comm *comm, struct ss_lane *lane)
     put_first(&comm->lanes, lane);
 }
 
+static uint16_t look_up(struct ss_lanes *lanes, const struct ss_lane_key *key)
+{
+    uint16_t link = *bucket_of(lanes, key);
+
+    while (link > 0 && !same_key(&lanes->list[link - 1].key, key))
+        link = lanes->list[link - 1].chain;
+    return link;
+}
+
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
                              enum ss_type type)
 {
     struct ss_lanes *lanes = &comm->lanes;
-    struct ss_lane *lane = at(lanes, *bucket_of(lanes, key));
+    uint16_t known = look_up(lanes, key);
+    struct ss_lane *lane;
 
-    while (lane && !same_key(&lane->key, key))
-        lane = at(lanes, lane->chain);
-    if (lane) {
+    if (known > 0) {
+        lane = &lanes->list[known - 1];
         take_out(lanes, lane);
         put_first(lanes, lane);
         return lane;
     }
-    lane = make_place(comm);
-    bool remembered = lane != NULL;
-    if (!remembered)
-        lane = &lanes->list[SS_LANES];
-    *lane = (struct ss_lane){.key = *key, .number = (uint32_t)(lane - lanes->list)};
+    uint32_t number = make_place(comm);
+    lane = &lanes->list[number];
+    *lane = (struct ss_lane){.key = *key, .number = number};
     lane->record =
         ss_stats_lane_of(comm->stats, key->kind, comm->name, comm->t->size, n, type, key->op);
-    if (remembered)
+    if (number < SS_LANES)
         enter(comm, lane);
     return lane;
 }

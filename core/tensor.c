@@ -532,8 +532,11 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
     if (lane >= ts->lane_count)
         return 0;
     pthread_mutex_lock(&ts->lock);
-    for (; ts->lanes[lane].tensors; gone++)
-        discard(ts->lanes[lane].tensors);
+    for (struct ss_tensor *t = ts->lanes[lane].tensors, *next; t; t = next) {
+        next = t->in_lane;
+        discard(t);
+        gone++;
+    }
     forget_groups(ts, lane);
     ts->lanes[lane] = (struct ss_tensor_lane){0};
     pthread_mutex_unlock(&ts->lock);

@@ -334,7 +334,7 @@ static const char *c_name(size_t k)
 {
     if (is_c(reductions[k]))
         return reductions[k];
-    while (!is_c(reductions[k]) || strcmp(strrchr(reductions[k], '_'), "_c") == 0)
+    while (k > 0 && (!is_c(reductions[k]) || strcmp(strrchr(reductions[k], '_'), "_c") == 0))
         k--;
     return reductions[k];
 }

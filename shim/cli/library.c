@@ -56,6 +56,7 @@ bool cli_is_library(const char *path)
 char *cli_preload(const char *library, const char *before)
 {
     size_t room = strlen(library) + (before != NULL ? strlen(before) : 0) + 2;
+    size_t used = strlen(library);
     char *list = malloc(room);
     char *rest = before != NULL ? strdup(before) : NULL;
     char *at = NULL;
@@ -64,13 +65,11 @@ char *cli_preload(const char *library, const char *before)
         free(rest);
         return NULL;
     }
-    strcpy(list, library);
+    memcpy(list, library, used + 1);
     for (char *entry = rest != NULL ? strtok_r(rest, ": ", &at) : NULL; entry != NULL;
          entry = strtok_r(NULL, ": ", &at))
-        if (!cli_is_library(entry)) {
-            strcat(list, ":");
-            strcat(list, entry);
-        }
+        if (!cli_is_library(entry))
+            used += (size_t)snprintf(list + used, room - used, ":%s", entry);
     free(rest);
     return list;
 }
