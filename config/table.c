@@ -118,15 +118,19 @@ const struct cfg_option cfg_table[] = {
      FIELD(progress), true},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},
-    {"DEBUG_FILE", CFG_TEXT, "stderr", "stderr, or a path; %h host, %p process, %r rank, %j job",
-     "Where it is said.", FIELD(debug_file), false},
+    {"DEBUG_FILE", CFG_TEXT, "stderr",
+     "stderr, or a path; %h host, %p process, %r rank, %j job, %% a percent sign",
+     "Where it is said. A new file has mode 0600; one of your own, or a device such as "
+     "/dev/null, is appended to; a link is not followed.",
+     FIELD(debug_file), false},
     {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
      "Which ranks give a report at the end of the job: calls seen, made sparse, passed through and "
      "why, bytes and time.",
      FIELD(report), false},
-    {"REPORT_DIR", CFG_TEXT, "", "a directory, or nothing for the standard error output",
-     "Where reports are also written as JSON, one file per rank that reports; sparseshim report "
-     "prints them.",
+    {"REPORT_DIR", CFG_TEXT, "",
+     "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing for the standard error output",
+     "Where reports are also written as JSON (mode 0600), one file per rank that reports, anew "
+     "every 10 s until the job ends; sparseshim report prints them.",
      FIELD(report_dir), false},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "Makes a bad value or an unreadable file an MPI error at the first eligible call, where "

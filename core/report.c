@@ -175,6 +175,10 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
 
     ss_emit_object_begin(e, "summary", NULL);
     say_headline(e, stats, job);
+    if (!job->complete)
+        SAY(e, "state", "state",
+            ss_v_text("the job had not ended: it was running, or was ended later without "
+                      "MPI_Finalize"));
     SAY(e, "calls", "calls", ss_v_count(atomic_load(&stats->seen)), ss_v_text(" seen: "),
         ss_v_count(atomic_load(&stats->sparse)), ss_v_text(" made sparse, "), ss_v_count(t->passed),
         ss_v_text(" passed through, "), ss_v_count(errors),
@@ -219,10 +223,12 @@ static void write_numbers(struct ss_emit *e, struct ss_stats *stats,
     ss_emit_kv(e, "start", NULL, ss_v_text(date));
     ss_emit_kv(e, "start_unix", NULL, ss_v_integer(job->start_unix));
     ss_emit_kv(e, "observe", NULL, ss_v_bool(job->observe));
+    ss_emit_kv(e, "complete", NULL, ss_v_bool(job->complete));
     ss_emit_object_end(e);
 
     ss_emit_object_begin(e, "calls", NULL);
     ss_emit_kv(e, "seen", NULL, ss_v_count(atomic_load(&stats->seen)));
+    ss_emit_kv(e, "eligible", NULL, ss_v_count(ss_stats_eligible(stats)));
     ss_emit_kv(e, "sparse", NULL, ss_v_count(atomic_load(&stats->sparse)));
     ss_emit_kv(e, "passed", NULL, ss_v_count(t->passed));
     ss_emit_kv(e, "nonblocking", NULL, ss_v_count(atomic_load(&stats->nonblocking)));

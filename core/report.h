@@ -27,6 +27,7 @@ struct ss_report_job {
     int ranks;               /* size of the world, or 0 where unknown */
     int64_t start_unix;      /* seconds since 1970, UTC */
     bool observe;            /* mode observe: predictions and what to try are printed */
+    bool complete;           /* the job has ended; else the report is what was known so far */
     const struct ss_report_option
         *options; /* those worth showing, such as all that differ from their default */
     size_t option_count;
@@ -44,6 +45,21 @@ int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enu
 /* Share of the job's time spent in allreduce, f; NaN where calls were not timed. 1 / (1 - f) caps
  * what any allreduce can gain (Amdahl). */
 double ss_report_share(const struct ss_stats *stats);
+
+/* What the process knows of itself when no call could be served. */
+struct ss_report_scene {
+    uint64_t min_count; /* elements, MIN_COUNT */
+    int ranks;          /* size of the world, or 0 where unknown */
+    bool python;        /* a Python interpreter is in the process */
+    const char *before; /* the object whose MPI_Allreduce comes before ours; NULL = none */
+};
+
+/* Why no call was eligible: writes up to `most` sentences and returns how many; 0 where some call
+ * was. Takes stats->lock. */
+enum { SS_REPORT_SENTENCES = 8 };
+typedef char ss_report_sentence[320];
+size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
+                     ss_report_sentence *sentences, size_t most);
 
 /* Names in JSON: short, and stable within a schema. */
 const char *ss_reason_key(enum ss_reason reason);

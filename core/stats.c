@@ -112,7 +112,8 @@ struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kin
     return r;
 }
 
-struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats)
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
+                                         const struct ss_tensor_record *record)
 {
     struct ss_tensor_record *r;
 
@@ -121,6 +122,9 @@ struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats)
     if (!r) {
         stats->tensors_unlisted++;
     } else {
+        if (record)
+            *r = *record;
+        r->next = NULL;
         if (stats->last_tensor)
             stats->last_tensor->next = r;
         else
@@ -150,6 +154,29 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
         }
     }
     stats->last_tensor = last;
+    pthread_mutex_unlock(&stats->lock);
+}
+
+uint64_t ss_stats_eligible(struct ss_stats *stats)
+{
+    static const enum ss_reason outside[] = {SS_WHY_SMALL,       SS_WHY_TYPE,
+                                             SS_WHY_BUFFER,      SS_WHY_COMMUNICATOR,
+                                             SS_WHY_NONBLOCKING, SS_WHY_PERSISTENT};
+    uint64_t seen = atomic_load(&stats->seen), passed = 0;
+
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        passed += atomic_load(&stats->passed[outside[i]]);
+    return seen > passed ? seen - passed : 0;
+}
+
+void ss_stats_small(struct ss_stats *stats, uint64_t count)
+{
+    pthread_mutex_lock(&stats->lock);
+    if (count > stats->small_largest) {
+        stats->small_largest = count;
+        stats->small_calls = 0;
+    }
+    stats->small_calls += count == stats->small_largest;
     pthread_mutex_unlock(&stats->lock);
 }
 

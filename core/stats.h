@@ -78,6 +78,7 @@ struct ss_stats {
     double start;                            /* seconds, steady clock, first intercepted call */
     double end;                              /* set by whoever prints */
     atomic_uint_fast64_t seen;               /* intercepted calls */
+    atomic_uint_fast64_t allreduces;         /* of them, where calls are timed */
     atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */
     atomic_uint_fast64_t sparse;             /* calls made sparse */
     atomic_uint_fast64_t nonblocking;        /* nonblocking calls taken over */
@@ -88,7 +89,10 @@ struct ss_stats {
     uint64_t largest_bytes; /* size of the largest buffer reduced, and all calls' sizes summed: */
     uint64_t largest_total; /* bytes reduced in buffers of that size */
     uint64_t reduced_total; /* bytes reduced in all calls */
-    size_t memory_peak;     /* bytes, own memory that grows with N, k or P */
+    uint64_t
+        small_largest; /* most elements of a call that was only too small, where calls are timed */
+    uint64_t small_calls;         /* calls of that size */
+    size_t memory_peak;           /* bytes, own memory that grows with N, k or P */
     struct ss_lane_record *lanes; /* newest first */
     size_t lane_count;
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
@@ -107,12 +111,21 @@ struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, i
 struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
                                         int size, uint64_t count, enum ss_type type, enum ss_op op);
 
-/* Appends an empty record, which the caller fills before the next report is written. NULL when
- * there are 4,000 of them or memory is short: then one more is unlisted. */
-struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats);
+/* Appends a copy of the record, or an empty one where it is NULL, which the caller fills before the
+ * next report is written. NULL when there are 4,000 of them or memory is short: then one more is
+ * unlisted. */
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
+                                         const struct ss_tensor_record *record);
 
 /* Takes out the records of an owner, so that it can be booked anew. */
 void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
+
+/* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
+ * communicator, or because nonblocking or persistent ones are not taken over. */
+uint64_t ss_stats_eligible(struct ss_stats *stats);
+
+/* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower. */
+void ss_stats_small(struct ss_stats *stats, uint64_t count);
 
 /* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes);

@@ -106,32 +106,33 @@ int ss_tensor_drop(struct ss_tensor *t, void *ctx)
 
 /* ---- the report ---- */
 
+/* Filled before it is listed: another thread may be writing a report. */
 static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
 {
-    struct ss_tensor_record *r = ss_stats_tensor(comm->stats);
+    struct ss_tensor_record r = {
+        .owner = owner,
+        .size = comm->t->size,
+        .ordinal = t->ordinal,
+        .type = t->type,
+        .count = t->n,
+        .state = t->state,
+        .reason = t->reason,
+        .calls = t->calls,
+        .topk_calls = t->topk_calls,
+        .asked_sum = t->asked_sum,
+        .density_sum = t->density_sum,
+        .off_sum = t->off_sum,
+        .global_calls = t->global_calls,
+        .global_off_sum = t->global_off_sum,
+        .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
+        .input_norm = t->input_norm,
+    };
 
-    if (!r)
-        return;
-    r->owner = owner;
-    snprintf(r->comm, sizeof r->comm, "%s", comm->name);
-    r->size = comm->t->size;
-    snprintf(r->site, sizeof r->site, "%s", t->site_name);
-    snprintf(r->symbol, sizeof r->symbol, "%s", t->symbol);
-    r->ordinal = t->ordinal;
-    r->type = t->type;
-    r->count = t->n;
-    r->state = t->state;
-    r->reason = t->reason;
-    ss_tensor_override(t, r->rule, sizeof r->rule);
-    r->calls = t->calls;
-    r->topk_calls = t->topk_calls;
-    r->asked_sum = t->asked_sum;
-    r->density_sum = t->density_sum;
-    r->off_sum = t->off_sum;
-    r->global_calls = t->global_calls;
-    r->global_off_sum = t->global_off_sum;
-    r->residual_norm = ss_tensor_residual_norm(t);
-    r->input_norm = t->input_norm;
+    snprintf(r.comm, sizeof r.comm, "%s", comm->name);
+    snprintf(r.site, sizeof r.site, "%s", t->site_name);
+    snprintf(r.symbol, sizeof r.symbol, "%s", t->symbol);
+    ss_tensor_override(t, r.rule, sizeof r.rule);
+    ss_stats_tensor(comm->stats, &r);
 }
 
 /* A visit; ctx is the communicator and the owner. */
@@ -148,6 +149,22 @@ static int book_visit(struct ss_tensor *t, void *ctx)
     return SS_OK;
 }
 
+/* A call on it is under way, which has taken entries out of the residual: the norm last known. */
+static void book_busy(const struct booking *b, size_t i)
+{
+    struct ss_tensors *ts = b->comm->tensors;
+    struct ss_tensor *t;
+    size_t n;
+
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, NULL);
+    for (t = ts->first; t && i + 1 < n; t = t->next, n--)
+        ;
+    if (t && t->in_flight > 0)
+        book(b->comm, t, b->owner);
+    pthread_mutex_unlock(&ts->lock);
+}
+
 void ss_comm_book_tensors(struct ss_comm *comm, bool last)
 {
     struct booking b = {comm, last ? NULL : comm};
@@ -155,7 +172,8 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last)
 
     ss_stats_forget_tensors(comm->stats, comm);
     for (size_t i = 0; i < n; i++)
-        ss_comm_tensor(comm, NULL, i, book_visit, &b);
+        if (ss_comm_tensor(comm, NULL, i, book_visit, &b) == SS_ACCESS_BUSY)
+            book_busy(&b, i);
 }
 
 static bool refused(const struct ss_tensor *t)

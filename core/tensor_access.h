@@ -31,7 +31,8 @@ int ss_tensor_scale(struct ss_tensor *t, void *factor);
 int ss_tensor_drop(struct ss_tensor *t, void *ctx);
 
 /* Writes a record of every tensor to the statistics, in place of those of the last time. last: the
- * communicator will not be booked again. No call may be under way in any thread. */
+ * communicator will not be booked again. Calls may be under way, but none may be stepped meanwhile.
+ */
 void ss_comm_book_tensors(struct ss_comm *comm, bool last);
 
 /* One sentence on the tensors that the gradient test of automatic registration has refused: how

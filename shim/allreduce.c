@@ -173,15 +173,29 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
     return shim_buffers(call, *type);
 }
 
+/* For a report that says which MIN_COUNT would have taken the call. */
+static void note_small(const struct shim_call *call, bool nonblocking)
+{
+    enum ss_type type;
+    enum ss_op op;
+
+    if (call->count > 0 && (!nonblocking || shim.takes_requests) &&
+        shim_operation(call, &type, &op) && shim_buffers(call, type))
+        ss_stats_small(&shim.stats, (uint64_t)call->count);
+}
+
 static int route(const struct shim_call *call, void *request)
 {
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
+    bool eligible = is_eligible(call, &type, &op, &reason);
 
     shim_job_start_if_up();
     shim_callbacks_operator(call->op);
-    if (!is_eligible(call, &type, &op, &reason))
+    if (!eligible && reason == SS_WHY_SMALL && shim.stats.timed)
+        note_small(call, request != NULL);
+    if (!eligible)
         return shim_pass_for(call, reason, request);
     if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
@@ -208,5 +222,6 @@ void shim_persistent(int err)
     if (atomic_load(&shim.phase) != SHIM_READY || err != MPI_SUCCESS)
         return;
     atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
     atomic_fetch_add(&shim.stats.passed[SS_WHY_PERSISTENT], 1);
 }

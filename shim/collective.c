@@ -23,8 +23,11 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))
         return false;
     *reason = SS_WHY_SMALL;
-    if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count)
+    if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count) {
+        if (shim.stats.timed && size > 1 && bytes >= ss_type_size(*type))
+            ss_stats_small(&shim.stats, bytes / ss_type_size(*type));
         return false;
+    }
     *reason = SS_WHY_TYPE; /* larger than one window */
     return bytes <= INT_MAX;
 }

@@ -207,8 +207,8 @@ void shim_pcontrol(int level)
     if (level != 2 || atomic_load(&shim.phase) != SHIM_READY)
         return;
     if (shim.options.report != CFG_REPORT_OFF)
-        shim_report(true, true);
+        shim_report_so_far();
     else if (shim_launcher_rank() <= 0)
-        shim_say(CFG_DEBUG_WARN, "MPI_Pcontrol(2) writes a report where SPARSESHIM_REPORT is rank0 "
+        shim_say(CFG_DEBUG_INFO, "MPI_Pcontrol(2) writes a report where SPARSESHIM_REPORT is rank0 "
                                  "or all; it is off");
 }

@@ -34,8 +34,20 @@ int shim_raise(MPI_Comm comm, int status, const char *text);
 
 /* shim/output.c: the report of this process. rank0: text on stderr, and a file where REPORT_DIR is
  * given. all: a file per rank, or text of every rank. `file` and `text` say which of them is due.
- * A process has one file, and each report holds everything since its beginning. */
+ * A process has one file, and each report holds everything since its beginning; the first form
+ * says that the job has ended. Both under no lock of a communicator. */
 void shim_report(bool file, bool text);
+void shim_report_so_far(void);
+
+/* The file is written anew in calls, every 10 s, so that a job that is killed leaves its last one.
+ * prepare: settings are known. while_running: after a call, under no lock and outside of MPI; now:
+ * of shim_now. */
+void shim_report_prepare(void);
+void shim_report_while_running(double now);
+
+/* MPI_Finalize, before the MPI library's: a job that was asked for a report begins here at the
+ * latest. */
+void shim_report_before_end(void);
 bool shim_report_is_due(void); /* whether this process will write one */
 
 /* One warning per job, of rank 0: tensors that automatic registration has refused. */

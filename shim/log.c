@@ -2,7 +2,6 @@
 #include "shim/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/fpenv.h"
+#include "shim/files.h"
 
 int shim_write(int fd, const char *text, size_t len)
 {
@@ -62,6 +62,8 @@ static void job_name(char *out, size_t size)
 
         if (text && *text) {
             snprintf(out, size, "%s", text);
+            for (char *c = out; *c; c++)
+                *c = *c == '/' ? '_' : *c; /* part of a name, not of the way to it */
             return;
         }
     }
@@ -70,6 +72,8 @@ static void job_name(char *out, size_t size)
 
 static void replacement(char letter, char *out, size_t size)
 {
+    int rank = shim.rank;
+
     switch (letter) {
     case 'h':
         if (gethostname(out, size) != 0)
@@ -80,7 +84,9 @@ static void replacement(char letter, char *out, size_t size)
         snprintf(out, size, "%ld", (long)getpid());
         break;
     case 'r':
-        snprintf(out, size, "%d", shim.rank < 0 ? 0 : shim.rank);
+        if (rank < 0) /* not known yet */
+            rank = shim_launcher_rank();
+        snprintf(out, size, "%d", rank < 0 ? 0 : rank);
         break;
     case 'j':
         job_name(out, size);
@@ -113,25 +119,70 @@ bool shim_expand(char *out, size_t size, const char *pattern)
     return true;
 }
 
-static int log_fd(void)
+/* How every line begins. Returns the length. */
+static size_t begin_line(char *line, size_t size)
+{
+    int len = shim.rank < 0 ? snprintf(line, size, "sparseshim: ")
+                            : snprintf(line, size, "sparseshim[%d]: ", shim.rank);
+
+    return (size_t)len;
+}
+
+/* What DEBUG_FILE names cannot be written: said where it could be. */
+static void tell_lost(const char *path, const char *reason)
+{
+    char line[4096 + 256];
+    size_t used = begin_line(line, sizeof line);
+
+    snprintf(line + used, sizeof line - used, "SPARSESHIM_DEBUG_FILE: %s cannot be written: %s\n",
+             path, reason);
+    shim_write(STDERR_FILENO, line, strlen(line));
+}
+
+static int open_log(void)
 {
     const char *pattern = shim.options.debug_file;
-    char path[4096];
+    char path[4096], reason[SHIM_REASON] = "the path is too long";
+    int fd = -1;
+
+    if (!pattern || !*pattern || strcmp(pattern, "stderr") == 0)
+        return STDERR_FILENO;
+    if (shim_expand(path, sizeof path, pattern))
+        fd = shim_file_append(path, reason);
+    else
+        snprintf(path, sizeof path, "%s", pattern);
+    if (fd < 0)
+        tell_lost(path, reason);
+    return fd < 0 ? STDERR_FILENO : fd;
+}
+
+static int log_fd(void)
+{
     int fd;
 
     pthread_mutex_lock(&shim.log_lock);
-    if (shim.log_fd < 0) {
-        shim.log_fd = STDERR_FILENO;
-        if (pattern && *pattern && strcmp(pattern, "stderr") != 0 &&
-            shim_expand(path, sizeof path, pattern)) {
-            fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-            if (fd >= 0)
-                shim.log_fd = fd;
-        }
-    }
+    if (shim.log_fd < 0)
+        shim.log_fd = open_log();
     fd = shim.log_fd;
     pthread_mutex_unlock(&shim.log_lock);
     return fd;
+}
+
+/* A line was not written: it and all that follow go to stderr. The former descriptor stays open,
+ * since another thread may be writing to it. */
+static void leave_log(int fd, int error, const char *line, size_t len)
+{
+    char path[4096], buffer[SHIM_REASON];
+
+    pthread_mutex_lock(&shim.log_lock);
+    if (shim.log_fd == fd) {
+        shim.log_fd = STDERR_FILENO;
+        if (!shim_expand(path, sizeof path, shim.options.debug_file))
+            path[0] = '\0';
+        tell_lost(path, strerror_r(error, buffer, sizeof buffer));
+    }
+    pthread_mutex_unlock(&shim.log_lock);
+    shim_write(STDERR_FILENO, line, len);
 }
 
 void shim_say(enum cfg_debug level, const char *format, ...)
@@ -141,13 +192,11 @@ void shim_say(enum cfg_debug level, const char *format, ...)
     char line[1024];
     size_t used;
     va_list ap;
-    int len;
+    int len, fd, error;
 
     if (shim.options.debug < level || level == CFG_DEBUG_NONE)
         return;
-    len = shim.rank < 0 ? snprintf(line, sizeof line, "sparseshim: ")
-                        : snprintf(line, sizeof line, "sparseshim[%d]: ", shim.rank);
-    used = (size_t)len;
+    used = begin_line(line, sizeof line);
     va_start(ap, format);
     ss_fpenv_enter_full(&environment);
     len = vsnprintf(line + used, sizeof line - used, format, ap);
@@ -159,7 +208,10 @@ void shim_say(enum cfg_debug level, const char *format, ...)
     if (used > sizeof line - 1)
         used = sizeof line - 1;
     line[used++] = '\n';
-    shim_write(log_fd(), line, used);
+    fd = log_fd();
+    error = shim_write(fd, line, used);
+    if (error != 0 && fd != STDERR_FILENO)
+        leave_log(fd, error, line, used);
     errno = saved;
 }
 

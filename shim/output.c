@@ -1,20 +1,26 @@
 #define _GNU_SOURCE 1
+#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <link.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fpenv.h"
 #include "core/report.h"
 #include "core/tensor_access.h"
 #include "shim/comm.h"
+#include "shim/files.h"
 #include "shim/job.h"
 #include "shim/log.h"
+#include "shim/real.h"
 
-enum { MAX_OPTIONS = 64 };
+enum {
+    MAX_OPTIONS = 64,
+    REPORT_EVERY = 10 /* seconds between two interim reports */
+};
 
 static int write_fd(void *ctx, const char *text, size_t len)
 {
@@ -40,32 +46,30 @@ static void write_text(const struct ss_report_job *job)
     ss_report_write(&shim.stats, job, SS_EMIT_TEXT, write_fd, &fd);
 }
 
-static void write_file(const struct ss_report_job *job)
+static int write_json(void *job, int fd)
 {
-    char pattern[4096], path[4096 + 512];
-    int err = 0;
-    int fd;
+    return ss_report_write(&shim.stats, job, SS_EMIT_JSON, write_fd, &fd);
+}
 
-    if (mkdir(shim.options.report_dir, 0777) != 0 && errno != EEXIST)
-        err = errno;
-    int len = snprintf(pattern, sizeof pattern, "%s/sparseshim-%%j-%%r-%%p.json",
-                       shim.options.report_dir);
-    if (len < 0 || (size_t)len >= sizeof pattern || !shim_expand(path, sizeof path, pattern)) {
-        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: the path is too long");
-        return;
-    }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s cannot be written: %s", path,
-                 strerror(err ? err : errno));
-        return;
-    }
-    err = ss_report_write(&shim.stats, job, SS_EMIT_JSON, write_fd, &fd);
-    if (close(fd) != 0 && err == 0)
-        err = errno;
-    if (err != 0)
-        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s cannot be written: %s", path,
-                 strerror(err));
+/* One warning for all that goes wrong: an interim report follows every few seconds. */
+static void tell_lost(const char *directory, const char *name, const char *reason)
+{
+    if (!atomic_exchange(&shim.report_lost, true))
+        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s%s%s cannot be written: %s", directory,
+                 *name ? "/" : "", name, reason);
+}
+
+static void write_file(struct ss_report_job *job)
+{
+    const char *pattern = shim.options.report_dir;
+    char directory[4096], name[512], reason[SHIM_REASON];
+    bool in_directory;
+
+    if (!shim_expand(directory, sizeof directory, pattern) ||
+        !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
+        tell_lost(pattern, "", "the path is too long");
+    else if (!shim_file_replace(directory, name, write_json, job, reason, &in_directory))
+        tell_lost(directory, in_directory ? "" : name, reason);
 }
 
 bool shim_report_is_due(void)
@@ -84,18 +88,17 @@ void shim_tell_refusals(struct ss_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-/* Communicators that were freed are booked when they go. */
-static void book_tensors(void)
+/* Communicators that were freed are booked when they go. tell: also says what was refused. */
+static void book_tensors(bool tell)
 {
     struct shim_comm **comms;
-    size_t n;
+    size_t n = shim_comm_all(&comms);
 
-    shim_comm_sweep();
-    n = shim_comm_all(&comms);
     for (size_t i = 0; i < n; i++) {
         pthread_mutex_lock(&comms[i]->lock);
         if (comms[i]->core) {
-            shim_tell_refusals(comms[i]->core);
+            if (tell)
+                shim_tell_refusals(comms[i]->core);
             if (shim_report_is_due())
                 ss_comm_book_tensors(comms[i]->core, false);
         }
@@ -105,9 +108,53 @@ static void book_tensors(void)
     free(comms);
 }
 
-static void write_report(bool file, bool text)
+static bool has_python(void)
+{
+    return dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
+}
+
+/* The object whose MPI_Allreduce is called in place of ours; NULL where it is ours. A program that
+ * takes the function's address may have an entry of its own for it, which leads to us. */
+static const char *object_before_us(void)
+{
+    void *first = dlsym(RTLD_DEFAULT, "MPI_Allreduce");
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info ours, other;
+
+    if (!first || dladdr(&shim, &ours) == 0 ||
+        dladdr1(first, &other, (void **)&symbol, RTLD_DL_SYMENT) == 0)
+        return NULL;
+    if (other.dli_fbase == ours.dli_fbase || (symbol && symbol->st_shndx == SHN_UNDEF))
+        return NULL;
+    return other.dli_fname;
+}
+
+/* `reasons` is storage for what is noted. */
+static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, const char **notes)
+{
+    struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
+                                    .ranks = shim.sessions ? 0 : shim.ranks};
+
+    if (atomic_load(&shim.stats.allreduces) == 0) {
+        scene.python = has_python();
+        scene.before = object_before_us();
+    }
+    job->note_count = ss_report_why(&shim.stats, &scene, reasons, SS_REPORT_SENTENCES);
+    for (size_t i = 0; i < job->note_count; i++)
+        notes[i] = reasons[i];
+    job->notes = notes;
+}
+
+static bool has_directory(void)
+{
+    return shim.options.report_dir && *shim.options.report_dir;
+}
+
+static void write_report(bool file, bool text, bool complete)
 {
     struct ss_report_option options[MAX_OPTIONS];
+    ss_report_sentence reasons[SS_REPORT_SENTENCES];
+    const char *notes[SS_REPORT_SENTENCES];
     struct ss_report_job job = {
         .program = program_invocation_short_name,
         .version = SPARSESHIM_VERSION,
@@ -116,36 +163,81 @@ static void write_report(bool file, bool text)
         .ranks = shim.ranks,
         .start_unix = shim.start_unix,
         .observe = shim.settings.observe,
+        .complete = complete,
         .options = options,
     };
-    bool files = shim.options.report_dir && *shim.options.report_dir;
+    struct ss_fpenv_full saved;
     char host[256] = "";
 
+    ss_fpenv_enter_full(&saved);
     if (gethostname(host, sizeof host - 1) == 0)
         job.hostname = host;
     job.option_count = options_of(options);
+    note_why(&job, reasons, notes);
+    pthread_mutex_lock(&shim.report_lock);
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
-    if (file && files)
+    if (file && has_directory())
         write_file(&job);
-    if (text && (!files || shim.rank == 0))
+    if (text && (!has_directory() || shim.rank == 0))
         write_text(&job);
+    pthread_mutex_unlock(&shim.report_lock);
+    ss_fpenv_leave_full(&saved);
 }
 
-void shim_report(bool file, bool text)
+static void report(bool file, bool text, bool complete)
 {
-    struct ss_fpenv_full saved;
-
     if (text)
         shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
                  (unsigned long long)atomic_load(&shim.stats.seen),
                  (unsigned long long)atomic_load(&shim.stats.sparse),
                  (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
-    if (shim.settings.topk)
-        book_tensors();
-    if (!shim_report_is_due())
+    if (shim.settings.topk) {
+        shim_comm_sweep();
+        book_tensors(true);
+    }
+    if (shim_report_is_due())
+        write_report(file, text, complete);
+}
+
+void shim_report(bool file, bool text)
+{
+    report(file, text, true);
+}
+
+void shim_report_so_far(void)
+{
+    shim_report_before_end();
+    report(true, true, false);
+}
+
+void shim_report_prepare(void)
+{
+    bool wanted = shim.options.report != CFG_REPORT_OFF && has_directory();
+
+    atomic_store(&shim.report_at, wanted ? 0 : (double)INFINITY);
+}
+
+void shim_report_while_running(double now)
+{
+    double due = atomic_load_explicit(&shim.report_at, memory_order_relaxed);
+
+    if (now < due || isinf(due) || !atomic_load(&shim.started))
         return;
-    ss_fpenv_enter_full(&saved);
-    write_report(file, text);
-    ss_fpenv_leave_full(&saved);
+    if (!shim_report_is_due())
+        atomic_store(&shim.report_at, (double)INFINITY);
+    else if (atomic_compare_exchange_strong(&shim.report_at, &due, now + REPORT_EVERY)) {
+        if (shim.settings.topk)
+            book_tensors(false);
+        write_report(true, false, false);
+    }
+}
+
+void shim_report_before_end(void)
+{
+    int up = 0;
+
+    if (shim.options.report != CFG_REPORT_OFF && !atomic_load(&shim.started) &&
+        shim_real.Initialized(&up) == MPI_SUCCESS && up)
+        shim_job_start((uintptr_t)MPI_COMM_WORLD);
 }

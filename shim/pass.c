@@ -120,14 +120,18 @@ void shim_stats_time(double seconds)
 
 int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request)
 {
-    double begin;
+    double begin, end;
     int err;
 
     atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
     if (!shim.stats.timed)
         return route(call, request);
+    if (call->kind == SS_KIND_ALLREDUCE)
+        atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
     begin = shim_now();
     err = route(call, request);
-    shim_stats_time(shim_now() - begin);
+    end = shim_now();
+    shim_stats_time(end - begin);
+    shim_report_while_running(end);
     return err;
 }

@@ -19,6 +19,7 @@ struct shim_state shim = {
     .start_lock = PTHREAD_MUTEX_INITIALIZER,
     .rank = -1,
     .log_fd = -1,
+    .report_lock = PTHREAD_MUTEX_INITIALIZER,
     .log_lock = PTHREAD_MUTEX_INITIALIZER,
     .table_lock = PTHREAD_MUTEX_INITIALIZER,
     .costs_lock = PTHREAD_MUTEX_INITIALIZER,
@@ -199,6 +200,7 @@ static bool prepare_settings(void)
     ss_stats_init(&shim.stats, shim_now());
     shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
     shim.start_unix = (int64_t)time(NULL);
+    shim_report_prepare();
     return true;
 }
 

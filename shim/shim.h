@@ -193,8 +193,11 @@ struct shim_state {
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;
-    int64_t start_second; /* of the steady clock, from which shim_now counts */
-    char library[256];    /* first line of the MPI library's version */
+    pthread_mutex_t report_lock; /* a leaf but for those of the statistics and the log */
+    _Atomic double report_at;    /* when the next interim report is due; INFINITY: none */
+    atomic_bool report_lost;     /* it was said that the report's file cannot be written */
+    char library[256];           /* first line of the MPI library's version */
+    int64_t start_second;        /* of the steady clock, from which shim_now counts */
 
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */

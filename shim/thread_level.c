@@ -95,6 +95,7 @@ int shim_finalize(shim_finalize_fn *next)
 
     if (ours) {
         shim_progress_end();
+        shim_report_before_end();
         atomic_store(&shim.finalizing, true);
     }
     err = next();

@@ -44,6 +44,7 @@ static const struct field job_fields[] = {
     JOB("mpi_library", K_TEXT, mpi_library),
     JOB("start_unix", K_I64, start_unix),
     JOB("observe", K_BOOL, observe),
+    JOB("complete", K_BOOL, complete),
 };
 
 /* Members of "calls", "bytes" and "times"; their keys differ. Sums over lanes are made anew when
@@ -370,7 +371,7 @@ static bool tensor_member(struct cli_json *json, const char *key, void *ctx)
 static bool tensor_element(struct cli_json *json, void *ctx)
 {
     struct reading *reading = ctx;
-    struct ss_tensor_record *t = ss_stats_tensor(&reading->report->stats);
+    struct ss_tensor_record *t = ss_stats_tensor(&reading->report->stats, NULL);
 
     if (!t)
         return cli_json_fail(json, "out of memory, or more than 4,000 tensors");
@@ -507,6 +508,7 @@ int cli_report_read(struct cli_report *report, const char *text, size_t len, cha
     memset(report, 0, sizeof *report);
     ss_stats_init(&report->stats, 0);
     report->job.rank = -1;
+    report->job.complete = true; /* reports that do not say were written at the end */
     report->storage = malloc(len + 1);
     cli_json_begin(&json, text, len, report->storage, error, error_size);
     read = report->storage ? cli_json_object(&json, report_member, &reading) && cli_json_end(&json)

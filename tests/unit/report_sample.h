@@ -98,6 +98,7 @@ static inline struct ss_report_job sample_job(void)
         .rank = 0,
         .ranks = 4,
         .start_unix = 1795201923,
+        .complete = true,
         .options = sample_options,
         .option_count = 2,
         .notes = sample_notes,
@@ -180,7 +181,7 @@ static inline void fill_observed(struct ss_stats *stats)
 static inline struct ss_tensor_record *add_tensor(struct ss_stats *stats,
                                                   const struct ss_tensor_record *like)
 {
-    struct ss_tensor_record *r = ss_stats_tensor(stats);
+    struct ss_tensor_record *r = ss_stats_tensor(stats, NULL);
 
     assert_non_null(r);
     struct ss_tensor_record *next = r->next;

@@ -384,7 +384,7 @@ static void tensors_of_one_owner_are_booked_anew_and_the_others_stay_in_order(vo
     assert_null(stats.tensors);
     assert_null(stats.last_tensor);
     for (int i = 0; i < 5000; i++)
-        ss_stats_tensor(&stats);
+        ss_stats_tensor(&stats, NULL);
     assert_int_equal(stats.tensor_count, 4000);
     assert_int_equal(stats.tensors_unlisted, 1000);
     ss_stats_free(&stats);
