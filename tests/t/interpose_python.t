@@ -35,4 +35,8 @@ for ranks in 2 3; do
 done
 SPARSESHIM_DISABLE=1 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "${python[@]}"
 tap_passed "mpi4py, preloaded with DISABLE=1"
+within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$VENV/bin/python" -c \
+    'from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(2) == 4'
+[ "$STATUS" -eq 0 ] && grep -q 'lower-case mpi4py calls such as comm.allreduce send pickled' "$WORK/err"
+tap "$?" "mpi4py's lower-case allreduce: the report says why it saw nothing"
 finish

@@ -63,6 +63,89 @@ static void every_part_of_the_report_is_in_the_text(void **state)
     ss_stats_free(&stats);
 }
 
+static void a_report_of_a_running_job_says_that_it_has_not_ended(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page page;
+
+    (void)state;
+    fill_sample(&stats);
+    page = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_lacks(&page, "had not ended");
+    free(page.text);
+    page = printed(&stats, &job, SS_EMIT_JSON);
+    assert_contains(&page, "\"complete\": true");
+    free(page.text);
+    job.complete = false;
+    page = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&page, "\n  state    the job had not ended: it was running, or was ended later "
+                           "without MPI_Finalize\n");
+    free(page.text);
+    page = printed(&stats, &job, SS_EMIT_JSON);
+    assert_contains(&page, "\"complete\": false");
+    free(page.text);
+    ss_stats_free(&stats);
+}
+
+/* The sentences in turn, one per line. */
+static void assert_why(struct ss_stats *stats, const struct ss_report_scene *scene,
+                       const char *expected)
+{
+    ss_report_sentence sentences[SS_REPORT_SENTENCES];
+    size_t n = ss_report_why(stats, scene, sentences, SS_REPORT_SENTENCES);
+    char text[SS_REPORT_SENTENCES * (sizeof(ss_report_sentence) + 1)] = "";
+
+    for (size_t i = 0; i < n; i++) {
+        strcat(text, sentences[i]);
+        strcat(text, "\n");
+    }
+    assert_string_equal(text, expected);
+}
+
+static void a_job_without_eligible_calls_is_told_why(void **state)
+{
+    struct ss_report_scene scene = {.min_count = 65536, .ranks = 4};
+    struct ss_stats stats;
+
+    (void)state;
+    ss_stats_init(&stats, 0);
+    assert_why(
+        &stats, &scene,
+        "no call was eligible\nno MPI_Allreduce or other collective that is served was seen; "
+        "`sparseshim check PROGRAM` says what a program calls\n");
+    scene.python = true;
+    scene.before = "libother.so";
+    atomic_store(&stats.seen, 2);
+    atomic_store(&stats.passed[SS_WHY_SMALL], 2);
+    assert_why(
+        &stats, &scene,
+        "no call was eligible\nno MPI_Allreduce was seen, only 2 other collective calls\n"
+        "libother.so defines MPI_Allreduce as well and comes before libsparseshim.so: preload "
+        "libsparseshim.so in front of it\n"
+        "lower-case mpi4py calls such as comm.allreduce send pickled objects and never call "
+        "MPI_Allreduce; comm.Allreduce, with arrays, does\n"
+        "2 of 2 calls have fewer elements than MIN_COUNT=65536, and none of them a datatype "
+        "and an operator that are served\n");
+    atomic_store(&stats.seen, 9);
+    atomic_store(&stats.allreduces, 9);
+    atomic_store(&stats.passed[SS_WHY_SMALL], 6);
+    atomic_store(&stats.passed[SS_WHY_TYPE], 3);
+    ss_stats_small(&stats, 10);
+    ss_stats_small(&stats, 500);
+    ss_stats_small(&stats, 500);
+    ss_stats_small(&stats, 499);
+    assert_why(&stats, &scene,
+               "no call was eligible\n"
+               "6 of 9 calls have fewer elements than MIN_COUNT=65536; the largest that could be "
+               "served have 500: a lower MIN_COUNT of 500 would take 2 of the 9 calls\n"
+               "3 of 9 calls have a datatype or operator that is not served (served are float, "
+               "double, integers of 4 and 8 bytes, MPI_SUM)\n");
+    atomic_store(&stats.seen, 10); /* one was eligible */
+    assert_why(&stats, &scene, "");
+    ss_stats_free(&stats);
+}
+
 static void no_line_of_the_text_ends_in_spaces(void **state)
 {
     struct ss_report_job job = sample_job();
@@ -434,6 +517,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_lines_say_whether_it_works_and_what_it_saved),
         cmocka_unit_test(every_part_of_the_report_is_in_the_text),
+        cmocka_unit_test(a_report_of_a_running_job_says_that_it_has_not_ended),
+        cmocka_unit_test(a_job_without_eligible_calls_is_told_why),
         cmocka_unit_test(no_line_of_the_text_ends_in_spaces),
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
         cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),

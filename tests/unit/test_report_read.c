@@ -23,8 +23,21 @@ static void reading_back_and_printing_gives_the_same_text(void **state)
 
     fill_observed(&stats);
     job.observe = true;
+    job.complete = false;
     assert_round_trip(&stats, &job);
     ss_stats_free(&stats);
+}
+
+static void a_report_that_does_not_say_was_written_at_the_end(void **state)
+{
+    static const char text[] = "{\"schema\": 1, \"job\": {\"rank\": 0}}";
+    struct cli_report report;
+    char error[200];
+
+    (void)state;
+    assert_int_equal(cli_report_read(&report, text, sizeof text - 1, error, sizeof error), 0);
+    assert_true(report.job.complete);
+    cli_report_free(&report);
 }
 
 static void tensors_read_back_with_every_state_and_reason(void **state)
@@ -305,6 +318,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reading_back_and_printing_gives_the_same_text),
+        cmocka_unit_test(a_report_that_does_not_say_was_written_at_the_end),
         cmocka_unit_test(tensors_read_back_with_every_state_and_reason),
         cmocka_unit_test(a_thousand_lanes_and_more_round_trip_in_order_of_bytes),
         cmocka_unit_test(lanes_name_their_collective),
