@@ -21,8 +21,7 @@ CLANG  ?= clang
 VERSION  := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion
 STANDARD := -std=c17 -D_GNU_SOURCE
-DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"' -DSPARSESHIM_SYSCONFDIR='"$(SYSCONFDIR)"' \
-            -DSPARSESHIM_LIBDIR='"$(LIBDIR)"'
+DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"'
 ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
 DEPFLAGS = -MMD -MP
 # Where mpi.h is; asked once, and only by what needs it.
@@ -58,6 +57,18 @@ FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
+# What config/where.c is compiled with. Build directory: SYSCONFDIR as it is when that is compiled.
+# Installed library and command: the way to it from LIBDIR and BINDIR, so that any PREFIX gives the
+# same bytes and the tree may be moved; but a SYSCONFDIR that was given to make counts as it is.
+way = $(shell realpath -m --relative-to='$(1)' '$(2)')
+given = $(filter-out file default undefined,$(origin SYSCONFDIR))
+sysconfdir_from = $(if $(given),$(if $(filter /%,$(SYSCONFDIR)),$(SYSCONFDIR),$(error \
+                  SYSCONFDIR=$(SYSCONFDIR) does not begin with /)),$(call way,$(1),$(SYSCONFDIR)))
+where = -DSPARSESHIM_SYSCONFDIR='"$(1)"' -DSPARSESHIM_LIBDIR='"$(2)"'
+WHERE_build   = $(call where,$(SYSCONFDIR),.)
+WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.)
+WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)))
+
 all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim ## build the library and the command
 
 help: ## this list
@@ -73,23 +84,46 @@ endif
 $(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
 $(BUILD)/obj/shim/cli/%.o: EXTRA =
 
+$(BUILD)/obj/config/where.o: EXTRA = $(WHERE_build)
+
+COMPILE = $(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(EXTRA) $(CPPFLAGS) $(DEPFLAGS) -c -o $@ $<
 $(BUILD)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ISA_FLAGS) $(EXTRA) $(CPPFLAGS) $(DEPFLAGS) -c -o $@ $<
+	$(Q)$(COMPILE)
 
-$(BUILD)/libsparseshim.so: $(CORE_OBJ) $(SHIM_OBJ) $(wildcard shim/exports.map)
-	$(call say,LD,$@)
-	$(Q)$(CC) -shared -pthread -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim.so \
-	    $(if $(wildcard shim/exports.map),-Wl$(comma)--version-script=shim/exports.map) $(CFLAGS) $(LDFLAGS) \
-	    -o $@ $(CORE_OBJ) $(SHIM_OBJ)
+# Written anew where the directories have changed since.
+WHERES := library command
+$(WHERES:%=$(BUILD)/where/%): $(BUILD)/where/%: FORCE
+	@mkdir -p $(@D); printf '%s\n' $(WHERE_$*) | cmp -s - $@ || printf '%s\n' $(WHERE_$*) >$@
+$(BUILD)/where/%.o: EXTRA = $(WHERE_$*)
+$(WHERES:%=$(BUILD)/where/%.o): $(BUILD)/where/%.o: config/where.c $(BUILD)/where/% Makefile
+	$(call say,CC,$< for the $*)
+	$(Q)$(COMPILE)
+.PHONY: FORCE
+FORCE:
+
+LIBRARY_OBJ = $(CORE_OBJ) $(SHIM_OBJ)
+LINK_LIBRARY = $(CC) -shared -pthread -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim.so \
+    $(if $(wildcard shim/exports.map),-Wl$(comma)--version-script=shim/exports.map) $(CFLAGS) $(LDFLAGS) \
+    -o $@ $(filter %.o,$^)
 comma := ,
+$(BUILD)/libsparseshim.so: $(LIBRARY_OBJ) $(wildcard shim/exports.map)
+	$(call say,LD,$@)
+	$(Q)$(LINK_LIBRARY)
+$(BUILD)/install/libsparseshim.so: $(LIBRARY_OBJ:$(BUILD)/obj/config/where.o=$(BUILD)/where/library.o) $(wildcard shim/exports.map)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(LINK_LIBRARY)
 
 $(BUILD)/libsparseshim_core.a: $(CORE_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/sparseshim: $(CLI_OBJ) $(BUILD)/libsparseshim_core.a
+$(BUILD)/install/sparseshim: $(CLI_OBJ) $(BUILD)/where/command.o $(BUILD)/libsparseshim_core.a
+$(BUILD)/sparseshim $(BUILD)/install/sparseshim:
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $^
 
@@ -226,16 +260,16 @@ lint: ## clang-format, clang-tidy, cppcheck, shellcheck
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
 	    --suppress=ctunullpointer:core/select_* --suppress=invalidPointerCast:core/select_* --suppress=uninitvar:core/select_* \
-	    -DSPARSESHIM_VERSION='""' -DSPARSESHIM_SYSCONFDIR='""' -DSPARSESHIM_LIBDIR='""' -D__x86_64__ -I. core config shim
+	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
 	shellcheck -x $(SCRIPTS)
 
 format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)
 
-install: all ## into $(DESTDIR)$(PREFIX)
+install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim ## into $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
-	install -m 755 $(BUILD)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
-	install -m 755 $(BUILD)/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
+	install -m 755 $(BUILD)/install/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
+	install -m 755 $(BUILD)/install/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
 	install -d $(DESTDIR)$(INCLUDEDIR)
 	install -m 644 shim/sparseshim.h $(DESTDIR)$(INCLUDEDIR)
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)

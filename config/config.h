@@ -117,6 +117,17 @@ const struct cfg_options *cfg_options(const struct cfg *cfg);
  * asks. */
 bool cfg_disabled(void);
 
+/* The directories SYSCONFDIR and LIBDIR of this installation, as absolute paths: those that were
+ * given to make, or, installed, from where this library or command lies. False where that is not
+ * known, or there is no room. */
+bool cfg_sysconfdir(char *path, size_t size);
+bool cfg_libdir(char *path, size_t size);
+
+/* The files that were looked for, in order, each overriding the former; *found (may be NULL) says
+ * what became of it: "read", "not there", or why it could not be read. Returns NULL past the last.
+ * Owned by cfg. */
+const char *cfg_file(const struct cfg *cfg, size_t i, const char **found);
+
 /* Problems met while loading, in order: a bad value, an unreadable file, and last the unknown
  * variables (each with the nearest name). Each is one sentence naming the variable, or the file and
  * line, the value and what is allowed. `fatal` (may be NULL) marks those that STRICT=on turns into

@@ -133,16 +133,8 @@ fail:;
     return NULL;
 }
 
-void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
+static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_source source)
 {
-    FILE *file = open_regular(path);
-    if (file == NULL) {
-        if (!may_be_missing || (errno != ENOENT && errno != ENOTDIR))
-            cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed",
-                    source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path,
-                    errno == EINVAL ? "not a regular file" : strerror(errno));
-        return;
-    }
     struct place at = {.path = path, .line = 0, .source = source};
     char line[LONGEST_LINE];
     while (fgets(line, sizeof line, file) != NULL) {
@@ -157,7 +149,23 @@ void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
     }
     if (ferror(file))
         cfg_say(cfg, true, "%s cannot be read after line %lu: %s", path, at.line, strerror(errno));
-    fclose(file);
+}
+
+void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
+{
+    FILE *file = open_regular(path);
+    const char *why = errno == EINVAL ? "not a regular file" : strerror(errno);
+    bool missing = errno == ENOENT || errno == ENOTDIR;
+    if (file != NULL) {
+        cfg_looked_at(cfg, path, "read");
+        read_lines(cfg, file, path, source);
+        fclose(file);
+        return;
+    }
+    cfg_looked_at(cfg, path, missing ? "not there" : why);
+    if (!may_be_missing || !missing)
+        cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed",
+                source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path, why);
 }
 
 int cfg_file_line(char *line, size_t size, const struct cfg_row *row)

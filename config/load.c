@@ -57,6 +57,26 @@ const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal)
     return cfg->problem[i];
 }
 
+void cfg_looked_at(struct cfg *cfg, const char *path, const char *found)
+{
+    if (cfg->n_files == CFG_FILES)
+        return;
+    cfg->file[cfg->n_files].path = strdup(path);
+    cfg->file[cfg->n_files].found = strdup(found);
+    if (cfg->file[cfg->n_files].path == NULL || cfg->file[cfg->n_files].found == NULL)
+        cfg->out_of_memory = true;
+    cfg->n_files++;
+}
+
+const char *cfg_file(const struct cfg *cfg, size_t i, const char **found)
+{
+    if (i >= cfg->n_files)
+        return NULL;
+    if (found != NULL)
+        *found = cfg->file[i].found;
+    return cfg->file[i].path;
+}
+
 /* The text without blanks around it, to be freed; NULL when memory is short. */
 static char *trimmed(const char *text)
 {
@@ -202,6 +222,14 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir)
         cfg_read_file(cfg, config, CFG_FROM_USER_FILE, false);
         return;
     }
+    if (sysconfdir == NULL) {
+        cfg_say(cfg, true,
+                CFG_PREFIX
+                "CONFIG=%.*s: profiles are not found, since it is not known where this is "
+                "installed",
+                LONGEST_SHOWN, config);
+        return;
+    }
     int length = snprintf(path, sizeof path, "%s/sparseshim.d/%s.conf", sysconfdir, config + 1);
     if (strchr(config, '/') != NULL || config[1] == '\0' || config[1] == '.' ||
         length >= (int)sizeof path)
@@ -251,8 +279,11 @@ struct cfg *cfg_load_from(const char *sysconfdir)
         cfg_set(cfg, i, cfg_table[i].standard, CFG_FROM_DEFAULT, cfg_table[i].name);
     if (cfg->out_of_memory)
         goto done;
-    snprintf(path, sizeof path, "%s/sparseshim.conf", sysconfdir);
-    cfg_read_file(cfg, path, CFG_FROM_SYSTEM_FILE, true);
+    if (sysconfdir == NULL)
+        cfg_looked_at(cfg, "sparseshim.conf",
+                      "not looked for: it is not known where this is installed");
+    else if (snprintf(path, sizeof path, "%s/sparseshim.conf", sysconfdir) < (int)sizeof path)
+        cfg_read_file(cfg, path, CFG_FROM_SYSTEM_FILE, true);
     set_from_environment(cfg, cfg_config_row());
     read_named_file(cfg, sysconfdir);
     for (size_t i = 0; i < CFG_ROWS; i++)
@@ -271,7 +302,8 @@ done:
 
 struct cfg *cfg_load(void)
 {
-    return cfg_load_from(SPARSESHIM_SYSCONFDIR);
+    char directory[PATH_MAX];
+    return cfg_load_from(cfg_sysconfdir(directory, sizeof directory) ? directory : NULL);
 }
 
 void cfg_free(struct cfg *cfg)
@@ -282,6 +314,10 @@ void cfg_free(struct cfg *cfg)
         free(cfg->text[i]);
     for (size_t i = 0; i < cfg->n_problems; i++)
         free(cfg->problem[i]);
+    for (size_t i = 0; i < cfg->n_files; i++) {
+        free(cfg->file[i].path);
+        free(cfg->file[i].found);
+    }
     free(cfg->problem);
     free(cfg->fatal);
     free(cfg);

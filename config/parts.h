@@ -4,10 +4,6 @@
 
 #include "config/config.h"
 
-#ifndef SPARSESHIM_SYSCONFDIR
-#define SPARSESHIM_SYSCONFDIR "/usr/local/etc"
-#endif
-
 #define CFG_PREFIX "SPARSESHIM_"
 
 enum cfg_type {
@@ -56,6 +52,8 @@ union cfg_value {
  * not allowed. Of a CFG_TEXT only the admissibility is told. Allocates nothing. */
 bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value);
 
+enum { CFG_FILES = 2 }; /* the system's, and the one that CONFIG names */
+
 struct cfg {
     struct cfg_options options;
     char *text[CFG_ROWS]; /* as shown to the user; CFG_TEXT fields point here */
@@ -63,6 +61,11 @@ struct cfg {
     char **problem;
     bool *fatal;
     size_t n_problems;
+    struct {
+        char *path;
+        char *found;
+    } file[CFG_FILES]; /* looked at */
+    size_t n_files;
     bool out_of_memory;
 };
 
@@ -76,13 +79,20 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
 void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Notes what became of a configuration file. */
+void cfg_looked_at(struct cfg *cfg, const char *path, const char *found);
+
 /* Name of the row that an unknown name may have meant, or NULL. */
 const char *cfg_nearest(const char *typed);
 
 /* Reads one configuration file. A missing one is a problem unless `may_be_missing`. */
 void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
 
-/* cfg_load with another directory in place of SPARSESHIM_SYSCONFDIR. */
+/* Writes the absolute path of a directory, given the way to it from the directory of a file:
+ * "../etc" from "/opt/lib/a.so" is "/opt/etc". False where there is no room for it. */
+bool cfg_join(char *path, size_t size, const char *file, const char *way);
+
+/* cfg_load with another directory in place of SYSCONFDIR; NULL: it is not known. */
 struct cfg *cfg_load_from(const char *sysconfdir);
 
 #endif

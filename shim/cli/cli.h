@@ -18,8 +18,8 @@ cli_function cli_report;
 int cli_usage_error(const char *verb, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Absolute path of libsparseshim.so: beside this program, in ../lib of it, or where it was
- * installed. To be freed. NULL when it is in none of them, or memory is short. */
+/* Absolute path of libsparseshim.so: where it was installed with this program, or built beside it,
+ * else in ../lib of it. To be freed. NULL when it is in none of them, or memory is short. */
 char *cli_find_library(void);
 
 /* LD_PRELOAD with the library first, once, and then the other entries of `before` (NULL: none) as

@@ -74,18 +74,30 @@ static void print_markdown(const struct cfg_row *row)
            row->doc, row->shared ? " Must be equal on all ranks." : "");
 }
 
+/* Behind the options, where the text is for reading alone. */
+static void print_files(const struct cfg *cfg)
+{
+    const char *path;
+    const char *found;
+    printf("\nFiles looked at, the later over the former and the environment over all:\n");
+    for (size_t i = 0; (path = cfg_file(cfg, i, &found)) != NULL; i++)
+        printf("  %s: %s\n", path, found);
+}
+
 static const struct style {
     const char *flag;
     const char *head;
     void (*print)(const struct cfg_row *row);
+    bool files;
 } styles[] = {
-    {"", "", print_short},
-    {"-f", "", print_full},
+    {"", "", print_short, true},
+    {"-f", "", print_full, true},
     {"-c",
      "# Configuration of sparseshim: lines `name = value`; a # begins a comment.\n"
      "# The environment variable SPARSESHIM_NAME overrides what stands here.\n\n",
-     print_file},
-    {"-m", "| name | default | values | what it does |\n|---|---|---|---|\n", print_markdown},
+     print_file, false},
+    {"-m", "| name | default | values | what it does |\n|---|---|---|---|\n", print_markdown,
+     false},
 };
 
 int cli_info(int argc, char **argv)
@@ -110,6 +122,8 @@ int cli_info(int argc, char **argv)
     struct cfg_row row;
     for (size_t i = 0; cfg_row(cfg, i, &row); i++)
         style->print(&row);
+    if (style->files)
+        print_files(cfg);
     cfg_free(cfg);
     return CLI_OK;
 }

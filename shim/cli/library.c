@@ -7,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef SPARSESHIM_LIBDIR
-#define SPARSESHIM_LIBDIR "/usr/local/lib"
-#endif
+#include "config/config.h"
 
 #define LIBRARY "libsparseshim.so"
 
@@ -23,26 +21,41 @@ static void own_directory(char *directory, size_t size)
         *slash = '\0';
 }
 
+enum { PLACES = 2 };
+
+/* Where it was installed, or the build put it; else where a copied tree has it. "" where a place is
+ * not known. */
+static void find_places(char place[PLACES][PATH_MAX])
+{
+    char own[PATH_MAX - 8];
+    own_directory(own, sizeof own);
+    if (!cfg_libdir(place[0], PATH_MAX))
+        place[0][0] = '\0';
+    snprintf(place[1], PATH_MAX, "%s%s", own, own[0] != '\0' ? "/../lib" : "");
+}
+
 char *cli_find_library(void)
 {
-    char own[PATH_MAX];
-    char path[3][PATH_MAX + 32];
-    own_directory(own, sizeof own);
-    snprintf(path[0], sizeof path[0], "%s/" LIBRARY, own);
-    snprintf(path[1], sizeof path[1], "%s/../lib/" LIBRARY, own);
-    snprintf(path[2], sizeof path[2], "%s/" LIBRARY, SPARSESHIM_LIBDIR);
-    for (int i = own[0] != '\0' ? 0 : 2; i < 3; i++)
-        if (access(path[i], R_OK) == 0)
-            return realpath(path[i], NULL);
-    return NULL;
+    char place[PLACES][PATH_MAX];
+    char *found = NULL;
+    find_places(place);
+    for (int i = 0; i < PLACES && found == NULL; i++) {
+        char *path = NULL;
+        if (place[i][0] == '\0' || asprintf(&path, "%s/" LIBRARY, place[i]) < 0)
+            continue;
+        if (access(path, R_OK) == 0)
+            found = realpath(path, NULL);
+        free(path);
+    }
+    return found;
 }
 
 char *cli_library_places(void)
 {
-    char own[PATH_MAX];
+    char place[PLACES][PATH_MAX];
     char *text = NULL;
-    own_directory(own, sizeof own);
-    if (asprintf(&text, "%s, %s/../lib and %s", own, own, SPARSESHIM_LIBDIR) < 0)
+    find_places(place);
+    if (asprintf(&text, "%s and %s", place[0], place[1]) < 0)
         return NULL;
     return text;
 }

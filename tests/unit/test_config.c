@@ -44,6 +44,71 @@ static void defaults_are_as_documented(void **state)
     cfg_free(cfg);
 }
 
+static void the_files_looked_at_are_named_with_what_became_of_them(void **state)
+{
+    (void)state;
+    char path[128];
+    const char *found;
+    struct cfg *cfg = load();
+    snprintf(path, sizeof path, "%s/sparseshim.conf", etc);
+    assert_string_equal(cfg_file(cfg, 0, &found), path);
+    assert_string_equal(found, "not there");
+    assert_null(cfg_file(cfg, 1, NULL));
+    cfg_free(cfg);
+
+    write_file("sparseshim.conf", "config = /\nseed = 3\n");
+    cfg = load();
+    assert_string_equal(cfg_file(cfg, 0, &found), path);
+    assert_string_equal(found, "read");
+    assert_string_equal(cfg_file(cfg, 1, &found), "/");
+    assert_string_equal(found, "Is a directory");
+    cfg_free(cfg);
+}
+
+static void where_nothing_is_known_to_be_installed_the_environment_counts(void **state)
+{
+    (void)state;
+    setenv("SPARSESHIM_SEED", "5", 1);
+    struct cfg *cfg = cfg_load_from(NULL);
+    const char *found;
+    assert_non_null(cfg);
+    assert_no_problems(cfg);
+    assert_value(cfg, "SEED", "5", CFG_FROM_ENVIRONMENT);
+    assert_string_equal(cfg_file(cfg, 0, &found), "sparseshim.conf");
+    assert_string_equal(found, "not looked for: it is not known where this is installed");
+    cfg_free(cfg);
+    setenv("SPARSESHIM_CONFIG", "@fast", 1);
+    cfg = cfg_load_from(NULL);
+    assert_one_problem(
+        cfg, true,
+        "SPARSESHIM_CONFIG=@fast: profiles are not found, since it is not known where "
+        "this is installed");
+    cfg_free(cfg);
+}
+
+static void a_way_leads_from_a_file_to_a_directory(void **state)
+{
+    (void)state;
+    static const char *const ways[][3] = {
+        {"/opt/lib/a.so", "../etc", "/opt/etc"},
+        {"/opt/lib/a.so", "../../etc", "/etc"},
+        {"/opt/lib/a.so", "../../../etc", "/etc"},
+        {"/opt/lib/a.so", "..", "/opt"},
+        {"/opt/lib/a.so", "../..", "/"},
+        {"/opt/lib/a.so", ".", "/opt/lib"},
+        {"/opt/lib/a.so", "etc/x", "/opt/lib/etc/x"},
+        {"/opt/lib/a.so", "../..etc", "/opt/..etc"},
+        {"/a.so", "etc", "/etc"},
+    };
+    char path[64];
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        assert_true(cfg_join(path, sizeof path, ways[i][0], ways[i][1]));
+        assert_string_equal(path, ways[i][2]);
+    }
+    assert_true(cfg_join(path, sizeof "/opt/etc", "/opt/lib/a.so", "../etc"));
+    assert_false(cfg_join(path, sizeof "/opt/etc" - 1, "/opt/lib/a.so", "../etc"));
+}
+
 static void what_needs_topk_says_so(void **state)
 {
     (void)state;
@@ -330,6 +395,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FRESH(defaults_are_as_documented),
         FRESH(what_needs_topk_says_so),
+        FRESH(the_files_looked_at_are_named_with_what_became_of_them),
+        FRESH(where_nothing_is_known_to_be_installed_the_environment_counts),
+        FRESH(a_way_leads_from_a_file_to_a_directory),
         FRESH(environment_wins_over_file_over_system_file_over_default),
         FRESH(profiles_come_from_the_system_directory),
         FRESH(files_that_are_no_files_are_a_problem_and_do_not_hang),

@@ -1,0 +1,101 @@
+/* Where the directories of this installation are: given as they are, or from where the library or
+ * the command lies, so that an installed tree may be moved. The Makefile compiles this file once
+ * for each. */
+#include "config/parts.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef SPARSESHIM_SYSCONFDIR
+#define SPARSESHIM_SYSCONFDIR "/usr/local/etc"
+#endif
+#ifndef SPARSESHIM_LIBDIR
+#define SPARSESHIM_LIBDIR "/usr/local/lib"
+#endif
+
+static const char own[] = "a byte of the file that this is linked into";
+
+/* The end of a line of /proc/self/maps that holds the address: the file's path. */
+static char *path_of_line(char *line)
+{
+    const uintptr_t address = (uintptr_t)own;
+    static const char deleted[] = " (deleted)"; /* replaced by an update, say */
+    char *rest;
+    uintptr_t low = strtoull(line, &rest, 16);
+    uintptr_t high = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;
+    char *path = strchr(rest, '/');
+    if (address < low || address >= high || path == NULL)
+        return NULL;
+    path[strcspn(path, "\n")] = '\0';
+    size_t n = strlen(path);
+    if (n > sizeof deleted && strcmp(path + n - (sizeof deleted - 1), deleted) == 0)
+        path[n - (sizeof deleted - 1)] = '\0';
+    return path;
+}
+
+/* What the kernel has mapped: the linker and argv[0] may know a name that depends on the directory
+ * of that time. */
+static bool mapped_path(char *path, size_t size)
+{
+    char line[PATH_MAX + 128];
+    const char *found = NULL;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL)
+        return false;
+    while (found == NULL && fgets(line, sizeof line, maps) != NULL)
+        found = path_of_line(line);
+    if (found != NULL)
+        snprintf(path, size, "%s", found);
+    fclose(maps);
+    return found != NULL;
+}
+
+static bool own_path(char path[PATH_MAX])
+{
+    Dl_info info;
+    if (mapped_path(path, PATH_MAX))
+        return true;
+    return dladdr(own, &info) != 0 && info.dli_fname != NULL && info.dli_fname[0] == '/' &&
+           realpath(info.dli_fname, path) != NULL;
+}
+
+bool cfg_join(char *path, size_t size, const char *file, const char *way)
+{
+    const char *slash = strrchr(file, '/');
+    size_t n = slash != NULL ? (size_t)(slash - file) : 0;
+    while (strncmp(way, "..", 2) == 0 && (way[2] == '/' || way[2] == '\0')) {
+        while (n > 0 && file[n - 1] != '/')
+            n--;
+        n -= n > 0;
+        way += way[2] == '/' ? 3 : 2;
+    }
+    if (strcmp(way, ".") == 0)
+        way++;
+    int length =
+        snprintf(path, size, "%.*s%s%s", (int)n, file, *way != '\0' || n == 0 ? "/" : "", way);
+    return length > 0 && (size_t)length < size;
+}
+
+static bool find(char *path, size_t size, const char *way)
+{
+    char file[PATH_MAX];
+    int error = errno;
+    bool known = way[0] == '/' ? snprintf(path, size, "%s", way) < (int)size
+                               : own_path(file) && cfg_join(path, size, file, way);
+    errno = error;
+    return known;
+}
+
+bool cfg_sysconfdir(char *path, size_t size)
+{
+    return find(path, size, SPARSESHIM_SYSCONFDIR);
+}
+
+bool cfg_libdir(char *path, size_t size)
+{
+    return find(path, size, SPARSESHIM_LIBDIR);
+}
