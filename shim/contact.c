@@ -362,12 +362,11 @@ int shim_comm_contact(uintptr_t handle)
         return raise_settings(c);
     if (c->state == SHIM_COMM_FAILED) {
         atomic_fetch_add(&shim.stats.errors, 1);
-        snprintf(
-            text, sizeof text,
-            "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
-            "eligible call on its communicator: the library is not preloaded on every rank, or "
-            "SPARSESHIM_MIN_COUNT differs",
-            c->rank, shim.settings.timeout);
+        snprintf(text, sizeof text,
+                 "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
+                 "eligible call on its communicator: the library is not preloaded on every rank, "
+                 "SPARSESHIM_MIN_COUNT differs, or the ranks do not make the same call",
+                 c->rank, shim.settings.timeout);
         shim_say(CFG_DEBUG_WARN, "%s", text);
         return shim_raise(c->handle, status, text);
     }
