@@ -54,8 +54,8 @@ struct ss_report_scene {
     const char *before; /* the object whose MPI_Allreduce comes before ours; NULL = none */
 };
 
-/* Why no call was eligible: writes up to `most` sentences and returns how many; 0 where some call
- * was. Takes stats->lock. */
+/* Why no call was eligible, where none was, and why nonblocking calls passed through: writes up to
+ * `most` sentences and returns how many. Takes stats->lock. */
 enum { SS_REPORT_SENTENCES = 8 };
 typedef char ss_report_sentence[320];
 size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,

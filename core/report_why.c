@@ -1,4 +1,4 @@
-/* Why a job that was asked for a report has nothing to report. */
+/* Why a job that was asked for a report has nothing to report, or less than it could. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -69,7 +69,6 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
         {SS_WHY_BUFFER,
          "have a buffer that is not served (NULL, or one for sending and receiving)"},
         {SS_WHY_COMMUNICATOR, "are on a communicator that is not served"},
-        {SS_WHY_NONBLOCKING, "are nonblocking, and those are not taken over"},
         {SS_WHY_PERSISTENT, "are persistent"},
     };
     uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);
@@ -84,6 +83,31 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
     }
 }
 
+/* What an option would bring, or why none does. */
+static void say_nonblocking(struct page *page, struct ss_stats *stats)
+{
+    uint64_t level = atomic_load(&stats->passed[SS_WHY_NONBLOCKING]);
+    uint64_t unmet = atomic_load(&stats->passed[SS_WHY_UNMET]);
+    uint64_t callbacks = atomic_load(&stats->passed[SS_WHY_CALLBACKS]);
+
+    if (level > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since a rank does not run at "
+            "MPI_THREAD_MULTIPLE or PROGRESS is off: PROGRESS=watchdog or thread would raise the "
+            "program to that level and take over those that are eligible",
+            (ull)level);
+    if (unmet > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since no eligible blocking call on their "
+            "communicator came before: PROGRESS=watchdog or thread would take them over",
+            (ull)unmet);
+    if (callbacks > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since a rank has operators or attribute "
+            "callbacks of its own, which must not run in a thread of the library",
+            (ull)callbacks);
+}
+
 size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
                      ss_report_sentence *sentences, size_t most)
 {
@@ -91,14 +115,19 @@ size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene
     uint64_t seen = atomic_load(&stats->seen);
     uint64_t allreduces = atomic_load(&stats->allreduces);
 
-    if (ss_stats_eligible(stats) > 0 && (scene->ranks != 1 || atomic_load(&stats->sparse) > 0))
-        return 0;
+    bool some =
+        ss_stats_eligible(stats) > 0 && (scene->ranks != 1 || atomic_load(&stats->sparse) > 0);
+
     pthread_mutex_lock(&stats->lock);
-    say(&page, scene->ranks == 1 ? "nothing was to be made sparse: the job has one rank"
-                                 : "no call was eligible");
-    if (allreduces == 0)
-        say_unseen(&page, scene, seen);
-    say_passed(&page, stats, seen, scene->min_count);
+    if (!some) {
+        say(&page, scene->ranks == 1 ? "nothing was to be made sparse: the job has one rank"
+                                     : "no call was eligible");
+        if (allreduces == 0)
+            say_unseen(&page, scene, seen);
+        say_passed(&page, stats, seen, scene->min_count);
+    }
+    if (scene->ranks != 1)
+        say_nonblocking(&page, stats);
     pthread_mutex_unlock(&stats->lock);
     return page.n;
 }

@@ -48,6 +48,11 @@ static const char *const reductions[] = {
     FORMS("Iallgatherv", "iallgatherv"), FORMS("Reduce_scatter_block", "reduce_scatter_block"),
     FORMS("Reduce", "reduce"),
 };
+static const char *const nonblocking[] = {
+    FORMS("Iallreduce", "iallreduce"),
+    FORMS("Iallgather", "iallgather"),
+    FORMS("Iallgatherv", "iallgatherv"),
+};
 static const char *const not_taken_over[] = {
     FORMS("Allreduce_init", "allreduce_init"),
     FORMS("Reduce_scatter", "reduce_scatter"),
@@ -421,6 +426,17 @@ static void print_callers(const struct check *c)
     }
 }
 
+static void print_nonblocking(const struct check *c)
+{
+    int caller = first_caller(c, nonblocking, LENGTH(nonblocking));
+
+    if (caller != NOBODY)
+        printf("nonblocking:   %s is taken over where the program runs at MPI_THREAD_MULTIPLE on "
+               "all ranks and an eligible blocking call came before; SPARSESHIM_PROGRESS=watchdog "
+               "or thread raises every program to that level\n",
+               imports(c, caller, nonblocking, LENGTH(nonblocking)));
+}
+
 static void print_facts(const struct check *c)
 {
     const struct elf *program = &c->deps.objects[0].elf;
@@ -439,6 +455,7 @@ static void print_facts(const struct check *c)
     if (c->mpi != NOBODY)
         print_definitions(c);
     print_callers(c);
+    print_nonblocking(c);
 }
 
 static bool names_python(const char *path)

@@ -146,6 +146,32 @@ static void a_job_without_eligible_calls_is_told_why(void **state)
     ss_stats_free(&stats);
 }
 
+static void nonblocking_calls_that_pass_are_told_what_would_take_them_over(void **state)
+{
+    struct ss_report_scene scene = {.min_count = 65536, .ranks = 4};
+    struct ss_stats stats;
+
+    (void)state;
+    ss_stats_init(&stats, 0);
+    atomic_store(&stats.seen, 10);
+    atomic_store(&stats.allreduces, 10);
+    atomic_store(&stats.sparse, 2);
+    atomic_store(&stats.passed[SS_WHY_NONBLOCKING], 3);
+    assert_why(&stats, &scene,
+               "3 nonblocking calls passed through, since a rank does not run at "
+               "MPI_THREAD_MULTIPLE or PROGRESS is off: PROGRESS=watchdog or thread would raise "
+               "the program to that level and take over those that are eligible\n");
+    atomic_store(&stats.passed[SS_WHY_NONBLOCKING], 0);
+    atomic_store(&stats.passed[SS_WHY_UNMET], 4);
+    atomic_store(&stats.passed[SS_WHY_CALLBACKS], 1);
+    assert_why(&stats, &scene,
+               "4 nonblocking calls passed through, since no eligible blocking call on their "
+               "communicator came before: PROGRESS=watchdog or thread would take them over\n"
+               "1 nonblocking calls passed through, since a rank has operators or attribute "
+               "callbacks of its own, which must not run in a thread of the library\n");
+    ss_stats_free(&stats);
+}
+
 static void no_line_of_the_text_ends_in_spaces(void **state)
 {
     struct ss_report_job job = sample_job();
@@ -519,6 +545,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_part_of_the_report_is_in_the_text),
         cmocka_unit_test(a_report_of_a_running_job_says_that_it_has_not_ended),
         cmocka_unit_test(a_job_without_eligible_calls_is_told_why),
+        cmocka_unit_test(nonblocking_calls_that_pass_are_told_what_would_take_them_over),
         cmocka_unit_test(no_line_of_the_text_ends_in_spaces),
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
         cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
