@@ -26,8 +26,10 @@ int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *o
     return next(function, commute, op);
 }
 
-/* Attributes that do nothing but run code when they are deleted are remembered: those of
- * MPI_COMM_SELF are deleted in MPI_Finalize alone, where no thread of ours is. mpi4py makes one. */
+/* Attributes that do nothing but run code when they are deleted, as mpi4py makes them, are
+ * remembered: on MPI_COMM_SELF and MPI_COMM_WORLD that is in MPI_Finalize alone, where no thread of
+ * ours is; on another communicator once that is freed, which may be after the call that frees it.
+ */
 static void remember(int keyval)
 {
     int i = atomic_fetch_add(&shim.keyval_count, 1);
@@ -69,7 +71,15 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value)
 {
     if (atomic_load_explicit(&shim.keyval_count, memory_order_relaxed) > 0 &&
-        (MPI_Comm)comm != MPI_COMM_SELF && concerns_us() && is_remembered(keyval))
-        shim_progress_keep_out();
+        (MPI_Comm)comm != MPI_COMM_SELF && (MPI_Comm)comm != MPI_COMM_WORLD && concerns_us() &&
+        is_remembered(keyval))
+        atomic_store(&shim.deleters, true);
     return next(comm, keyval, value);
+}
+
+int shim_comm_free(shim_comm_free_fn *next, void *comm)
+{
+    if (atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us())
+        shim_progress_keep_out();
+    return next(comm);
 }

@@ -21,11 +21,11 @@ static inline bool shim_is_predefined(uintptr_t op)
 void shim_callbacks_operator(uintptr_t op);
 
 /* Through `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;
- * MPI_Comm_set_attr.
- */
+ * MPI_Comm_set_attr; MPI_Comm_free. */
 int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op);
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
                 void *extra);
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value);
+int shim_comm_free(shim_comm_free_fn *next, void *comm);
 
 #endif

@@ -30,6 +30,7 @@ EXPORT shim_pcontrol_fn MPI_Pcontrol;
 EXPORT shim_op_create_fn MPI_Op_create, MPI_Op_create_c;
 EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
 EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put;
+EXPORT shim_comm_free_fn MPI_Comm_free;
 EXPORT shim_query_thread_fn MPI_Query_thread;
 EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
 
@@ -509,6 +510,12 @@ int MPI_Attr_put(uintptr_t comm, int keyval, void *value)
 {
     shim_prepare();
     return shim_set_attr(shim.next.attr_put, comm, keyval, value);
+}
+
+int MPI_Comm_free(void *comm)
+{
+    shim_prepare();
+    return shim_comm_free(shim.next.comm_free, comm);
 }
 
 /* Levels mean what shim_pcontrol says; others nothing to us. What follows the level is not known

@@ -53,6 +53,7 @@ typedef int shim_reduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int,
 typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t);
 typedef int shim_op_create_fn(void *function, int commute, void *op);
 typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
+typedef int shim_comm_free_fn(void *comm);
 typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
 typedef int shim_pcontrol_fn(int, ...);
 typedef int shim_init_fn(int *, char ***);
@@ -100,6 +101,7 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(type_keyval, shim_keyval_fn, MPI_Type_create_keyval)                                         \
     X(set_attr, shim_set_attr_fn, MPI_Comm_set_attr)                                               \
     X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
+    X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 
 /* What is called next under each of them: a profiler below us, or the MPI library. */
@@ -235,6 +237,7 @@ struct shim_state {
     atomic_bool callbacks;  /* MPI may run code of the application's in our threads */
     int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
     atomic_int keyval_count;
+    atomic_bool deleters;     /* one of them is on a communicator that can be freed */
     struct shim_comm *active; /* with calls that the thread may step; under table_lock */
     atomic_int active_count;
     struct shim_op *requests; /* that the application holds */

@@ -55,7 +55,7 @@ tap "$?" "an option that differs is named"
 # does not.
 for what in count type op kind nonblocking; do
     for ranks in 2 3; do
-        SPARSESHIM_MIN_COUNT=1000 preloaded "$ranks" differ "$what"
+        SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MIN_COUNT=1000 preloaded "$ranks" differ "$what"
         tap_passed "the last of $ranks ranks differs in one call ($what): all get an error in words"
     done
 done

@@ -23,6 +23,7 @@ for setting in PROGRESS=thread ALGORITHM=dense ALGORITHM=split_allgather ALGORIT
     preloaded 3 nb_random --runs "$((RUNS / 3))" --seed "$((SEED + 2000))"
     tap_taken "$((RUNS / 3)) random programs on 3 ranks, $setting" "$((RUNS / 3))"
     unset "SPARSESHIM_${setting%%=*}"
+    export SPARSESHIM_PROGRESS=watchdog
 done
 SPARSESHIM_PROGRESS=off preloaded 3 nb_random --runs 5 --seed "$((SEED + 2000))"
 tap_taken_none "random programs on 3 ranks, PROGRESS=off"
