@@ -20,9 +20,11 @@ EXPORT __typeof__(sparseshim_1_scale_residual) sparseshim_1_scale_residual;
 EXPORT __typeof__(sparseshim_1_drop_residual) sparseshim_1_drop_residual;
 EXPORT __typeof__(sparseshim_1_read_residual) sparseshim_1_read_residual;
 
+/* After MPI_Finalize only where communicators of a session live on. */
 static bool is_active(void)
 {
-    return shim_prepare() && shim.settings.topk;
+    return shim_prepare() && shim.settings.topk &&
+           !(atomic_load(&shim.finalized) && shim.known == 0);
 }
 
 static uint64_t bits_of(double number)

@@ -234,6 +234,7 @@ struct shim_state {
     bool own_thread;        /* PROGRESS=thread */
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
+    atomic_bool finalized;
     atomic_bool callbacks;  /* MPI may run code of the application's in our threads */
     int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
     atomic_int keyval_count;

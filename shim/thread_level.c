@@ -99,8 +99,10 @@ int shim_finalize(shim_finalize_fn *next)
         atomic_store(&shim.finalizing, true);
     }
     err = next();
-    if (ours)
+    if (ours) {
         atomic_store(&shim.finalizing, false);
+        atomic_store(&shim.finalized, err == MPI_SUCCESS);
+    }
     return err;
 }
 
