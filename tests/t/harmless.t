@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Preloading alone changes nothing: programs at the edges of MPI end alike with and without the
+# library, in exit status, standard output and standard error.
+#
+# Each case runs bare, preloaded with every option at its default, and in one further form in turn;
+# HARMLESS_FORMS=all runs every form. HARMLESS_ONLY is a pattern that the case must match.
+set -u
+. tests/t/lib.sh
+unset SPARSESHIM_MIN_COUNT
+FORMS=${HARMLESS_FORMS:-turn}
+ONLY=${HARMLESS_ONLY:-}
+TURN=0
+
+# Each rank's output goes to a file: mpirun loses lines of a job that ends in MPI_Abort.
+cat >"$WORK/rank" <<'END'
+#!/bin/sh
+exec "$@" >"$EDGE_DIR/${PMI_RANK:-0}.out" 2>"$EDGE_DIR/${PMI_RANK:-0}.err"
+END
+chmod +x "$WORK/rank"
+
+# settle FILE: without what differs from run to run of the bare program.
+settle() {
+    sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/PID [0-9]+/PID/; s/Abort\([0-9]{4,}\)/Abort(CODE)/' "$1"
+}
+
+# ended NAME RANKS COMMAND...: runs it; how it ended and what it printed are left in $WORK/NAME.
+ended() {
+    local name=$1 ranks=$2 status=0 file
+    shift 2
+    rm -rf "$WORK/ranks" && mkdir "$WORK/ranks"
+    EDGE_DIR=$WORK/ranks timeout -k 5 "${LIMIT:-60}" "$MPIRUN" -n "$ranks" "$WORK/rank" "$@" \
+        >"$WORK/ranks/mpirun.out" 2>"$WORK/ranks/mpirun.err" </dev/null || status=$?
+    if grep -q 'HYDU_create_process' "$WORK/ranks/mpirun.err"; then
+        echo "Bail out! $* could not be started"
+        exit 1
+    fi
+    sort -o "$WORK/ranks/mpirun.out" "$WORK/ranks/mpirun.out" # children that it started
+    {
+        echo "exit status $status"
+        for file in "$WORK/ranks"/*; do
+            settle "$file" | sed "s/^/${file##*/}: /"
+        done
+    } >"$WORK/$name"
+}
+
+# form FORM: the settings of a form, as arguments of env.
+form() {
+    case $1 in
+    default) ;;
+    small) echo EDGE_COUNT=1000 SPARSESHIM_MIN_COUNT=1 ;;
+    observe) echo SPARSESHIM_MODE=observe ;;
+    *) echo "SPARSESHIM_PROGRESS=$1" ;;
+    esac
+}
+
+# alike FORM RANKS NAME COMMAND...: one line of TAP.
+alike() {
+    local form=$1 ranks=$2 name=$3 result=0
+    shift 3
+    # shellcheck disable=SC2046 # words on purpose
+    ended preloaded "$ranks" env $(form "$form") LD_PRELOAD="$LIB" "$@"
+    if ! diff "$WORK/bare" "$WORK/preloaded" >"$WORK/out" 2>&1; then
+        result=1
+        if [ "$form" = small ]; then # small messages may go other ways in the bare library, too
+            ended small "$ranks" env EDGE_COUNT=1000 "$@"
+            diff "$WORK/small" "$WORK/preloaded" >"$WORK/out" 2>&1 && result=0
+        fi
+    fi
+    STATUS=$(sed -n 's/^exit status //p' "$WORK/preloaded")
+    rm -f "$WORK/err"
+    head -n 30 "$WORK/out" >"$WORK/head" && mv "$WORK/head" "$WORK/out"
+    tap "$result" "$name ($form)"
+}
+
+# case KIND RANKS NAME PROGRAM [ARGUMENT...]. KIND: any; low, where what is shown depends on the
+# level of threads, which PROGRESS=watchdog and thread raise.
+edge() {
+    local kind=$1 ranks=$2 name=$3 program=$4
+    local -a forms=(small observe off) run
+    shift 4
+    [[ "$program $*" == *$ONLY* ]] || return 0
+    [ "$kind" = any ] && forms+=(watchdog thread)
+    run=(default "${forms[TURN % ${#forms[@]}]}")
+    [ "$FORMS" = all ] && run=(default "${forms[@]}")
+    TURN=$((TURN + 1))
+    ended bare "$ranks" "$PROGRAMS/$program" "$@"
+    for form in "${run[@]}"; do
+        alike "$form" "$ranks" "$name" "$PROGRAMS/$program" "$@"
+    done
+}
+
+# ---- error handlers ----
+edge low 2 "a handler calls MPI_Abort before any sum" edge_errors abort-first
+edge low 2 "a handler calls MPI_Abort after sums" edge_errors abort-after-sums
+edge low 2 "a handler calls MPI_Abort while a nonblocking sum is under way" edge_errors abort-pending
+edge low 2 "a handler calls MPI_Abort for an allreduce" edge_errors abort-allreduce
+edge low 2 "a handler calls MPI_Abort for a nonblocking allreduce" edge_errors abort-iallreduce
+edge low 2 "a handler calls MPI_Abort in MPI_Wait" edge_errors abort-wait
+edge any 2 "a handler that the program calls itself calls MPI_Abort" edge_errors abort-own
+edge low 2 "a window's handler calls MPI_Abort" edge_errors abort-window
+edge any 2 "a file's handler calls MPI_Abort" edge_errors abort-file
+edge any 2 "an error is fatal by default" edge_errors abort-default
+edge any 2 "MPI_Abort's exit code" edge_errors abort
+edge low 3 "a handler sends, probes and reduces" edge_errors talks
+edge low 2 "a handler sends, probes and reduces at MPI_THREAD_FUNNELED" edge_errors talks-funneled
+edge low 2 "a handler makes large sums" edge_errors sums
+edge any 3 "a handler counts" edge_errors counts
+edge any 2 "a handler counts at MPI_THREAD_MULTIPLE" edge_errors counts-multiple
+edge low 2 "a handler jumps out of calls, sums go on" edge_errors jumps
+edge low 2 "a handler jumps while nonblocking sums are under way" edge_errors jumps-pending
+edge low 2 "callbacks of generalized requests call MPI" edge_errors greq
+
+# ---- threads ----
+edge low 2 "operators of the program run in its own thread" edge_threads operators
+edge low 2 "operators of the program run in its own thread at MPI_THREAD_MULTIPLE" \
+    edge_threads operators-multiple
+edge low 2 "callbacks of attributes run in the program's thread, as often as bare" \
+    edge_threads attributes
+edge low 2 "callbacks of attributes run in the program's thread at MPI_THREAD_MULTIPLE" \
+    edge_threads attributes-multiple
+edge low 2 "error handlers and request callbacks run in the program's thread" edge_threads handlers
+edge low 2 "error handlers and request callbacks run in the program's thread at MULTIPLE" \
+    edge_threads handlers-multiple
+for level in init 0 1 2 3; do
+    edge any 2 "the level of threads is the MPI library's ($level)" edge_threads levels "$level"
+done
+edge any 2 "the level of threads that the user sets" edge_threads level-env
+edge low 2 "the level of threads under MPICH's own progress thread" edge_threads async-progress
+edge low 2 "no thread but the program's" edge_threads threads
+finish
