@@ -72,8 +72,8 @@ alike() {
     tap "$result" "$name ($form)"
 }
 
-# case KIND RANKS NAME PROGRAM [ARGUMENT...]. KIND: any; low, where what is shown depends on the
-# level of threads, which PROGRESS=watchdog and thread raise.
+# edge KIND RANKS NAME PROGRAM [ARGUMENT...]. KIND: any; low, where what is shown depends on the
+# level of threads, which PROGRESS=watchdog and thread raise; once, for the default form only.
 edge() {
     local kind=$1 ranks=$2 name=$3 program=$4
     local -a forms=(small observe off) run
@@ -81,6 +81,7 @@ edge() {
     [[ "$program $*" == *$ONLY* ]] || return 0
     [ "$kind" = any ] && forms+=(watchdog thread)
     run=(default "${forms[TURN % ${#forms[@]}]}")
+    [ "$kind" = once ] && run=(default)
     [ "$FORMS" = all ] && run=(default "${forms[@]}")
     TURN=$((TURN + 1))
     ended bare "$ranks" "$PROGRAMS/$program" "$@"
@@ -127,4 +128,32 @@ done
 edge any 2 "the level of threads that the user sets" edge_threads level-env
 edge low 2 "the level of threads under MPICH's own progress thread" edge_threads async-progress
 edge low 2 "no thread but the program's" edge_threads threads
+
+# ---- first contact ----
+for level in "" -multiple; do
+    at=${level:+" at MPI_THREAD_MULTIPLE"}
+    edge low 2 "MPI_COMM_DUP_FN with a delete callback that frees$at" edge_contact "dup-fn$level"
+    edge low 3 "no copy callback is called$at" edge_contact "copy-counts$level"
+    edge low 2 "a copy callback that fails on one rank stops nobody$at" \
+        edge_contact "copy-fails$level"
+    edge any 2 "attributes of the world$at" edge_contact "world-attributes$level"
+    edge once 2 "1100 communicators, nonblocking first calls$at" \
+        edge_contact "many-nonblocking$level"
+    edge any 2 "no communicator is left before the first call$at" edge_contact "contexts$level" 0
+    edge any 2 "one communicator is left before the first call$at" edge_contact "contexts$level" 1
+    edge any 2 "three communicators are left before the first call$at" \
+        edge_contact "contexts$level" 3
+    edge any 2 "one rank has used up its communicators$at" edge_contact "contexts-uneven$level"
+    edge any 2 "error handlers are kept$at" edge_contact "handlers-kept$level"
+    edge any 2 "error handlers that only their communicator holds$at" \
+        edge_contact "handler-freed$level"
+    edge any 3 "messages of the program are its own$at" edge_contact "messages$level"
+done
+LIMIT=120 edge once 2 "1100 communicators, blocking first calls" edge_contact many-blocking
+edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
+edge once 2 "1900 communicators, after calls on twenty" edge_contact contexts-after
+edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge_contact errors-self
+edge any 2 "errors on a communicator beside its first call reach their handler" \
+    edge_contact errors-same
+edge any 2 "names, info and attributes of communicators" edge_contact names
 finish
