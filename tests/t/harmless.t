@@ -156,4 +156,27 @@ edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge
 edge any 2 "errors on a communicator beside its first call reach their handler" \
     edge_contact errors-same
 edge any 2 "names, info and attributes of communicators" edge_contact names
+
+# ---- arguments ----
+for how in return counting; do
+    edge any 2 "wrong arguments of each call ($how)" edge_args wrong "$how"
+    edge any 2 "wrong arguments of each call at MPI_THREAD_MULTIPLE ($how)" \
+        edge_args wrong-multiple "$how"
+done
+for level in "" -multiple; do
+    at=${level:+" at MPI_THREAD_MULTIPLE"}
+    edge any 3 "lists of a nonblocking gather are let go at once$at" edge_args "lists$level"
+    edge any 2 "gathers more than 2^31 elements apart$at" edge_args "far$level"
+    edge any 3 "gathers with gaps and empty slices, in reverse order$at" edge_args "gaps$level"
+    edge any 2 "buffers that end where no memory is$at" edge_args "page-ends$level"
+    edge any 2 "send buffers that cannot be written$at" edge_args "read-only$level"
+    edge any 3 "calls in place$at" edge_args "in-place$level"
+    edge any 2 "calls without elements$at" edge_args "nothing$level"
+    edge any 2 "a thread with a stack of 256 KiB$at" edge_args "stack$level" 256
+done
+edge any 2 "no floating-point exception is raised, none is forgotten, the rounding stays" \
+    edge_args exceptions
+edge any 2 "a program that traps floating-point exceptions" edge_args traps
+edge any 2 "a program that traps floating-point exceptions, with Inf and NaN" edge_args traps inf
+edge any 2 "errno stays" edge_args errno
 finish
