@@ -179,4 +179,88 @@ edge any 2 "no floating-point exception is raised, none is forgotten, the roundi
 edge any 2 "a program that traps floating-point exceptions" edge_args traps
 edge any 2 "a program that traps floating-point exceptions, with Inf and NaN" edge_args traps inf
 edge any 2 "errno stays" edge_args errno
+
+# ---- the end ----
+for level in "" -multiple; do
+    at=${level:+" at MPI_THREAD_MULTIPLE"}
+    edge any 2 "callbacks of MPI_COMM_SELF, set before the first call, sum$at" \
+        edge_finalize "before$level"
+    edge any 3 "callbacks of MPI_COMM_SELF, set after the first call, sum$at" \
+        edge_finalize "after$level"
+    edge any 2 "callbacks of MPI_COMM_SELF, set before on one rank and after on others, sum$at" \
+        edge_finalize "mixed$level"
+    edge any 2 "callbacks of MPI_COMM_SELF make the first call$at" edge_finalize "alone$level"
+    edge once 2 "a rank is 3 s late to MPI_Finalize$at" edge_finalize "late$level"
+    edge once 3 "a rank is stopped for 3 s before MPI_Finalize$at" edge_finalize "stopped$level"
+    edge any 2 "exit without MPI_Finalize$at" edge_finalize "exit$level" 3
+done
+edge any 2 "callbacks of MPI_COMM_SELF come in their order" edge_finalize order
+edge any 2 "a callback of MPI_COMM_SELF fails" edge_finalize fails
+edge any 2 "a rank is late to the last sum" edge_finalize last-sum
+edge any 2 "a rank is late to complete the last sum" edge_finalize complete
+edge any 2 "sessions outlive MPI_Finalize" edge_finalize outlives 0
+edge any 2 "sessions outlive MPI_Finalize, and make the first call after it" \
+    edge_finalize outlives 1
+edge any 2 "sessions outlive MPI_Finalize, opened in another order on each rank" \
+    edge_finalize outlives 2
+edge any 2 "sessions outlive MPI_Finalize, longer on one rank" edge_finalize outlives 3
+edge any 2 "two sessions, no MPI_Init" edge_finalize sessions
+edge any 2 "exit without MPI_Finalize, status 0" edge_finalize exit 0
+edge any 2 "MPI_Finalize in an exit handler" edge_finalize atexit
+edge any 2 "a rank is killed" edge_finalize killed
+edge any 2 "no sum is made" edge_finalize no-sum
+edge any 2 "MPI is not initialised" edge_finalize no-init
+edge any 2 "nothing but MPI_Init" edge_finalize init-only
+edge any 2 "MPI_Pcontrol of a program that means something else" edge_finalize pcontrol
+edge any 2 "MPI_Pcontrol after MPI_Finalize" edge_finalize pcontrol-after
+edge any 2 "what may be asked after MPI_Finalize" edge_finalize after-finalize
+
+# ---- processes ----
+for level in "" -multiple; do
+    at=${level:+" at MPI_THREAD_MULTIPLE"}
+    edge any 2 "children of a rank$at" edge_process "forks$level"
+    edge any 2 "children of a rank while a sum is under way$at" edge_process "forks-pending$level"
+    edge any 2 "a timer interrupts sums$at" edge_process "interrupted$level"
+    edge any 2 "no file stays open$at" edge_process "files$level"
+    edge any 2 "limits that a program sets itself$at" edge_process "limited$level"
+    edge any 2 "spawned processes and the merged communicator$at" edge_process "spawn$level"
+    edge any 4 "worlds that meet by a port$at" edge_process "connect$level"
+done
+edge any 2 "another program after MPI_Finalize" edge_process replaced
+edge any 2 "signals that a program waits for" edge_process awaited
+edge any 2 "signals that a program waits for at MPI_THREAD_MULTIPLE" edge_process awaited multiple
+edge any 2 "handlers and masks of signals" edge_process handlers-stay
+edge any 2 "nothing is written to standard error's number" edge_process closed
+
+# ---- communicators and requests ----
+for level in "" -multiple; do
+    at=${level:+" at MPI_THREAD_MULTIPLE"}
+    edge any 3 "topologies$at" edge_comms "topologies$level"
+    edge any 3 "parts of the world$at" edge_comms "parts$level"
+    edge any 3 "intercommunicators$at" edge_comms "groups$level"
+    edge any 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
+    edge any 2 "persistent sums$at" edge_comms "persistent$level"
+    edge any 2 "statuses of every completion$at" edge_comms "statuses$level"
+    edge any 2 "MPI_Cancel and MPI_Request_free of a sum$at" edge_comms "cancel$level"
+    edge any 2 "requests of messages$at" edge_comms "others$level"
+    edge any 2 "hundreds of requests$at" edge_comms "many$level"
+    edge any 3 "sums move while a rank waits elsewhere$at" edge_comms "elsewhere$level"
+    edge any 3 "sums in another order on each rank$at" edge_comms "order$level"
+done
+edge any 2 "sums beside a thread that receives" edge_comms receive-multiple
+edge any 2 "sums of several threads" edge_comms threads-multiple
+edge any 2 "sums of one thread after the other" edge_comms turns
+
+# ---- Fortran ----
+for level in init 0 1 2 3; do
+    edge any 2 "mpi_f08: the level of threads is the MPI library's ($level)" \
+        edge_f08 levels "$level"
+done
+for level in init 3; do
+    edge any 3 "mpi_f08: lists of a nonblocking gather are let go at once ($level)" \
+        edge_f08 lists "$level"
+    edge low 2 "mpi_f08: operators run in the program's thread ($level)" edge_f08 operators "$level"
+    edge any 2 "mpi_f08: a handler counts ($level)" edge_f08 handler "$level"
+done
+edge low 2 "mpi_f08: a handler calls MPI_Abort" edge_f08 abort init
 finish
