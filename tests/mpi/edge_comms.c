@@ -324,14 +324,18 @@ static void many_requests(void)
 {
     enum { MANY = 300 };
     static MPI_Request requests[MANY];
+    static float small[MANY][10];
     float *outs[4];
 
     for (int i = 0; i < 4; i++)
         outs[i] = edge_buffer();
     edge_fill(MPI_COMM_WORLD, edge.in, 3);
-    for (int i = 0; i < MANY; i++)
-        MPI_Iallreduce(edge.in, outs[i % 4], i < MANY - 4 ? 10 : edge.count, MPI_FLOAT, MPI_SUM,
-                       MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < MANY; i++) {
+        bool large = i % 75 == 50;
+
+        MPI_Iallreduce(edge.in, large ? outs[i / 75] : small[i], large ? edge.count : 10, MPI_FLOAT,
+                       MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+    }
     for (int i = MANY; i-- > 0;)
         MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
     for (int i = 0; i < 4; i++) {

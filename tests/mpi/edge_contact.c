@@ -280,6 +280,39 @@ static void contexts_after(void)
         MPI_Comm_free(&comms[--n]);
 }
 
+/* More communicators than MPI has at a time, one after the other, each freed with its first call
+ * just done; `edge churn ATTRIBUTES`: with attributes that have callbacks. */
+static void contexts_in_turn(void)
+{
+    int keyval, wrong = 0;
+    bool attributes = edge.argc > 2;
+
+    edge.count = edge.count > 1000 ? 66000 : edge.count;
+    edge_fill(MPI_COMM_WORLD, edge.in, 3);
+    if (attributes)
+        MPI_Comm_create_keyval(counts_copies, counts_deletions, &keyval, NULL);
+    for (int i = 0; i < 2500; i++) {
+        MPI_Request request;
+        MPI_Comm comm;
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (attributes)
+            MPI_Comm_set_attr(comm, keyval, &copies);
+        MPI_Iallreduce(edge.in, edge.out, edge.count, MPI_FLOAT, MPI_SUM, comm, &request);
+        if (i % 2)
+            MPI_Comm_free(&comm);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (i % 2 == 0)
+            MPI_Comm_free(&comm);
+        if (i % 100 == 0)
+            wrong += !edge_right(MPI_COMM_WORLD, edge.out, 3);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    edge_say("%d wrong, copied %d, deleted %d", wrong, copies, deletions);
+    if (attributes)
+        MPI_Comm_free_keyval(&keyval);
+}
+
 /* ---- error handlers ---- */
 
 static atomic_int handled;
@@ -508,6 +541,8 @@ static const struct edge_case cases[] = {
     {"contexts-uneven", EDGE_INIT, contexts_uneven},
     {"contexts-uneven-multiple", MPI_THREAD_MULTIPLE, contexts_uneven},
     {"contexts-after", EDGE_INIT, contexts_after},
+    {"churn", EDGE_INIT, contexts_in_turn},
+    {"churn-multiple", MPI_THREAD_MULTIPLE, contexts_in_turn},
     {"errors-self", MPI_THREAD_MULTIPLE, errors_on_self},
     {"errors-same", MPI_THREAD_MULTIPLE, errors_on_the_same},
     {"handlers-kept", EDGE_INIT, handlers_are_kept},

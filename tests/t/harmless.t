@@ -73,7 +73,8 @@ alike() {
 }
 
 # edge KIND RANKS NAME PROGRAM [ARGUMENT...]. KIND: any; low, where what is shown depends on the
-# level of threads, which PROGRESS=watchdog and thread raise; once, for the default form only.
+# level of threads, which PROGRESS=watchdog and thread raise; once, for the default form only;
+# moved, for PROGRESS=watchdog and thread as well in every run.
 edge() {
     local kind=$1 ranks=$2 name=$3 program=$4
     local -a forms=(small observe off) run
@@ -82,6 +83,7 @@ edge() {
     [ "$kind" = any ] && forms+=(watchdog thread)
     run=(default "${forms[TURN % ${#forms[@]}]}")
     [ "$kind" = once ] && run=(default)
+    [ "$kind" = moved ] && run=(default watchdog thread)
     [ "$FORMS" = all ] && run=(default "${forms[@]}")
     TURN=$((TURN + 1))
     ended bare "$ranks" "$PROGRAMS/$program" "$@"
@@ -149,6 +151,11 @@ for level in "" -multiple; do
         edge_contact "handler-freed$level"
     edge any 3 "messages of the program are its own$at" edge_contact "messages$level"
 done
+edge moved 2 "2500 communicators in turn" edge_contact churn
+edge moved 2 "2500 communicators in turn, with attributes" edge_contact churn attributes
+edge moved 2 "2500 communicators in turn at MPI_THREAD_MULTIPLE" edge_contact churn-multiple
+edge moved 2 "2500 communicators in turn, with attributes, at MPI_THREAD_MULTIPLE" \
+    edge_contact churn-multiple attributes
 LIMIT=120 edge once 2 "1100 communicators, blocking first calls" edge_contact many-blocking
 edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
 edge once 2 "1900 communicators, after calls on twenty" edge_contact contexts-after
@@ -205,7 +212,6 @@ edge any 2 "sessions outlive MPI_Finalize, opened in another order on each rank"
     edge_finalize outlives 2
 edge any 2 "sessions outlive MPI_Finalize, longer on one rank" edge_finalize outlives 3
 edge any 2 "two sessions, no MPI_Init" edge_finalize sessions
-edge any 2 "exit without MPI_Finalize, status 0" edge_finalize exit 0
 edge any 2 "MPI_Finalize in an exit handler" edge_finalize atexit
 edge any 2 "a rank is killed" edge_finalize killed
 edge any 2 "no sum is made" edge_finalize no-sum
@@ -238,7 +244,7 @@ for level in "" -multiple; do
     edge any 3 "topologies$at" edge_comms "topologies$level"
     edge any 3 "parts of the world$at" edge_comms "parts$level"
     edge any 3 "intercommunicators$at" edge_comms "groups$level"
-    edge any 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
+    edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
     edge any 2 "persistent sums$at" edge_comms "persistent$level"
     edge any 2 "statuses of every completion$at" edge_comms "statuses$level"
     edge any 2 "MPI_Cancel and MPI_Request_free of a sum$at" edge_comms "cancel$level"

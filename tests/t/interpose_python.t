@@ -39,4 +39,20 @@ within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$VENV/bin/python" -c \
     'from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(2) == 4'
 [ "$STATUS" -eq 0 ] && grep -q 'lower-case mpi4py calls such as comm.allreduce send pickled' "$WORK/err"
 tap "$?" "mpi4py's lower-case allreduce: the report says why it saw nothing"
+
+# With every option at its default, nobody notices.
+edges=("$VENV/bin/python" tests/py/edge.py)
+unset SPARSESHIM_MIN_COUNT
+within 120 "$MPIRUN" -n 2 "${edges[@]}"
+sort "$WORK/out" >"$WORK/expected"
+for progress in auto off; do
+    for form in exact observe; do
+        SPARSESHIM_PROGRESS=$progress SPARSESHIM_MODE=$form within 120 env -u SPARSESHIM_REPORT \
+            "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "${edges[@]}"
+        result=0
+        sort "$WORK/out" | cmp -s - "$WORK/expected" && [ "$STATUS" -eq 0 ] && [ ! -s "$WORK/err" ] ||
+            result=1
+        tap "$result" "Python's operators, callbacks and lists: as without the library ($form, $progress)"
+    done
+done
 finish
