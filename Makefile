@@ -53,7 +53,7 @@ APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-mpich check-fuzz demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-mpich check-fuzz campaign demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -215,6 +215,9 @@ check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
 	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+campaign: $(BUILD)/libsparseshim.so $(BUILD)/tests/mpi/random_programs ## PROGRAMS random programs, bare and preloaded (default 10000); SEED=S
+	@BUILD=$(BUILD) scripts/campaign --programs $(or $(PROGRAMS),10000) --seed $(or $(SEED),1) $(ARGS)
 
 asan: ## unit and MPI tests under AddressSanitizer and UBSan
 	@scripts/install-deps build tests
