@@ -1,5 +1,6 @@
 /* random_programs [--seed S] [--programs N] [--init single|funneled|serialized|multiple|sessions]
- *                 [--out PREFIX] [--trace] [--only N] [--skip A,B,...] [--raised]
+ *                 [--out PREFIX] [--trace] [--only N] [--skip A,B,...] [--without "action,..."]
+ *                 [--raised]
  *
  * Random legal MPI programs, N of them, one for each seed from S on. Each rank writes to
  * PREFIX.RANK (or its standard output) one line for each program: its seed, a digest of all it
@@ -12,12 +13,18 @@
  * in an earlier step: no program can deadlock under a right MPI library.
  *
  * --trace prints the lines behind the digest; --only N takes the first N steps of each program, and
- * --skip leaves single ones out; --raised leaves out what no program can do that is raised to
- * MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
+ * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
+ * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
  */
+#include "tests/mpi/rp_attributes.h"
 #include "tests/mpi/rp_collectives.h"
+#include "tests/mpi/rp_comms.h"
+#include "tests/mpi/rp_errors.h"
+#include "tests/mpi/rp_gathers.h"
+#include "tests/mpi/rp_messages.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -25,18 +32,82 @@
 enum { LIMIT = 20 }; /* seconds of a program */
 
 static struct {
-    const char *init, *out, *skip;
+    const char *init, *out, *skip, *without;
     long seed, programs, only;
     bool trace, raised;
-} options = {.init = "single", .seed = 1, .programs = 1, .only = 1000};
+} options = {.init = "single", .without = "", .seed = 1, .programs = 1, .only = 1000};
+
+static struct {
+    MPI_Comm world, self;
+    MPI_Session session; /* MPI_SESSION_NULL: MPI_Init was called */
+    int level;           /* of threads, as the program knows it */
+    FILE *out;
+} job = {.world = MPI_COMM_WORLD, .self = MPI_COMM_SELF, .session = MPI_SESSION_NULL};
+
+/* This rank does something else for a while. */
+static void act_compute(struct rp *p)
+{
+    if (rp_draw_own(p, 3) == 0)
+        usleep((useconds_t)(500 + rp_draw_own(p, 10000)));
+}
+
+/* Where a rank waits in a message for one that waits for a collective first. */
+static void act_elsewhere(struct rp *p)
+{
+    struct rp_slot *slot = rp_draw_intra(p);
+    int token = p->step;
+
+    if (slot->comm == MPI_COMM_NULL || slot->size < 2)
+        return;
+    rp_reduce_on(p, slot, RP_IALLREDUCE);
+    if (slot->rank == 0) {
+        rp_complete_some(p, true);
+        for (int r = 1; r < slot->size; r++)
+            RP(Send, &token, 1, MPI_INT, r, p->step, slot->comm);
+    } else {
+        RP(Recv, &token, 1, MPI_INT, 0, p->step, slot->comm, MPI_STATUS_IGNORE);
+    }
+}
+
+static void act_pcontrol(struct rp *p)
+{
+    bool alike = rp_draw(p, 2);
+    int level = alike ? rp_draw(p, 2) : rp_draw_own(p, 2);
+
+    rp_note(p, "Pcontrol(%d): %d", level, RP(Pcontrol, level));
+}
 
 static const struct {
     const char *name;
     void (*act)(struct rp *p);
     int weight;
+    bool alone; /* only where no other thread runs a program */
 } actions[] = {
-    {"reduce", rp_act_reduce, 30},
-    {"shuffle", rp_act_shuffle, 10},
+    {"reduce", rp_act_reduce, 30, false},
+    {"gather", rp_act_gather, 20, false},
+    {"shuffle", rp_act_shuffle, 6, false},
+    {"make", rp_act_make, 12, false},
+    {"make inter", rp_act_make_inter, 3, false},
+    {"free", rp_act_free, 6, false},
+    {"name", rp_act_name, 3, false},
+    {"compare", rp_act_compare, 2, false},
+    {"inter", rp_act_inter, 4, false},
+    {"neighbours", rp_act_neighbours, 3, false},
+    {"set attribute", rp_act_set_attribute, 6, false},
+    {"get attribute", rp_act_get_attribute, 5, false},
+    {"predefined copy", rp_act_dup_fn, 2, false},
+    {"type attribute", rp_act_type_attribute, 4, false},
+    {"set handler", rp_act_set_handler, 6, false},
+    {"wrong call", rp_act_wrong, 8, false},
+    {"message", rp_act_message, 12, false},
+    {"sendrecv", rp_act_sendrecv, 4, false},
+    {"elsewhere", act_elsewhere, 4, false},
+    {"cancel", rp_act_cancel, 3, false},
+    {"refused", rp_act_refused, 3, false},
+    {"window", rp_act_window, 3, false},
+    {"generalized", rp_act_general, 5, false},
+    {"compute", act_compute, 5, false},
+    {"Pcontrol", act_pcontrol, 4, true},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -74,7 +145,7 @@ static void too_late(int signal_number)
 
 static void within_limit(const struct rp *p)
 {
-    if (!p->alone)
+    if (!p->main)
         return;
     snprintf(place, sizeof place, "hangs: seed %llu, rank %d, step %d\n",
              (unsigned long long)p->seed, p->rank, p->step);
@@ -100,7 +171,9 @@ static int draw_action(struct rp *p)
     int weight[ACTIONS], sum = 0, drawn;
 
     for (int i = 0; i < ACTIONS; i++) {
-        weight[i] = input_word(p->seed, i, 4) % 3 ? actions[i].weight : 0;
+        weight[i] = input_word(p->seed, i, 4) % 3 && (p->alone || !actions[i].alone)
+                        ? actions[i].weight
+                        : 0;
         sum += weight[i];
     }
     if (sum == 0)
@@ -124,6 +197,8 @@ static void take_step(struct rp *p)
     if (is_skipped(p->step))
         return;
     action = draw_action(p);
+    if (strstr(options.without, actions[action].name))
+        return;
     rp_note(p, "%s", actions[action].name);
     actions[action].act(p);
     while (p->waiting > RP_PENDING / 2)
@@ -139,8 +214,9 @@ static void end_slots(struct rp *p)
             RP(Comm_free, &p->slot[i].comm);
 }
 
-static void run(struct rp *p)
+static void *run(void *program)
 {
+    struct rp *p = program;
     int steps = 4 + (int)(input_word(p->seed, 0, 5) % 40);
 
     rp_here = (struct rp_thread){.program = p};
@@ -149,11 +225,14 @@ static void run(struct rp *p)
     p->step = steps;
     within_limit(p);
     p->shared = input_word(p->seed, p->step, 2);
+    rp_end_general(p);
     if (rp_draw(p, 2))
         rp_complete_some(p, true);
     end_slots(p);
     rp_complete_some(p, true);
-    alarm(0);
+    rp_end_attributes(p);
+    rp_end_handlers(p);
+    return NULL;
 }
 
 static void borrow(struct rp *p, int slot, MPI_Comm comm)
@@ -166,26 +245,60 @@ static void borrow(struct rp *p, int slot, MPI_Comm comm)
     MPI_Comm_size(comm, &s->size);
 }
 
-static void run_seed(uint64_t seed, MPI_Comm world, MPI_Comm self, FILE *out)
+static void make_program(struct rp *p, uint64_t seed, MPI_Comm world, MPI_Comm self, FILE *trace)
 {
-    static struct rp p;
+    *p = (struct rp){.seed = seed,
+                     .level = job.level,
+                     .sessions = job.session != MPI_SESSION_NULL,
+                     .raised = options.raised,
+                     .trace = trace};
+    borrow(p, 0, world);
+    borrow(p, 1, self);
+    p->rank = p->slot[0].rank;
+    p->size = p->slot[0].size;
+}
 
-    p = (struct rp){
-        .seed = seed, .alone = true, .raised = options.raised, .trace = options.trace ? out : NULL};
-    borrow(&p, 0, world);
-    borrow(&p, 1, self);
-    p.rank = p.slot[0].rank;
-    p.size = p.slot[0].size;
+/* Two programs in two threads, the second on communicators of its own. */
+static void run_two(struct rp *p, struct rp *other)
+{
+    MPI_Comm world, self;
+    pthread_t thread;
+
+    MPI_Comm_dup(p->slot[0].comm, &world);
+    MPI_Comm_dup(p->slot[1].comm, &self);
+    make_program(other, p->seed + (1ull << 40), world, self, p->trace);
+    other->label = "second, ";
+    if (pthread_create(&thread, NULL, run, other) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    run(p);
+    pthread_join(thread, NULL);
+    p->digest += other->digest;
+    MPI_Comm_free(&self);
+    MPI_Comm_free(&world);
+}
+
+static void run_seed(uint64_t seed)
+{
+    static struct rp p, other;
+
+    make_program(&p, seed, job.world, job.self, options.trace ? job.out : NULL);
+    p.alone = job.level < MPI_THREAD_MULTIPLE || seed % 3;
+    p.main = true;
     atomic_store(&rp_operations, 0);
     atomic_store(&rp_combined, 0);
     atomic_store(&rp_foreign, 0);
     atomic_store(&rp_outside, 0);
-    run(&p);
+    if (p.alone)
+        run(&p);
+    else
+        run_two(&p, &other);
+    MPI_Pcontrol(1);
+    alarm(0);
     rp_note(&p, "%ld calls of operators, %ld elements", atomic_load(&rp_operations),
             atomic_load(&rp_combined));
-    fprintf(out, "%llu %016llx foreign %d outside %d\n", (unsigned long long)seed,
+    fprintf(job.out, "%llu %016llx foreign %d outside %d\n", (unsigned long long)seed,
             (unsigned long long)p.digest, atomic_load(&rp_foreign), atomic_load(&rp_outside));
-    fflush(out);
+    fflush(job.out);
 }
 
 /* ---- the whole ---- */
@@ -211,6 +324,8 @@ static void read_options(int argc, char **argv)
             options.only = strtol(value, NULL, 10);
         else if (strcmp(argv[i], "--skip") == 0)
             options.skip = value;
+        else if (strcmp(argv[i], "--without") == 0)
+            options.without = value;
         else if (strcmp(argv[i], "--out") == 0)
             options.out = value;
         else if (strcmp(argv[i], "--init") == 0)
@@ -228,25 +343,109 @@ static FILE *open_out(int rank)
         return stdout;
     snprintf(path, sizeof path, "%s.%d", options.out, rank);
     out = fopen(path, "w");
-    if (!out)
-        MPI_Abort(MPI_COMM_WORLD, 2);
+    if (!out) {
+        perror(path);
+        exit(2);
+    }
     return out;
+}
+
+static MPI_Comm from_session(const char *set, const char *tag)
+{
+    MPI_Group group;
+    MPI_Comm comm;
+
+    MPI_Group_from_session_pset(job.session, set, &group);
+    MPI_Comm_create_from_group(group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    MPI_Group_free(&group);
+    return comm;
+}
+
+static int requested_level(void)
+{
+    return strcmp(options.init, "multiple") == 0     ? MPI_THREAD_MULTIPLE
+           : strcmp(options.init, "serialized") == 0 ? MPI_THREAD_SERIALIZED
+           : strcmp(options.init, "funneled") == 0   ? MPI_THREAD_FUNNELED
+                                                     : MPI_THREAD_SINGLE;
+}
+
+static void initialise(int *argc, char ***argv)
+{
+    int provided = -1, queried = -1, main_thread = -1, rank;
+
+    if (strcmp(options.init, "sessions") == 0) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &job.session);
+        job.world = from_session("mpi://WORLD", "random_programs.world");
+        job.self = from_session("mpi://SELF", "random_programs.self");
+    } else {
+        if (strcmp(options.init, "single") == 0)
+            MPI_Init(argc, argv);
+        else
+            MPI_Init_thread(argc, argv, requested_level(), &provided);
+        MPI_Query_thread(&queried);
+        MPI_Is_thread_main(&main_thread);
+        job.level = queried;
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    }
+    MPI_Comm_rank(job.world, &rank);
+    job.out = open_out(rank);
+    fprintf(job.out, "0 init provided %d queried %d main %d\n", provided, queried, main_thread);
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF first, the last set first; MPI works in
+ * their callbacks. */
+static int at_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    static int in[4096], out[4096];
+    long number = (long)(intptr_t)value, size;
+
+    (void)comm, (void)keyval, (void)extra;
+    for (int i = 0; i < 4096; i++)
+        in[i] = (int)number + i % 7;
+    MPI_Barrier(MPI_COMM_WORLD);
+    size =
+        MPI_Allreduce(in, out, 4096, MPI_INT, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS ? out[8] : -1;
+    fprintf(job.out, "finalize attribute %ld: %ld, in the thread of the program %d\n", number, size,
+            rp_here.program != NULL);
+    return MPI_SUCCESS;
+}
+
+static void set_at_finalize(long number)
+{
+    int keyval;
+
+    if (job.session != MPI_SESSION_NULL)
+        return;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &keyval, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, (void *)(intptr_t)number);
+    MPI_Comm_free_keyval(&keyval);
+}
+
+static void finalise(void)
+{
+    int err;
+
+    if (job.session == MPI_SESSION_NULL) {
+        err = MPI_Finalize();
+    } else {
+        MPI_Comm_free(&job.self);
+        MPI_Comm_free(&job.world);
+        err = MPI_Session_finalize(&job.session);
+    }
+    fprintf(job.out, "finalized %d\n", err);
 }
 
 int main(int argc, char **argv)
 {
-    FILE *out;
-    int rank;
-
     read_options(argc, argv);
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    out = open_out(rank);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    for (long i = 0; i < options.programs; i++)
-        run_seed((uint64_t)(options.seed + i), MPI_COMM_WORLD, MPI_COMM_SELF, out);
-    MPI_Finalize();
-    fprintf(out, "finalized\n");
+    initialise(&argc, &argv);
+    set_at_finalize(1);
+    for (long i = 0; i < options.programs; i++) {
+        run_seed((uint64_t)(options.seed + i));
+        if (i == 2)
+            set_at_finalize(2);
+    }
+    finalise();
     return 0;
 }

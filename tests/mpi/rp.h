@@ -53,6 +53,7 @@ struct rp_pending {
 
 struct rp_key {
     bool used;
+    int fails; /* 1 + the rank on which its copy callback fails; 0: none */
     int keyval;
     int copies, deletes, live;
 };
@@ -63,14 +64,17 @@ struct rp {
     uint64_t shared, own; /* random streams of the step */
     int rank, size;       /* in slot 0 */
     int step, serial;
-    bool alone;    /* no other thread runs a program beside it */
-    bool raised;   /* leave out what a program raised to MPI_THREAD_MULTIPLE cannot do */
-    int level;     /* of threads */
-    bool sessions; /* MPI_Init was not called */
+    bool main;         /* in the main thread */
+    const char *label; /* before each line; NULL: none */
+    bool alone;        /* no other thread runs a program beside it */
+    bool raised;       /* leave out what a program raised to MPI_THREAD_MULTIPLE cannot do */
+    int level;         /* of threads */
+    bool sessions;     /* MPI_Init was not called */
     struct rp_slot slot[RP_SLOTS];
     struct rp_pending pending[RP_PENDING];
     int waiting;
     struct rp_key key[RP_KEYS];
+    struct rp_key type_key;
     uint64_t digest;
     FILE *trace; /* NULL: lines are only counted into the digest */
 };
@@ -137,7 +141,7 @@ static inline uint64_t rp_hash(const void *bytes, size_t n)
 static inline void rp_line(struct rp *p, int step, const char *format, va_list args)
 {
     char text[300];
-    int used = snprintf(text, sizeof text, "%d: ", step);
+    int used = snprintf(text, sizeof text, "%d: %s", step, p->label ? p->label : "");
 
     vsnprintf(text + used, sizeof text - (size_t)used, format, args);
     p->digest += input_word(rp_hash(text, strlen(text)), 0, 0);

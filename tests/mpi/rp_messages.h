@@ -198,7 +198,7 @@ static void rp_act_window(struct rp *p)
     MPI_Win win;
     int got[2] = {-1, -1};
 
-    if (slot->comm == MPI_COMM_NULL)
+    if (slot->comm == MPI_COMM_NULL || slot->poisoned) /* a window has a duplicate */
         return;
     b = rp_make_buffers(0, 4 * sizeof(int), false);
     memset(b.out, 0, 4 * sizeof(int));
