@@ -103,7 +103,7 @@ static const struct {
     {"sendrecv", rp_act_sendrecv, 4, false},
     {"elsewhere", act_elsewhere, 4, false},
     {"cancel", rp_act_cancel, 3, false},
-    {"refused", rp_act_refused, 3, false},
+    {"refused", rp_act_refused, 3, true},
     {"window", rp_act_window, 3, false},
     {"generalized", rp_act_general, 5, false},
     {"compute", act_compute, 5, false},
@@ -230,7 +230,6 @@ static void *run(void *program)
         rp_complete_some(p, true);
     end_slots(p);
     rp_complete_some(p, true);
-    rp_end_attributes(p);
     rp_end_handlers(p);
     return NULL;
 }
@@ -272,6 +271,10 @@ static void run_two(struct rp *p, struct rp *other)
         MPI_Abort(MPI_COMM_WORLD, 3);
     run(p);
     pthread_join(thread, NULL);
+    rp_here.program = other;
+    rp_end_attributes(other);
+    rp_here.program = p;
+    rp_end_attributes(p);
     p->digest += other->digest;
     MPI_Comm_free(&self);
     MPI_Comm_free(&world);
@@ -288,10 +291,12 @@ static void run_seed(uint64_t seed)
     atomic_store(&rp_combined, 0);
     atomic_store(&rp_foreign, 0);
     atomic_store(&rp_outside, 0);
-    if (p.alone)
+    if (p.alone) {
         run(&p);
-    else
+        rp_end_attributes(&p);
+    } else {
         run_two(&p, &other);
+    }
     MPI_Pcontrol(1);
     alarm(0);
     rp_note(&p, "%ld calls of operators, %ld elements", atomic_load(&rp_operations),

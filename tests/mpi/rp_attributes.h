@@ -104,7 +104,7 @@ static void rp_act_set_attribute(struct rp *p)
     struct rp_key *key = rp_draw_key(p);
     int number = rp_draw(p, 100);
 
-    if (key->fails && slot->borrowed)
+    if (slot->borrowed && key->fails)
         return;
     slot->poisoned = slot->poisoned || key->fails;
     if (slot->comm == MPI_COMM_NULL || rp_draw_own(p, 4) == 0)
@@ -130,9 +130,10 @@ static void rp_act_get_attribute(struct rp *p)
         rp_note(p, "slot %d has no attribute of this key", rp_slot_number(p, slot));
     if (flag && rp_draw_own(p, 2))
         RP(Comm_delete_attr, slot->comm, key->keyval);
+    if (!slot->borrowed)
+        return;
     RP(Comm_get_attr, slot->comm, MPI_TAG_UB, &bound, &flag);
-    if (slot->borrowed)
-        rp_note(p, "MPI_TAG_UB %d", flag ? *bound : -1);
+    rp_note(p, "MPI_TAG_UB %d", flag ? *bound : -1);
 }
 
 /* An attribute with predefined callbacks. The key is freed before the attribute is gone. */
@@ -190,7 +191,8 @@ static void rp_act_type_attribute(struct rp *p)
     rp_keep_buffers(p, &b, "Allgather", !blocking, request, false);
 }
 
-/* After all communicators are freed and all operations complete. */
+/* After all communicators are freed and all operations complete, those of other threads as well: a
+ * request may be known to be complete while the thread that saw it end lets its datatypes go. */
 static void rp_end_attributes(struct rp *p)
 {
     for (int i = 0; i <= RP_KEYS; i++) {

@@ -188,12 +188,13 @@ static int rp_call_wrong(struct rp *p, const struct rp_wrong *w)
     return ways[way](w, what);
 }
 
-/* With handlers that may leave the call. */
+/* With handlers that may leave the call: not where MPICH holds its lock in them, as it does at
+ * MPI_THREAD_MULTIPLE, which is the level of a session. */
 static int rp_call_or_jump(struct rp *p, const struct rp_wrong *w)
 {
     int err, depth = rp_here.depth;
 
-    rp_here.may_jump = p->level < MPI_THREAD_MULTIPLE && !p->raised;
+    rp_here.may_jump = p->level < MPI_THREAD_MULTIPLE && !p->raised && !p->sessions;
     if (setjmp(rp_here.jump) != 0) {
         rp_here.depth = depth;
         rp_here.may_jump = false;

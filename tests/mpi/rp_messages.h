@@ -141,7 +141,8 @@ static void rp_act_cancel(struct rp *p)
     p->pending[p->waiting - 1].message = true;
 }
 
-/* What the program may not do to a collective under way, and does. */
+/* What the program may not do to a collective under way, and does. The error goes to the handler of
+ * the world, or of self. */
 static void rp_act_refused(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -149,7 +150,7 @@ static void rp_act_refused(struct rp *p)
     struct rp_pending *last;
     int err;
 
-    if (slot->comm == MPI_COMM_NULL)
+    if (slot->comm == MPI_COMM_NULL || p->sessions)
         return;
     rp_reduce_on(p, slot, RP_IALLREDUCE);
     last = &p->pending[p->waiting - 1];
@@ -238,8 +239,8 @@ static int rp_general_free(void *state)
     struct rp *p = rp_callback();
 
     if (p)
-        rp_note_at(p, g->step, "a generalized request ends in %s: queried %d, cancelled %d",
-                   rp_calling(), g->queries > 0, g->cancels);
+        rp_note_at(p, g->step, "a generalized request ends: queried %d, cancelled %d",
+                   g->queries > 0, g->cancels);
     free(g);
     return MPI_SUCCESS;
 }
