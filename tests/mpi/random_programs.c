@@ -1,6 +1,6 @@
 /* random_programs [--seed S] [--programs N] [--init single|funneled|serialized|multiple|sessions]
  *                 [--out PREFIX] [--trace] [--only N] [--skip A,B,...] [--without "action,..."]
- *                 [--raised]
+ *                 [--raised] [--limit SECONDS]
  *
  * Random legal MPI programs, N of them, one for each seed from S on. Each rank writes to
  * PREFIX.RANK (or its standard output) one line for each program: its seed, a digest of all it
@@ -12,6 +12,7 @@
  * reached by all ranks in one order, and a rank waits only for what all ranks have posted or post
  * in an earlier step: no program can deadlock under a right MPI library.
  *
+ * A program that takes longer than --limit ends with a line that says in which step it hangs.
  * --trace prints the lines behind the digest; --only N takes the first N steps of each program, and
  * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
  * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
@@ -29,13 +30,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { LIMIT = 20 }; /* seconds of a program */
-
 static struct {
     const char *init, *out, *skip, *without;
     long seed, programs, only;
+    long limit; /* seconds of a program */
     bool trace, raised;
-} options = {.init = "single", .without = "", .seed = 1, .programs = 1, .only = 1000};
+} options = {.init = "single", .without = "", .seed = 1, .programs = 1, .only = 1000, .limit = 20};
 
 static struct {
     MPI_Comm world, self;
@@ -150,7 +150,7 @@ static void within_limit(const struct rp *p)
     snprintf(place, sizeof place, "hangs: seed %llu, rank %d, step %d\n",
              (unsigned long long)p->seed, p->rank, p->step);
     signal(SIGALRM, too_late);
-    alarm(LIMIT);
+    alarm((unsigned)options.limit);
 }
 
 static bool is_skipped(int step)
@@ -327,6 +327,8 @@ static void read_options(int argc, char **argv)
             options.programs = strtol(value, NULL, 10);
         else if (strcmp(argv[i], "--only") == 0)
             options.only = strtol(value, NULL, 10);
+        else if (strcmp(argv[i], "--limit") == 0)
+            options.limit = strtol(value, NULL, 10);
         else if (strcmp(argv[i], "--skip") == 0)
             options.skip = value;
         else if (strcmp(argv[i], "--without") == 0)
@@ -431,6 +433,9 @@ static void finalise(void)
 {
     int err;
 
+    snprintf(place, sizeof place, "hangs: in MPI_Finalize\n");
+    signal(SIGALRM, too_late);
+    alarm((unsigned)options.limit);
     if (job.session == MPI_SESSION_NULL) {
         err = MPI_Finalize();
     } else {

@@ -75,6 +75,7 @@ struct rp_wrong {
     MPI_Comm comm;
     int size, n;
     int *in, *out;
+    bool together; /* all members make the call, not some of them alone */
 };
 
 /* A communicator that is no more. (Of an operator or a datatype that is no more, MPICH 4.0.2 takes
@@ -89,8 +90,7 @@ static int rp_call_on_freed(const struct rp_wrong *w)
     return RP(Allreduce, w->in, w->out, w->n, MPI_INT, MPI_SUM, gone);
 }
 
-/* Negative counts are not among them but for MPI_Allgather: MPICH 4.0.2 does not refuse those of
- * reductions (seen). */
+/* Negative counts are not among them: MPICH 4.0.2 does not refuse those of reductions (seen). */
 static int rp_call_wrong_numbers(const struct rp_wrong *w, int what)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -101,9 +101,9 @@ static int rp_call_wrong_numbers(const struct rp_wrong *w, int what)
     case 1:
         return RP(Iallreduce, w->in, w->out, w->n, MPI_INT, MPI_OP_NULL, w->comm, &request);
     case 2:
-        return RP(Allgather, w->in, -1, MPI_INT, w->out, 1, MPI_INT, w->comm);
+        return RP(Scan, w->in, w->out, w->n, MPI_INT, MPI_OP_NULL, w->comm);
     case 3:
-        return RP(Allgather, w->in, 1, MPI_INT, w->out, -1, MPI_INT, w->comm);
+        return RP(Iallgather, w->in, 1, MPI_INT, w->out, 1, MPI_DATATYPE_NULL, w->comm, &request);
     case 4:
         return RP(Reduce_scatter_block, w->in, w->out, 3, MPI_DATATYPE_NULL, MPI_SUM, w->comm);
     case 5:
@@ -146,11 +146,25 @@ static int rp_call_wrong_handles(const struct rp_wrong *w, int what)
     case 9:
         return RP(Allreduce, NULL, w->out, w->n, MPI_FLOAT, MPI_SUM, w->comm);
     case 10:
-        return RP(Allgather, w->in, 1, MPI_DATATYPE_NULL, w->out, 1, MPI_INT, w->comm);
+        return RP(Allgather, w->in, 1, MPI_INT, w->out, 1, MPI_DATATYPE_NULL, w->comm);
     case 11:
         return RP(Reduce_scatter_block, w->in, w->out, 1, MPI_INT, MPI_OP_NULL, w->comm);
     default:
         return RP(Comm_call_errhandler, w->comm, MPI_ERR_INTERN);
+    }
+}
+
+/* What a rank sends is its own matter in an allgather: it may have to ask the others first whether
+ * the call is served. So they are all there. */
+static int rp_call_wrong_slices(const struct rp_wrong *w, int what)
+{
+    switch (what / 2 % 3) {
+    case 0:
+        return RP(Allgather, w->in, -1, MPI_INT, w->out, w->n / 2, MPI_INT, w->comm);
+    case 1:
+        return RP(Allgather, w->in, 1, MPI_DATATYPE_NULL, w->out, w->n / 2, MPI_INT, w->comm);
+    default:
+        return RP(Allgather, NULL, w->n / 2, MPI_INT, w->out, w->n / 2, MPI_INT, w->comm);
     }
 }
 
@@ -178,12 +192,17 @@ static int rp_call_on_nothing(const struct rp_wrong *w, int what)
     }
 }
 
+/* What all members of the communicator do is drawn alike. */
 static int rp_call_wrong(struct rp *p, const struct rp_wrong *w)
 {
     static int (*const ways[])(const struct rp_wrong *w, int what) = {
-        rp_call_wrong_numbers, rp_call_wrong_handles, rp_call_wrong_handles, rp_call_on_nothing};
-    int way = rp_draw_own(p, p->alone && !p->sessions ? 4 : 3), what = rp_draw_own(p, 13);
+        rp_call_wrong_numbers, rp_call_wrong_handles, rp_call_wrong_handles, rp_call_on_nothing,
+        rp_call_wrong_slices};
+    uint64_t *state = w->together ? &p->shared : &p->own;
+    int way = rp_drawn(state, p->alone && !p->sessions ? 4 : 3), what = rp_drawn(state, 13);
 
+    if (w->together && what % 2)
+        way = 4;
     rp_note(p, "wrong in way %d, %d", way, what);
     return ways[way](w, what);
 }
@@ -212,7 +231,8 @@ static void rp_act_wrong(struct rp *p)
     struct rp_wrong w = {.comm = slot->comm, .size = slot->size, .n = RP_ERROR_COUNT};
     int err;
 
-    if (slot->comm == MPI_COMM_NULL || slot->inter || rp_draw_own(p, 2))
+    w.together = rp_draw(p, 3) == 0;
+    if (slot->comm == MPI_COMM_NULL || slot->inter || (!w.together && rp_draw_own(p, 2)))
         return;
     w.in = rp_alloc(RP_ERROR_COUNT * 8);
     w.out = rp_alloc(RP_ERROR_COUNT * 8 * (size_t)slot->size);
