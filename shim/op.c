@@ -350,6 +350,27 @@ static void heed_callbacks(struct shim_op *op)
     atomic_store(&comm->natively, true);
 }
 
+/* Whether later calls may go to the MPI library before the windows of this one that follow. */
+static bool is_overtaken(const struct shim_op *op)
+{
+    return !op->blocking && ss_call_reason(op->core) == SS_WHY_CALLBACKS &&
+           op->first + op->n < (uint64_t)op->call.count;
+}
+
+/* What is left of it at once, so that the order is the same on all ranks. */
+static void post_rest(struct shim_op *op)
+{
+    struct shim_call *call = &op->call;
+
+    ss_call_end(op->core, 0);
+    if (!shim_in_place(call))
+        call->send = input_of(op);
+    call->recv = output_of(op);
+    call->count -= (int64_t)op->first;
+    op->first = 0;
+    post_whole(op);
+}
+
 static void take_status(struct shim_op *op, int status)
 {
     if (status == SS_PENDING)
@@ -361,6 +382,9 @@ static void take_status(struct shim_op *op, int status)
     } else if (op->blocking && !op->polled && !ss_call_polled(op->core)) {
         heed_callbacks(op);
         set_stage(op, SHIM_OP_YOURS);
+    } else if (is_overtaken(op)) {
+        post_rest(op);
+        heed_callbacks(op);
     } else {
         go_native(op, ss_call_joined(op->core) ? NULL : input_of(op));
         heed_callbacks(op);
