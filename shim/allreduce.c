@@ -98,7 +98,7 @@ static void count_first(const struct shim_call *call, enum ss_type type, double 
     shim_comm_put(comm);
 }
 
-static int first_contact(const struct shim_call *call, void *request)
+static int first_contact(const struct shim_call *call, void *request, bool seen)
 {
     int err;
 
@@ -107,7 +107,8 @@ static int first_contact(const struct shim_call *call, void *request)
     err = shim_pass_for(call, SS_WHY_FIRST, request);
     if (err != MPI_SUCCESS)
         return err;
-    return request ? shim_comm_contact_nonblocking(call->comm) : shim_comm_contact(call->comm);
+    return request ? shim_comm_contact_nonblocking(call->comm, seen)
+                   : shim_comm_contact(call->comm);
 }
 
 /* A rank has callbacks: behind those of its own that the private communicator has. */
@@ -145,14 +146,15 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
 
 static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
 {
-    struct shim_comm *comm = shim_comm_get(call->comm);
+    bool seen;
+    struct shim_comm *comm = shim_comm_met(call->comm, &seen);
     double begin;
     int err;
 
     if (comm)
         return shim_on_known(call, comm, type, op, request);
     begin = shim_now();
-    err = first_contact(call, request);
+    err = first_contact(call, request, seen);
     count_first(call, type, begin);
     return err;
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1
 #include "shim/callbacks.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <mpi.h>
@@ -77,8 +78,25 @@ int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *valu
     return next(comm, keyval, value);
 }
 
+/* A meeting that is under way on a communicator would hold it, and its attributes, beyond the call
+ * that frees it. All ranks have come to it before they come here. */
+static void end_meeting(uintptr_t handle)
+{
+    struct shim_comm *c = shim_comm_get(handle);
+
+    if (!c)
+        return;
+    while (shim_comm_meets(c)) {
+        shim_progress();
+        sched_yield();
+    }
+    shim_comm_put(c);
+}
+
 int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
+    if (comm && !shim_progress_idle())
+        end_meeting((uintptr_t) * (MPI_Comm *)comm);
     if (atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us())
         shim_progress_keep_out();
     return next(comm);

@@ -34,7 +34,7 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
 
 /* On a communicator that is not known its size can be asked for once the MPI library has accepted
  * the call. */
-static int on_unknown(const struct shim_call *call, void *request)
+static int on_unknown(const struct shim_call *call, void *request, bool seen)
 {
     enum ss_reason reason;
     enum ss_type type;
@@ -53,7 +53,8 @@ static int on_unknown(const struct shim_call *call, void *request)
         atomic_fetch_add(&shim.stats.passed[reason], 1);
         return err;
     }
-    return request ? shim_comm_contact_nonblocking(call->comm) : shim_comm_contact(call->comm);
+    return request ? shim_comm_contact_nonblocking(call->comm, seen)
+                   : shim_comm_contact(call->comm);
 }
 
 static int route(const struct shim_call *call, void *request)
@@ -62,6 +63,7 @@ static int route(const struct shim_call *call, void *request)
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
+    bool seen;
     int err;
 
     shim_job_start_if_up();
@@ -71,9 +73,9 @@ static int route(const struct shim_call *call, void *request)
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
         shim_comm_sweep();
-    comm = shim_comm_get(call->comm);
+    comm = shim_comm_met(call->comm, &seen);
     if (!comm)
-        return on_unknown(call, request);
+        return on_unknown(call, request, seen);
     if (comm->size < 2)
         reason = SS_WHY_COMMUNICATOR;
     else if (is_eligible(call, comm->size, &type, &op, &reason))

@@ -219,6 +219,20 @@ bool shim_comm_attach(MPI_Comm comm)
     return attached;
 }
 
+struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
+{
+    struct shim_comm *c = shim_comm_get(handle);
+    bool empty;
+
+    *seen = c && c->state == SHIM_COMM_SEEN;
+    if (!*seen)
+        return c;
+    if (take_out((MPI_Comm)handle, &empty))
+        shim_comm_put(c);
+    shim_comm_put(c);
+    return NULL;
+}
+
 void shim_comm_close_all(void)
 {
     struct shim_comm *c;

@@ -15,7 +15,8 @@
 
 enum shim_comm_state {
     SHIM_COMM_SERVED,
-    SHIM_COMM_PASSES,  /* one rank, intercommunicator, or refused on some rank */
+    SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
+    SHIM_COMM_SEEN, /* in one eligible nonblocking call: the ranks meet in the next eligible call */
     SHIM_COMM_MEETING, /* first contact in a nonblocking call: the ranks have not all met yet */
     SHIM_COMM_FAILED   /* a wait outside of core ran out: every later eligible call returns an error
                         */
@@ -121,10 +122,15 @@ int shim_comm_contact(uintptr_t handle);
 
 /* The same in a nonblocking call, after the native one was posted; only where the user has asked
  * every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a lower thread
- * level would not come, and nothing can be waited for here. The communicator is MEETING until
- * shim_comm_meet_step has seen all ranks, and calls made meanwhile are queued; or it PASSES at once
- * where this rank cannot, which the others are told. */
-int shim_comm_contact_nonblocking(uintptr_t handle);
+ * level would not come, and nothing can be waited for here. Since the private communicator costs
+ * more than a call, it is left to the second eligible call (`seen`). The communicator is MEETING
+ * until shim_comm_meet_step has seen all ranks, and calls made meanwhile are queued; or it PASSES
+ * at once where this rank cannot, which the others are told. */
+int shim_comm_contact_nonblocking(uintptr_t handle, bool seen);
+
+/* The entry with a reference for the caller, or NULL; also where the communicator was only SEEN,
+ * which is forgotten then, and *seen set. */
+struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen);
 
 /* Under its lock. A step of the meeting: SS_PENDING, SS_OK where it is SERVED from now on, or why
  * it is not: SS_ERR_PEER, or SS_ERR_TIMEOUT and then it has FAILED. The caller changes the state to
@@ -145,6 +151,9 @@ void shim_costs_forget(void);
 
 /* Frees the private communicators of those the application has freed. */
 void shim_comm_sweep(void);
+
+/* Whether the ranks still meet, behind a nonblocking call. */
+bool shim_comm_meets(struct shim_comm *c);
 
 /* shim/sizes.c: remembers the size of a communicator until it is freed, as far as there is room. */
 void shim_size_remember(uintptr_t comm, int size);

@@ -241,7 +241,7 @@ bool shim_comm_exists(uintptr_t handle)
 {
     int unused;
 
-    if (!shim.hides_errors || shim.sessions)
+    if (!shim.hides_errors || shim.sessions || atomic_load(&shim.finalizing))
         return true;
     pthread_mutex_lock(&shim.single_lock);
     if (shim.single == 0)
@@ -335,7 +335,7 @@ int shim_comm_contact(uintptr_t handle)
     struct shim_comm *c;
     bool objects;
     char text[256];
-    bool attached;
+    bool attached, ok;
     int status;
 
     if (!shim_comm_exists(handle))
@@ -348,7 +348,9 @@ int shim_comm_contact(uintptr_t handle)
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
     attached = shim_comm_attach(c->handle);
-    status = examine(c) ? establish(c, attached && !objects && !c->spare) : SS_ERR_PEER;
+    /* Inside of MPI_Finalize, MPICH 4.0.2 makes no communicator: it waits for ever. */
+    ok = attached && !objects && !c->spare && !atomic_load(&shim.finalizing);
+    status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
     if (status == SS_OK)
         c->state = SHIM_COMM_SERVED;
     else if (status == SS_ERR_TIMEOUT)
@@ -395,20 +397,33 @@ static void start_meeting(struct shim_comm *c, bool ok)
         c->state = SHIM_COMM_MEETING;
 }
 
-int shim_comm_contact_nonblocking(uintptr_t handle)
+static void see(struct shim_comm *c)
+{
+    c->size = shim_comm_size_of((uintptr_t)c->handle);
+    shim_comm_attach(c->handle);
+    if (c->size > 1)
+        c->state = SHIM_COMM_SEEN;
+    shim_comm_insert(c);
+}
+
+int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
 {
     struct shim_comm *c;
     bool attached, objects;
 
     if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
-    objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();
     if (!c)
         return refuse_for_memory(handle);
     c->handle = (MPI_Comm)handle;
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
+    objects = atomic_exchange(&shim.objects_to_settings, false);
+    if (!seen) {
+        see(c);
+        return objects ? raise_settings(c) : MPI_SUCCESS;
+    }
     attached = shim_comm_attach(c->handle);
     if (examine(c))
         start_meeting(c, attached && !objects && !c->spare);
@@ -505,4 +520,14 @@ int shim_comm_meet_step(struct shim_comm *c, bool *moved)
     if (creation == SHIM_CREATING)
         return wait_on(c);
     return settle(c, creation == SHIM_CREATED ? SS_OK : SS_ERR_PEER);
+}
+
+bool shim_comm_meets(struct shim_comm *c)
+{
+    bool meets;
+
+    pthread_mutex_lock(&c->lock);
+    meets = c->meeting != MPI_REQUEST_NULL && c->state != SHIM_COMM_FAILED;
+    pthread_mutex_unlock(&c->lock);
+    return meets;
 }

@@ -235,7 +235,7 @@ struct shim_state {
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;
-    atomic_bool callbacks;  /* MPI may run code of the application's in our threads */
+    atomic_bool callbacks;     /* MPI may run code of the application's in our threads */
     int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
     atomic_int keyval_count;
     atomic_bool deleters;     /* one of them is on a communicator that can be freed */
