@@ -403,26 +403,24 @@ static void any_order(void)
 
 /* ---- threads ---- */
 
-static void *receives(void *unused)
+static void *receives(void *into)
 {
-    int x = 0;
-
-    MPI_Recv(&x, 1, MPI_INT, MPI_ANY_SOURCE, 17, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    edge_say("received %d", x);
-    return unused;
+    MPI_Recv(into, 1, MPI_INT, MPI_ANY_SOURCE, 17, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return NULL;
 }
 
 /* One thread blocks in a receive while another sums. */
 static void beside_a_receive(void)
 {
     pthread_t thread;
-    int x = 3;
+    int x = 3, got = 0;
 
-    pthread_create(&thread, NULL, receives, NULL);
+    pthread_create(&thread, NULL, receives, &got);
     for (int i = 0; i < 5; i++)
         both_kinds("beside", MPI_COMM_WORLD);
     MPI_Send(&x, 1, MPI_INT, (edge.rank + 1) % edge.size, 17, MPI_COMM_WORLD);
     pthread_join(thread, NULL);
+    edge_say("received %d", got);
 }
 
 static void *one_of_many(void *comm)

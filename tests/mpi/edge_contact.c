@@ -380,7 +380,7 @@ static void errors_on_self(void)
 
     noisy = MPI_COMM_SELF;
     pthread_create(&thread, NULL, makes_errors, &least);
-    good = contacts(60);
+    good = contacts(30);
     enough = true;
     pthread_join(thread, NULL);
     tell_errors(handler, good);
@@ -391,7 +391,7 @@ static void errors_on_the_same(void)
 {
     int least = 300;
 
-    for (int round = 0; round < 24; round++) {
+    for (int round = 0; round < 12; round++) {
         MPI_Errhandler handler;
         pthread_t thread;
         bool good;
