@@ -21,12 +21,12 @@ static MPI_Aint large_displs[1] = {0};
 static MPI_Comm comm;
 static MPI_Request request = MPI_REQUEST_NULL;
 
-#define WAIT MPI_Wait(&request, MPI_STATUS_IGNORE)
+#define WAIT               MPI_Wait(&request, MPI_STATUS_IGNORE)
 #define BOTH(X, name, ...) X(name, MPI_##name(__VA_ARGS__), PMPI_##name(__VA_ARGS__))
-#define REDUCTION in, out, 2, MPI_FLOAT, MPI_SUM
-#define GATHER in, 2, MPI_FLOAT, out, 2, MPI_FLOAT
-#define SLICES in, 2, MPI_FLOAT, out, counts, displs, MPI_FLOAT
-#define LARGE_SLICES in, 2, MPI_FLOAT, out, large_counts, large_displs, MPI_FLOAT
+#define REDUCTION          in, out, 2, MPI_FLOAT, MPI_SUM
+#define GATHER             in, 2, MPI_FLOAT, out, 2, MPI_FLOAT
+#define SLICES             in, 2, MPI_FLOAT, out, counts, displs, MPI_FLOAT
+#define LARGE_SLICES       in, 2, MPI_FLOAT, out, large_counts, large_displs, MPI_FLOAT
 #define KINDS(X)                                                                                   \
     BOTH(X, Allreduce, REDUCTION, comm)                                                            \
     BOTH(X, Allreduce_c, REDUCTION, comm)                                                          \

@@ -1,7 +1,7 @@
-/* A program at MPI_THREAD_MULTIPLE has nonblocking calls taken over; then one rank makes an operator
- * of its own, with some of them under way. From the next vote on all ranks hand nonblocking calls to
- * the MPI library: every sum is right, however far the ranks run ahead, and the operator runs in no
- * thread but the program's.
+/* A program at MPI_THREAD_MULTIPLE has nonblocking calls taken over; then one rank makes an
+ * operator of its own, with some of them under way. From the next vote on all ranks hand
+ * nonblocking calls to the MPI library: every sum is right, however far the ranks run ahead, and
+ * the operator runs in no thread but the program's.
  *
  *     callbacks [operator|keyval|reduction] [rounds]
  */
