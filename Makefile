@@ -216,8 +216,9 @@ fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
 	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
-campaign: $(BUILD)/libsparseshim.so $(BUILD)/tests/mpi/random_programs ## PROGRAMS random programs, bare and preloaded (default 10000); SEED=S
+campaign: tests ## PROGRAMS random programs, bare and preloaded (default 10000), SEED=S; and all cases of harmless.t
 	@BUILD=$(BUILD) scripts/campaign --programs $(or $(PROGRAMS),10000) --seed $(or $(SEED),1) $(ARGS)
+	@HARMLESS_FORMS=all BUILD=$(BUILD) prove --timer --failures tests/t/harmless.t
 
 asan: ## unit and MPI tests under AddressSanitizer and UBSan
 	@scripts/install-deps build tests
