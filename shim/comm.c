@@ -228,7 +228,7 @@ struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
     if (!*seen)
         return c;
     if (take_out((MPI_Comm)handle, &empty))
-        shim_comm_put(c);
+        unreference(c); /* not the last: the other is ours */
     shim_comm_put(c);
     return NULL;
 }

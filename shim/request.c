@@ -72,7 +72,6 @@ static void complete(struct shim_op *op)
     if (atomic_compare_exchange_strong(&op->completion, &pending, COMPLETING))
         shim_real.Grequest_complete(op->request);
     atomic_store(&op->completed, true);
-    release(op);
 }
 
 /* An error is left to the application's own poll: its handler is to run in its own thread, and not
@@ -86,16 +85,20 @@ void shim_request_deliver(struct shim_op *finished)
         shim_layout_let_go(op);
         if (op->status < 0 || op->err != MPI_SUCCESS)
             atomic_store(&op->failed, true);
-        else
+        else {
             complete(op);
+            release(op);
+        }
     }
 }
 
-/* Complete first: the handler may not return. */
+/* The handler may not return: it comes last. The request, which is being polled, holds the
+ * operation meanwhile. */
 static void raise_failed(struct shim_op *op)
 {
     if (atomic_exchange(&op->failed, false)) {
         complete(op);
+        atomic_fetch_sub(&op->holders, 1);
         shim_op_code(op);
     }
 }
@@ -120,7 +123,7 @@ static int on_free(void *state)
     pthread_mutex_unlock(&shim.requests_lock);
     atomic_compare_exchange_strong(&op->completion, &pending, FREED);
     if (atomic_exchange(&op->failed, false))
-        release(op); /* nobody polls it any more */
+        atomic_fetch_sub(&op->holders, 1); /* nobody polls it any more */
     release(op);
     return MPI_SUCCESS;
 }
