@@ -1,6 +1,6 @@
 /* random_programs [--seed S] [--programs N] [--init single|funneled|serialized|multiple|sessions]
  *                 [--out PREFIX] [--trace] [--only N] [--skip A,B,...] [--without "action,..."]
- *                 [--raised] [--limit SECONDS]
+ *                 [--raised] [--limit SECONDS] [--plain-end]
  *
  * Random legal MPI programs, N of them, one for each seed from S on. Each rank writes to
  * PREFIX.RANK (or its standard output) one line for each program: its seed, a digest of all it
@@ -13,6 +13,7 @@
  * in an earlier step: no program can deadlock under a right MPI library.
  *
  * A program that takes longer than --limit ends with a line that says in which step it hangs.
+ * --plain-end sets no attributes that MPI_Finalize deletes.
  * --trace prints the lines behind the digest; --only N takes the first N steps of each program, and
  * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
  * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
@@ -34,7 +35,7 @@ static struct {
     const char *init, *out, *skip, *without;
     long seed, programs, only;
     long limit; /* seconds of a program */
-    bool trace, raised;
+    bool trace, raised, plain_end;
 } options = {.init = "single", .without = "", .seed = 1, .programs = 1, .only = 1000, .limit = 20};
 
 static struct {
@@ -317,6 +318,10 @@ static void read_options(int argc, char **argv)
             options.trace = true;
             continue;
         }
+        if (strcmp(argv[i], "--plain-end") == 0) {
+            options.plain_end = true;
+            continue;
+        }
         if (strcmp(argv[i], "--raised") == 0) {
             options.raised = true;
             continue;
@@ -397,6 +402,7 @@ static void initialise(int *argc, char ***argv)
     }
     MPI_Comm_rank(job.world, &rank);
     job.out = open_out(rank);
+    setvbuf(job.out, NULL, _IOLBF, 0);
     fprintf(job.out, "0 init provided %d queried %d main %d\n", provided, queried, main_thread);
 }
 
@@ -422,7 +428,7 @@ static void set_at_finalize(long number)
 {
     int keyval;
 
-    if (job.session != MPI_SESSION_NULL)
+    if (options.plain_end || job.session != MPI_SESSION_NULL)
         return;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &keyval, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, keyval, (void *)(intptr_t)number);
