@@ -49,7 +49,8 @@ struct shim_comm {
 
     /* Under `lock`, as are core and transport. */
     pthread_mutex_t lock;
-    uint64_t calls; /* eligible ones so far, the first contact among them */
+    uint64_t calls;   /* eligible ones so far, the first contact among them */
+    uint64_t started; /* core calls begun */
     struct shim_op *queue, *queue_end;
     bool polled; /* a nonblocking call was made */
     bool listed; /* among the active */

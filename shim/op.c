@@ -425,6 +425,7 @@ static void start_window(struct shim_op *op)
     if (shim.settings.topk)
         ss_comm_set_site(comm->core, &op->site);
     op->core = ss_comm_call(comm->core);
+    comm->started++;
     set_stage(op, SHIM_OP_CORE);
     take_status(op, start_core(op));
 }
@@ -594,21 +595,49 @@ static int native_window(const struct shim_op *op)
     return shim_pass(&part);
 }
 
+/* The MPI library's call may not return, where an error handler of the application jumps out of it,
+ * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
+ * not in the queue. */
+static void leave_queue(struct shim_op *op)
+{
+    struct shim_comm *comm = op->comm;
+
+    pthread_mutex_lock(&comm->lock);
+    comm->queue = op->next;
+    if (!comm->queue)
+        comm->queue_end = NULL;
+    op->started = comm->started;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* Ends its window, unless core has begun another call meanwhile; the next one goes ahead of what
+ * waits. Under the lock. */
+static void come_back(struct shim_op *op, double spent)
+{
+    struct shim_comm *comm = op->comm;
+
+    set_stage(op, SHIM_OP_CORE);
+    if (op->core && comm->started == op->started)
+        end_window(op, SS_NATIVE, spent);
+    else
+        set_stage(op, SHIM_OP_DONE);
+    if (stage_of(op) == SHIM_OP_DONE)
+        return;
+    op->next = comm->queue;
+    comm->queue = op;
+    if (!comm->queue_end)
+        comm->queue_end = op;
+}
+
 static void run_native(struct shim_op *op)
 {
     double spent = -1; /* until it has succeeded */
     struct shim_op *finished = NULL;
 
+    leave_queue(op);
     if (!op->core) { /* its communicator passes */
         op->err = shim_pass(&op->call);
-        pthread_mutex_lock(&op->comm->lock);
-        set_stage(op, SHIM_OP_DONE);
-        shim_op_step(op->comm, &finished);
-        pthread_mutex_unlock(&op->comm->lock);
-        shim_request_deliver(finished);
-        return;
-    }
-    if (shim_comm_assemble(op->comm) == SS_OK) {
+    } else if (shim_comm_assemble(op->comm) == SS_OK) {
         double begin = shim_now();
 
         op->err = native_window(op);
@@ -616,8 +645,7 @@ static void run_native(struct shim_op *op)
             spent = shim_now() - begin;
     }
     pthread_mutex_lock(&op->comm->lock);
-    set_stage(op, SHIM_OP_CORE);
-    end_window(op, SS_NATIVE, spent);
+    come_back(op, spent);
     shim_op_step(op->comm, &finished);
     pthread_mutex_unlock(&op->comm->lock);
     shim_request_deliver(finished);

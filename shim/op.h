@@ -37,8 +37,9 @@ struct shim_op {
     bool polled;             /* a nonblocking call was made on the communicator before */
     struct shim_place place; /* of the call site, MODE=topk */
     struct ss_call_site site;
-    uint64_t number; /* of the call on its communicator */
-    double begin;    /* of the call, where a trace is wanted */
+    uint64_t number;  /* of the call on its communicator */
+    uint64_t started; /* core calls begun there when it went to the MPI library */
+    double begin;     /* of the call, where a trace is wanted */
 
     atomic_int stage;     /* enum shim_stage */
     struct ss_call *core; /* while it runs */
