@@ -3,6 +3,7 @@
 # under PROGRESS=auto.
 set -u
 . tests/t/lib.sh
+export LIMIT=150
 
 bare 3 callbacks operator
 tap_passed "callbacks on 3 ranks, bare"
