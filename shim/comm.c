@@ -222,15 +222,24 @@ bool shim_comm_attach(MPI_Comm comm)
 struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
 {
     struct shim_comm *c = shim_comm_get(handle);
-    bool empty;
 
     *seen = c && c->state == SHIM_COMM_SEEN;
     if (!*seen)
         return c;
-    if (take_out((MPI_Comm)handle, &empty))
-        unreference(c); /* not the last: the other is ours */
     shim_comm_put(c);
     return NULL;
+}
+
+void shim_comm_forget_seen(uintptr_t handle)
+{
+    bool seen, empty;
+    struct shim_comm *c = shim_comm_met(handle, &seen);
+
+    if (c)
+        shim_comm_put(c);
+    c = seen ? take_out((MPI_Comm)handle, &empty) : NULL;
+    if (c)
+        shim_comm_put(c);
 }
 
 void shim_comm_close_all(void)

@@ -130,8 +130,11 @@ int shim_comm_contact(uintptr_t handle);
 int shim_comm_contact_nonblocking(uintptr_t handle, bool seen);
 
 /* The entry with a reference for the caller, or NULL; also where the communicator was only SEEN,
- * which is forgotten then, and *seen set. */
+ * and *seen set. */
 struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen);
+/* For first contact, once the call is known to be in order: one that MPI refuses on some ranks
+ * leaves the communicator SEEN on all. */
+void shim_comm_forget_seen(uintptr_t handle);
 
 /* Under its lock. A step of the meeting: SS_PENDING, SS_OK where it is SERVED from now on, or why
  * it is not: SS_ERR_PEER, or SS_ERR_TIMEOUT and then it has FAILED. The caller changes the state to

@@ -340,6 +340,7 @@ int shim_comm_contact(uintptr_t handle)
 
     if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
+    shim_comm_forget_seen(handle);
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();
     if (!c) /* the other ranks wait: no silence */
@@ -413,6 +414,7 @@ int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
 
     if (!shim_comm_exists(handle))
         return MPI_SUCCESS;
+    shim_comm_forget_seen(handle);
     c = shim_comm_allocate();
     if (!c)
         return refuse_for_memory(handle);

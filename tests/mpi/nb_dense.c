@@ -212,6 +212,41 @@ static void many_communicators_in_opposite_order(void)
     tap_ok(good, "%d communicators at once, in opposite order on different ranks", COMMS);
 }
 
+/* MPI refuses a call on rank 0 alone, between the first call on a communicator and those in which
+ * the ranks meet. A Wait for the first of these needs the others, whichever call is native. */
+static void a_rank_makes_a_wrong_call(int warm)
+{
+    bool good = true;
+
+    nb_within(LIMIT, "a rank's wrong call after %d calls", warm);
+    for (int i = 0; i < times; i++) {
+        struct nb_call call[4];
+        MPI_Comm comm;
+        int here = tap.rank, *all = malloc((size_t)tap.size * sizeof *all);
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        good = warm_up(comm, warm) && good;
+        if (tap.rank == 0)
+            good =
+                MPI_Reduce_scatter_block(&here, all, 1, MPI_DATATYPE_NULL, MPI_SUM, comm) && good;
+        for (int c = 0; c < 4; c++) {
+            call[c] = make(comm, i % 2 ? NB_SPARSE : NB_DENSE);
+            nb_post(&call[c], comm);
+        }
+        MPI_Allgather(&here, 1, MPI_INT, all, 1, MPI_INT, comm);
+        for (int c = 0; c < 4; c++) {
+            MPI_Wait(&call[c].request, MPI_STATUS_IGNORE);
+            good = nb_finish(&call[c], "beside a wrong call") && good;
+        }
+        for (int r = 0; r < tap.size; r++)
+            good = good && all[r] == r;
+        MPI_Comm_free(&comm);
+        free(all);
+    }
+    tap_ok(good, "after %d calls on it, a call that MPI refuses on one rank", warm);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm a, b;
@@ -237,6 +272,9 @@ int main(int argc, char **argv)
     communicators_are_freed_before_the_wait(0);
     communicators_are_freed_before_the_wait(1);
     communicators_are_freed_before_the_wait(MOST_WARM);
+    a_rank_makes_a_wrong_call(0);
+    a_rank_makes_a_wrong_call(1);
+    a_rank_makes_a_wrong_call(MOST_WARM);
     a_rank_is_in_user_code((double)nb_option(argc, argv, "--late", 300) / 1000);
     nb_within(LIMIT, "MPI_Finalize");
     MPI_Comm_free(&a);

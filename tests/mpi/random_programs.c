@@ -1,6 +1,6 @@
 /* random_programs [--seed S] [--programs N] [--init single|funneled|serialized|multiple|sessions]
  *                 [--out PREFIX] [--trace] [--only N] [--skip A,B,...] [--without "action,..."]
- *                 [--raised] [--limit SECONDS] [--plain-end]
+ *                 [--raised] [--callbacks late|early|none] [--limit SECONDS] [--plain-end]
  *
  * Random legal MPI programs, N of them, one for each seed from S on. Each rank writes to
  * PREFIX.RANK (or its standard output) one line for each program: its seed, a digest of all it
@@ -17,6 +17,12 @@
  * --trace prints the lines behind the digest; --only N takes the first N steps of each program, and
  * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
  * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
+ *
+ * A program at MPI_THREAD_MULTIPLE, of its own or raised, that makes its first operator or attribute
+ * with callbacks while a nonblocking call is under way must not block in a call that the library
+ * does not see before that one is complete (README). Such a program makes them before all else
+ * (--callbacks early), never (none), or completes in every step what it began there (late, as by
+ * default).
  */
 #include "tests/mpi/rp_attributes.h"
 #include "tests/mpi/rp_collectives.h"
@@ -36,7 +42,8 @@ static struct {
     long seed, programs, only;
     long limit; /* seconds of a program */
     bool trace, raised, plain_end;
-} options = {.init = "single", .without = "", .seed = 1, .programs = 1, .only = 1000, .limit = 20};
+    const char *callbacks;
+} options = {.init = "single", .without = "", .callbacks = "late", .seed = 1, .programs = 1, .only = 1000, .limit = 20};
 
 static struct {
     MPI_Comm world, self;
@@ -61,6 +68,8 @@ static void act_elsewhere(struct rp *p)
     if (slot->comm == MPI_COMM_NULL || slot->size < 2)
         return;
     rp_reduce_on(p, slot, RP_IALLREDUCE);
+    if (p->settles)
+        rp_complete_some(p, true);
     if (slot->rank == 0) {
         rp_complete_some(p, true);
         for (int r = 1; r < slot->size; r++)
@@ -83,32 +92,33 @@ static const struct {
     void (*act)(struct rp *p);
     int weight;
     bool alone; /* only where no other thread runs a program */
+    bool calls_back;
 } actions[] = {
-    {"reduce", rp_act_reduce, 30, false},
-    {"gather", rp_act_gather, 20, false},
-    {"shuffle", rp_act_shuffle, 6, false},
-    {"make", rp_act_make, 12, false},
-    {"make inter", rp_act_make_inter, 3, false},
-    {"free", rp_act_free, 6, false},
-    {"name", rp_act_name, 3, false},
-    {"compare", rp_act_compare, 2, false},
-    {"inter", rp_act_inter, 4, false},
-    {"neighbours", rp_act_neighbours, 3, false},
-    {"set attribute", rp_act_set_attribute, 6, false},
-    {"get attribute", rp_act_get_attribute, 5, false},
-    {"predefined copy", rp_act_dup_fn, 2, false},
-    {"type attribute", rp_act_type_attribute, 4, false},
-    {"set handler", rp_act_set_handler, 6, false},
-    {"wrong call", rp_act_wrong, 8, false},
-    {"message", rp_act_message, 12, false},
-    {"sendrecv", rp_act_sendrecv, 4, false},
-    {"elsewhere", act_elsewhere, 4, false},
-    {"cancel", rp_act_cancel, 3, false},
-    {"refused", rp_act_refused, 3, true},
-    {"window", rp_act_window, 3, false},
-    {"generalized", rp_act_general, 5, false},
-    {"compute", act_compute, 5, false},
-    {"Pcontrol", act_pcontrol, 4, true},
+    {"reduce", rp_act_reduce, 30, false, false},
+    {"gather", rp_act_gather, 20, false, false},
+    {"shuffle", rp_act_shuffle, 6, false, false},
+    {"make", rp_act_make, 12, false, false},
+    {"make inter", rp_act_make_inter, 3, false, false},
+    {"free", rp_act_free, 6, false, false},
+    {"name", rp_act_name, 3, false, false},
+    {"compare", rp_act_compare, 2, false, false},
+    {"inter", rp_act_inter, 4, false, false},
+    {"neighbours", rp_act_neighbours, 3, false, false},
+    {"set attribute", rp_act_set_attribute, 6, false, true},
+    {"get attribute", rp_act_get_attribute, 5, false, true},
+    {"predefined copy", rp_act_dup_fn, 2, false, false},
+    {"type attribute", rp_act_type_attribute, 4, false, true},
+    {"set handler", rp_act_set_handler, 6, false, false},
+    {"wrong call", rp_act_wrong, 8, false, false},
+    {"message", rp_act_message, 12, false, false},
+    {"sendrecv", rp_act_sendrecv, 4, false, false},
+    {"elsewhere", act_elsewhere, 4, false, false},
+    {"cancel", rp_act_cancel, 3, false, false},
+    {"refused", rp_act_refused, 3, true, false},
+    {"window", rp_act_window, 3, false, false},
+    {"generalized", rp_act_general, 5, false, false},
+    {"compute", act_compute, 5, false, false},
+    {"Pcontrol", act_pcontrol, 4, true, false},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -172,9 +182,9 @@ static int draw_action(struct rp *p)
     int weight[ACTIONS], sum = 0, drawn;
 
     for (int i = 0; i < ACTIONS; i++) {
-        weight[i] = input_word(p->seed, i, 4) % 3 && (p->alone || !actions[i].alone)
-                        ? actions[i].weight
-                        : 0;
+        bool can = (p->alone || !actions[i].alone) && !(p->plain && actions[i].calls_back);
+
+        weight[i] = input_word(p->seed, i, 4) % 3 && can ? actions[i].weight : 0;
         sum += weight[i];
     }
     if (sum == 0)
@@ -204,7 +214,9 @@ static void take_step(struct rp *p)
     actions[action].act(p);
     while (p->waiting > RP_PENDING / 2)
         rp_complete_some(p, rp_draw_own(p, 2));
-    if (rp_draw_own(p, 2))
+    if (p->settles)
+        rp_complete_some(p, true);
+    else if (rp_draw_own(p, 2))
         rp_complete_some(p, false);
 }
 
@@ -245,12 +257,20 @@ static void borrow(struct rp *p, int slot, MPI_Comm comm)
     MPI_Comm_size(comm, &s->size);
 }
 
+/* Whether nonblocking calls may be taken over. */
+static bool is_multiple(void)
+{
+    return options.raised || job.level == MPI_THREAD_MULTIPLE;
+}
+
 static void make_program(struct rp *p, uint64_t seed, MPI_Comm world, MPI_Comm self, FILE *trace)
 {
     *p = (struct rp){.seed = seed,
                      .level = job.level,
                      .sessions = job.session != MPI_SESSION_NULL,
                      .raised = options.raised,
+                     .plain = strcmp(options.callbacks, "none") == 0,
+                     .settles = is_multiple() && strcmp(options.callbacks, "late") == 0,
                      .trace = trace};
     borrow(p, 0, world);
     borrow(p, 1, self);
@@ -340,6 +360,8 @@ static void read_options(int argc, char **argv)
             options.without = value;
         else if (strcmp(argv[i], "--out") == 0)
             options.out = value;
+        else if (strcmp(argv[i], "--callbacks") == 0)
+            options.callbacks = value;
         else if (strcmp(argv[i], "--init") == 0)
             options.init = value;
         i++;
@@ -452,11 +474,21 @@ static void finalise(void)
     fprintf(job.out, "finalized %d\n", err);
 }
 
+static void make_operator(void)
+{
+    MPI_Op op;
+
+    MPI_Op_create(rp_user_sum, 1, &op);
+    MPI_Op_free(&op);
+}
+
 int main(int argc, char **argv)
 {
     read_options(argc, argv);
     initialise(&argc, &argv);
     set_at_finalize(1);
+    if (strcmp(options.callbacks, "early") == 0)
+        make_operator();
     for (long i = 0; i < options.programs; i++) {
         run_seed((uint64_t)(options.seed + i));
         if (i == 2)

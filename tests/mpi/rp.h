@@ -68,6 +68,8 @@ struct rp {
     const char *label; /* before each line; NULL: none */
     bool alone;        /* no other thread runs a program beside it */
     bool raised;       /* leave out what a program raised to MPI_THREAD_MULTIPLE cannot do */
+    bool plain;        /* makes nothing that calls it back: operators, attributes */
+    bool settles;      /* every step ends with nothing under way */
     int level;         /* of threads */
     bool sessions;     /* MPI_Init was not called */
     struct rp_slot slot[RP_SLOTS];

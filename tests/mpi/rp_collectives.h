@@ -175,7 +175,7 @@ static struct rp_terms rp_draw_terms(struct rp *p)
     struct rp_terms t = {.element = e, .type = e->type, .bytes = e->bytes};
     int op = rp_draw(p, 2) ? 0 : rp_draw(p, RP_OPS), own = rp_draw(p, 5);
 
-    if (own > 0) {
+    if (own > 0 || p->plain) {
         op = rp_ops[op].whole && !e->whole ? 0 : op;
         t.op = rp_ops[op].op;
         t.op_name = rp_ops[op].name;

@@ -59,77 +59,97 @@ enum rp_way {
     RP_WAITALL,
     RP_WAITANY,
     RP_WAITSOME,
-    RP_WAIT,
-    RP_TEST,
     RP_TESTALL,
     RP_TESTANY,
     RP_TESTSOME,
+    RP_WAIT, /* this one and those behind it: of a single request */
+    RP_TEST,
     RP_GET_STATUS,
     RP_TEST_LOOP,
     RP_WAYS
 };
 
-/* One completion call over n requests. Marks in `over` what it completed, with its status, and in
- * `told` whether that status is one that was asked for. */
-static void rp_complete(struct rp *p, enum rp_way way, int n, MPI_Request *request,
-                        MPI_Status *status, bool *over)
-{
-    MPI_Status answer[RP_PENDING];
-    int index[RP_PENDING], done = 0, flag = 0;
+/* What one completion call said. */
+struct rp_answer {
+    MPI_Status status[RP_PENDING]; /* of those in index */
+    int index[RP_PENDING];
+    int done; /* entries of index */
+    bool all; /* all are complete, and their statuses are with the requests */
+};
 
-    for (int i = 0; i < n; i++)
-        answer[i] = status[i] = rp_no_status();
-    memset(over, 0, (size_t)n * sizeof *over);
+/* Completion calls over the first of the requests alone. Returns whether it is complete. */
+static bool rp_complete_first(enum rp_way way, MPI_Request *request, MPI_Status *status)
+{
+    MPI_Status ignored = rp_no_status();
+    int flag = 0;
+
+    switch (way) {
+    case RP_WAIT:
+        return RP(Wait, request, status) == MPI_SUCCESS;
+    case RP_GET_STATUS:
+        RP(Request_get_status, *request, &flag, &ignored);
+        return flag && RP(Wait, request, status) == MPI_SUCCESS;
+    case RP_TEST_LOOP:
+        while (!flag && RP(Test, request, &flag, status) == MPI_SUCCESS)
+            ;
+        return flag;
+    default:
+        RP(Test, request, &flag, status);
+        return flag;
+    }
+}
+
+/* Completion calls over n requests. */
+static void rp_complete_many(enum rp_way way, int n, MPI_Request *request, MPI_Status *status,
+                             struct rp_answer *a)
+{
+    int flag = 0;
+
     switch (way) {
     case RP_WAITALL:
-        flag = RP(Waitall, n, request, status) == MPI_SUCCESS;
+        a->all = RP(Waitall, n, request, status) == MPI_SUCCESS;
         break;
     case RP_TESTALL:
         RP(Testall, n, request, &flag, status);
+        a->all = flag;
         break;
     case RP_WAITANY:
-        RP(Waitany, n, request, index, answer);
-        done = index[0] != MPI_UNDEFINED;
+        RP(Waitany, n, request, a->index, a->status);
+        a->done = a->index[0] != MPI_UNDEFINED;
         break;
     case RP_TESTANY:
-        RP(Testany, n, request, index, &flag, answer);
-        done = flag && index[0] != MPI_UNDEFINED;
-        flag = 0;
+        RP(Testany, n, request, a->index, &flag, a->status);
+        a->done = flag && a->index[0] != MPI_UNDEFINED;
         break;
     case RP_WAITSOME:
-        RP(Waitsome, n, request, &done, index, answer);
-        break;
-    case RP_TESTSOME:
-        RP(Testsome, n, request, &done, index, answer);
-        break;
-    case RP_WAIT:
-        over[0] = RP(Wait, &request[0], &status[0]) == MPI_SUCCESS;
-        break;
-    case RP_GET_STATUS:
-        RP(Request_get_status, request[0], &flag, &answer[0]);
-        if (flag)
-            over[0] = RP(Wait, &request[0], &status[0]) == MPI_SUCCESS;
-        flag = 0;
-        break;
-    case RP_TEST_LOOP:
-        while (!flag && RP(Test, &request[0], &flag, &status[0]) == MPI_SUCCESS)
-            ;
-        over[0] = flag;
-        flag = 0;
+        RP(Waitsome, n, request, &a->done, a->index, a->status);
         break;
     default:
-        RP(Test, &request[0], &flag, &status[0]);
-        over[0] = flag;
-        flag = 0;
+        RP(Testsome, n, request, &a->done, a->index, a->status);
         break;
     }
-    for (int i = 0; i < n && flag; i++)
-        over[i] = true;
-    for (int i = 0; done != MPI_UNDEFINED && i < done; i++) {
-        over[index[i]] = true;
-        status[index[i]] = answer[i];
+}
+
+/* One completion call over n requests. Marks in `over` what it completed, with its status. */
+static void rp_complete(enum rp_way way, int n, MPI_Request *request, MPI_Status *status,
+                        bool *over)
+{
+    struct rp_answer a = {.done = 0};
+
+    for (int i = 0; i < n; i++)
+        a.status[i] = status[i] = rp_no_status();
+    memset(over, 0, (size_t)n * sizeof *over);
+    if (way >= RP_WAIT) {
+        over[0] = rp_complete_first(way, request, status);
+        return;
     }
-    (void)p;
+    rp_complete_many(way, n, request, status, &a);
+    for (int i = 0; i < n && a.all; i++)
+        over[i] = true;
+    for (int i = 0; a.done != MPI_UNDEFINED && i < a.done; i++) {
+        over[a.index[i]] = true;
+        status[a.index[i]] = a.status[i];
+    }
 }
 
 /* Requests of the program that may be waited for: not the generalized ones, which wait for it. */
@@ -160,7 +180,7 @@ static void rp_complete_some(struct rp *p, bool all)
     n = rp_choose(p, all, way != RP_TESTALL, chosen, request);
     if (n == 0)
         return;
-    rp_complete(p, way, n, request, status, over);
+    rp_complete(way, n, request, status, over);
     for (int i = 0; i < n; i++) {
         struct rp_pending *at = &p->pending[chosen[i]];
 
