@@ -16,7 +16,7 @@ static bool concerns_us(void)
 
 void shim_callbacks_operator(uintptr_t op)
 {
-    if (!shim_is_predefined(op) && concerns_us())
+    if (shim_is_own_operator(op) && concerns_us())
         shim_progress_keep_out();
 }
 

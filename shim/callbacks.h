@@ -17,6 +17,12 @@ static inline bool shim_is_predefined(uintptr_t op)
     return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
 }
 
+/* Made by MPI_Op_create. Neither MPI_OP_NULL nor what is no operator at all: MPI refuses those. */
+static inline bool shim_is_own_operator(uintptr_t op)
+{
+    return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
+}
+
 /* A reduction comes by. */
 void shim_callbacks_operator(uintptr_t op);
 

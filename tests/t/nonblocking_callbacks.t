@@ -16,6 +16,9 @@ for what in operator keyval; do
         done
     done
 done
+SPARSESHIM_PROGRESS=auto preloaded 3 callbacks nothing
+tap_taken "a rank passes MPI_OP_NULL" 50
+tap "$(($(passed_for callbacks) != 0))" "... which is no operator: calls are taken over as before"
 
 # The programs of the other tests ask for no thread level.
 preloaded 3 nb_layers --divide 256 --steps 3
