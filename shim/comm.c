@@ -192,6 +192,8 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 
     (void)keyval, (void)value, (void)extra;
     shim_size_forget(comm);
+    if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
+        return MPI_SUCCESS; /* the application's callbacks that come next may call on it */
     c = take_out(comm, &empty);
     if (!c)
         return MPI_SUCCESS; /* the job has ended */
@@ -202,6 +204,13 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     if (empty && shim.sessions)
         shim_job_pause();
     return MPI_SUCCESS;
+}
+
+void shim_comm_forget_world(void)
+{
+    bool empty;
+
+    take_out(MPI_COMM_WORLD, &empty);
 }
 
 /* A key of its own for each communicator, freed at once: it lives on with the attribute, and

@@ -103,6 +103,9 @@ struct shim_comm *shim_comm_allocate(void);
 void shim_comm_insert(struct shim_comm *c);
 /* Attaches what tells when the application frees the communicator. */
 bool shim_comm_attach(MPI_Comm comm);
+/* After MPI_Finalize, in which its attributes are deleted: ours before the application's on one
+ * rank, behind them on another, whose callbacks are to find it served on all or on none. */
+void shim_comm_forget_world(void);
 /* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);

@@ -204,6 +204,8 @@ for level in "" -multiple; do
         edge_finalize "after$level"
     edge any 2 "callbacks of MPI_COMM_SELF, set before on one rank and after on others, sum$at" \
         edge_finalize "mixed$level"
+    edge any 2 "callbacks of MPI_COMM_WORLD, set before on one rank and after on others, sum$at" \
+        edge_finalize "world$level"
     edge any 2 "callbacks of MPI_COMM_SELF make the first call$at" edge_finalize "alone$level"
     edge once 2 "a rank is 3 s late to MPI_Finalize$at" edge_finalize "late$level"
     edge once 3 "a rank is stopped for 3 s before MPI_Finalize$at" edge_finalize "stopped$level"
