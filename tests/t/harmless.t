@@ -254,6 +254,10 @@ for level in "" -multiple; do
     edge any 3 "topologies$at" edge_comms "topologies$level"
     edge any 3 "parts of the world$at" edge_comms "parts$level"
     edge any 3 "intercommunicators$at" edge_comms "groups$level"
+    edge any 3 "callbacks of a communicator that is freed sum on it$at" edge_comms "freed$level"
+    edge any 3 "... and make its first calls$at" edge_comms "freed-first$level"
+    edge any 2 "a communicator lives on where a callback has failed$at" \
+        edge_comms "free-fails$level"
     edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
     edge any 2 "persistent sums$at" edge_comms "persistent$level"
     edge low 2 "statuses of every completion$at" edge_comms "statuses$level"
