@@ -72,9 +72,10 @@ const struct cfg_option cfg_table[] = {
     {"QUANT_BUCKET", CFG_BUCKET, "1024", "values, 64 to 32768",
      "QUANT_BITS and VALUE_TYPE: consecutive values that share a scale.", FIELD(quant_bucket),
      true},
-    {"RESIDUAL_SCALE", CFG_CHOICE, "auto", "auto, off",
-     "MODE=topk: auto scales residuals along where the inputs of all buffers jump by a power of "
-     "two after a call that was not finite, or for three steps: a loss scale has changed.",
+    {"RESIDUAL_SCALE", CFG_CHOICE, "off", "off, auto",
+     "MODE=topk: residuals are in the unit of the buffer. auto: where a buffer's inputs are a power "
+     "of two below what they were before a call that was not finite, a loss scale has shrunk, and "
+     "its residual is scaled along; until that can be told its calls are exact.",
      FIELD(residual_scale), true},
     {"GUARD", CFG_CHOICE, "warn", "off, warn, exact",
      "MODE=topk: every 256 calls of a buffer its result is compared with the dense sum. Where they "

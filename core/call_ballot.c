@@ -36,7 +36,7 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->k_max = c->k;
-    b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
+    b->same_min[SS_SAME_SCALE] = ss_scale_hash(c);
     b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
     b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
