@@ -92,6 +92,7 @@ struct cfg_options {
     enum cfg_report report;
     const char *report_dir; /* "" = stderr only */
     bool strict;
+    bool reproducible;
 };
 
 enum cfg_source {

@@ -37,6 +37,7 @@ enum ss_same {
     SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
     SS_SAME_SCALE,  /* what RESIDUAL_SCALE decides by, beside norm_max: if not, nothing is scaled */
+    SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAMES
 };
