@@ -204,6 +204,8 @@ for level in "" -multiple; do
         edge_finalize "after$level"
     edge any 2 "callbacks of MPI_COMM_SELF, set before on one rank and after on others, sum$at" \
         edge_finalize "mixed$level"
+    edge any 2 "callbacks of MPI_COMM_WORLD, set before on one rank and after on others, sum$at" \
+        edge_finalize "world$level"
     edge any 2 "callbacks of MPI_COMM_SELF make the first call$at" edge_finalize "alone$level"
     edge once 2 "a rank is 3 s late to MPI_Finalize$at" edge_finalize "late$level"
     edge once 3 "a rank is stopped for 3 s before MPI_Finalize$at" edge_finalize "stopped$level"
@@ -252,6 +254,10 @@ for level in "" -multiple; do
     edge any 3 "topologies$at" edge_comms "topologies$level"
     edge any 3 "parts of the world$at" edge_comms "parts$level"
     edge any 3 "intercommunicators$at" edge_comms "groups$level"
+    edge any 3 "callbacks of a communicator that is freed sum on it$at" edge_comms "freed$level"
+    edge any 3 "... and make its first calls$at" edge_comms "freed-first$level"
+    edge any 2 "a communicator lives on where a callback has failed$at" \
+        edge_comms "free-fails$level"
     edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
     edge any 2 "persistent sums$at" edge_comms "persistent$level"
     edge low 2 "statuses of every completion$at" edge_comms "statuses$level"
