@@ -181,7 +181,8 @@ struct shim_state {
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
     atomic_bool off; /* MPI_Pcontrol(0) */
-    atomic_bool started; /* the part of the job's beginning that needs MPI is done */
+    atomic_bool nonblocking_made; /* one was taken over */
+    atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
     pthread_mutex_t
         start_lock; /* held while preparing and starting; callbacks of MPI never take it */
 
