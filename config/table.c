@@ -12,9 +12,10 @@
 const struct cfg_option cfg_table[] = {
     {"DISABLE", CFG_BOOL, "off", "on, off", "Passes every call on to the MPI library untouched.",
      FIELD(disable), false},
-    {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile sparseshim.d/NAME.conf",
+    {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
      "Options are read from this file too. It overrides the system's sparseshim.conf and is "
-     "overridden by the environment.",
+     "overridden by the environment. A profile is looked for in ~/.config/sparseshim "
+     "($XDG_CONFIG_HOME/sparseshim), then in SYSCONFDIR/sparseshim.d.",
      FIELD(config), false},
     {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
      "observe changes nothing and reports what could be gained; exact sends only the non-zero "
