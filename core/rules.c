@@ -167,6 +167,10 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
 
     if (is(s, "*"))
         return;
+    if (is(s, "auto") && p->with_settings) {
+        r->automatic = true;
+        return;
+    }
     if (equals && is(key, "count")) {
         read_count(p, r, value);
     } else if (equals && is(key, "type")) {
@@ -184,9 +188,9 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
                      "any text and any character");
     } else {
         complain(p, s.at,
-                 "'%.*s' is no condition: allowed are *, count=LO:HI, count=N, type=float, "
+                 "'%.*s' is no condition: allowed are *, %scount=LO:HI, count=N, type=float, "
                  "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
-                 (int)s.length, s.at);
+                 (int)s.length, s.at, p->with_settings ? "auto, " : "");
     }
 }
 

@@ -88,6 +88,15 @@ void shim_tell_refusals(struct ss_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+static void tell_rest(void)
+{
+    char text[300];
+
+    for (int what = 0; what < SS_TELLINGS; what++)
+        if (ss_stats_told(&shim.stats, (enum ss_telling)what, text, sizeof text))
+            shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
 /* Communicators that were freed are booked when they go. tell: also says what was refused. */
 static void book_tensors(bool tell)
 {
@@ -195,6 +204,7 @@ static void report(bool file, bool text, bool complete)
     if (shim.settings.topk) {
         shim_comm_sweep();
         book_tensors(true);
+        tell_rest();
     }
     if (shim_report_is_due())
         write_report(file, text, complete);
