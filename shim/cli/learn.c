@@ -305,12 +305,15 @@ static void write_options(FILE *out, const struct cfg *cfg, const struct ss_repo
 
 static void write_rules(FILE *out, const struct cfg *cfg, const struct cli_learned *learned)
 {
-    char rules[8000] = "";
+    char rules[CLI_LONGEST_RULES + 1] = "";
     size_t used = 0;
 
-    for (size_t i = 0; i < learned->rules && used < sizeof rules; i++)
-        used += (size_t)snprintf(rules + used, sizeof rules - used, "%s%s", i > 0 ? "; " : "",
-                                 learned->rule[i]);
+    for (size_t i = 0; i < learned->rules; i++)
+        if (used + strlen(learned->rule[i]) + 2 > CLI_LONGEST_RULES)
+            fprintf(out, "# no room on the line for: %s\n", learned->rule[i]);
+        else
+            used += (size_t)snprintf(rules + used, sizeof rules - used, "%s%s",
+                                     used > 0 ? "; " : "", learned->rule[i]);
     write_option(out, cfg, "REGISTER", rules);
 }
 
@@ -434,12 +437,12 @@ static int conclude(const struct learning *l, const struct cfg *cfg,
     snprintf(path, sizeof path, "./%s.conf", name);
     const char *file = l->out != NULL ? l->out : path;
     int status = save(l, cfg, learned, file);
+    size_t tensors = cli_learned_tell(NULL, "", &reports, learned, CLI_GRADIENT, true);
     if (status == CLI_OK)
-        printf("sparseshim learn: %s: %zu rule%s for %zu tensors that look like gradients; %zu "
-               "refused, %zu not decided\n"
-               "use it: SPARSESHIM_CONFIG=%s\n",
-               file, learned->rules, learned->rules > 1 ? "s" : "",
-               cli_learned_tell(NULL, "", &reports, learned, CLI_GRADIENT, true),
+        printf("sparseshim learn: %s: %zu rule%s for %zu tensor%s that look%s like a gradient; %zu "
+               "refused, %zu not decided\nuse it: SPARSESHIM_CONFIG=%s\n",
+               file, learned->rules, learned->rules > 1 ? "s" : "", tensors, tensors > 1 ? "s" : "",
+               tensors > 1 ? "" : "s",
                cli_learned_tell(NULL, "", &reports, learned, CLI_REFUSED, false),
                cli_learned_tell(NULL, "", &reports, learned, CLI_UNDECIDED, false), file);
     return status;

@@ -23,7 +23,7 @@ enum cli_verdict cli_verdict(const struct ss_tensor_record *t)
         [SS_TENSOR_MEMORY] = true, [SS_TENSOR_WITHDRAWN] = true, [SS_TENSOR_OTHERS] = true,
         [SS_TENSOR_CROWDED] = true};
 
-    if (t->state == SS_TENSOR_REGISTERED)
+    if (t->state == SS_TENSOR_REGISTERED || t->reason == SS_TENSOR_OFFERED)
         return CLI_GRADIENT;
     if (t->state == SS_TENSOR_CANDIDATE)
         return CLI_UNDECIDED;
@@ -197,15 +197,92 @@ static int learn_from(const struct cli_reports *reports, const struct cli_report
     return SS_OK;
 }
 
+/* ---- ranges, where there are more counts than a line has room for ---- */
+
+static size_t length_of(const struct cli_learned *learned)
+{
+    size_t length = 0;
+
+    for (size_t i = 0; i < learned->rules; i++)
+        length += strlen(learned->rule[i]) + 2;
+    return length;
+}
+
+/* The count of a rule that goes by it alone; 0: it does not. */
+static uint64_t plain_count(const char *rule)
+{
+    uint64_t count = 0;
+    int end = 0;
+
+    return sscanf(rule, "count=%" SCNu64 "%n", &count, &end) == 1 && rule[end] == '\0' ? count : 0;
+}
+
+/* Rules by count alone first, the lower count before the higher. */
+static int by_count(const void *a, const void *b)
+{
+    uint64_t x = plain_count(*(char *const *)a) - 1, y = plain_count(*(char *const *)b) - 1;
+
+    return (x > y) - (x < y);
+}
+
+static bool in_reach(const struct cli_reports *reports, uint64_t low, uint64_t high,
+                     char text[LONGEST_RULE])
+{
+    const struct ss_tensor_record nothing = {.count = 0};
+    struct ss_rules *rules = NULL;
+    char error[200];
+
+    snprintf(text, LONGEST_RULE, "count=%" PRIu64 ":%" PRIu64, low, high);
+    bool good = ss_rules_parse(text, true, &rules, error, sizeof error) == SS_OK &&
+                serves_all(rules, reports, &nothing);
+    ss_rules_free(rules);
+    return good;
+}
+
+/* Neighbours with nothing between them that must stay exact become one range each. */
+static int shorten(const struct cli_reports *reports, struct cli_learned *learned)
+{
+    char text[LONGEST_RULE], range[LONGEST_RULE];
+    size_t kept = 0;
+
+    qsort(learned->rule, learned->rules, sizeof *learned->rule, by_count);
+    for (size_t i = 0; i < learned->rules; kept++) {
+        uint64_t low = plain_count(learned->rule[i]);
+        size_t first = i++;
+        for (; low > 0 && i < learned->rules && plain_count(learned->rule[i]) > 0 &&
+               in_reach(reports, low, plain_count(learned->rule[i]), range);
+             i++) {
+            memcpy(text, range, sizeof text);
+            free(learned->rule[i]);
+            learned->rule[i] = NULL;
+        }
+        char *own = learned->rule[first];
+        learned->rule[first] = NULL;
+        learned->rule[kept] = own;
+        if (i - first == 1)
+            continue;
+        char *rule = strdup(text);
+        if (!rule)
+            return SS_ERR_MEMORY;
+        free(learned->rule[kept]);
+        learned->rule[kept] = rule;
+    }
+    learned->rules = kept;
+    return SS_OK;
+}
+
 int cli_learn(const struct cli_reports *reports, struct cli_learned *learned)
 {
+    int status = SS_OK;
+
     *learned = (struct cli_learned){.rules = 0};
-    for (size_t i = 0; i < reports->count; i++)
-        if (learn_from(reports, &reports->list[i], learned) != SS_OK) {
-            cli_learned_free(learned);
-            return SS_ERR_MEMORY;
-        }
-    return SS_OK;
+    for (size_t i = 0; i < reports->count && status == SS_OK; i++)
+        status = learn_from(reports, &reports->list[i], learned);
+    if (status == SS_OK && length_of(learned) > CLI_LONGEST_RULES)
+        status = shorten(reports, learned);
+    if (status != SS_OK)
+        cli_learned_free(learned);
+    return status;
 }
 
 void cli_learned_free(struct cli_learned *learned)

@@ -29,10 +29,14 @@ struct cli_learned {
     size_t left_out; /* tensors that look like gradients and that no rule tells from others */
 };
 
+/* Characters of all rules together that a line of a configuration file is sure to hold. */
+enum { CLI_LONGEST_RULES = 7500 };
+
 /* Finds a rule for every tensor that looks like a gradient: by count; by type, communicator or call
  * site as well only where the count alone would take what must stay exact. Each matches on every
- * rank that reports gradients of its count and type. SS_OK, to be ended with cli_learned_free;
- * SS_ERR_MEMORY. */
+ * rank that reports gradients of its count and type. Where the rules are longer than a line holds,
+ * neighbouring counts become ranges, unless something between them must stay exact. SS_OK, to be
+ * ended with cli_learned_free; SS_ERR_MEMORY. */
 int cli_learn(const struct cli_reports *reports, struct cli_learned *learned);
 void cli_learned_free(struct cli_learned *learned);
 
