@@ -124,11 +124,37 @@ used() {
 }
 used ./train.conf
 tap "$?" "CONFIG=./train.conf: gradients are sent as top-k, and nothing but gradients"
-! grep -q 'matched no' "$WORK/err"
+! grep -q 'no call of rank 0 matched' "$WORK/err"
 tap "$?" "all rules of the file match"
 mkdir -p "$WORK/home/sparseshim" && cp train.conf "$WORK/home/sparseshim/mine.conf"
 XDG_CONFIG_HOME=$WORK/home used @mine
 tap "$?" "CONFIG=@mine: the file in the user's configuration folder"
+
+# ---- rules that match nothing ----
+
+# told TEXT: in one line, and nothing else of the kind.
+told() {
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c 'no call of rank 0 matched' "$WORK/err")" -eq 1 ] && grep -qF "$1" "$WORK/err"
+}
+export SPARSESHIM_MODE=topk
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='count=5001; count=3000' within 60 "$MPIRUN" -n 2 \
+    "$CLI" run "$WORK/train" 60 plain 0
+told "SPARSESHIM_REGISTER: no call of rank 0 matched 'count=5001' (nearest: 5000 float from train+0x"
+tap "$?" "a REGISTER rule that matched nothing is named, with what came nearest"
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=3000 SPARSESHIM_EXCLUDE=site=averag within 60 \
+    "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 plain 0
+told "SPARSESHIM_EXCLUDE: no call of rank 0 matched 'site=averag' (nearest: "
+tap "$?" "so is one of EXCLUDE"
+SPARSESHIM_MIN_COUNT=2500 SPARSESHIM_REGISTER='count=2000; count=3000' within 60 "$MPIRUN" -n 2 \
+    "$CLI" run "$WORK/train" 60 plain 0
+told "matched 'count=2000' (MIN_COUNT=2500 leaves so small calls alone)"
+tap "$?" "a count below MIN_COUNT is said to be so"
+SPARSESHIM_REGISTER='count=2000' within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 plain 0
+[ "$STATUS" -eq 0 ] && ! grep -q 'no call of rank 0 matched' "$WORK/err" && grep -q 'no call was eligible' "$WORK/err"
+tap "$?" "not where no call was eligible: the report says that"
+unset SPARSESHIM_MODE
+
+# ---- what is not taken ----
 
 learned -- same 60 0
 [ "$STATUS" -eq 0 ] && has 'register = count=3000' && ! has 'register = count=3000;' &&
@@ -181,5 +207,5 @@ within 20 "$CLI" learn -- true
 tap "$?" "a command that is no MPI program: exit status 1, and it says so"
 rm -f train.conf mine.conf
 [ -z "$(ls)" ]
-tap "$?" "no directory of reports is left behind: $(ls | tr '\n' ' ')"
+tap "$?" "no directory of reports is left behind"
 finish
