@@ -101,7 +101,7 @@ struct ss_comm {
     uint64_t scale_passed; /* the last since whose opening a step has passed */
     unsigned scale_told;   /* lines */
 
-    char warning[400]; /* to be told, "" = none */
+    char warning[600]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
 
     struct ss_steps steps;      /* MODE=topk */
@@ -488,6 +488,10 @@ void ss_topk_fail(struct ss_call *c);   /* the call fails after the vote */
 void ss_topk_end(struct ss_call *c, bool native_done);
 void ss_topk_warn(struct ss_call *c, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/admission.c: a line on a tensor that was admitted or offered in this call's vote, being a
+ * candidate before. */
+void ss_admission_tell(struct ss_call *c);
 
 /* core/keep.c: sets c->keep and what is left to select from; its code in the vote; the elements are
  * taken before the result is written; then the exchange. */

@@ -56,6 +56,8 @@ enum ss_tensor_reason {
     SS_TENSOR_TYPE,      /* not a sum of floats */
     SS_TENSOR_EXCLUDED,  /* an EXCLUDE rule */
     SS_TENSOR_NO_RULE,   /* REGISTER is given and no rule matches */
+    SS_TENSOR_OFFERED,   /* looks like a gradient, but REGISTER is empty */
+    SS_TENSOR_DOUBLE,    /* a sum of doubles that no rule names */
     SS_TENSOR_NO_STEP,   /* calls of the communicator do not repeat */
     SS_TENSOR_OUTSIDE,   /* called outside the step */
     SS_TENSOR_SELDOM,    /* called less than once per step */
@@ -162,8 +164,8 @@ struct ss_tensor {
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
     bool excluded;              /* an EXCLUDE rule matched */
-    bool asked;                 /* by that rule or by the application: no gradient test */
-    double density;             /* as the application said for its buffer, 0: rule or job decide */
+    bool asked;     /* by that rule, which is not `auto`, or by the application: no gradient test */
+    double density; /* as the application said for its buffer, 0: rule or job decide */
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
@@ -202,7 +204,7 @@ struct ss_tensor {
 struct ss_tensor_settings {
     enum ss_identity identity;
     uint64_t register_after;        /* calls */
-    const struct ss_rules *include; /* REGISTER, NULL = automatic; borrowed */
+    const struct ss_rules *include; /* REGISTER, NULL = empty: nothing is registered; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* THRESHOLD_PERIOD */
     struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
@@ -293,8 +295,10 @@ void ss_tensor_watch_input(struct ss_tensor *t, const void *in);
 /* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
 double ss_tensor_residual_norm(struct ss_tensor *t);
 
-/* The rule that would register an exact tensor all the same, such as "count=1000,site=app+0x12";
- * "" where no rule can. */
+/* A rule that takes the tensor: its count, and its call site where tensors of that count are called
+ * from several. Override: the one that would register an exact tensor all the same, "" where no
+ * rule can. */
+void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
 #endif

@@ -192,7 +192,10 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 
     if (!c->tensor)
         return true;
+    bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
     ss_tensor_vote(c->tensor, &ballot);
+    if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
+        ss_admission_tell(c);
     if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)

@@ -97,6 +97,28 @@ void shim_tell_refusals(struct ss_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+static void tell_rest(void)
+{
+    char text[300];
+
+    for (int what = 0; what < SS_TELLINGS; what++)
+        if (ss_stats_told(&shim.stats, (enum ss_telling)what, text, sizeof text))
+            shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* Rules that have met calls, and matched none of them. Without communication: of this rank. */
+static void tell_unmatched(void)
+{
+    const struct ss_tensor_settings *t = &shim.settings.tensors;
+    const struct ss_rules *rules[] = {t->include, t->exclude};
+    static const char *const names[] = {"REGISTER", "EXCLUDE"};
+    char text[900];
+
+    for (int i = 0; shim.rank == 0 && i < 2; i++)
+        if (ss_rules_unmatched(rules[i], (uint64_t)shim.min_count, text, sizeof text) > 0)
+            shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
+}
+
 /* Communicators that were freed are booked when they go. tell: also says what was refused. */
 static void book_tensors(bool tell)
 {
@@ -204,7 +226,10 @@ static void report(bool file, bool text, bool complete)
     if (shim.settings.topk) {
         shim_comm_sweep();
         book_tensors(true);
+        tell_rest();
     }
+    if (shim.settings.topk && text && complete)
+        tell_unmatched();
     if (shim_report_is_due())
         write_report(file, text, complete);
 }

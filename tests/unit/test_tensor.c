@@ -14,7 +14,7 @@ static void each_identity_counts_what_it_says(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct job *job = job_open(1, cases[i].identity, 3, NULL);
+        struct job *job = job_open(1, cases[i].identity, 3, "auto");
         for (int step = 0; step < 3; step++) { /* a step of three calls: two of lane 0 */
             at(job, 0, 7, 64);
             at(job, 0, 7, 64);
@@ -33,7 +33,7 @@ static void each_identity_counts_what_it_says(void **state)
 
 static void twelve_equal_layers_through_one_buffer_are_twelve_tensors(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *layers[12];
 
     (void)state;
@@ -73,7 +73,7 @@ static void two_alternating_buffers_are_two_tensors(void **state)
 
 static void a_fresh_address_each_step_is_one_tensor(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *t = NULL;
 
     (void)state;
@@ -107,7 +107,7 @@ static void of_buffers_in_rotation_two_are_registered(void **state)
 
 static void many_layers_with_buffers_of_their_own_stay_apart(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *layers[12];
 
     (void)state;
@@ -145,7 +145,7 @@ static void lost_calls_use_no_residual(void **state)
 
 static void tensors_without_residual_make_way(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_ADDRESS, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_ADDRESS, 3, "auto");
     size_t count = 0;
 
     (void)state;
@@ -365,7 +365,7 @@ static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
 
 static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *exact = at(job, 0, 7, 64);
 
     (void)state;
