@@ -38,6 +38,8 @@ enum ss_same {
     SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
     SS_SAME_JUMP,   /* by what the residual is scaled, beside norm_max: if not, it is not */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
+    SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
+    SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
     SS_SAMES
 };
 
