@@ -233,7 +233,7 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
-        if (o->state == SS_TENSOR_REGISTERED ||
+        if ((o->state == SS_TENSOR_REGISTERED && !(o->resting && o->emptied)) ||
             (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->place)))
             return true;
     return false;

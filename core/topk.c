@@ -60,8 +60,9 @@ void ss_topk_start(struct ss_call *c)
     c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
     if (c->in_place && ss_tensor_watching(c->tensor))
         ss_tensor_watch_input(c->tensor, c->in);
-    if (c->topk)
-        c->topk_calls = c->tensor->registered_calls - 1;
+    c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
+    c->resting = c->topk && c->tensor->resting;
+    c->topk = c->topk && !c->resting;
 }
 
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
@@ -87,6 +88,22 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
         return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, c->topk_calls,
                            s->warmup_steps);
     return ss_warmup_k((size_t)c->select_n, density, c->topk_calls, s->warmup_steps);
+}
+
+/* Entries to claim in all. */
+static size_t wanted_of_all(const struct ss_call *c, size_t k, uint64_t bucket)
+{
+    return bucket > 0 ? k * (size_t)((c->select_n + bucket - 1) / bucket) : k;
+}
+
+void ss_topk_rest(struct ss_call *c)
+{
+    uint64_t bucket;
+    size_t k = wanted(c, &bucket);
+
+    c->k = wanted_of_all(c, k, bucket);
+    c->scan = (struct ss_scan){.nnz = c->k, .stop = (size_t)c->n};
+    c->part_max = c->k / (uint64_t)c->t->size + 1;
 }
 
 enum { GUARD_PERIOD = 256 };
@@ -116,7 +133,7 @@ int ss_topk_select(struct ss_call *c)
     const void *g = ss_at_const(c->in, first, c->esize);
     void *r = ss_at(t->residual.data, first, c->esize);
 
-    c->k = bucket > 0 ? k * ((n + bucket - 1) / bucket) : k;
+    c->k = wanted_of_all(c, k, bucket);
     size_t room = bucket > 0 ? c->k : ss_claim_limit(k);
     if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK ||
         ss_guard_reserve(c) != SS_OK) /* once claimed, nothing may fail */
@@ -167,6 +184,10 @@ uint64_t ss_topk_flags(struct ss_call *c)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
+    if (c->topk)
+        flags |= SS_VOTE_CLAIMS;
+    if (c->resting)
+        flags |= SS_VOTE_RESTING;
     if (c->reevaluate)
         flags |= SS_VOTE_REEVALUATE;
     if (c->guarded)
@@ -204,7 +225,24 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&c->tensor->threshold);
-    return !(ballot.registered && ballot.unregistered);
+    if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
+        c->tensor->resting = false;
+    bool resting = (flags & SS_VOTE_RESTING) && ((flags & SS_VOTE_CLAIMS) || !c->resting);
+    return !(ballot.registered && ballot.unregistered) && !resting;
+}
+
+void ss_topk_planned(struct ss_call *c, bool dense)
+{
+    struct ss_tensor *t = c->tensor;
+
+    if (!c->topk && !c->resting)
+        return;
+    if (!c->resting && dense) {
+        t->resting = true;
+        t->emptied = false;
+    } else if (c->resting && !dense) {
+        t->resting = false;
+    }
 }
 
 uint64_t ss_topk_label(const struct ss_call *c)
