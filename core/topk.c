@@ -176,8 +176,11 @@ uint64_t ss_topk_forced(const struct ss_call *c)
 static bool sum_is_finite(const struct ss_call *c)
 {
     double most = c->type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
+    double input = c->input_square, kept = c->tensor->residual_square;
 
-    return ss_root(c->input_square) + ss_root(c->tensor->residual_square) < most / 2;
+    if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
+        return false;
+    return ss_root(input) + ss_root(kept) < most / 2;
 }
 
 uint64_t ss_topk_flags(struct ss_call *c)
