@@ -550,8 +550,9 @@ static double known_best(const struct ss_shape *s, const struct ss_history *h,
     return best;
 }
 
-/* What the model puts at twice the best that is known is not tried. */
-static const double NOT_TRIED = 2;
+/* What the model puts at twice the best that is known is not tried; dense, which other code runs
+ * and the model knows least of, at four times. */
+static const double NOT_TRIED = 2, DENSE_NOT_TRIED = 4;
 
 /* Between sparse and dense a tensor changes where that is faster by so much: what it has kept back
  * has to be sent first. */
@@ -560,6 +561,15 @@ static const double CHANGE = 0.95;
 static double favoured(const struct ss_shape *s, enum ss_algorithm a, double seconds)
 {
     return s->topk && (a == SS_DENSE) == s->resting ? seconds * CHANGE : seconds;
+}
+
+/* Where top-k knows what its best takes, dense is tried once. */
+static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
+                         const struct ss_plan *plan, double least)
+{
+    return s->topk && s->learn && !s->resting && h->runs[SS_DENSE] == 0 &&
+           h->runs[plan->algorithm] >= TRUSTED_RUNS &&
+           plan->seconds[SS_DENSE] <= DENSE_NOT_TRIED * least;
 }
 
 /* Calls after which a measurement has to be confirmed. */
@@ -593,7 +603,7 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++) {
         enum ss_algorithm a = (enum ss_algorithm)i;
         double seconds = favoured(s, a, expected(s, h, plan, a));
-        bool untried = s->learn && h->runs[a] < TRUSTED_RUNS;
+        bool untried = s->learn && h->runs[a] == 0;
         if (seconds < 0 || (a != SS_DENSE && too_dense) ||
             (untried && plan->seconds[a] > NOT_TRIED * least))
             continue;
@@ -602,6 +612,8 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
             plan->algorithm = a;
         }
     }
+    if (dense_is_due(s, h, plan, least))
+        plan->algorithm = SS_DENSE;
     plan->settled = is_settled(s, h, plan);
     plan->short_of_memory = plan->algorithm == SS_DENSE && excluded && !too_dense;
 }

@@ -23,7 +23,8 @@ bool ss_residual_pending(struct ss_call *c)
         return false;
     if (t->state == SS_TENSOR_REGISTERED && (!c->resting || t->emptied))
         return false;
-    t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
+    if (!c->resting || !(t->residual_square > 0))
+        t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
     if (t->residual_square == 0) {
         bool zero = true;
         const unsigned char *bytes = t->residual.data;

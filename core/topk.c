@@ -2,6 +2,7 @@
  * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -170,6 +171,17 @@ uint64_t ss_topk_forced(const struct ss_call *c)
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
 
+/* By the norms alone: no element of input or residual is larger than they are. */
+static bool sum_is_finite(const struct ss_call *c)
+{
+    double most = c->type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
+    double input = c->input_square, kept = c->tensor->residual_square;
+
+    if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
+        return false;
+    return ss_root(input) + ss_root(kept) < most / 2;
+}
+
 uint64_t ss_topk_flags(struct ss_call *c)
 {
     uint64_t flags = 0;
@@ -200,7 +212,8 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_UNLIKE;
     if (ss_residual_pending(c)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
-        if (ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
+        if (!sum_is_finite(c) &&
+            ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
             flags |= SS_VOTE_NOT_FINITE;
     }
     return flags;
