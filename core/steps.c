@@ -17,8 +17,8 @@ enum {
     UNEVEN_CALLS = 512, /* before a step of uneven levels is trusted all the same */
     PATIENCE = 128,     /* calls a period that explains less must hold at most */
     SET_LARGEST = SS_STEP_LONGEST / 3,
-    SET_CALLS = 32, /* before a step without an order is trusted, and: */
-    SET_STEPS = 12
+    SET_CALLS = 48, /* before a step without an order is trusted, and: */
+    SET_STEPS = 16
 };
 
 /* ---- history ---- */
@@ -490,11 +490,13 @@ static bool is_settled(const struct ss_steps *s, const struct ss_step_place *pla
         return false;
     const struct ss_step_cycle *c = &s->cycles[s->current - 1];
     uint32_t seen = c->seen, periods = 3 * place->period;
+    bool broken = seen < STRETCH * c->breaks;
     if (c->any_order)
-        return seen >= SET_CALLS && seen >= SET_STEPS * place->period;
+        return seen >= SET_CALLS && seen >= SET_STEPS * place->period && !broken;
     if (seen < UNEVEN_CALLS && is_uneven(s, place->period))
         return false;
-    return (steady >= STEADY && steady >= periods) || (seen >= PATIENCE && seen >= periods);
+    return (steady >= STEADY && steady >= periods) ||
+           (seen >= PATIENCE && seen >= periods && !broken);
 }
 
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t label)

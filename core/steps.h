@@ -61,7 +61,7 @@ struct ss_step_place {
     bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an
                          unexpected one just before, or 128 calls and 3 periods in place in all
                          and 8 of them to each interruption;
-                         without an order 32 calls and 12 steps */
+                         without an order 48 calls and 16 steps */
 };
 
 static inline bool ss_step_confirmed(const struct ss_step_place *place)

@@ -23,6 +23,7 @@ done <<'END'
 3 one_rank_in_turn *
 2 layers8 *
 4 layers8 *
+2 layers96 *
 3 changing_order *
 2 fused *
 3 accumulated *

@@ -444,7 +444,7 @@ static void lanes_that_come_once_in_any_order_are_a_step(void **state)
         for (int k = 0; k < 6; k++) {
             place = ss_steps_next(s, order[k], 0);
             assert_int_equal(place.ordinal, 0);
-            if (step >= 14)
+            if (step >= 17)
                 assert_true(place.sync == SS_STEP_IN && place.settled);
         }
     }
