@@ -113,6 +113,7 @@ static struct ss_step_place in_place(struct ss_steps *s, struct ss_step_cycle *c
         c->seen++;
     return (struct ss_step_place){.sync = SS_STEP_IN,
                                   .ordinal = c->ordinal[position],
+                                  .call = position + 1,
                                   .period = c->length,
                                   .step = s->step,
                                   .since = c->since};

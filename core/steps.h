@@ -56,6 +56,7 @@ struct ss_step_place {
     enum ss_step_sync sync;
     uint32_t ordinal; /* of this call within its lane in the step */
     uint32_t period;  /* calls per step, 0 = unknown */
+    uint32_t call;    /* which call of the step this is, from 1; 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
     uint64_t since;   /* the step in which this cycle was found */
     bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an

@@ -50,6 +50,8 @@ enum ss_tensor_reason {
     SS_TENSOR_TYPE,      /* not a sum of floats */
     SS_TENSOR_EXCLUDED,  /* an EXCLUDE rule */
     SS_TENSOR_NO_RULE,   /* REGISTER is given and no rule matches */
+    SS_TENSOR_OFFERED,   /* looks like a gradient, but REGISTER is empty */
+    SS_TENSOR_DOUBLE,    /* a sum of doubles that no rule names */
     SS_TENSOR_NO_STEP,   /* calls of the communicator do not repeat */
     SS_TENSOR_OUTSIDE,   /* called outside the step */
     SS_TENSOR_SELDOM,    /* called less than once per step */
@@ -100,6 +102,24 @@ struct ss_watch {
     struct ss_buf last;  /* the last result counted, at the sample positions */
 };
 
+/* RESIDUAL_SCALE (core/loss_scale.c): binary logarithms of the input's norm in its last calls, in
+ * units of 2^-10, from voted values. */
+enum { SS_LEVELS = 16 };
+struct ss_levels {
+    int32_t of[SS_LEVELS]; /* a ring */
+    unsigned seen;
+};
+struct ss_loss_scale {
+    struct ss_levels past, now; /* before a call that was not finite, and since */
+    unsigned waited;            /* calls since */
+    unsigned asked;             /* calls in round asked_in */
+    uint64_t asked_in;
+    bool passed;     /* in the last of them a step had passed since it was opened */
+    uint64_t round;  /* up to which all is settled; see struct ss_comm */
+    uint64_t opened; /* by the tensor's own last call that was not finite */
+    int by;          /* exponent of what the residual was scaled by, in all */
+};
+
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
@@ -133,8 +153,8 @@ struct ss_tensor {
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
     bool excluded;              /* an EXCLUDE rule matched */
-    bool asked;                 /* by that rule or by the application: no gradient test */
-    double density;             /* as the application said for its buffer, 0: rule or job decide */
+    bool asked;     /* by that rule, which is not `auto`, or by the application: no gradient test */
+    double density; /* as the application said for its buffer, 0: rule or job decide */
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
@@ -156,13 +176,8 @@ struct ss_tensor {
     uint64_t last_on_lane;      /* and of its last */
     uint64_t last_call;         /* number of that call on the communicator */
 
-    double residual_square;  /* squared norm of the residual after its last call, up to rounding */
-    double reference_square; /* of the input: RESIDUAL_SCALE looks for jumps by powers of four */
-    int jump;                /* the one seen in the last jump_held calls */
-    unsigned jump_held;
-    uint64_t
-        scale_round; /* of the communicator when the tensor was last asked; see struct ss_comm */
-    int scaled_by;   /* exponent, in that round */
+    double residual_square; /* squared norm of the residual after its last call, up to rounding */
+    struct ss_loss_scale scale;
     struct ss_guarding guarding;
 
     /* Statistics for the report, over registered calls that were sent sparse. */
@@ -179,7 +194,7 @@ struct ss_tensor {
 struct ss_tensor_settings {
     enum ss_identity identity;
     uint64_t register_after;        /* calls */
-    const struct ss_rules *include; /* REGISTER, NULL = automatic; borrowed */
+    const struct ss_rules *include; /* REGISTER, NULL = empty: nothing is registered; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* THRESHOLD_PERIOD */
     struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
@@ -282,8 +297,10 @@ void ss_tensor_watch_input(struct ss_tensor *t, const void *in);
 /* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
 double ss_tensor_residual_norm(struct ss_tensor *t);
 
-/* The rule that would register an exact tensor all the same, such as "count=1000,site=app+0x12";
- * "" where no rule can. */
+/* A rule that takes the tensor: its count, and its call site where tensors of that count are called
+ * from several. Override: the one that would register an exact tensor all the same, "" where no
+ * rule can. */
+void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
 #endif

@@ -200,7 +200,10 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR))
         return !ballot.registered;
+    bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
     ss_tensor_vote(c->tensor, &ballot);
+    if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
+        ss_admission_tell(c);
     if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
@@ -324,7 +327,6 @@ void ss_topk_commit(struct ss_call *c)
     add_errors(c);
     if (c->claims.mark)
         return_claims(c);
-    ss_residual_seen(c);
     c->claimed = false;
 }
 

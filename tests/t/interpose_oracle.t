@@ -17,12 +17,13 @@ oracle() {
     tap_passed "$1: $3 on $2 ranks, counts to $4" "$least"
 }
 
-# Up to two ranks all rows; more ranks take turns at them, so that over the algorithms all are run.
+# The rows are dealt in turn, so that over the algorithms each is run; on two ranks by every other
+# algorithm.
 for ranks in 1 2 3 4 5 6 7 8 9; do
     largest=4096
     parts=6
-    [ "$ranks" -le 4 ] && largest=2000000 && parts=3
-    [ "$ranks" -le 2 ] && parts=1
+    [ "$ranks" -le 4 ] && largest=2000000
+    [ "$ranks" -le 2 ] && parts=$ranks
     for a in "${!ALGORITHMS[@]}"; do
         [ "$ranks" -eq 1 ] && [ "$a" -gt 0 ] && break
         oracle oracle "$ranks" "${ALGORITHMS[$a]}" "$largest" $(((a + ranks) % parts)) "$parts"

@@ -54,7 +54,7 @@ static void each_identity_counts_what_it_says(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct job *job = job_open(1, cases[i].identity, 3, NULL);
+        struct job *job = job_open(1, cases[i].identity, 3, "auto");
         for (int step = 0; step < 3; step++) { /* a step of three calls: two of lane 0 */
             at(job, 0, 7, 64);
             at(job, 0, 7, 64);
@@ -73,7 +73,7 @@ static void each_identity_counts_what_it_says(void **state)
 
 static void twelve_equal_layers_through_one_buffer_are_twelve_tensors(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *layers[12];
 
     (void)state;
@@ -153,7 +153,7 @@ static void lost_calls_use_no_residual(void **state)
 
 static void tensors_without_residual_make_way(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_ADDRESS, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_ADDRESS, 3, "auto");
     size_t count = 0;
 
     (void)state;
@@ -274,7 +274,7 @@ static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
 
 static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
 {
-    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, "auto");
     struct ss_tensor *exact = at(job, 0, 7, 64);
 
     (void)state;
