@@ -46,6 +46,7 @@ void ss_topk_start(struct ss_call *c)
         .site = comm->site.hash,
         .path = comm->site.path,
         .address = c->out,
+        .overlaps = comm->nonblocking,
         .type = c->type,
         .op = c->op,
         .n = c->n,
@@ -194,6 +195,8 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_HOLDS;
     if (!c->tensor)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
+    if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
+        c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n); /* for the step */
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->topk)
@@ -224,6 +227,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &c->vote.ballot;
 
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)
