@@ -41,6 +41,8 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
     b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
     b->same_min[SS_SAME_FORM] = ss_kind_form(c);
+    ss_topk_show(c);
+    b->same_min[SS_SAME_WATCH] = ss_topk_past(c);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));

@@ -106,7 +106,7 @@ struct ss_comm {
     int scale_jump;
     bool scale_refused;
 
-    char warning[600]; /* to be told, "" = none */
+    char warning[800]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
 
     struct ss_steps steps;      /* MODE=topk */
@@ -317,6 +317,7 @@ struct ss_call {
     /* MODE=topk */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
+    bool unfit;               /* by the evidence: it must be exact, and no residual may join it */
     bool topk;                /* registered: the own stream is claimed, not scanned */
     bool claimed;             /* claims are out of the residual */
     bool profiled, unlike;    /* its profile has been watched; it was unlike its past */
@@ -476,6 +477,8 @@ void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
 void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 uint64_t ss_topk_flags(struct ss_call *c);
+void ss_topk_show(struct ss_call *c);                 /* evidence, into the ballot; */
+uint64_t ss_topk_past(const struct ss_call *c);       /* and by what it will be judged, hashed */
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for

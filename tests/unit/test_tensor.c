@@ -369,7 +369,7 @@ static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
     struct ss_tensor *exact = at(job, 0, 7, 64);
 
     (void)state;
-    ss_tensor_settle(exact, false, SS_TENSOR_AVERAGE);
+    ss_tensor_settle(exact, false, SS_TENSOR_PROFILE);
     assert_false(ss_tensor_lane_interest(exact));
     struct ss_tensor *candidate = at(job, 0, 8, 128);
     assert_int_equal(candidate->state, SS_TENSOR_CANDIDATE);
