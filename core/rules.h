@@ -60,6 +60,15 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
 
+/* Rules that match nothing. ss_rules_meet holds every rule against a subject and remembers what it
+ * has met; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
+ * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions
+ * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
+ * met at all. Calls of fewer than min_count elements cannot be met. */
+void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject);
+size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text,
+                          size_t size);
+
 void ss_rules_free(struct ss_rules *rules);
 
 #endif
