@@ -169,7 +169,7 @@ static const struct {
           .both = 0.38,
           .same = 0.05,
           .balance = 0.03,
-          .parts = 0.35,
+          .parts = 0.5,
           .drift = 1};
 static const double NEARLY_SAME = 0.98;
 
