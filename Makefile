@@ -49,8 +49,8 @@ MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
 FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
            $(patsubst tests/mpi/%.f,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f)))
 MPI_SO  := $(patsubst %,$(BUILD)/tests/mpi/%.so,$(filter $(MPI_LIBS),$(basename $(notdir $(wildcard tests/mpi/*.c)))))
-GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
 APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests/apps/*.c)))
+GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 

@@ -4,9 +4,9 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",    "excluded", "no_rule",   "offered",
-        "double",     "no_step", "outside", "seldom",   "average",   "constant",
-        "memory",     "others",  "profile", "guarded",  "withdrawn",
+        "registered", "watched", "type",     "excluded", "no_rule", "offered", "double",  "no_step",
+        "outside",    "seldom",  "average",  "constant", "memory",  "others",  "profile", "guarded",
+        "withdrawn",  "parts",   "one_sign", "drift",    "left",    "mixed",
     };
     return keys[reason];
 }
@@ -52,6 +52,14 @@ enum column {
     GLOBAL_CALLS,
     GLOBAL_OFF_SUM,
     INPUT_NORM,
+    WATCHED,
+    ALIKE,
+    AGAIN,
+    ALONG,
+    BALANCE,
+    PARTS,
+    DRIFT,
+    SAME,
     COLUMNS
 };
 
@@ -89,6 +97,14 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [GLOBAL_CALLS] = {"global_calls", NULL, 0, false},
     [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, false},
     [INPUT_NORM] = {"input_norm", NULL, 0, false},
+    [WATCHED] = {"watched", NULL, 0, false},
+    [ALIKE] = {"alike", NULL, 0, false},
+    [AGAIN] = {"again", NULL, 0, false},
+    [ALONG] = {"along", NULL, 0, false},
+    [BALANCE] = {"balance", NULL, 0, false},
+    [PARTS] = {"parts", NULL, 0, false},
+    [DRIFT] = {"drift", NULL, 0, false},
+    [SAME] = {"same", NULL, 0, false},
 };
 
 struct walk {
@@ -139,6 +155,14 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
     v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
+    v[WATCHED] = ss_v_count(r->watched);
+    v[ALIKE] = ss_v_factor(r->alike);
+    v[AGAIN] = ss_v_factor(r->again);
+    v[ALONG] = ss_v_factor(r->along);
+    v[BALANCE] = ss_v_factor(r->balance);
+    v[PARTS] = ss_v_factor(r->parts);
+    v[DRIFT] = ss_v_factor(r->drift);
+    v[SAME] = ss_v_factor(r->same);
 }
 
 static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)

@@ -438,7 +438,7 @@ static void every_tensor_is_listed_with_its_place_and_its_fate(void **state)
         &text,
         "     1  registered          990  1.00 %    1.05 %  0.152 %  6.25 %      12.5      2.50\n");
     assert_contains(&text, "     2  exact                 0       -         -  ");
-    assert_contains(&text, "result is a multiple of the input, as in an average  "
+    assert_contains(&text, "inputs are alike on all ranks, as in an average  "
                            "REGISTER=count=7850,site=train+0x1400\n");
     assert_contains(&text, "(no name)");
     assert_contains(&text, "(unknown)");
