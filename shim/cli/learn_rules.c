@@ -20,8 +20,7 @@ enum cli_verdict cli_verdict(const struct ss_tensor_record *t)
 {
     static const bool untouched[SS_TENSOR_REASONS] = {
         [SS_TENSOR_TYPE] = true,   [SS_TENSOR_EXCLUDED] = true,  [SS_TENSOR_OUTSIDE] = true,
-        [SS_TENSOR_MEMORY] = true, [SS_TENSOR_WITHDRAWN] = true, [SS_TENSOR_OTHERS] = true,
-        [SS_TENSOR_CROWDED] = true};
+        [SS_TENSOR_MEMORY] = true, [SS_TENSOR_WITHDRAWN] = true, [SS_TENSOR_OTHERS] = true};
 
     if (t->state == SS_TENSOR_REGISTERED || t->reason == SS_TENSOR_OFFERED)
         return CLI_GRADIENT;
