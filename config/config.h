@@ -46,7 +46,7 @@ enum cfg_value_type {
 };
 enum cfg_quant { CFG_QUANT_OFF, CFG_QUANT_8, CFG_QUANT_4, CFG_QUANT_2 };
 enum cfg_partition { CFG_PARTITION_QUANTILE, CFG_PARTITION_AVERAGE, CFG_PARTITION_EQUAL };
-enum cfg_switch { CFG_SWITCH_AUTO, CFG_SWITCH_OFF };
+enum cfg_switch { CFG_SWITCH_OFF, CFG_SWITCH_AUTO };
 enum cfg_guard { CFG_GUARD_OFF, CFG_GUARD_WARN, CFG_GUARD_EXACT };
 enum cfg_coding { CFG_CODING_AUTO, CFG_CODING_U32, CFG_CODING_PACKED, CFG_CODING_BITMAP };
 enum cfg_progress {
@@ -92,6 +92,7 @@ struct cfg_options {
     enum cfg_report report;
     const char *report_dir; /* "" = stderr only */
     bool strict;
+    bool reproducible;
 };
 
 enum cfg_source {

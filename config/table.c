@@ -74,9 +74,11 @@ const struct cfg_option cfg_table[] = {
     {"QUANT_BUCKET", CFG_BUCKET, "1024", "values, 64 to 32768",
      "QUANT_BITS and VALUE_TYPE: consecutive values that share a scale.", FIELD(quant_bucket),
      true},
-    {"RESIDUAL_SCALE", CFG_CHOICE, "auto", "auto, off",
-     "MODE=topk: auto scales residuals along where the inputs of all buffers jump by a power of "
-     "two after a call that was not finite, or for three steps: a loss scale has changed.",
+    {"RESIDUAL_SCALE", CFG_CHOICE, "off", "off, auto",
+     "MODE=topk: residuals are in the unit of the buffer. auto: where a buffer's inputs are a "
+     "power "
+     "of two below what they were before a call that was not finite, a loss scale has shrunk, and "
+     "its residual is scaled along; until that can be told its calls are exact.",
      FIELD(residual_scale), true},
     {"GUARD", CFG_CHOICE, "warn", "off, warn, exact",
      "MODE=topk: every 256 calls of a buffer its result is compared with the dense sum. Where they "
@@ -93,12 +95,18 @@ const struct cfg_option cfg_table[] = {
      "at hand.",
      FIELD(index_coding), true},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
-     "Latency of one message for the cost model. With ALPHA and BETA given, whole runs repeat "
-     "bit for bit.",
+     "Latency of one message for the cost model. With ALPHA and BETA given nothing timed enters "
+     "any "
+     "choice, and whole runs repeat bit for bit.",
      FIELD(alpha), true},
     {"BETA", CFG_MEASURED, "measured", "measured, or seconds per byte, 0 or more, such as 8e-8",
      "Inverse bandwidth of one rank's link for the cost model: 100 Mbit/s are 8e-8.", FIELD(beta),
      true},
+    {"REPRODUCIBLE", CFG_BOOL, "off", "on, off",
+     "on: nothing timed enters any choice, as with ALPHA and BETA given; the costs are those of a "
+     "table for ranks of one host or of several. Runs repeat bit for bit, and communicators of "
+     "equal size and layout give equal bits for equal inputs.",
+     FIELD(reproducible), true},
     {"MAX_MEMORY", CFG_SIZE, "1/4 RAM",
      "1/4 RAM (over the ranks on the host), or bytes, more than 0, such as 500M (= 500,000,000), "
      "512Mi or 2GiB",

@@ -183,7 +183,10 @@ static int decide(struct ss_call *c)
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
     bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
-    if (c->stage == STAGE_VOTE && !calibrate && !native && ss_residual_rescale(c))
+    enum ss_scaling scaling = SS_SCALE_KNOWN;
+    if (c->stage == STAGE_VOTE && !calibrate && !native)
+        scaling = ss_scale_look(c);
+    if (scaling == SS_SCALE_CHANGED)
         return vote_again(c, ss_topk_select(c));
     bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
     if (b->flags & SS_VOTE_OFF)
@@ -197,11 +200,13 @@ static int decide(struct ss_call *c)
     if (!ss_ballot_same(b, SS_SAME_FORM))
         return back_off(c, SS_WHY_TYPE);
     if (b->flags & SS_VOTE_NOT_FINITE) {
-        ss_residual_not_finite(c);
+        ss_scale_not_finite(c);
         return go_native(c, SS_WHY_NOT_FINITE);
     }
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return go_native(c, SS_WHY_UNREGISTERED);
+    if (scaling == SS_SCALE_OPEN)
+        return go_native(c, SS_WHY_SCALE);
     if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
         return go_native(c, SS_WHY_DENSE);
     if (calibrate) {
@@ -210,6 +215,7 @@ static int decide(struct ss_call *c)
         return SS_PENDING;
     }
     comm->costs_agreed = true;
+    ss_scale_seen(c);
     return start_recipe(c);
 }
 

@@ -39,11 +39,13 @@ struct ss_settings {
     bool observe;
     enum ss_algorithm algorithm;
     enum ss_coding coding;
-    double alpha;    /* seconds per message, < 0: measured */
-    double beta;     /* seconds per byte, < 0: measured */
-    double timeout;  /* seconds any wait may last without progress, 0 = no limit */
-    double patience; /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
-    uint64_t hash;   /* of everything that must be equal on all ranks */
+    double alpha;      /* seconds per message, < 0: measured */
+    double beta;       /* seconds per byte, < 0: measured */
+    bool reproducible; /* nothing timed enters any choice; so with alpha and beta given */
+    uint64_t host;     /* the same number on ranks of one host */
+    double timeout;    /* seconds any wait may last without progress, 0 = no limit */
+    double patience;   /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
+    uint64_t hash;     /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor.h says. */
     bool topk;
@@ -61,6 +63,12 @@ struct ss_settings {
     bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;
 };
+
+/* Whether costs are given or those of a table: nothing is measured. */
+static inline bool ss_costs_fixed(const struct ss_settings *s)
+{
+    return s->reproducible || (s->alpha >= 0 && s->beta >= 0);
+}
 
 struct ss_comm;
 

@@ -36,10 +36,11 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
     b->nnz_sum = b->nnz_max = c->scan.nnz;
     b->k_max = c->k;
-    b->same_min[SS_SAME_JUMP] = ss_residual_jump(c);
+    b->same_min[SS_SAME_SCALE] = ss_scale_hash(c);
     b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
     b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
+    b->same_min[SS_SAME_HOST] = comm->settings->host;
     b->same_min[SS_SAME_FORM] = ss_kind_form(c);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
@@ -85,18 +86,27 @@ uint64_t ss_ballot_flags(struct ss_call *c, int status)
     return flags;
 }
 
-/* With ALPHA and BETA given nothing measured enters the plan, so that runs repeat; the local costs
- * are then round figures for a current core. */
-static void fixed_costs(struct ss_shape *shape, const struct ss_settings *settings, int rounds)
+/* Costs of the network by class of link, where they are not to be measured: the ranks of one host,
+ * in shared memory, and those of several, 10 Gbit/s. */
+static const struct {
+    double alpha, beta;
+} links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
+
+/* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
+ * current core. */
+static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
+                        const struct ss_settings *settings, int rounds)
 {
+    int link = ss_ballot_same(b, SS_SAME_HOST) ? 0 : 1;
+
     shape->learn = false;
-    shape->alpha = settings->alpha;
-    shape->beta = settings->beta;
+    shape->alpha = settings->alpha >= 0 ? settings->alpha : links[link].alpha;
+    shape->beta = settings->beta >= 0 ? settings->beta : links[link].beta;
     shape->scan = 1e-10;
     shape->code = 4e-9;
     shape->merge = 2e-9;
     shape->fill = 1e-10;
-    shape->vote = rounds * settings->alpha;
+    shape->vote = rounds * shape->alpha;
 }
 
 static enum ss_algorithm forced(const struct ss_call *c)
@@ -151,7 +161,7 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
         .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
     };
 
-    if (settings->alpha >= 0 && settings->beta >= 0)
-        fixed_costs(&shape, settings, ss_fold_rounds(&c->vote.schedule.fold));
+    if (ss_costs_fixed(settings))
+        fixed_costs(&shape, b, settings, ss_fold_rounds(&c->vote.schedule.fold));
     return shape;
 }

@@ -96,15 +96,10 @@ struct ss_comm {
     struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
     struct ss_call *call;  /* storage of the blocking call */
 
-    /* RESIDUAL_SCALE: the round begins with a call that is not finite; in it the first tensor says
-     * by which power of two the loss scale has jumped, the others have to agree. Until that call's
-     * tensor comes again, one that has not jumped may belong to the same step: it is not asked. */
-    uint64_t scale_round;
-    uint32_t scale_tensor; /* number of the one whose call was not finite */
-    bool scale_stepped;    /* its tensor has come again */
-    bool scale_begun;
-    int scale_jump;
-    bool scale_refused;
+    /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
+    uint64_t scale_opened;
+    uint64_t scale_passed; /* the last since whose opening a step has passed */
+    unsigned scale_told;   /* lines */
 
     char warning[600]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
@@ -514,13 +509,18 @@ double ss_residual_ratio_square(const struct ss_call *c);
  * that share leaves the residual. */
 void ss_residual_join(struct ss_call *c);
 void ss_residual_leave(struct ss_call *c);
-/* RESIDUAL_SCALE: hash of what this rank will decide by, beside the voted norm; what all decide
- * where the hashes agree: true where the claims were undone and the residual was scaled, so that
- * the call selects and votes again. */
-uint64_t ss_residual_jump(const struct ss_call *c);
-bool ss_residual_rescale(struct ss_call *c);
-void ss_residual_not_finite(struct ss_call *c);
-void ss_residual_seen(struct ss_call *c);
+
+/* core/loss_scale.c: RESIDUAL_SCALE. */
+enum ss_scaling {
+    SS_SCALE_KNOWN,
+    SS_SCALE_OPEN,   /* the unit of the input cannot be told yet: the call is exact */
+    SS_SCALE_CHANGED /* the claims are undone, the residual is scaled: select and vote again */
+};
+bool ss_scale_asked(const struct ss_call *c);     /* something is to be found out */
+uint64_t ss_scale_hash(const struct ss_call *c);  /* of what this rank will decide by, or 0 */
+enum ss_scaling ss_scale_look(struct ss_call *c); /* after the vote of a finite call */
+void ss_scale_seen(struct ss_call *c);            /* a finite call of known unit */
+void ss_scale_not_finite(struct ss_call *c);
 void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold included */
 
 /* core/guard.c: before the result is written; after it; the verdict is in the tensor. */

@@ -23,7 +23,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     snprintf(comm->name, sizeof comm->name, "%s", name);
     comm->cost_scan = 1e-10;
     comm->cost_vote = 0;
-    if (settings->alpha >= 0 && settings->beta >= 0)
+    if (ss_costs_fixed(settings)) /* no calibration */
         comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
     comm->costs_agreed = comm->network.known;
     if (settings->topk && !(comm->tensors = ss_tensors_create(&settings->tensors, mem))) {

@@ -109,6 +109,24 @@ struct ss_watch {
     struct ss_buf last;  /* the last result counted, at the sample positions */
 };
 
+/* RESIDUAL_SCALE (core/loss_scale.c): binary logarithms of the input's norm in its last calls, in
+ * units of 2^-10, from voted values. */
+enum { SS_LEVELS = 16 };
+struct ss_levels {
+    int32_t of[SS_LEVELS]; /* a ring */
+    unsigned seen;
+};
+struct ss_loss_scale {
+    struct ss_levels past, now; /* before a call that was not finite, and since */
+    unsigned waited;            /* calls since */
+    unsigned asked;             /* calls in round asked_in */
+    uint64_t asked_in;
+    bool passed;     /* in the last of them a step had passed since it was opened */
+    uint64_t round;  /* up to which all is settled; see struct ss_comm */
+    uint64_t opened; /* by the tensor's own last call that was not finite */
+    int by;          /* exponent of what the residual was scaled by, in all */
+};
+
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
@@ -168,13 +186,8 @@ struct ss_tensor {
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
 
-    double residual_square;  /* squared norm of the residual after its last call, up to rounding */
-    double reference_square; /* of the input: RESIDUAL_SCALE looks for jumps by powers of four */
-    int jump;                /* the one seen in the last jump_held calls */
-    unsigned jump_held;
-    uint64_t
-        scale_round; /* of the communicator when the tensor was last asked; see struct ss_comm */
-    int scaled_by;   /* exponent, in that round */
+    double residual_square; /* squared norm of the residual after its last call, up to rounding */
+    struct ss_loss_scale scale;
     struct ss_guarding guarding;
 
     /* Statistics for the report, over registered calls that were sent sparse. */

@@ -312,7 +312,6 @@ void ss_topk_commit(struct ss_call *c)
     add_errors(c);
     if (c->claims.mark)
         return_claims(c);
-    ss_residual_seen(c);
     c->claimed = false;
 }
 

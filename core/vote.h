@@ -36,7 +36,8 @@ enum ss_same {
     SS_SAME_STATE,  /* oktopk's boundaries and threshold: if not, all make them anew */
     SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
-    SS_SAME_JUMP,   /* by what the residual is scaled, beside norm_max: if not, it is not */
+    SS_SAME_SCALE,  /* what RESIDUAL_SCALE decides by, beside norm_max: if not, nothing is scaled */
+    SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAMES
 };

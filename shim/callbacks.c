@@ -80,24 +80,29 @@ int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *valu
 
 /* A meeting that is under way on a communicator would hold it, and its attributes, beyond the call
  * that frees it. All ranks have come to it before they come here. */
-static void end_meeting(uintptr_t handle)
+static void end_meeting(struct shim_comm *c)
 {
-    struct shim_comm *c = shim_comm_get(handle);
-
-    if (!c)
-        return;
     while (shim_comm_meets(c)) {
         shim_progress();
         sched_yield();
     }
-    shim_comm_put(c);
 }
 
 int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
-    if (comm && !shim_progress_idle())
-        end_meeting((uintptr_t) * (MPI_Comm *)comm);
+    struct shim_comm *c;
+    uintptr_t handle;
+    int err;
+
+    if (atomic_load(&shim.phase) != SHIM_READY || !comm || getpid() != shim.pid)
+        return next(comm);
+    handle = (uintptr_t) * (MPI_Comm *)comm;
+    c = shim_comm_begin_free(handle);
+    if (c && !shim_progress_idle())
+        end_meeting(c);
     if (atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us())
         shim_progress_keep_out();
-    return next(comm);
+    err = next(comm);
+    shim_comm_end_free(c, handle, err == MPI_SUCCESS);
+    return err;
 }

@@ -185,23 +185,76 @@ static struct shim_comm *take_out(MPI_Comm comm, bool *empty)
 /* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
  * so nothing is freed here: the entry goes to the leavings, and the next eligible call or the end
  * of the job frees the private communicator. */
-static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+static void let_go(MPI_Comm comm)
 {
     struct shim_comm *c;
     bool empty;
 
-    (void)keyval, (void)value, (void)extra;
-    shim_size_forget(comm);
     c = take_out(comm, &empty);
     if (!c)
-        return MPI_SUCCESS; /* the job has ended */
+        return; /* the job has ended */
     atomic_store(&c->freed, true);
     if (atomic_load(&shim.finalizing))
-        return MPI_SUCCESS; /* what stands behind it ends with MPI, which nothing may call then */
+        return; /* what stands behind it ends with MPI, which nothing may call then */
     shim_comm_put_later(c);
     if (empty && shim.sessions)
         shim_job_pause();
+}
+
+/* Callbacks of the application's that come behind ours may call on the communicator, on other ranks
+ * before ours; and where one fails it lives on. */
+static bool stays(MPI_Comm comm)
+{
+    struct shim_comm *c = shim_comm_get((uintptr_t)comm);
+    bool does;
+
+    if (!c)
+        return false;
+    does = atomic_load(&c->freeing);
+    if (does)
+        c->detached = true;
+    shim_comm_put_later(c);
+    return does;
+}
+
+static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)keyval, (void)value, (void)extra;
+    shim_size_forget(comm);
+    if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
+        return MPI_SUCCESS; /* the same, until MPI_Finalize returns */
+    if (!stays(comm))
+        let_go(comm);
     return MPI_SUCCESS;
+}
+
+struct shim_comm *shim_comm_begin_free(uintptr_t handle)
+{
+    struct shim_comm *c = shim_comm_get(handle);
+
+    if (c)
+        atomic_store(&c->freeing, true);
+    return c;
+}
+
+void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, bool freed)
+{
+    if (freed) {
+        let_go((MPI_Comm)handle); /* also what a callback has met on it */
+    } else if (c) {
+        atomic_store(&c->freeing, false);
+        if (c->detached)
+            c->detached = !shim_comm_attach(c->handle);
+    }
+    if (c)
+        shim_comm_put(c);
+}
+
+void shim_comm_forget_world(void)
+{
+    bool empty;
+
+    take_out(MPI_COMM_WORLD, &empty);
 }
 
 /* A key of its own for each communicator, freed at once: it lives on with the attribute, and

@@ -59,6 +59,8 @@ struct shim_comm {
     atomic_bool natively; /* no more: a rank has callbacks (shim/callbacks.h). They go to the MPI
                              library, on the private communicator, behind those taken over */
     atomic_bool freed;    /* by the application */
+    atomic_bool freeing;  /* it is in MPI_Comm_free */
+    bool detached;        /* ... which has deleted our attribute */
 
     int status; /* FAILED: < 0 */
     int rank;
@@ -103,13 +105,20 @@ struct shim_comm *shim_comm_allocate(void);
 void shim_comm_insert(struct shim_comm *c);
 /* Attaches what tells when the application frees the communicator. */
 bool shim_comm_attach(MPI_Comm comm);
+/* After MPI_Finalize, in which its attributes are deleted: ours before the application's on one
+ * rank, behind them on another, whose callbacks are to find it served on all or on none. */
+void shim_comm_forget_world(void);
+/* Around the application's MPI_Comm_free, in which the entry, NULL where there is none, stays. */
+struct shim_comm *shim_comm_begin_free(uintptr_t handle);
+void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, bool freed);
 /* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);
 
 /* shim/contact.c. Whether the delegated call was made on a communicator. Its return value does not
  * tell under MPICH 5, which returns MPI_SUCCESS once a handler of the application has seen the
- * error. No handler of the application's hears of the question. */
+ * error. Of the question a handler of the application's hears under MPICH 5 alone, once, where the
+ * handle is one that was freed. */
 bool shim_comm_exists(uintptr_t handle);
 
 /* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */

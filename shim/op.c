@@ -412,6 +412,14 @@ static int start_core(struct shim_op *op)
                               });
 }
 
+/* Whether other calls may be under way while this one is the MPI library's. Its allreduce to be
+ * polled may add in another order: what is under way at the moment must not matter then. */
+static bool must_poll(void)
+{
+    return ss_costs_fixed(&shim.settings) ? atomic_load(&shim.nonblocking_made)
+                                          : !shim_progress_idle();
+}
+
 static void start_window(struct shim_op *op)
 {
     struct shim_comm *comm = op->comm;
@@ -420,7 +428,7 @@ static void start_window(struct shim_op *op)
     /* Windows are of the allreduce; calls of another kind are one. */
     op->n = left < SS_WINDOW || op->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     ss_comm_set_off(comm->core, op->off);
-    ss_comm_set_polled(comm->core, op->polled || !shim_progress_idle());
+    ss_comm_set_polled(comm->core, op->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !op->blocking);
     if (shim.settings.topk)
         ss_comm_set_site(comm->core, &op->site);
@@ -558,8 +566,10 @@ void shim_op_post(struct shim_op *op)
     pthread_mutex_lock(&comm->lock);
     op->number = ++comm->calls;
     op->polled = comm->polled;
-    if (!op->blocking)
+    if (!op->blocking) {
         comm->polled = true;
+        atomic_store(&shim.nonblocking_made, true);
+    }
     if (comm->queue_end)
         comm->queue_end->next = op;
     else

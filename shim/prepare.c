@@ -81,6 +81,19 @@ static void refuse(const char *why, const char *what)
         shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
 }
 
+/* Equal on the ranks of a host, as far as host names are. */
+static uint64_t host_number(void)
+{
+    char name[256] = "";
+    uint64_t h = 1;
+
+    if (gethostname(name, sizeof name - 1) != 0)
+        return 0;
+    for (const char *at = name; *at; at++)
+        h = ss_mix(h, (unsigned char)*at);
+    return h;
+}
+
 /* Seconds after which a wait inside of a call is told: longer than ranks are usually apart. */
 #define PATIENCE 30.0
 
@@ -156,6 +169,8 @@ static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_op
         .coding = codings[options->index_coding],
         .alpha = options->alpha,
         .beta = options->beta,
+        .reproducible = options->reproducible,
+        .host = host_number(),
         .timeout = options->timeout,
         .patience = PATIENCE,
         .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
@@ -191,6 +206,8 @@ static bool prepare_settings(void)
     if (!shim.cfg)
         return false;
     shim.options = *cfg_options(shim.cfg);
+    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
+        shim.start_directory[0] = '\0';
     shim.settings = settings_of(shim.cfg, &shim.options);
     prepare_rules();
     shim.min_count =

@@ -181,12 +181,14 @@ struct shim_state {
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
     atomic_bool off; /* MPI_Pcontrol(0) */
-    atomic_bool started; /* the part of the job's beginning that needs MPI is done */
+    atomic_bool nonblocking_made; /* one was taken over */
+    atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
     pthread_mutex_t
         start_lock; /* held while preparing and starting; callbacks of MPI never take it */
 
     struct cfg *cfg;
     struct cfg_options options;
+    char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
     int64_t min_count;
     struct ss_settings settings;
     char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */

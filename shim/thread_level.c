@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "shim/comm.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/progress.h"
@@ -100,6 +101,7 @@ int shim_finalize(shim_finalize_fn *next)
     }
     err = next();
     if (ours) {
+        shim_comm_forget_world();
         atomic_store(&shim.finalizing, false);
         atomic_store(&shim.finalized, err == MPI_SUCCESS);
     }

@@ -39,9 +39,12 @@ char *cli_slurp(const char *path, size_t *len);
 char *cli_find_library(void);
 
 /* LD_PRELOAD with the library first, once, and then the other entries of `before` (NULL: none) as
- * they stand; an entry is the library if it has its file name. To be freed; NULL when memory is
- * short. */
+ * they stand; an entry is the library if it has its file name. Only what must be first and is stays
+ * before it. To be freed; NULL when memory is short. */
 char *cli_preload(const char *library, const char *before);
+
+/* Whether a path names the runtime of AddressSanitizer, which must be loaded before all others. */
+bool cli_must_be_first(const char *path);
 
 /* Whether a path names a libsparseshim.so. */
 bool cli_is_library(const char *path);

@@ -9,7 +9,10 @@
  *     n=COUNT steps=STEPS tensors=TENSORS in a step, type=float|double|both,
  *     pattern=all|NAME,NAME...,
  *     form=fractions|scaled|whole, place=out|in|turns, bound=exact|eps, limit=CALLS to die out,
- *     quiet=CALLS without a result after which it has, lossy=yes: results must have been withheld
+ *     quiet=CALLS without a result after which it has, lossy=yes: results must have been withheld,
+ *     norms=steady|steps|drift|lognormal|turns: how the gradients' norms go, in turns by pattern
+ *     inf=CALLS: about one in so many calls has an Inf or NaN on one rank: it is neither in the sum
+ *     of inputs nor in that of results, and its result says so in that element
  */
 #include "tests/mpi/gradient.h"
 #include "tests/mpi/tap.h"
@@ -19,6 +22,8 @@ enum { OUT_OF_PLACE, IN_PLACE, TURNS };
 static const char *const places[] = {"out", "in", "turns"};
 static const char *const types[] = {"float", "double", "both"};
 static const char *const bounds[] = {"exact", "eps"};
+enum { IN_TURNS = NORMS };
+static const char *const norms_choices[] = {"steady", "steps", "drift", "lognormal", "turns"};
 
 struct tensor {
     struct gradient gradient;
@@ -27,7 +32,7 @@ struct tensor {
 };
 
 struct job {
-    int n, steps, tensors, type, place, limit, quiet;
+    int n, steps, tensors, type, place, limit, quiet, norms, inf;
     MPI_Comm comm;
     enum form form;
     bool exact, lossy, fresh;
@@ -35,7 +40,8 @@ struct job {
     struct hashes hashes;
     uint64_t bits;
     int calls;
-    int withheld; /* calls whose result was not the sum of this step's inputs */
+    int withheld;     /* calls whose result was not the sum of this step's inputs */
+    int infs, hidden; /* calls with Inf or NaN; of these, results without */
 };
 
 /* One call site: it is part of a tensor's identity. */
@@ -52,8 +58,6 @@ __attribute__((noinline)) static void call(struct job *job, struct tensor *t)
     hashes_add(&job->hashes, hash);
     job->bits = job->bits * 0x100000001b3u ^ hash;
     job->calls++;
-    if (tap.rank == 0)
-        ledger_receive(&t->ledger, g->wide, t->out);
 }
 
 /* Whether rank 0's result leaves out, in some element, what this step has put in. */
@@ -70,6 +74,42 @@ static bool is_withheld(const struct tensor *t, int step)
             return true;
     }
     return false;
+}
+
+static double element(const struct tensor *t, const void *v, int i)
+{
+    return t->gradient.wide ? ((const double *)v)[i] : (double)((const float *)v)[i];
+}
+
+/* A call that is not finite on one rank. */
+static void call_not_finite(struct job *job, struct tensor *t, int step, uint64_t word)
+{
+    int at = (int)((word >> 8) % (uint64_t)t->gradient.n);
+    float bad = word & 1 ? INFINITY : NAN;
+
+    if (tap.rank == (int)((word >> 40) % (uint64_t)tap.size)) {
+        if (t->gradient.wide)
+            ((double *)t->in)[at] = (double)bad;
+        else
+            ((float *)t->in)[at] = bad;
+    }
+    call(job, t);
+    job->infs++;
+    job->hidden += isfinite(element(t, t->out, at));
+    if (tap.rank == 0) /* what the call claimed goes back within eps (|g| + |r|) */
+        ledger_magnitudes(&t->ledger, &t->gradient, step);
+}
+
+static void call_finite(struct job *job, struct tensor *t, int step)
+{
+    call(job, t);
+    if (tap.rank != 0)
+        return;
+    ledger_receive(&t->ledger, t->gradient.wide, t->out);
+    if (step >= job->steps)
+        return;
+    ledger_enter(&t->ledger, &t->gradient, step);
+    job->withheld += is_withheld(t, step);
 }
 
 /* Whether rank 0's result is nothing that counts: zero where sums are exact, else far below what
@@ -105,15 +145,13 @@ static int train_and_drain(struct job *job, bool cancels)
                 gradient_fill(&t->gradient, tap.rank, step, t->in);
             else
                 memset(t->in, 0, gradient_bytes(&t->gradient));
-            call(job, t);
-            if (tap.rank != 0)
-                continue;
-            if (step < job->steps) {
-                ledger_enter(&t->ledger, &t->gradient, step);
-                job->withheld += is_withheld(t, step);
-            } else {
+            uint64_t word = input_word(t->gradient.seed + 5000, 0, (uint64_t)step);
+            if (job->inf > 0 && step < job->steps && (word >> 20) % (uint64_t)job->inf == 0)
+                call_not_finite(job, t, step, word);
+            else
+                call_finite(job, t, step);
+            if (tap.rank == 0 && step >= job->steps)
                 quiet = quiet && is_silent(job, t);
-            }
         }
         if (step < job->steps)
             continue;
@@ -136,6 +174,9 @@ static void run_pattern(struct job *job, enum pattern pattern)
     for (int k = 0; k < job->tensors; k++) {
         struct tensor *t = &job->tensor[k];
         t->gradient.pattern = pattern;
+        t->gradient.norms = (enum norms)(job->norms < IN_TURNS    ? job->norms
+                                         : job->form == FRACTIONS ? (int)pattern % NORMS
+                                                                  : (int)pattern % 2);
         t->gradient.seed = (uint64_t)pattern * 100 + (uint64_t)k;
         t->ledger = ledger_open(t->gradient.n);
     }
@@ -175,6 +216,8 @@ static void open_job(struct job *job, int argc, char **argv)
     job->fresh = strcmp(argument(argc, argv, "comm", "same"), "fresh") == 0;
     job->limit = argument_number(argc, argv, "limit", 1500);
     job->quiet = argument_number(argc, argv, "quiet", 70);
+    job->norms = argument_choice(argument(argc, argv, "norms", "turns"), norms_choices, NORMS + 1);
+    job->inf = argument_number(argc, argv, "inf", 9);
     job->lossy = strcmp(argument(argc, argv, "lossy", "no"), "yes") == 0;
     for (int k = 0; k < job->tensors && k < MOST_TENSORS; k++) {
         struct tensor *t = &job->tensor[k];
@@ -225,6 +268,7 @@ int main(int argc, char **argv)
     tap_ok(differ < 0, "all ranks hold the same bits in each of %d calls", job.calls);
     if (differ >= 0)
         tap_note("the first call in which they do not: %d", differ + 1);
+    tap_ok(job.hidden == 0, "Inf and NaN arrive in each of %d calls", job.infs);
     tap_note("bits %016llx", (unsigned long long)job.bits);
     close_job(&job);
     status = tap_end();

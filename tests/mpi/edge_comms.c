@@ -188,6 +188,80 @@ static void persistent(void)
 #endif
 }
 
+/* ---- callbacks of a communicator that is freed ---- */
+
+static int sums_on_it(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)keyval, (void)value, (void)extra;
+    edge_say("callback: sums %s", edge_yes(edge_sums(comm, 2, 5)));
+    return MPI_SUCCESS;
+}
+
+static int failures;
+
+static int fails_once(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    return failures++ ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+static void when_freed(MPI_Comm comm, MPI_Comm_delete_attr_function *function)
+{
+    int keyval;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, function, &keyval, NULL);
+    MPI_Comm_set_attr(comm, keyval, NULL);
+    MPI_Comm_free_keyval(&keyval);
+}
+
+/* Set before the first call on the communicator on one rank alone, on all, behind it. */
+static void freed_with_sums(void)
+{
+    for (int i = 0; i < 3; i++) {
+        bool before = i == 1 || (i == 0 && edge.rank == 0);
+        MPI_Comm comm;
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        if (before)
+            when_freed(comm, sums_on_it);
+        both_kinds("freed soon", comm);
+        if (!before)
+            when_freed(comm, sums_on_it);
+        MPI_Comm_free(&comm);
+        edge_say("null %s", edge_yes(comm == MPI_COMM_NULL));
+    }
+}
+
+/* The callback makes the first calls; the next communicator may get the handle. */
+static void freed_with_first_sums(void)
+{
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    when_freed(comm, sums_on_it);
+    MPI_Comm_free(&comm);
+    MPI_Comm_split(MPI_COMM_WORLD, edge.rank == 0, edge.rank, &comm);
+    both_kinds("the next", comm);
+    MPI_Comm_free(&comm);
+}
+
+/* A communicator that lives on since a callback has failed. */
+static void free_fails(void)
+{
+    MPI_Comm comm;
+
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    when_freed(comm, fails_once);
+    both_kinds("freed soon", comm);
+    edge_say("freed %s", edge_yes(MPI_Comm_free(&comm) == MPI_SUCCESS));
+    if (comm == MPI_COMM_NULL)
+        return;
+    both_kinds("lives on", comm);
+    edge_say("freed %s", edge_yes(MPI_Comm_free(&comm) == MPI_SUCCESS));
+}
+
 /* ---- requests ---- */
 
 static void tell_status(const char *what, const MPI_Status *status)
@@ -478,6 +552,12 @@ static const struct edge_case cases[] = {
     {"parts-multiple", MPI_THREAD_MULTIPLE, parts},
     {"groups", EDGE_INIT, between_groups},
     {"groups-multiple", MPI_THREAD_MULTIPLE, between_groups},
+    {"freed", EDGE_INIT, freed_with_sums},
+    {"freed-multiple", MPI_THREAD_MULTIPLE, freed_with_sums},
+    {"freed-first", EDGE_INIT, freed_with_first_sums},
+    {"freed-first-multiple", MPI_THREAD_MULTIPLE, freed_with_first_sums},
+    {"free-fails", EDGE_INIT, free_fails},
+    {"free-fails-multiple", MPI_THREAD_MULTIPLE, free_fails},
     {"idup", EDGE_INIT, own_idup},
     {"idup-multiple", MPI_THREAD_MULTIPLE, own_idup},
     {"persistent", EDGE_INIT, persistent},

@@ -5,7 +5,7 @@
 
 #include "tests/mpi/edge.h"
 
-/* ---- callbacks of MPI_COMM_SELF ---- */
+/* ---- callbacks of MPI_COMM_SELF and MPI_COMM_WORLD ---- */
 
 static int sums_at_the_end(MPI_Comm comm, int keyval, void *value, void *extra)
 {
@@ -52,13 +52,18 @@ static int duplicates_at_the_end(MPI_Comm comm, int keyval, void *value, void *e
     return MPI_SUCCESS;
 }
 
-static void at_the_end(MPI_Comm_delete_attr_function *function, int number)
+static void at_the_end_of(MPI_Comm comm, MPI_Comm_delete_attr_function *function, int number)
 {
     int keyval;
 
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, function, &keyval, NULL);
-    MPI_Comm_set_attr(MPI_COMM_SELF, keyval, (void *)(intptr_t)number);
+    MPI_Comm_set_attr(comm, keyval, (void *)(intptr_t)number);
     MPI_Comm_free_keyval(&keyval);
+}
+
+static void at_the_end(MPI_Comm_delete_attr_function *function, int number)
+{
+    at_the_end_of(MPI_COMM_SELF, function, number);
 }
 
 static void callbacks_before(void)
@@ -94,6 +99,23 @@ static void callbacks_mixed(void)
         at_the_end(sums_at_the_end, 1);
         at_the_end(duplicates_at_the_end, 2);
         at_the_end(calls_nonblocking, 3);
+    }
+}
+
+/* As callbacks_mixed, of the world: MPI_Finalize deletes its attributes, too. */
+static void callbacks_of_the_world(void)
+{
+    if (edge.rank == 0) {
+        at_the_end_of(MPI_COMM_WORLD, sums_at_the_end, 1);
+        at_the_end_of(MPI_COMM_WORLD, gathers_at_the_end, 2);
+        at_the_end_of(MPI_COMM_WORLD, calls_nonblocking, 3);
+    }
+    edge_say("sums %s, nonblocking %s", edge_yes(edge_sums(MPI_COMM_WORLD, 4, 1)),
+             edge_yes(edge_isum(MPI_COMM_WORLD, 1)));
+    if (edge.rank != 0) {
+        at_the_end_of(MPI_COMM_WORLD, sums_at_the_end, 1);
+        at_the_end_of(MPI_COMM_WORLD, gathers_at_the_end, 2);
+        at_the_end_of(MPI_COMM_WORLD, calls_nonblocking, 3);
     }
 }
 
@@ -381,6 +403,8 @@ static const struct edge_case cases[] = {
     {"after-multiple", MPI_THREAD_MULTIPLE, callbacks_after},
     {"mixed", EDGE_INIT, callbacks_mixed},
     {"mixed-multiple", MPI_THREAD_MULTIPLE, callbacks_mixed},
+    {"world", EDGE_INIT, callbacks_of_the_world},
+    {"world-multiple", MPI_THREAD_MULTIPLE, callbacks_of_the_world},
     {"alone", EDGE_INIT, callbacks_alone},
     {"alone-multiple", MPI_THREAD_MULTIPLE, callbacks_alone},
     {"order", EDGE_INIT, callbacks_in_order},

@@ -19,11 +19,17 @@ static const char *const pattern_names[PATTERNS] = {
 enum form { FRACTIONS, SCALED, WHOLE, FORMS };
 static const char *const form_names[FORMS] = {"fractions", "scaled", "whole"};
 
+/* How the norm goes from step to step: not at all; by powers of two that hold for some steps, all
+ * sums staying exact; by a twelfth per step, up or down; each step its own, log-normal. The last
+ * two with FRACTIONS only. */
+enum norms { STEADY, STEPS, DRIFT, LOGNORMAL, NORMS };
+
 /* MASKED: most elements are large and cancel between two ranks, the fourth is small and does not:
  * the large ones must not keep it from ever being sent. */
 struct gradient {
     enum pattern pattern;
     enum form form;
+    enum norms norms;
     bool wide; /* double */
     int n;     /* elements */
     int ranks;
@@ -66,6 +72,41 @@ static inline double gradient_power(int exponent)
     return ldexp(1, exponent);
 }
 
+/* Of all ranks in this step. */
+static inline double gradient_norm_drawn(enum norms norms, uint64_t seed, int step)
+{
+    uint64_t word = input_word(seed + 4000, 0, (uint64_t)step);
+    double normal = -6;
+
+    if (norms == STEPS) /* holds for one to some steps */
+        return gradient_power((int)(input_word(seed + 4000, 0, (uint64_t)step * 3 / 8) % 3));
+    if (norms == DRIFT)
+        return pow(13.0 / 12, input_word(seed + 4000, 0, 0) % 2 ? step : -step);
+    for (int i = 0; i < 12; i++)
+        normal += (double)(input_word(word, 0, (uint64_t)i) >> 11) * 0x1p-53;
+    return exp(normal);
+}
+
+static inline double gradient_norm(const struct gradient *g, int step)
+{
+    static struct {
+        enum norms norms;
+        uint64_t seed;
+        int step;
+        double norm;
+    } last = {.step = -1};
+
+    if (g->norms == STEADY)
+        return 1;
+    if (last.norms != g->norms || last.seed != g->seed || last.step != step) {
+        last.norms = g->norms;
+        last.seed = g->seed;
+        last.step = step;
+        last.norm = gradient_norm_drawn(g->norms, g->seed, step);
+    }
+    return last.norm;
+}
+
 /* Element i of this rank in this step; exact in the type. */
 static inline long double gradient_at(const struct gradient *g, int rank, int step, int i)
 {
@@ -86,9 +127,11 @@ static inline long double gradient_at(const struct gradient *g, int rank, int st
         double x = gradient_fraction(word);
         if (g->pattern == MAGNITUDES) /* 2^-100 is about 1e-30 */
             x *= gradient_power(-(int)(input_word(seed, rank + 100, (uint64_t)i) % 100));
+        x *= gradient_norm(g, step);
         value = g->wide ? (long double)x : (long double)(float)x;
     } else {
-        value = gradient_whole(g, word) * (long double)gradient_power(exponent);
+        value = gradient_whole(g, word) *
+                (long double)(gradient_power(exponent) * gradient_norm(g, step));
     }
     if (g->pattern == MASKED && cancels)
         value *= 1024;
@@ -147,6 +190,13 @@ static inline void ledger_enter(struct ledger *l, const struct gradient *g, int 
             l->in[i] += x;
             l->magnitude[i] += fabsl(x);
         }
+}
+
+static inline void ledger_magnitudes(struct ledger *l, const struct gradient *g, int step)
+{
+    for (int i = 0; i < l->n; i++)
+        for (int r = 0; r < g->ranks; r++)
+            l->magnitude[i] += fabsl(gradient_at(g, r, step, i));
 }
 
 static inline void ledger_receive(struct ledger *l, bool wide, const void *result)

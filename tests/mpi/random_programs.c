@@ -109,7 +109,7 @@ static const struct {
     {"predefined copy", rp_act_dup_fn, 2, false, false},
     {"type attribute", rp_act_type_attribute, 4, false, true},
     {"set handler", rp_act_set_handler, 6, false, false},
-    {"wrong call", rp_act_wrong, 8, false, false},
+    {"wrong", rp_act_wrong, 8, false, false},
     {"message", rp_act_message, 12, false, false},
     {"sendrecv", rp_act_sendrecv, 4, false, false},
     {"elsewhere", act_elsewhere, 4, false, false},

@@ -25,7 +25,7 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
     assert_true(o->quant_feedback);
     assert_int_equal(o->quant_bucket, 1024);
-    assert_int_equal(o->residual_scale, CFG_SWITCH_AUTO);
+    assert_int_equal(o->residual_scale, CFG_SWITCH_OFF);
     assert_int_equal(o->guard, CFG_GUARD_WARN);
     assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);

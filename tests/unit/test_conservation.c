@@ -101,11 +101,48 @@ static const struct {
     [CANCELLING] = {"cancelling", cancelling},
 };
 
-static void draw(struct training *t, pattern *p, uint64_t step)
+/* What the inputs of a step are multiplied by: nothing, powers of two that hold for some steps, a
+ * drift, or log-normal. */
+enum { STEADY, IN_STEPS, DRIFTING, LOG_NORMAL, NORMS };
+
+static double norm_of(int norms, uint64_t step)
+{
+    double normal = 0;
+
+    switch (norms) {
+    case IN_STEPS:
+        return ldexp(1, (int)(mix(step * 3 / 8 + 77) % 11) - 5);
+    case DRIFTING:
+        return pow(1.3, (double)step);
+    case LOG_NORMAL:
+        for (uint64_t i = 0; i < 3; i++)
+            normal += uniform(step * 31 + i + 5);
+        return exp(normal);
+    default:
+        return 1;
+    }
+}
+
+static void draw(struct training *t, pattern *p, uint64_t step, double norm)
 {
     for (int r = 0; r < t->job.size; r++)
         for (size_t i = 0; i < t->n; i++)
-            put(t->type, t->gradient[r], i, p(step, (uint64_t)r, (uint64_t)t->job.size, i));
+            put(t->type, t->gradient[r], i, norm * p(step, (uint64_t)r, (uint64_t)t->job.size, i));
+}
+
+/* A call with Inf or NaN on one rank is in neither sum; claims return within eps (|g| + |r|). */
+static void step_not_finite(struct training *t, uint64_t step)
+{
+    int rank = (int)(step % (uint64_t)t->job.size);
+    size_t at = (size_t)(mix(step) % t->n);
+
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            t->magnitude[i] += (long double)fabs(get(t->type, t->gradient[r], i));
+    put(t->type, t->gradient[rank], at, step & 1 ? (double)INFINITY : (double)NAN);
+    training_call(t, step % 4 == 1);
+    assert_int_equal(t->job.status[0], SS_NATIVE);
+    assert_false(ss_call_joined(ss_comm_call(t->job.comm[rank])));
 }
 
 /* ---- the cross ---- */
@@ -177,7 +214,13 @@ static void expect_nothing_lost(const struct combination *k, bool draining)
     uint64_t seed = k->size % 3 == 2 ? (uint64_t)k->size : 0; /* some with delivery at random */
     training_open(&t, k->size, k->type, N, seed, settings);
     for (uint64_t s = 0; s < STEPS; s++) {
-        draw(&t, patterns[k->pattern].draw, s);
+        uint64_t word = mix((uint64_t)k->size * 977 + (uint64_t)k->pattern * 31 + s);
+        double norm = norm_of((k->pattern + k->size + (int)k->type) % NORMS, s);
+        if (word % 4 == 0) {
+            draw(&t, patterns[k->pattern].draw, s + 100, norm);
+            step_not_finite(&t, word);
+        }
+        draw(&t, patterns[k->pattern].draw, s, norm);
         training_step(&t, s % 3 == 2);
     }
     expect_conservation(&t, text);
@@ -279,7 +322,7 @@ static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
                 for (int i = 0; i < 2; i++) {
                     training_open(&t[i], size, SS_F32, N, (uint64_t)i * 1234567, settings_of(&k));
                     for (uint64_t s = 0; s < STEPS; s++) {
-                        draw(&t[i], heavy_tailed, s);
+                        draw(&t[i], heavy_tailed, s, 1);
                         training_step(&t[i], false);
                     }
                     assert_true(t[i].sparse > 0);
