@@ -4,24 +4,13 @@
 
 #include "core/call_impl.h"
 
-/* Which call of the step, from 1; 0 = not known. */
-static unsigned position(const struct ss_call *c)
-{
-    const struct ss_steps *steps = &c->comm->steps;
-
-    if (c->tensor->place.sync != SS_STEP_IN || steps->current == 0)
-        return 0;
-    const struct ss_step_cycle *cycle = &steps->cycles[steps->current - 1];
-    return cycle->next > 0 ? cycle->next : cycle->length;
-}
-
 static void describe(const struct ss_call *c, char *text, size_t size)
 {
     const struct ss_tensor *t = c->tensor;
     char place[32] = "";
 
-    if (position(c) > 0)
-        snprintf(place, sizeof place, " (call %u of the step)", position(c));
+    if (t->place.call > 0)
+        snprintf(place, sizeof place, " (call %u of the step)", t->place.call);
     snprintf(text, size, "top-k: %llu %s from %s%s%s%s", (unsigned long long)t->n,
              ss_type_name(t->type), t->site_name[0] ? t->site_name : "an unknown place",
              t->symbol[0] ? " in " : "", t->symbol, place);
@@ -67,7 +56,7 @@ void ss_admission_tell(struct ss_call *c)
     const struct ss_tensor *t = c->tensor;
     struct ss_comm *comm = c->comm;
     bool admitted = t->state == SS_TENSOR_REGISTERED;
-    char what[300], rule[192];
+    char what[250], rule[128];
 
     if (t->asked || (!admitted && t->reason != SS_TENSOR_OFFERED) || c->t->rank != 0 ||
         !ss_stats_tell(comm->stats, admitted ? SS_TELL_ADMITTED : SS_TELL_OFFERED, t->n))

@@ -104,7 +104,6 @@ struct ss_comm {
     char warning[600]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
 
-    struct ss_steps steps;      /* MODE=topk */
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */
 };
@@ -472,6 +471,7 @@ void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 uint64_t ss_topk_flags(struct ss_call *c);
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
+uint64_t ss_topk_label(const struct ss_call *c);      /* of the call site */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */

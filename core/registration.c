@@ -24,7 +24,6 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "called less than once per step",
         "result is a multiple of the input, as in an average",
         "result is a multiple of the one before",
-        "two tensors of its place in the step have a residual",
         "no room for a residual within MAX_MEMORY",
         "not registered on another rank",
         "the buffer holds different tensors in turn",
@@ -54,20 +53,6 @@ bool ss_tensor_make_residual(struct ss_tensor *t)
     t->owner->lanes[t->lane].residuals++;
     t->fresh = true;
     return true;
-}
-
-/* Two tensors of its lane, ordinal and path have a residual already. With the other identities
- * there can be one only, or the ordinal is not known. */
-static bool crowded(const struct ss_tensor *t)
-{
-    const struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
-    int others = 0;
-
-    if (t->owner->settings->identity != SS_IDENTITY_AUTO || lane->residuals < 2)
-        return false;
-    for (const struct ss_tensor *o = lane->tensors; o; o = o->in_lane)
-        others += o != t && o->ordinal == t->ordinal && o->path == t->path && o->residual.data;
-    return others >= 2;
 }
 
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason)
@@ -112,7 +97,7 @@ void ss_tensor_readmit(struct ss_tensor *t)
     else {
         t->state = SS_TENSOR_CANDIDATE;
         t->reason = SS_TENSOR_WATCHED;
-        if (t->asked && set->register_after == 0 && t->calls == 0 && !crowded(t))
+        if (t->asked && set->register_after == 0 && t->calls == 0)
             ss_tensor_settle(t, true, SS_TENSOR_NONE);
     }
 }
@@ -142,17 +127,21 @@ static unsigned watched_calls(const struct ss_tensor *t)
     return after < UINT32_MAX ? (unsigned)after : UINT32_MAX;
 }
 
+/* Whether its calls are known to be its own, so that a rule makes it lossy. */
+static bool is_identified(const struct ss_tensor *t)
+{
+    enum ss_identity id = t->owner->settings->identity;
+
+    return id == SS_IDENTITY_ADDRESS || id == SS_IDENTITY_SITE || t->place.settled ||
+           t->owner->settings->register_after == 0;
+}
+
 /* Why it cannot be registered in this call, SS_TENSOR_NONE when it can; or why it does not look
  * like a gradient (from SS_TENSOR_SELDOM on). */
 static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
 {
-    if (t->asked && t->calls <= t->owner->settings->register_after)
-        return SS_TENSOR_WATCHED;
-    if (t->asked && !t->place.settled && t->calls <= SS_UNPLACED_CALLS &&
-        t->owner->settings->register_after > 0)
-        return SS_TENSOR_NO_STEP;
     if (t->asked)
-        return crowded(t) ? SS_TENSOR_CROWDED : SS_TENSOR_NONE;
+        return is_identified(t) ? SS_TENSOR_NONE : SS_TENSOR_NO_STEP;
     if (t->watch.calls < watched_calls(t))
         return SS_TENSOR_WATCHED;
     if (t->place.sync != SS_STEP_IN)
@@ -163,7 +152,7 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
         return SS_TENSOR_SELDOM;
     if (t->watch.result_parallel)
         return SS_TENSOR_CONSTANT;
-    return crowded(t) ? SS_TENSOR_CROWDED : SS_TENSOR_NONE;
+    return SS_TENSOR_NONE;
 }
 
 /* Somebody has said so: a rule, `auto` among them, or the program. */
@@ -174,7 +163,7 @@ static bool may_register(const struct ss_tensor *t)
 
 struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
 {
-    struct ss_tensor_ballot b = {.unregistered = t->state != SS_TENSOR_REGISTERED};
+    struct ss_tensor_ballot b = {.unregistered = !ss_tensor_lossy(t)};
 
     t->ready = false;
     if (t->state == SS_TENSOR_CANDIDATE) {
@@ -184,9 +173,10 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
         if (t->reason == SS_TENSOR_NONE && may_register(t) && !ss_tensor_make_residual(t))
             ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
     }
-    b.registered = t->state == SS_TENSOR_REGISTERED;
+    b.registered = ss_tensor_lossy(t);
     b.refused = t->state == SS_TENSOR_EXACT;
-    b.not_ready = t->state == SS_TENSOR_CANDIDATE && !t->ready;
+    b.not_ready = t->state == SS_TENSOR_REGISTERED ? !b.registered
+                                                   : t->state == SS_TENSOR_CANDIDATE && !t->ready;
     b.differs = b.registered || (t->ready && (t->asked || !t->watch.input_parallel));
     return b;
 }

@@ -10,7 +10,7 @@ bool ss_residual_pending(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
 
-    if (!t || t->state == SS_TENSOR_REGISTERED || !t->residual.data || t->fresh)
+    if (!t || t->state == SS_TENSOR_REGISTERED || !t->placed || !t->residual.data || t->fresh)
         return false;
     t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
     if (t->residual_square == 0) {
@@ -67,7 +67,7 @@ void ss_residual_join(struct ss_call *c)
     struct ss_tensor *t = c->tensor;
     double ratio = ss_bits_double(c->vote.ballot.ratio_max);
 
-    if (!t || !t->residual.data || t->fresh || ss_scale_asked(c))
+    if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(c))
         return;
     c->joined = ratio <= 1 ? 1 : SIXTEENTH;
     if (c->type == SS_F32)
