@@ -10,9 +10,9 @@ static const double worth_it = 0.9;
 const char *ss_reason_key(enum ss_reason reason)
 {
     static const char *const keys[SS_REASONS] = {
-        "small",      "type",        "communicator", "buffer",       "first_call", "settings",
-        "off",        "memory",      "not_finite",   "unregistered", "observe",    "dense",
-        "backed_off", "nonblocking", "unmet",        "callbacks",    "persistent",
+        "small", "type",       "communicator", "buffer",       "first_call", "settings",
+        "off",   "memory",     "not_finite",   "unregistered", "loss_scale", "observe",
+        "dense", "backed_off", "nonblocking",  "unmet",        "callbacks",  "persistent",
     };
     return keys[reason];
 }
