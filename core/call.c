@@ -129,10 +129,14 @@ static int start_recipe(struct ss_call *c)
     h->result_nnz = c->vote.ballot.result_max;
     ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
     ss_plan_make(&shape, h, &c->plan);
-    ss_history_planned(h, &c->plan, observe);
+    if (c->plan.settled)
+        ss_topk_planned(c, c->plan.algorithm == SS_DENSE);
+    ss_history_planned(h, &c->plan, observe || c->resting);
     book_predictions(c);
     if (observe)
         return go_native(c, SS_WHY_OBSERVE);
+    if (c->resting && c->plan.algorithm != SS_DENSE)
+        return go_native(c, SS_WHY_DENSE);
     if (c->plan.algorithm == SS_DENSE)
         return back_off(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
     c->stage = STAGE_RECIPE;
@@ -187,7 +191,7 @@ static int decide(struct ss_call *c)
     if (c->stage == STAGE_VOTE && !calibrate && !native)
         scaling = ss_scale_look(c);
     if (scaling == SS_SCALE_CHANGED)
-        return vote_again(c, ss_topk_select(c));
+        return vote_again(c, c->resting ? SS_OK : ss_topk_select(c));
     bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
@@ -304,6 +308,14 @@ static int step_extra(struct ss_call *c)
     return SS_PENDING;
 }
 
+/* As the plan counts it: of the ordinary selection. */
+static double scan_seconds(const struct ss_call *c)
+{
+    double usual = c->tensor ? c->tensor->select_least * (double)c->n : 0;
+
+    return usual > 0 && usual < c->times.scan ? usual : c->times.scan;
+}
+
 static int step_drain(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -321,7 +333,7 @@ static int step_drain(struct ss_call *c)
     if (c->failed < 0)
         return end_failed(c);
     ss_topk_commit(c);
-    h->last_seconds = c->times.scan + c->times.vote + c->times.exchange;
+    h->last_seconds = scan_seconds(c) + c->times.vote + c->times.exchange;
     if (c->plan.algorithm != SS_OKTOPK && c->plan.algorithm != SS_GTOPK) {
         h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
         h->result_sum = c->vote.ballot.nnz_sum;

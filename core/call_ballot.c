@@ -24,6 +24,20 @@ static double last_seconds(const struct ss_call *c)
     return c->lane->history.last_seconds;
 }
 
+/* Seconds per element of finding what is sent. Before a tensor's second selection: reading and
+ * writing its elements, as the first looks for the threshold, too. */
+static double scan_cost(const struct ss_call *c)
+{
+    double expected = 4 * ss_local_costs()->fill * (double)c->esize;
+
+    if (!c->topk && !c->resting)
+        return c->comm->cost_scan;
+    double least = c->tensor->select_least;
+    if (least == 0 || (c->topk_calls == 0 && least > expected))
+        return expected;
+    return least * (1 + 4.0 / (double)c->comm->settings->tensors.threshold_period);
+}
+
 void ss_ballot_fill(struct ss_call *c, uint64_t flags)
 {
     struct ss_comm *comm = c->comm;
@@ -52,7 +66,7 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->memory_min = memory_left(c);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
     b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
-    b->costs[SS_COST_SCAN] = ss_double_bits(comm->cost_scan);
+    b->costs[SS_COST_SCAN] = ss_double_bits(scan_cost(c));
     b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
     const struct ss_local_costs *local = ss_local_costs();
     b->costs[SS_COST_CODE] = ss_double_bits(local->code);
@@ -144,7 +158,8 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
         .type = c->type,
         .coding = settings->coding,
         .forced = forced(c),
-        .topk = c->topk,
+        .topk = c->topk || c->resting,
+        .resting = c->resting,
         .k = b->k_max,
         .values = c->topk ? settings->values : SS_VALUES_SAME,
         .quant = c->topk ? settings->quant : SS_VALUES_SAME,

@@ -262,6 +262,8 @@ struct ss_calibrate_state {
     int sent, received, messages;
     size_t size;
     bool final;
+    bool again; /* a round is repeated, which took `seconds` */
+    double seconds;
     double begin;
     struct ss_request sends[4], recvs[4];
     struct ss_vote vote;
@@ -312,6 +314,7 @@ struct ss_call {
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
     bool topk;                /* registered: the own stream is claimed, not scanned */
+    bool resting;             /* registered, but nothing is claimed: dense was faster */
     bool claimed;             /* claims are out of the residual */
     bool profiled, unlike;    /* its profile has been watched; it was unlike its past */
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
@@ -469,7 +472,9 @@ void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s);
  * nothing was claimed or no tensor is known. */
 void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
+void ss_topk_rest(struct ss_call *c); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_call *c);
+void ss_topk_planned(struct ss_call *c, bool dense);  /* and may be trusted: rest, or wake up */
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_call *c);      /* of the call site */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */

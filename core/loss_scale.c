@@ -117,7 +117,9 @@ static uint64_t passed_now(const struct ss_call *c)
 
 bool ss_scale_asked(const struct ss_call *c)
 {
-    return c->topk && c->comm->settings->residual_scale &&
+    bool kept = c->topk || (c->resting && !c->tensor->emptied);
+
+    return kept && c->comm->settings->residual_scale &&
            c->tensor->scale.round < c->comm->scale_opened;
 }
 
@@ -309,6 +311,6 @@ void ss_scale_seen(struct ss_call *c)
 {
     double norm = ss_bits_double(c->vote.ballot.norm_max);
 
-    if (c->topk && norm > 0)
+    if ((c->topk || c->resting) && norm > 0)
         levels_add(&c->tensor->scale.past, level_of(norm));
 }

@@ -11,15 +11,16 @@
 /* What a lane remembers. Filled from voted values and plans only, so that all ranks remember the
  * same. */
 struct ss_history {
-    unsigned runs[SS_ALGORITHMS]; /* measured, up to what makes the ratio trusted */
-    double ratio[SS_ALGORITHMS];  /* measured over predicted seconds, 0 = not tried */
-    enum ss_algorithm last;       /* what ran last, SS_AUTO = nothing yet */
-    double last_predicted;        /* its prediction, seconds */
-    double last_seconds;          /* this rank's measurement of it, to be voted; 0 = none */
-    uint64_t result_nnz;          /* entries of the last sparse result, 0 = not known */
-    uint64_t result_sum;          /* sum of nnz of the call that had it */
-    unsigned dense_streak;        /* dense plans in a row */
-    unsigned skip;                /* calls still to be handed on without a vote */
+    unsigned runs[SS_ALGORITHMS];  /* measured, up to what makes the ratio trusted */
+    unsigned since[SS_ALGORITHMS]; /* calls measured since its last */
+    double ratio[SS_ALGORITHMS];   /* measured over predicted seconds, 0 = not tried */
+    enum ss_algorithm last;        /* what ran last, SS_AUTO = nothing yet */
+    double last_predicted;         /* its prediction, seconds */
+    double last_seconds;           /* this rank's measurement of it, to be voted; 0 = none */
+    uint64_t result_nnz;           /* entries of the last sparse result, 0 = not known */
+    uint64_t result_sum;           /* sum of nnz of the call that had it */
+    unsigned dense_streak;         /* dense plans in a row */
+    unsigned skip;                 /* calls still to be handed on without a vote */
 };
 
 /* A call as the plan sees it. */
@@ -32,6 +33,7 @@ struct ss_shape {
     enum ss_coding coding;
     enum ss_algorithm forced; /* SS_AUTO: choose */
     bool topk;                /* the own stream is claimed: oktopk and gtopk can run */
+    bool resting;             /* it would be: the call is dense, the plan is for the next */
     enum ss_values values;    /* of streams */
     enum ss_values quant;     /* of dsar's dense phase */
     uint32_t bucket;          /* values of one scale */
@@ -55,6 +57,7 @@ struct ss_plan {
     double seconds[SS_ALGORITHMS]; /* predicted, scan and vote included for sparse ones; < 0: cannot
                                       run */
     double bytes[SS_ALGORITHMS];   /* predicted, sent by the busiest rank */
+    bool settled;                  /* the choice between dense and sparse is no trial */
     bool short_of_memory; /* dense, because what would be faster (or is forced) needs more memory
                              than a rank has left */
     double fillin;        /* expected density of the result */

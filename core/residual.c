@@ -6,20 +6,32 @@
 #include "core/call_impl.h"
 #include "core/tensor_impl.h"
 
+/* All of it has been sent. A tensor that rests keeps the room. */
+static void empty(struct ss_tensor *t)
+{
+    if (t->state != SS_TENSOR_REGISTERED)
+        ss_tensor_drop_residual(t);
+    else
+        t->emptied = t->resting;
+}
+
 bool ss_residual_pending(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
 
-    if (!t || t->state == SS_TENSOR_REGISTERED || !t->placed || !t->residual.data || t->fresh)
+    if (!t || !t->placed || !t->residual.data || t->fresh)
         return false;
-    t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
+    if (t->state == SS_TENSOR_REGISTERED && (!c->resting || t->emptied))
+        return false;
+    if (!c->resting || !(t->residual_square > 0))
+        t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
     if (t->residual_square == 0) {
         bool zero = true;
         const unsigned char *bytes = t->residual.data;
         for (size_t i = 0; zero && i < (size_t)t->n * c->esize; i++)
             zero = bytes[i] == 0;
         if (zero) {
-            ss_tensor_drop_residual(t);
+            empty(t);
             return false;
         }
     }
@@ -89,6 +101,6 @@ void ss_residual_leave(struct ss_call *c)
     else
         leave_64(t->residual.data, (size_t)t->n, c->joined);
     t->residual_square *= left * left;
-    if (left == 0 && t->state != SS_TENSOR_REGISTERED)
-        ss_tensor_drop_residual(t);
+    if (left == 0)
+        empty(t);
 }

@@ -20,7 +20,9 @@ int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep)
 static bool too_dense(const struct ss_call *c)
 {
     const struct ss_settings *s = c->comm->settings;
-    bool forced = s->algorithm != SS_AUTO && s->algorithm != SS_DENSE && !s->observe;
+    enum ss_algorithm a =
+        s->algorithm; /* the last two are none for exact calls: the plan chooses */
+    bool forced = a != SS_AUTO && a != SS_DENSE && a != SS_OKTOPK && a != SS_GTOPK && !s->observe;
 
     return !forced && (double)c->scan.nnz > ss_plan_dense_from(c->kind, c->n, c->t->size);
 }
@@ -74,6 +76,26 @@ static uint64_t largest_part(const struct ss_call *c)
     return most;
 }
 
+static int prepare_input(struct ss_call *c)
+{
+    if (c->topk)
+        return ss_topk_select(c);
+    if (!c->resting)
+        return scan_input(c);
+    ss_topk_rest(c);
+    return SS_OK;
+}
+
+/* Per element. A selection takes longer where it looks for its threshold anew, once in a period:
+ * what counts is the ordinary call. */
+static void book_cost(struct ss_call *c, double seconds)
+{
+    if (!c->topk)
+        c->comm->cost_scan = seconds;
+    else if (c->tensor->select_least == 0 || seconds < c->tensor->select_least)
+        c->tensor->select_least = seconds;
+}
+
 static int try_prepare(struct ss_call *c)
 {
     struct ss_comm *comm = c->comm;
@@ -85,13 +107,13 @@ static int try_prepare(struct ss_call *c)
     if (status == SS_OK && !comm->costs_agreed)
         status = ss_calibrate_reserve(c);
     if (status == SS_OK)
-        status = c->topk ? ss_topk_select(c) : scan_input(c);
-    if (status != SS_OK)
+        status = prepare_input(c);
+    if (status != SS_OK || c->resting)
         return status;
     c->part_max = largest_part(c);
     c->times.scan = ss_call_now(c) - begin;
     if (c->in_n >= 4096)
-        comm->cost_scan = c->times.scan / (double)c->in_n;
+        book_cost(c, c->times.scan / (double)c->in_n);
     return SS_OK;
 }
 

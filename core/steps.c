@@ -2,6 +2,7 @@
  * for run[p] + p calls. */
 #include "core/steps.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -9,14 +10,24 @@ enum {
     FIT_DEPTH = 64, /* calls looked back to find the place again */
     FIT_LEAST = 2,
     STEADY = 16,
-    MOST_LAYERS = 32,
-    PATIENCE = 128, /* calls a period that explains less must hold at most */
+    STRETCH = 8,        /* calls in place to each interruption, at least */
+    MOST_LAYERS = 32,   /* where nothing is known of levels */
+    FEW_LAYERS = 16,    /* where they do not tell layers apart */
+    FEW_WEIGHTS = 6,    /* between calls from elsewhere with the counts of the step */
+    UNEVEN_CALLS = 512, /* before a step of uneven levels is trusted all the same */
+    PATIENCE = 128,     /* calls a period that explains less must hold at most */
     SET_LARGEST = SS_STEP_LONGEST / 3,
-    SET_CALLS = 32, /* before a step without an order is trusted, and: */
-    SET_STEPS = 12
+    SET_CALLS = 48, /* before a step without an order is trusted, and: */
+    SET_STEPS = 16
 };
 
 /* ---- history ---- */
+
+/* Of a lane, without its label. */
+static uint32_t number_of(uint32_t lane)
+{
+    return lane & 0xffff;
+}
 
 static uint32_t ago(const struct ss_steps *s, uint32_t calls)
 {
@@ -37,8 +48,10 @@ static void remember(struct ss_steps *s, uint32_t lane)
 {
     if (s->end == 2 * SS_STEP_LONGEST) {
         memmove(s->history, s->history + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof lane);
+        memmove(s->level, s->level + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof *s->level);
         s->end = SS_STEP_LONGEST;
     }
+    s->level[s->end] = 0;
     s->history[s->end++] = lane;
     count_runs(s, lane);
     if (s->since_out < UINT32_MAX)
@@ -133,8 +146,7 @@ static void forget_all(struct ss_steps *s)
     s->outs = 0;
 }
 
-static struct ss_step_place out_of_place(struct ss_steps *s, const struct ss_step_cycle *c,
-                                         uint32_t lane)
+static struct ss_step_place out_of_place(struct ss_steps *s, struct ss_step_cycle *c, uint32_t lane)
 {
     uint32_t n = occurrences(c, lane);
     struct ss_step_place place = {.sync = n == 0 ? SS_STEP_FOREIGN : SS_STEP_LOST,
@@ -143,6 +155,7 @@ static struct ss_step_place out_of_place(struct ss_steps *s, const struct ss_ste
                                   .step = s->step,
                                   .since = c->since};
 
+    c->breaks += s->outs == 0;
     if (++s->outs >= 2 * SS_STEP_LONGEST)
         forget_all(s);
     return place;
@@ -256,18 +269,65 @@ static bool lanes_of_last(const struct ss_steps *s, uint32_t p, const struct ss_
     return true;
 }
 
+/* ---- levels ---- */
+
+/* Sum of how far the levels of the last `calls` calls are from those `apart` before; -1 where too
+ * few are known. */
+static int64_t unevenness(const struct ss_steps *s, uint32_t calls, uint32_t apart)
+{
+    int64_t sum = 0, known = 0;
+
+    for (uint32_t i = 0; i < calls && i + apart < s->end; i++) {
+        int a = s->level[s->end - 1 - i], b = s->level[s->end - 1 - i - apart];
+        if (a == 0 || b == 0 || ago(s, i) != ago(s, i + apart))
+            continue;
+        known++;
+        sum += a > b ? a - b : b - a;
+    }
+    return !s->blind && 2 * known >= calls ? sum * calls / known : -1;
+}
+
+/* Calls a step of p apart resemble each other less than the norms of one gradient do: they may be
+ * those of different layers. This call is not among them, whose level is not known yet. */
+static bool is_uneven(const struct ss_steps *s, uint32_t p)
+{
+    uint32_t calls = STEADY > p ? STEADY : p;
+
+    return unevenness(s, calls, p) > (int64_t)SS_STEP_OCTAVE * calls;
+}
+
+static bool same_lanes(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c)
+{
+    for (uint32_t i = 0; i < p; i++) {
+        uint32_t q = 0;
+        while (q < c->length && number_of(c->lane[q]) != number_of(ago(s, i)))
+            q++;
+        if (q == c->length)
+            return false;
+    }
+    return true;
+}
+
 /* The last p calls are little more than the cycle repeated more often than a network has equal
- * layers: a training interrupted at equal intervals. */
+ * layers: a training interrupted at equal intervals. Layers keep their levels from one step to the
+ * next, and differ. What comes from elsewhere with the counts of gradients is weights. */
 static bool only_interrupts(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c)
 {
-    uint32_t length = c->length, alike = 0, most = 0;
+    uint32_t length = c->length, alike = 0, most = 0, layers = MOST_LAYERS;
+    int64_t within = unevenness(s, p, p), between = unevenness(s, p, length);
 
     for (uint32_t i = 0; i < 2 * p; i++) { /* twice, as the stretch may cross the end */
         alike = ago(s, i % p) == ago(s, (i + length) % p) ? alike + 1 : 0;
         most = alike > most ? alike : most;
     }
     most += length;
-    return most > MOST_LAYERS * length && 8 * most >= 7 * p;
+    if (within >= 0 && between > 2 * within + SS_STEP_OCTAVE / 8 * (int64_t)p)
+        return false;
+    if (same_lanes(s, p, c))
+        layers = FEW_WEIGHTS;
+    else if (within >= 0 && between >= 0)
+        layers = FEW_LAYERS;
+    return most > layers * length && 8 * most >= 7 * p;
 }
 
 /* The period has held long enough to take over. */
@@ -386,6 +446,8 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
         c->next == (position + 1) % p)
         return;
     bool made = !c;
+    if (s->current == 0) /* what came before was not expected by anything */
+        s->since_out = s->run[p] + p;
     if (made)
         c = make_cycle(s, p, &position);
     s->current = (int)(c - s->cycles) + 1;
@@ -427,16 +489,15 @@ static bool is_settled(const struct ss_steps *s, const struct ss_step_place *pla
 {
     if (place->sync != SS_STEP_IN)
         return false;
-    uint32_t seen = s->cycles[s->current - 1].seen, periods = 3 * place->period;
-    if (s->cycles[s->current - 1].any_order)
-        return seen >= SET_CALLS && seen >= SET_STEPS * place->period;
-    return (steady >= STEADY && steady >= periods) || (seen >= PATIENCE && seen >= periods);
-}
-
-/* Of a lane, without its label. */
-static uint32_t number_of(uint32_t lane)
-{
-    return lane & 0xffff;
+    const struct ss_step_cycle *c = &s->cycles[s->current - 1];
+    uint32_t seen = c->seen, periods = 3 * place->period;
+    bool broken = seen < STRETCH * c->breaks;
+    if (c->any_order)
+        return seen >= SET_CALLS && seen >= SET_STEPS * place->period && !broken;
+    if (seen < UNEVEN_CALLS && is_uneven(s, place->period))
+        return false;
+    return (steady >= STEADY && steady >= periods) ||
+           (seen >= PATIENCE && seen >= periods && !broken);
 }
 
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t label)
@@ -454,8 +515,23 @@ struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t
         }
     if (place.sync != SS_STEP_IN && (set = set_of_last(s)) > 0 && explains(s, set))
         adopt_set(s, set, &place);
-    place.settled = is_settled(s, &place, steady);
+    place.settled = is_settled(s, &place, steady < s->since_out ? steady : s->since_out);
     return place;
+}
+
+void ss_steps_level(struct ss_steps *s, double square)
+{
+    int exponent;
+    double mantissa = frexp(square, &exponent);
+
+    if (s->end > 0 && square > 0 && square - square == 0)
+        s->level[s->end - 1] = (int16_t)((exponent + 1100) * SS_STEP_OCTAVE +
+                                         (int)(2 * (mantissa - 0.5) * SS_STEP_OCTAVE));
+}
+
+void ss_steps_blind(struct ss_steps *s)
+{
+    s->blind = true;
 }
 
 static void forget_cycles(struct ss_steps *s, uint32_t lane)

@@ -233,7 +233,7 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
-        if (o->state == SS_TENSOR_REGISTERED ||
+        if ((o->state == SS_TENSOR_REGISTERED && !(o->resting && o->emptied)) ||
             (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->place)))
             return true;
     return false;
@@ -256,6 +256,13 @@ static void join(struct ss_tensors *ts, uint32_t number)
     free(lane->sites);
     lane->sites = NULL;
     lane->site_count = lane->site_room = 0;
+}
+
+void ss_tensors_level(struct ss_tensors *ts, double square)
+{
+    pthread_mutex_lock(&ts->lock);
+    ss_steps_level(&ts->steps, square);
+    pthread_mutex_unlock(&ts->lock);
 }
 
 void ss_tensors_join(struct ss_tensors *ts, uint32_t lane)
@@ -446,6 +453,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
     uint32_t label = lane ? label_of(ts, call) : 0;
+    if (call->overlaps)
+        ss_steps_blind(&ts->steps);
     struct ss_step_place place = ss_steps_next(&ts->steps, call->lane, label);
     struct ss_tensor key = key_of(ts, call, label, &place), *t;
 

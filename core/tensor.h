@@ -178,6 +178,14 @@ struct ss_tensor {
 
     double residual_square; /* squared norm of the residual after its last call, up to rounding */
     struct ss_loss_scale scale;
+    double select_least; /* seconds per element, least seen; 0: nothing yet */
+
+    /* Registered, but dense is faster: nothing is claimed, and what the residual holds is sent in
+     * dense calls; once it is empty the lane may back off. From plans alone, so that all ranks
+     * agree.
+     */
+    bool resting;
+    bool emptied; /* while resting: the residual is zero */
     struct ss_guarding guarding;
 
     /* Statistics for the report, over registered calls that were sent sparse. */
@@ -208,6 +216,8 @@ void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is
  * before its number means another lane: how many. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
+/* The voted squared norm of the inputs of the last call, as for ss_steps_level. */
+void ss_tensors_level(struct ss_tensors *tensors, double square);
 /* Ranks have voted different labels for a call of the lane. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
@@ -218,6 +228,7 @@ struct ss_tensor_call {
     uint64_t site;       /* hash of the call site, 0 = unknown */
     uint64_t path;       /* hash of its callers, 0 = unknown */
     const void *address; /* receive buffer */
+    bool overlaps;       /* it is nonblocking: the next one may start before its vote is known */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;

@@ -2,6 +2,7 @@
  * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,7 @@ void ss_topk_start(struct ss_call *c)
         .site = comm->site.hash,
         .path = comm->site.path,
         .address = c->out,
+        .overlaps = comm->nonblocking,
         .type = c->type,
         .op = c->op,
         .n = c->n,
@@ -60,8 +62,9 @@ void ss_topk_start(struct ss_call *c)
     c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
     if (c->in_place && ss_tensor_watching(c->tensor))
         ss_tensor_watch_input(c->tensor, c->in);
-    if (c->topk)
-        c->topk_calls = c->tensor->registered_calls - 1;
+    c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
+    c->resting = c->topk && c->tensor->resting;
+    c->topk = c->topk && !c->resting;
 }
 
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
@@ -87,6 +90,22 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
         return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, c->topk_calls,
                            s->warmup_steps);
     return ss_warmup_k((size_t)c->select_n, density, c->topk_calls, s->warmup_steps);
+}
+
+/* Entries to claim in all. */
+static size_t wanted_of_all(const struct ss_call *c, size_t k, uint64_t bucket)
+{
+    return bucket > 0 ? k * (size_t)((c->select_n + bucket - 1) / bucket) : k;
+}
+
+void ss_topk_rest(struct ss_call *c)
+{
+    uint64_t bucket;
+    size_t k = wanted(c, &bucket);
+
+    c->k = wanted_of_all(c, k, bucket);
+    c->scan = (struct ss_scan){.nnz = c->k, .stop = (size_t)c->n};
+    c->part_max = c->k / (uint64_t)c->t->size + 1;
 }
 
 enum { GUARD_PERIOD = 256 };
@@ -116,7 +135,7 @@ int ss_topk_select(struct ss_call *c)
     const void *g = ss_at_const(c->in, first, c->esize);
     void *r = ss_at(t->residual.data, first, c->esize);
 
-    c->k = bucket > 0 ? k * ((n + bucket - 1) / bucket) : k;
+    c->k = wanted_of_all(c, k, bucket);
     size_t room = bucket > 0 ? c->k : ss_claim_limit(k);
     if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK ||
         ss_guard_reserve(c) != SS_OK) /* once claimed, nothing may fail */
@@ -153,6 +172,17 @@ uint64_t ss_topk_forced(const struct ss_call *c)
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
 
+/* By the norms alone: no element of input or residual is larger than they are. */
+static bool sum_is_finite(const struct ss_call *c)
+{
+    double most = c->type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
+    double input = c->input_square, kept = c->tensor->residual_square;
+
+    if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
+        return false;
+    return ss_root(input) + ss_root(kept) < most / 2;
+}
+
 uint64_t ss_topk_flags(struct ss_call *c)
 {
     uint64_t flags = 0;
@@ -165,8 +195,14 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_HOLDS;
     if (!c->tensor)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
+    if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
+        c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n); /* for the step */
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
+    if (c->topk)
+        flags |= SS_VOTE_CLAIMS;
+    if (c->resting)
+        flags |= SS_VOTE_RESTING;
     if (c->reevaluate)
         flags |= SS_VOTE_REEVALUATE;
     if (c->guarded)
@@ -179,7 +215,8 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_UNLIKE;
     if (ss_residual_pending(c)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
-        if (ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
+        if (!sum_is_finite(c) &&
+            ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
             flags |= SS_VOTE_NOT_FINITE;
     }
     return flags;
@@ -190,6 +227,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &c->vote.ballot;
 
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)
@@ -204,7 +242,24 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&c->tensor->threshold);
-    return !(ballot.registered && ballot.unregistered);
+    if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
+        c->tensor->resting = false;
+    bool resting = (flags & SS_VOTE_RESTING) && ((flags & SS_VOTE_CLAIMS) || !c->resting);
+    return !(ballot.registered && ballot.unregistered) && !resting;
+}
+
+void ss_topk_planned(struct ss_call *c, bool dense)
+{
+    struct ss_tensor *t = c->tensor;
+
+    if (!c->topk && !c->resting)
+        return;
+    if (!c->resting && dense) {
+        t->resting = true;
+        t->emptied = false;
+    } else if (c->resting && !dense) {
+        t->resting = false;
+    }
 }
 
 uint64_t ss_topk_label(const struct ss_call *c)

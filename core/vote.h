@@ -25,6 +25,8 @@ enum ss_vote_flag {
     SS_VOTE_LAYOUT = 1 << 16,    /* the arguments of this rank are not served */
     SS_VOTE_POLLED = 1 << 17,    /* the MPI library's call must not block here */
     SS_VOTE_CALLBACKS = 1 << 18, /* nonblocking calls must not be moved by threads of ours here */
+    SS_VOTE_RESTING = 1 << 20,   /* top-k: the tensor is registered here, but rests */
+    SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
     SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
 };
 

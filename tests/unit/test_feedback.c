@@ -173,6 +173,56 @@ static void buffers_that_hold_different_tensors_in_turn_go_exact(void **state)
     training_close(&t);
 }
 
+static void set_network(struct training *t, double alpha, double beta)
+{
+    for (int r = 0; r < P; r++) {
+        t->job.settings[r].algorithm = SS_AUTO;
+        t->job.settings[r].alpha = alpha;
+        t->job.settings[r].beta = beta;
+    }
+}
+
+static unsigned backed_off(const struct training *t)
+{
+    return ss_comm_call(t->job.comm[0])->reason == SS_WHY_BACKED_OFF;
+}
+
+/* A network so fast that dense is faster for good, then so slow that top-k is. */
+static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(void **state)
+{
+    static struct training t;
+    unsigned off = 0, last = 0;
+    int step = 0, sparse = 0;
+
+    (void)state;
+    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    for (; step < 20; step++) {
+        draw(&t, 0, (uint64_t)step, 1);
+        assert_int_equal(call(&t, 0, false), SS_OK);
+    }
+    assert_true(residual_norm(&t, 0) > 0);
+    set_network(&t, 0, 0);
+    for (; step < 220; step++) {
+        draw(&t, 0, (uint64_t)step, 1);
+        assert_int_equal(call(&t, 0, step % 2), SS_NATIVE);
+        off += backed_off(&t);
+        last += step >= 120 && backed_off(&t);
+        assert_true(!backed_off(&t) || residual_norm(&t, 0) == 0);
+        expect_conservation(&t, step + 1);
+    }
+    assert_true(off > 100);
+    assert_true(last >= 97);
+    assert_int_equal(tensor_of(&t, 0, 0)->state, SS_TENSOR_REGISTERED);
+    set_network(&t, 1e-5, 1e-6);
+    for (; step < 400; step++) {
+        draw(&t, 0, (uint64_t)step, 1);
+        sparse += call(&t, 0, step % 2) == SS_OK;
+        expect_conservation(&t, step + 1);
+    }
+    assert_true(sparse > 100);
+    training_close(&t);
+}
+
 /* ---- loss scale ---- */
 
 static void scaled_training(struct training *t, const int *exponent, const bool *overflow,
@@ -494,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_rule_names_the_collective),
         cmocka_unit_test(a_dense_call_lets_a_large_residual_go_slowly),
         cmocka_unit_test(a_tensor_that_turns_exact_sends_its_residual),
+        cmocka_unit_test(where_dense_is_faster_the_residual_drains_and_the_lane_backs_off),
         cmocka_unit_test(buffers_that_hold_different_tensors_in_turn_go_exact),
         cmocka_unit_test(a_halved_loss_scale_takes_the_residual_along),
         cmocka_unit_test(without_an_overflow_no_residual_is_scaled),

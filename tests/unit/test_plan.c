@@ -331,6 +331,57 @@ static void measurements_correct_the_choice(void **state)
     assert_true(history.ratio[first] > 5);
 }
 
+static void what_the_model_puts_at_twice_the_best_known_is_not_tried(void **state)
+{
+    struct ss_shape shape = some_shape();
+    struct ss_history history = {.result_nnz = 0};
+    struct ss_plan plan;
+
+    (void)state;
+    shape.learn = true;
+    for (int i = 0; i < 200; i++) {
+        double best = 0;
+        bool tried[SS_ALGORITHMS];
+        for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++)
+            tried[a] = history.runs[a] > 0;
+        ss_plan_make(&shape, &history, &plan);
+        for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
+            double known = plan.seconds[a] * (history.runs[a] >= 2 ? history.ratio[a] : 1);
+            if (plan.seconds[a] >= 0 && (best == 0 || known < best))
+                best = known;
+        }
+        assert_true(tried[plan.algorithm] || plan.seconds[plan.algorithm] <= 2 * best);
+        ss_history_planned(&history, &plan, false);
+        ss_history_measured(&history, 1.8 * plan.seconds[plan.algorithm]);
+    }
+    assert_int_equal(history.runs[SS_DENSE], 0); /* far slower here */
+}
+
+/* Where top-k is told nothing of dense, it finds out once, and rests only on what was confirmed. */
+static void topk_tries_dense_once(void **state)
+{
+    struct ss_shape shape = some_shape();
+    struct ss_history history = {.result_nnz = 0};
+    struct ss_plan plan;
+    int dense = 0;
+
+    (void)state;
+    shape.learn = shape.topk = true;
+    shape.k = shape.nnz_max;
+    ss_plan_make(&shape, &history, &plan);
+    double apart = plan.seconds[SS_DENSE] / 2 - plan.seconds[plan.algorithm];
+    shape.scan += apart / (double)shape.n; /* dense takes twice as long as the best */
+    for (int i = 0; i < 30; i++) {
+        ss_plan_make(&shape, &history, &plan);
+        dense += plan.algorithm == SS_DENSE;
+        assert_true(plan.algorithm != SS_DENSE || !plan.settled);
+        ss_history_planned(&history, &plan, false);
+        ss_history_measured(&history,
+                            plan.seconds[plan.algorithm] * (plan.algorithm == SS_DENSE ? 1.5 : 1));
+    }
+    assert_int_equal(dense, 1);
+}
+
 /* A lane's memory must not differ between ranks, whatever their own entries and clocks say. */
 static void ranks_plan_alike_call_after_call(void **state)
 {
@@ -368,8 +419,7 @@ static void ranks_plan_alike_call_after_call(void **state)
             if (job.status[r] == SS_OK)
                 assert_memory_equal(&c->plan, &first->plan, sizeof c->plan);
         }
-        if (job.status[0] == SS_OK)
-            ran[ss_comm_call(job.comm[0])->plan.algorithm] = true;
+        ran[ss_call_algorithm(ss_comm_call(job.comm[0]))] = true;
     }
     int tried = 0;
     for (int a = 0; a < SS_ALGORITHMS; a++)
@@ -395,6 +445,8 @@ int main(void)
         cmocka_unit_test(chance_is_not_taken_for_skew),
         cmocka_unit_test(measurements_correct_the_choice),
         cmocka_unit_test(ranks_plan_alike_call_after_call),
+        cmocka_unit_test(what_the_model_puts_at_twice_the_best_known_is_not_tried),
+        cmocka_unit_test(topk_tries_dense_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Steps are found in the lane sequence, kept through interruptions, and come back with the same
  * ordinals. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -325,7 +326,8 @@ static void steps_never_go_back_and_ordinals_stay_in_the_step(void **state)
             uint32_t lane = lanes[position++ % length];
             if (next_random(&random) % 50 == 0)
                 lane = next_random(&random) % 6;
-            struct ss_step_place place = ss_steps_next(a, lane, 0), twin = ss_steps_next(b, lane, 0);
+            struct ss_step_place place = ss_steps_next(a, lane, 0),
+                                 twin = ss_steps_next(b, lane, 0);
             assert_int_equal(place.sync, twin.sync);
             assert_int_equal(place.ordinal, twin.ordinal);
             assert_int_equal(place.step, twin.step);
@@ -383,6 +385,116 @@ static void a_number_that_changes_hands_takes_its_cycles_along(void **state)
     free(s);
 }
 
+/* Calls of one lane and then one of another, in every step: `layers` of levels of their own, or as
+ * many steps of one gradient. */
+static struct ss_step_place stretch(int calls, int levels, int steps)
+{
+    struct ss_steps *s = fresh();
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    for (int step = 0; step < steps; step++)
+        for (int call = 0; call <= calls; call++) {
+            place = ss_steps_next(s, call == calls, 0);
+            if (levels > 1 && step < 3)
+                assert_false(place.settled);
+            ss_steps_level(s, pow(1 + call % levels, 2));
+        }
+    free(s);
+    return place;
+}
+
+static void levels_tell_layers_from_a_gradient_that_is_interrupted(void **state)
+{
+    (void)state;
+    for (int calls = 17; calls < 128; calls += 10) {
+        assert_in(stretch(calls, 5, 6), 0, (uint32_t)calls + 1);
+        assert_int_equal(stretch(calls, 1, 6).sync, SS_STEP_FOREIGN);
+    }
+}
+
+/* Weights averaged every ten steps: the counts of the gradients, from another place. */
+static void weights_of_the_same_counts_are_not_part_of_the_step(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (int step = 0; step < 200; step++) {
+        for (uint32_t lane = 0; lane < 3; lane++)
+            assert_int_equal(ss_steps_next(s, lane, 0).ordinal, 0);
+        for (uint32_t lane = 0; lane < 3 && step % 10 == 9; lane++)
+            assert_int_equal(ss_steps_next(s, lane, 1).ordinal, 0);
+    }
+    assert_in(ss_steps_next(s, 0, 0), 0, 3);
+    free(s);
+}
+
+static void lanes_that_come_once_in_any_order_are_a_step(void **state)
+{
+    uint32_t seed = 5, order[6] = {0, 1, 2, 3, 4, 5};
+    struct ss_steps *s = fresh();
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    (void)state;
+    for (int step = 0; step < 60; step++) {
+        for (uint32_t k = 5; k > 0; k--) {
+            uint32_t other = next_random(&seed) % (k + 1), swapped = order[k];
+            order[k] = order[other];
+            order[other] = swapped;
+        }
+        for (int k = 0; k < 6; k++) {
+            place = ss_steps_next(s, order[k], 0);
+            assert_int_equal(place.ordinal, 0);
+            if (step >= 17)
+                assert_true(place.sync == SS_STEP_IN && place.settled);
+        }
+    }
+    ss_steps_next(s, order[5], 0);
+    assert_false(ss_steps_next(s, order[5], 0).settled); /* twice in a step */
+    free(s);
+}
+
+static void lanes_that_come_twice_in_any_order_are_never_trusted(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed < 20; seed++) {
+        uint32_t random = seed, order[8] = {0, 0, 1, 1, 2, 2, 3, 3};
+        struct ss_steps *s = fresh();
+        for (int step = 0; step < 200; step++) {
+            for (uint32_t k = 7; k > 0; k--) {
+                uint32_t other = next_random(&random) % (k + 1), swapped = order[k];
+                order[k] = order[other];
+                order[other] = swapped;
+            }
+            for (int k = 0; k < 8; k++)
+                assert_false(ss_steps_next(s, order[k], 0).settled);
+        }
+        free(s);
+    }
+}
+
+/* Labels that turn out not to be the same on all ranks: as if they had never been. */
+static void joined_lanes_have_the_step_of_their_numbers(void **state)
+{
+    struct ss_steps *s = fresh(), *plain = fresh();
+
+    (void)state;
+    for (uint32_t call = 0; call < 100; call++) {
+        ss_steps_next(s, call % 3 == 2, call % 7);
+        ss_steps_next(plain, call % 3 == 2, 0);
+    }
+    ss_steps_join(s, 0);
+    ss_steps_join(s, 1);
+    for (uint32_t call = 100; call < 200; call++) {
+        struct ss_step_place a = ss_steps_next(s, call % 3 == 2, 0);
+        struct ss_step_place b = ss_steps_next(plain, call % 3 == 2, 0);
+        assert_int_equal(a.sync, b.sync);
+        assert_int_equal(a.ordinal, b.ordinal);
+        assert_int_equal(a.period, b.period);
+    }
+    free(s);
+    free(plain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,6 +517,11 @@ int main(void)
         cmocka_unit_test(a_cycle_is_forgotten_when_nothing_fits_it),
         cmocka_unit_test(late_lanes_count_as_one),
         cmocka_unit_test(a_number_that_changes_hands_takes_its_cycles_along),
+        cmocka_unit_test(levels_tell_layers_from_a_gradient_that_is_interrupted),
+        cmocka_unit_test(weights_of_the_same_counts_are_not_part_of_the_step),
+        cmocka_unit_test(lanes_that_come_once_in_any_order_are_a_step),
+        cmocka_unit_test(lanes_that_come_twice_in_any_order_are_never_trusted),
+        cmocka_unit_test(joined_lanes_have_the_step_of_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
