@@ -335,3 +335,21 @@ void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size)
     if (t->state == SS_TENSOR_EXACT && open[t->reason])
         ss_tensor_rule(t, text, size);
 }
+
+const char *ss_tensor_remedy(enum ss_tensor_reason reason)
+{
+    static const char *const remedies[SS_TENSOR_REASONS] = {
+        [SS_TENSOR_TYPE] = "no rule can: sums of float and double alone are sent as top-k",
+        [SS_TENSOR_EXCLUDED] = "no rule can while it matches EXCLUDE",
+        [SS_TENSOR_NO_STEP] = "no rule can while its calls do not repeat; with IDENTITY=site one "
+                              "takes all calls from one place for one tensor",
+        [SS_TENSOR_OUTSIDE] = "no rule can: its place in the step is not known",
+        [SS_TENSOR_MEMORY] = "no rule can: a larger MAX_MEMORY does",
+        [SS_TENSOR_OTHERS] = "no rule can: REPORT=all says what the other ranks have against it",
+        [SS_TENSOR_PROFILE] = "no rule can: a buffer for each tensor does",
+        [SS_TENSOR_GUARDED] = "no rule can: GUARD=warn does",
+        [SS_TENSOR_WITHDRAWN] = "no rule can: the application has taken it out",
+    };
+
+    return remedies[reason];
+}

@@ -46,6 +46,7 @@ enum column {
     SHOWN_REASON,
     RULE,
     SHOWN_RULE,
+    REMEDY,
     ASKED_SUM,
     DENSITY_SUM,
     OFF_SUM,
@@ -91,6 +92,7 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [SHOWN_REASON] = {NULL, "because", FATES, true},
     [RULE] = {"rule", NULL, 0, true},
     [SHOWN_RULE] = {NULL, "to register it all the same", FATES, true},
+    [REMEDY] = {"remedy", NULL, 0, true},
     [ASKED_SUM] = {"asked_sum", NULL, 0, false},
     [DENSITY_SUM] = {"density_sum", NULL, 0, false},
     [OFF_SUM] = {"off_sum", NULL, 0, false},
@@ -148,7 +150,8 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_key(r->reason));
     v[SHOWN_REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_name(r->reason));
     v[RULE] = ss_v_text(r->rule[0] ? r->rule : NULL);
-    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : ss_v_text(NULL);
+    v[REMEDY] = ss_v_text(r->rule[0] ? NULL : ss_tensor_remedy(r->reason));
+    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : v[REMEDY];
     v[ASKED_SUM] = ss_v_factor(r->asked_sum);
     v[DENSITY_SUM] = ss_v_factor(r->density_sum);
     v[OFF_SUM] = ss_v_factor(r->off_sum);

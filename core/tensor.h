@@ -304,4 +304,8 @@ double ss_tensor_residual_norm(struct ss_tensor *t);
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
+/* What helps where no rule does, in one sentence; NULL where a rule does, or nothing is to be
+ * helped. */
+const char *ss_tensor_remedy(enum ss_tensor_reason reason);
+
 #endif

@@ -576,6 +576,24 @@ static void too_few_entries_say_nothing(void **state)
     }
 }
 
+static void every_reason_has_a_rule_or_says_what_helps_instead(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
+    struct ss_tensor *t = at(job, 0, 7, 64);
+    char rule[192];
+
+    (void)state;
+    t->state = SS_TENSOR_EXACT;
+    for (int r = SS_TENSOR_NONE + 1; r < SS_TENSOR_REASONS; r++) {
+        t->reason = (enum ss_tensor_reason)r;
+        ss_tensor_override(t, rule, sizeof rule);
+        if (r == SS_TENSOR_WATCHED) /* passes */
+            continue;
+        assert_true((rule[0] != '\0') != (ss_tensor_remedy(t->reason) != NULL));
+    }
+    job_close(job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -601,6 +619,7 @@ int main(void)
         cmocka_unit_test(too_few_entries_say_nothing),
         cmocka_unit_test(layers_are_not_registered_as_one),
         cmocka_unit_test(the_past_is_a_mean),
+        cmocka_unit_test(every_reason_has_a_rule_or_says_what_helps_instead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
