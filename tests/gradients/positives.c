@@ -31,6 +31,7 @@ struct job {
     float *pool[POOL]; /* of buffers in turn */
     long astray;       /* entries that came from another layer */
     struct hashes hashes;
+    uint64_t bits; /* of all results */
 };
 
 static int window_first(const struct layer *l)
@@ -77,6 +78,7 @@ static void look(struct job *job, struct layer *l, const float *sum)
         l->bytes += l->n;
         l->sparse += sparse ? l->n : 0;
     }
+    job->bits = gradient_hash(job->bits, sum, (size_t)l->n * sizeof *sum);
     hashes_add(&job->hashes, gradient_hash(1, sum, (size_t)l->n * sizeof *sum));
 }
 
@@ -150,6 +152,11 @@ static void in_turn(struct job *job, int buffers)
         fill(job, &job->layer[k], g);
         reduce(job, &job->layer[k], g);
     }
+}
+
+static void one_set(struct job *job)
+{
+    in_turn(job, 1);
 }
 
 static void two_sets(struct job *job)
@@ -266,6 +273,7 @@ static const struct {
     {"kept", kept, 5, 4096, 512},
     {"single", kept, 1, 8192, 0},
     {"fresh", fresh, 4, 4096, 512},
+    {"one_set", one_set, 2, 4096, 512},
     {"two_sets", two_sets, 2, 4096, 512},
     {"three_sets", three_sets, 2, 4096, 512},
     {"pool_of_six", pool_of_six, 1, 8192, 0},
@@ -314,6 +322,7 @@ static void judge(struct job *job)
     }
     tap_note("sparse %.1f %%, found after %d steps (layer %d), astray %ld", 100 * sparse / bytes,
              found, late, job->astray);
+    tap_note("bits %016llx", (unsigned long long)job->bits);
     tap_ok(sparse >= 0.9 * bytes, "nine tenths of the second half are sparse");
     tap_ok(found <= FOUND, "every gradient is found within %d steps, and stays", FOUND);
     tap_ok(job->astray == 0, "no gradient leaves a trace in another");

@@ -33,4 +33,18 @@ done <<'END'
 3 unfrozen *
 3 new_domain *
 END
+
+# Where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose regions
+# and thresholds all ranks share, does not find them anew for it.
+for algorithm in recursive_doubling split_allgather oktopk; do
+    export SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER='*'
+    for mode in one_set one_rank_in_turn two_sets; do
+        preloaded 3 positives $mode
+        now=$(sed -n 's/^# bits //p' "$WORK/out")
+        [ "$algorithm" != oktopk ] || now="$now, $(counter bytes.bytes_sent) bytes sent"
+        [ "$mode" != one_set ] || first=$now
+        passed && [ "$now" = "$first" ]
+        tap "$?" "$algorithm, $mode: as with one set of buffers: $now"
+    done
+done
 finish
