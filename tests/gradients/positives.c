@@ -39,14 +39,13 @@ static int window_first(const struct layer *l)
     return (int)((long)l->index * 37 % 16) * (l->n / 16);
 }
 
-static float value(const struct job *job, const struct layer *l, int i)
+static float value(const struct job *job, const struct layer *l, double size, int i)
 {
     uint64_t place = (uint64_t)l->index << 32 | (uint64_t)i;
     int step = job->step, rank = tap.rank;
     double own = gradient_fraction(input_word(1 + (uint64_t)step, rank, place));
     double shared = gradient_fraction(input_word(1001 + (uint64_t)step, 0, place));
     double steady = gradient_fraction(input_word(7, 0, place));
-    double size = exp(2 * gradient_fraction(input_word(8, l->index, (uint64_t)(i / BLOCK))));
 
     return (float)(size * (own + 0.5 * shared + 0.1 * steady) / (1 + l->index % 5));
 }
@@ -54,9 +53,13 @@ static float value(const struct job *job, const struct layer *l, int i)
 static void fill(const struct job *job, const struct layer *l, float *g)
 {
     int first = window_first(l);
+    double size = 1;
 
-    for (int i = 0; i < l->n; i++)
-        g[i] = i >= first && i < first + l->n / 16 ? 0 : value(job, l, i);
+    for (int i = 0; i < l->n; i++) {
+        if (i % BLOCK == 0)
+            size = exp(2 * gradient_fraction(input_word(8, l->index, (uint64_t)(i / BLOCK))));
+        g[i] = i >= first && i < first + l->n / 16 ? 0 : value(job, l, size, i);
+    }
 }
 
 /* A lossy result is zero in most places, an exact one hardly anywhere. */

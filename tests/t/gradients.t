@@ -8,9 +8,9 @@ PROGRAMS=$BUILD/tests/gradients
 export SPARSESHIM_MODE=topk SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALGORITHM=split_allgather
 unset SPARSESHIM_REPORT
 
-# ranks, mode, rule
-while read -r ranks mode rule; do
-    SPARSESHIM_REGISTER=$rule preloaded "$ranks" positives "$mode"
+# ranks, mode, rule, steps
+while read -r ranks mode rule steps; do
+    SPARSESHIM_REGISTER=$rule preloaded "$ranks" positives "$mode" ${steps:-80}
     tap_passed "$mode, $ranks ranks, REGISTER=$rule: $(sed -n 's/^# sparse/sparse/p' "$WORK/out")" 60
 done <<'END'
 2 kept *
@@ -23,7 +23,7 @@ done <<'END'
 3 one_rank_in_turn *
 2 layers8 *
 4 layers8 *
-2 layers96 *
+2 layers96 * 40
 3 changing_order *
 2 fused *
 3 accumulated *
