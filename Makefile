@@ -49,6 +49,7 @@ MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
 FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
            $(patsubst tests/mpi/%.f,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f)))
 MPI_SO  := $(patsubst %,$(BUILD)/tests/mpi/%.so,$(filter $(MPI_LIBS),$(basename $(notdir $(wildcard tests/mpi/*.c)))))
+GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
 APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests/apps/*.c)))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -131,6 +132,7 @@ $(BUILD)/sparseshim $(BUILD)/install/sparseshim:
 
 $(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read: \
     $(BUILD)/obj/shim/cli/report_read.o $(BUILD)/obj/shim/cli/json_read.o
+$(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -166,6 +168,11 @@ $(BUILD)/tests/mpi/%: tests/mpi/%.f
 	$(call say,MPIFC,$<)
 	$(Q)$(MPIFC) -g -O1 -w -o $@ $<
 
+$(BUILD)/tests/gradients/%: tests/gradients/%.c
+	@mkdir -p $(@D)
+	$(call say,MPICC,$<)
+	$(Q)$(MPI_COMPILE) -o $@ $< -lm -ldl
+
 $(BUILD)/tests/apps/%: tests/apps/%.c
 	@mkdir -p $(@D)
 	$(call say,MPICC,$<)
@@ -182,7 +189,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*.h)
 	$(call say,CLANG,$<)
 	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire.c core/values.c core/rice.c core/types.c
 
-tests: all $(UNIT) $(MPI_PROGS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)
 deps:
 	@scripts/install-deps

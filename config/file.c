@@ -151,7 +151,7 @@ static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_s
         cfg_say(cfg, true, "%s cannot be read after line %lu: %s", path, at.line, strerror(errno));
 }
 
-void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
+bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
 {
     FILE *file = open_regular(path);
     const char *why = errno == EINVAL ? "not a regular file" : strerror(errno);
@@ -160,12 +160,13 @@ void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
         cfg_looked_at(cfg, path, "read");
         read_lines(cfg, file, path, source);
         fclose(file);
-        return;
+        return true;
     }
     cfg_looked_at(cfg, path, missing ? "not there" : why);
     if (!may_be_missing || !missing)
         cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed",
                 source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path, why);
+    return !missing;
 }
 
 int cfg_file_line(char *line, size_t size, const struct cfg_row *row)

@@ -212,33 +212,66 @@ static void find_unknown_variables(struct cfg *cfg)
     }
 }
 
+/* The user's folder of profiles as the XDG base directory specification has it; "" where there is
+ * none: no home, a relative path, or a program with another user's rights. */
+static void user_folder(char path[PATH_MAX])
+{
+    const char *config = secure_getenv("XDG_CONFIG_HOME");
+    const char *home = secure_getenv("HOME");
+    int length = 0;
+
+    path[0] = '\0';
+    if (config != NULL && config[0] == '/')
+        length = snprintf(path, PATH_MAX, "%s/sparseshim", config);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, PATH_MAX, "%s/.config/sparseshim", home);
+    if (length >= PATH_MAX)
+        path[0] = '\0';
+}
+
+/* Whether the profile is in the folder; there may be a problem with it. */
+static bool read_profile(struct cfg *cfg, const char *folder, const char *name, bool may_be_missing)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s.conf", folder, name);
+
+    return length < (int)sizeof path &&
+           cfg_read_file(cfg, path, CFG_FROM_USER_FILE, may_be_missing);
+}
+
+static void read_installed_profile(struct cfg *cfg, const char *sysconfdir, const char *name)
+{
+    char folder[PATH_MAX];
+
+    if (sysconfdir == NULL)
+        cfg_say(cfg, true,
+                CFG_PREFIX "CONFIG=@%.*s: profiles are not found, since it is not known where this "
+                           "is installed",
+                LONGEST_SHOWN, name);
+    else if (snprintf(folder, sizeof folder, "%s/sparseshim.d", sysconfdir) < (int)sizeof folder)
+        read_profile(cfg, folder, name, false);
+}
+
 static void read_named_file(struct cfg *cfg, const char *sysconfdir)
 {
-    const char *config = cfg->options.config;
-    char path[PATH_MAX];
+    const char *config = cfg->options.config, *name = config + 1;
+    char folder[PATH_MAX];
+
     if (config[0] == '\0')
         return;
     if (config[0] != '@') {
         cfg_read_file(cfg, config, CFG_FROM_USER_FILE, false);
         return;
     }
-    if (sysconfdir == NULL) {
-        cfg_say(cfg, true,
-                CFG_PREFIX
-                "CONFIG=%.*s: profiles are not found, since it is not known where this is "
-                "installed",
-                LONGEST_SHOWN, config);
-        return;
-    }
-    int length = snprintf(path, sizeof path, "%s/sparseshim.d/%s.conf", sysconfdir, config + 1);
-    if (strchr(config, '/') != NULL || config[1] == '\0' || config[1] == '.' ||
-        length >= (int)sizeof path)
+    user_folder(folder);
+    if (strchr(name, '/') != NULL || name[0] == '\0' || name[0] == '.' || strlen(name) > NAME_MAX)
         cfg_say(cfg, true,
                 CFG_PREFIX "CONFIG=%.*s is not allowed (allowed: after '@' the name of a profile "
-                           "in %s/sparseshim.d, without '/' and '.conf')",
-                LONGEST_SHOWN, config, sysconfdir);
-    else
-        cfg_read_file(cfg, path, CFG_FROM_USER_FILE, false);
+                           "in %s%s%s/sparseshim.d, without '/' and '.conf')",
+                LONGEST_SHOWN, config, folder, folder[0] != '\0' ? " or " : "",
+                sysconfdir != NULL ? sysconfdir : "SYSCONFDIR");
+    else if (folder[0] == '\0' || !read_profile(cfg, folder, name, true))
+        read_installed_profile(cfg, sysconfdir, name);
 }
 
 /* Values that only top-k can serve say so under another mode, and the default stands: the

@@ -52,7 +52,7 @@ union cfg_value {
  * not allowed. Of a CFG_TEXT only the admissibility is told. Allocates nothing. */
 bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value);
 
-enum { CFG_FILES = 2 }; /* the system's, and the one that CONFIG names */
+enum { CFG_FILES = 3 }; /* the system's, and those that CONFIG may mean */
 
 struct cfg {
     struct cfg_options options;
@@ -85,8 +85,9 @@ void cfg_looked_at(struct cfg *cfg, const char *path, const char *found);
 /* Name of the row that an unknown name may have meant, or NULL. */
 const char *cfg_nearest(const char *typed);
 
-/* Reads one configuration file. A missing one is a problem unless `may_be_missing`. */
-void cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
+/* Reads one configuration file. A missing one is a problem unless `may_be_missing`. Whether there
+ * is a file, readable or not. */
+bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
 
 /* Writes the absolute path of a directory, given the way to it from the directory of a file:
  * "../etc" from "/opt/lib/a.so" is "/opt/etc". False where there is no room for it. */

@@ -12,9 +12,10 @@
 const struct cfg_option cfg_table[] = {
     {"DISABLE", CFG_BOOL, "off", "on, off", "Passes every call on to the MPI library untouched.",
      FIELD(disable), false},
-    {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile sparseshim.d/NAME.conf",
+    {"CONFIG", CFG_TEXT, "", "a file, or @NAME for the profile NAME.conf",
      "Options are read from this file too. It overrides the system's sparseshim.conf and is "
-     "overridden by the environment.",
+     "overridden by the environment. A profile is looked for in ~/.config/sparseshim "
+     "($XDG_CONFIG_HOME/sparseshim), then in SYSCONFDIR/sparseshim.d.",
      FIELD(config), false},
     {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
      "observe changes nothing and reports what could be gained; exact sends only the non-zero "
@@ -31,12 +32,13 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: buffers to take for gradients. A rule is count=LO:HI, type=float, comm=NAME or "
      "site=MODULE+OFFSET, joined by ',', and may end in :density=D, :k=K/B, :algorithm=NAME, "
      ":keep=first:N or :keep=last:N (elements that are always sent exactly); the first that "
-     "matches wins. Empty: buffers that look like gradients in their first calls.",
+     "matches wins. The rule auto takes sums of float that look like gradients, and says which. "
+     "Empty: nothing is lossy; what looks like a gradient is named, with how to accept it.",
      FIELD(include), true},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: buffers that stay exact.", FIELD(exclude), true},
     {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
-     "MODE=topk: exact calls of a buffer before it is registered. Without REGISTER rules at least "
+     "MODE=topk: exact calls of a buffer before it is registered. With REGISTER=auto at least "
      "3, in which it must look like a gradient.",
      FIELD(register_after), true},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",

@@ -101,10 +101,9 @@ struct ss_comm {
     uint64_t scale_passed; /* the last since whose opening a step has passed */
     unsigned scale_told;   /* lines */
 
-    char warning[400]; /* to be told, "" = none */
+    char warning[600]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
 
-    struct ss_steps steps;      /* MODE=topk */
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */
 };
@@ -477,6 +476,7 @@ void ss_topk_rest(struct ss_call *c); /* instead, where the tensor rests: what i
 uint64_t ss_topk_flags(struct ss_call *c);
 void ss_topk_planned(struct ss_call *c, bool dense);  /* and may be trusted: rest, or wake up */
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
+uint64_t ss_topk_label(const struct ss_call *c);      /* of the call site */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
@@ -493,6 +493,10 @@ void ss_topk_fail(struct ss_call *c);   /* the call fails after the vote */
 void ss_topk_end(struct ss_call *c, bool native_done);
 void ss_topk_warn(struct ss_call *c, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/admission.c: a line on a tensor that was admitted or offered in this call's vote, being a
+ * candidate before. */
+void ss_admission_tell(struct ss_call *c);
 
 /* core/keep.c: sets c->keep and what is left to select from; its code in the vote; the elements are
  * taken before the result is written; then the exchange. */

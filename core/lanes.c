@@ -60,7 +60,6 @@ static void forget_number(struct ss_comm *comm, uint32_t number)
 {
     if (!comm->tensors)
         return;
-    ss_steps_forget(&comm->steps, number);
     size_t gone = ss_tensors_forget_lane(comm->tensors, number);
     pthread_mutex_lock(&comm->stats->lock);
     comm->stats->tensors_unlisted += gone;

@@ -4,9 +4,9 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",    "excluded",  "no_rule", "no_step",
-        "outside",    "seldom",  "average", "constant",  "crowded", "memory",
-        "others",     "profile", "guarded", "withdrawn",
+        "registered", "watched", "type",    "excluded", "no_rule",   "offered",
+        "double",     "no_step", "outside", "seldom",   "average",   "constant",
+        "memory",     "others",  "profile", "guarded",  "withdrawn",
     };
     return keys[reason];
 }

@@ -19,7 +19,7 @@ bool ss_residual_pending(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
 
-    if (!t || !t->residual.data || t->fresh)
+    if (!t || !t->placed || !t->residual.data || t->fresh)
         return false;
     if (t->state == SS_TENSOR_REGISTERED && (!c->resting || t->emptied))
         return false;
@@ -79,7 +79,7 @@ void ss_residual_join(struct ss_call *c)
     struct ss_tensor *t = c->tensor;
     double ratio = ss_bits_double(c->vote.ballot.ratio_max);
 
-    if (!t || !t->residual.data || t->fresh || ss_scale_asked(c))
+    if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(c))
         return;
     c->joined = ratio <= 1 ? 1 : SIXTEENTH;
     if (c->type == SS_F32)

@@ -1,12 +1,30 @@
 /* Rules are read from left to right; every error says where it is and what may stand there. */
 #include "core/rules.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What a rule has met. */
+struct met {
+    bool matched;
+    bool any;        /* something that did not match; of the nearest: */
+    unsigned misses; /* conditions that failed */
+    double distance; /* ratio of the counts, 1 or more */
+    char nearest[256];
+};
+
+/* Apart from the rules, which are read without a lock. */
+struct meetings {
+    pthread_mutex_t lock;
+    bool any;
+    struct met rule[];
+};
+
 struct ss_rules {
+    struct meetings *met;
     struct ss_rule *rule;
     size_t count;
     char *text; /* of all rules, each ended by 0; then their patterns */
@@ -167,6 +185,10 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
 
     if (is(s, "*"))
         return;
+    if (is(s, "auto") && p->with_settings) {
+        r->automatic = true;
+        return;
+    }
     if (equals && is(key, "count")) {
         read_count(p, r, value);
     } else if (equals && is(key, "type")) {
@@ -184,9 +206,9 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
                      "any text and any character");
     } else {
         complain(p, s.at,
-                 "'%.*s' is no condition: allowed are *, count=LO:HI, count=N, type=float, "
+                 "'%.*s' is no condition: allowed are *, %scount=LO:HI, count=N, type=float, "
                  "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
-                 (int)s.length, s.at);
+                 (int)s.length, s.at, p->with_settings ? "auto, " : "");
     }
 }
 
@@ -341,7 +363,10 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
         return SS_ERR_MEMORY;
     all->rule = calloc(p.number, sizeof *all->rule);
     all->text = malloc(3 * strlen(text) + 3); /* text and patterns; a pattern has its key's room */
-    if (!all->rule || !all->text) {
+    all->met = calloc(1, sizeof *all->met + p.number * sizeof *all->met->rule);
+    if (all->met)
+        pthread_mutex_init(&all->met->lock, NULL);
+    if (!all->rule || !all->text || !all->met) {
         ss_rules_free(all);
         return SS_ERR_MEMORY;
     }
@@ -364,6 +389,9 @@ void ss_rules_free(struct ss_rules *rules)
 {
     if (!rules)
         return;
+    if (rules->met)
+        pthread_mutex_destroy(&rules->met->lock);
+    free(rules->met);
     free(rules->rule);
     free(rules->text);
     free(rules);
@@ -400,11 +428,22 @@ static bool text_matches(const char *pattern, const char *text)
     return pattern_matches(pattern, text ? text : "");
 }
 
+static bool site_matches(const struct ss_rule *r, const struct ss_rule_subject *s)
+{
+    return !r->site || text_matches(r->site, s->site) || text_matches(r->site, s->symbol);
+}
+
+/* Conditions that fail. */
+static unsigned misses(const struct ss_rule *r, const struct ss_rule_subject *s)
+{
+    return (unsigned)(s->count < r->count_low || s->count > r->count_high) +
+           (unsigned)(r->has_type && s->type != r->type) +
+           (unsigned)(r->comm && !text_matches(r->comm, s->comm)) + (unsigned)!site_matches(r, s);
+}
+
 static bool matches(const struct ss_rule *r, const struct ss_rule_subject *s)
 {
-    return s->count >= r->count_low && s->count <= r->count_high &&
-           (!r->has_type || s->type == r->type) && (!r->comm || text_matches(r->comm, s->comm)) &&
-           (!r->site || text_matches(r->site, s->site) || text_matches(r->site, s->symbol));
+    return misses(r, s) == 0;
 }
 
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
@@ -414,4 +453,86 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
         if (matches(&rules->rule[i], subject))
             return &rules->rule[i];
     return NULL;
+}
+
+/* ---- what rules have met ---- */
+
+/* Ratio of a count to the nearest that the rule takes. */
+static double distance(const struct ss_rule *r, uint64_t count)
+{
+    if (count < r->count_low)
+        return (double)r->count_low / (double)(count > 0 ? count : 1);
+    if (count > r->count_high)
+        return (double)count / (double)(r->count_high > 0 ? r->count_high : 1);
+    return 1;
+}
+
+static void describe(const struct ss_rule_subject *s, char *text, size_t size)
+{
+    bool site = s->site && s->site[0], symbol = s->symbol && s->symbol[0];
+
+    snprintf(text, size, "%llu %s from %s%s%s on %s", (unsigned long long)s->count,
+             ss_type_name(s->type), site ? s->site : "an unknown place", symbol ? " in " : "",
+             symbol ? s->symbol : "", s->comm && s->comm[0] ? s->comm : "an unnamed communicator");
+}
+
+/* Under the lock. */
+static void meet(const struct ss_rule *r, struct met *met, const struct ss_rule_subject *s)
+{
+    unsigned missed = misses(r, s);
+    double far = distance(r, s->count);
+
+    if (missed == 0)
+        met->matched = true;
+    if (met->matched ||
+        (met->any && (missed > met->misses || (missed == met->misses && far >= met->distance))))
+        return;
+    met->any = true;
+    met->misses = missed;
+    met->distance = far;
+    describe(s, met->nearest, sizeof met->nearest);
+}
+
+void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject)
+{
+    if (!rules)
+        return;
+    pthread_mutex_lock(&rules->met->lock);
+    rules->met->any = true;
+    for (size_t i = 0; i < rules->count; i++)
+        meet(&rules->rule[i], &rules->met->rule[i], subject);
+    pthread_mutex_unlock(&rules->met->lock);
+}
+
+static void tell_unmatched(const struct ss_rule *r, const struct met *met, uint64_t min_count,
+                           char *text, size_t size)
+{
+    if (r->count_high < min_count)
+        snprintf(text, size, "'%s' (MIN_COUNT=%llu leaves so small calls alone)", r->text,
+                 (unsigned long long)min_count);
+    else
+        snprintf(text, size, "'%s' (nearest: %s)", r->text, met->nearest);
+}
+
+size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text, size_t size)
+{
+    enum { SHOWN = 3 };
+    char one[512];
+    size_t n = 0, used = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!rules)
+        return 0;
+    pthread_mutex_lock(&rules->met->lock);
+    for (size_t i = 0; i < rules->count && rules->met->any; i++) {
+        if (rules->met->rule[i].matched || rules->rule[i].automatic || n++ >= SHOWN)
+            continue;
+        tell_unmatched(&rules->rule[i], &rules->met->rule[i], min_count, one, sizeof one);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", n > 1 ? ", " : "", one);
+        used = used < size ? used : size - 1;
+    }
+    if (n > SHOWN)
+        snprintf(text + used, size - used, " and %zu more", n - SHOWN);
+    pthread_mutex_unlock(&rules->met->lock);
+    return n;
 }

@@ -2,13 +2,15 @@
  *
  *     text       = rule { separator rule }          separator: ';' or white space, any number
  *     rule       = condition { ',' condition } { ':' setting }
- *     condition  = '*' | count=N | count=[LO]:[HI] | type=float | type=double | comm=PATTERN
- *                | site=PATTERN
+ *     condition  = '*' | auto | count=N | count=[LO]:[HI] | type=float | type=double
+ *                | comm=PATTERN | site=PATTERN
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N
  *
- * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
- * stands for any text and '?' for any one character: so can a separator, a ',' or a ':' before a
- * letter in a name be written. Keys and words are lower case. The first rule that matches wins.
+ * All conditions of a rule must hold; LO and HI are included; '*' holds always, and so does `auto`,
+ * of REGISTER alone, which takes what then looks like a gradient (core/registration.c). In a
+ * PATTERN '*' stands for any text and '?' for any one character: so can a separator, a ',' or a ':'
+ * before a letter in a name be written. Keys and words are lower case. The first rule that matches
+ * wins.
  */
 #ifndef CORE_RULES_H
 #define CORE_RULES_H
@@ -25,6 +27,7 @@ struct ss_rule {
     enum ss_type type;
     const char *comm; /* pattern, NULL = any */
     const char *site; /* pattern, NULL = any */
+    bool automatic;   /* takes on evidence only */
 
     /* Settings of a REGISTER rule. */
     double density; /* 0 < density <= 1, 0 = not given */
@@ -56,6 +59,15 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
 /* The first rule that matches, owned by `rules`; NULL when none does or rules is NULL. */
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
+
+/* Rules that match nothing. ss_rules_meet holds every rule against a subject and remembers what it
+ * has met; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
+ * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions
+ * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
+ * met at all. Calls of fewer than min_count elements cannot be met. */
+void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject);
+size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text,
+                          size_t size);
 
 void ss_rules_free(struct ss_rules *rules);
 

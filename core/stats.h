@@ -73,6 +73,14 @@ struct ss_lane_record {
 
 struct ss_tensor_record; /* core/tensor_record.h */
 
+/* What is said of single tensors: the first SS_TOLD of a kind each in a line, the rest in a sum. */
+enum ss_telling { SS_TELL_ADMITTED, SS_TELL_OFFERED, SS_TELLINGS };
+enum { SS_TOLD = 8 };
+struct ss_told {
+    atomic_uint_fast64_t tensors;  /* all */
+    atomic_uint_fast64_t elements; /* of those past the first SS_TOLD */
+};
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -100,6 +108,7 @@ struct ss_stats {
     struct ss_tensor_record *last_tensor;
     size_t tensor_count;
     uint64_t tensors_unlisted; /* that found no room */
+    struct ss_told told[SS_TELLINGS];
 };
 
 void ss_stats_init(struct ss_stats *stats, double now);
@@ -120,6 +129,11 @@ struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
 
 /* Takes out the records of an owner, so that it can be booked anew. */
 void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
+
+/* Counts a tensor of `count` elements; whether it is one of those that get a line. */
+bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count);
+/* One sentence on the others, and they are forgotten. False: there are none. */
+bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size);
 
 /* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
  * communicator, or because nonblocking or persistent ones are not taken over. */

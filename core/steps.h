@@ -1,5 +1,9 @@
 /* The step of a communicator: the shortest period of its lane sequence, confirmed over three
- * periods (design section 5). Only lane numbers enter, so that all ranks find the same.
+ * periods (design section 5). Only lane numbers and voted labels enter, so that all ranks find the
+ * same.
+ *
+ * Where there is no period, lanes that came each once, three times over, are a step without an
+ * order: each has the ordinal 0. It ends as soon as one of them comes twice.
  *
  * Once confirmed, the cycle is kept. A call it does not expect neither moves it nor forgets it:
  *  - a lane that is not in the cycle (evaluation, a metric now and then) is foreign, and the cycle
@@ -19,9 +23,12 @@
  *
  * So twelve equal layers and one other call are a step of 13, although the first three calls alone
  * look like a step of one. A short step interrupted always after the same number of steps reads
- * alike. Up to 32 repetitions, or where they are less than 7/8 of the calls, it is one long step:
- * its calls are then tensors of their own, which may separate too much but mixes nothing. Beyond,
- * the short step stays and the rest is foreign.
+ * alike. Levels, the logarithms of the norms, may tell: those of layers differ, and are the same
+ * again a step later. Else up to 16 repetitions (32 where levels are not known), or where they are
+ * less than 7/8 of the calls, are one long step: its calls are then tensors of their own, which may
+ * separate too much but mixes nothing. Beyond, the short step stays and the rest is foreign; so it
+ * does from 7 on where the rest are lanes of the step called from elsewhere, as when weights are
+ * averaged. A step whose levels vary by more than a factor of 1.4 in the norm is trusted late.
  */
 #ifndef CORE_STEPS_H
 #define CORE_STEPS_H
@@ -49,10 +56,13 @@ struct ss_step_place {
     enum ss_step_sync sync;
     uint32_t ordinal; /* of this call within its lane in the step */
     uint32_t period;  /* calls per step, 0 = unknown */
+    uint32_t call;    /* which call of the step this is, from 1; 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
     uint64_t since;   /* the step in which this cycle was found */
     bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an
-                         unexpected one just before, or 128 calls and 3 periods in place in all */
+                         unexpected one just before, or 128 calls and 3 periods in place in all
+                         and 8 of them to each interruption;
+                         without an order 48 calls and 16 steps */
 };
 
 static inline bool ss_step_confirmed(const struct ss_step_place *place)
@@ -64,13 +74,17 @@ struct ss_step_cycle {
     uint16_t length; /* 0: free */
     uint16_t next;   /* position expected next */
     uint32_t seen;   /* calls in their place, saturating */
+    uint32_t breaks; /* stretches of others between them */
     uint64_t since;  /* the step in which it was found */
     uint32_t used;   /* clock of its last use, for replacement */
-    uint16_t lane[SS_STEP_LONGEST];
+    bool any_order;  /* each lane once, in whatever order */
+    uint16_t came;   /* any_order: how many in this step, and which */
+    bool seen_here[SS_STEP_LONGEST];
+    uint32_t lane[SS_STEP_LONGEST];
     uint16_t ordinal[SS_STEP_LONGEST];
 };
 
-/* About 12 KiB. Zero-initialised = nothing seen. */
+/* About 22 KiB. Zero-initialised = nothing seen. */
 struct ss_steps {
     uint32_t since_out; /* calls since the last one not expected, saturating */
     uint32_t outs;      /* of those, in a row until now */
@@ -79,16 +93,29 @@ struct ss_steps {
     int current;  /* cycle in force + 1, 0 = none */
     uint64_t step;
     uint16_t run[SS_STEP_LONGEST + 1]; /* by period: calls in a row equal to that many before */
-    uint16_t history[2 * SS_STEP_LONGEST];
+    uint32_t history[2 * SS_STEP_LONGEST];
+    int16_t level[2 * SS_STEP_LONGEST]; /* of each, 0: not known */
+    bool blind;                         /* levels do not count */
     struct ss_step_cycle cycles[SS_STEP_CYCLES];
 };
 
-/* Takes in one eligible call; lanes have small numbers. At most
- * O(SS_STEP_LONGEST) time where the cycle holds. */
-struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane);
+/* Takes in one eligible call; lanes have small numbers. Calls of one lane with other labels, below
+ * 65536, count as those of other lanes. At most O(SS_STEP_LONGEST) time where the cycle holds. */
+struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane, uint32_t label);
+
+/* The voted squared norm of the inputs of the call taken in last, 0: not known. Only where all
+ * ranks have it before the next call: else levels are given up for good, on all ranks before the
+ * same call. */
+enum { SS_STEP_OCTAVE = 8 }; /* units to a power of two */
+void ss_steps_level(struct ss_steps *steps, double square);
+void ss_steps_blind(struct ss_steps *steps);
 
 /* The number will mean another lane: cycles that it is part of are forgotten, and its calls equal
  * no other call. */
 void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
+
+/* Labels of the lane do not count any more, and have not in what was seen; its calls from here on
+ * have label 0. */
+void ss_steps_join(struct ss_steps *steps, uint32_t lane);
 
 #endif

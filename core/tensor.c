@@ -10,21 +10,8 @@
 enum {
     MOST_TENSORS = 1024, /* from here on those long unused without a residual are let go */
     GONE_STEPS = 3,
-    GONE_CALLS = 64
-};
-
-/* When paths begin to count; see enum ss_identity. */
-enum { PATH_RETURNS = 4, PATH_HELD = 8 };
-
-/* Tensors of equal lane, ordinal and site. */
-struct ss_tensor_group {
-    struct ss_tensor_group *next;
-    uint32_t lane;
-    uint32_t ordinal;
-    uint64_t site;
-    bool no_address; /* for good */
-    bool by_path;
-    bool no_path; /* for good */
+    GONE_CALLS = 64,
+    SWEPT = 8 /* tensors looked at in a call, for samples that nothing will be compared with */
 };
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
@@ -56,11 +43,8 @@ void ss_tensors_free(struct ss_tensors *ts)
         free_tensor(t);
         t = next;
     }
-    for (struct ss_tensor_group *g = ts->groups; g;) {
-        struct ss_tensor_group *next = g->next;
-        free(g);
-        g = next;
-    }
+    for (size_t i = 0; i < ts->lane_count; i++)
+        free(ts->lanes[i].sites);
     free(ts->lanes);
     pthread_mutex_destroy(&ts->lock);
     free(ts);
@@ -92,13 +76,11 @@ static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)
     return &ts->lanes[number];
 }
 
-static size_t bucket_of(uint32_t lane, uint32_t ordinal, uint64_t site, const void *address)
+static size_t bucket_of(const struct ss_tensor *t)
 {
-    uint64_t h = site ^ ((uint64_t)lane << 32 | ordinal);
+    uint64_t h = ss_mix(ss_mix(t->lane, t->ordinal), t->label);
 
-    h = (h ^ h >> 31) * 0x9e3779b97f4a7c15ULL ^ (uint64_t)(uintptr_t)address;
-    h = (h ^ h >> 29) * 0xd6e8feb86659fd93ULL;
-    return h >> 56;
+    return ss_mix(h, (uint64_t)(uintptr_t)t->address) % SS_TENSOR_BUCKETS;
 }
 
 static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tensor *t, size_t offset)
@@ -110,7 +92,7 @@ static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tenso
 
 static struct ss_tensor **bucket(const struct ss_tensor *t)
 {
-    return &t->owner->buckets[bucket_of(t->lane, t->ordinal, t->site, t->address)];
+    return &t->owner->buckets[bucket_of(t)];
 }
 
 static void insert(struct ss_tensor *t)
@@ -134,6 +116,8 @@ static void discard(struct ss_tensor *t)
     struct ss_tensor **at;
 
     ss_tensor_drop_residual(t);
+    if (ts->swept == t)
+        ts->swept = t->next;
     at = link_in(&ts->first, t, offsetof(struct ss_tensor, next));
     *at = t->next;
     at = link_in(&ts->lanes[t->lane].tensors, t, offsetof(struct ss_tensor, in_lane));
@@ -142,19 +126,6 @@ static void discard(struct ss_tensor *t)
     *at = t->chain;
     ts->count--;
     free_tensor(t);
-}
-
-static void forget_address(struct ss_tensor *t)
-{
-    struct ss_tensor **at = link_in(bucket(t), t, offsetof(struct ss_tensor, chain));
-
-    *at = t->chain;
-    t->address = NULL;
-    t->path = 0;
-    t->path_returns = 0;
-    at = bucket(t);
-    t->chain = *at;
-    *at = t;
 }
 
 /* Too many: the one without residual whose lane went on longest without it makes way. */
@@ -195,14 +166,7 @@ static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
 {
-    bool alike = by->ordinal == o->ordinal || (by->address && by->address == o->address);
-
-    return alike && by->first_on_lane > o->last_on_lane;
-}
-
-static int likeness(const struct ss_tensor *o, const struct ss_tensor *s)
-{
-    return s->address && s->address == o->address ? 2 : s->ordinal == o->ordinal;
+    return by->ordinal == o->ordinal && by->first_on_lane > o->last_on_lane;
 }
 
 static bool is_long_gone(const struct ss_tensor *t, const struct ss_step_place *now)
@@ -225,7 +189,7 @@ static bool is_dense_gradient(const struct ss_tensor *s)
 static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone)
 {
     if (s->state == SS_TENSOR_REGISTERED)
-        return long_gone || replaced(o, s);
+        return replaced(o, s) || (long_gone && s->label == o->label);
     return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 
@@ -238,26 +202,24 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
     if (!long_gone && !gone_steps)
         return NULL;
     for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
-        if (s == o || s->in_flight > 0 || s->site != o->site || s->last_on_lane < o->last_on_lane ||
-            !succeeds(s, o, long_gone))
+        bool alike = s->ordinal == o->ordinal;
+        if (s == o || s->in_flight > 0 || s->last_on_lane < o->last_on_lane ||
+            !succeeds(s, o, long_gone) || (best && !alike && best->ordinal == o->ordinal))
             continue;
-        if (!best || likeness(o, s) > likeness(o, best) ||
-            (likeness(o, s) == likeness(o, best) && s->last_on_lane > best->last_on_lane))
+        if (!best || (alike && best->ordinal != o->ordinal) || s->last_on_lane > best->last_on_lane)
             best = s;
     }
     return best;
 }
 
-static void settle_orphans(struct ss_tensors *ts, const struct ss_tensor_call *call)
+static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_step_place *now)
 {
-    struct ss_tensor_lane *lane = &ts->lanes[call->lane];
-
     if (lane->residuals == 0)
         return;
     for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
         if (!o->residual.data || o->in_flight > 0)
             continue;
-        struct ss_tensor *to = successor(o, &call->place);
+        struct ss_tensor *to = successor(o, now);
         if (!to)
             continue;
         hand_over(o, to);
@@ -277,111 +239,76 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t)
     return false;
 }
 
-/* ---- groups ---- */
+/* ---- sites ---- */
 
-static struct ss_tensor_group *group_at(const struct ss_tensors *ts, uint32_t lane,
-                                        uint32_t ordinal, uint64_t site)
+static bool sites_count(const struct ss_tensors *ts)
 {
-    for (struct ss_tensor_group *g = ts->groups; g; g = g->next)
-        if (g->lane == lane && g->ordinal == ordinal && g->site == site)
-            return g;
-    return NULL;
+    return ts->settings->identity == SS_IDENTITY_AUTO || ts->settings->identity == SS_IDENTITY_SITE;
 }
 
-/* The group of a tensor, made when new; NULL when memory is short. */
-static struct ss_tensor_group *group_of(const struct ss_tensor *t)
+static void join(struct ss_tensors *ts, uint32_t number)
 {
-    struct ss_tensor_group *g = group_at(t->owner, t->lane, t->ordinal, t->site);
+    struct ss_tensor_lane *lane = &ts->lanes[number];
 
-    if (!g && (g = calloc(1, sizeof *g))) {
-        *g = (struct ss_tensor_group){
-            .next = t->owner->groups, .lane = t->lane, .ordinal = t->ordinal, .site = t->site};
-        t->owner->groups = g;
-    }
-    return g;
+    if (!lane->joined)
+        ss_steps_join(&ts->steps, number);
+    lane->joined = true;
+    free(lane->sites);
+    lane->sites = NULL;
+    lane->site_count = lane->site_room = 0;
 }
 
-static bool same_group(const struct ss_tensor *a, const struct ss_tensor *b)
+void ss_tensors_level(struct ss_tensors *ts, double square)
 {
-    return a->ordinal == b->ordinal && a->site == b->site;
+    pthread_mutex_lock(&ts->lock);
+    ss_steps_level(&ts->steps, square);
+    pthread_mutex_unlock(&ts->lock);
 }
 
-/* Addresses of the group, or paths, have come and gone. */
-static bool must_merge(const struct ss_tensor *t)
+void ss_tensors_join(struct ss_tensors *ts, uint32_t lane)
 {
-    unsigned members = 0, once = 0, most = t->path ? SS_PATHS : SS_ADDRESSES;
+    pthread_mutex_lock(&ts->lock);
+    if (lane < ts->lane_count)
+        join(ts, lane);
+    pthread_mutex_unlock(&ts->lock);
+}
 
-    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
-        if (!same_group(o, t))
-            continue;
-        if (o->in_flight > 0)
+static bool add_site(struct ss_tensor_lane *lane, uint64_t site)
+{
+    if (lane->site_count == lane->site_room) {
+        uint32_t room = lane->site_room ? 4 * lane->site_room : 4;
+        uint64_t *sites = room <= SS_SITES ? realloc(lane->sites, room * sizeof *sites) : NULL;
+        if (!sites)
             return false;
-        members++;
-        once += o->calls <= 1;
+        lane->sites = sites;
+        lane->site_room = room;
     }
-    return members > most && 2 * once >= members;
+    lane->sites[lane->site_count++] = site;
+    return true;
 }
 
-/* The tensor that stays: registered if one is, else with a residual, else the newest. */
-static struct ss_tensor *keeper(struct ss_tensor *t)
+/* The label of a call. A lane that runs out of them here does so on all ranks, or else the vote of
+ * this call finds labels that differ. */
+static uint32_t label_of(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
-    struct ss_tensor *best = t;
+    struct ss_tensor_lane *lane = &ts->lanes[call->lane];
+    uint64_t site = ss_mix(call->site, call->path);
+    uint32_t label = 0;
 
-    for (struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane) {
-        if (!same_group(o, t) || best->state == SS_TENSOR_REGISTERED)
-            continue;
-        if (o->state == SS_TENSOR_REGISTERED || (o->residual.data && !best->residual.data))
-            best = o;
-    }
-    return best;
-}
-
-static struct ss_tensor *merge_group(struct ss_tensor *t)
-{
-    struct ss_tensors *ts = t->owner;
-    struct ss_tensor_group *g = group_of(t);
-    struct ss_tensor *keep = keeper(t);
-
-    if (!g)
-        return t;
-    g->no_path = g->no_path || (g->by_path && g->no_address);
-    g->no_address = true;
-    g->by_path = false; /* until they show again in what is one tensor now */
-    keep->place = t->place;
-    keep->last_on_lane = t->last_on_lane;
-    for (struct ss_tensor *o = ts->lanes[keep->lane].tensors, *next; o; o = next) {
-        next = o->in_lane;
-        if (o == keep || !same_group(o, keep))
-            continue;
-        hand_over(o, keep);
-        keep->calls += o->calls;
-        keep->step_calls += o->step_calls;
-        keep->confirmed_calls += o->confirmed_calls;
-        keep->registered_calls += o->registered_calls;
-        keep->topk_calls += o->topk_calls;
-        keep->density_sum += o->density_sum;
-        keep->asked_sum += o->asked_sum;
-        keep->off_sum += o->off_sum;
-        keep->global_calls += o->global_calls;
-        keep->global_off_sum += o->global_off_sum;
-        if (o->first_on_lane < keep->first_on_lane)
-            keep->first_on_lane = o->first_on_lane;
-        if (o->first_step < keep->first_step)
-            keep->first_step = o->first_step;
-        discard(o);
-    }
-    forget_address(keep);
-    if (keep->state == SS_TENSOR_CANDIDATE) {
-        ss_watch_free(&keep->watch);
-        keep->watch = (struct ss_watch){.calls = 0};
-    }
-    return keep;
+    if (!sites_count(ts) || lane->joined || call->site == 0)
+        return 0;
+    while (label < lane->site_count && lane->sites[label] != site)
+        label++;
+    if (label < lane->site_count || add_site(lane, site))
+        return label;
+    join(ts, call->lane);
+    return 0;
 }
 
 /* ---- find ---- */
 
 static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call *call,
-                              const struct ss_tensor *key)
+                              const struct ss_tensor *key, const struct ss_step_place *place)
 {
     struct ss_tensor *t;
     const struct ss_rule_subject *subject = call->subject;
@@ -396,12 +323,11 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;
-    t->first_step = call->place.step;
+    t->first_step = place->step;
     t->first_on_lane = ts->lanes[call->lane].calls;
     t->last_on_lane = t->first_on_lane;
-    t->place = call->place;
+    t->place = *place;
     t->buffer = call->address;
-    t->last_path = call->path;
     if (subject && subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
     if (subject && subject->symbol)
@@ -411,22 +337,16 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     return t;
 }
 
-static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tensor_call *call)
+static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tensor_call *call,
+                               uint32_t label, const struct ss_step_place *place)
 {
     enum ss_identity id = ts->settings->identity;
-    struct ss_tensor key = {.lane = call->lane};
-    const struct ss_tensor_group *g;
+    struct ss_tensor key = {.lane = call->lane, .label = label};
 
     if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_ORDINAL)
-        key.ordinal = call->place.ordinal;
-    if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_SITE)
-        key.site = call->site;
-    g = group_at(ts, key.lane, key.ordinal, key.site);
-    if (id == SS_IDENTITY_ADDRESS ||
-        (id == SS_IDENTITY_AUTO && key.ordinal != SS_ORDINAL_LOST && !(g && g->no_address)))
+        key.ordinal = place->ordinal;
+    if (id == SS_IDENTITY_ADDRESS)
         key.address = call->address;
-    if (g && g->by_path)
-        key.path = call->path;
     return key;
 }
 
@@ -436,74 +356,56 @@ static struct ss_tensor *look_up(struct ss_tensors *ts, struct ss_tensor *key)
 
     key->owner = ts;
     t = *bucket(key);
-    while (t && (t->lane != key->lane || !same_group(t, key) || t->address != key->address ||
-                 t->path != key->path))
+    while (t && (t->lane != key->lane || t->ordinal != key->ordinal || t->label != key->label ||
+                 t->address != key->address))
         t = t->chain;
     return t;
 }
 
-/* From now on the paths of its group count: each tensor is that of its last call's. */
-static void count_paths(const struct ss_tensor *t)
+/* Whether a call that stands there is that of the tensor which its key names. Out of place it is
+ * where the lane has been seen to come but once in a step. */
+static bool is_placed(const struct ss_tensors *ts, const struct ss_tensor_lane *lane,
+                      const struct ss_step_place *place)
 {
-    struct ss_tensor_group *g = group_of(t);
+    enum ss_identity id = ts->settings->identity;
 
-    if (!g || g->no_path)
-        return;
-    g->by_path = true;
-    for (struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
-        if (same_group(o, t))
-            o->path = o->last_path;
+    if (id == SS_IDENTITY_ADDRESS || id == SS_IDENTITY_SITE || place->sync == SS_STEP_IN)
+        return true;
+    if (place->sync == SS_STEP_UNKNOWN)
+        return ts->settings->register_after == 0;
+    return place->ordinal == 0 && !lane->several;
 }
 
-/* Enters a path among those seen; whether it was among them. */
-static bool path_known(struct ss_tensor *t, uint64_t path)
+bool ss_tensor_lossy(const struct ss_tensor *t)
 {
-    unsigned bit = (unsigned)(path * 0x9e3779b97f4a7c15ULL >> 56);
-    uint64_t *word = &t->paths[bit / 64], mask = (uint64_t)1 << bit % 64;
-    bool known = *word & mask;
-
-    *word |= mask;
-    return known;
+    return t->state == SS_TENSOR_REGISTERED && t->placed;
 }
 
-/* Whether the call shows that the path must count. */
-static bool paths_vary(struct ss_tensor *t, uint64_t path)
+uint64_t ss_tensor_code(const struct ss_tensor *t)
 {
-    enum ss_identity id = t->owner->settings->identity;
+    if (t->owner->settings->identity == SS_IDENTITY_ADDRESS)
+        return 0;
+    return (uint64_t)t->ordinal << 1 | t->placed;
+}
 
-    if ((id != SS_IDENTITY_AUTO && id != SS_IDENTITY_SITE) || t->path || !path)
-        return false;
-    if (path == t->last_path) {
-        if (++t->path_held == PATH_HELD) {
-            memset(t->paths, 0, sizeof t->paths);
-            t->path_returns = 0;
-        }
-        return false;
+/* ---- what does not come again ---- */
+
+/* Samples of what a program calls once or twice and never again must not pile up: such a candidate
+ * will be watched from its next call on. */
+static void sweep(struct ss_tensors *ts, const struct ss_step_place *now)
+{
+    uint64_t most = now->period > 0 ? GONE_CALLS + 3 * (uint64_t)now->period : 2 * GONE_CALLS;
+
+    for (int i = 0; i < SWEPT; i++) {
+        struct ss_tensor *t = ts->swept ? ts->swept : ts->first;
+        if (!t)
+            return;
+        ts->swept = t->next;
+        if (t->state != SS_TENSOR_CANDIDATE || t->in_flight > 0 || ts->calls - t->last_call <= most)
+            continue;
+        ss_watch_free(&t->watch);
+        t->watch = (struct ss_watch){.calls = 0};
     }
-    t->path_held = 1;
-    path_known(t, t->last_path);
-    t->path_returns += path_known(t, path);
-    return t->path_returns >= PATH_RETURNS && t->in_flight == 0;
-}
-
-/* ---- lanes that do not come again ---- */
-
-/* Samples of what a program calls once and never again must not pile up: a candidate whose lane has
- * been called once only, before SS_LANES_WATCHED newer ones, will be watched from its next call on.
- */
-static void watch_new_lane(struct ss_tensors *ts, uint32_t number)
-{
-    uint32_t *place = &ts->watched[ts->newest_watched++ % SS_LANES_WATCHED];
-    uint32_t before = *place;
-
-    *place = number + 1;
-    if (before == 0 || ts->lanes[before - 1].calls > 1)
-        return;
-    for (struct ss_tensor *t = ts->lanes[before - 1].tensors; t; t = t->in_lane)
-        if (t->state == SS_TENSOR_CANDIDATE && t->in_flight == 0) {
-            ss_watch_free(&t->watch);
-            t->watch = (struct ss_watch){.calls = 0};
-        }
 }
 
 bool ss_tensors_hold(const struct ss_tensors *ts, uint32_t lane)
@@ -511,73 +413,64 @@ bool ss_tensors_hold(const struct ss_tensors *ts, uint32_t lane)
     return lane < ts->lane_count && ts->lanes[lane].residuals > 0;
 }
 
-static void forget_groups(struct ss_tensors *ts, uint32_t lane)
-{
-    for (struct ss_tensor_group **link = &ts->groups; *link;) {
-        struct ss_tensor_group *g = *link;
-
-        if (g->lane == lane) {
-            *link = g->next;
-            free(g);
-        } else {
-            link = &g->next;
-        }
-    }
-}
-
 size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
 {
     size_t gone = 0;
 
-    if (lane >= ts->lane_count)
-        return 0;
     pthread_mutex_lock(&ts->lock);
-    for (struct ss_tensor *t = ts->lanes[lane].tensors, *next; t; t = next) {
+    ss_steps_forget(&ts->steps, lane);
+    for (struct ss_tensor *t = lane < ts->lane_count ? ts->lanes[lane].tensors : NULL, *next; t;
+         t = next) {
         next = t->in_lane;
         discard(t);
         gone++;
     }
-    forget_groups(ts, lane);
-    ts->lanes[lane] = (struct ss_tensor_lane){0};
+    if (lane < ts->lane_count) {
+        free(ts->lanes[lane].sites);
+        ts->lanes[lane] = (struct ss_tensor_lane){0};
+    }
     pthread_mutex_unlock(&ts->lock);
     return gone;
+}
+
+static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
+                       const struct ss_step_place *place)
+{
+    t->calls++;
+    if (t->first_step < place->since) {
+        t->first_step = place->step;
+        t->step_calls = 0;
+    }
+    t->step_calls++;
+    t->place = *place;
+    t->buffer = call->address;
+    t->last_on_lane = t->owner->lanes[t->lane].calls;
+    t->last_call = t->owner->calls;
+    t->confirmed_calls += place->sync == SS_STEP_IN;
 }
 
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
+    uint32_t label = lane ? label_of(ts, call) : 0;
+    if (call->overlaps)
+        ss_steps_blind(&ts->steps);
+    struct ss_step_place place = ss_steps_next(&ts->steps, call->lane, label);
+    struct ss_tensor key = key_of(ts, call, label, &place), *t;
 
+    ts->calls++;
+    sweep(ts, &place);
     if (!lane)
         return NULL;
-    if (++lane->calls == 1)
-        watch_new_lane(ts, call->lane);
-    struct ss_tensor key = key_of(ts, call);
-    struct ss_tensor *t = look_up(ts, &key);
-    if (t && paths_vary(t, call->path)) {
-        count_paths(t);
-        key = key_of(ts, call);
-        t = look_up(ts, &key);
-    }
-    bool made = !t;
-    if (made && !(t = make(ts, call, &key)))
+    lane->calls++;
+    lane->several = lane->several || place.ordinal > 0;
+    t = look_up(ts, &key);
+    if (!t && !(t = make(ts, call, &key, &place)))
         return NULL;
-    t->last_path = call->path;
-    t->calls++;
-    if (t->first_step < call->place.since) {
-        t->first_step = call->place.step;
-        t->step_calls = 0;
-    }
-    t->step_calls++;
-    t->place = call->place;
-    t->buffer = call->address;
-    t->last_on_lane = lane->calls;
-    if (call->place.sync == SS_STEP_IN)
-        t->confirmed_calls++;
-    if (made && ((ts->settings->identity == SS_IDENTITY_AUTO && t->address) || t->path) &&
-        must_merge(t))
-        t = merge_group(t);
-    settle_orphans(ts, call);
-    if (t->state == SS_TENSOR_REGISTERED)
+    count_call(t, call, &place);
+    t->placed = is_placed(ts, lane, &place);
+    settle_orphans(lane, &place);
+    if (ss_tensor_lossy(t))
         t->registered_calls++;
     return t;
 }

@@ -3,19 +3,20 @@
  *
  * Per eligible call on a communicator, skipped ones included:
  *
- *     call.place = ss_steps_next(&steps, lane number);
  *     t = ss_tensor_find(tensors, &call);             NULL: no memory, vote "cannot"
  *     registered: select with t->residual; else scan as in exact mode
- *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`
+ *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`;
+ *     t->label, ss_tensor_code(t)                     into the vote, by min and max
  *     ss_tensor_begin(t);
  *     if (ss_tensor_watching(t) && in place) ss_tensor_watch_input(t, buffer);
- *     ... the vote arrives: ss_tensor_vote(t, &combined); collective or the MPI library ...
+ *     ... the vote arrives: labels differ: ss_tensors_join(tensors, t->lane);
+ *     ss_tensor_vote(t, &combined); collective or the MPI library ...
  *     if (ss_tensor_watching(t)) ss_tensor_watch(t, in or NULL, out);   after exact success
  *     ss_tensor_end(t);
  *
- * A call that found its tensor registered goes ahead only where no rank voted `unregistered`; else
- * all undo and go native. What ss_tensor_vote changes holds from the next call on. Not thread safe;
- * arithmetic expects the default MXCSR (core/fpenv.h).
+ * A call that found its tensor registered goes ahead only where no rank voted `unregistered` and
+ * all mean the same tensor; else all undo and go native. What ss_tensor_vote changes holds from the
+ * next call on. Not thread safe; arithmetic expects the default MXCSR (core/fpenv.h).
  */
 #ifndef CORE_TENSOR_H
 #define CORE_TENSOR_H
@@ -27,27 +28,20 @@
 #include "core/steps.h"
 #include "core/threshold.h"
 
-/* What tells tensors of one lane apart. AUTO: ordinal, call site and address; a group of equal
- * ordinal and site drops its addresses for good, its tensors merged into one with their residuals
- * added, when it has seen more than SS_ADDRESSES of them, at least half of them once only. Buffers
- * that take turns are tensors of their own, of which two can be registered.
- * ADDRESS, SITE, ORDINAL: that alone.
+/* What tells tensors of one lane apart.
  *
- * AUTO and SITE: the path on which the site was reached, its callers, counts once a tensor has seen
- * four returns to paths it had left, with fewer than eight calls on one path in between: layers
- * that share a wrapper are then tensors of their own, while a program that goes on to its next
- * phase keeps its tensors. Of more than SS_PATHS tensors, at least half of them called once only,
- * paths no longer count. */
+ * AUTO: the ordinal in the step, and the label. A rank numbers the call sites of a lane, their
+ * callers included, in the order in which they first come: the label of a call is the number of its
+ * site. Every vote compares the labels. As long as they are equal on all ranks the sites split the
+ * calls alike everywhere, and calls of different labels count as those of different lanes, for the
+ * step as well. Where they differ, or a lane has more than SS_SITES sites, labels stop counting for
+ * that lane, for good.
+ * SITE: the label alone; ORDINAL: the ordinal alone.
+ * ADDRESS: the receive buffer, as this rank sees it, alone. */
 enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
-enum { SS_ADDRESSES = 24, SS_PATHS = 64 };
+enum { SS_SITES = 256 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
-
-/* A tensor that a rule or the program names waits that many of its calls for the step to be
- * trusted: until then layers that pass through one buffer cannot be told apart. Not with
- * register_after = 0.
- */
-enum { SS_UNPLACED_CALLS = 192 };
 
 /* Why a tensor is not registered. A candidate's reason may pass. */
 enum ss_tensor_reason {
@@ -56,12 +50,13 @@ enum ss_tensor_reason {
     SS_TENSOR_TYPE,      /* not a sum of floats */
     SS_TENSOR_EXCLUDED,  /* an EXCLUDE rule */
     SS_TENSOR_NO_RULE,   /* REGISTER is given and no rule matches */
+    SS_TENSOR_OFFERED,   /* looks like a gradient, but REGISTER is empty */
+    SS_TENSOR_DOUBLE,    /* a sum of doubles that no rule names */
     SS_TENSOR_NO_STEP,   /* calls of the communicator do not repeat */
     SS_TENSOR_OUTSIDE,   /* called outside the step */
     SS_TENSOR_SELDOM,    /* called less than once per step */
     SS_TENSOR_AVERAGE,   /* result is P times the input on every rank */
     SS_TENSOR_CONSTANT,  /* result is parallel to the one before */
-    SS_TENSOR_CROWDED,   /* two tensors of this lane and ordinal have a residual already */
     SS_TENSOR_MEMORY,    /* MAX_MEMORY leaves no room for its residual */
     SS_TENSOR_OTHERS,    /* another rank does not register it */
     SS_TENSOR_PROFILE,   /* different tensors in turn in one buffer */
@@ -143,17 +138,13 @@ struct ss_tensor {
     uint32_t number; /* from 0, in order of first appearance on this rank */
 
     uint32_t lane;
-    uint32_t ordinal; /* SS_ORDINAL_LOST: calls out of step, always exact */
-    uint64_t site;    /* 0 where it does not count, as the others */
-    uint64_t path;
-    const void *address;
-    uint64_t last_path;    /* of its last call, whether it counts or not, as the next */
-    uint64_t paths[4];     /* a Bloom filter of those seen not long ago */
-    unsigned path_returns; /* to one of them */
-    unsigned path_held;    /* calls on it since */
-    const void *buffer;    /* receive buffer of its last call, whether it counts or not */
-    char site_name[128];   /* as the subject said, "" = unknown */
-    char symbol[64];       /* the function there, cut; "" = unknown */
+    uint32_t ordinal;    /* SS_ORDINAL_LOST: calls out of step, always exact */
+    uint32_t label;      /* 0 where it does not count */
+    const void *address; /* NULL where it does not count */
+    bool placed;         /* its last call is known to be one of this tensor: it may be lossy */
+    const void *buffer;  /* receive buffer of its last call, whether it counts or not */
+    char site_name[128]; /* as the subject said, "" = unknown */
+    char symbol[64];     /* the function there, cut; "" = unknown */
     enum ss_type type;
     enum ss_op op;
     uint64_t n; /* elements */
@@ -162,8 +153,8 @@ struct ss_tensor {
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
     bool excluded;              /* an EXCLUDE rule matched */
-    bool asked;                 /* by that rule or by the application: no gradient test */
-    double density;             /* as the application said for its buffer, 0: rule or job decide */
+    bool asked;     /* by that rule, which is not `auto`, or by the application: no gradient test */
+    double density; /* as the application said for its buffer, 0: rule or job decide */
 
     struct ss_buf residual; /* n elements, finite; data NULL = none */
     struct ss_threshold threshold;
@@ -183,6 +174,7 @@ struct ss_tensor {
     uint64_t step_calls;        /* calls from that one on */
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
+    uint64_t last_call;         /* number of that call on the communicator */
 
     double residual_square; /* squared norm of the residual after its last call, up to rounding */
     struct ss_loss_scale scale;
@@ -210,7 +202,7 @@ struct ss_tensor {
 struct ss_tensor_settings {
     enum ss_identity identity;
     uint64_t register_after;        /* calls */
-    const struct ss_rules *include; /* REGISTER, NULL = automatic; borrowed */
+    const struct ss_rules *include; /* REGISTER, NULL = empty: nothing is registered; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
     size_t threshold_period;        /* THRESHOLD_PERIOD */
     struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
@@ -224,36 +216,48 @@ void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is
  * before its number means another lane: how many. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
+/* The voted squared norm of the inputs of the last call, as for ss_steps_level. */
+void ss_tensors_level(struct ss_tensors *tensors, double square);
+/* Ranks have voted different labels for a call of the lane. */
+void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 
 /* One call as identity sees it. */
 struct ss_tensor_call {
-    uint32_t lane; /* number of the lane, as for ss_steps_next */
-    struct ss_step_place place;
+    uint32_t lane;       /* number of the lane, as for ss_steps_next */
     uint64_t site;       /* hash of the call site, 0 = unknown */
     uint64_t path;       /* hash of its callers, 0 = unknown */
     const void *address; /* receive buffer */
+    bool overlaps;       /* it is nonblocking: the next one may start before its vote is known */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
     const struct ss_rule_subject *subject; /* read when the tensor is new */
 };
 
-/* The tensor of a call, made when new, and counts the call. Here tensors of a group merge, orphaned
- * residuals go to their successors, and an explicit rule with REGISTER_AFTER=0 registers at once.
- * NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
- * ss_tensor_begin, until ss_tensor_end. Locks `tensors` against core/tensor_access.h.
+/* The tensor of a call, made when new, and counts the call. Here orphaned residuals go to their
+ * successors, and an explicit rule with REGISTER_AFTER=0 registers at once. NULL when memory is
+ * short. Valid until the next ss_tensor_find on `tensors`, or, after ss_tensor_begin, until
+ * ss_tensor_end. Locks `tensors` against core/tensor_access.h.
  *
  * An orphan is a tensor with a residual and no operation in flight that was not called
- *  - for 3 steps, when a successor has replaced it: registered, same lane and site, same ordinal or
- *    address, first called after the orphan's last call; or
+ *  - for 3 steps, when a successor has replaced it: registered, same lane and ordinal, first called
+ *    after the orphan's last call; or
  *  - for 64 calls of its lane and 3 periods of calls, when any registered tensor of its lane and
- *    site was called since, or one has replaced it that is a gradient but exact, for want of
+ *    label was called since, or one has replaced it that is a gradient but exact, for want of
  *    memory, for GUARD or for another rank, and sends it in dense calls: the one of the same
- *    address, else ordinal, else the last called.
+ *    ordinal, else the last called.
  * The residual is added to the successor's, one rounding per element, and the orphan has to be
  * registered again if it returns. */
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
+
+/* Registered, and its last call is known to be its own: this call is lossy where all ranks say so.
+ */
+bool ss_tensor_lossy(const struct ss_tensor *t);
+
+/* Which tensor of its lane it is, but for the label and the address; equal on all ranks, else the
+ * call is exact. */
+uint64_t ss_tensor_code(const struct ss_tensor *t);
 
 /* What this rank says of the tensor in the vote of this call; combine each by or. A rank that is
  * ready has made room for the residual, or has become exact for want of memory. */
@@ -301,8 +305,10 @@ void ss_tensor_watch_input(struct ss_tensor *t, const void *in);
 /* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
 double ss_tensor_residual_norm(struct ss_tensor *t);
 
-/* The rule that would register an exact tensor all the same, such as "count=1000,site=app+0x12";
- * "" where no rule can. */
+/* A rule that takes the tensor: its count, and its call site where tensors of that count are called
+ * from several. Override: the one that would register an exact tensor all the same, "" where no
+ * rule can. */
+void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
 #endif

@@ -6,18 +6,17 @@
 
 #include "core/tensor.h"
 
-enum { SS_TENSOR_BUCKETS = 256 };
-
-/* Lanes called once only, of which the newest may keep what they are watched by. */
-enum { SS_LANES_WATCHED = 128 };
+enum { SS_TENSOR_BUCKETS = 1024 };
 
 struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
     struct ss_tensor *tensors;
+    bool several;    /* it has come more than once in a step */
+    bool joined;     /* labels do not count */
+    uint64_t *sites; /* of label 0 and on */
+    uint32_t site_count, site_room;
 };
-
-struct ss_tensor_group;
 
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
@@ -28,9 +27,9 @@ struct ss_tensors {
     uint32_t numbers;
     struct ss_tensor_lane *lanes;
     size_t lane_count;
-    uint32_t watched[SS_LANES_WATCHED]; /* the newest lanes, number + 1; a ring */
-    unsigned newest_watched;
-    struct ss_tensor_group *groups; /* those in which addresses do not count, or paths do */
+    struct ss_steps steps;
+    uint64_t calls;
+    struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 

@@ -43,10 +43,10 @@ void ss_topk_start(struct ss_call *c)
     };
     struct ss_tensor_call call = {
         .lane = c->lane->number,
-        .place = ss_steps_next(&comm->steps, c->lane->number),
         .site = comm->site.hash,
         .path = comm->site.path,
         .address = c->out,
+        .overlaps = comm->nonblocking,
         .type = c->type,
         .op = c->op,
         .n = c->n,
@@ -59,7 +59,7 @@ void ss_topk_start(struct ss_call *c)
         return;
     ss_tensor_begin(c->tensor);
     ss_keep_range(c);
-    c->topk = c->tensor->state == SS_TENSOR_REGISTERED && c->keep.count < c->n;
+    c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
     if (c->in_place && ss_tensor_watching(c->tensor))
         ss_tensor_watch_input(c->tensor, c->in);
     c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
@@ -195,6 +195,8 @@ uint64_t ss_topk_flags(struct ss_call *c)
         flags |= SS_VOTE_HOLDS;
     if (!c->tensor)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
+    if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
+        c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n); /* for the step */
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->topk)
@@ -223,10 +225,19 @@ uint64_t ss_topk_flags(struct ss_call *c)
 bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
+    const struct ss_ballot *all = &c->vote.ballot;
 
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
+    if (!ss_ballot_same(all, SS_SAME_LABEL))
+        ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)
         return true;
+    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR))
+        return !ballot.registered;
+    bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
     ss_tensor_vote(c->tensor, &ballot);
+    if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
+        ss_admission_tell(c);
     if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
@@ -251,11 +262,18 @@ void ss_topk_planned(struct ss_call *c, bool dense)
     }
 }
 
+uint64_t ss_topk_label(const struct ss_call *c)
+{
+    if (c->tensor)
+        return c->tensor->label;
+    return c->tensor_short ? UINT64_MAX : 0;
+}
+
 /* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
 static uint64_t seed_of(const struct ss_call *c)
 {
-    uint64_t parts[] = {c->comm->settings->seed, c->lane->number, c->tensor->number, c->topk_calls,
-                        (uint64_t)c->t->rank};
+    uint64_t parts[] = {c->comm->settings->seed,   c->lane->number, c->tensor->label,
+                        ss_tensor_code(c->tensor), c->topk_calls,   (uint64_t)c->t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

@@ -117,7 +117,8 @@ void shim_comm_release(struct shim_comm *c);
 
 /* shim/contact.c. Whether the delegated call was made on a communicator. Its return value does not
  * tell under MPICH 5, which returns MPI_SUCCESS once a handler of the application has seen the
- * error. No handler of the application's hears of the question. */
+ * error. Of the question a handler of the application's hears under MPICH 5 alone, once, where the
+ * handle is one that was freed. */
 bool shim_comm_exists(uintptr_t handle);
 
 /* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */

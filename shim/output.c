@@ -59,15 +59,24 @@ static void tell_lost(const char *directory, const char *name, const char *reaso
                  *name ? "/" : "", name, reason);
 }
 
+/* REPORT_DIR, from the directory in which the program began. */
+static bool directory_of_reports(char *directory, size_t size)
+{
+    size_t used = 0;
+
+    if (*shim.options.report_dir != '/' && *shim.start_directory)
+        used = (size_t)snprintf(directory, size, "%s/", shim.start_directory);
+    return shim_expand(directory + used, size - used, shim.options.report_dir);
+}
+
 static void write_file(struct ss_report_job *job)
 {
-    const char *pattern = shim.options.report_dir;
     char directory[4096], name[512], reason[SHIM_REASON];
     bool in_directory;
 
-    if (!shim_expand(directory, sizeof directory, pattern) ||
+    if (!directory_of_reports(directory, sizeof directory) ||
         !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
-        tell_lost(pattern, "", "the path is too long");
+        tell_lost(shim.options.report_dir, "", "the path is too long");
     else if (!shim_file_replace(directory, name, write_json, job, reason, &in_directory))
         tell_lost(directory, in_directory ? "" : name, reason);
 }
@@ -86,6 +95,28 @@ void shim_tell_refusals(struct ss_comm *comm)
         ss_comm_refusals(comm, text, sizeof text) > 0 &&
         !atomic_exchange(&shim.refusals_told, true))
         shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+static void tell_rest(void)
+{
+    char text[300];
+
+    for (int what = 0; what < SS_TELLINGS; what++)
+        if (ss_stats_told(&shim.stats, (enum ss_telling)what, text, sizeof text))
+            shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* Rules that have met calls, and matched none of them. Without communication: of this rank. */
+static void tell_unmatched(void)
+{
+    const struct ss_tensor_settings *t = &shim.settings.tensors;
+    const struct ss_rules *rules[] = {t->include, t->exclude};
+    static const char *const names[] = {"REGISTER", "EXCLUDE"};
+    char text[900];
+
+    for (int i = 0; shim.rank == 0 && i < 2; i++)
+        if (ss_rules_unmatched(rules[i], (uint64_t)shim.min_count, text, sizeof text) > 0)
+            shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
 }
 
 /* Communicators that were freed are booked when they go. tell: also says what was refused. */
@@ -195,7 +226,10 @@ static void report(bool file, bool text, bool complete)
     if (shim.settings.topk) {
         shim_comm_sweep();
         book_tensors(true);
+        tell_rest();
     }
+    if (shim.settings.topk && text && complete)
+        tell_unmatched();
     if (shim_report_is_due())
         write_report(file, text, complete);
 }

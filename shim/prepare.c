@@ -206,6 +206,8 @@ static bool prepare_settings(void)
     if (!shim.cfg)
         return false;
     shim.options = *cfg_options(shim.cfg);
+    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
+        shim.start_directory[0] = '\0';
     shim.settings = settings_of(shim.cfg, &shim.options);
     prepare_rules();
     shim.min_count =

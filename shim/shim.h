@@ -188,6 +188,7 @@ struct shim_state {
 
     struct cfg *cfg;
     struct cfg_options options;
+    char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
     int64_t min_count;
     struct ss_settings settings;
     char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */

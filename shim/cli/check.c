@@ -371,6 +371,41 @@ static bool is_shadowed(struct check *c)
     return false;
 }
 
+/* A profiler's wrapper of a Fortran name that goes on by the PMPI one: the C function that the
+ * library takes over is never called, in whatever order they are loaded. */
+static bool is_wrapped_for_fortran(struct check *c)
+{
+    for (size_t k = 0; k < LENGTH(reductions); k++) {
+        if (is_c(reductions[k]) || exported(c, c->caller, reductions[k]) != ELF_IMPORTED)
+            continue;
+        for (int i = 1; i < (int)c->deps.count && i != c->mpi; i++)
+            if (!part_of_mpi(c, i) && exported(c, i, reductions[k]) == ELF_DEFINED &&
+                exported(c, i, c_name(k)) != ELF_IMPORTED)
+                return verdict(c, "leave that profiler out, or use one that calls the C function",
+                               "%s takes %s of Fortran and does not call %s", object_name(c, i),
+                               reductions[k], c_name(k));
+    }
+    return false;
+}
+
+/* The runtime of AddressSanitizer ends a program in which another library is loaded before it. */
+static bool has_runtime_that_must_be_first(struct check *c)
+{
+    for (int i = 1; i < (int)c->deps.count; i++) {
+        const struct deps_object *object = &c->deps.objects[i];
+        char advice[PATH_MAX + 64];
+
+        if (!cli_must_be_first(object->path) || (i == 1 && object->preloaded))
+            continue;
+        snprintf(advice, sizeof advice,
+                 "preload %s first: LD_PRELOAD=%s sparseshim run %s (run keeps it there)",
+                 object->name, object->path, c->asked);
+        return verdict(c, advice, "%s uses AddressSanitizer, whose runtime must be loaded first",
+                       c->path);
+    }
+    return false;
+}
+
 static bool is_seen(struct check *c)
 {
     char advice[PATH_MAX + 64];
@@ -397,6 +432,8 @@ static rule *const rules[] = {
     never_reduces,
     binds_to_itself,
     is_shadowed,
+    is_wrapped_for_fortran,
+    has_runtime_that_must_be_first,
     is_seen,
 };
 

@@ -13,19 +13,38 @@ cli_function cli_info;
 cli_function cli_run;
 cli_function cli_check;
 cli_function cli_report;
+cli_function cli_learn_verb;
 
 /* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
 int cli_usage_error(const char *verb, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* What run and learn do to the environment of a program, CLI_OK or the exit status after saying
+ * why not; dry: also printed. put: a variable. option: of "mode=observe". preload: the library in
+ * front of whatever is preloaded already, since a profiler that stood before it would take the
+ * calls. */
+struct cfg;
+int cli_put(const char *verb, const char *name, const char *value, bool dry);
+int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry);
+int cli_set_preload(const char *verb, bool dry);
+
+/* Becomes the program; returns the exit status where it cannot, after saying so. */
+int cli_become(const char *verb, char **argv);
+
+/* All bytes of a file, to be freed; NULL with errno set. */
+char *cli_slurp(const char *path, size_t *len);
 
 /* Absolute path of libsparseshim.so: where it was installed with this program, or built beside it,
  * else in ../lib of it. To be freed. NULL when it is in none of them, or memory is short. */
 char *cli_find_library(void);
 
 /* LD_PRELOAD with the library first, once, and then the other entries of `before` (NULL: none) as
- * they stand; an entry is the library if it has its file name. To be freed; NULL when memory is
- * short. */
+ * they stand; an entry is the library if it has its file name. Only what must be first and is stays
+ * before it. To be freed; NULL when memory is short. */
 char *cli_preload(const char *library, const char *before);
+
+/* Whether a path names the runtime of AddressSanitizer, which must be loaded before all others. */
+bool cli_must_be_first(const char *path);
 
 /* Whether a path names a libsparseshim.so. */
 bool cli_is_library(const char *path);

@@ -66,23 +66,38 @@ bool cli_is_library(const char *path)
     return strcmp(slash != NULL ? slash + 1 : path, LIBRARY) == 0;
 }
 
+bool cli_must_be_first(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash != NULL ? slash + 1 : path, "libasan.so", 10) == 0;
+}
+
+static size_t append(char *list, size_t used, size_t room, const char *entry)
+{
+    return used + (size_t)snprintf(list + used, room - used, "%s%s", used > 0 ? ":" : "", entry);
+}
+
 char *cli_preload(const char *library, const char *before)
 {
     size_t room = strlen(library) + (before != NULL ? strlen(before) : 0) + 2;
-    size_t used = strlen(library);
+    size_t used = 0;
     char *list = malloc(room);
-    char *rest = before != NULL ? strdup(before) : NULL;
+    char *rest = strdup(before != NULL ? before : "");
     char *at = NULL;
-    if (list == NULL || (before != NULL && rest == NULL)) {
+    if (list == NULL || rest == NULL) {
         free(list);
         free(rest);
         return NULL;
     }
-    memcpy(list, library, used + 1);
-    for (char *entry = rest != NULL ? strtok_r(rest, ": ", &at) : NULL; entry != NULL;
-         entry = strtok_r(NULL, ": ", &at))
+    char *entry = strtok_r(rest, ": ", &at);
+    if (entry != NULL && cli_must_be_first(entry)) {
+        used = append(list, used, room, entry);
+        entry = strtok_r(NULL, ": ", &at);
+    }
+    used = append(list, used, room, library);
+    for (; entry != NULL; entry = strtok_r(NULL, ": ", &at))
         if (!cli_is_library(entry))
-            used += (size_t)snprintf(list + used, room - used, ":%s", entry);
+            used = append(list, used, room, entry);
     free(rest);
     return list;
 }

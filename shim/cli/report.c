@@ -14,8 +14,7 @@ static int write_stdout(void *ctx, const char *text, size_t len)
     return fwrite(text, 1, len, stdout) == len ? 0 : -1;
 }
 
-/* The whole file, to be freed; NULL with errno set. */
-static char *slurp(const char *path, size_t *len)
+char *cli_slurp(const char *path, size_t *len)
 {
     FILE *file = fopen(path, "r");
     char *text = NULL;
@@ -55,7 +54,7 @@ static int print_report(const char *path)
     struct cli_report report;
     char error[256];
     size_t len;
-    char *text = slurp(path, &len);
+    char *text = cli_slurp(path, &len);
     if (text == NULL) {
         fprintf(stderr, "sparseshim report: %s cannot be read: %s\n", path, strerror(errno));
         return CLI_NO;

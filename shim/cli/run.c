@@ -10,13 +10,13 @@
 
 #include "config/config.h"
 
-static int put(const char *name, const char *value, bool dry)
+int cli_put(const char *verb, const char *name, const char *value, bool dry)
 {
     if (dry)
         printf("%s=%s\n", name, value);
     if (setenv(name, value, 1) == 0)
         return CLI_OK;
-    perror("sparseshim run: environment");
+    fprintf(stderr, "sparseshim %s: environment: %s\n", verb, strerror(errno));
     return CLI_CANNOT_RUN;
 }
 
@@ -37,8 +37,7 @@ static void hint(const struct cfg *cfg, const char *typed, char *text, size_t si
             *text = (char)(*text - 'A' + 'a');
 }
 
-/* argument is what follows the two dashes: "mode=observe". */
-static int set_option(const struct cfg *cfg, const char *argument, bool dry)
+int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry)
 {
     char name[64];
     char variable[80];
@@ -50,31 +49,29 @@ static int set_option(const struct cfg *cfg, const char *argument, bool dry)
     if (i == SIZE_MAX || !cfg_row(cfg, i, &row)) {
         char meant[96];
         hint(cfg, name, meant, sizeof meant);
-        return cli_usage_error("run", "--%s is not known%s (`sparseshim info` lists the options)",
+        return cli_usage_error(verb, "--%s is not known%s (`sparseshim info` lists the options)",
                                name, meant);
     }
     if (argument[length] != '=')
-        return cli_usage_error("run", "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,
+        return cli_usage_error(verb, "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,
                                row.allowed);
     const char *value = argument + length + 1;
     char *objection = cfg_objection(i, value);
     if (objection != NULL) {
-        cli_usage_error("run", "%s", objection);
+        cli_usage_error(verb, "%s", objection);
         free(objection);
         return CLI_USAGE;
     }
     snprintf(variable, sizeof variable, "SPARSESHIM_%s", row.name);
-    return put(variable, value, dry);
+    return cli_put(verb, variable, value, dry);
 }
 
-/* Puts the library in front of whatever is preloaded already: a profiler that stood before it would
- * take the calls. */
-static int set_preload(bool dry)
+int cli_set_preload(const char *verb, bool dry)
 {
     char *library = cli_find_library();
     if (library == NULL) {
         char *places = cli_library_places();
-        fprintf(stderr, "sparseshim run: libsparseshim.so is not in %s\n",
+        fprintf(stderr, "sparseshim %s: libsparseshim.so is not in %s\n", verb,
                 places != NULL ? places : "its places");
         free(places);
         return CLI_CANNOT_RUN;
@@ -82,35 +79,36 @@ static int set_preload(bool dry)
     int status = CLI_CANNOT_RUN;
     char *preload = NULL;
     if (strpbrk(library, ": ") != NULL) {
-        fprintf(
-            stderr,
-            "sparseshim run: %s cannot be preloaded: LD_PRELOAD allows no ':' and no blank in a "
-            "path\n",
-            library);
+        fprintf(stderr,
+                "sparseshim %s: %s cannot be preloaded: LD_PRELOAD allows no ':' and no blank in a "
+                "path\n",
+                verb, library);
         goto done;
     }
     preload = cli_preload(library, getenv("LD_PRELOAD"));
     if (preload != NULL)
-        status = put("LD_PRELOAD", preload, dry);
+        status = cli_put(verb, "LD_PRELOAD", preload, dry);
 done:
     free(preload);
     free(library);
     return status;
 }
 
-static int become(char **argv, bool dry)
+int cli_become(const char *verb, char **argv)
 {
-    if (dry) {
-        printf("exec");
-        for (; *argv != NULL; argv++)
-            printf(" %s", *argv);
-        putchar('\n');
-        return CLI_OK;
-    }
     execvp(argv[0], argv);
     int error = errno;
-    fprintf(stderr, "sparseshim run: %s cannot be run: %s\n", argv[0], strerror(error));
+    fprintf(stderr, "sparseshim %s: %s cannot be run: %s\n", verb, argv[0], strerror(error));
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
+}
+
+static int show(char **argv)
+{
+    printf("exec");
+    for (; *argv != NULL; argv++)
+        printf(" %s", *argv);
+    putchar('\n');
+    return CLI_OK;
 }
 
 int cli_run(int argc, char **argv)
@@ -131,7 +129,7 @@ int cli_run(int argc, char **argv)
         if (strcmp(argv[first], "-n") == 0)
             dry = true;
         else if (strncmp(argv[first], "--", 2) == 0)
-            status = set_option(cfg, argv[first] + 2, dry);
+            status = cli_set_option("run", cfg, argv[first] + 2, dry);
         else
             status = cli_usage_error("run", "%s is not known; allowed are -n and --OPTION=VALUE",
                                      argv[first]);
@@ -140,7 +138,9 @@ int cli_run(int argc, char **argv)
         status = cli_usage_error("run", "no program given; usage: sparseshim run [-n] "
                                         "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK)
-        status = set_preload(dry);
+        status = cli_set_preload("run", dry);
     cfg_free(cfg);
-    return status == CLI_OK ? become(argv + first, dry) : status;
+    if (status != CLI_OK)
+        return status;
+    return dry ? show(argv + first) : cli_become("run", argv + first);
 }

@@ -1,6 +1,9 @@
-/* fewcalls CALLS COUNT: as many eligible calls as asked for between MPI_Init and MPI_Finalize. */
+/* fewcalls [CALLS [COUNT [DIRECTORY]]]: as many eligible calls as asked for between MPI_Init and
+ * MPI_Finalize, the last two in another working directory where one is given. */
 #include "tests/mpi/input.h"
 #include "tests/mpi/tap.h"
+
+#include <unistd.h>
 
 int main(int argc, char **argv)
 {
@@ -13,6 +16,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     tap_begin(MPI_COMM_WORLD);
     for (int call = 0; call < calls; call++) {
+        if (argc > 3 && call == calls - 2 && chdir(argv[3]) != 0)
+            perror(argv[3]);
         input_fill_whole(in, count, (uint64_t)call, tap.rank);
         MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         tap_ok(input_is_whole_sum(out, count, (uint64_t)call, tap.size),

@@ -247,6 +247,40 @@ subtest 'check sees a profiler that is preloaded before the library' => sub {
     verdict('./only_nonblocking', 0, qr/would be seen/, 'a profiler of other functions');
 };
 
+subtest 'check sees a profiler of Fortran that goes on by PMPI' => sub {
+    file('fortran.f90', "use mpi\ninteger :: e\nreal :: x, y\ncall MPI_Init(e)\n"
+        . "call MPI_Allreduce(x, y, 1, MPI_REAL, MPI_SUM, MPI_COMM_WORLD, e)\ncall MPI_Finalize(e)\nend\n");
+    file('fprofiler.c', "void pmpi_allreduce_(void *, void *, void *, void *, void *, void *, void *);\n"
+        . "void mpi_allreduce_(void *a, void *b, void *c, void *d, void *e, void *f, void *g)\n"
+        . "{\n    pmpi_allreduce_(a, b, c, d, e, f, g);\n}\n");
+    compiled('mpif90.mpich -w -fallow-argument-mismatch fortran.f90 -o fortran');
+    compiled("$mpicc -shared -fPIC fprofiler.c -o libfprofiler.so");
+    verdict('./fortran', 0, qr/would be seen/, 'Fortran');
+    for my $preload ("$dir/libfprofiler.so $lib", "$lib $dir/libfprofiler.so") {
+        local $ENV{LD_PRELOAD} = $preload;
+        verdict('./fortran', 1, qr/because libfprofiler\.so takes mpi_allreduce_ of Fortran and does not call MPI_Allreduce/,
+            'wrapped');
+        verdict('./app', 0, qr/would be seen/, 'a program in C');
+    }
+};
+
+subtest 'check names a runtime that must be loaded first, and run keeps it there' => sub {
+    compiled("$mpicc -fsanitize=address app.c -o sanitized");
+    verdict('./sanitized', 1, qr/uses AddressSanitizer, whose runtime must be loaded first/, 'not first');
+    my ($asan) = $out =~ /LD_PRELOAD=(\S+libasan\S+) sparseshim run/;
+    ok($asan, 'the runtime');
+    local $ENV{ASAN_OPTIONS} = 'detect_leaks=0';
+    ($code) = sh("cd '$dir' && timeout -k 5 60 '$cli' run ./sanitized");
+    isnt($code, 0, 'without it the program does not start');
+    my $preload = "LD_PRELOAD='$asan'";
+    ($code, $out) = sh("cd '$dir' && $preload '$cli' check ./sanitized");
+    is($code, 0, 'first: would be seen');
+    ($code, $out) = sh("cd '$dir' && $preload '$cli' run -n ./sanitized");
+    like($out, qr/^LD_PRELOAD=\Q$asan\E:\S*libsparseshim\.so$/m, 'run keeps it first');
+    ($code, $out, $err) = sh("cd '$dir' && $preload timeout -k 5 60 '$cli' run ./sanitized");
+    is($code, 0, 'it runs') or diag($out, $err);
+};
+
 subtest 'check follows RPATH, RUNPATH and LD_LIBRARY_PATH' => sub {
     compiled("$mpicc app.c -L. -lprofiler -o bare");
     verdict('./bare', 1, qr/would not start here: libprofiler\.so is not found/, 'missing library');

@@ -93,6 +93,19 @@ tap "$?" "%% is a percent sign in REPORT_DIR, %j the job and %r the rank"
 reporting "$WORK/50%"
 passed && ls "$WORK/50%"/sparseshim-17-0-*.json >"$WORK/out"
 tap "$?" "a percent sign before no letter is one, too"
+# A program that goes elsewhere between its first call and its end.
+mkdir "$WORK/start" "$WORK/later"
+LIB=$(realpath "$LIB") PROGRAM=$(realpath "$PROGRAMS/fewcalls")
+(
+    cd "$WORK/start" &&
+        SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=reports timeout -k 5 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+            "$PROGRAM" 3 4096 "$WORK/later"
+) >"$WORK/out" 2>"$WORK/err"
+STATUS=$?
+passed && [ "$(find "$WORK/start/reports" -name '*.json' | wc -l)" -ge 1 ] && [ ! -e "$WORK/later/reports" ]
+tap "$?" "a relative REPORT_DIR is that of the directory in which the program began"
+grep -q '"complete": *true' "$WORK"/start/reports/*.json
+tap "$?" "... and the last report replaces those before it"
 
 # logging FILE: rank 0's DEBUG_FILE, at DEBUG=info.
 logging() {

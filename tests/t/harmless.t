@@ -24,12 +24,18 @@ settle() {
     sed -E 's/0x[0-9a-f]+/ADDRESS/g; s/PID [0-9]+/PID/; s/Abort\([0-9]{4,}\)/Abort(CODE)/' "$1"
 }
 
-# ended NAME RANKS COMMAND...: runs it; how it ended and what it printed are left in $WORK/NAME.
+# ended NAME RANKS COMMAND...: runs it, and what it spawns, with the variables in VARIABLES; how it
+# ended and what it printed are left in $WORK/NAME.
+VARIABLES=()
 ended() {
-    local name=$1 ranks=$2 status=0 file
+    local name=$1 ranks=$2 status=0 file set=() variable
     shift 2
+    for variable in ${VARIABLES[@]+"${VARIABLES[@]}"}; do
+        set+=(-genv "${variable%%=*}" "${variable#*=}")
+    done
     rm -rf "$WORK/ranks" && mkdir "$WORK/ranks"
-    EDGE_DIR=$WORK/ranks timeout -k 5 "${LIMIT:-60}" "$MPIRUN" -n "$ranks" "$WORK/rank" "$@" \
+    EDGE_DIR=$WORK/ranks timeout -k 5 "${LIMIT:-60}" "$MPIRUN" -n "$ranks" \
+        ${set[@]+"${set[@]}"} "$WORK/rank" "$@" \
         >"$WORK/ranks/mpirun.out" 2>"$WORK/ranks/mpirun.err" </dev/null || status=$?
     if grep -q 'HYDU_create_process' "$WORK/ranks/mpirun.err"; then
         echo "Bail out! $* could not be started"
@@ -44,7 +50,7 @@ ended() {
     } >"$WORK/$name"
 }
 
-# form FORM: the settings of a form, as arguments of env.
+# form FORM: the settings of a form, as variables.
 form() {
     case $1 in
     default) ;;
@@ -58,15 +64,18 @@ form() {
 alike() {
     local form=$1 ranks=$2 name=$3 result=0
     shift 3
-    # shellcheck disable=SC2046 # words on purpose
-    ended preloaded "$ranks" env $(form "$form") LD_PRELOAD="$LIB" "$@"
+    read -ra VARIABLES <<<"$(form "$form")"
+    VARIABLES+=("LD_PRELOAD=$LIB")
+    ended preloaded "$ranks" "$@"
     if ! diff "$WORK/bare" "$WORK/preloaded" >"$WORK/out" 2>&1; then
         result=1
         if [ "$form" = small ]; then # small messages may go other ways in the bare library, too
-            ended small "$ranks" env EDGE_COUNT=1000 "$@"
+            VARIABLES=(EDGE_COUNT=1000)
+            ended small "$ranks" "$@"
             diff "$WORK/small" "$WORK/preloaded" >"$WORK/out" 2>&1 && result=0
         fi
     fi
+    VARIABLES=()
     STATUS=$(sed -n 's/^exit status //p' "$WORK/preloaded")
     rm -f "$WORK/err"
     head -n 30 "$WORK/out" >"$WORK/head" && mv "$WORK/head" "$WORK/out"

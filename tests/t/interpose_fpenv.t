@@ -18,7 +18,7 @@ for what in traps every; do
         tap_passed "$what, ALGORITHM=$algorithm"
     done
     for algorithm in split_allgather dsar oktopk gtopk; do
-        SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
+        SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=auto SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
             preloaded 2 fptraps "$what"
         tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" 10
     done

@@ -161,9 +161,9 @@ SPARSESHIM_THRESHOLD_PERIOD=1 conserve 2 recursive_doubling same off 0.05 scaled
 SPARSESHIM_THRESHOLD_PERIOD=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
 SPARSESHIM_WARMUP_STEPS=10 conserve 2 allgather same off 0.05 scaled:exact pattern=heavy quiet=34
 
-# Without rules, what looks like a gradient is registered, and drains as well.
+# With REGISTER=auto, what looks like a gradient is registered, and drains as well.
 for ranks in 3; do
-    SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=ring preloaded "$ranks" conserve \
+    SPARSESHIM_REGISTER=auto SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=ring preloaded "$ranks" conserve \
         pattern=heavy steps=50 tensors=3 quiet=34 \
         n=1801 form=scaled bound=exact lossy=yes place=turns
     tap_passed "$ranks ranks, registered by what the first calls look like" 100

@@ -5,6 +5,7 @@ set -u
 
 # A sparse collective, as what a dense call drains from a residual is rounded.
 export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=split_allgather
+export SPARSESHIM_REGISTER=auto
 
 # Twelve equal layers through one scratch buffer, and a loss, so that the step can be seen. Left to
 # itself the library waits until it has seen the step.

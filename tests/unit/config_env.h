@@ -57,6 +57,8 @@ static inline int fresh(void **state)
     clear_environment();
     if (mkdtemp(etc) == NULL)
         return -1;
+    setenv("HOME", etc, 1); /* none of the user's own profiles */
+    unsetenv("XDG_CONFIG_HOME");
     snprintf(path, sizeof path, "%s/sparseshim.d", etc);
     return mkdir(path, 0700);
 }

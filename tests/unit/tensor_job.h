@@ -23,7 +23,6 @@ struct job {
     int size;
     struct ss_tensor_settings settings;
     struct ss_mem mem[MOST];
-    struct ss_steps *steps[MOST];
     struct ss_tensors *tensors[MOST];
     uint32_t seed;
 };
@@ -41,9 +40,7 @@ static inline struct job *job_open(int size, enum ss_identity identity, uint64_t
     job->settings = (struct ss_tensor_settings){
         .identity = identity, .register_after = after, .include = rules, .threshold_period = 32};
     for (int r = 0; r < size; r++) {
-        job->steps[r] = calloc(1, sizeof *job->steps[r]);
         job->tensors[r] = ss_tensors_create(&job->settings, &job->mem[r]);
-        assert_non_null(job->steps[r]);
         assert_non_null(job->tensors[r]);
     }
     job->seed = 1;
@@ -54,7 +51,6 @@ static inline void job_close(struct job *job)
 {
     for (int r = 0; r < job->size; r++) {
         ss_tensors_free(job->tensors[r]);
-        free(job->steps[r]);
         assert_int_equal(atomic_load(&job->mem[r].used), 0);
     }
     ss_rules_free((struct ss_rules *)(uintptr_t)job->settings.include);
@@ -77,6 +73,7 @@ static inline double noise(struct job *job)
 struct shape {
     uint32_t lane;
     uint64_t site, path;
+    uint64_t other_site;       /* of the last rank, 0: the same */
     const void *address[MOST]; /* NULL: that of rank 0 */
     size_t n;
     enum ss_type type;
@@ -110,26 +107,33 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
 {
     struct ss_tensor *t[MOST];
     struct ss_tensor_ballot all = {0};
+    bool same = true, labels = true;
 
     for (int r = 0; r < job->size; r++) {
         struct ss_rule_subject subject = {.count = call->n, .type = call->type, .site = "app+0x10"};
-        struct ss_tensor_call c = {.lane = call->lane,
-                                   .place = ss_steps_next(job->steps[r], call->lane),
-                                   .site = call->site,
-                                   .path = call->path,
-                                   .address =
-                                       call->address[r] ? call->address[r] : call->address[0],
-                                   .type = call->type,
-                                   .op = call->op,
-                                   .n = call->n,
-                                   .subject = &subject};
+        struct ss_tensor_call c = {
+            .lane = call->lane,
+            .site = r > 0 && r + 1 == job->size && call->other_site ? call->other_site : call->site,
+            .path = call->path,
+            .address = call->address[r] ? call->address[r] : call->address[0],
+            .type = call->type,
+            .op = call->op,
+            .n = call->n,
+            .subject = &subject};
         t[r] = ss_tensor_find(job->tensors[r], &c);
         assert_non_null(t[r]);
         all = combine(all, ss_tensor_ballot(t[r]));
         ss_tensor_begin(t[r]);
     }
     for (int r = 0; r < job->size; r++) {
-        ss_tensor_vote(t[r], &all);
+        same = same && ss_tensor_code(t[r]) == ss_tensor_code(t[0]);
+        labels = labels && t[r]->label == t[0]->label;
+    }
+    for (int r = 0; r < job->size; r++) {
+        if (!labels)
+            ss_tensors_join(job->tensors[r], call->lane);
+        if (same && labels)
+            ss_tensor_vote(t[r], &all);
         show(t[r], call, r);
         ss_tensor_end(t[r]);
     }

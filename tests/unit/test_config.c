@@ -188,6 +188,69 @@ static void profiles_come_from_the_system_directory(void **state)
     cfg_free(cfg);
 }
 
+static void make_folder(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", etc, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void a_profile_of_the_user_comes_before_the_installed_one(void **state)
+{
+    (void)state;
+    const char *found;
+    char path[256];
+    write_file("sparseshim.d/mine.conf", "timeout = 30\n");
+    make_folder(".config");
+    make_folder(".config/sparseshim");
+    setenv("SPARSESHIM_CONFIG", "@mine", 1);
+    struct cfg *cfg = load();
+    assert_value(cfg, "TIMEOUT", "30", CFG_FROM_USER_FILE);
+    assert_no_problems(cfg);
+    snprintf(path, sizeof path, "%s/.config/sparseshim/mine.conf", etc);
+    assert_string_equal(cfg_file(cfg, 1, &found), path);
+    assert_string_equal(found, "not there");
+    assert_non_null(strstr(cfg_file(cfg, 2, NULL), "/sparseshim.d/mine.conf"));
+    cfg_free(cfg);
+
+    write_file(".config/sparseshim/mine.conf", "timeout = 40\n");
+    cfg = load();
+    assert_value(cfg, "TIMEOUT", "40", CFG_FROM_USER_FILE);
+    assert_null(cfg_file(cfg, 2, NULL));
+    cfg_free(cfg);
+    cfg = cfg_load_from(NULL);
+    assert_value(cfg, "TIMEOUT", "40", CFG_FROM_USER_FILE);
+    assert_no_problems(cfg);
+    cfg_free(cfg);
+
+    make_folder("xdg");
+    make_folder("xdg/sparseshim");
+    snprintf(path, sizeof path, "%s/xdg", etc);
+    setenv("XDG_CONFIG_HOME", path, 1);
+    write_file("xdg/sparseshim/mine.conf", "timeout = 50\n");
+    cfg = load();
+    assert_value(cfg, "TIMEOUT", "50", CFG_FROM_USER_FILE);
+    cfg_free(cfg);
+    setenv("XDG_CONFIG_HOME", "xdg", 1); /* relative paths do not count */
+    cfg = load();
+    assert_value(cfg, "TIMEOUT", "40", CFG_FROM_USER_FILE);
+    cfg_free(cfg);
+}
+
+static void a_profile_of_the_user_that_cannot_be_read_is_a_problem(void **state)
+{
+    (void)state;
+    write_file("sparseshim.d/mine.conf", "timeout = 30\n");
+    make_folder(".config");
+    make_folder(".config/sparseshim");
+    make_folder(".config/sparseshim/mine.conf");
+    setenv("SPARSESHIM_CONFIG", "@mine", 1);
+    struct cfg *cfg = load();
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "mine.conf cannot be read: Is a directory"));
+    assert_value(cfg, "TIMEOUT", "off", CFG_FROM_DEFAULT);
+    cfg_free(cfg);
+}
+
 static void files_that_are_no_files_are_a_problem_and_do_not_hang(void **state)
 {
     (void)state;
@@ -400,6 +463,8 @@ int main(void)
         FRESH(a_way_leads_from_a_file_to_a_directory),
         FRESH(environment_wins_over_file_over_system_file_over_default),
         FRESH(profiles_come_from_the_system_directory),
+        FRESH(a_profile_of_the_user_comes_before_the_installed_one),
+        FRESH(a_profile_of_the_user_that_cannot_be_read_is_a_problem),
         FRESH(files_that_are_no_files_are_a_problem_and_do_not_hang),
         FRESH(a_problem_names_variable_value_allowed_and_what_stays),
         FRESH(a_problem_in_a_file_names_file_and_line),

@@ -287,6 +287,76 @@ static void exclude_takes_no_settings(void **state)
     ss_rules_free(rules);
 }
 
+static const struct ss_rule_subject met = {
+    .count = 1000, .type = SS_F32, .comm = "world", .site = "app+0x10", .symbol = "reduce"};
+
+static void a_rule_that_matched_nothing_is_named_with_the_nearest(void **state)
+{
+    (void)state;
+    struct ss_rules *rules;
+    struct ss_rule_subject far = met, other = met;
+    char text[600];
+
+    assert_int_equal(ss_rules_parse("count=999 count=1000 site=other", true, &rules, text, 600),
+                     SS_OK);
+    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 0); /* nothing was met */
+    assert_string_equal(text, "");
+    far.count = 50;
+    ss_rules_meet(rules, &far);
+    ss_rules_meet(rules, &met);
+    far.count = 100000;
+    ss_rules_meet(rules, &far);
+    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 2);
+    assert_string_equal(text, "'count=999' (nearest: 1000 float from app+0x10 in reduce on world), "
+                              "'site=other' (nearest: 50 float from app+0x10 in reduce on world)");
+    other.symbol = "other";
+    ss_rules_meet(rules, &other);
+    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 1);
+    ss_rules_free(rules);
+}
+
+static void the_nearest_fails_the_fewest_conditions(void **state)
+{
+    (void)state;
+    struct ss_rules *rules;
+    struct ss_rule_subject near = met;
+    char text[600];
+
+    assert_int_equal(
+        ss_rules_parse("count=1000:2000,type=double,comm=group", true, &rules, text, sizeof text),
+        SS_OK);
+    ss_rules_meet(rules, &met); /* type and communicator fail */
+    near.count = 9000;
+    near.comm = "group";
+    near.type = SS_F64;
+    ss_rules_meet(rules, &near); /* the count fails */
+    near.comm = NULL;
+    near.count = 2001;
+    ss_rules_meet(rules, &near); /* count and communicator */
+    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 1);
+    assert_non_null(strstr(text, "(nearest: 9000 double from app+0x10 in reduce on group)"));
+    ss_rules_free(rules);
+}
+
+static void a_count_below_min_count_is_said_to_be_so(void **state)
+{
+    (void)state;
+    struct ss_rules *rules;
+    char text[600];
+
+    assert_int_equal(
+        ss_rules_parse("count=999 count=:5 auto count=7 count=8", true, &rules, text, sizeof text),
+        SS_OK);
+    ss_rules_meet(rules, &met);
+    assert_int_equal(ss_rules_unmatched(rules, 1000, text, sizeof text), 4);
+    assert_string_equal(text, "'count=999' (MIN_COUNT=1000 leaves so small calls alone), "
+                              "'count=:5' (MIN_COUNT=1000 leaves so small calls alone), "
+                              "'count=7' (MIN_COUNT=1000 leaves so small calls alone) and 1 more");
+    for (size_t size = 1; size < 260; size++) /* what there is room for, and its end */
+        assert_int_equal(ss_rules_unmatched(rules, 1000, text, size), 4);
+    ss_rules_free(rules);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +371,9 @@ int main(void)
         cmocka_unit_test(densities_are_the_nearest_numbers),
         cmocka_unit_test(errors_name_the_rule_the_place_and_what_is_allowed),
         cmocka_unit_test(exclude_takes_no_settings),
+        cmocka_unit_test(a_rule_that_matched_nothing_is_named_with_the_nearest),
+        cmocka_unit_test(the_nearest_fails_the_fewest_conditions),
+        cmocka_unit_test(a_count_below_min_count_is_said_to_be_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

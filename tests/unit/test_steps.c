@@ -1,5 +1,6 @@
 /* Steps are found in the lane sequence, kept through interruptions, and come back with the same
  * ordinals. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ static struct ss_step_place feed(struct ss_steps *s, const char *lanes)
     struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
 
     for (; *lanes; lanes++)
-        place = ss_steps_next(s, (uint32_t)(*lanes - 'a'));
+        place = ss_steps_next(s, (uint32_t)(*lanes - 'a'), 0);
     return place;
 }
 
@@ -40,8 +41,8 @@ static void assert_in(struct ss_step_place place, uint32_t ordinal, uint32_t per
 static void assert_layers(struct ss_steps *s)
 {
     for (uint32_t layer = 0; layer < 12; layer++)
-        assert_in(ss_steps_next(s, 0), layer, 13);
-    assert_in(ss_steps_next(s, 1), 0, 13);
+        assert_in(ss_steps_next(s, 0, 0), layer, 13);
+    assert_in(ss_steps_next(s, 1, 0), 0, 13);
 }
 
 #define LAYERS "aaaaaaaaaaaab"
@@ -79,7 +80,7 @@ static void many_lanes_are_confirmed_at_the_end_of_the_third_step(void **state)
         uint32_t lanes = sizes[i];
         struct ss_steps *s = fresh();
         for (uint32_t call = 0; call < 8 * lanes; call++) {
-            struct ss_step_place place = ss_steps_next(s, call % lanes);
+            struct ss_step_place place = ss_steps_next(s, call % lanes, 0);
             if (call < 3 * lanes - 1) {
                 assert_int_equal(place.sync, SS_STEP_UNKNOWN);
                 assert_int_equal(place.ordinal, 0);
@@ -98,7 +99,7 @@ static void longer_steps_than_the_longest_are_not_found(void **state)
 
     (void)state;
     for (uint32_t call = 0; call < 10 * 513; call++)
-        assert_int_equal(ss_steps_next(s, call % 513).sync, SS_STEP_UNKNOWN);
+        assert_int_equal(ss_steps_next(s, call % 513, 0).sync, SS_STEP_UNKNOWN);
     free(s);
 }
 
@@ -118,7 +119,7 @@ static void first_layers_are_never_settled(void **state)
 
     (void)state;
     for (int call = 0; call < 38; call++) {
-        struct ss_step_place place = ss_steps_next(s, call % 13 == 12);
+        struct ss_step_place place = ss_steps_next(s, call % 13 == 12, 0);
         assert_false(place.settled);
     }
     free(s);
@@ -131,11 +132,11 @@ static void a_foreign_call_changes_nothing(void **state)
     (void)state;
     for (int step = 0; step < 30; step++) {
         for (uint32_t layer = 0; layer < 12; layer++) {
-            assert_in(ss_steps_next(s, 0), layer, 13);
+            assert_in(ss_steps_next(s, 0, 0), layer, 13);
             if (layer == (uint32_t)step % 12 && step % 5 < 3)
-                assert_int_equal(ss_steps_next(s, 7 + (uint32_t)step).sync, SS_STEP_FOREIGN);
+                assert_int_equal(ss_steps_next(s, 7 + (uint32_t)step, 0).sync, SS_STEP_FOREIGN);
         }
-        assert_in(ss_steps_next(s, 1), 0, 13);
+        assert_in(ss_steps_next(s, 1, 0), 0, 13);
     }
     free(s);
 }
@@ -147,12 +148,12 @@ static void evaluation_every_ten_steps_leaves_the_ordinals(void **state)
     (void)state;
     for (uint32_t step = 0; step < 60; step++) {
         for (uint32_t call = 0; call < 161; call++) { /* pairs of equal lanes */
-            struct ss_step_place place = ss_steps_next(s, call / 2);
+            struct ss_step_place place = ss_steps_next(s, call / 2, 0);
             if (step >= 3)
                 assert_in(place, call % 2, 161);
         }
         for (uint32_t call = 0; step % 10 == 9 && call < 40; call++)
-            assert_int_not_equal(ss_steps_next(s, 200 + call % 2).sync, SS_STEP_UNKNOWN);
+            assert_int_not_equal(ss_steps_next(s, 200 + call % 2, 0).sync, SS_STEP_UNKNOWN);
     }
     free(s);
 }
@@ -209,7 +210,7 @@ static void a_long_evaluation_leaves_the_ordinals(void **state)
     (void)state;
     for (int phase = 0; phase < 4; phase++) {
         for (int call = 0; call < 700; call++)
-            ss_steps_next(s, 5); /* long enough to be a cycle of its own */
+            ss_steps_next(s, 5, 0); /* long enough to be a cycle of its own */
         for (int step = 0; step < 20; step++)
             assert_layers(s);
     }
@@ -262,7 +263,7 @@ static void a_new_period_takes_over(void **state)
     for (int step = 0; step < 10; step++) /* a layer added */
         feed(s, "aaaaaaaaaaaaab");
     for (uint32_t layer = 0; layer < 13; layer++)
-        assert_in(ss_steps_next(s, 0), layer, 14);
+        assert_in(ss_steps_next(s, 0, 0), layer, 14);
     struct ss_step_place place = feed(s, "b");
     assert_in(place, 0, 14);
     assert_true(place.step > before);
@@ -304,7 +305,7 @@ static void what_never_repeats_is_never_confirmed(void **state)
 
     (void)state;
     for (uint32_t call = 0; call < 20000; call++)
-        assert_int_equal(ss_steps_next(s, next_random(&seed) % 1000).sync, SS_STEP_UNKNOWN);
+        assert_int_equal(ss_steps_next(s, next_random(&seed) % 1000, 0).sync, SS_STEP_UNKNOWN);
     free(s);
 }
 
@@ -325,7 +326,8 @@ static void steps_never_go_back_and_ordinals_stay_in_the_step(void **state)
             uint32_t lane = lanes[position++ % length];
             if (next_random(&random) % 50 == 0)
                 lane = next_random(&random) % 6;
-            struct ss_step_place place = ss_steps_next(a, lane), twin = ss_steps_next(b, lane);
+            struct ss_step_place place = ss_steps_next(a, lane, 0),
+                                 twin = ss_steps_next(b, lane, 0);
             assert_int_equal(place.sync, twin.sync);
             assert_int_equal(place.ordinal, twin.ordinal);
             assert_int_equal(place.step, twin.step);
@@ -349,8 +351,8 @@ static void a_cycle_is_forgotten_when_nothing_fits_it(void **state)
     (void)state;
     feed(s, "aaa");
     for (uint32_t call = 0; call < 3 * SS_STEP_LONGEST; call++)
-        ss_steps_next(s, 10 + next_random(&seed) % 1000);
-    assert_int_equal(ss_steps_next(s, 5000).sync, SS_STEP_UNKNOWN);
+        ss_steps_next(s, 10 + next_random(&seed) % 1000, 0);
+    assert_int_equal(ss_steps_next(s, 5000, 0).sync, SS_STEP_UNKNOWN);
     free(s);
 }
 
@@ -359,9 +361,9 @@ static void late_lanes_count_as_one(void **state)
     struct ss_steps *s = fresh();
 
     (void)state;
-    ss_steps_next(s, 65535);
-    ss_steps_next(s, 70000);
-    assert_in(ss_steps_next(s, UINT32_MAX), 0, 1);
+    ss_steps_next(s, 65535, 0);
+    ss_steps_next(s, 70000, 0);
+    assert_in(ss_steps_next(s, UINT32_MAX, 0), 0, 1);
     free(s);
 }
 
@@ -374,13 +376,123 @@ static void a_number_that_changes_hands_takes_its_cycles_along(void **state)
     (void)state;
     feed(s, "ababab");
     ss_steps_forget(s, 'c' - 'a');
-    assert_int_equal(ss_steps_next(s, 0).sync, SS_STEP_IN);
+    assert_int_equal(ss_steps_next(s, 0, 0).sync, SS_STEP_IN);
     ss_steps_forget(s, 0);
-    assert_int_equal(ss_steps_next(s, 1).sync, SS_STEP_UNKNOWN);
+    assert_int_equal(ss_steps_next(s, 1, 0).sync, SS_STEP_UNKNOWN);
     for (int call = 0; call < 4; call++) /* what came before it does not count as a repetition */
-        assert_int_equal(ss_steps_next(s, (uint32_t)call % 2).sync, SS_STEP_UNKNOWN);
-    assert_int_equal(ss_steps_next(s, 0).sync, SS_STEP_IN);
+        assert_int_equal(ss_steps_next(s, (uint32_t)call % 2, 0).sync, SS_STEP_UNKNOWN);
+    assert_int_equal(ss_steps_next(s, 0, 0).sync, SS_STEP_IN);
     free(s);
+}
+
+/* Calls of one lane and then one of another, in every step: `layers` of levels of their own, or as
+ * many steps of one gradient. */
+static struct ss_step_place stretch(int calls, int levels, int steps)
+{
+    struct ss_steps *s = fresh();
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    for (int step = 0; step < steps; step++)
+        for (int call = 0; call <= calls; call++) {
+            place = ss_steps_next(s, call == calls, 0);
+            if (levels > 1 && step < 3)
+                assert_false(place.settled);
+            ss_steps_level(s, pow(1 + call % levels, 2));
+        }
+    free(s);
+    return place;
+}
+
+static void levels_tell_layers_from_a_gradient_that_is_interrupted(void **state)
+{
+    (void)state;
+    for (int calls = 17; calls < 128; calls += 10) {
+        assert_in(stretch(calls, 5, 6), 0, (uint32_t)calls + 1);
+        assert_int_equal(stretch(calls, 1, 6).sync, SS_STEP_FOREIGN);
+    }
+}
+
+/* Weights averaged every ten steps: the counts of the gradients, from another place. */
+static void weights_of_the_same_counts_are_not_part_of_the_step(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (int step = 0; step < 200; step++) {
+        for (uint32_t lane = 0; lane < 3; lane++)
+            assert_int_equal(ss_steps_next(s, lane, 0).ordinal, 0);
+        for (uint32_t lane = 0; lane < 3 && step % 10 == 9; lane++)
+            assert_int_equal(ss_steps_next(s, lane, 1).ordinal, 0);
+    }
+    assert_in(ss_steps_next(s, 0, 0), 0, 3);
+    free(s);
+}
+
+static void lanes_that_come_once_in_any_order_are_a_step(void **state)
+{
+    uint32_t seed = 5, order[6] = {0, 1, 2, 3, 4, 5};
+    struct ss_steps *s = fresh();
+    struct ss_step_place place = {.sync = SS_STEP_UNKNOWN};
+
+    (void)state;
+    for (int step = 0; step < 60; step++) {
+        for (uint32_t k = 5; k > 0; k--) {
+            uint32_t other = next_random(&seed) % (k + 1), swapped = order[k];
+            order[k] = order[other];
+            order[other] = swapped;
+        }
+        for (int k = 0; k < 6; k++) {
+            place = ss_steps_next(s, order[k], 0);
+            assert_int_equal(place.ordinal, 0);
+            if (step >= 17)
+                assert_true(place.sync == SS_STEP_IN && place.settled);
+        }
+    }
+    ss_steps_next(s, order[5], 0);
+    assert_false(ss_steps_next(s, order[5], 0).settled); /* twice in a step */
+    free(s);
+}
+
+static void lanes_that_come_twice_in_any_order_are_never_trusted(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed < 20; seed++) {
+        uint32_t random = seed, order[8] = {0, 0, 1, 1, 2, 2, 3, 3};
+        struct ss_steps *s = fresh();
+        for (int step = 0; step < 200; step++) {
+            for (uint32_t k = 7; k > 0; k--) {
+                uint32_t other = next_random(&random) % (k + 1), swapped = order[k];
+                order[k] = order[other];
+                order[other] = swapped;
+            }
+            for (int k = 0; k < 8; k++)
+                assert_false(ss_steps_next(s, order[k], 0).settled);
+        }
+        free(s);
+    }
+}
+
+/* Labels that turn out not to be the same on all ranks: as if they had never been. */
+static void joined_lanes_have_the_step_of_their_numbers(void **state)
+{
+    struct ss_steps *s = fresh(), *plain = fresh();
+
+    (void)state;
+    for (uint32_t call = 0; call < 100; call++) {
+        ss_steps_next(s, call % 3 == 2, call % 7);
+        ss_steps_next(plain, call % 3 == 2, 0);
+    }
+    ss_steps_join(s, 0);
+    ss_steps_join(s, 1);
+    for (uint32_t call = 100; call < 200; call++) {
+        struct ss_step_place a = ss_steps_next(s, call % 3 == 2, 0);
+        struct ss_step_place b = ss_steps_next(plain, call % 3 == 2, 0);
+        assert_int_equal(a.sync, b.sync);
+        assert_int_equal(a.ordinal, b.ordinal);
+        assert_int_equal(a.period, b.period);
+    }
+    free(s);
+    free(plain);
 }
 
 int main(void)
@@ -405,6 +517,11 @@ int main(void)
         cmocka_unit_test(a_cycle_is_forgotten_when_nothing_fits_it),
         cmocka_unit_test(late_lanes_count_as_one),
         cmocka_unit_test(a_number_that_changes_hands_takes_its_cycles_along),
+        cmocka_unit_test(levels_tell_layers_from_a_gradient_that_is_interrupted),
+        cmocka_unit_test(weights_of_the_same_counts_are_not_part_of_the_step),
+        cmocka_unit_test(lanes_that_come_once_in_any_order_are_a_step),
+        cmocka_unit_test(lanes_that_come_twice_in_any_order_are_never_trusted),
+        cmocka_unit_test(joined_lanes_have_the_step_of_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,534 @@
+/* sparseshim learn: runs a job under MODE=topk with an empty REGISTER, which makes nothing lossy,
+ * and writes what its reports say into a configuration file. */
+#include "shim/cli/cli.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "core/tensor_record.h"
+#include "shim/cli/learn_rules.h"
+
+enum { CLI_FAILED = 3, POLL_MS = 200, LOOK_EVERY = 10 /* polls */, GRACE_MS = 10000 };
+
+static const char first_line[] = "# Written by sparseshim learn";
+
+struct learning {
+    const char *out; /* as asked, or NULL */
+    uint64_t steps;  /* 0: to the end of the job */
+    char **command;  /* ends in NULL */
+    char directory[PATH_MAX];
+    struct cli_report *report; /* of ranks that differ in what they saw */
+    size_t reports, read;      /* kept and read */
+    uint64_t least_calls;      /* least over the ranks of the most calls of a tensor */
+};
+
+/* ---- reports ---- */
+
+static bool same_tensors(const struct cli_report *a, const struct cli_report *b)
+{
+    const struct ss_tensor_record *s = a->stats.tensors, *t = b->stats.tensors;
+
+    while (s && t && s->count == t->count && s->type == t->type && s->state == t->state &&
+           s->reason == t->reason && strcmp(s->comm, t->comm) == 0 &&
+           strcmp(s->site, t->site) == 0 && strcmp(s->symbol, t->symbol) == 0) {
+        s = s->next;
+        t = t->next;
+    }
+    return !s && !t;
+}
+
+static void forget_reports(struct learning *l)
+{
+    for (size_t i = 0; i < l->reports; i++)
+        cli_report_free(&l->report[i]);
+    free(l->report);
+    l->report = NULL;
+    l->reports = l->read = 0;
+    l->least_calls = 0;
+}
+
+/* Keeps it unless another rank saw the same. */
+static bool keep(struct learning *l, struct cli_report *report)
+{
+    uint64_t most = 0;
+
+    for (const struct ss_tensor_record *t = report->stats.tensors; t; t = t->next)
+        most = t->calls > most ? t->calls : most;
+    if (l->read++ == 0 || most < l->least_calls)
+        l->least_calls = most;
+    for (size_t i = 0; i < l->reports; i++)
+        if (same_tensors(&l->report[i], report)) {
+            cli_report_free(report);
+            return true;
+        }
+    struct cli_report *list = realloc(l->report, (l->reports + 1) * sizeof *list);
+    if (list == NULL) {
+        cli_report_free(report);
+        return false;
+    }
+    l->report = list;
+    list[l->reports++] = *report;
+    return true;
+}
+
+static bool read_one(struct learning *l, const char *name)
+{
+    char path[PATH_MAX + 256], error[256];
+    struct cli_report report;
+    size_t length;
+
+    snprintf(path, sizeof path, "%s/%s", l->directory, name);
+    char *text = cli_slurp(path, &length);
+    if (text == NULL)
+        return errno == ENOENT;
+    int status = cli_report_read(&report, text, length, error, sizeof error);
+    free(text);
+    if (status != 0) {
+        fprintf(stderr, "sparseshim learn: %s is no report: %s\n", path, error);
+        return false;
+    }
+    return keep(l, &report);
+}
+
+static bool is_report(const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(name, "sparseshim-", 11) == 0 && n > 5 && strcmp(name + n - 5, ".json") == 0;
+}
+
+static bool read_reports(struct learning *l)
+{
+    DIR *directory = opendir(l->directory);
+    bool good = directory != NULL;
+
+    forget_reports(l);
+    for (struct dirent *e; good && (e = readdir(directory)) != NULL;)
+        if (is_report(e->d_name))
+            good = read_one(l, e->d_name);
+    if (directory != NULL)
+        closedir(directory);
+    return good;
+}
+
+static void sweep(const struct learning *l)
+{
+    DIR *directory = opendir(l->directory);
+
+    if (directory == NULL)
+        return;
+    for (struct dirent *e; (e = readdir(directory)) != NULL;)
+        if (strncmp(e->d_name, "sparseshim-", 11) == 0 ||
+            strncmp(e->d_name, ".sparseshim-", 12) == 0)
+            unlinkat(dirfd(directory), e->d_name, 0);
+    closedir(directory);
+    rmdir(l->directory);
+}
+
+/* ---- the job ---- */
+
+/* Ranks may start anywhere, so the path is absolute; '%' begins a word of the pattern. */
+static bool make_directory(struct learning *l, char pattern[2 * PATH_MAX])
+{
+    char here[PATH_MAX - 64];
+    char *to = pattern;
+
+    if (getcwd(here, sizeof here) == NULL)
+        return false;
+    snprintf(l->directory, sizeof l->directory, "%s/sparseshim-learn-XXXXXX", here);
+    if (mkdtemp(l->directory) == NULL)
+        return false;
+    for (const char *c = l->directory; *c != '\0'; c++) {
+        if (*c == '%')
+            *to++ = '%';
+        *to++ = *c;
+    }
+    *to = '\0';
+    return true;
+}
+
+static int prepare(struct learning *l)
+{
+    static const char *const settings[][2] = {{"SPARSESHIM_DISABLE", "off"},
+                                              {"SPARSESHIM_MODE", "topk"},
+                                              {"SPARSESHIM_REGISTER", ""},
+                                              {"SPARSESHIM_REPORT", "all"}};
+    char pattern[2 * PATH_MAX];
+    int status = CLI_OK;
+
+    if (!make_directory(l, pattern)) {
+        fprintf(stderr, "sparseshim learn: no directory for the reports can be made here: %s\n",
+                strerror(errno));
+        return CLI_FAILED;
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && status == CLI_OK; i++)
+        status = cli_put("learn", settings[i][0], settings[i][1], false);
+    if (status == CLI_OK)
+        status = cli_put("learn", "SPARSESHIM_REPORT_DIR", pattern, false);
+    return status == CLI_OK ? cli_set_preload("learn", false) : status;
+}
+
+static void nap(void)
+{
+    const struct timespec t = {.tv_nsec = POLL_MS * 1000000L};
+
+    nanosleep(&t, NULL);
+}
+
+/* Every rank has noted enough; all ranks have noted something. */
+static bool seen_enough(struct learning *l)
+{
+    return l->steps > 0 && read_reports(l) && l->reports > 0 &&
+           l->read >= (size_t)l->report[0].job.ranks && l->least_calls >= l->steps;
+}
+
+/* Waits for the command, and ends it when enough was seen. Its exit status, 128 and more by a
+ * signal; 0 when it was ended here. */
+static int wait_for(struct learning *l, pid_t pid)
+{
+    int status = 0;
+    bool ended = false;
+    unsigned polls = 0, since = 0;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        nap();
+        if (ended && ++since == GRACE_MS / POLL_MS)
+            kill(pid, SIGKILL);
+        if (!ended && ++polls % LOOK_EVERY == 0 && seen_enough(l)) {
+            ended = true;
+            kill(pid, SIGTERM);
+        }
+    }
+    if (ended)
+        return 0;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Signals of the terminal are the job's: what it has noted by then counts. */
+static int run_job(struct learning *l)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        fprintf(stderr, "sparseshim learn: no process: %s\n", strerror(errno));
+        return CLI_CANNOT_RUN;
+    }
+    if (pid == 0)
+        _exit(cli_become("learn", l->command));
+    signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
+    return wait_for(l, pid);
+}
+
+/* ---- the file ---- */
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+/* What the file is named after: the program, or the script or module that Python runs. */
+static void name_of(const struct learning *l, char *name, size_t size)
+{
+    const char *program = l->report[0].job.program;
+
+    if (program == NULL)
+        program = "program";
+    snprintf(name, size, "%s", base_of(program));
+    if (strncmp(name, "python", 6) != 0)
+        return;
+    for (char **a = l->command; *a != NULL; a++)
+        if (ends_in(*a, ".py")) {
+            snprintf(name, size, "%.*s", (int)strlen(base_of(*a)) - 3, base_of(*a));
+            return;
+        } else if (strcmp(*a, "-m") == 0 && a[1] != NULL) {
+            snprintf(name, size, "%s", a[1]);
+            return;
+        }
+}
+
+static bool belongs_here(const struct cfg_row *row)
+{
+    return row->shared && strcmp(row->name, "MODE") != 0 && strcmp(row->name, "REGISTER") != 0 &&
+           strcmp(row->name, "DENSITY") != 0;
+}
+
+static void write_option(FILE *out, const struct cfg *cfg, const char *name, const char *value)
+{
+    struct cfg_row row;
+    char line[8192];
+
+    if (!cfg_row(cfg, cfg_find(name), &row))
+        return;
+    row.value = value;
+    cfg_file_line(line, sizeof line, &row);
+    fprintf(out, "%s\n", line);
+}
+
+/* The options of the job that all ranks must agree on, since what was learned holds under them. */
+static void write_options(FILE *out, const struct cfg *cfg, const struct ss_report_job *job)
+{
+    const char *density = NULL;
+    struct cfg_row row;
+
+    for (size_t i = 0; i < job->option_count; i++)
+        if (strcmp(job->options[i].name, "DENSITY") == 0)
+            density = job->options[i].value;
+    if (density == NULL && cfg_row(cfg, cfg_find("DENSITY"), &row))
+        density = row.standard;
+    write_option(out, cfg, "MODE", "topk");
+    write_option(out, cfg, "DENSITY", density);
+    for (size_t i = 0; i < job->option_count; i++)
+        if (cfg_row(cfg, cfg_find(job->options[i].name), &row) && belongs_here(&row))
+            write_option(out, cfg, row.name, job->options[i].value);
+}
+
+static void write_rules(FILE *out, const struct cfg *cfg, const struct cli_learned *learned)
+{
+    char rules[CLI_LONGEST_RULES + 1] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < learned->rules; i++)
+        if (used + strlen(learned->rule[i]) + 2 > CLI_LONGEST_RULES)
+            fprintf(out, "# no room on the line for: %s\n", learned->rule[i]);
+        else
+            used += (size_t)snprintf(rules + used, sizeof rules - used, "%s%s",
+                                     used > 0 ? "; " : "", learned->rule[i]);
+    write_option(out, cfg, "REGISTER", rules);
+}
+
+static void write_refused(FILE *out, const struct cli_reports *reports,
+                          const struct cli_learned *learned)
+{
+    static const struct {
+        enum cli_verdict verdict;
+        const char *head;
+    } rest[] = {{CLI_GRADIENT, "# Stays exact, since a rule would take others as well:\n"},
+                {CLI_REFUSED, "# Refused, stays exact:\n"},
+                {CLI_UNTOUCHED, "# Stays exact whatever the rules say:\n"},
+                {CLI_UNDECIDED, "# Not decided in this run:\n"}};
+
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (cli_learned_tell(NULL, "", reports, learned, rest[i].verdict, false) > 0) {
+            fprintf(out, "\n%s", rest[i].head);
+            cli_learned_tell(out, "#   ", reports, learned, rest[i].verdict, false);
+        }
+}
+
+static int write_profile(FILE *out, const struct learning *l, const struct cfg *cfg,
+                         const struct cli_learned *learned)
+{
+    const struct cli_reports reports = {l->report, l->reports};
+    const struct ss_report_job *job = &l->report[0].job;
+    char day[32] = "";
+    time_t at = (time_t)job->start_unix;
+
+    strftime(day, sizeof day, "%Y-%m-%d", gmtime(&at));
+    fprintf(out, "%s from a run of %s on %d ranks, %s.\n", first_line,
+            job->program != NULL ? job->program : "a program", job->ranks, day);
+    fprintf(out,
+            "# Use: SPARSESHIM_CONFIG=FILE; or put it into ~/.config/sparseshim/NAME.conf and\n"
+            "# use SPARSESHIM_CONFIG=@NAME.\n");
+    write_options(out, cfg, job);
+    fputs("\n# What looks like a gradient:\n", out);
+    cli_learned_tell(out, "#   ", &reports, learned, CLI_GRADIENT, true);
+    write_rules(out, cfg, learned);
+    write_refused(out, &reports, learned);
+    return ferror(out) ? -1 : 0;
+}
+
+/* Whether a file may be written there: it is not, or was written by this verb. */
+static bool may_write(const char *path)
+{
+    size_t length;
+    char *text = cli_slurp(path, &length);
+
+    if (text == NULL)
+        return errno == ENOENT;
+    bool ours =
+        length >= sizeof first_line - 1 && memcmp(text, first_line, sizeof first_line - 1) == 0;
+    free(text);
+    return ours;
+}
+
+static int save(const struct learning *l, const struct cfg *cfg, const struct cli_learned *learned,
+                const char *path)
+{
+    char draft[PATH_MAX + 8];
+
+    if (!may_write(path)) {
+        fprintf(stderr,
+                "sparseshim learn: %s is there already, and not of this command's making; --out "
+                "names another file. What it would hold:\n",
+                path);
+        write_profile(stdout, l, cfg, learned);
+        return CLI_FAILED;
+    }
+    snprintf(draft, sizeof draft, "%s.new", path);
+    FILE *out = fopen(draft, "w");
+    int status = out != NULL ? write_profile(out, l, cfg, learned) : -1;
+    if (out != NULL && fclose(out) != 0)
+        status = -1;
+    if (status == 0 && rename(draft, path) == 0)
+        return CLI_OK;
+    fprintf(stderr, "sparseshim learn: %s cannot be written: %s. What it would hold:\n", path,
+            strerror(errno));
+    write_profile(stdout, l, cfg, learned);
+    return CLI_FAILED;
+}
+
+/* ---- the verb ---- */
+
+static void tell_nothing(const struct learning *l, const struct cli_learned *learned)
+{
+    const struct cli_reports reports = {l->report, l->reports};
+    static const enum cli_verdict all[] = {CLI_GRADIENT, CLI_REFUSED, CLI_UNDECIDED, CLI_UNTOUCHED};
+
+    fprintf(stderr, "sparseshim learn: nothing looked like a gradient, so nothing was written\n");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cli_learned_tell(stderr, "  ", &reports, learned, all[i], false);
+    for (size_t i = 0; l->reports > 0 && i < l->report[0].job.note_count; i++)
+        fprintf(stderr, "  %s\n", l->report[0].job.notes[i]);
+    if (l->reports == 0)
+        fprintf(stderr,
+                "  no rank wrote a report: was it an MPI program that calls MPI_Init, and "
+                "do its hosts see %s?\n",
+                l->directory);
+}
+
+static int conclude(const struct learning *l, const struct cfg *cfg,
+                    const struct cli_learned *learned)
+{
+    const struct cli_reports reports = {l->report, l->reports};
+    char name[256], path[300];
+
+    if (learned->rules == 0) {
+        tell_nothing(l, learned);
+        return CLI_NO;
+    }
+    if (l->read < (size_t)l->report[0].job.ranks)
+        fprintf(stderr,
+                "sparseshim learn: %zu of %d ranks have left a report; what the others saw does "
+                "not count\n",
+                l->read, l->report[0].job.ranks);
+    if (l->out != NULL && strcmp(l->out, "-") == 0)
+        return write_profile(stdout, l, cfg, learned) == 0 ? CLI_OK : CLI_FAILED;
+    name_of(l, name, sizeof name);
+    snprintf(path, sizeof path, "./%s.conf", name);
+    const char *file = l->out != NULL ? l->out : path;
+    int status = save(l, cfg, learned, file);
+    size_t tensors = cli_learned_tell(NULL, "", &reports, learned, CLI_GRADIENT, true);
+    if (status == CLI_OK)
+        printf("sparseshim learn: %s: %zu rule%s for %zu tensor%s that look%s like a gradient; %zu "
+               "refused, %zu not decided\nuse it: SPARSESHIM_CONFIG=%s\n",
+               file, learned->rules, learned->rules > 1 ? "s" : "", tensors, tensors > 1 ? "s" : "",
+               tensors > 1 ? "" : "s",
+               cli_learned_tell(NULL, "", &reports, learned, CLI_REFUSED, false),
+               cli_learned_tell(NULL, "", &reports, learned, CLI_UNDECIDED, false), file);
+    return status;
+}
+
+static int learn(struct learning *l, const struct cfg *cfg)
+{
+    struct cli_learned learned = {.rules = 0};
+    int status = prepare(l);
+    int ended = status == CLI_OK ? run_job(l) : 0;
+
+    if (status == CLI_OK && ended != CLI_CANNOT_RUN && ended != CLI_NOT_FOUND) {
+        const bool good = read_reports(l);
+        const struct cli_reports reports = {l->report, l->reports};
+        if (!good || cli_learn(&reports, &learned) != SS_OK)
+            status = CLI_FAILED;
+        else
+            status = conclude(l, cfg, &learned);
+        if (ended != 0) {
+            fprintf(stderr, "sparseshim learn: the command ended with status %d\n", ended);
+            status = CLI_FAILED;
+        }
+    } else if (status == CLI_OK) {
+        status = ended;
+    }
+    cli_learned_free(&learned);
+    forget_reports(l);
+    sweep(l);
+    return status;
+}
+
+/* Takes "--steps=N" and the like; false where it is none of these. */
+static bool own_option(struct learning *l, const char *argument, int *status)
+{
+    static const char *const set[] = {"--mode=", "--register=", "--report=", "--report",
+                                      "--disable="};
+    char *end;
+
+    if (strncmp(argument, "--out=", 6) == 0 && argument[6] != '\0') {
+        l->out = argument + 6;
+        return true;
+    }
+    if (strncmp(argument, "--steps=", 8) == 0) {
+        l->steps = strtoull(argument + 8, &end, 10);
+        if (argument[8] < '0' || argument[8] > '9' || *end != '\0' || l->steps == 0)
+            *status = cli_usage_error("learn", "--steps takes a number of calls, 1 or more");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
+        if (strncmp(argument, set[i], strlen(set[i])) == 0) {
+            *status = cli_usage_error("learn", "%s is what learn sets itself", argument);
+            return true;
+        }
+    return false;
+}
+
+int cli_learn_verb(int argc, char **argv)
+{
+    struct learning l = {.steps = 0};
+    int status = CLI_OK, first = 1;
+    struct cfg *cfg = cfg_load();
+
+    if (cfg == NULL) {
+        fprintf(stderr, "sparseshim learn: out of memory\n");
+        return CLI_CANNOT_RUN;
+    }
+    for (; first < argc && argv[first][0] == '-' && status == CLI_OK; first++) {
+        if (strcmp(argv[first], "--") == 0) {
+            first++;
+            break;
+        }
+        if (strncmp(argv[first], "--", 2) != 0)
+            status = cli_usage_error("learn",
+                                     "%s is not known; allowed are --steps=N, --out=FILE "
+                                     "and --OPTION=VALUE",
+                                     argv[first]);
+        else if (!own_option(&l, argv[first], &status))
+            status = cli_set_option("learn", cfg, argv[first] + 2, false);
+    }
+    if (status == CLI_OK && first >= argc)
+        status = cli_usage_error("learn", "no command given; usage: sparseshim learn [--steps=N] "
+                                          "[--out=FILE] [--OPTION=VALUE ...] [--] COMMAND "
+                                          "[ARGUMENT ...]");
+    l.command = argv + first;
+    if (status == CLI_OK)
+        status = learn(&l, cfg);
+    cfg_free(cfg);
+    return status;
+}

@@ -1,0 +1,211 @@
+#!/usr/bin/env bash
+# sparseshim learn: watches a job, changes nothing in it, and writes the rules for what looks like a
+# gradient; rules that match nothing are named when they are used.
+set -u
+SPARSESHIM_MIN_COUNT=1000
+. tests/t/lib.sh
+unset SPARSESHIM_MIN_COUNT
+CLI=$BUILD/sparseshim
+
+cat >"$WORK/train.c" <<'C'
+/* Gradients of two layers; the weights averaged in each step, of the count of one of them; doubles.
+ * usage: train STEPS FORM STATUS; 0 steps: without end; same: the average from the place of the
+ * gradients; none: no gradients. Prints a hash of all results. */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { A = 5000, B = 3000, C = 2000 };
+static uint64_t state, hash = 14695981039346656037u;
+
+static float noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(state >> 32) / 2147483648.0f;
+}
+
+static void note(const void *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+}
+
+__attribute__((noinline)) void gradients(const float *in, float *out, int n)
+{
+    MPI_Allreduce(in, out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    note(out, (size_t)n * sizeof *out);
+}
+
+__attribute__((noinline)) void average(const float *in, float *out, int n)
+{
+    MPI_Allreduce(in, out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    note(out, (size_t)n * sizeof *out);
+}
+
+int main(int argc, char **argv)
+{
+    static float g[A], gs[A], h[B], hs[B], w[A], ws[A];
+    static double d[C], ds[C];
+    int rank, steps = atoi(argv[1]);
+    int same = strcmp(argv[2], "same") == 0, none = strcmp(argv[2], "none") == 0;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    state = (uint64_t)rank + 1;
+    for (int i = 0; i < A; i++)
+        w[i] = (float)i / A;
+    for (int s = 0; steps == 0 || s < steps; s++) {
+        for (int i = 0; i < A; i++)
+            g[i] = noise();
+        for (int i = 0; i < B; i++)
+            h[i] = noise();
+        for (int i = 0; i < C; i++)
+            d[i] = noise();
+        if (!none) {
+            gradients(g, gs, A);
+            gradients(h, hs, B);
+        }
+        (same ? gradients : average)(w, ws, A);
+        MPI_Allreduce(d, ds, C, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        if (steps == 0)
+            usleep(20000);
+    }
+    if (rank == 0)
+        printf("bits %016llx\n", (unsigned long long)hash);
+    MPI_Finalize();
+    return atoi(argv[3]);
+}
+C
+mpicc.mpich -O1 -rdynamic -o "$WORK/train" "$WORK/train.c" || exit 1
+mkdir "$WORK/here" && cd "$WORK/here" || exit 1
+
+# learned OPTION... -- FORM STEPS STATUS: runs sparseshim learn in a directory of its own.
+learned() {
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    within 60 env -u SPARSESHIM_REPORT -u SPARSESHIM_REPORT_DIR "$CLI" learn --min-count=1000 \
+        "${options[@]}" -- "$MPIRUN" -n 2 "$WORK/train" "$3" "$2" "$4"
+}
+
+# has TEXT: a line of train.conf that begins so.
+has() {
+    grep -qF -- "$1" "${FILE:-train.conf}" 2>/dev/null && return
+    sed 's/^/conf: /' "${FILE:-train.conf}" >>"$WORK/err" 2>&1
+    return 1
+}
+
+within 60 "$MPIRUN" -n 2 "$WORK/train" 60 plain 0
+bare=$(cat "$WORK/out")
+learned --density=0.05 -- plain 60 0
+[ "$STATUS" -eq 0 ] && has 'register = count=3000; count=5000,site=gradients'
+tap "$?" "a rule by count where the count is enough, else by function"
+has 'mode = topk' && has 'density = 0.05' && has 'min_count = 1000'
+tap "$?" "the file holds the options it was learned under"
+has '#   5000 float called from train+0x' && has '(average)' && has ': result is a multiple of the one before'
+tap "$?" "what was refused stands there, and why"
+has '#   2000 double called from train+0x' && has 'double is made lossy by a rule only'
+tap "$?" "so does a sum of doubles"
+[ -n "$bare" ] && grep -qF "$bare" "$WORK/out"
+tap "$?" "learning changes no bit of the program's results"
+[ "$(ls)" = train.conf ]
+tap "$?" "nothing but the file is left behind"
+
+# used CONFIG: runs the program with what was learned.
+used() {
+    SPARSESHIM_CONFIG=$1 within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 plain 0
+    [ "$STATUS" -eq 0 ] && [ "$(tensors state=registered)" = "$(tensors state=registered symbol=gradients)" ] &&
+        [ "$(tensors state=registered count=3000)" -ge 1 ] && [ "$(tensors state=registered count=5000)" -ge 1 ]
+}
+used ./train.conf
+tap "$?" "CONFIG=./train.conf: gradients are sent as top-k, and nothing but gradients"
+! grep -q 'no call of rank 0 matched' "$WORK/err"
+tap "$?" "all rules of the file match"
+mkdir -p "$WORK/home/sparseshim" && cp train.conf "$WORK/home/sparseshim/mine.conf"
+XDG_CONFIG_HOME=$WORK/home used @mine
+tap "$?" "CONFIG=@mine: the file in the user's configuration folder"
+
+# ---- rules that match nothing ----
+
+# told TEXT: in one line, and nothing else of the kind.
+told() {
+    [ "$STATUS" -eq 0 ] && [ "$(grep -c 'no call of rank 0 matched' "$WORK/err")" -eq 1 ] && grep -qF "$1" "$WORK/err"
+}
+export SPARSESHIM_MODE=topk
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='count=5001; count=3000' within 60 "$MPIRUN" -n 2 \
+    "$CLI" run "$WORK/train" 60 plain 0
+told "SPARSESHIM_REGISTER: no call of rank 0 matched 'count=5001' (nearest: 5000 float from train+0x"
+tap "$?" "a REGISTER rule that matched nothing is named, with what came nearest"
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=3000 SPARSESHIM_EXCLUDE=site=averag within 60 \
+    "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 plain 0
+told "SPARSESHIM_EXCLUDE: no call of rank 0 matched 'site=averag' (nearest: "
+tap "$?" "so is one of EXCLUDE"
+SPARSESHIM_MIN_COUNT=2500 SPARSESHIM_REGISTER='count=2000; count=3000' within 60 "$MPIRUN" -n 2 \
+    "$CLI" run "$WORK/train" 60 plain 0
+told "matched 'count=2000' (MIN_COUNT=2500 leaves so small calls alone)"
+tap "$?" "a count below MIN_COUNT is said to be so"
+SPARSESHIM_REGISTER='count=2000' within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 plain 0
+[ "$STATUS" -eq 0 ] && ! grep -q 'no call of rank 0 matched' "$WORK/err" && grep -q 'no call was eligible' "$WORK/err"
+tap "$?" "not where no call was eligible: the report says that"
+unset SPARSESHIM_MODE
+
+# ---- what is not taken ----
+
+learned -- same 60 0
+[ "$STATUS" -eq 0 ] && has 'register = count=3000' && ! has 'register = count=3000;' &&
+    has 'looks like a gradient, but no rule tells it from what is refused'
+tap "$?" "what no rule tells from something refused is not taken, and the file says so"
+
+rm -f train.conf
+learned -- none 60 0
+[ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q 'nothing looked like a gradient' "$WORK/err" &&
+    grep -q '2000 double called from .*: double is made lossy by a rule only' "$WORK/err"
+tap "$?" "nothing looks like a gradient: exit status 1, no file, the reasons are told"
+learned --min-count=1000000 -- plain 20 0
+[ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q 'have fewer elements than MIN_COUNT=1000000' "$WORK/err"
+tap "$?" "every buffer is smaller than MIN_COUNT: the reason is told"
+learned -- plain 60 7
+[ "$STATUS" -eq 3 ] && has 'register = count=3000' && grep -q 'the command ended with status 7' "$WORK/err"
+tap "$?" "a program that fails: exit status 3, what was seen is written"
+
+learned --out=- -- plain 60 0
+[ "$STATUS" -eq 0 ] && FILE=$WORK/out has 'register = count=3000; count=5000,site=gradients'
+tap "$?" "--out=-: to standard output"
+echo 'mode = exact' >mine.conf
+learned --out=mine.conf -- plain 60 0
+[ "$STATUS" -eq 3 ] && [ "$(cat mine.conf)" = 'mode = exact' ] &&
+    FILE=$WORK/out has 'register = count=3000; count=5000,site=gradients'
+tap "$?" "a file of the user is not written over, and nothing is lost"
+learned --out=train.conf -- plain 60 0
+[ "$STATUS" -eq 0 ] && has 'register = count=3000; count=5000,site=gradients'
+tap "$?" "a file that learn wrote is written anew"
+
+begin=$SECONDS
+rm -f train.conf
+learned --steps=40 -- plain 0 0
+[ "$STATUS" -eq 0 ] && has 'register = count=3000; count=5000,site=gradients' && [ $((SECONDS - begin)) -lt 50 ]
+tap "$?" "--steps: a job without end is ended when enough was seen ($((SECONDS - begin)) s)"
+
+for wrong in --mode=exact --register=auto --steps=x --steps= --nonsense=1 -x; do
+    within 20 "$CLI" learn "$wrong" -- true
+    [ "$STATUS" -eq 2 ] && [ "$(wc -l <"$WORK/err")" -eq 1 ]
+    tap "$?" "learn $wrong: exit status 2"
+done
+within 20 "$CLI" learn
+[ "$STATUS" -eq 2 ]
+tap "$?" "learn without a command: exit status 2"
+within 20 "$CLI" learn -- ./not-there
+[ "$STATUS" -eq 127 ]
+tap "$?" "a command that is not there: exit status 127"
+within 20 "$CLI" learn -- true
+[ "$STATUS" -eq 1 ] && grep -q 'no rank wrote a report' "$WORK/err"
+tap "$?" "a command that is no MPI program: exit status 1, and it says so"
+rm -f train.conf mine.conf
+[ -z "$(ls)" ]
+tap "$?" "no directory of reports is left behind"
+finish
