@@ -72,6 +72,8 @@ struct ss_report_advice {
                                was predicted */
     double predicted;       /* its time */
     double native;          /* measured time of the MPI library */
+    double dense;           /* predicted for it */
+    bool misfit;            /* these two differ by more than 2 times: no advice */
     bool gain;              /* predicted is at most 0.9 times native */
     bool force;             /* the plan would choose dense: ALGORITHM must name it */
 };

@@ -7,6 +7,9 @@ enum { FIRST_SPARSE = SS_RECURSIVE_DOUBLING, WHY_PARTS = 12 };
 /* A call must be predicted this much shorter before a change is recommended. */
 static const double worth_it = 0.9;
 
+/* Where the model is that far off for the MPI library's own collective, nothing is advised. */
+static const double MISFIT = 2;
+
 const char *ss_reason_key(enum ss_reason reason)
 {
     static const char *const keys[SS_REASONS] = {
@@ -60,7 +63,9 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
             advice.predicted = mean;
         }
     }
-    advice.gain = advice.predicted <= worth_it * advice.native;
+    advice.dense = dense;
+    advice.misfit = dense > MISFIT * advice.native || advice.native > MISFIT * dense;
+    advice.gain = advice.predicted <= worth_it * advice.native && !advice.misfit;
     advice.force = dense <= advice.predicted;
     return advice;
 }
@@ -345,9 +350,14 @@ static struct ss_emit_value why(struct walk *at, const struct ss_report_advice *
 
     if (at->lane->scans == 0)
         return ss_v_text("no call was looked at");
-    *w++ = ss_v_text(advice->gain ? "density " : "nothing to gain: density ");
+    *w++ = ss_v_text(advice->gain || advice->misfit ? "density " : "nothing to gain: density ");
     *w++ = ss_v_share(density);
-    if (advice->best != SS_AUTO) {
+    if (advice->misfit) {
+        *w++ = ss_v_text("; no advice: dense was predicted to take ");
+        *w++ = ss_v_seconds(advice->dense);
+        *w++ = ss_v_text(" and took ");
+        *w++ = ss_v_seconds(advice->native);
+    } else if (advice->best != SS_AUTO) {
         *w++ = ss_v_text(", ");
         *w++ = ss_v_text(ss_algorithm_name(advice->best));
         *w++ = ss_v_text(" ");

@@ -246,6 +246,22 @@ static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **st
     assert_false(advice.gain);
 }
 
+static void no_advice_where_the_model_misses_dense_by_more_than_twice(void **state)
+{
+    (void)state;
+    for (int slower = 0; slower < 2; slower++) {
+        struct ss_lane_record lane = {.calls = 10, .scans = 10};
+        lane.passed[SS_WHY_OBSERVE] = 10;
+        lane.times.native = 10;
+        lane.predicted_seconds[SS_RING] = 2;
+        lane.predicted_seconds[SS_DENSE] = slower ? 19 : 5.5;
+        assert_true(ss_report_advise(&lane).gain);
+        lane.predicted_seconds[SS_DENSE] = slower ? 21 : 4.5;
+        assert_false(ss_report_advise(&lane).gain);
+        assert_true(ss_report_advise(&lane).misfit);
+    }
+}
+
 static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
 {
     struct ss_report_job job = sample_job();
@@ -260,12 +276,12 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     lane = ss_stats_lane(&stats, "", 8, 1 << 20, SS_F32, SS_SUM);
     lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
     lane->times.native = 10;
-    lane->predicted_seconds[SS_RING] = 5;
-    lane->predicted_seconds[SS_DENSE] = 4;
+    lane->predicted_seconds[SS_RING] = 7;
+    lane->predicted_seconds[SS_DENSE] = 6;
     text = printed(&stats, &job, SS_EMIT_TEXT);
     assert_contains(&text, "     1  SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring  density");
     assert_contains(&text,
-                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: up to 5.00 s");
+                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: up to 3.00 s");
     assert_round_trip(&stats, &job);
     free(text.text);
     ss_stats_free(&stats);
@@ -549,6 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_line_of_the_text_ends_in_spaces),
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
         cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
+        cmocka_unit_test(no_advice_where_the_model_misses_dense_by_more_than_twice),
         cmocka_unit_test(a_forced_algorithm_is_named_in_the_settings_to_try),
         cmocka_unit_test(an_empty_job_has_a_report),
         cmocka_unit_test(odd_names_neither_break_json_nor_reach_the_terminal),
