@@ -225,6 +225,23 @@ static struct ss_step_place follow_set(struct ss_steps *s, struct ss_step_cycle 
     return in_place(s, c, c->came++);
 }
 
+/* A call from elsewhere with a count of the step, after enough steps without: weights, which say
+ * nothing about layers. */
+static bool is_aside(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t lane)
+{
+    uint32_t q = 0, i = s->outs + 1, need = FEW_WEIGHTS * (uint32_t)c->length;
+
+    while (q < c->length && number_of(c->lane[q]) != number_of(lane))
+        q++;
+    if (q == c->length || occurrences(c, lane) > 0)
+        return false;
+    while (need > 0 && i + c->length < s->end && ago(s, i) == ago(s, i + c->length)) {
+        i++;
+        need--;
+    }
+    return need == 0;
+}
+
 /* Follows the cycle in force, or one that resumes. */
 static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
 {
@@ -236,7 +253,7 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
         return follow_set(s, c, lane);
     int place = c->next;
     if (c->lane[place] != lane) {
-        s->since_out = 0;
+        s->since_out = is_aside(s, c, lane) ? s->since_out - 1 : 0;
         place = find_place(s, c);
         if (place >= 0 && place < c->next && place > 0)
             s->step++; /* the former step was cut short */
