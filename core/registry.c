@@ -27,8 +27,12 @@ static struct ss_registered *lookup(struct ss_registry *registry, const void *bu
     return NULL;
 }
 
+/* One that was withdrawn makes way before the table grows. */
 static struct ss_registered *appended(struct ss_registry *registry)
 {
+    for (size_t i = 0; registry->count == registry->room && i < registry->count; i++)
+        if (registry->list[i].withdrawn)
+            return &registry->list[i];
     if (registry->count == registry->room) {
         size_t room = registry->room > 0 ? 2 * registry->room : 16;
         struct ss_registered *list = realloc(registry->list, room * sizeof *list);
@@ -57,14 +61,14 @@ int ss_registry_add(struct ss_registry *registry, const struct ss_registered *en
 
 size_t ss_registry_remove(struct ss_registry *registry, const void *buffer)
 {
-    size_t kept = 0, removed;
+    size_t removed = 0;
 
     pthread_mutex_lock(&registry->lock);
     for (size_t i = 0; i < registry->count; i++)
-        if (registry->list[i].buffer != buffer)
-            registry->list[kept++] = registry->list[i];
-    removed = registry->count - kept;
-    registry->count = kept;
+        if (registry->list[i].buffer == buffer && !registry->list[i].withdrawn) {
+            registry->list[i].withdrawn = true;
+            removed++;
+        }
     pthread_mutex_unlock(&registry->lock);
     return removed;
 }
@@ -75,7 +79,7 @@ size_t ss_registry_set_density(struct ss_registry *registry, const void *buffer,
 
     pthread_mutex_lock(&registry->lock);
     for (size_t i = 0; i < registry->count; i++)
-        if (registry->list[i].buffer == buffer) {
+        if (registry->list[i].buffer == buffer && !registry->list[i].withdrawn) {
             registry->list[i].density = density;
             entries++;
         }
@@ -92,8 +96,22 @@ bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t
         return false;
     pthread_mutex_lock(&registry->lock);
     e = lookup(registry, buffer, count);
+    if (e && e->withdrawn)
+        e = NULL;
     if (e)
         *density = e->density;
     pthread_mutex_unlock(&registry->lock);
     return e != NULL;
+}
+
+bool ss_registry_names(struct ss_registry *registry, const void *buffer, uint64_t count)
+{
+    bool named;
+
+    if (!registry)
+        return false;
+    pthread_mutex_lock(&registry->lock);
+    named = lookup(registry, buffer, count) != NULL;
+    pthread_mutex_unlock(&registry->lock);
+    return named;
 }

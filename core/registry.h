@@ -12,6 +12,7 @@ struct ss_registered {
     const void *buffer; /* receive buffer */
     uint64_t count;     /* elements */
     double density;     /* 0: as the settings say */
+    bool withdrawn;     /* unregistered: the buffer goes on to be told by its address */
 };
 
 /* Zero-initialise and call ss_registry_init; members belong to registry.c. */
@@ -33,6 +34,10 @@ size_t ss_registry_remove(struct ss_registry *registry, const void *buffer);
 
 /* Sets the density of all entries of a buffer; how many there are. */
 size_t ss_registry_set_density(struct ss_registry *registry, const void *buffer, double density);
+
+/* Whether the application names this buffer, or did so not long ago: its address then tells the
+ * tensor, on all ranks or on none that registers alike. registry NULL: it does not. */
+bool ss_registry_names(struct ss_registry *registry, const void *buffer, uint64_t count);
 
 /* Whether there is an entry; its density. registry NULL: there is none. */
 bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t count,

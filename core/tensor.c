@@ -287,15 +287,23 @@ static bool add_site(struct ss_tensor_lane *lane, uint64_t site)
     return true;
 }
 
+/* Where a call comes from; of a buffer that the application names, the buffer. 0 = unknown. */
+static uint64_t origin(const struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    if (ss_registry_names(ts->settings->registry, call->address, call->n))
+        return ss_mix(1, (uint64_t)(uintptr_t)call->address);
+    return call->site == 0 ? 0 : ss_mix(call->site, call->path);
+}
+
 /* The label of a call. A lane that runs out of them here does so on all ranks, or else the vote of
  * this call finds labels that differ. */
 static uint32_t label_of(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
     struct ss_tensor_lane *lane = &ts->lanes[call->lane];
-    uint64_t site = ss_mix(call->site, call->path);
+    uint64_t site = sites_count(ts) && !lane->joined ? origin(ts, call) : 0;
     uint32_t label = 0;
 
-    if (!sites_count(ts) || lane->joined || call->site == 0)
+    if (site == 0)
         return 0;
     while (label < lane->site_count && lane->sites[label] != site)
         label++;

@@ -132,7 +132,7 @@ static int visit_one(const void *buffer, int which, ss_tensor_visit *visit, void
 
 int sparseshim_1_register(const void *buffer, uint64_t count, double density)
 {
-    struct ss_registered entry = {buffer, count, density};
+    struct ss_registered entry = {.buffer = buffer, .count = count, .density = density};
     int status;
 
     if (!is_active())
