@@ -49,12 +49,12 @@ MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
 FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
            $(patsubst tests/mpi/%.f,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f)))
 MPI_SO  := $(patsubst %,$(BUILD)/tests/mpi/%.so,$(filter $(MPI_LIBS),$(basename $(notdir $(wildcard tests/mpi/*.c)))))
-GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
 APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests/apps/*.c)))
+GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-mpich check-fuzz campaign demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-frameworks check-mpich check-fuzz campaign demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -208,6 +208,10 @@ check-unit: $(UNIT) ## unit tests and the simulator
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove --timer --failures --comments $(sort $(wildcard tests/t/*.t))
 
+check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, minutes)
+	@scripts/install-deps build tests frameworks
+	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t
+
 # Open MPI is the same under either.
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
 	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
@@ -223,9 +227,10 @@ fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
 	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
-campaign: tests ## PROGRAMS random programs, bare and preloaded (default 10000), SEED=S; and all cases of harmless.t
+campaign: tests ## PROGRAMS random programs, bare and preloaded (default 10000), SEED=S; all cases of harmless.t; check-frameworks
 	@BUILD=$(BUILD) scripts/campaign --programs $(or $(PROGRAMS),10000) --seed $(or $(SEED),1) $(ARGS)
 	@HARMLESS_FORMS=all BUILD=$(BUILD) prove --timer --failures tests/t/harmless.t
+	@$(MAKE) --no-print-directory check-frameworks
 
 asan: ## unit and MPI tests under AddressSanitizer and UBSan
 	@scripts/install-deps build tests

@@ -81,7 +81,8 @@ const struct cfg_option cfg_table[] = {
      "its residual is scaled along; until that can be told its calls are exact.",
      FIELD(residual_scale), true},
     {"GUARD", CFG_CHOICE, "warn", "off, warn, exact",
-     "MODE=topk: every 256 calls of a buffer its result is compared with the dense sum. Where they "
+     "MODE=topk: in calls 8, 16, 32, ... 256 of a buffer and then in every 256th its result is "
+     "compared with the dense sum. Where they "
      "have come apart, warn says so, exact also makes the buffer exact.",
      FIELD(guard), true},
     {"ALGORITHM", CFG_CHOICE, "auto",

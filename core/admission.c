@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/call_impl.h"
+#include "core/tensor_impl.h"
 
 static void describe(const struct ss_call *c, char *text, size_t size)
 {

@@ -209,6 +209,8 @@ static int decide(struct ss_call *c)
     }
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return go_native(c, SS_WHY_UNREGISTERED);
+    if (c->unfit)
+        return go_native(c, SS_WHY_UNFIT);
     if (scaling == SS_SCALE_OPEN)
         return go_native(c, SS_WHY_SCALE);
     if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))

@@ -101,7 +101,7 @@ struct ss_comm {
     uint64_t scale_passed; /* the last since whose opening a step has passed */
     unsigned scale_told;   /* lines */
 
-    char warning[600]; /* to be told, "" = none */
+    char warning[800]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
 
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
@@ -313,6 +313,7 @@ struct ss_call {
     /* MODE=topk */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
+    bool unfit;               /* by the evidence: it must be exact, and no residual may join it */
     bool topk;                /* registered: the own stream is claimed, not scanned */
     bool resting;             /* registered, but nothing is claimed: dense was faster */
     bool claimed;             /* claims are out of the residual */
@@ -475,6 +476,8 @@ int ss_topk_select(struct ss_call *c);
 void ss_topk_rest(struct ss_call *c); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_call *c);
 void ss_topk_planned(struct ss_call *c, bool dense);  /* and may be trusted: rest, or wake up */
+void ss_topk_show(struct ss_call *c);                 /* evidence, into the ballot; */
+uint64_t ss_topk_past(const struct ss_call *c);       /* and by what it will be judged, hashed */
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_call *c);      /* of the call site */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */

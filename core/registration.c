@@ -5,8 +5,15 @@
 #include "core/tensor_impl.h"
 
 enum {
-    LEAST_CALLS = 3, /* of the gradient test */
-    REFUSALS = 8     /* votes in a row */
+    LEAST_CALLS = 8,   /* of the gradient test */
+    CALM = 4,          /* of them in a row, after which all was that of a gradient; */
+    QUIET = 16,        /* after one that spoke against it */
+    MOST_CALLS = 24,   /* after which it is refused */
+    SPOKEN = 8,        /* against it, and it is refused */
+    REFUSALS = 8,      /* votes in a row */
+    FIRST_LOOK = 64,   /* calls after which what was refused is looked at again, twice as many */
+    LAST_LOOK = 65536, /* each time, up to these */
+    STRIKES = 2
 };
 
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
@@ -22,13 +29,18 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "calls do not repeat in steps",
         "called outside the step",
         "called less than once per step",
-        "result is a multiple of the input, as in an average",
-        "result is a multiple of the one before",
+        "inputs are alike on all ranks, as in an average",
+        "results are multiples of ones before",
         "no room for a residual within MAX_MEMORY",
         "not registered on another rank",
         "the buffer holds different tensors in turn",
         "GUARD found the result too far off",
         "unregistered by the application",
+        "ranks hold different parts, as in a gather",
+        "all elements have one sign, as in counts or squares",
+        "the norm falls or grows from call to call, as in a solver",
+        "looked like a gradient at first, but not later",
+        "some calls are not those of a gradient",
     };
     return names[reason];
 }
@@ -55,6 +67,11 @@ bool ss_tensor_make_residual(struct ss_tensor *t)
     return true;
 }
 
+static uint64_t look_after(unsigned looks)
+{
+    return looks < 10 ? (uint64_t)FIRST_LOOK << looks : LAST_LOOK;
+}
+
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason)
 {
     if (registered && !ss_tensor_make_residual(t)) {
@@ -67,7 +84,10 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
     }
-    ss_watch_free(&t->watch);
+    if (registered && t->state != SS_TENSOR_REGISTERED)
+        t->lossy_since = t->calls;
+    if (!registered && t->state == SS_TENSOR_CANDIDATE)
+        t->look_at = t->calls + look_after(t->looks++);
     t->fresh = false;
     t->state = registered ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT;
     t->reason = registered ? SS_TENSOR_NONE : reason;
@@ -127,6 +147,46 @@ static unsigned watched_calls(const struct ss_tensor *t)
     return after < UINT32_MAX ? (unsigned)after : UINT32_MAX;
 }
 
+static bool is_calm(const struct ss_watch *w)
+{
+    return w->calm >= CALM && (w->spoken == 0 || w->since >= QUIET);
+}
+
+/* SS_TENSOR_NONE where the calls of the window look like those of a gradient, SS_TENSOR_WATCHED
+ * where that cannot be said yet. */
+static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
+{
+    static const enum ss_tensor_reason reasons[] = {
+        [SS_LIKE_GRADIENT] = SS_TENSOR_MIXED,  [SS_LIKE_WEIGHTS] = SS_TENSOR_AVERAGE,
+        [SS_LIKE_PARTS] = SS_TENSOR_PARTS,     [SS_LIKE_COUNTS] = SS_TENSOR_ONE_SIGN,
+        [SS_LIKE_BEFORE] = SS_TENSOR_CONSTANT, [SS_LIKE_SOLVER] = SS_TENSOR_DRIFT,
+    };
+    const struct ss_watch *w = &t->watch;
+
+    if (w->calls >= watched_calls(t) && is_calm(w))
+        return SS_TENSOR_NONE;
+    if (w->calls < MOST_CALLS && w->spoken < SPOKEN)
+        return SS_TENSOR_WATCHED;
+    return reasons[w->spoken > w->calls ? w->why : ss_watch_likeness(w)];
+}
+
+static bool is_unlike(enum ss_tensor_reason reason)
+{
+    return reason == SS_TENSOR_SELDOM || reason == SS_TENSOR_AVERAGE ||
+           reason == SS_TENSOR_CONSTANT || reason == SS_TENSOR_PARTS ||
+           reason == SS_TENSOR_ONE_SIGN || reason == SS_TENSOR_DRIFT || reason == SS_TENSOR_MIXED;
+}
+
+/* What was refused is looked at again, as its first calls may have been special ones. */
+static void look_again(struct ss_tensor *t)
+{
+    if (t->state != SS_TENSOR_EXACT || t->asked || !is_unlike(t->reason) || t->calls < t->look_at)
+        return;
+    ss_watch_restart(&t->watch);
+    t->state = SS_TENSOR_CANDIDATE;
+    t->reason = SS_TENSOR_WATCHED;
+}
+
 /* Whether its calls are known to be its own, so that a rule makes it lossy. */
 static bool is_identified(const struct ss_tensor *t)
 {
@@ -142,16 +202,15 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
 {
     if (t->asked)
         return is_identified(t) ? SS_TENSOR_NONE : SS_TENSOR_NO_STEP;
-    if (t->watch.calls < watched_calls(t))
-        return SS_TENSOR_WATCHED;
+    enum ss_tensor_reason looks = resemblance(t);
+    if (looks != SS_TENSOR_NONE)
+        return looks;
     if (t->place.sync != SS_STEP_IN)
         return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
     if (!t->place.settled)
         return SS_TENSOR_NO_STEP;
     if (2 * t->step_calls < t->place.step - t->first_step + 1)
         return SS_TENSOR_SELDOM;
-    if (t->watch.result_parallel)
-        return SS_TENSOR_CONSTANT;
     return SS_TENSOR_NONE;
 }
 
@@ -163,12 +222,14 @@ static bool may_register(const struct ss_tensor *t)
 
 struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
 {
-    struct ss_tensor_ballot b = {.unregistered = !ss_tensor_lossy(t)};
+    struct ss_tensor_ballot b = {0};
 
+    look_again(t);
+    b.unregistered = !ss_tensor_lossy(t);
     t->ready = false;
     if (t->state == SS_TENSOR_CANDIDATE) {
         t->reason = obstacle(t);
-        b.not_gradient = t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_CONSTANT;
+        b.not_gradient = is_unlike(t->reason);
         t->ready = t->reason == SS_TENSOR_NONE || b.not_gradient;
         if (t->reason == SS_TENSOR_NONE && may_register(t) && !ss_tensor_make_residual(t))
             ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
@@ -177,7 +238,6 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
     b.refused = t->state == SS_TENSOR_EXACT;
     b.not_ready = t->state == SS_TENSOR_REGISTERED ? !b.registered
                                                    : t->state == SS_TENSOR_CANDIDATE && !t->ready;
-    b.differs = b.registered || (t->ready && (t->asked || !t->watch.input_parallel));
     return b;
 }
 
@@ -189,10 +249,10 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
     if (t->refusals >= REFUSALS) {
         ss_tensor_settle(t, false, SS_TENSOR_OTHERS);
     } else if (!all->not_ready && !all->refused) {
-        bool registered = !all->not_gradient && all->differs;
+        bool registered = !all->not_gradient;
         enum ss_tensor_reason reason = t->reason;
         if (reason == SS_TENSOR_NONE)
-            reason = all->differs ? SS_TENSOR_OTHERS : SS_TENSOR_AVERAGE;
+            reason = SS_TENSOR_OTHERS;
         if (registered && !may_register(t))
             ss_tensor_settle(t, false, SS_TENSOR_OFFERED);
         else
@@ -204,8 +264,34 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
 
 bool ss_tensor_watching(const struct ss_tensor *t)
 {
-    return t->state == SS_TENSOR_CANDIDATE && !t->asked && t->in_flight <= 1 &&
-           t->watch.calls < watched_calls(t);
+    if (t->asked || t->type != SS_F32)
+        return false;
+    return t->state != SS_TENSOR_EXACT || (t->reason == SS_TENSOR_LEFT && t->residual.data);
+}
+
+static bool strike(struct ss_tensor *t)
+{
+    if (++t->watch.struck >= STRIKES)
+        ss_tensor_settle(t, false, SS_TENSOR_LEFT);
+    return false;
+}
+
+bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool agreed, int size)
+{
+    bool left = t->state == SS_TENSOR_EXACT && t->reason == SS_TENSOR_LEFT;
+
+    if (!agreed) {
+        ss_watch_free(&t->watch);
+        return !left;
+    }
+    struct ss_verdict v = ss_watch_judge(&t->watch, all, size);
+    if (!v.judged || t->state == SS_TENSOR_CANDIDATE)
+        return !left;
+    if (v.zero)
+        return true;
+    if (v.weights && t->state == SS_TENSOR_REGISTERED)
+        return strike(t);
+    return !v.weights && !v.far;
 }
 
 void ss_tensor_begin(struct ss_tensor *t)
@@ -239,11 +325,31 @@ void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size)
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size)
 {
     static const bool open[SS_TENSOR_REASONS] = {
-        [SS_TENSOR_SELDOM] = true,  [SS_TENSOR_AVERAGE] = true, [SS_TENSOR_CONSTANT] = true,
-        [SS_TENSOR_NO_RULE] = true, [SS_TENSOR_OFFERED] = true, [SS_TENSOR_DOUBLE] = true,
+        [SS_TENSOR_SELDOM] = true,  [SS_TENSOR_AVERAGE] = true,  [SS_TENSOR_CONSTANT] = true,
+        [SS_TENSOR_NO_RULE] = true, [SS_TENSOR_OFFERED] = true,  [SS_TENSOR_DOUBLE] = true,
+        [SS_TENSOR_PARTS] = true,   [SS_TENSOR_ONE_SIGN] = true, [SS_TENSOR_DRIFT] = true,
+        [SS_TENSOR_LEFT] = true,    [SS_TENSOR_MIXED] = true,
     };
 
     snprintf(text, size, "%s", "");
     if (t->state == SS_TENSOR_EXACT && open[t->reason])
         ss_tensor_rule(t, text, size);
+}
+
+const char *ss_tensor_remedy(enum ss_tensor_reason reason)
+{
+    static const char *const remedies[SS_TENSOR_REASONS] = {
+        [SS_TENSOR_TYPE] = "no rule can: sums of float and double alone are sent as top-k",
+        [SS_TENSOR_EXCLUDED] = "no rule can while it matches EXCLUDE",
+        [SS_TENSOR_NO_STEP] = "no rule can while its calls do not repeat; with IDENTITY=site one "
+                              "takes all calls from one place for one tensor",
+        [SS_TENSOR_OUTSIDE] = "no rule can: its place in the step is not known",
+        [SS_TENSOR_MEMORY] = "no rule can: a larger MAX_MEMORY does",
+        [SS_TENSOR_OTHERS] = "no rule can: REPORT=all says what the other ranks have against it",
+        [SS_TENSOR_PROFILE] = "no rule can: a buffer for each tensor does",
+        [SS_TENSOR_GUARDED] = "no rule can: GUARD=warn does",
+        [SS_TENSOR_WITHDRAWN] = "no rule can: the application has taken it out",
+    };
+
+    return remedies[reason];
 }

@@ -4,9 +4,9 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",    "excluded", "no_rule",   "offered",
-        "double",     "no_step", "outside", "seldom",   "average",   "constant",
-        "memory",     "others",  "profile", "guarded",  "withdrawn",
+        "registered", "watched", "type",     "excluded", "no_rule", "offered", "double",  "no_step",
+        "outside",    "seldom",  "average",  "constant", "memory",  "others",  "profile", "guarded",
+        "withdrawn",  "parts",   "one_sign", "drift",    "left",    "mixed",
     };
     return keys[reason];
 }
@@ -46,12 +46,21 @@ enum column {
     SHOWN_REASON,
     RULE,
     SHOWN_RULE,
+    REMEDY,
     ASKED_SUM,
     DENSITY_SUM,
     OFF_SUM,
     GLOBAL_CALLS,
     GLOBAL_OFF_SUM,
     INPUT_NORM,
+    WATCHED,
+    ALIKE,
+    AGAIN,
+    ALONG,
+    BALANCE,
+    PARTS,
+    DRIFT,
+    SAME,
     COLUMNS
 };
 
@@ -83,12 +92,21 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [SHOWN_REASON] = {NULL, "because", FATES, true},
     [RULE] = {"rule", NULL, 0, true},
     [SHOWN_RULE] = {NULL, "to register it all the same", FATES, true},
+    [REMEDY] = {"remedy", NULL, 0, true},
     [ASKED_SUM] = {"asked_sum", NULL, 0, false},
     [DENSITY_SUM] = {"density_sum", NULL, 0, false},
     [OFF_SUM] = {"off_sum", NULL, 0, false},
     [GLOBAL_CALLS] = {"global_calls", NULL, 0, false},
     [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, false},
     [INPUT_NORM] = {"input_norm", NULL, 0, false},
+    [WATCHED] = {"watched", NULL, 0, false},
+    [ALIKE] = {"alike", NULL, 0, false},
+    [AGAIN] = {"again", NULL, 0, false},
+    [ALONG] = {"along", NULL, 0, false},
+    [BALANCE] = {"balance", NULL, 0, false},
+    [PARTS] = {"parts", NULL, 0, false},
+    [DRIFT] = {"drift", NULL, 0, false},
+    [SAME] = {"same", NULL, 0, false},
 };
 
 struct walk {
@@ -132,13 +150,22 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_key(r->reason));
     v[SHOWN_REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_name(r->reason));
     v[RULE] = ss_v_text(r->rule[0] ? r->rule : NULL);
-    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : ss_v_text(NULL);
+    v[REMEDY] = ss_v_text(r->rule[0] ? NULL : ss_tensor_remedy(r->reason));
+    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : v[REMEDY];
     v[ASKED_SUM] = ss_v_factor(r->asked_sum);
     v[DENSITY_SUM] = ss_v_factor(r->density_sum);
     v[OFF_SUM] = ss_v_factor(r->off_sum);
     v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
     v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
+    v[WATCHED] = ss_v_count(r->watched);
+    v[ALIKE] = ss_v_factor(r->alike);
+    v[AGAIN] = ss_v_factor(r->again);
+    v[ALONG] = ss_v_factor(r->along);
+    v[BALANCE] = ss_v_factor(r->balance);
+    v[PARTS] = ss_v_factor(r->parts);
+    v[DRIFT] = ss_v_factor(r->drift);
+    v[SAME] = ss_v_factor(r->same);
 }
 
 static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)

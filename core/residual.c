@@ -54,6 +54,10 @@ double ss_residual_ratio_square(const struct ss_call *c)
 
 static const double SIXTEENTH = 0.0625;
 
+/* Of what has left top-k for what it looked like, so little is left that it may go at once: ratio
+ * of squared norms. */
+static const double LITTLE = 1e-6;
+
 #define DEFINE_JOIN(name, real)                                                                    \
     static void name(const real *in, const real *r, real *out, size_t n, real share)               \
     {                                                                                              \
@@ -81,7 +85,9 @@ void ss_residual_join(struct ss_call *c)
 
     if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(c))
         return;
-    c->joined = ratio <= 1 ? 1 : SIXTEENTH;
+    bool left = t->state == SS_TENSOR_EXACT &&
+                (t->reason == SS_TENSOR_LEFT || t->reason == SS_TENSOR_GUARDED);
+    c->joined = ratio <= (left ? LITTLE : 1) ? 1 : SIXTEENTH;
     if (c->type == SS_F32)
         join_32((const float *)c->in, t->residual.data, (void *)c->out, (size_t)c->n,
                 (float)c->joined);

@@ -7,11 +7,11 @@
  *     registered: select with t->residual; else scan as in exact mode
  *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`;
  *     t->label, ss_tensor_code(t)                     into the vote, by min and max
+ *     if (ss_tensor_watching(t)) ss_evidence_show(&evidence, &t->watch, ...);   likewise
  *     ss_tensor_begin(t);
- *     if (ss_tensor_watching(t) && in place) ss_tensor_watch_input(t, buffer);
  *     ... the vote arrives: labels differ: ss_tensors_join(tensors, t->lane);
- *     ss_tensor_vote(t, &combined); collective or the MPI library ...
- *     if (ss_tensor_watching(t)) ss_tensor_watch(t, in or NULL, out);   after exact success
+ *     ss_tensor_vote(t, &combined); ss_tensor_judge(t, &evidence, ...); collective or the MPI
+ *     library ...
  *     ss_tensor_end(t);
  *
  * A call that found its tensor registered goes ahead only where no rank voted `unregistered` and
@@ -21,6 +21,7 @@
 #ifndef CORE_TENSOR_H
 #define CORE_TENSOR_H
 
+#include "core/evidence.h"
 #include "core/mem.h"
 #include "core/regions.h"
 #include "core/registry.h"
@@ -55,13 +56,18 @@ enum ss_tensor_reason {
     SS_TENSOR_NO_STEP,   /* calls of the communicator do not repeat */
     SS_TENSOR_OUTSIDE,   /* called outside the step */
     SS_TENSOR_SELDOM,    /* called less than once per step */
-    SS_TENSOR_AVERAGE,   /* result is P times the input on every rank */
-    SS_TENSOR_CONSTANT,  /* result is parallel to the one before */
+    SS_TENSOR_AVERAGE,   /* the inputs are alike on all ranks */
+    SS_TENSOR_CONSTANT,  /* results are parallel to ones before */
     SS_TENSOR_MEMORY,    /* MAX_MEMORY leaves no room for its residual */
     SS_TENSOR_OTHERS,    /* another rank does not register it */
     SS_TENSOR_PROFILE,   /* different tensors in turn in one buffer */
     SS_TENSOR_GUARDED,   /* GUARD found the results too far off */
     SS_TENSOR_WITHDRAWN, /* the application unregistered its buffer */
+    SS_TENSOR_PARTS,     /* the ranks hold different parts of it */
+    SS_TENSOR_ONE_SIGN,  /* all elements have one sign */
+    SS_TENSOR_DRIFT,     /* its norm falls or grows all the time */
+    SS_TENSOR_LEFT,      /* was registered, and then did not look like a gradient */
+    SS_TENSOR_MIXED,     /* some calls look like weights */
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
@@ -91,16 +97,6 @@ double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profi
  * Returns whether two calls in a row were unlike, or a third of them for a while, as when two
  * packings take turns: to be voted. */
 bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now);
-
-/* What the gradient test has seen in exact calls of a candidate. */
-struct ss_watch {
-    unsigned calls;       /* watched, those with zero results not counted */
-    bool input_parallel;  /* some result was parallel to the input here */
-    bool result_parallel; /* some result was parallel to the one before */
-    bool has_input;
-    struct ss_buf input; /* of this call, at the sample positions */
-    struct ss_buf last;  /* the last result counted, at the sample positions */
-};
 
 /* RESIDUAL_SCALE (core/loss_scale.c): binary logarithms of the input's norm in its last calls, in
  * units of 2^-10, from voted values. */
@@ -161,10 +157,13 @@ struct ss_tensor {
     struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
     struct ss_watch watch;
-    unsigned in_flight; /* operations between begin and end */
-    unsigned refusals;  /* votes in a row in which a rank refused */
-    bool ready;         /* what the last ballot said */
-    bool fresh;         /* the residual was made for that ballot and is zero */
+    unsigned in_flight;   /* operations between begin and end */
+    unsigned refusals;    /* votes in a row in which a rank refused */
+    bool ready;           /* what the last ballot said */
+    uint64_t look_at;     /* refused: looked at again in that call of its own, */
+    unsigned looks;       /* so many times so far */
+    uint64_t lossy_since; /* call of its own that registered it */
+    bool fresh;           /* the residual was made for that ballot and is zero */
 
     struct ss_step_place place; /* of its last call */
     uint64_t calls;             /* all */
@@ -266,7 +265,6 @@ struct ss_tensor_ballot {
     bool registered;   /* registered here: others that are not make it undo */
     bool not_ready;    /* must not be registered in this call: still watched, or exact for good */
     bool not_gradient; /* ready, but does not look like a gradient here */
-    bool differs;      /* ready, and the result was not parallel to the input here */
     bool refused;      /* exact for good here */
 };
 struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t);
@@ -288,19 +286,14 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t);
 void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
-/* The gradient test wants to see the result of this call. */
+/* Whether its next vote wants evidence: it is for `auto`, or REGISTER being empty nobody, to decide
+ * on, and a candidate or registered, or has left and has a residual to give back. */
 bool ss_tensor_watching(const struct ss_tensor *t);
 
-/* Shows input and result of an exact call, both dense; in = NULL where ss_tensor_watch_input has
- * seen it before the result overwrote it. Parallel means a cosine of 0.99 or more; factors such as
- * P make no difference. Cosines are over at most SS_SAMPLE fixed positions, one at random in each
- * of as many equal parts. With m positions and entries of like size the standard error is
- * (1 - cos^2) / sqrt(m): at m = 65536, 0.004 at cosine 0 and 0.0001 at 0.99; single entries that
- * carry the norm and are not among the positions are not seen. A result that is zero at all of
- * them, or not finite at one, is not counted. */
-enum { SS_SAMPLE = 65536 };
-void ss_tensor_watch(struct ss_tensor *t, const void *in, const void *out);
-void ss_tensor_watch_input(struct ss_tensor *t, const void *in);
+/* Takes in what the vote says of the call, all = the combined evidence, agreed = all ranks remember
+ * the same: after ss_tensor_vote. Whether the call fits: false = it must be exact on all ranks. A
+ * registered tensor is exact from the next call on when two calls have spoken against it. */
+bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool agreed, int size);
 
 /* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
 double ss_tensor_residual_norm(struct ss_tensor *t);
@@ -310,5 +303,9 @@ double ss_tensor_residual_norm(struct ss_tensor *t);
  * rule can. */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
+
+/* What helps where no rule does, in one sentence; NULL where a rule does, or nothing is to be
+ * helped. */
+const char *ss_tensor_remedy(enum ss_tensor_reason reason);
 
 #endif

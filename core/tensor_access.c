@@ -106,6 +106,17 @@ int ss_tensor_drop(struct ss_tensor *t, void *ctx)
 
 /* ---- the report ---- */
 
+static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
+{
+    r->alike = w->alike;
+    r->again = w->again;
+    r->along = w->along;
+    r->same = w->same;
+    r->balance = w->balance;
+    r->parts = w->parts;
+    r->drift = w->drift;
+}
+
 /* Filled before it is listed: another thread may be writing a report. */
 static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
 {
@@ -126,8 +137,10 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .global_off_sum = t->global_off_sum,
         .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
         .input_norm = t->input_norm,
+        .watched = t->watch.calls,
     };
 
+    book_evidence(&r, &t->watch);
     snprintf(r.comm, sizeof r.comm, "%s", comm->name);
     snprintf(r.site, sizeof r.site, "%s", t->site_name);
     snprintf(r.symbol, sizeof r.symbol, "%s", t->symbol);

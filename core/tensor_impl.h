@@ -41,7 +41,4 @@ void ss_tensor_readmit(struct ss_tensor *t);
 bool ss_tensor_make_residual(struct ss_tensor *t);
 void ss_tensor_drop_residual(struct ss_tensor *t);
 
-/* core/watch.c */
-void ss_watch_free(struct ss_watch *watch);
-
 #endif

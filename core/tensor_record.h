@@ -27,6 +27,10 @@ struct ss_tensor_record {
     double global_off_sum; /* of |size of the global set - k| / k */
     double residual_norm;  /* now; 0 without one */
     double input_norm;     /* of the last input sent as top-k, 0 where there was none */
+
+    /* What was seen of it (core/evidence.h), means over the calls of the last window. */
+    unsigned watched; /* calls */
+    double alike, again, along, same, balance, parts, drift;
 };
 
 #endif

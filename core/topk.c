@@ -15,8 +15,7 @@ static uint64_t tensor_flags(const struct ss_tensor_ballot *b)
 {
     return (uint64_t)b->unregistered << FLAG_SHIFT | (uint64_t)b->registered << (FLAG_SHIFT + 1) |
            (uint64_t)b->not_ready << (FLAG_SHIFT + 2) |
-           (uint64_t)b->not_gradient << (FLAG_SHIFT + 3) |
-           (uint64_t)b->differs << (FLAG_SHIFT + 4) | (uint64_t)b->refused << (FLAG_SHIFT + 5);
+           (uint64_t)b->not_gradient << (FLAG_SHIFT + 3) | (uint64_t)b->refused << (FLAG_SHIFT + 4);
 }
 
 static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
@@ -26,8 +25,7 @@ static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
         .registered = flags >> (FLAG_SHIFT + 1) & 1,
         .not_ready = flags >> (FLAG_SHIFT + 2) & 1,
         .not_gradient = flags >> (FLAG_SHIFT + 3) & 1,
-        .differs = flags >> (FLAG_SHIFT + 4) & 1,
-        .refused = flags >> (FLAG_SHIFT + 5) & 1,
+        .refused = flags >> (FLAG_SHIFT + 4) & 1,
     };
 }
 
@@ -60,8 +58,6 @@ void ss_topk_start(struct ss_call *c)
     ss_tensor_begin(c->tensor);
     ss_keep_range(c);
     c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
-    if (c->in_place && ss_tensor_watching(c->tensor))
-        ss_tensor_watch_input(c->tensor, c->in);
     c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
     c->resting = c->topk && c->tensor->resting;
     c->topk = c->topk && !c->resting;
@@ -108,12 +104,15 @@ void ss_topk_rest(struct ss_call *c)
     c->part_max = c->k / (uint64_t)c->t->size + 1;
 }
 
-enum { GUARD_PERIOD = 256 };
+/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th. */
+enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
 
 static bool guard_due(const struct ss_call *c)
 {
-    return c->comm->settings->guard != SS_GUARD_OFF &&
-           c->topk_calls % GUARD_PERIOD == GUARD_PERIOD - 1;
+    uint64_t call = c->topk_calls + 1;
+    bool early = call >= GUARD_FIRST && call < GUARD_PERIOD && (call & (call - 1)) == 0;
+
+    return c->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
 }
 
 /* The profile of what is sent: a buffer that holds different tensors in turn is found out. */
@@ -222,22 +221,55 @@ uint64_t ss_topk_flags(struct ss_call *c)
     return flags;
 }
 
+void ss_topk_show(struct ss_call *c)
+{
+    if (c->tensor && ss_tensor_watching(c->tensor))
+        ss_evidence_show(&c->vote.ballot.evidence, &c->tensor->watch, c->type, c->in, (size_t)c->n);
+}
+
+uint64_t ss_topk_past(const struct ss_call *c)
+{
+    return c->vote.ballot.evidence.shown > 0 ? c->tensor->watch.hash | 1 : 0;
+}
+
+static void judge(struct ss_call *c)
+{
+    struct ss_tensor *t = c->tensor;
+    const struct ss_ballot *b = &c->vote.ballot;
+    bool registered = t->state == SS_TENSOR_REGISTERED;
+
+    if (b->evidence.shown == 0 || t->asked)
+        return;
+    c->unfit = !ss_tensor_judge(t, &b->evidence, ss_ballot_same(b, SS_SAME_WATCH), c->t->size);
+    if (registered && t->state != SS_TENSOR_REGISTERED)
+        ss_topk_warn(c,
+                     "a second call did not look like a gradient (%s); it is exact from here on; "
+                     "results were lossy since call %llu of %llu",
+                     ss_watch_reason(&t->watch), (unsigned long long)t->lossy_since,
+                     (unsigned long long)t->calls);
+}
+
 bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &c->vote.ballot;
 
+    if (!c->comm->tensors)
+        return true;
     ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)
         return true;
-    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR))
+    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {
+        c->unfit = c->tensor->state == SS_TENSOR_EXACT && c->tensor->reason == SS_TENSOR_LEFT;
         return !ballot.registered;
+    }
     bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
     ss_tensor_vote(c->tensor, &ballot);
     if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
         ss_admission_tell(c);
+    judge(c);
     if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
@@ -404,13 +436,6 @@ void ss_topk_fail(struct ss_call *c)
     c->claimed = false;
 }
 
-/* The gradient test looks at input and result of exact calls. */
-static void watch(struct ss_call *c)
-{
-    if (c->failed == 0 && !c->topk && ss_tensor_watching(c->tensor))
-        ss_tensor_watch(c->tensor, c->in_place ? NULL : c->in, c->out);
-}
-
 static double off(uint64_t selected, uint64_t k)
 {
     return (double)(selected > k ? selected - k : k - selected) / (double)k;
@@ -422,7 +447,6 @@ void ss_topk_end(struct ss_call *c, bool native_done)
 
     if (!t)
         return;
-    watch(c);
     if (c->joined > 0 && native_done)
         ss_residual_leave(c);
     if (c->topk && !c->native && c->failed == 0) {

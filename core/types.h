@@ -68,4 +68,23 @@ double ss_root(double x);
 /* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
 #define SS_WINDOW ((uint64_t)1 << 30)
 
+/* The bits of a double that is not negative: as unsigned integers they order as the numbers do. */
+static inline uint64_t ss_double_bits(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } v = {.d = x > 0 ? x : 0};
+    return v.u;
+}
+
+static inline double ss_bits_double(uint64_t bits)
+{
+    union {
+        uint64_t u;
+        double d;
+    } v = {.u = bits};
+    return v.d;
+}
+
 #endif

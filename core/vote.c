@@ -10,6 +10,7 @@ void ss_ballot_init(struct ss_ballot *ballot)
 {
     *ballot = (struct ss_ballot){
         .magic = BALLOT_MAGIC, .version = BALLOT_VERSION, .memory_min = UINT64_MAX};
+    ss_evidence_init(&ballot->evidence);
 }
 
 static uint64_t min64(uint64_t a, uint64_t b)
@@ -40,6 +41,7 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
     for (int i = 0; i < SS_COSTS; i++)
         into->costs[i] = max64(into->costs[i], other->costs[i]);
     into->last_min = min64(into->last_min, other->last_min);
+    ss_evidence_merge(&into->evidence, &other->evidence);
 }
 
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
@@ -53,18 +55,30 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
     vote->send = vote->recv = (struct ss_request){0};
 }
 
-static uint64_t check_of(const struct ss_ballot *ballot)
+/* Evidence travels where there is any. */
+static size_t length_of(const struct ss_ballot *ballot)
 {
-    uint64_t words[offsetof(struct ss_ballot, check) / sizeof(uint64_t)];
-    uint64_t h = 0xcbf29ce484222325ULL;
+    return ballot->evidence.shown > 0 ? sizeof *ballot : offsetof(struct ss_ballot, evidence);
+}
 
-    memcpy(words, ballot, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        h ^= words[i];
+static uint64_t hash_words(uint64_t h, const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const unsigned char *)from + i, sizeof word);
+        h ^= word;
         h *= 0x9e3779b97f4a7c15ULL;
         h ^= h >> 32;
     }
     return h;
+}
+
+static uint64_t check_of(const struct ss_ballot *ballot, size_t length)
+{
+    size_t behind = offsetof(struct ss_ballot, evidence);
+    uint64_t h = hash_words(0xcbf29ce484222325ULL, ballot, offsetof(struct ss_ballot, check));
+
+    return hash_words(h, &ballot->evidence, length - behind);
 }
 
 /* A send that is refused is tried once more: a rank that leaves the vote leaves all others waiting.
@@ -75,11 +89,12 @@ static int send_ballot(struct ss_vote *v, int peer, unsigned round)
     int status = SS_ERR_TRANSPORT;
 
     v->outgoing = v->ballot;
-    v->outgoing.check = check_of(&v->outgoing);
+    size_t length = length_of(&v->outgoing);
+    v->outgoing.check = check_of(&v->outgoing, length);
     v->peer = peer;
-    v->bytes += sizeof v->outgoing;
+    v->bytes += length;
     for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
-        status = v->t->ops->send(v->t, peer, tag, &v->outgoing, sizeof v->outgoing, &v->send);
+        status = v->t->ops->send(v->t, peer, tag, &v->outgoing, length, &v->send);
     return status;
 }
 
@@ -92,12 +107,17 @@ static int recv_ballot(struct ss_vote *v, int peer, unsigned round)
 }
 
 /* What arrived is a ballot of this version, else the peer speaks another protocol. */
-static int check_incoming(const struct ss_vote *v)
+static int check_incoming(struct ss_vote *v)
 {
+    size_t length = v->recv.bytes, least = offsetof(struct ss_ballot, evidence);
+
     if (v->recv.status != SS_OK)
         return v->recv.status;
-    if (v->recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
-        v->incoming.version != BALLOT_VERSION || v->incoming.check != check_of(&v->incoming))
+    if (length == least)
+        ss_evidence_init(&v->incoming.evidence);
+    if ((length != least && length != sizeof v->incoming) || v->incoming.magic != BALLOT_MAGIC ||
+        v->incoming.version != BALLOT_VERSION ||
+        v->incoming.check != check_of(&v->incoming, length))
         return SS_ERR_PROTOCOL;
     return SS_OK;
 }

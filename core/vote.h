@@ -7,6 +7,7 @@
 #ifndef CORE_VOTE_H
 #define CORE_VOTE_H
 
+#include "core/evidence.h"
 #include "core/ranks.h"
 #include "core/transport.h"
 
@@ -38,6 +39,7 @@ enum ss_same {
     SS_SAME_STATE,  /* oktopk's boundaries and threshold: if not, all make them anew */
     SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
+    SS_SAME_WATCH,  /* what is remembered of the tensor's calls: if not, it is forgotten */
     SS_SAME_SCALE,  /* what RESIDUAL_SCALE decides by, beside norm_max: if not, nothing is scaled */
     SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
@@ -77,25 +79,9 @@ struct ss_ballot {
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */
     uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */
+
+    struct ss_evidence evidence; /* top-k: of the tensor; travels only where a rank shows any */
 };
-
-static inline uint64_t ss_double_bits(double x)
-{
-    union {
-        double d;
-        uint64_t u;
-    } v = {.d = x > 0 ? x : 0};
-    return v.u;
-}
-
-static inline double ss_bits_double(uint64_t bits)
-{
-    union {
-        uint64_t u;
-        double d;
-    } v = {.u = bits};
-    return v.d;
-}
 
 void ss_ballot_init(struct ss_ballot *ballot);
 void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other);

@@ -1,9 +1,8 @@
-/* What a candidate shows in its exact calls, and the block profile: sums over a fixed sample. */
+/* The block profile of what is sent, over a fixed sample, and the norm of a residual. */
 #include <string.h>
 
 #include "core/tensor_impl.h"
 
-static const double PARALLEL = 0.99;
 static const double UNLIKE = 0.5;
 
 static double value(enum ss_type type, const void *data, size_t i)
@@ -35,23 +34,6 @@ static size_t sample_at(size_t n, size_t j)
     return (size_t)(low + ((h >> 32) * (high - low) >> 32));
 }
 
-static bool take_sample(struct ss_buf *buf, struct ss_mem *mem, enum ss_type type, const void *src,
-                        size_t n)
-{
-    size_t m = sample_size(n);
-
-    if (ss_buf_reserve(buf, mem, m * ss_type_size(type)) != SS_OK)
-        return false;
-    for (size_t j = 0; j < m; j++) {
-        size_t i = sample_at(n, j);
-        if (type == SS_F32)
-            ((float *)buf->data)[j] = ((const float *)src)[i];
-        else
-            ((double *)buf->data)[j] = ((const double *)src)[i];
-    }
-    return true;
-}
-
 /* Cosine of two samples of equal size; 0 when one is zero, not a number when one is not finite. */
 static double cosine(enum ss_type type, const void *a, const void *b, size_t m)
 {
@@ -67,64 +49,6 @@ static double cosine(enum ss_type type, const void *a, const void *b, size_t m)
         return aa + bb - (aa + bb);
     double norms = ss_root(aa) * ss_root(bb);
     return norms > 0 ? ab / norms : 0;
-}
-
-static bool sample_counts(enum ss_type type, const void *a, size_t m)
-{
-    double sum = 0;
-
-    for (size_t j = 0; j < m; j++)
-        sum += value(type, a, j) * value(type, a, j);
-    return sum > 0 && finite(sum);
-}
-
-/* ---- the gradient test ---- */
-
-void ss_tensor_watch_input(struct ss_tensor *t, const void *in)
-{
-    t->watch.has_input = take_sample(&t->watch.input, t->owner->mem, t->type, in, (size_t)t->n);
-    if (!t->watch.has_input)
-        ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
-}
-
-void ss_tensor_watch(struct ss_tensor *t, const void *in, const void *out)
-{
-    struct ss_watch *w = &t->watch;
-    size_t m = sample_size((size_t)t->n);
-    struct ss_buf now = {0};
-
-    if (in)
-        ss_tensor_watch_input(t, in);
-    if (!w->has_input)
-        return;
-    if (!take_sample(&now, t->owner->mem, t->type, out, (size_t)t->n)) {
-        ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
-        return;
-    }
-    bool seen = sample_counts(t->type, now.data, m);
-    double to_input = seen ? cosine(t->type, w->input.data, now.data, m) : 0;
-    w->has_input = false;
-    if (!seen || !finite(to_input)) {
-        ss_buf_free(&now);
-        return;
-    }
-    if (to_input >= PARALLEL)
-        w->input_parallel = true;
-    if (w->last.data) {
-        double to_last = cosine(t->type, w->last.data, now.data, m);
-        if (to_last >= PARALLEL || to_last <= -PARALLEL)
-            w->result_parallel = true;
-    }
-    ss_buf_free(&w->last);
-    w->last = now;
-    w->calls++;
-}
-
-void ss_watch_free(struct ss_watch *w)
-{
-    ss_buf_free(&w->input);
-    ss_buf_free(&w->last);
-    w->has_input = false;
 }
 
 double ss_tensor_residual_norm(struct ss_tensor *t)

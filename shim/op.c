@@ -84,7 +84,7 @@ static void tell_mismatch(const struct shim_comm *comm)
 /* What all ranks have found is told by the first. */
 static void tell_warning(struct shim_comm *comm)
 {
-    char text[600];
+    char text[800];
 
     if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
         shim_say(CFG_DEBUG_WARN, "%s", text);

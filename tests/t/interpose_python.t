@@ -2,24 +2,11 @@
 # mpi4py from PyPI, built against Debian's MPICH: Python opens MPI in a scope of its own.
 set -u
 . tests/t/lib.sh
+. tests/t/python.sh
 
-VENV=$BUILD/venv
-MPI4PY=4.1.2
-PYTHON3=/usr/bin/python3
-
-if [ ! -e "$VENV/ready-$MPI4PY" ]; then
-    rm -rf "$VENV"
-    # Without optimization the build takes half a minute instead of two.
-    "$PYTHON3" -m venv "$VENV" >"$WORK/out" 2>"$WORK/err" &&
-        MPICC=$(command -v mpicc.mpich) CFLAGS='-O0 -g0' timeout -k 5 400 "$VENV/bin/pip" install \
-            --disable-pip-version-check -q --no-binary mpi4py "mpi4py==$MPI4PY" numpy \
-            >"$WORK/out" 2>"$WORK/err" </dev/null &&
-        touch "$VENV/ready-$MPI4PY"
-    if [ ! -e "$VENV/ready-$MPI4PY" ]; then
-        tail -n 5 "$WORK/err" | sed 's/^/# /'
-        echo "1..0 # SKIP mpi4py could not be built from PyPI: $(tail -n 1 "$WORK/err")"
-        exit 0
-    fi
+if ! have_mpi4py; then
+    echo "1..0 # SKIP mpi4py could not be built from PyPI: $(tail -n 1 "$WORK/err")"
+    exit 0
 fi
 
 python=("$VENV/bin/python" tests/py/allreduce.py)

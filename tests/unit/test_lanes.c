@@ -70,13 +70,10 @@ static void nor_do_calls_that_could_be_gradients(void **state)
     pass_by(&t, SMALL, 1500);
     assert_true(heap() < before + before / 8); /* work space for the larger counts */
     for (int r = 0; r < P; r++) {
-        size_t tensors = 0, samples = 0;
-        for (struct ss_tensor *x = ss_tensors_first(t.job.comm[r]->tensors); x; x = x->next) {
+        size_t tensors = 0;
+        for (struct ss_tensor *x = ss_tensors_first(t.job.comm[r]->tensors); x; x = x->next)
             tensors++;
-            samples += x->watch.last.data != NULL;
-        }
         assert_in_range(tensors, 1, SS_LANES);
-        assert_in_range(samples, 1, 128);
     }
     training_close(&t);
 }

@@ -278,7 +278,7 @@ static void a_lane_is_of_interest_while_a_tensor_of_it_is(void **state)
     struct ss_tensor *exact = at(job, 0, 7, 64);
 
     (void)state;
-    ss_tensor_settle(exact, false, SS_TENSOR_AVERAGE);
+    ss_tensor_settle(exact, false, SS_TENSOR_PROFILE);
     assert_false(ss_tensor_lane_interest(exact));
     struct ss_tensor *candidate = at(job, 0, 8, 128);
     assert_int_equal(candidate->state, SS_TENSOR_CANDIDATE);
@@ -414,7 +414,7 @@ static void what_does_not_recur_goes_away(void **state)
 {
     struct job *job = job_open(1, SS_IDENTITY_AUTO, 3, NULL);
     static float data[2 * SS_SAMPLE];
-    struct shape call = {.site = 7, .address = {data}, .type = SS_F32, .in = {data}, .out = data};
+    struct shape call = {.site = 7, .address = {data}, .type = SS_F32, .in = {data}};
 
     (void)state;
     for (uint32_t i = 0; i < 6000; i++) {

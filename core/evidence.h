@@ -1,0 +1,108 @@
+/* Evidence: what tells a gradient from the other sums that programs form. Each rank looks at a
+ * sample of its input, the vote adds up what all saw, and every rank draws the same conclusions
+ * from the same integers, before the collective runs: so that a call can be made exact on all
+ * ranks.
+ *
+ * The sample of n elements is SS_RUN consecutive ones at a random place in each of as many equal
+ * parts, at most SS_SAMPLE in all, at least SS_SAMPLE_LEAST, else a 32nd of n. A rank brings its
+ * sample's direction as a count sketch (Charikar, Chen, Farach-Colton 2002: each element with a
+ * random sign into one of SS_SKETCH buckets), made a unit vector, in fixed point; their sum over
+ * the ranks is the sketch of the sum of directions, whose length says how much the ranks' inputs
+ * are alike and whose angle to those of calls before says whether the same comes again. Cosines of
+ * sketches have a standard error of (1 - cos^2) / 8.
+ */
+#ifndef CORE_EVIDENCE_H
+#define CORE_EVIDENCE_H
+
+#include "core/types.h"
+
+enum {
+    SS_RUN = 16,
+    SS_SAMPLE = 65536,
+    SS_SAMPLE_LEAST = 4096,
+    SS_SKETCH = 64, /* 4 groups of SS_RUN buckets */
+    SS_BLOCKS = 64, /* equal parts of the buffer */
+    SS_PAST = 4     /* sums remembered */
+};
+
+/* In a ballot. Combined by sum, min and max. */
+struct ss_evidence {
+    uint32_t shown;             /* ranks that have looked; sum */
+    uint32_t nonzero;           /* of them, those whose sample is not zero; sum */
+    uint64_t energy_min;        /* mean square of a sample that is not zero, double bits; min */
+    uint64_t energy_max;        /* max, 0 = all are zero */
+    uint32_t balance_min;       /* the smaller of the shares of energy in elements above and below
+                                   zero, of 2^20; min */
+    uint32_t balance_max;       /* max */
+    int32_t sketch[SS_SKETCH];  /* of unit vectors times 2^18; sum */
+    uint16_t blocks[SS_BLOCKS]; /* share of a rank's energy so far, of 2^16 - 1; max */
+};
+
+void ss_evidence_init(struct ss_evidence *e);
+void ss_evidence_merge(struct ss_evidence *into, const struct ss_evidence *other);
+
+/* What calls look like. */
+enum ss_likeness {
+    SS_LIKE_GRADIENT,
+    SS_LIKE_WEIGHTS, /* inputs are alike on all ranks */
+    SS_LIKE_PARTS,   /* ranks hold different parts */
+    SS_LIKE_COUNTS,  /* one sign, or nearly */
+    SS_LIKE_BEFORE,  /* the sums are parallel to ones before */
+    SS_LIKE_SOLVER   /* the norm falls or grows steadily, or the ranks' inputs cancel */
+};
+
+/* What is remembered of a tensor's calls. All but `own` is made of voted numbers only and hence the
+ * same on all ranks whose `hash` is. */
+struct ss_watch {
+    uint64_t hash;
+    unsigned calls;                   /* judged in this window, those of zero input not counted */
+    unsigned past;                    /* sums remembered */
+    int32_t last[SS_PAST][SS_SKETCH]; /* ring: that of call c is in c mod SS_PAST */
+    uint64_t seen;                    /* calls that entered the ring */
+    double level;                     /* running mean of log2(energy), of the calls that fitted */
+    bool leveled;
+    unsigned far;         /* calls in a row whose norm was far from it */
+    unsigned struck;      /* calls that spoke against a gradient */
+    unsigned spoken;      /* of the window */
+    unsigned since;       /* calls since the last of them, or since the window began */
+    enum ss_likeness why; /* of the last of them */
+    unsigned calm;        /* calls in a row after which all means were those of a gradient */
+    /* Means over the calls of the window that did not speak against a gradient, the newest with
+     * weight 1/8. */
+    double alike, again, along, same, balance, drift, parts;
+    double before; /* level of the last */
+    /* Of this rank: */
+    double own[SS_BLOCKS]; /* sum of shares of energy by block */
+    unsigned own_calls;
+};
+
+/* Looks at n finite or other elements; `e` becomes this rank's. Not finite: nothing is shown. */
+void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type, const void *in,
+                      size_t n);
+
+/* What one call was like. */
+struct ss_verdict {
+    bool judged;  /* all ranks have shown theirs */
+    bool zero;    /* all inputs are zero */
+    double alike; /* mean cosine between inputs of different ranks: 1 = parallel */
+    double again; /* largest |cosine| of the sum with one of the last SS_PAST */
+    double along; /* cosine with the last */
+    double balance_min, balance_max; /* 0 = one sign, 1/2 = both alike */
+    double parts; /* how different the ranks' blocks are: 0 = alike, 1 = disjoint */
+    double level; /* log2 of the largest mean square */
+    bool far;     /* the norm is far from the past */
+    bool weights; /* alike on all ranks, one sign, or the same direction again */
+};
+struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *all, int size);
+
+/* What spoke against the last call that was weights-like. */
+const char *ss_watch_reason(const struct ss_watch *w);
+
+/* The calls of the window. */
+enum ss_likeness ss_watch_likeness(const struct ss_watch *w);
+
+/* A new window; the past stays. All: nothing stays. */
+void ss_watch_restart(struct ss_watch *w);
+void ss_watch_free(struct ss_watch *w);
+
+#endif

@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# Python for the tests: mpi4py from PyPI, built against Debian's MPICH, in an environment of its own,
+# $BUILD/venv. Sourced after lib.sh.
+
+VENV=$BUILD/venv
+MPI4PY=4.1.2
+JAX=0.10.2
+MPI4JAX=0.9.1.post2
+PYTHON3=/usr/bin/python3
+
+# from_pypi OPTION... PACKAGE...: into $VENV. Without optimization the build takes half a minute
+# instead of two.
+from_pypi() {
+    MPICC=$(command -v mpicc.mpich) CFLAGS='-O0 -g0' timeout -k 5 600 "$VENV/bin/pip" install \
+        --disable-pip-version-check -q "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
+}
+
+# Whether there is mpi4py; makes it where it is missing.
+have_mpi4py() {
+    [ -e "$VENV/ready-$MPI4PY" ] && return
+    rm -rf "$VENV"
+    "$PYTHON3" -m venv "$VENV" >"$WORK/out" 2>"$WORK/err" &&
+        from_pypi --no-binary mpi4py "mpi4py==$MPI4PY" numpy && touch "$VENV/ready-$MPI4PY"
+    [ -e "$VENV/ready-$MPI4PY" ] && return
+    tail -n 5 "$WORK/err" | sed 's/^/# /'
+    return 1
+}
+
+# Whether there is jax with mpi4jax beside mpi4py; made only where FRAMEWORKS=install, as that takes
+# minutes and 600 MB.
+have_jax() {
+    local ready=$VENV/ready-jax-$JAX-$MPI4JAX
+    have_mpi4py || return
+    [ -e "$ready" ] && return
+    [ "${FRAMEWORKS:-}" = install ] && from_pypi "jax==$JAX" cython setuptools wheel nanobind &&
+        from_pypi --no-build-isolation "mpi4jax==$MPI4JAX" && touch "$ready" && return
+    [ "${FRAMEWORKS:-}" = install ] && tail -n 5 "$WORK/err" | sed 's/^/# /'
+    return 1
+}
+
+# Whether there is Debian's PyTorch, and mpi4py for it in $WORK/path: it wants Debian's numpy.
+have_torch() {
+    [ -e /usr/lib/python3/dist-packages/torch/__init__.py ] && have_mpi4py || return
+    mkdir -p "$WORK/path" && ln -sfn "$VENV"/lib/python3*/site-packages/mpi4py "$WORK/path/mpi4py"
+}

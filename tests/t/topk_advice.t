@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# What the report says for a buffer that stayed exact: a rule that registers it when pasted, for
+# every reason for which one can; for the others what helps instead.
+set -u
+SPARSESHIM_MIN_COUNT=1000
+. tests/t/lib.sh
+
+cat >"$WORK/advice.c" <<'C'
+/* usage: advice FORM: one buffer of 5000 elements, reduced in every step after one of 3000. */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 5000, OTHER = 3000, STEPS = 90 };
+static uint64_t state;
+
+static double noise(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int32_t)(state >> 32) / 2147483648.0;
+}
+
+int main(int argc, char **argv)
+{
+    static float x[N], sum[N], other[OTHER], others[OTHER];
+    static double d[N], dsum[N];
+    static int k[N], ksum[N];
+    const char *form = argv[1];
+    int rank;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int s = 0; s < STEPS; s++) {
+        state = (uint64_t)(rank + 1) + 1000u * (uint64_t)(s + 1);
+        for (int i = 0; i < OTHER; i++)
+            other[i] = (float)noise();
+        MPI_Allreduce(other, others, OTHER, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        if (strcmp(form, "average") == 0) /* alike on all ranks */
+            state = 1000u * (uint64_t)(s + 1);
+        if (strcmp(form, "constant") == 0)
+            state = (uint64_t)(rank + 1);
+        for (int i = 0; i < N; i++) {
+            d[i] = noise();
+            x[i] = (float)d[i];
+            k[i] = (int)(1000 * d[i]);
+        }
+        if (strcmp(form, "double") == 0)
+            MPI_Allreduce(d, dsum, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else if (strcmp(form, "type") == 0)
+            MPI_Allreduce(k, ksum, N, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        else
+            MPI_Allreduce(x, sum, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
+C
+mpicc.mpich -O1 -o "$WORK/advice" "$WORK/advice.c" || exit 1
+export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=split_allgather
+
+# said KEY: of the tensor of 5000 elements, in the report of rank 0.
+said() {
+    cat "$WORK"/report/*.json | perl -MJSON::PP -e '
+        my $report = decode_json(do { local $/; <STDIN> });
+        print map { ($_->{$ARGV[0]} // "") . "\n" } grep { $_->{count} == 5000 } @{$report->{tensors}}' "$1"
+}
+
+# runs FORM
+runs() {
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/advice" "$1"
+}
+
+# pasted REASON FORM [REGISTER]: what stays exact for the reason is registered by the rule that is
+# said.
+pasted() {
+    local rule
+    SPARSESHIM_REGISTER=${3:-} runs "$2"
+    rule=$(said rule)
+    [ "$(said reason)" = "$1" ] && [ -n "$rule" ] && SPARSESHIM_REGISTER=$rule runs "$2" &&
+        [ "$(said state)" = registered ] && [ "$(said topk_calls)" -gt 30 ] && ! grep -q 'no call of rank 0' "$WORK/err"
+    tap "$?" "$1: the rule, pasted, registers it: $rule"
+}
+pasted offered plain
+pasted no_rule plain count=3000
+pasted double double auto
+pasted average average auto
+pasted constant constant auto
+
+# no_rule REASON FORM WHAT: there is no rule, and the report says what helps.
+no_rule() {
+    runs "$2"
+    [ "$(said reason)" = "$1" ] && [ -z "$(said rule)" ] && [[ $(said remedy) == *"$3"* ]] && grep -qF "$3" "$WORK/err"
+    tap "$?" "$1: $(said remedy)"
+}
+export SPARSESHIM_REGISTER=count=5000
+no_rule type type "sums of float and double alone"
+SPARSESHIM_EXCLUDE=count=5000 no_rule excluded plain "no rule can while it matches EXCLUDE"
+# Room for the call's work, but not for a residual.
+for room in 200k 250k 300k 350k; do
+    SPARSESHIM_MAX_MEMORY=$room runs plain
+    [ "$(said reason)" = memory ] && break
+done
+SPARSESHIM_MAX_MEMORY=$room no_rule memory plain "a larger MAX_MEMORY does"
+finish

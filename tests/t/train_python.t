@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Trainings in PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each step:
+# their gradients are found by REGISTER=auto, and by a rule, and sent as top-k. `make
+# check-frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
+# of each alone, since each takes seconds.
+set -u
+SPARSESHIM_MIN_COUNT=1000
+. tests/t/lib.sh
+. tests/t/python.sh
+export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=split_allgather
+
+value() {
+    sed -n "s/^result: .*\<$1=\([^ ]*\).*/\1/p" "$WORK/out"
+}
+
+# found NAME: the training learned, and 90 % of its gradients' bytes in the second half of the steps
+# were sent as top-k.
+found() {
+    awk -v status="$STATUS" -v share="$(value sparse_share)" -v first="$(value first_loss)" -v last="$(value last_loss)" \
+        'BEGIN { exit !(status == 0 && share >= 0.9 && last > 0 && last < first / 3) }'
+    tap "$?" "$1: $(value sparse_share) of the bytes, loss $(value first_loss) to $(value last_loss)"
+}
+
+# trains NAME PYTHON PROGRAM
+trains() {
+    local name=$1 program=$3
+    local python=("$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$2" "tests/gradients/$3.py")
+
+    SPARSESHIM_REGISTER=auto within 240 "${python[@]}"
+    found "$name, REGISTER=auto"
+    [ "${FRAMEWORKS:-}" = install ] || return
+    SPARSESHIM_REGISTER=count=1000: within 240 "${python[@]}"
+    found "$name, a rule by count"
+    SPARSESHIM_REGISTER='' within 240 "${python[@]}"
+    [ "$STATUS" -eq 0 ] && [ "$(value sparse_share)" = 0.0000 ]
+    tap "$?" "$name, REGISTER empty: nothing is lossy"
+    rm -f "$WORK/$program.conf"
+    (cd "$WORK" && PYTHONPATH=$OLDPWD/tests/gradients:${PYTHONPATH:-} within 240 env -u SPARSESHIM_REPORT \
+        -u SPARSESHIM_REPORT_DIR "$BUILD/sparseshim" learn -- "$MPIRUN" -n 2 "$2" "$OLDPWD/tests/gradients/$3.py")
+    SPARSESHIM_CONFIG=$WORK/$program.conf within 240 "${python[@]}"
+    found "$name, as sparseshim learn has it in $program.conf"
+}
+
+if have_torch; then
+    PYTHONPATH=$WORK/path trains PyTorch "$PYTHON3" train_torch
+else
+    skip "PyTorch" "python3-torch or mpi4py is missing; make check-frameworks installs them"
+fi
+if have_jax; then
+    trains jax "$VENV/bin/python" train_jax
+else
+    skip "jax and mpi4jax" "they are missing; make check-frameworks installs them"
+fi
+finish
