@@ -38,8 +38,11 @@ const struct cfg_option cfg_table[] = {
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: buffers that stay exact.", FIELD(exclude), true},
     {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
-     "MODE=topk: exact calls of a buffer before it is registered. With REGISTER=auto at least "
-     "3, in which it must look like a gradient.",
+     "MODE=topk: exact calls of a buffer before REGISTER=auto takes it, at least 3, in which it "
+     "must "
+     "look like a gradient. A rule takes it as soon as the step is known; with 0 from its first "
+     "call "
+     "on.",
      FIELD(register_after), true},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: calls of a buffer over which the density comes down to DENSITY, exponentially.",
@@ -47,7 +50,8 @@ const struct cfg_option cfg_table[] = {
     {"IDENTITY", CFG_CHOICE, "auto", "auto, address, site, ordinal",
      "MODE=topk: what tells buffers of one count apart: the address of the receive buffer, the "
      "call "
-     "site, the position within the step; auto: all of them, addresses only where they come back.",
+     "site, the position within the step; auto: the position, and the call sites as long as all "
+     "ranks see them alike, addresses never.",
      FIELD(identity), true},
     {"THRESHOLD_PERIOD", CFG_POSITIVE, "32", "calls, 1 or more",
      "MODE=topk: calls of a buffer between two exact selections; between them the threshold is "

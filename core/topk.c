@@ -254,7 +254,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &c->vote.ballot;
 
-    if (!c->comm->tensors)
+    if (!c->comm->tensors) /* another mode */
         return true;
     ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
     if (!ss_ballot_same(all, SS_SAME_LABEL))

@@ -17,7 +17,7 @@ for ranks in 2 3; do
 done
 SPARSESHIM_REGISTER=count=1800 preloaded 2 identity layers steps=90
 tap_passed "twelve layers in one buffer, registered by a rule" 300
-# A rule that takes a buffer from its first call on takes it before the step can be seen: what the
+# With REGISTER_AFTER=0 a rule takes a buffer from its first call on, before the step can be seen: what the
 # layers hold back until then is shared between them, and none of it is lost.
 SPARSESHIM_REGISTER=count=1800 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 identity layers each=no
 tap_passed "twelve layers in one buffer, registered from the first call: their sum balances" 300
