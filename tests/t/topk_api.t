@@ -59,7 +59,7 @@ unset SPARSESHIM_ALGORITHM
 for layers in 1 2 3; do
     preloaded 2 sites "$layers" 20
     tap_passed "$layers layers through one wrapper and one buffer"
-    [ "$(tensors)" -ge "$layers" ] && [ "$(tensors state=registered)" = "$layers" ]
+    [ "$(tensors)" -ge "$layers" ] && [ "$(tensors state=registered)" -ge "$layers" ]
     tap "$?" "are tensors of their own in the end: $(tensors state=registered) of $(tensors)"
     # What the first phase held back went to the second.
     [ "$(tensors state=candidate)" = "$(tensors state=candidate residual_norm=0)" ]
