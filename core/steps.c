@@ -225,15 +225,15 @@ static struct ss_step_place follow_set(struct ss_steps *s, struct ss_step_cycle 
     return in_place(s, c, c->came++);
 }
 
-/* A call from elsewhere with a count of the step, after enough steps without: weights, which say
- * nothing about layers. */
+/* A call from elsewhere with a count of the step, after enough steps without and with no more than
+ * a step of its like before it: weights, which say nothing about layers. */
 static bool is_aside(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t lane)
 {
     uint32_t q = 0, i = s->outs + 1, need = FEW_WEIGHTS * (uint32_t)c->length;
 
     while (q < c->length && number_of(c->lane[q]) != number_of(lane))
         q++;
-    if (q == c->length || occurrences(c, lane) > 0)
+    if (q == c->length || occurrences(c, lane) > 0 || s->outs > c->length)
         return false;
     while (need > 0 && i + c->length < s->end && ago(s, i) == ago(s, i + c->length)) {
         i++;

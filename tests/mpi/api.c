@@ -218,6 +218,17 @@ static void use(void)
 }
 
 /* Equal inputs look like an average, which automatic registration refuses. */
+/* Calls that the program has named since are a tensor of their own. */
+static bool any_is_sent(const float *out)
+{
+    for (int which = 0; which < sparseshim_tensors(out); which++) {
+        struct sparseshim_stats stats = stats_of(out, which);
+        if (stats.state == SPARSESHIM_REGISTERED && stats.topk_calls > 0)
+            return true;
+    }
+    return false;
+}
+
 static void late(void)
 {
     static float in[N], out[N];
@@ -235,8 +246,7 @@ static void late(void)
     tap_ok(sparseshim_register(out, N, 0) == SPARSESHIM_OK, "the program knows better");
     for (int step = 0; step < 200; step++)
         sum(in, out);
-    stats = stats_of(out, 0);
-    tap_ok(stats.state == SPARSESHIM_REGISTERED && stats.topk_calls > 0, "it is sent as top-k");
+    tap_ok(any_is_sent(out), "it is sent as top-k");
 }
 
 static bool all_return(int code)

@@ -432,6 +432,21 @@ static void weights_of_the_same_counts_are_not_part_of_the_step(void **state)
     }
 }
 
+/* The gradients come from another place from some step on, for good. */
+static void a_step_that_moves_to_another_place_is_found_there(void **state)
+{
+    (void)state;
+    for (uint32_t lanes = 1; lanes <= 3; lanes++) {
+        struct ss_steps *s = fresh();
+        for (int step = 0; step < 400; step++)
+            for (uint32_t lane = 0; lane < lanes; lane++) {
+                struct ss_step_place place = ss_steps_next(s, lane, step >= 200);
+                assert_true(step < 360 || (place.settled && place.sync == SS_STEP_IN));
+            }
+        free(s);
+    }
+}
+
 static void lanes_that_come_once_in_any_order_are_a_step(void **state)
 {
     uint32_t seed = 5, order[6] = {0, 1, 2, 3, 4, 5};
@@ -523,6 +538,7 @@ int main(void)
         cmocka_unit_test(a_number_that_changes_hands_takes_its_cycles_along),
         cmocka_unit_test(levels_tell_layers_from_a_gradient_that_is_interrupted),
         cmocka_unit_test(weights_of_the_same_counts_are_not_part_of_the_step),
+        cmocka_unit_test(a_step_that_moves_to_another_place_is_found_there),
         cmocka_unit_test(lanes_that_come_once_in_any_order_are_a_step),
         cmocka_unit_test(lanes_that_come_twice_in_any_order_are_never_trusted),
         cmocka_unit_test(joined_lanes_have_the_step_of_their_numbers),
