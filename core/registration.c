@@ -285,7 +285,7 @@ bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool ag
         return !left;
     }
     struct ss_verdict v = ss_watch_judge(&t->watch, all, size);
-    if (!v.judged || t->state == SS_TENSOR_CANDIDATE)
+    if (!v.judged || (t->state != SS_TENSOR_REGISTERED && !left))
         return !left;
     if (v.zero)
         return true;
