@@ -240,7 +240,9 @@ static void judge(struct ss_call *c)
 
     if (b->evidence.shown == 0 || t->asked)
         return;
-    c->unfit = !ss_tensor_judge(t, &b->evidence, ss_ballot_same(b, SS_SAME_WATCH), c->t->size);
+    /* A rank whose input is not finite shows nothing, and nobody's past moves on. */
+    bool agreed = b->evidence.shown < (uint32_t)c->t->size || ss_ballot_same(b, SS_SAME_WATCH);
+    c->unfit = !ss_tensor_judge(t, &b->evidence, agreed, c->t->size);
     if (registered && t->state != SS_TENSOR_REGISTERED)
         ss_topk_warn(c,
                      "a second call did not look like a gradient (%s); it is exact from here on; "
