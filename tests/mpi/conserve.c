@@ -29,6 +29,7 @@ struct tensor {
     struct gradient gradient;
     struct ledger ledger;
     void *in, *out;
+    bool spoiled; /* its input of this call is not finite on one rank */
 };
 
 struct job {
@@ -81,28 +82,38 @@ static double element(const struct tensor *t, const void *v, int i)
     return t->gradient.wide ? ((const double *)v)[i] : (double)((const float *)v)[i];
 }
 
-/* A call that is not finite on one rank. */
-static void call_not_finite(struct job *job, struct tensor *t, int step, uint64_t word)
+static int spoiled_at(const struct tensor *t, uint64_t word)
 {
-    int at = (int)((word >> 8) % (uint64_t)t->gradient.n);
+    return (int)((word >> 8) % (uint64_t)t->gradient.n);
+}
+
+/* Makes the input not finite on one rank, where it is to be. Not inline: the compiler must not make
+ * two of the call that follows, which would be two call sites. */
+__attribute__((noinline)) static void spoil(struct tensor *t, uint64_t word)
+{
+    int at = spoiled_at(t, word);
     float bad = word & 1 ? INFINITY : NAN;
 
-    if (tap.rank == (int)((word >> 40) % (uint64_t)tap.size)) {
+    if (t->spoiled && tap.rank == (int)((word >> 40) % (uint64_t)tap.size)) {
         if (t->gradient.wide)
             ((double *)t->in)[at] = (double)bad;
         else
             ((float *)t->in)[at] = bad;
     }
-    call(job, t);
+}
+
+static void book_not_finite(struct job *job, struct tensor *t, int step, uint64_t word)
+{
+    int at = spoiled_at(t, word);
+
     job->infs++;
     job->hidden += isfinite(element(t, t->out, at));
     if (tap.rank == 0) /* what the call claimed goes back within eps (|g| + |r|) */
         ledger_magnitudes(&t->ledger, &t->gradient, step);
 }
 
-static void call_finite(struct job *job, struct tensor *t, int step)
+static void book_finite(struct job *job, struct tensor *t, int step)
 {
-    call(job, t);
     if (tap.rank != 0)
         return;
     ledger_receive(&t->ledger, t->gradient.wide, t->out);
@@ -146,10 +157,14 @@ static int train_and_drain(struct job *job, bool cancels)
             else
                 memset(t->in, 0, gradient_bytes(&t->gradient));
             uint64_t word = input_word(t->gradient.seed + 5000, 0, (uint64_t)step);
-            if (job->inf > 0 && step < job->steps && (word >> 20) % (uint64_t)job->inf == 0)
-                call_not_finite(job, t, step, word);
+            t->spoiled =
+                job->inf > 0 && step < job->steps && (word >> 20) % (uint64_t)job->inf == 0;
+            spoil(t, word);
+            call(job, t);
+            if (t->spoiled)
+                book_not_finite(job, t, step, word);
             else
-                call_finite(job, t, step);
+                book_finite(job, t, step);
             if (tap.rank == 0 && step >= job->steps)
                 quiet = quiet && is_silent(job, t);
         }
