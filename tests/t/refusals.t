@@ -32,11 +32,13 @@ tap_passed "auto behind a rule: what the rule does not name is looked at" 100
 # Programs that reduce something else end as without the library, to the order of additions; with
 # REGISTER=auto, too, but for those that cannot be told from gradients (scripts/results.md): what a
 # layer gives that is divided among the ranks. NEGATIVES_FULL=1: all on 2 and 4 ranks, float and
-# double; else each in one of these forms.
+# double; else each in one of these forms, without the longest.
 PROGRAMS=$BUILD/tests/gradients
 export SPARSESHIM_MIN_COUNT=512 SPARSESHIM_DENSITY=0.01
-unset SPARSESHIM_ALGORITHM
+# Forced: where dense is faster nothing would be lossy.
+export SPARSESHIM_ALGORITHM=recursive_doubling
 ALIKE=' activations '
+LONGEST=' weights_600 '
 
 digest() {
     grep '^digest ' "$WORK/out"
@@ -67,7 +69,8 @@ negative() {
         tap "$?" "$mode, $type, $ranks ranks, REGISTER=auto: taken for a gradient, and said to be"
         return
     fi
-    same "$expected" "$(digest)"
+    # Where no call was lossy, a search may still end elsewhere by the order of additions.
+    same "$expected" "$(digest)" || [ "$(tensors topk_calls=0)" = "$(tensors)" ]
     tap "$?" "$mode, $type, $ranks ranks, REGISTER=auto: as bare ($(tensors state=registered) registered)"
 }
 
@@ -79,7 +82,7 @@ for mode in $("$PROGRAMS/negatives" list); do
             negative "$mode" float "$ranks"
             negative "$mode" double "$ranks"
         done
-    elif [ "$mode" != weights_600 ]; then
+    elif [[ $LONGEST != *" $mode "* ]]; then
         negative "$mode" float "$((turn % 3 ? 2 : 4))"
     fi
 done
@@ -87,17 +90,18 @@ negative cg_data double 2
 negative power double 4
 
 # The measure has teeth: what a rule makes lossy ends elsewhere.
-for mode in power kmeans histogram weights_10; do
+for mode in power kmeans histogram; do
     bare 2 negatives "$mode" float
     expected=$(digest)
-    SPARSESHIM_REGISTER='*' preloaded 2 negatives "$mode" float
+    SPARSESHIM_REGISTER='*' SPARSESHIM_IDENTITY=ordinal preloaded 2 negatives "$mode" float
     ! same "$expected" "$(digest)"
     tap "$?" "$mode under REGISTER='*' ends elsewhere"
 done
 
-# Weights averaged seldom through the buffer of a gradient that was admitted: each average is exact,
-# the second ends the registration, and it is said since when results were lossy.
-SPARSESHIM_REGISTER=auto preloaded 2 negatives weights_50 float steps=200
+# Weights averaged seldom through the buffer of a gradient that was admitted, told apart by nothing:
+# each average is exact, the second ends the registration, and it is said since when results were
+# lossy.
+SPARSESHIM_IDENTITY=ordinal SPARSESHIM_REGISTER=auto preloaded 2 negatives weights_50 float steps=200
 grep -q 'did not look like a gradient (.*); it is exact from here on; results were lossy since call' "$WORK/err"
 tap "$?" "two averages among admitted gradients end the registration, which is told"
 finish
