@@ -57,6 +57,28 @@ static int on_unknown(const struct shim_call *call, void *request, bool seen)
                    : shim_comm_contact(call->comm);
 }
 
+static bool is_predefined_type(uintptr_t type)
+{
+    return ((uint32_t)type & 0xfc000000u) == 0x4c000000u;
+}
+
+/* Whether MPI refuses the buffers or datatypes of a gather on this rank, whatever the others give.
+ * A blocking call is refused in its turn; a nonblocking one must be when it is made. Absolute
+ * addresses of a datatype may begin at NULL. */
+static bool is_refused(const struct shim_call *call, const struct shim_comm *comm)
+{
+    if (call->kind != SS_KIND_ALLGATHER)
+        return false;
+    if (call->recv == MPI_IN_PLACE || (!call->recv && is_predefined_type(call->type)))
+        return true;
+    if (!is_predefined_type(call->type) && !shim_type_is_committed(call->type, comm))
+        return true;
+    if (shim_in_place(call) || call->send_count <= 0)
+        return false;
+    return is_predefined_type(call->send_type) ? !call->send
+                                               : !shim_type_is_committed(call->send_type, comm);
+}
+
 static int route(const struct shim_call *call, void *request)
 {
     struct shim_comm *comm;
@@ -78,6 +100,8 @@ static int route(const struct shim_call *call, void *request)
         return on_unknown(call, request, seen);
     if (comm->size < 2)
         reason = SS_WHY_COMMUNICATOR;
+    else if (request && is_refused(call, comm))
+        reason = SS_WHY_BUFFER;
     else if (is_eligible(call, comm->size, &type, &op, &reason))
         return shim_on_known(call, comm, type, op, request);
     err = shim_pass_for(call, reason, request);

@@ -121,6 +121,10 @@ void shim_comm_release(struct shim_comm *c);
  * handle is one that was freed. */
 bool shim_comm_exists(uintptr_t handle);
 
+/* Whether MPI takes a datatype in a call, as far as the private communicator is there to ask on: no
+ * handler of the application's hears of the question. */
+bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c);
+
 /* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */
 int shim_comm_size_of(uintptr_t handle);
 

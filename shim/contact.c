@@ -235,6 +235,16 @@ static MPI_Comm make_single(void)
     return single;
 }
 
+/* The same for all questions. MPI_COMM_NULL where there is none to be had. */
+static MPI_Comm single(void)
+{
+    pthread_mutex_lock(&shim.single_lock);
+    if (shim.single == 0)
+        shim.single = (uintptr_t)make_single();
+    pthread_mutex_unlock(&shim.single_lock);
+    return (MPI_Comm)shim.single;
+}
+
 /* A handle that was freed is told by a call that fails. MPICH 5 has a handler of the application's
  * hear of that, whatever communicator the call begins with, and hides the error when it returns:
  * then nothing was written. */
@@ -246,14 +256,18 @@ bool shim_comm_exists(uintptr_t handle)
         return true;
     if ((MPI_Comm)handle == MPI_COMM_NULL)
         return false;
-    pthread_mutex_lock(&shim.single_lock);
-    if (shim.single == 0)
-        shim.single = (uintptr_t)make_single();
-    pthread_mutex_unlock(&shim.single_lock);
-    return (MPI_Comm)shim.single == MPI_COMM_NULL ||
-           (shim_real.Comm_compare((MPI_Comm)shim.single, (MPI_Comm)handle, &result) ==
-                MPI_SUCCESS &&
+    return single() == MPI_COMM_NULL ||
+           (shim_real.Comm_compare(single(), (MPI_Comm)handle, &result) == MPI_SUCCESS &&
             result != MPI_UNDEFINED);
+}
+
+bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
+{
+    int position = 0;
+    char byte = 0;
+
+    return c->private == MPI_COMM_NULL || shim_real.Pack(&byte, 0, (MPI_Datatype)type, &byte, 1,
+                                                         &position, c->private) == MPI_SUCCESS;
 }
 
 /* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches

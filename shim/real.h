@@ -42,6 +42,7 @@
     X(Ireduce)                                                                                     \
     X(Ireduce_scatter_block)                                                                       \
     X(Isend)                                                                                       \
+    X(Pack)                                                                                        \
     X(Query_thread)                                                                                \
     X(Request_free)                                                                                \
     X(Status_set_cancelled)                                                                        \
