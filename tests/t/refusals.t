@@ -31,13 +31,13 @@ SPARSESHIM_REGISTER='count=1; auto' preloaded 2 "${GRADIENTS[@]}" lossy=yes
 tap_passed "auto behind a rule: what the rule does not name is looked at" 100
 # Programs that reduce something else end as without the library, to the order of additions; with
 # REGISTER=auto, too, but for those that cannot be told from gradients (scripts/results.md): what a
-# layer gives that is divided among the ranks. NEGATIVES_FULL=1: all on 2 and 4 ranks, float and
+# layer gives that is divided among the ranks, and the gradients of a quasi-Newton method. NEGATIVES_FULL=1: all on 2 and 4 ranks, float and
 # double; else each in one of these forms, without the longest.
 PROGRAMS=$BUILD/tests/gradients
 export SPARSESHIM_MIN_COUNT=512 SPARSESHIM_DENSITY=0.01
 # Forced: where dense is faster nothing would be lossy.
 export SPARSESHIM_ALGORITHM=recursive_doubling
-ALIKE=' activations '
+ALIKE=' activations lbfgs '
 LONGEST=' weights_600 '
 
 digest() {
