@@ -18,9 +18,10 @@
  * --skip leaves single ones out, --without those of an action; --raised leaves out what no program
  * can do that is raised to MPI_THREAD_MULTIPLE (SPARSESHIM_PROGRESS=watchdog and thread).
  *
- * A program at MPI_THREAD_MULTIPLE, of its own or raised, that makes its first operator or attribute
- * with callbacks while a nonblocking call is under way must not block in a call that the library
- * does not see before that one is complete (README). Such a program makes them before all else
+ * A program at MPI_THREAD_MULTIPLE, of its own or raised, that makes its first operator or
+ * attribute with callbacks while a nonblocking call is under way must not block in a call that the
+ * library does not see before that one is complete (README). Such a program makes them before all
+ * else
  * (--callbacks early), never (none), or completes in every step what it began there (late, as by
  * default).
  */
@@ -43,7 +44,13 @@ static struct {
     long limit; /* seconds of a program */
     bool trace, raised, plain_end;
     const char *callbacks;
-} options = {.init = "single", .without = "", .callbacks = "late", .seed = 1, .programs = 1, .only = 1000, .limit = 20};
+} options = {.init = "single",
+             .without = "",
+             .callbacks = "late",
+             .seed = 1,
+             .programs = 1,
+             .only = 1000,
+             .limit = 20};
 
 static struct {
     MPI_Comm world, self;

@@ -10,7 +10,7 @@ unset SPARSESHIM_REPORT
 
 # ranks, mode, rule, steps
 while read -r ranks mode rule steps; do
-    SPARSESHIM_REGISTER=$rule preloaded "$ranks" positives "$mode" ${steps:-80}
+    SPARSESHIM_REGISTER=$rule preloaded "$ranks" positives "$mode" "${steps:-80}"
     tap_passed "$mode, $ranks ranks, REGISTER=$rule: $(sed -n 's/^# sparse/sparse/p' "$WORK/out")" 60
 done <<'END'
 2 kept *
