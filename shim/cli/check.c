@@ -337,11 +337,11 @@ static bool is_c(const char *name)
 /* The C function that is called in the end where reductions[k] is: names of Fortran follow it. */
 static const char *c_name(size_t k)
 {
-    if (is_c(reductions[k]))
-        return reductions[k];
-    while (k > 0 && (!is_c(reductions[k]) || strcmp(strrchr(reductions[k], '_'), "_c") == 0))
-        k--;
-    return reductions[k];
+    const char *name = reductions[0];
+    for (size_t i = 0; i < LENGTH(reductions) && i <= k; i++)
+        if (is_c(reductions[i]) && (i == k || strcmp(strrchr(reductions[i], '_'), "_c") != 0))
+            name = reductions[i];
+    return name;
 }
 
 /* A profiler is preloaded before the library. It calls the PMPI names, which the library leaves
