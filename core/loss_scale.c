@@ -15,19 +15,16 @@
 /* Levels are binary logarithms of norms, in this unit. */
 enum { LEVEL_BITS = 10, LEVEL = 1 << LEVEL_BITS, MOST = 24, TOLD = 8 };
 
-/* Of a positive number: half its logarithm. By squaring, so that every processor finds the same. */
+/* Of a positive number, Inf included: half its logarithm. By squaring, so that every processor
+ * finds the same. */
 static int32_t level_of(double square)
 {
-    int32_t level = 0;
+    const uint64_t mantissa = (UINT64_C(1) << 52) - 1;
+    double inside = square > DBL_MAX ? DBL_MAX : square < DBL_MIN ? DBL_MIN : square;
+    uint64_t bits = ss_double_bits(inside);
+    int32_t level = (int32_t)(bits >> 52) - 1023;
 
-    for (; square >= 0x1p32; square *= 0x1p-32)
-        level += 32;
-    for (; square < 0x1p-32; square *= 0x1p32)
-        level -= 32;
-    for (; square >= 2; square *= 0.5)
-        level++;
-    for (; square < 1; square *= 2)
-        level--;
+    square = ss_bits_double((bits & mantissa) | UINT64_C(1023) << 52);
     for (int bit = 0; bit < LEVEL_BITS; bit++) {
         square *= square;
         level *= 2;

@@ -341,8 +341,8 @@ const char *ss_tensor_remedy(enum ss_tensor_reason reason)
     static const char *const remedies[SS_TENSOR_REASONS] = {
         [SS_TENSOR_TYPE] = "no rule can: sums of float and double alone are sent as top-k",
         [SS_TENSOR_EXCLUDED] = "no rule can while it matches EXCLUDE",
-        [SS_TENSOR_NO_STEP] = "no rule can while its calls do not repeat; with IDENTITY=site one "
-                              "takes all calls from one place for one tensor",
+        [SS_TENSOR_NO_STEP] = ("no rule can while its calls do not repeat; with IDENTITY=site one "
+                               "takes all calls from one place for one tensor"),
         [SS_TENSOR_OUTSIDE] = "no rule can: its place in the step is not known",
         [SS_TENSOR_MEMORY] = "no rule can: a larger MAX_MEMORY does",
         [SS_TENSOR_OTHERS] = "no rule can: REPORT=all says what the other ranks have against it",

@@ -301,7 +301,7 @@ static int64_t unevenness(const struct ss_steps *s, uint32_t calls, uint32_t apa
         known++;
         sum += a > b ? a - b : b - a;
     }
-    return !s->blind && 2 * known >= calls ? sum * calls / known : -1;
+    return !s->blind && known > 0 && 2 * known >= calls ? sum * calls / known : -1;
 }
 
 /* Calls a step of p apart resemble each other less than the norms of one gradient do: they may be
