@@ -107,7 +107,7 @@ learned --density=0.05 -- plain 60 0
 tap "$?" "a rule by count where the count is enough, else by function"
 has 'mode = topk' && has 'density = 0.05' && has 'min_count = 1000'
 tap "$?" "the file holds the options it was learned under"
-has '#   5000 float called from train+0x' && has '(average)' && has ': result is a multiple of the one before'
+has '#   5000 float called from train+0x' && has '(average)' && has ': inputs are alike on all ranks, as in an average'
 tap "$?" "what was refused stands there, and why"
 has '#   2000 double called from train+0x' && has 'double is made lossy by a rule only'
 tap "$?" "so does a sum of doubles"
