@@ -43,7 +43,7 @@ SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
-MPI_LIBS := profiler failing nothread wrong_topk xi_probe
+MPI_LIBS := profiler failing nothread slow_free wrong_topk xi_probe
 MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
                $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.c))))
 FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \

@@ -91,18 +91,18 @@ static void end_meeting(struct shim_comm *c)
 int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
     struct shim_comm *c;
-    uintptr_t handle;
+    uintptr_t handle, outer;
     int err;
 
     if (atomic_load(&shim.phase) != SHIM_READY || !comm || getpid() != shim.pid)
         return next(comm);
     handle = (uintptr_t) * (MPI_Comm *)comm;
-    c = shim_comm_begin_free(handle);
+    c = shim_comm_begin_free(handle, &outer);
     if (c && !shim_progress_idle())
         end_meeting(c);
     if (atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us())
         shim_progress_keep_out();
     err = next(comm);
-    shim_comm_end_free(c, handle, err == MPI_SUCCESS);
+    shim_comm_end_free(c, handle, outer, err == MPI_SUCCESS);
     return err;
 }

@@ -19,14 +19,31 @@ static size_t bucket_of(MPI_Comm handle)
     return ((uint32_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
 }
 
+/* What this thread is freeing, 0: nothing. */
+static _Thread_local uintptr_t freeing_now;
+
+/* The link to the entry of a handle, or to the end of its bucket. An entry that another thread is
+ * freeing is that thread's alone: MPI may have given the handle away. own: one that this thread is
+ * freeing. Under table_lock. */
+static struct shim_comm **find(MPI_Comm comm, bool own)
+{
+    struct shim_comm **link = &shim.buckets[bucket_of(comm)];
+
+    for (; *link; link = &(*link)->next) {
+        bool mine = (*link)->freeing && pthread_equal((*link)->freer, pthread_self());
+
+        if ((*link)->handle == comm && (mine || !(own || (*link)->freeing)))
+            break;
+    }
+    return link;
+}
+
 struct shim_comm *shim_comm_get(uintptr_t handle)
 {
-    MPI_Comm comm = (MPI_Comm)handle;
     struct shim_comm *c;
 
     pthread_mutex_lock(&shim.table_lock);
-    for (c = shim.buckets[bucket_of(comm)]; c && c->handle != comm; c = c->next)
-        ;
+    c = *find((MPI_Comm)handle, false);
     if (c)
         c->refs++;
     pthread_mutex_unlock(&shim.table_lock);
@@ -38,6 +55,8 @@ void shim_comm_insert(struct shim_comm *c)
     struct shim_comm **bucket = &shim.buckets[bucket_of(c->handle)];
 
     pthread_mutex_lock(&shim.table_lock);
+    c->freeing = (uintptr_t)c->handle == freeing_now; /* in a callback of that call */
+    c->freer = pthread_self();
     c->next = *bucket;
     *bucket = c;
     shim.known++;
@@ -164,14 +183,12 @@ void shim_comm_sweep(void)
     }
 }
 
-static struct shim_comm *take_out(MPI_Comm comm, bool *empty)
+static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
 {
-    struct shim_comm **link = &shim.buckets[bucket_of(comm)];
-    struct shim_comm *c;
+    struct shim_comm **link, *c;
 
     pthread_mutex_lock(&shim.table_lock);
-    while (*link && (*link)->handle != comm)
-        link = &(*link)->next;
+    link = find(comm, own);
     c = *link;
     if (c) {
         *link = c->next;
@@ -185,12 +202,11 @@ static struct shim_comm *take_out(MPI_Comm comm, bool *empty)
 /* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
  * so nothing is freed here: the entry goes to the leavings, and the next eligible call or the end
  * of the job frees the private communicator. */
-static void let_go(MPI_Comm comm)
+static void let_go(MPI_Comm comm, bool own)
 {
-    struct shim_comm *c;
     bool empty;
+    struct shim_comm *c = take_out(comm, own, &empty);
 
-    c = take_out(comm, &empty);
     if (!c)
         return; /* the job has ended */
     atomic_store(&c->freed, true);
@@ -205,15 +221,15 @@ static void let_go(MPI_Comm comm)
  * before ours; and where one fails it lives on. */
 static bool stays(MPI_Comm comm)
 {
-    struct shim_comm *c = shim_comm_get((uintptr_t)comm);
+    struct shim_comm *c;
     bool does;
 
-    if (!c)
-        return false;
-    does = atomic_load(&c->freeing);
+    pthread_mutex_lock(&shim.table_lock);
+    c = *find(comm, true);
+    does = c != NULL;
     if (does)
         c->detached = true;
-    shim_comm_put_later(c);
+    pthread_mutex_unlock(&shim.table_lock);
     return does;
 }
 
@@ -224,28 +240,129 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
         return MPI_SUCCESS; /* the same, until MPI_Finalize returns */
     if (!stays(comm))
-        let_go(comm);
+        let_go(comm, false);
     return MPI_SUCCESS;
 }
 
-struct shim_comm *shim_comm_begin_free(uintptr_t handle)
+static int new_key(void)
+{
+    int keyval = MPI_KEYVAL_INVALID;
+
+    shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL);
+    return keyval;
+}
+
+/* One key for all communicators, until MPI_Finalize. */
+static atomic_int common_key = MPI_KEYVAL_INVALID;
+
+static int shared_key(void)
+{
+    int keyval = atomic_load(&common_key);
+    int made;
+
+    if (keyval != MPI_KEYVAL_INVALID)
+        return keyval;
+    made = new_key();
+    if (!atomic_compare_exchange_strong(&common_key, &keyval, made))
+        shim_real.Comm_free_keyval(&made);
+    else
+        keyval = made;
+    return keyval;
+}
+
+static bool is_attached(MPI_Comm comm, int keyval)
+{
+    void *value;
+    int there = 0;
+
+    return keyval != MPI_KEYVAL_INVALID &&
+           shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there;
+}
+
+/* Applications with sessions may end their last one at any time: a key of its own for each
+ * communicator, freed at once, lives on with the attribute, and nothing is left to clean up. */
+bool shim_comm_attach(MPI_Comm comm)
+{
+    bool single = shim.sessions || atomic_load(&shim.finalizing);
+    int keyval;
+    bool attached;
+
+    if (shim_comm_is_going((uintptr_t)comm))
+        return true; /* the end of that call is ours */
+    keyval = single ? new_key() : shared_key();
+    if (keyval == MPI_KEYVAL_INVALID)
+        return false;
+    attached = !single && is_attached(comm, keyval);
+    if (!attached)
+        attached = shim_real.Comm_set_attr(comm, keyval, NULL) == MPI_SUCCESS;
+    if (single)
+        shim_real.Comm_free_keyval(&keyval);
+    return attached;
+}
+
+void shim_comm_end_keys(void)
+{
+    int keyval = atomic_exchange(&common_key, MPI_KEYVAL_INVALID);
+
+    if (keyval != MPI_KEYVAL_INVALID)
+        shim_real.Comm_free_keyval(&keyval);
+}
+
+bool shim_comm_is_going(uintptr_t handle)
+{
+    return handle == freeing_now;
+}
+
+/* MPI_Comm_free returns what the last of the callbacks returned: ours may not be that. */
+static void detach(MPI_Comm comm)
+{
+    int keyval = atomic_load(&common_key);
+
+    if (is_attached(comm, keyval))
+        shim_real.Comm_delete_attr(comm, keyval);
+}
+
+struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
 {
     struct shim_comm *c = shim_comm_get(handle);
 
-    if (c)
-        atomic_store(&c->freeing, true);
+    *outer = freeing_now;
+    freeing_now = handle;
+    if (c) {
+        pthread_mutex_lock(&shim.table_lock);
+        c->freeing = true;
+        c->freer = pthread_self();
+        pthread_mutex_unlock(&shim.table_lock);
+    }
+    if (c || shim_size_known((MPI_Comm)handle))
+        detach((MPI_Comm)handle);
     return c;
 }
 
-void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, bool freed)
+/* A callback has failed, and the communicator lives on. */
+static void keep(MPI_Comm comm)
 {
-    if (freed) {
-        let_go((MPI_Comm)handle); /* also what a callback has met on it */
-    } else if (c) {
-        atomic_store(&c->freeing, false);
-        if (c->detached)
-            c->detached = !shim_comm_attach(c->handle);
+    struct shim_comm *c;
+    bool detached = false;
+
+    pthread_mutex_lock(&shim.table_lock);
+    c = *find(comm, true);
+    if (c) {
+        detached = c->detached;
+        c->freeing = c->detached = false;
     }
+    pthread_mutex_unlock(&shim.table_lock);
+    if (detached)
+        shim_comm_attach(comm);
+}
+
+void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, bool freed)
+{
+    freeing_now = outer;
+    if (freed)
+        let_go((MPI_Comm)handle, true); /* also what a callback has met on it */
+    else
+        keep((MPI_Comm)handle);
     if (c)
         shim_comm_put(c);
 }
@@ -254,22 +371,7 @@ void shim_comm_forget_world(void)
 {
     bool empty;
 
-    take_out(MPI_COMM_WORLD, &empty);
-}
-
-/* A key of its own for each communicator, freed at once: it lives on with the attribute, and
- * nothing is left to clean up when an application ends its last MPI session. */
-bool shim_comm_attach(MPI_Comm comm)
-{
-    int keyval;
-    bool attached;
-
-    if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL) !=
-        MPI_SUCCESS)
-        return false;
-    attached = shim_real.Comm_set_attr(comm, keyval, NULL) == MPI_SUCCESS;
-    shim_real.Comm_free_keyval(&keyval);
-    return attached;
+    take_out(MPI_COMM_WORLD, false, &empty);
 }
 
 struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
@@ -290,7 +392,7 @@ void shim_comm_forget_seen(uintptr_t handle)
 
     if (c)
         shim_comm_put(c);
-    c = seen ? take_out((MPI_Comm)handle, &empty) : NULL;
+    c = seen ? take_out((MPI_Comm)handle, false, &empty) : NULL;
     if (c)
         shim_comm_put(c);
 }

@@ -59,8 +59,10 @@ struct shim_comm {
     atomic_bool natively; /* no more: a rank has callbacks (shim/callbacks.h). They go to the MPI
                              library, on the private communicator, behind those taken over */
     atomic_bool freed;    /* by the application */
-    atomic_bool freeing;  /* it is in MPI_Comm_free */
-    bool detached;        /* ... which has deleted our attribute */
+    bool freeing;         /* under table_lock: `freer` is in MPI_Comm_free, from which on another
+                             thread may be given the handle for a communicator of its own */
+    pthread_t freer;
+    bool detached; /* in that call our attribute was deleted */
 
     int status; /* FAILED: < 0 */
     int rank;
@@ -105,12 +107,18 @@ struct shim_comm *shim_comm_allocate(void);
 void shim_comm_insert(struct shim_comm *c);
 /* Attaches what tells when the application frees the communicator. */
 bool shim_comm_attach(MPI_Comm comm);
+/* Before MPI_Finalize goes on: no more of the keys that attributes need. */
+void shim_comm_end_keys(void);
+/* Whether this thread is in the MPI_Comm_free of it. */
+bool shim_comm_is_going(uintptr_t handle);
 /* After MPI_Finalize, in which its attributes are deleted: ours before the application's on one
  * rank, behind them on another, whose callbacks are to find it served on all or on none. */
 void shim_comm_forget_world(void);
-/* Around the application's MPI_Comm_free, in which the entry, NULL where there is none, stays. */
-struct shim_comm *shim_comm_begin_free(uintptr_t handle);
-void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, bool freed);
+/* Around the application's MPI_Comm_free, in which the entry, NULL where there is none, stays for
+ * this thread and its callbacks. *outer is for the end: one such call may be made inside another.
+ */
+struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer);
+void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, bool freed);
 /* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);
@@ -175,6 +183,7 @@ bool shim_comm_meets(struct shim_comm *c);
 /* shim/sizes.c: remembers the size of a communicator until it is freed, as far as there is room. */
 void shim_size_remember(uintptr_t comm, int size);
 void shim_size_forget(MPI_Comm comm);
+bool shim_size_known(MPI_Comm comm);
 
 /* Forgets all communicators: the end of a session's. */
 void shim_comm_close_all(void);

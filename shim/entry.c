@@ -31,6 +31,7 @@ EXPORT shim_op_create_fn MPI_Op_create, MPI_Op_create_c;
 EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
 EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put;
 EXPORT shim_comm_free_fn MPI_Comm_free;
+EXPORT shim_comm_free_fn MPI_Comm_disconnect;
 EXPORT shim_query_thread_fn MPI_Query_thread;
 EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
 
@@ -516,6 +517,12 @@ int MPI_Comm_free(void *comm)
 {
     shim_prepare();
     return shim_comm_free(shim.next.comm_free, comm);
+}
+
+int MPI_Comm_disconnect(void *comm)
+{
+    shim_prepare();
+    return shim_comm_free(shim.next.comm_disconnect, comm);
 }
 
 /* Levels mean what shim_pcontrol says; others nothing to us. What follows the level is not known

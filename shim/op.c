@@ -2,7 +2,6 @@
 #include "shim/op.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "shim/handles.h"
 #include "shim/job.h"
 #include "shim/log.h"
+#include "shim/op_words.h"
 #include "shim/progress.h"
 #include "shim/real.h"
 
@@ -66,117 +66,6 @@ void shim_op_close(struct shim_op *op)
     free(op->lists);
 }
 
-/* ---- what is said ---- */
-
-static void tell_mismatch(const struct shim_comm *comm)
-{
-    char differing[400];
-
-    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_told, true))
-        return;
-    shim_comm_differing(comm, differing, sizeof differing);
-    shim_say(CFG_DEBUG_WARN,
-             "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
-             "pass through",
-             comm->name, comm->size, differing);
-}
-
-/* What all ranks have found is told by the first. */
-static void tell_warning(struct shim_comm *comm)
-{
-    char text[800];
-
-    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
-        shim_say(CFG_DEBUG_WARN, "%s", text);
-}
-
-static void tell_wait(const struct shim_op *op, int status)
-{
-    char text[600];
-
-    if (status == SS_PENDING && ss_call_waits(op->core, text, sizeof text))
-        shim_say(CFG_DEBUG_WARN, "%s", text);
-}
-
-/* In calls whose number is a power of two, so that it costs nothing. */
-static void tell_refusals(const struct shim_op *op)
-{
-    if (shim.settings.topk && op->number >= 16 && (op->number & (op->number - 1)) == 0)
-        shim_tell_refusals(op->comm->core);
-}
-
-static void trace_line(const struct shim_op *op, int status)
-{
-    const struct ss_call *c = op->core;
-    char density[32] = "density not looked at";
-    const char *ran = "failed", *why = op->status < 0 ? ss_status_text(op->status) : "";
-
-    if (op->status >= 0 && c) {
-        bool native = status == SS_NATIVE;
-
-        ran = native ? "native" : ss_algorithm_name(ss_call_algorithm(c));
-        why = native ? ss_reason_name(ss_call_reason(c)) : "";
-        if (ss_call_density(c) >= 0)
-            snprintf(density, sizeof density, "density %.4g", ss_call_density(c));
-    }
-    shim_say(CFG_DEBUG_TRACE, "communicator \"%s\", call %llu: %lld %s, %s%s%s, %s, %.3f ms",
-             op->comm->name, (unsigned long long)op->number, (long long)op->call.count,
-             ss_type_name(op->type), ran, *why ? ": " : "", why, density,
-             1e3 * (shim_now() - op->begin));
-}
-
-static void trace(const struct shim_op *op, int status)
-{
-    struct ss_fpenv_full saved;
-
-    if (shim.options.debug < CFG_DEBUG_TRACE)
-        return;
-    ss_fpenv_enter_full(&saved);
-    trace_line(op, status);
-    ss_fpenv_leave_full(&saved);
-}
-
-/* ---- errors ---- */
-
-static void explain_comm(const struct shim_comm *comm, char *text, size_t size)
-{
-    struct ss_fpenv_full saved;
-
-    ss_fpenv_enter_full(&saved);
-    snprintf(
-        text, size,
-        "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
-        comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
-    ss_fpenv_leave_full(&saved);
-}
-
-int shim_refuse(const struct shim_comm *comm)
-{
-    char text[200];
-
-    explain_comm(comm, text, sizeof text);
-    atomic_fetch_add(&shim.stats.errors, 1);
-    return shim_raise(comm->handle, comm->status, text);
-}
-
-/* Whose handler hears of an error: the application may have freed the communicator meanwhile. */
-static MPI_Comm handler_of(const struct shim_op *op)
-{
-    return atomic_load(&op->comm->freed) ? MPI_COMM_SELF : op->comm->handle;
-}
-
-int shim_op_code(struct shim_op *op)
-{
-    if (op->status < 0 && !op->raised) {
-        op->raised = true;
-        op->err = shim_raise(handler_of(op), op->status, op->text);
-    } else if (op->refused && !op->raised) {
-        op->raised = true;
-        shim_real.Comm_call_errhandler(handler_of(op), op->err);
-    }
-    return op->err;
-}
-
 /* ---- windows ---- */
 
 static void set_stage(struct shim_op *op, enum shim_stage stage)
@@ -206,7 +95,7 @@ static void *output_of(const struct shim_op *op)
 static void fail_for_comm(struct shim_op *op)
 {
     op->status = op->comm->status;
-    explain_comm(op->comm, op->text, sizeof op->text);
+    shim_explain_failed(op->comm, op->text, sizeof op->text);
     atomic_fetch_add(&shim.stats.errors, 1);
     set_stage(op, SHIM_OP_DONE);
 }
@@ -221,16 +110,16 @@ static void end_window(struct shim_op *op, int status, double seconds)
     struct ss_call *c = op->core;
 
     ss_call_end(c, seconds);
-    tell_warning(comm);
+    shim_tell_warning(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
-        tell_mismatch(comm);
+        shim_tell_mismatch(comm);
     if (status < 0) {
         op->status = status;
         ss_call_explain(c, op->text, sizeof op->text);
         shim_say(CFG_DEBUG_WARN, "%s", op->text);
     } else if (comm->state == SHIM_COMM_FAILED) {
         op->status = comm->status;
-        explain_comm(comm, op->text, sizeof op->text);
+        shim_explain_failed(comm, op->text, sizeof op->text);
         shim_say(CFG_DEBUG_WARN, "%s", op->text);
         atomic_fetch_add(&shim.stats.errors, 1);
     }
@@ -239,9 +128,9 @@ static void end_window(struct shim_op *op, int status, double seconds)
         start_window(op);
         return;
     }
-    trace(op, status);
+    shim_op_trace(op, status);
     shim_comm_keep_costs(comm);
-    tell_refusals(op);
+    shim_tell_op_refusals(op);
     set_stage(op, SHIM_OP_DONE);
 }
 
@@ -505,7 +394,7 @@ static bool step(struct shim_op *op)
         return true;
     case SHIM_OP_CORE:
         status = ss_call_step(op->core);
-        tell_wait(op, status);
+        shim_tell_wait(op, status);
         bool moved = status != SS_PENDING || ss_call_moved(op->core);
         take_status(op, status);
         return moved;

@@ -16,6 +16,7 @@
     X(Comm_compare)                                                                                \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
+    X(Comm_delete_attr)                                                                            \
     X(Comm_free)                                                                                   \
     X(Comm_free_keyval)                                                                            \
     X(Comm_get_attr)                                                                               \

@@ -102,6 +102,7 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(set_attr, shim_set_attr_fn, MPI_Comm_set_attr)                                               \
     X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
     X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
+    X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 
 /* What is called next under each of them: a profiler below us, or the MPI library. */

@@ -20,7 +20,7 @@ void shim_size_remember(uintptr_t comm, int size)
     size_t place = (uint8_t)comm;
     bool room;
 
-    if (shim.sessions || least <= 0 || least == INT64_MAX)
+    if (shim.sessions || least <= 0 || least == INT64_MAX || shim_comm_is_going(comm))
         return;
     pthread_mutex_lock(&lock);
     room = atomic_load(&shim_sizes.limits[place]) == 0;
@@ -43,4 +43,9 @@ void shim_size_forget(MPI_Comm comm)
 
     if ((uint32_t)entry == (uint32_t)comm)
         atomic_compare_exchange_strong(place, &entry, 0);
+}
+
+bool shim_size_known(MPI_Comm comm)
+{
+    return (uint32_t)atomic_load(&shim_sizes.limits[(uint8_t)comm]) == (uint32_t)comm;
 }

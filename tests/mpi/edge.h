@@ -113,6 +113,12 @@ static inline bool edge_isum(MPI_Comm comm, uint64_t seed)
            MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && edge_right(comm, edge.out, seed);
 }
 
+static inline void edge_both(const char *what, MPI_Comm comm)
+{
+    edge_say("%s: sums %s, nonblocking %s", what, edge_yes(edge_sums(comm, 3, 1)),
+             edge_yes(edge_isum(comm, 4)));
+}
+
 static inline float *edge_buffer(void)
 {
     return input_alloc(sizeof(float) * (size_t)edge.count);

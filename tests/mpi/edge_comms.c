@@ -3,12 +3,6 @@
 
 /* ---- communicators ---- */
 
-static void both_kinds(const char *what, MPI_Comm comm)
-{
-    edge_say("%s: sums %s, nonblocking %s", what, edge_yes(edge_sums(comm, 3, 1)),
-             edge_yes(edge_isum(comm, 4)));
-}
-
 static void topologies(void)
 {
     int dims[2] = {edge.size, 1}, periods[2] = {1, 0}, remain[2] = {1, 0};
@@ -17,11 +11,11 @@ static void topologies(void)
     MPI_Comm comm, sub;
 
     MPI_Cart_create(MPI_COMM_WORLD, 2, dims, periods, 1, &comm);
-    both_kinds("cartesian", comm);
+    edge_both("cartesian", comm);
     MPI_Topo_test(comm, &status);
     edge_say("topology %d", status == MPI_CART);
     MPI_Cart_sub(comm, remain, &sub);
-    both_kinds("its part", sub);
+    edge_both("its part", sub);
     MPI_Comm_free(&sub);
     MPI_Comm_free(&comm);
     for (int r = 0; r < edge.size; r++) {
@@ -29,11 +23,11 @@ static void topologies(void)
         edges[r] = (r + 1) % edge.size;
     }
     MPI_Graph_create(MPI_COMM_WORLD, edge.size, index, edges, 0, &comm);
-    both_kinds("graph", comm);
+    edge_both("graph", comm);
     MPI_Comm_free(&comm);
     MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &next, &weight, 1, &next, &weight,
                                    MPI_INFO_NULL, 0, &comm);
-    both_kinds("distributed graph", comm);
+    edge_both("distributed graph", comm);
     MPI_Topo_test(comm, &status);
     edge_say("topology %d", status == MPI_DIST_GRAPH);
     MPI_Comm_free(&comm);
@@ -49,15 +43,15 @@ static void parts(void)
     MPI_Comm_split(MPI_COMM_WORLD, edge.rank == 0 ? MPI_UNDEFINED : 1, -edge.rank, &comm);
     edge_say("left out %s", edge_yes(comm == MPI_COMM_NULL));
     if (comm != MPI_COMM_NULL) {
-        both_kinds("split", comm);
+        edge_both("split", comm);
         MPI_Comm_free(&comm);
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
-    both_kinds("of one node", comm);
+    edge_both("of one node", comm);
     MPI_Info_create(&info);
     MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
     MPI_Comm_dup_with_info(comm, info, &copy);
-    both_kinds("with assertions", copy);
+    edge_both("with assertions", copy);
     MPI_Comm_free(&copy);
     MPI_Info_free(&info);
     MPI_Comm_free(&comm);
@@ -66,14 +60,14 @@ static void parts(void)
         ranks[n++] = r;
     MPI_Group_incl(world, n, ranks, &group);
     MPI_Comm_create_group(MPI_COMM_WORLD, group, 7, &comm);
-    both_kinds("of a group", comm);
+    edge_both("of a group", comm);
     MPI_Comm_free(&comm);
     MPI_Comm_create(MPI_COMM_WORLD, group, &comm);
-    both_kinds("created", comm);
+    edge_both("created", comm);
     MPI_Comm_disconnect(&comm);
     MPI_Group_free(&group);
     MPI_Group_free(&world);
-    both_kinds("alone", MPI_COMM_SELF);
+    edge_both("alone", MPI_COMM_SELF);
 }
 
 /* Sums, reductions and gathers between two groups. */
@@ -112,8 +106,8 @@ static void between_groups(void)
                  (double)(remote < edge.size ? all[remote * n] : -1));
     }
     MPI_Intercomm_merge(inter, side, &merged);
-    both_kinds("merged", merged);
-    both_kinds("half", half);
+    edge_both("merged", merged);
+    edge_both("half", half);
     MPI_Comm_free(&merged);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
@@ -157,8 +151,8 @@ static void own_idup(void)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Wait(&sum, MPI_STATUS_IGNORE);
         edge_say("nonblocking %s", edge_yes(edge_right(base, edge.out, 3)));
-        both_kinds("base", base);
-        both_kinds("copy", copy);
+        edge_both("base", base);
+        edge_both("copy", copy);
         MPI_Comm_free(&copy);
         edge_say("copied %d, deleted %d", copies, deletions);
     }
@@ -181,85 +175,11 @@ static void persistent(void)
         MPI_Start(&request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         edge_say("persistent %s", edge_yes(edge_right(comm, edge.out, (uint64_t)turn)));
-        both_kinds("between", comm);
+        edge_both("between", comm);
     }
     MPI_Request_free(&request);
     MPI_Comm_free(&comm);
 #endif
-}
-
-/* ---- callbacks of a communicator that is freed ---- */
-
-static int sums_on_it(MPI_Comm comm, int keyval, void *value, void *extra)
-{
-    (void)keyval, (void)value, (void)extra;
-    edge_say("callback: sums %s", edge_yes(edge_sums(comm, 2, 5)));
-    return MPI_SUCCESS;
-}
-
-static int failures;
-
-static int fails_once(MPI_Comm comm, int keyval, void *value, void *extra)
-{
-    (void)comm, (void)keyval, (void)value, (void)extra;
-    return failures++ ? MPI_SUCCESS : MPI_ERR_OTHER;
-}
-
-static void when_freed(MPI_Comm comm, MPI_Comm_delete_attr_function *function)
-{
-    int keyval;
-
-    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, function, &keyval, NULL);
-    MPI_Comm_set_attr(comm, keyval, NULL);
-    MPI_Comm_free_keyval(&keyval);
-}
-
-/* Set before the first call on the communicator on one rank alone, on all, behind it. */
-static void freed_with_sums(void)
-{
-    for (int i = 0; i < 3; i++) {
-        bool before = i == 1 || (i == 0 && edge.rank == 0);
-        MPI_Comm comm;
-
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-        if (before)
-            when_freed(comm, sums_on_it);
-        both_kinds("freed soon", comm);
-        if (!before)
-            when_freed(comm, sums_on_it);
-        MPI_Comm_free(&comm);
-        edge_say("null %s", edge_yes(comm == MPI_COMM_NULL));
-    }
-}
-
-/* The callback makes the first calls; the next communicator may get the handle. */
-static void freed_with_first_sums(void)
-{
-    MPI_Comm comm;
-
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    when_freed(comm, sums_on_it);
-    MPI_Comm_free(&comm);
-    MPI_Comm_split(MPI_COMM_WORLD, edge.rank == 0, edge.rank, &comm);
-    both_kinds("the next", comm);
-    MPI_Comm_free(&comm);
-}
-
-/* A communicator that lives on since a callback has failed. */
-static void free_fails(void)
-{
-    MPI_Comm comm;
-
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    when_freed(comm, fails_once);
-    both_kinds("freed soon", comm);
-    edge_say("freed %s", edge_yes(MPI_Comm_free(&comm) == MPI_SUCCESS));
-    if (comm == MPI_COMM_NULL)
-        return;
-    both_kinds("lives on", comm);
-    edge_say("freed %s", edge_yes(MPI_Comm_free(&comm) == MPI_SUCCESS));
 }
 
 /* ---- requests ---- */
@@ -358,7 +278,7 @@ static void cancel_and_free(void)
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }
-    both_kinds("then", MPI_COMM_WORLD);
+    edge_both("then", MPI_COMM_WORLD);
 }
 
 /* Cancel and free of the program's own point-to-point requests. */
@@ -491,7 +411,7 @@ static void beside_a_receive(void)
 
     pthread_create(&thread, NULL, receives, &got);
     for (int i = 0; i < 5; i++)
-        both_kinds("beside", MPI_COMM_WORLD);
+        edge_both("beside", MPI_COMM_WORLD);
     MPI_Send(&x, 1, MPI_INT, (edge.rank + 1) % edge.size, 17, MPI_COMM_WORLD);
     pthread_join(thread, NULL);
     edge_say("received %d", got);
@@ -552,12 +472,6 @@ static const struct edge_case cases[] = {
     {"parts-multiple", MPI_THREAD_MULTIPLE, parts},
     {"groups", EDGE_INIT, between_groups},
     {"groups-multiple", MPI_THREAD_MULTIPLE, between_groups},
-    {"freed", EDGE_INIT, freed_with_sums},
-    {"freed-multiple", MPI_THREAD_MULTIPLE, freed_with_sums},
-    {"freed-first", EDGE_INIT, freed_with_first_sums},
-    {"freed-first-multiple", MPI_THREAD_MULTIPLE, freed_with_first_sums},
-    {"free-fails", EDGE_INIT, free_fails},
-    {"free-fails-multiple", MPI_THREAD_MULTIPLE, free_fails},
     {"idup", EDGE_INIT, own_idup},
     {"idup-multiple", MPI_THREAD_MULTIPLE, own_idup},
     {"persistent", EDGE_INIT, persistent},

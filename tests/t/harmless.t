@@ -183,9 +183,9 @@ edge any 2 "names, info and attributes of communicators" edge_contact names
 
 # ---- arguments ----
 for how in return counting; do
-    edge any 2 "wrong arguments of each call ($how)" edge_args wrong "$how"
+    edge any 2 "wrong arguments of each call ($how)" edge_wrong wrong "$how"
     edge any 2 "wrong arguments of each call at MPI_THREAD_MULTIPLE ($how)" \
-        edge_args wrong-multiple "$how"
+        edge_wrong wrong-multiple "$how"
 done
 for level in "" -multiple; do
     at=${level:+" at MPI_THREAD_MULTIPLE"}
@@ -263,10 +263,12 @@ for level in "" -multiple; do
     edge any 3 "topologies$at" edge_comms "topologies$level"
     edge any 3 "parts of the world$at" edge_comms "parts$level"
     edge any 3 "intercommunicators$at" edge_comms "groups$level"
-    edge any 3 "callbacks of a communicator that is freed sum on it$at" edge_comms "freed$level"
-    edge any 3 "... and make its first calls$at" edge_comms "freed-first$level"
+    edge any 3 "callbacks of a communicator that is freed sum on it$at" edge_freed "freed$level"
+    edge any 3 "... and make its first calls$at" edge_freed "freed-first$level"
+    edge any 3 "... by MPI_Comm_disconnect$at" edge_freed "disconnected$level"
+    edge any 3 "... and gather on it$at" edge_freed "freed-gathers$level"
     edge any 2 "a communicator lives on where a callback has failed$at" \
-        edge_comms "free-fails$level"
+        edge_freed "free-fails$level"
     edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"
     edge any 2 "persistent sums$at" edge_comms "persistent$level"
     edge low 2 "statuses of every completion$at" edge_comms "statuses$level"

@@ -38,7 +38,7 @@ awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
         MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
         PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Op_create MPI_Op_create_c \
         MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
-        MPI_Attr_put MPI_Comm_free
+        MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h
 } | sort -u >"$WORK/allowed"
 result=0

@@ -39,6 +39,9 @@ both 3 9 attributes
 SPARSESHIM_ALGORITHM=ring preloaded 3 attributes one
 tap_passed "a copy callback that fails on one rank: right sums, calls are made sparse" 12
 both 2 6000 churn 3000
+# A handle that one thread frees is given to another before the call that frees it has returned.
+SPARSESHIM_ALGORITHM=ring PRELOAD="$LIB $PROGRAMS/slow_free.so" preloaded 2 churn_threads 300
+tap_passed "communicators of two threads, slow to free: right sums" 1000
 both 2 1 manycomms 2100
 both 2 100 manycomms 1950
 both 2 42 threads
