@@ -9,10 +9,19 @@
 #include "shim/op.h"
 #include "shim/real.h"
 
+/* Words that decide about MIN_COUNT: all of them; and as many as there would be if each rank's
+ * slice were the first rank's, which a look at one number tells. */
+static uint64_t deciding_words(const struct shim_call *call, int size, enum ss_type type)
+{
+    uint64_t bytes = shim_bytes(call, size), even = shim_even_bytes(call, size);
+
+    return (even < bytes ? even : bytes) / ss_type_size(type);
+}
+
 static bool is_eligible(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op,
                         enum ss_reason *reason)
 {
-    uint64_t bytes = shim_bytes(call, size);
+    uint64_t words;
 
     *type = SS_I32;
     *op = SS_BOR;
@@ -23,13 +32,14 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))
         return false;
     *reason = SS_WHY_SMALL;
-    if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count) {
-        if (shim.stats.timed && size > 1 && bytes >= ss_type_size(*type))
-            ss_stats_small(&shim.stats, bytes / ss_type_size(*type));
+    words = deciding_words(call, size, *type);
+    if (words < (uint64_t)shim.min_count) {
+        if (shim.stats.timed && size > 1 && words > 0)
+            ss_stats_small(&shim.stats, words);
         return false;
     }
     *reason = SS_WHY_TYPE; /* larger than one window */
-    return bytes <= INT_MAX;
+    return shim_bytes(call, size) <= INT_MAX;
 }
 
 /* On a communicator that is not known its size can be asked for once the MPI library has accepted

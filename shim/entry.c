@@ -2,11 +2,7 @@
  * truncate the handles of another MPI, which come through here as well. */
 #include <stdarg.h>
 
-#include "shim/callbacks.h"
-#include "shim/handles.h"
-#include "shim/shim.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "shim/entry.h"
 
 EXPORT shim_allreduce_fn MPI_Allreduce;
 EXPORT shim_allreduce_c_fn MPI_Allreduce_c;
@@ -14,12 +10,8 @@ EXPORT shim_iallreduce_fn MPI_Iallreduce;
 EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
 EXPORT shim_allgather_fn MPI_Allgather;
 EXPORT shim_allgather_c_fn MPI_Allgather_c;
-EXPORT shim_allgatherv_fn MPI_Allgatherv;
-EXPORT shim_allgatherv_c_fn MPI_Allgatherv_c;
 EXPORT shim_iallgather_fn MPI_Iallgather;
 EXPORT shim_iallgather_c_fn MPI_Iallgather_c;
-EXPORT shim_iallgatherv_fn MPI_Iallgatherv;
-EXPORT shim_iallgatherv_c_fn MPI_Iallgatherv_c;
 EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
 EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_fn MPI_Reduce;
@@ -48,92 +40,6 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
         .send = send, .recv = recv, .count = count, .type = type, .op = op, .comm = comm,          \
         .large = is_large, __VA_ARGS__                                                             \
     }
-#define GATHER(is_large, ...)                                                                      \
-    &(struct shim_call)                                                                            \
-    {                                                                                              \
-        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
-        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
-    }
-#define SLICES .counts = counts, .displs = displs
-
-/* ---- what passes at once ----
- *
- * A call below MIN_COUNT that nobody counts goes to the next function by a jump, with its arguments
- * where they are: some 20 instructions. So what builds a shim_call stands in functions of its own.
- */
-
-#define SLOW static __attribute__((noinline)) int
-
-static inline bool below(int64_t count)
-{
-    return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
-}
-
-/* Nonblocking: a reduction by an operator of the application's is looked at. */
-static inline bool ibelow(int64_t count, uintptr_t op)
-{
-    int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
-
-    return count < least && (shim_is_predefined(op) || least == INT64_MAX);
-}
-
-/* Bytes against a limit that stands for MIN_COUNT words of all ranks together, as shim_bytes has
- * them for every call: where the communicator is remembered and the datatype is predefined, which
- * leaves the size of an element in the second byte, and more bits for any other handle. A negative
- * count makes a large product. */
-static inline uint64_t remembered(uintptr_t comm)
-{
-    return atomic_load_explicit(&shim_sizes.limits[(uint8_t)comm], memory_order_acquire);
-}
-
-static inline uint32_t element_of(uintptr_t type)
-{
-    return (uint32_t)type ^ 0x4c000000u;
-}
-
-static inline bool little(int count, uintptr_t type, uintptr_t comm)
-{
-    uint64_t entry = remembered(comm);
-    uint32_t element = element_of(type);
-
-    return (uint32_t)entry == (uint32_t)comm && element < 0x10000 &&
-           (uint64_t)(element >> 8) * (uint64_t)count < entry >> 32;
-}
-
-static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)
-{
-    return count >> 31 == 0 && little((int)count, type, comm);
-}
-
-/* Allgatherv: a few instructions more for each rank. */
-#define LITTLE_SLICES(name, count)                                                                 \
-    static inline bool name(const count *counts, uintptr_t type, uintptr_t comm)                   \
-    {                                                                                              \
-        const count *next = counts, *end = counts + shim_sizes.ranks[(uint8_t)comm];               \
-        uint32_t sum = 0, element;                                                                 \
-                                                                                                   \
-        if ((uint32_t)remembered(comm) != (uint32_t)comm || !counts)                               \
-            return false;                                                                          \
-        do {                                                                                       \
-            if (__builtin_add_overflow(sum, *next, &sum))                                          \
-                return false;                                                                      \
-        } while (++next != end);                                                                   \
-        element = element_of(type);                                                                \
-        return element < 0x10000 && (uint64_t)(element >> 8) * sum < shim_sizes.limit_of_all;      \
-    }
-LITTLE_SLICES(little_slices, uint32_t)
-LITTLE_SLICES(little_slices_c, uint64_t)
-
-/* Nothing is served, or no nonblocking call. */
-static inline bool all_pass(void)
-{
-    return atomic_load_explicit(&shim.min_fast, memory_order_acquire) == INT64_MAX;
-}
-
-static inline bool all_ipass(void)
-{
-    return atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire) == INT64_MAX;
-}
 
 /* ---- the collectives ---- */
 
@@ -253,75 +159,6 @@ int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, 
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
     return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
-}
-
-SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
-{
-    if (all_pass())
-        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    return shim_collective(GATHER(false, SLICES), NULL);
-}
-
-int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                   const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
-{
-    if (little_slices((const uint32_t *)counts, type, comm))
-        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-    return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
-}
-
-SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
-{
-    if (all_pass())
-        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
-                                      comm);
-    return shim_collective(GATHER(true, SLICES), NULL);
-}
-
-int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                     const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
-{
-    if (little_slices_c((const uint64_t *)counts, type, comm))
-        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
-                                      comm);
-    return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
-}
-
-SLOW slow_iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                      const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
-                      void *request)
-{
-    return shim_collective(GATHER(false, SLICES), request);
-}
-
-int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
-                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
-                    void *request)
-{
-    if (all_ipass() || little_slices((const uint32_t *)counts, type, comm))
-        return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
-                                     request);
-    return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
-}
-
-SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                        const int64_t *counts, const int64_t *displs, uintptr_t type,
-                        uintptr_t comm, void *request)
-{
-    return shim_collective(GATHER(true, SLICES), request);
-}
-
-int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
-                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
-                      void *request)
-{
-    if (all_ipass() || little_slices_c((const uint64_t *)counts, type, comm))
-        return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
-                                       comm, request);
-    return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,
-                              request);
 }
 
 SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,

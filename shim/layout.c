@@ -106,6 +106,16 @@ uint64_t shim_bytes(const struct shim_call *call, int size)
     return __builtin_mul_overflow(elements, size_of(call->type), &bytes) ? 0 : bytes;
 }
 
+uint64_t shim_even_bytes(const struct shim_call *call, int size)
+{
+    struct shim_call even = *call;
+
+    if (call->counts)
+        even.count = entry(call->counts, call->large, 0);
+    even.counts = NULL;
+    return shim_bytes(&even, size);
+}
+
 /* Where the slices begin. False where they do not follow one another in the order of ranks. */
 static bool slices(struct shim_op *op, uint64_t words)
 {

@@ -77,6 +77,8 @@ bool shim_op_init(struct shim_op *op, const struct shim_call *call, struct shim_
 /* shim/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on all
  * of them; 0 where they cannot be told. And what core needs to know of it: words, parts, cannot. */
 uint64_t shim_bytes(const struct shim_call *call, int size);
+/* The same if each rank's slice of an allgatherv were as long as the first rank's. */
+uint64_t shim_even_bytes(const struct shim_call *call, int size);
 void shim_layout(struct shim_op *op);
 
 /* The application may free its datatypes before its nonblocking call has ended: from here on the

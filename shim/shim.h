@@ -167,8 +167,6 @@ struct shim_sizes {
     /* In the upper half the bytes of one rank from which a call is not, in the lower the handle; 0:
      * empty, as all are where calls are counted. */
     _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
-    uint32_t ranks[SHIM_SIZES];          /* stands as long as the entry does */
-    uint64_t limit_of_all;               /* bytes of all ranks together */
 };
 
 struct shim_state {

@@ -25,8 +25,6 @@ void shim_size_remember(uintptr_t comm, int size)
     pthread_mutex_lock(&lock);
     room = atomic_load(&shim_sizes.limits[place]) == 0;
     if (room) {
-        shim_sizes.ranks[place] = (uint32_t)size;
-        shim_sizes.limit_of_all = limit_of((uint64_t)least, 1);
         atomic_store(&shim_sizes.limits[place],
                      limit_of((uint64_t)least, (uint64_t)size) << 32 | (uint32_t)comm);
     }
