@@ -300,4 +300,4 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -path '*-venv' -prune -o -type f -name '*.d' -print 2>/dev/null)
