@@ -7,6 +7,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 SYSCONFDIR ?= $(PREFIX)/etc
 DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
+MANDIR     ?= $(PREFIX)/share/man
 
 BUILD  ?= build
 V      ?= 0
@@ -70,7 +71,7 @@ WHERE_build   = $(call where,$(SYSCONFDIR),.)
 WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.)
 WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)))
 
-all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim ## build the library and the command
+all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim man ## build the library and the command
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -127,6 +128,21 @@ $(BUILD)/sparseshim $(BUILD)/install/sparseshim:
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+# ---- manual pages: the option table and the verbs' help come from the command ----
+
+man: $(BUILD)/man/sparseshim.1 $(BUILD)/man/sparseshim.7 ## the manual pages
+.PHONY: man
+SAY = env -i $(BUILD)/sparseshim
+$(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)while IFS= read -r line; do case $$line in \
+	    .\\\"*) ;; \
+	    @OPTIONS@) $(SAY) info -r ;; \
+	    @HELP*@) verb=$${line#@HELP}; $(SAY) help $${verb%@} | sed 's/-/\\-/g' ;; \
+	    *) printf '%s\n' "$$line" | sed 's/@VERSION@/$(VERSION)/' ;; \
+	    esac; done <$< >$@
 
 # ---- tests, applications, benchmarks ----
 
@@ -282,19 +298,23 @@ lint: ## clang-format, clang-tidy, cppcheck, shellcheck
 format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)
 
-install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim ## into $(DESTDIR)$(PREFIX)
+install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim man ## into $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
 	install -m 755 $(BUILD)/install/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
 	install -m 755 $(BUILD)/install/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
 	install -d $(DESTDIR)$(INCLUDEDIR)
 	install -m 644 shim/sparseshim.h $(DESTDIR)$(INCLUDEDIR)
-	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)
+	install -m 644 README.md LICENSE scripts/results.md $(DESTDIR)$(DOCDIR)
+	install -d $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7
+	install -m 644 $(BUILD)/man/sparseshim.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 $(BUILD)/man/sparseshim.7 $(DESTDIR)$(MANDIR)/man7
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi # so that the bare name can be preloaded
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(BINDIR)/sparseshim
 	rm -f $(DESTDIR)$(INCLUDEDIR)/sparseshim.h
-	rm -f $(DESTDIR)$(DOCDIR)/README.md $(DESTDIR)$(DOCDIR)/LICENSE
+	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,README.md LICENSE results.md)
+	rm -f $(DESTDIR)$(MANDIR)/man1/sparseshim.1 $(DESTDIR)$(MANDIR)/man7/sparseshim.7
 	-rmdir $(DESTDIR)$(DOCDIR) 2>/dev/null
 
 clean: ## remove build/

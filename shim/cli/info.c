@@ -74,6 +74,33 @@ static void print_markdown(const struct cfg_row *row)
            row->doc, row->shared ? " Must be equal on all ranks." : "");
 }
 
+/* Text of a manual page: no escapes, no requests. */
+static void print_roff_text(const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (c == text && (*c == '.' || *c == '\''))
+            fputs("\\&", stdout);
+        if (*c == '\\')
+            fputs("\\e", stdout);
+        else if (*c == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*c);
+    }
+}
+
+static void print_roff(const struct cfg_row *row)
+{
+    printf(".TP\n.B %s\n", row->name);
+    print_roff_text(row->doc);
+    fputs(row->shared ? "\nMust be equal on all ranks.\n" : "\n", stdout);
+    fputs("Allowed: ", stdout);
+    print_roff_text(row->allowed);
+    fputs(".\nDefault: ", stdout);
+    print_roff_text(row->standard[0] != '\0' ? row->standard : "empty");
+    fputs(".\n", stdout);
+}
+
 /* Behind the options, where the text is for reading alone. */
 static void print_files(const struct cfg *cfg)
 {
@@ -98,6 +125,7 @@ static const struct style {
      print_file, false},
     {"-m", "| name | default | values | what it does |\n|---|---|---|---|\n", print_markdown,
      false},
+    {"-r", "", print_roff, false},
 };
 
 int cli_info(int argc, char **argv)
@@ -108,7 +136,7 @@ int cli_info(int argc, char **argv)
         if (strcmp(styles[i].flag, flag) == 0)
             style = &styles[i];
     if (argc > 2 || style == NULL)
-        return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -m",
+        return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -m, -r",
                                argv[argc > 2 ? 2 : 1]);
     struct cfg *cfg = cfg_load();
     if (cfg == NULL) {

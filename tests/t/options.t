@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# The option table is the only place where an option exists: what `info`, `run`, configuration files, the environment and the
-# README say agrees. Run from the repository root.
+# The option table is the only place where an option exists: what `info`, `run`, configuration files, the environment, the
+# manual and README say agrees. Run from the repository root.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -8,6 +8,7 @@ use File::Temp qw(tempdir);
 use Test::More;
 
 my $cli = abs_path($ENV{BUILD} // 'build') . '/sparseshim';
+my $build = abs_path($ENV{BUILD} // 'build');
 my $dir = tempdir('sparseshim-options-XXXXXX', TMPDIR => 1, CLEANUP => 1);
 delete @ENV{grep { /^SPARSESHIM_/ } keys %ENV};
 delete $ENV{LD_PRELOAD};
@@ -188,13 +189,29 @@ subtest 'mistakes are named with what is allowed' => sub {
     ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
     is($status, 2, 'an option without value');
     ($status, $out, $err) = cli({}, 'info', '-x');
-    is("$status $err", "2 sparseshim info: -x is not allowed; allowed is one of -f, -c, -m\n",
+    is("$status $err", "2 sparseshim info: -x is not allowed; allowed is one of -f, -c, -m, -r\n",
         'a mistyped flag of info');
 };
 
-my ($block) =
-  (-e 'README.md' ? slurp('README.md') : '') =~ /^<!-- options: begin -->\n+(.*?)\n*^<!-- options: end -->$/ms;
-is($block // '(no block between the option marks)', $table =~ s/\n+\z//r,
-    'the option table of README.md is what `sparseshim info -m` prints');
+# The manual pages that `make man` builds hold every option and every verb, and no line of them
+# troubles groff.
+for my $page ('sparseshim.7', 'sparseshim.1') {
+    my $file = "$build/man/$page";
+    my $text = -e $file ? slurp($file) : '';
+    ok(length $text, "$file was built");
+    my $said = qx(groff -man -Tutf8 -ww -z \Q$file\E 2>&1);
+    is("$? $said", '0 ', "groff formats $page without a warning");
+    unlike($text, qr/@(OPTIONS|HELP|VERSION)\b/, "$page: every place is filled");
+}
+my $manual = slurp("$build/man/sparseshim.7");
+my @missing = grep { $manual !~ /^\.B \Q$_\E$/m } $table =~ /^\| `([A-Z_]+)`/mg;
+is("@missing", '', 'sparseshim(7) names every option');
+
+# README names the options that matter, each of which there is.
+my @named = slurp('README.md') =~ /^\| `([A-Z_]+)` \|/mg;
+my %known = map { $_ => 1 } $table =~ /^\| `([A-Z_]+)`/mg;
+is(join(' ', grep { !$known{$_} } @named), '', 'the options that README.md names exist');
+cmp_ok(scalar @named, '>=', 8, 'README.md names the options that matter');
+cmp_ok(scalar(() = slurp('README.md') =~ /\n/g), '<=', 130, 'README.md is short');
 
 done_testing();
