@@ -59,9 +59,8 @@ static double known_best(const struct ss_shape *s, const struct ss_history *h,
     return best;
 }
 
-/* What the model puts at twice the best that is known is not tried; dense, which other code runs
- * and the model knows least of, at four times. */
-static const double NOT_TRIED = 2, DENSE_NOT_TRIED = 4;
+/* What the model puts at twice the best that is known is not tried. */
+static const double NOT_TRIED = 2;
 
 /* Between sparse and dense a tensor changes where that is faster by so much: what it has kept back
  * has to be sent first. */
@@ -72,25 +71,29 @@ static double favoured(const struct ss_shape *s, enum ss_algorithm a, double sec
     return s->topk && (a == SS_DENSE) == s->resting ? seconds * CHANGE : seconds;
 }
 
-/* Where top-k knows what its best takes, dense is tried once. */
+/* Dense is measured while a tensor rests, as nothing has to be undone for it; else once, when top-k
+ * knows what its best takes. */
 static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
                          const struct ss_plan *plan, double least)
 {
-    return s->topk && s->learn && !s->resting && h->runs[SS_DENSE] == 0 &&
-           h->runs[plan->algorithm] >= TRUSTED_RUNS &&
-           plan->seconds[SS_DENSE] <= DENSE_NOT_TRIED * least;
+    if (!s->topk || !s->learn || plan->seconds[SS_DENSE] > NOT_TRIED * least)
+        return false;
+    if (s->resting)
+        return h->runs[SS_DENSE] < TRUSTED_RUNS;
+    return h->runs[SS_DENSE] == 0 && h->runs[plan->algorithm] >= TRUSTED_RUNS;
 }
 
 /* Calls after which a measurement has to be confirmed. */
 enum { FRESH = 16 };
 
-/* Nothing of this choice was to find out how long it takes. */
+/* Nothing of this choice was to find out how long it takes. Of one that rests nothing but dense is
+ * found out: before it is awake the sparse ones do not run. */
 static bool is_settled(const struct ss_shape *s, const struct ss_history *h,
                        const struct ss_plan *plan)
 {
     enum ss_algorithm a = plan->algorithm;
 
-    return !s->learn || s->resting || (h->runs[a] >= TRUSTED_RUNS && h->since[a] < FRESH);
+    return !s->learn || (h->runs[a] >= TRUSTED_RUNS && (s->resting || h->since[a] < FRESH));
 }
 
 void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
