@@ -150,8 +150,10 @@ static int start_recipe(struct ss_call *c)
         ss_topk_planned(c, c->plan.algorithm == SS_DENSE);
     ss_history_planned(h, &c->plan, observe);
     book_predictions(c);
-    if (observe)
+    if (observe) {
+        ss_observe(c);
         return go_native(c, SS_WHY_OBSERVE);
+    }
     if (c->resting && !c->plan.settled) /* how long dense takes is to be known first */
         return go_native(c, SS_WHY_DENSE);
     if (c->plan.algorithm == SS_DENSE)
@@ -404,7 +406,7 @@ static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collec
         ss_topk_start(c);
     if (c->lane->history.skip > 0) {
         c->lane->history.skip--;
-        return go_native(c, SS_WHY_BACKED_OFF);
+        return go_native(c, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     c->number = ++comm->calls;
     c->stage = STAGE_VOTE;

@@ -57,6 +57,7 @@ struct ss_lane {
     struct ss_history history;
     struct ss_lane_record *record;
     bool holds;                   /* some rank has a residual on it, by its last vote */
+    uint64_t observed;            /* calls planned in mode observe */
     uint16_t chain, newer, older; /* in its bucket; in the order of use */
 };
 
@@ -410,6 +411,10 @@ double ss_kind_density_max(const struct ss_call *c); /* after the vote */
 void ss_kind_recipe(struct ss_call *c);
 int ss_kind_step(struct ss_call *c);
 uint64_t ss_kind_result(const struct ss_call *c); /* entries of the result, 0 = not known */
+
+/* core/observe.c: in mode observe, after the plan: what top-k would have done, into the record; and
+ * which calls of the lane are looked at next. */
+void ss_observe(struct ss_call *c);
 
 /* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. The second form is for a call
  * that was prepared while its tensor rested, and is to claim after all. */

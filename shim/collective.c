@@ -24,8 +24,8 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
         return false;
     *reason = SS_WHY_SMALL;
     if (bytes / ss_type_size(*type) < (uint64_t)shim.min_count) {
-        if (shim.stats.timed && size > 1 && bytes >= ss_type_size(*type))
-            ss_stats_small(&shim.stats, bytes / ss_type_size(*type));
+        if (call->small && size > 1 && bytes >= ss_type_size(*type))
+            *call->small = (struct shim_small){bytes / ss_type_size(*type), bytes};
         return false;
     }
     *reason = SS_WHY_TYPE; /* larger than one window */
