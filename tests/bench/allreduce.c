@@ -179,8 +179,8 @@ struct sample {
 
 /* One block of back-to-back calls. In place the input is restored before each call, outside the
  * time. */
-static struct sample block(const struct options *o, allreduce *call, void *const *inputs, void *out,
-                           int calls)
+static __attribute__((noinline)) struct sample block(const struct options *o, allreduce *call,
+                                                     void *const *inputs, void *out, int calls)
 {
     size_t bytes = o->count * (o->is_double ? 8 : 4);
     struct sample mine, most;
@@ -268,7 +268,8 @@ int main(int argc, char **argv)
 
     /* Block -1: first contact, calibration, first choices. From one place, so that it is one
      * tensor. */
-    for (int b = -1; b < o.blocks; b++) {
+    volatile int first = -1; /* or the compiler makes two places of it */
+    for (int b = first; b < o.blocks; b++) {
         struct sample s = {0, 0}, n = {0, 0};
         if (bare && b >= 0)
             n = block(&o, PMPI_Allreduce, in, reference, o.calls);
