@@ -5,10 +5,15 @@
 /* The first run of an algorithm on a lane touches fresh memory and tells little. */
 enum { TRUSTED_RUNS = 2 };
 
+static double kinder(double ratio)
+{
+    return ratio > 1 ? (1 + ratio) / 2 : ratio;
+}
+
 /* How far the lane's measurements lie above the prediction. One that was not tried enough is judged
  * more kindly than those that disappointed, so that each that may be the best gets its turn: a
- * sparse one by the other sparse ones, which share the selection and the costs of entries with it,
- * dense by itself. */
+ * sparse one by the other sparse ones that were, which share the selection and the costs of entries
+ * with it, dense by itself, and dsar, of which half is dense, by both. */
 static double correction(const struct ss_history *h, enum ss_algorithm a)
 {
     double least = 0;
@@ -16,12 +21,12 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
     if (h->runs[a] >= TRUSTED_RUNS)
         return h->ratio[a];
     for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++)
-        if (h->ratio[i] > 0 && (i == SS_DENSE) == (a == SS_DENSE) &&
+        if (h->runs[i] >= TRUSTED_RUNS && (i == SS_DENSE) == (a == SS_DENSE) &&
             (least == 0 || h->ratio[i] < least))
             least = h->ratio[i];
-    if (least == 0)
-        return 1;
-    double kind = least > 1 ? (1 + least) / 2 : least;
+    double kind = least > 0 ? kinder(least) : 1;
+    if (a == SS_DSAR && h->runs[SS_DENSE] >= TRUSTED_RUNS && h->ratio[SS_DENSE] > 1)
+        kind = kinder(h->ratio[SS_DENSE] > least ? h->ratio[SS_DENSE] : least);
     return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
 }
 
