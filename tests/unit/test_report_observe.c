@@ -1,5 +1,4 @@
-/* The report in mode observe: what it advises, and when it does not; what is told of the job's time.
- */
+/* The report in mode observe: what it advises and when it does not. */
 #include "tests/unit/report_sample.h"
 
 #include <math.h>
