@@ -146,7 +146,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 
 # ---- tests, applications, benchmarks ----
 
-$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read: \
+$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: \
     $(BUILD)/obj/shim/cli/report_read.o $(BUILD)/obj/shim/cli/json_read.o
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a

@@ -120,6 +120,20 @@ static void guard(struct ss_call *c)
     ss_guard_take(c);
 }
 
+static int vote_again(struct ss_call *c, int status)
+{
+    c->stage = STAGE_VOTE_AGAIN;
+    start_vote(c, ss_ballot_flags(c, status));
+    return SS_PENDING;
+}
+
+/* Its tensor rested, and the plan is sparse: what it claims is voted on. */
+static int wake(struct ss_call *c)
+{
+    ss_topk_wake(c);
+    return vote_again(c, ss_call_select(c));
+}
+
 static int start_recipe(struct ss_call *c)
 {
     struct ss_history *h = &c->lane->history;
@@ -129,13 +143,18 @@ static int start_recipe(struct ss_call *c)
     h->result_nnz = c->vote.ballot.result_max;
     ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
     ss_plan_make(&shape, h, &c->plan);
+    if (c->resting && c->plan.algorithm != SS_DENSE)
+        return wake(c);
+    ss_scale_seen(c);
     if (c->plan.settled)
         ss_topk_planned(c, c->plan.algorithm == SS_DENSE);
-    ss_history_planned(h, &c->plan, observe || c->resting);
+    ss_history_planned(h, &c->plan, observe);
     book_predictions(c);
-    if (observe)
+    if (observe) {
+        ss_observe(c);
         return go_native(c, SS_WHY_OBSERVE);
-    if (c->resting && c->plan.algorithm != SS_DENSE)
+    }
+    if (c->resting && !c->plan.settled) /* how long dense takes is to be known first */
         return go_native(c, SS_WHY_DENSE);
     if (c->plan.algorithm == SS_DENSE)
         return back_off(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
@@ -150,13 +169,6 @@ static int start_recipe(struct ss_call *c)
     ss_topk_recipe(c);
     guard(c);
     c->mark = ss_call_now(c);
-    return SS_PENDING;
-}
-
-static int vote_again(struct ss_call *c, int status)
-{
-    c->stage = STAGE_VOTE_AGAIN;
-    start_vote(c, ss_ballot_flags(c, status));
     return SS_PENDING;
 }
 
@@ -192,7 +204,8 @@ static int decide(struct ss_call *c)
         scaling = ss_scale_look(c);
     if (scaling == SS_SCALE_CHANGED)
         return vote_again(c, c->resting ? SS_OK : ss_topk_select(c));
-    bool agreed = (calibrate && !native) || ss_topk_vote(c, b->flags);
+    bool agreed = (calibrate && !native) ||
+                  (c->woken ? ss_topk_claimed(c, b->flags) : ss_topk_vote(c, b->flags));
     if (b->flags & SS_VOTE_OFF)
         return go_native(c, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
@@ -221,7 +234,6 @@ static int decide(struct ss_call *c)
         return SS_PENDING;
     }
     comm->costs_agreed = true;
-    ss_scale_seen(c);
     return start_recipe(c);
 }
 
@@ -297,6 +309,7 @@ static bool start_extras(struct ss_call *c)
     if (c->guarded) {
         c->guarded = false;
         c->stage = STAGE_GUARD;
+        c->aside -= ss_call_now(c);
         ss_guard_start(c);
         return true;
     }
@@ -305,17 +318,23 @@ static bool start_extras(struct ss_call *c)
 
 static int step_extra(struct ss_call *c)
 {
-    if ((c->stage == STAGE_KEEP ? ss_keep_step(c) : ss_guard_step(c)) == SS_OK)
-        c->stage = STAGE_DRAIN;
+    bool guards = c->stage == STAGE_GUARD;
+
+    if ((guards ? ss_guard_step(c) : ss_keep_step(c)) != SS_OK)
+        return SS_PENDING;
+    c->stage = STAGE_DRAIN;
+    if (guards)
+        c->aside += ss_call_now(c);
     return SS_PENDING;
 }
 
-/* As the plan counts it: of the ordinary selection. */
-static double scan_seconds(const struct ss_call *c)
+/* What the plan is to predict: all of the call, from the look at its input until the residual is in
+ * order, but of an ordinary selection and without GUARD. */
+static double whole_seconds(const struct ss_call *c)
 {
-    double usual = c->tensor ? c->tensor->select_least * (double)c->n : 0;
+    double scan = c->topk ? ss_select_cost(c) * (double)c->n : c->times.scan;
 
-    return usual > 0 && usual < c->times.scan ? usual : c->times.scan;
+    return scan + c->times.vote + (ss_call_now(c) - c->mark) - c->aside;
 }
 
 static int step_drain(struct ss_call *c)
@@ -335,7 +354,7 @@ static int step_drain(struct ss_call *c)
     if (c->failed < 0)
         return end_failed(c);
     ss_topk_commit(c);
-    h->last_seconds = scan_seconds(c) + c->times.vote + c->times.exchange;
+    h->last_seconds = whole_seconds(c);
     if (c->plan.algorithm != SS_OKTOPK && c->plan.algorithm != SS_GTOPK) {
         h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
         h->result_sum = c->vote.ballot.nnz_sum;
@@ -387,7 +406,7 @@ static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collec
         ss_topk_start(c);
     if (c->lane->history.skip > 0) {
         c->lane->history.skip--;
-        return go_native(c, SS_WHY_BACKED_OFF);
+        return go_native(c, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     c->number = ++comm->calls;
     c->stage = STAGE_VOTE;

@@ -24,18 +24,10 @@ static double last_seconds(const struct ss_call *c)
     return c->lane->history.last_seconds;
 }
 
-/* Seconds per element of finding what is sent. Before a tensor's second selection: reading and
- * writing its elements, as the first looks for the threshold, too. */
+/* Seconds per element of finding what is sent. */
 static double scan_cost(const struct ss_call *c)
 {
-    double expected = 4 * ss_local_costs()->fill * (double)c->esize;
-
-    if (!c->topk && !c->resting)
-        return c->comm->cost_scan;
-    double least = c->tensor->select_least;
-    if (least == 0 || (c->topk_calls == 0 && least > expected))
-        return expected;
-    return least * (1 + 4.0 / (double)c->comm->settings->tensors.threshold_period);
+    return c->topk || c->resting ? ss_select_cost(c) : c->comm->cost_scan;
 }
 
 void ss_ballot_fill(struct ss_call *c, uint64_t flags)
@@ -120,7 +112,7 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->learn = false;
     shape->alpha = settings->alpha >= 0 ? settings->alpha : links[link].alpha;
     shape->beta = settings->beta >= 0 ? settings->beta : links[link].beta;
-    shape->scan = 1e-10;
+    shape->scan = shape->topk ? 1e-9 : 1e-10; /* a selection writes, too */
     shape->code = 4e-9;
     shape->merge = 2e-9;
     shape->fill = 1e-10;
@@ -152,6 +144,7 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
 {
     const struct ss_ballot *b = &c->vote.ballot;
     const struct ss_settings *settings = c->comm->settings;
+    bool lossy = c->topk || c->resting;
     struct ss_shape shape = {
         .kind = c->kind,
         .n = c->n,
@@ -160,11 +153,11 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
         .type = c->type,
         .coding = settings->coding,
         .forced = forced(c),
-        .topk = c->topk || c->resting,
+        .topk = lossy,
         .resting = c->resting,
         .k = b->k_max,
-        .values = c->topk ? settings->values : SS_VALUES_SAME,
-        .quant = c->topk ? settings->quant : SS_VALUES_SAME,
+        .values = lossy ? settings->values : SS_VALUES_SAME,
+        .quant = lossy ? settings->quant : SS_VALUES_SAME,
         .bucket = settings->quant_bucket,
         .learn = true,
         .nnz_sum = b->nnz_sum,

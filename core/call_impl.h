@@ -57,6 +57,7 @@ struct ss_lane {
     struct ss_history history;
     struct ss_lane_record *record;
     bool holds;                   /* some rank has a residual on it, by its last vote */
+    uint64_t observed;            /* calls planned in mode observe */
     uint16_t chain, newer, older; /* in its bucket; in the order of use */
 };
 
@@ -316,6 +317,7 @@ struct ss_call {
     bool unfit;               /* by the evidence: it must be exact, and no residual may join it */
     bool topk;                /* registered: the own stream is claimed, not scanned */
     bool resting;             /* registered, but nothing is claimed: dense was faster */
+    bool woken;               /* rested when the call began */
     bool claimed;             /* claims are out of the residual */
     bool profiled, unlike;    /* its profile has been watched; it was unlike its past */
     bool reevaluate;          /* too few were claimed: asks for a new threshold */
@@ -345,7 +347,8 @@ struct ss_call {
     uint64_t bytes_sent;
     uint64_t phase_sent[SS_PHASES], phase_received[SS_PHASES]; /* bytes, headers included */
     struct ss_times times;
-    double mark; /* begin of the current stage */
+    double mark;  /* begin of the current stage */
+    double aside; /* seconds of the exchange for what is no part of it: GUARD */
     union {
         struct ss_calibrate_state calibrate;
         struct {
@@ -409,8 +412,15 @@ void ss_kind_recipe(struct ss_call *c);
 int ss_kind_step(struct ss_call *c);
 uint64_t ss_kind_result(const struct ss_call *c); /* entries of the result, 0 = not known */
 
-/* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. */
+/* core/observe.c: in mode observe, after the plan: what top-k would have done, into the record; and
+ * which calls of the lane are looked at next. */
+void ss_observe(struct ss_call *c);
+
+/* core/scan.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. The second form is for a call
+ * that was prepared while its tensor rested, and is to claim after all. */
 int ss_call_prepare(struct ss_call *c);
+int ss_call_select(struct ss_call *c);
+double ss_select_cost(const struct ss_call *c); /* seconds per element, as the plan counts it */
 int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep); /* room for the own stream */
 
 /* core/flow.c */
@@ -475,12 +485,14 @@ void ss_topk_start(struct ss_call *c);
 int ss_topk_select(struct ss_call *c);
 void ss_topk_rest(struct ss_call *c); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_call *c);
-void ss_topk_planned(struct ss_call *c, bool dense);  /* and may be trusted: rest, or wake up */
+void ss_topk_wake(struct ss_call *c);                 /* to be selected from, and voted on again */
+void ss_topk_planned(struct ss_call *c, bool dense);  /* and may be trusted: rest where it is */
 void ss_topk_show(struct ss_call *c);                 /* evidence, into the ballot; */
 uint64_t ss_topk_past(const struct ss_call *c);       /* and by what it will be judged, hashed */
 uint64_t ss_topk_forced(const struct ss_call *c);     /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_call *c);      /* of the call site */
 bool ss_topk_vote(struct ss_call *c, uint64_t flags); /* false: registered on some ranks only */
+bool ss_topk_claimed(struct ss_call *c, uint64_t flags); /* the part of it on what was claimed */
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
 void ss_topk_recipe(struct ss_call *c);

@@ -311,7 +311,7 @@ int ss_flow_reserve(struct ss_call *c)
         (rounds &&
          ss_buf_reserve(&work->values, c->comm->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK) ||
         ss_buf_reserve(&work->inbox, c->comm->mem, inbox) != SS_OK ||
-        (c->topk && ss_agree_reserve(c) != SS_OK))
+        ((c->topk || c->resting) && ss_agree_reserve(c) != SS_OK))
         return SS_ERR_MEMORY;
     return SS_OK;
 }

@@ -1,9 +1,7 @@
 /* The cost model: latency alpha, inverse bandwidth beta, and local costs per element and entry,
  * after SparCML section 5.3 and Chan et al. 2007, with the bytes of our own codings in place of
  * index-value pairs. */
-#include "core/plan.h"
-
-#include <string.h>
+#include "core/plan_impl.h"
 
 #include "core/ranks.h"
 
@@ -320,17 +318,19 @@ static struct estimate cost_reduce(const struct ss_shape *s, const struct ss_his
 }
 
 /* The MPI library's best for long vectors at the limit of the link: reduce-scatter and allgather or
- * gather (Rabenseifner 2004), or one of these alone. */
+ * gather (Rabenseifner 2004), or one of these alone. The input is copied, sums are read and
+ * written. */
 static struct estimate cost_dense(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_fold fold = ss_fold_of(0, s->size);
     double all = (double)s->n * (double)ss_type_size(s->type);
     double bytes = (double)(s->size - 1) / s->size * all;
     int phases = s->kind == SS_KIND_ALLREDUCE || s->kind == SS_KIND_REDUCE ? 2 : 1;
+    bool sums = s->kind != SS_KIND_ALLGATHER;
 
     (void)h;
     return (struct estimate){.wire = phases * (s->alpha * ss_fold_rounds(&fold) + s->beta * bytes),
-                             .serial = s->fill * phases * bytes,
+                             .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size),
                              .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};
 }
 
@@ -468,32 +468,7 @@ double ss_plan_memory(const struct ss_shape *s, enum ss_algorithm algorithm)
     return recipe > 0 ? recipe + claims_memory(s, algorithm) : 0;
 }
 
-/* The first run of an algorithm on a lane touches fresh memory and tells little. */
-enum { TRUSTED_RUNS = 2 };
-
-/* How far the lane's measurements lie above the prediction. One that was not tried enough is judged
- * more kindly than those that disappointed, so that each that may be the best gets its turn: a
- * sparse one by the other sparse ones, which share the selection and the costs of entries with it,
- * dense by itself. */
-static double correction(const struct ss_history *h, enum ss_algorithm a)
-{
-    double least = 0;
-
-    if (h->runs[a] >= TRUSTED_RUNS)
-        return h->ratio[a];
-    for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++)
-        if (h->ratio[i] > 0 && (i == SS_DENSE) == (a == SS_DENSE) &&
-            (least == 0 || h->ratio[i] < least))
-            least = h->ratio[i];
-    if (least == 0)
-        return 1;
-    double kind = least > 1 ? (1 + least) / 2 : least;
-    return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
-}
-
-/* Predictions of all algorithms; returns whether memory rules one out that is predicted to be
- * faster than dense. */
-static bool predict(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
+bool ss_plan_predict(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
 {
     double excluded = 0;
 
@@ -514,150 +489,4 @@ static bool predict(const struct ss_shape *s, const struct ss_history *h, struct
         }
     }
     return excluded > 0 && excluded < plan->seconds[SS_DENSE];
-}
-
-/* The algorithm that has to run, SS_AUTO: none. Those that keep the largest entries only are no
- * matter of an exact call; of other kinds there is one sparse way. */
-static enum ss_algorithm forced(const struct ss_shape *s)
-{
-    if (!s->topk && (s->forced == SS_OKTOPK || s->forced == SS_GTOPK))
-        return SS_AUTO;
-    if (s->kind != SS_KIND_ALLREDUCE && s->forced != SS_AUTO && s->forced != SS_DENSE)
-        return ss_kind_algorithm(s->kind);
-    return s->forced;
-}
-
-/* Seconds to expect of an algorithm; < 0: it cannot run. */
-static double expected(const struct ss_shape *s, const struct ss_history *h,
-                       const struct ss_plan *plan, enum ss_algorithm a)
-{
-    return plan->seconds[a] * (s->learn ? correction(h, a) : 1);
-}
-
-/* What is known best: measured, or predicted where nothing was measured. */
-static double known_best(const struct ss_shape *s, const struct ss_history *h,
-                         const struct ss_plan *plan)
-{
-    double best = 0;
-
-    for (int a = SS_AUTO + 1; a < SS_ALGORITHMS; a++) {
-        double seconds = plan->seconds[a];
-        if (s->learn && h->runs[a] >= TRUSTED_RUNS)
-            seconds *= h->ratio[a];
-        if (seconds >= 0 && (best == 0 || seconds < best))
-            best = seconds;
-    }
-    return best;
-}
-
-/* What the model puts at twice the best that is known is not tried; dense, which other code runs
- * and the model knows least of, at four times. */
-static const double NOT_TRIED = 2, DENSE_NOT_TRIED = 4;
-
-/* Between sparse and dense a tensor changes where that is faster by so much: what it has kept back
- * has to be sent first. */
-static const double CHANGE = 0.95;
-
-static double favoured(const struct ss_shape *s, enum ss_algorithm a, double seconds)
-{
-    return s->topk && (a == SS_DENSE) == s->resting ? seconds * CHANGE : seconds;
-}
-
-/* Where top-k knows what its best takes, dense is tried once. */
-static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
-                         const struct ss_plan *plan, double least)
-{
-    return s->topk && s->learn && !s->resting && h->runs[SS_DENSE] == 0 &&
-           h->runs[plan->algorithm] >= TRUSTED_RUNS &&
-           plan->seconds[SS_DENSE] <= DENSE_NOT_TRIED * least;
-}
-
-/* Calls after which a measurement has to be confirmed. */
-enum { FRESH = 16 };
-
-/* Nothing of this choice was to find out how long it takes. */
-static bool is_settled(const struct ss_shape *s, const struct ss_history *h,
-                       const struct ss_plan *plan)
-{
-    enum ss_algorithm a = plan->algorithm;
-
-    return !s->learn || s->resting || (h->runs[a] >= TRUSTED_RUNS && h->since[a] < FRESH);
-}
-
-void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct ss_plan *plan)
-{
-    double best = 0;
-    bool too_dense = !s->topk && (double)s->nnz_max > ss_plan_dense_from(s->kind, s->n, s->size);
-    enum ss_algorithm must = forced(s);
-
-    *plan = (struct ss_plan){.algorithm = SS_DENSE, .settled = true};
-    plan->fillin = ss_plan_union(s, h, s->size) / (double)s->n;
-    bool excluded = predict(s, h, plan);
-    if (must != SS_AUTO) {
-        plan->short_of_memory = plan->seconds[must] < 0;
-        if (!plan->short_of_memory)
-            plan->algorithm = must;
-        return;
-    }
-    double least = known_best(s, h, plan);
-    for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++) {
-        enum ss_algorithm a = (enum ss_algorithm)i;
-        double seconds = favoured(s, a, expected(s, h, plan, a));
-        bool untried = s->learn && h->runs[a] == 0;
-        if (seconds < 0 || (a != SS_DENSE && too_dense) ||
-            (untried && plan->seconds[a] > NOT_TRIED * least))
-            continue;
-        if (best == 0 || seconds < best) {
-            best = seconds;
-            plan->algorithm = a;
-        }
-    }
-    if (dense_is_due(s, h, plan, least))
-        plan->algorithm = SS_DENSE;
-    plan->settled = is_settled(s, h, plan);
-    plan->short_of_memory = plan->algorithm == SS_DENSE && excluded && !too_dense;
-}
-
-/* Per call: an algorithm measured 10 % slower gets another turn after some 30 calls, one twice as
- * slow after 230. */
-static const double FORGIVENESS = 0.997;
-
-void ss_history_measured(struct ss_history *h, double seconds)
-{
-    enum ss_algorithm a = h->last;
-
-    if (a == SS_AUTO || seconds <= 0 || h->last_predicted <= 0)
-        return;
-    double ratio = seconds / h->last_predicted;
-    if (h->runs[a] == 0 || ratio < h->ratio[a] || h->since[a] >= FRESH)
-        h->ratio[a] = ratio;
-    else /* noise only ever adds: believe a rise slowly */
-        h->ratio[a] += 0.2 * (ratio - h->ratio[a]);
-    if (h->runs[a] < TRUSTED_RUNS)
-        h->runs[a]++;
-    /* What lost by little is tried again after a while: the network or the input may have changed.
-     */
-    for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++) {
-        h->since[i]++;
-        if (i != (int)a)
-            h->ratio[i] *= FORGIVENESS;
-    }
-    h->since[a] = 0;
-    h->last_seconds = 0;
-}
-
-void ss_history_planned(struct ss_history *h, const struct ss_plan *plan, bool observe)
-{
-    h->last = observe ? SS_DENSE : plan->algorithm;
-    h->last_predicted = plan->seconds[h->last];
-    h->last_seconds = 0;
-    if (!observe && plan->algorithm != SS_DENSE)
-        h->dense_streak = 0;
-}
-
-void ss_history_back_off(struct ss_history *h)
-{
-    if (h->dense_streak < 6)
-        h->dense_streak++;
-    h->skip = (1u << h->dense_streak) - 1;
 }

@@ -83,6 +83,7 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
+        t->resting = t->emptied = t->fresh; /* until a plan says otherwise */
     }
     if (registered && t->state != SS_TENSOR_REGISTERED)
         t->lossy_since = t->calls;

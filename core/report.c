@@ -37,7 +37,9 @@ static void say(struct ss_emit *e, const char *key, const char *label, const str
 
 double ss_report_share(const struct ss_stats *stats)
 {
-    return stats->timed ? ss_ratio(stats->allreduce_seconds, stats->end - stats->start) : NAN;
+    bool whole = stats->timed && atomic_load(&stats->not_timed) == 0;
+
+    return whole ? ss_ratio(stats->allreduce_seconds, stats->end - stats->start) : NAN;
 }
 
 static void add_up(struct ss_stats *stats, struct totals *totals)
@@ -119,8 +121,13 @@ static void say_bytes(struct ss_emit *e, const struct ss_report_job *job, const 
 static void say_time(struct ss_emit *e, struct ss_stats *stats, const struct totals *t)
 {
     double f = ss_report_share(stats);
+    uint64_t not_timed = atomic_load(&stats->not_timed);
 
-    if (stats->timed)
+    if (stats->timed && not_timed > 0)
+        SAY(e, "time", "time", ss_v_seconds(stats->allreduce_seconds),
+            ss_v_text(" in the calls themselves; f is not known, since "), ss_v_count(not_timed),
+            ss_v_text(" nonblocking or persistent calls end in waits that are not timed"));
+    else if (stats->timed)
         SAY(e, "time", "time", ss_v_seconds(stats->allreduce_seconds),
             ss_v_text(" in allreduce, f = "), ss_v_share(f),
             ss_v_text(" of the job, which without it is at most "), ss_v_factor(ss_ratio(1, 1 - f)),
@@ -139,7 +146,7 @@ static void say_time(struct ss_emit *e, struct ss_stats *stats, const struct tot
 static void say_try(struct ss_emit *e, struct ss_stats *stats)
 {
     double before = 0, after = 0, most = 0;
-    uint64_t gaining = 0;
+    uint64_t gaining = 0, misfits = 0;
     enum ss_algorithm forced = SS_AUTO;
 
     for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
@@ -150,6 +157,7 @@ static void say_try(struct ss_emit *e, struct ss_stats *stats)
         before += r->times.native;
         after += r->times.native - (a.force ? 0 : saved);
         gaining += a.gain && !a.force;
+        misfits += a.misfit;
         if (a.force && saved > most) {
             forced = a.best;
             most = saved;
@@ -163,8 +171,36 @@ static void say_try(struct ss_emit *e, struct ss_stats *stats)
         SAY(e, "try", "try", ss_v_text("SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM="),
             ss_v_text(ss_algorithm_name(forced)), ss_v_text(": up to "), ss_v_seconds(most),
             ss_v_text(" saved on lanes where it is advised"));
+    else if (misfits > 0)
+        SAY(e, "try", "try",
+            ss_v_text("no advice: the prediction for dense is off by more than 2 times on "),
+            ss_v_count(misfits), ss_v_text(" of "), ss_v_count(stats->lane_count),
+            ss_v_text(" lanes, and no other would gain 10 % or more"));
     else
         SAY(e, "try", "try", ss_v_text("nothing: no lane would gain 10 % or more"));
+}
+
+/* And what top-k would bring, should the buffers be gradients. */
+static void say_lossy(struct ss_emit *e, struct ss_stats *stats)
+{
+    double before = 0, after = 0;
+    uint64_t gaining = 0;
+
+    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
+        struct ss_report_advice a = ss_report_advise(r);
+
+        before += r->times.native;
+        after += r->times.native;
+        if (a.topk_gain) {
+            after -= (double)ss_lane_passed(r) * (a.native - a.topk_predicted);
+            gaining++;
+        }
+    }
+    if (gaining > 0)
+        SAY(e, "try_lossy", "lossy",
+            ss_v_text("SPARSESHIM_MODE=topk, for gradients only: faster on "), ss_v_count(gaining),
+            ss_v_text(" of "), ss_v_count(stats->lane_count), ss_v_text(" lanes, all together "),
+            ss_v_seconds(after), ss_v_text(" instead of "), ss_v_seconds(before));
 }
 
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
@@ -200,8 +236,10 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
         SAY(e, "outside", "outside", ss_v_bytes(outside),
             ss_v_text(" in buffers that were passed through unseen, not in the bytes above"));
     ss_emit_kv(e, NULL, "MPI", ss_v_line(job->mpi_library));
-    if (job->observe)
+    if (job->observe) {
         say_try(e, stats);
+        say_lossy(e, stats);
+    }
     ss_emit_object_end(e);
 }
 
@@ -232,6 +270,7 @@ static void write_numbers(struct ss_emit *e, struct ss_stats *stats,
     ss_emit_kv(e, "sparse", NULL, ss_v_count(atomic_load(&stats->sparse)));
     ss_emit_kv(e, "passed", NULL, ss_v_count(t->passed));
     ss_emit_kv(e, "nonblocking", NULL, ss_v_count(atomic_load(&stats->nonblocking)));
+    ss_emit_kv(e, "not_timed", NULL, ss_v_count(atomic_load(&stats->not_timed)));
     ss_emit_kv(e, "errors", NULL, ss_v_count(atomic_load(&stats->errors)));
     ss_emit_kv(e, "tensors_unlisted", NULL, ss_v_count(stats->tensors_unlisted));
     ss_emit_object_end(e);

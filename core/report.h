@@ -42,8 +42,9 @@ struct ss_report_job {
 int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
                     ss_emit_write *write, void *ctx);
 
-/* Share of the job's time spent in allreduce, f; NaN where calls were not timed. 1 / (1 - f) caps
- * what any allreduce can gain (Amdahl). */
+/* Share of the job's time spent in the calls that are looked at, small ones included, f; NaN where
+ * they were not timed, or some of them end in waits that are not: nonblocking calls that are the
+ * MPI library's, and persistent ones. 1 / (1 - f) caps what can be gained (Amdahl). */
 double ss_report_share(const struct ss_stats *stats);
 
 /* What the process knows of itself when no call could be served. */
@@ -76,6 +77,11 @@ struct ss_report_advice {
     bool misfit;            /* these two differ by more than 2 times: no advice */
     bool gain;              /* predicted is at most 0.9 times native */
     bool force;             /* the plan would choose dense: ALGORITHM must name it */
+    /* MODE=topk, which is lossy, alike. */
+    enum ss_algorithm topk;
+    double topk_predicted;
+    double topk_bytes; /* sent by this rank, its prediction */
+    bool topk_gain;
 };
 struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane);
 

@@ -1,5 +1,5 @@
-/* What the parts of the report share: report.c the job, report_lanes.c the lanes, report_tensors.c
- * the tensors. */
+/* What the parts of the report share: report.c the job, report_lanes.c the lanes,
+ * report_observe.c what mode observe tells of other settings, report_tensors.c the tensors. */
 #ifndef CORE_REPORT_IMPL_H
 #define CORE_REPORT_IMPL_H
 
@@ -45,6 +45,9 @@ struct ss_lane_record *ss_lanes_sorted(struct ss_lane_record *list);
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);
+
+/* Mode observe: what top-k and a lower MIN_COUNT would bring. */
+void ss_report_observed(struct ss_emit *emit, const struct ss_stats *stats);
 
 /* The tables of tensors; a line of the summary, where there are any. */
 void ss_report_tensors(struct ss_emit *emit, const struct ss_stats *stats);

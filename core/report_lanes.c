@@ -35,12 +35,17 @@ static const char *algorithm_name(int i)
     return ss_algorithm_name((enum ss_algorithm)i);
 }
 
+static double mean_of(const double *sums, int algorithm, uint64_t calls)
+{
+    double mean = ss_ratio(sums[algorithm], (double)calls);
+
+    return mean > 0 && isfinite(mean) ? mean : NAN;
+}
+
 /* Mean prediction per scanned call; NaN where there is none. */
 static double predicted(const struct ss_lane_record *lane, const double *sums, int algorithm)
 {
-    double mean = ss_ratio(sums[algorithm], (double)lane->scans);
-
-    return mean > 0 && isfinite(mean) ? mean : NAN;
+    return mean_of(sums, algorithm, lane->scans);
 }
 
 static double native_seconds(const struct ss_lane_record *lane)
@@ -50,23 +55,37 @@ static double native_seconds(const struct ss_lane_record *lane)
     return mean > 0 && isfinite(mean) ? mean : NAN;
 }
 
-struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
+/* The sparse algorithm of the least mean, which is left in *seconds; SS_AUTO and NaN where there is
+ * none. */
+static enum ss_algorithm least_of(const double *sums, uint64_t calls, double *seconds)
 {
-    struct ss_report_advice advice = {.predicted = NAN, .native = native_seconds(lane)};
-    double dense = predicted(lane, lane->predicted_seconds, SS_DENSE);
+    enum ss_algorithm best = SS_AUTO;
 
+    *seconds = NAN;
     for (int a = FIRST_SPARSE; a < SS_DENSE; a++) {
-        double mean = predicted(lane, lane->predicted_seconds, a);
+        double mean = mean_of(sums, a, calls);
 
-        if (isfinite(mean) && !(mean >= advice.predicted)) {
-            advice.best = (enum ss_algorithm)a;
-            advice.predicted = mean;
+        if (isfinite(mean) && !(mean >= *seconds)) {
+            best = (enum ss_algorithm)a;
+            *seconds = mean;
         }
     }
+    return best;
+}
+
+struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
+{
+    struct ss_report_advice advice = {.native = native_seconds(lane)};
+    double dense = predicted(lane, lane->predicted_seconds, SS_DENSE);
+
+    advice.best = least_of(lane->predicted_seconds, lane->scans, &advice.predicted);
+    advice.topk = least_of(lane->topk_seconds, lane->topk_samples, &advice.topk_predicted);
+    advice.topk_bytes = mean_of(lane->topk_bytes, advice.topk, lane->topk_samples);
     advice.dense = dense;
     advice.misfit = dense > MISFIT * advice.native || advice.native > MISFIT * dense;
     advice.gain = advice.predicted <= worth_it * advice.native && !advice.misfit;
     advice.force = dense <= advice.predicted;
+    advice.topk_gain = advice.topk_predicted <= worth_it * advice.native && !advice.misfit;
     return advice;
 }
 
@@ -186,6 +205,11 @@ enum lane_column {
     FILLIN_SUM,
     PREDICTED_SECONDS,
     PREDICTED_BYTES,
+    TOPK_SAMPLES,
+    TOPK_DENSITY_SUM,
+    TOPK_KEPT_SUM,
+    TOPK_SECONDS,
+    TOPK_BYTES,
     LANE_COLUMNS
 };
 
@@ -224,6 +248,11 @@ static const struct ss_emit_column lane_columns[LANE_COLUMNS] = {
     [FILLIN_SUM] = {"fillin_sum", NULL, 0, false},
     [PREDICTED_SECONDS] = {"predicted_seconds_sum", NULL, 0, false},
     [PREDICTED_BYTES] = {"predicted_bytes_sum", NULL, 0, false},
+    [TOPK_SAMPLES] = {"topk_samples", NULL, 0, false},
+    [TOPK_DENSITY_SUM] = {"topk_density_sum", NULL, 0, false},
+    [TOPK_KEPT_SUM] = {"topk_kept_sum", NULL, 0, false},
+    [TOPK_SECONDS] = {"topk_seconds_sum", NULL, 0, false},
+    [TOPK_BYTES] = {"topk_bytes_sum", NULL, 0, false},
 };
 
 static struct ss_emit_value sums(const double *sums_by_algorithm)
@@ -286,6 +315,11 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[FILLIN_SUM] = ss_v_number(SS_V_FACTOR, r->fillin_sum);
     v[PREDICTED_SECONDS] = sums(r->predicted_seconds);
     v[PREDICTED_BYTES] = sums(r->predicted_bytes);
+    v[TOPK_SAMPLES] = ss_v_count(r->topk_samples);
+    v[TOPK_DENSITY_SUM] = ss_v_number(SS_V_FACTOR, r->topk_density_sum);
+    v[TOPK_KEPT_SUM] = ss_v_number(SS_V_FACTOR, r->topk_kept_sum);
+    v[TOPK_SECONDS] = sums(r->topk_seconds);
+    v[TOPK_BYTES] = sums(r->topk_bytes);
     lane_ways(r, v);
     return true;
 }
@@ -412,5 +446,6 @@ void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool ob
     if (observe) {
         ss_emit_table(emit, &advice, &at);
         ss_emit_table(emit, &predictions, &at);
+        ss_report_observed(emit, stats);
     }
 }

@@ -90,10 +90,41 @@ static int prepare_input(struct ss_call *c)
  * what counts is the ordinary call. */
 static void book_cost(struct ss_call *c, double seconds)
 {
+    struct ss_tensor *t = c->tensor;
+
     if (!c->topk)
         c->comm->cost_scan = seconds;
-    else if (c->tensor->select_least == 0 || seconds < c->tensor->select_least)
-        c->tensor->select_least = seconds;
+    else if (t->threshold.exact_calls == c->threshold_before.exact_calls &&
+             (t->select_least == 0 || seconds < t->select_least))
+        t->select_least = seconds;
+}
+
+/* Until an ordinary selection was seen: as long as reading and writing the elements. */
+double ss_select_cost(const struct ss_call *c)
+{
+    double least = c->tensor->select_least;
+
+    if (least == 0)
+        return 4 * ss_local_costs()->fill * (double)c->esize;
+    return least * (1 + 4.0 / (double)c->comm->settings->tensors.threshold_period);
+}
+
+static int look(struct ss_call *c, double begin)
+{
+    int status = prepare_input(c);
+
+    if (status != SS_OK || c->resting)
+        return status;
+    c->part_max = largest_part(c);
+    c->times.scan += ss_call_now(c) - begin;
+    if (c->in_n >= 4096)
+        book_cost(c, c->times.scan / (double)c->in_n);
+    return SS_OK;
+}
+
+int ss_call_select(struct ss_call *c)
+{
+    return look(c, ss_call_now(c));
 }
 
 static int try_prepare(struct ss_call *c)
@@ -106,15 +137,7 @@ static int try_prepare(struct ss_call *c)
         status = ss_fill_reserve(c);
     if (status == SS_OK && !comm->costs_agreed)
         status = ss_calibrate_reserve(c);
-    if (status == SS_OK)
-        status = prepare_input(c);
-    if (status != SS_OK || c->resting)
-        return status;
-    c->part_max = largest_part(c);
-    c->times.scan = ss_call_now(c) - begin;
-    if (c->in_n >= 4096)
-        book_cost(c, c->times.scan / (double)c->in_n);
-    return SS_OK;
+    return status == SS_OK ? look(c, begin) : status;
 }
 
 int ss_call_prepare(struct ss_call *c)

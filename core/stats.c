@@ -171,9 +171,24 @@ uint64_t ss_stats_eligible(struct ss_stats *stats)
     return seen > passed ? seen - passed : 0;
 }
 
-void ss_stats_small(struct ss_stats *stats, uint64_t count)
+/* The power of two in it. */
+static unsigned class_of(uint64_t count)
 {
+    unsigned i = 0;
+
+    while (count >>= 1)
+        i++;
+    return i;
+}
+
+void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds)
+{
+    struct ss_small *class = &stats->small[class_of(count)];
+
     pthread_mutex_lock(&stats->lock);
+    class->calls++;
+    class->bytes += bytes;
+    class->seconds += seconds;
     if (count > stats->small_largest) {
         stats->small_largest = count;
         stats->small_calls = 0;

@@ -65,6 +65,13 @@ struct ss_lane_record {
     double fillin_sum;              /* density of the result */
     double predicted_seconds[SS_ALGORITHMS]; /* summed over scans */
     double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, summed over scans */
+    /* Mode observe: what MODE=topk would do, summed over the calls of which a sample was looked at.
+     */
+    uint64_t topk_samples;
+    double topk_density_sum; /* share of the elements that would be sent */
+    double topk_kept_sum;    /* share of the input's squared norm in them */
+    double topk_seconds[SS_ALGORITHMS];
+    double topk_bytes[SS_ALGORITHMS];
     uint64_t bytes_dense; /* this rank would have sent without us, over all calls: see
                              ss_kind_dense_bytes */
     uint64_t bytes_sent; /* sent by this rank, votes and calibration included; native calls count as
@@ -82,6 +89,14 @@ struct ss_told {
     atomic_uint_fast64_t elements; /* of those past the first SS_TOLD */
 };
 
+/* Calls that would be served if MIN_COUNT were lower. */
+enum { SS_SMALL_CLASSES = 64 };
+struct ss_small {
+    uint64_t calls;
+    uint64_t bytes; /* in their buffers */
+    double seconds;
+};
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -91,8 +106,9 @@ struct ss_stats {
     atomic_uint_fast64_t allreduces;         /* of them, where calls are timed */
     atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */
     atomic_uint_fast64_t sparse;             /* calls made sparse */
-    atomic_uint_fast64_t nonblocking;        /* nonblocking calls taken over */
-    atomic_uint_fast64_t errors;             /* calls that returned an error of ours */
+    atomic_uint_fast64_t nonblocking;        /* nonblocking calls taken over, */
+    atomic_uint_fast64_t not_timed;   /* and handed on: they end in waits that are not timed */
+    atomic_uint_fast64_t errors;      /* calls that returned an error of ours */
     atomic_uint_fast64_t small_bytes; /* bytes in buffers of calls that passed with no lane */
     double allreduce_seconds;         /* inside allreduce, all timed calls */
     bool timed;             /* allreduce_seconds covers every call (report or observe is on) */
@@ -101,9 +117,10 @@ struct ss_stats {
     uint64_t reduced_total; /* bytes reduced in all calls */
     uint64_t
         small_largest; /* most elements of a call that was only too small, where calls are timed */
-    uint64_t small_calls;         /* calls of that size */
-    size_t memory_peak;           /* bytes, own memory that grows with N, k or P */
-    struct ss_lane_record *lanes; /* newest first */
+    uint64_t small_calls;                    /* calls of that size */
+    struct ss_small small[SS_SMALL_CLASSES]; /* such calls by the power of two in their count */
+    size_t memory_peak;                      /* bytes, own memory that grows with N, k or P */
+    struct ss_lane_record *lanes;            /* newest first */
     size_t lane_count;
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
     struct ss_tensor_record *last_tensor;
@@ -140,8 +157,9 @@ bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, siz
  * communicator, or because nonblocking or persistent ones are not taken over. */
 uint64_t ss_stats_eligible(struct ss_stats *stats);
 
-/* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower. */
-void ss_stats_small(struct ss_stats *stats, uint64_t count);
+/* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower: bytes
+ * of its buffer, and the time it took. */
+void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds);
 
 /* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */
 void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes);

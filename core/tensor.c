@@ -162,6 +162,7 @@ static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
         from->residual = (struct ss_buf){0};
     }
     from->residual_square = 0;
+    to->emptied = false;
 }
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)

@@ -179,10 +179,9 @@ struct ss_tensor {
     struct ss_loss_scale scale;
     double select_least; /* seconds per element, least seen; 0: nothing yet */
 
-    /* Registered, but dense is faster: nothing is claimed, and what the residual holds is sent in
-     * dense calls; once it is empty the lane may back off. From plans alone, so that all ranks
-     * agree.
-     */
+    /* Registered, but no plan was sparse yet or dense is faster: nothing is claimed, and what the
+     * residual holds is sent in dense calls; once it is empty the lane may back off. From plans
+     * alone, so that all ranks agree. */
     bool resting;
     bool emptied; /* while resting: the residual is zero */
     struct ss_guarding guarding;

@@ -29,6 +29,16 @@ static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
     };
 }
 
+/* Nothing is to be found out. */
+static bool must_be_sparse(const struct ss_call *c)
+{
+    uint64_t by_rule = ss_topk_forced(c);
+    enum ss_algorithm a =
+        by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : c->comm->settings->algorithm;
+
+    return a != SS_AUTO && a != SS_DENSE;
+}
+
 void ss_topk_start(struct ss_call *c)
 {
     struct ss_comm *comm = c->comm;
@@ -59,8 +69,17 @@ void ss_topk_start(struct ss_call *c)
     ss_keep_range(c);
     c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
     c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
+    if (c->topk && c->tensor->resting && must_be_sparse(c))
+        c->tensor->resting = false;
     c->resting = c->topk && c->tensor->resting;
     c->topk = c->topk && !c->resting;
+}
+
+void ss_topk_wake(struct ss_call *c)
+{
+    c->tensor->resting = false;
+    c->resting = false;
+    c->topk = c->woken = true;
 }
 
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
@@ -166,7 +185,7 @@ int ss_topk_select(struct ss_call *c)
 
 uint64_t ss_topk_forced(const struct ss_call *c)
 {
-    const struct ss_rule *rule = c->topk ? c->tensor->rule : NULL;
+    const struct ss_rule *rule = c->topk || c->resting ? c->tensor->rule : NULL;
 
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
@@ -272,28 +291,26 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
         ss_admission_tell(c);
     judge(c);
+    return ss_topk_claimed(c, flags) && !(ballot.registered && ballot.unregistered);
+}
+
+bool ss_topk_claimed(struct ss_call *c, uint64_t flags)
+{
     if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&c->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
         c->tensor->resting = false;
-    bool resting = (flags & SS_VOTE_RESTING) && ((flags & SS_VOTE_CLAIMS) || !c->resting);
-    return !(ballot.registered && ballot.unregistered) && !resting;
+    return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && c->resting);
 }
 
 void ss_topk_planned(struct ss_call *c, bool dense)
 {
-    struct ss_tensor *t = c->tensor;
-
-    if (!c->topk && !c->resting)
+    if (!c->topk || !dense)
         return;
-    if (!c->resting && dense) {
-        t->resting = true;
-        t->emptied = false;
-    } else if (c->resting && !dense) {
-        t->resting = false;
-    }
+    c->tensor->resting = true;
+    c->tensor->emptied = false;
 }
 
 uint64_t ss_topk_label(const struct ss_call *c)

@@ -183,7 +183,8 @@ static void note_small(const struct shim_call *call, bool nonblocking)
 
     if (call->count > 0 && (!nonblocking || shim.takes_requests) &&
         shim_operation(call, &type, &op) && shim_buffers(call, type))
-        ss_stats_small(&shim.stats, (uint64_t)call->count);
+        *call->small =
+            (struct shim_small){(uint64_t)call->count, (uint64_t)call->count * ss_type_size(type)};
 }
 
 static int route(const struct shim_call *call, void *request)
@@ -195,7 +196,7 @@ static int route(const struct shim_call *call, void *request)
 
     shim_job_start_if_up();
     shim_callbacks_operator(call->op);
-    if (!eligible && reason == SS_WHY_SMALL && shim.stats.timed)
+    if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
     if (!eligible)
         return shim_pass_for(call, reason, request);
@@ -226,4 +227,5 @@ void shim_persistent(int err)
     atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
     atomic_fetch_add(&shim.stats.passed[SS_WHY_PERSISTENT], 1);
+    atomic_fetch_add(&shim.stats.not_timed, 1);
 }

@@ -34,8 +34,8 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     *reason = SS_WHY_SMALL;
     words = deciding_words(call, size, *type);
     if (words < (uint64_t)shim.min_count) {
-        if (shim.stats.timed && size > 1 && words > 0)
-            ss_stats_small(&shim.stats, words);
+        if (call->small && size > 1 && words > 0)
+            *call->small = (struct shim_small){words, shim_bytes(call, size)};
         return false;
     }
     *reason = SS_WHY_TYPE; /* larger than one window */

@@ -103,6 +103,8 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
     int err = request ? shim_ipass(call, request) : shim_pass(call);
 
     atomic_fetch_add(&shim.stats.passed[reason], 1);
+    if (request)
+        atomic_fetch_add(&shim.stats.not_timed, 1);
     if (err == MPI_SUCCESS) {
         shim_job_start(call->comm);
         if (shim.stats.timed)
@@ -120,6 +122,8 @@ void shim_stats_time(double seconds)
 
 int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request)
 {
+    struct shim_small small = {0, 0};
+    struct shim_call timed = *call;
     double begin, end;
     int err;
 
@@ -128,10 +132,13 @@ int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request
         return route(call, request);
     if (call->kind == SS_KIND_ALLREDUCE)
         atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
+    timed.small = &small;
     begin = shim_now();
-    err = route(call, request);
+    err = route(&timed, request);
     end = shim_now();
     shim_stats_time(end - begin);
+    if (small.count > 0)
+        ss_stats_small(&shim.stats, small.count, small.bytes, end - begin);
     shim_report_while_running(end);
     return err;
 }

@@ -128,6 +128,11 @@ struct shim_call {
     int64_t send_count;
     uintptr_t send_type;
     const void *counts, *displs;
+    struct shim_small *small; /* where calls are timed: is set if the call was only too small */
+};
+
+struct shim_small {
+    uint64_t count, bytes; /* elements, 0: it was not; of its buffer */
 };
 
 enum shim_phase {

@@ -53,6 +53,7 @@ static const struct field stats_fields[] = {
     STATS("seen", K_ATOMIC, seen),
     STATS("sparse", K_ATOMIC, sparse),
     STATS("nonblocking", K_ATOMIC, nonblocking),
+    STATS("not_timed", K_ATOMIC, not_timed),
     STATS("errors", K_ATOMIC, errors),
     STATS("tensors_unlisted", K_U64, tensors_unlisted),
     STATS("bytes_outside", K_ATOMIC, small_bytes),
@@ -82,6 +83,9 @@ static const struct field lane_fields[] = {
     LANE("density_sum", K_F64, density_sum),
     LANE("fillin_calls", K_U64, fillin_calls),
     LANE("fillin_sum", K_F64, fillin_sum),
+    LANE("topk_samples", K_U64, topk_samples),
+    LANE("topk_density_sum", K_F64, topk_density_sum),
+    LANE("topk_kept_sum", K_F64, topk_kept_sum),
 };
 
 static const struct field tensor_fields[] = {
@@ -286,6 +290,10 @@ static bool lane_member(struct cli_json *json, const char *key, void *ctx)
         return cli_json_object(json, sum_member, lane->predicted_seconds);
     if (strcmp(key, "predicted_bytes_sum") == 0)
         return cli_json_object(json, sum_member, lane->predicted_bytes);
+    if (strcmp(key, "topk_seconds_sum") == 0)
+        return cli_json_object(json, sum_member, lane->topk_seconds);
+    if (strcmp(key, "topk_bytes_sum") == 0)
+        return cli_json_object(json, sum_member, lane->topk_bytes);
     return read_member(json, key, lane_fields, LENGTH(lane_fields), lane);
 }
 
@@ -410,6 +418,38 @@ static bool reason_element(struct cli_json *json, void *ctx)
     return true;
 }
 
+/* A row of "small": what it holds by itself, and of which class. */
+struct small_row {
+    uint64_t min_count;
+    struct ss_small own;
+};
+
+static bool small_member(struct cli_json *json, const char *key, void *ctx)
+{
+    static const struct field fields[] = {
+        {"min_count", K_U64, offsetof(struct small_row, min_count)},
+        {"calls", K_U64, offsetof(struct small_row, own.calls)},
+        {"bytes", K_U64, offsetof(struct small_row, own.bytes)},
+        {"seconds", K_F64, offsetof(struct small_row, own.seconds)},
+    };
+
+    return read_member(json, key, fields, LENGTH(fields), ctx);
+}
+
+static bool small_element(struct cli_json *json, void *ctx)
+{
+    struct reading *reading = ctx;
+    struct small_row row = {0};
+    unsigned class = 0;
+
+    if (!cli_json_object(json, small_member, &row))
+        return false;
+    while (row.min_count >>= 1)
+        class ++;
+    reading->report->stats.small[class] = row.own;
+    return true;
+}
+
 /* Room for one more in an array of n, which is kept a power of two in length. NULL when memory is
  * short. */
 static void *grown(void *array, size_t n, size_t size)
@@ -489,6 +529,8 @@ static bool report_member(struct cli_json *json, const char *key, void *ctx)
         return cli_json_array(json, reason_element, reading);
     if (strcmp(key, "lanes") == 0)
         return cli_json_array(json, lane_element, reading);
+    if (strcmp(key, "small") == 0)
+        return cli_json_array(json, small_element, reading);
     if (strcmp(key, "tensors") == 0)
         return cli_json_array(json, tensor_element, reading);
     if (strcmp(key, "options") == 0)

@@ -173,9 +173,10 @@ static void buffers_that_hold_different_tensors_in_turn_go_exact(void **state)
     training_close(&t);
 }
 
-static void set_network(struct training *t, double alpha, double beta)
+static void set_network(struct training *t, double alpha, double beta, double density)
 {
     for (int r = 0; r < P; r++) {
+        t->job.settings[r].density = density;
         t->job.settings[r].algorithm = SS_AUTO;
         t->job.settings[r].alpha = alpha;
         t->job.settings[r].beta = beta;
@@ -187,7 +188,8 @@ static unsigned backed_off(const struct training *t)
     return ss_comm_call(t->job.comm[0])->reason == SS_WHY_BACKED_OFF;
 }
 
-/* A network so fast that dense is faster for good, then so slow that top-k is. */
+/* A network so fast, and a density so high, that dense is faster for good; then one so slow that
+ * top-k is. */
 static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(void **state)
 {
     static struct training t;
@@ -201,7 +203,7 @@ static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(voi
         assert_int_equal(call(&t, 0, false), SS_OK);
     }
     assert_true(residual_norm(&t, 0) > 0);
-    set_network(&t, 0, 0);
+    set_network(&t, 0, 0, 0.9);
     for (; step < 220; step++) {
         draw(&t, 0, (uint64_t)step, 1);
         assert_int_equal(call(&t, 0, step % 2), SS_NATIVE);
@@ -213,7 +215,7 @@ static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(voi
     assert_true(off > 100);
     assert_true(last >= 97);
     assert_int_equal(tensor_of(&t, 0, 0)->state, SS_TENSOR_REGISTERED);
-    set_network(&t, 1e-5, 1e-6);
+    set_network(&t, 1e-5, 1e-6, 0.01);
     for (; step < 400; step++) {
         draw(&t, 0, (uint64_t)step, 1);
         sparse += call(&t, 0, step % 2) == SS_OK;

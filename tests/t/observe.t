@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# MODE=observe tells what top-k and a lower MIN_COUNT would bring, and the share of the job's time
+# only where all of it was timed.
+set -u
+. tests/t/lib.sh
+
+# column TABLE KEY: of the report's first row; "none" where there is none.
+column() {
+    cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '
+        my ($table, $key) = @ARGV;
+        my $text = do { local $/; <STDIN> };
+        my $rows = (eval { decode_json($text) } // {})->{$table};
+        print $rows && @$rows ? $rows->[0]{$key} // "none" : "none", "\n"' "$1" "$2"
+}
+
+gradients() { # MIN_COUNT
+    rm -rf "$WORK/report"
+    within 60 env SPARSESHIM_MIN_COUNT="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+        "$BUILD/tests/gradients/positives" kept 40
+}
+
+export SPARSESHIM_MODE=observe
+
+SPARSESHIM_DENSITY=0.05 gradients 1000
+takes=$(column topk density)
+echo "takes $takes, $(column topk remark)" >>"$WORK/err"
+awk -v d="$takes" 'BEGIN { exit !(d > 0.049 && d < 0.051) }' && [[ $(column topk remark) == *[lL][oO][sS][sS][yY]* ]]
+tap "$?" "top-k at DENSITY is predicted, and called lossy"
+[ "$(counter calls.sparse)" = 0 ] && [ "$(column lanes topk_samples)" -ge 3 ]
+tap "$?" "from samples of calls that stay native"
+[ "$(counter times.share_allreduce)" != none ] && [ "$(counter calls.not_timed)" = 0 ]
+tap "$?" "blocking calls are timed, and their share of the job is told"
+
+gradients 1e6
+calls=$(column small calls)
+echo "calls $calls of MIN_COUNT $(column small min_count)" >>"$WORK/err"
+[ "$calls" != none ] && [ "$calls" -ge 40 ] && [ "$(column small min_count)" -ge 512 ]
+tap "$?" "a lower MIN_COUNT that would take the calls is named"
+
+SPARSESHIM_PROGRESS=off preloaded 2 nb_layers --divide 256 --steps 1
+passed && [ "$(counter times.share_allreduce)" = none ] && [ "$(counter calls.not_timed)" -ge 100 ]
+tap "$?" "nonblocking calls that end in waits of the MPI library: their share of the job is not told"
+finish
