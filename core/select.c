@@ -126,3 +126,37 @@ double ss_square_sum(enum ss_type type, const void *v, size_t n)
     }
     return sum;
 }
+
+/* The first element of run j: one run in each of as many equal parts, not all in few columns. */
+static size_t run_at(size_t n, size_t runs, size_t j)
+{
+    size_t first = (size_t)((uint64_t)n * j / runs);
+    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - first - SS_SAMPLE_RUN + 1;
+
+    return first + (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
+}
+
+/* Runs lie pages apart, which no processor fetches of itself. */
+static void fetch_run(const char *run, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(run + at);
+}
+
+double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most)
+{
+    enum { AHEAD = 8 };
+    const size_t runs = most / SS_SAMPLE_RUN, size = ss_type_size(type);
+    const char *first = v;
+    double sum = 0;
+
+    if (n <= most)
+        return ss_square_sum(type, v, n);
+    for (size_t j = 0; j < runs; j++) {
+        if (j + AHEAD < runs)
+            fetch_run(first + run_at(n, runs, j + AHEAD) * size, SS_SAMPLE_RUN * size);
+        sum += ss_square_sum(type, first + run_at(n, runs, j) * size, SS_SAMPLE_RUN);
+    }
+    return sum * ((double)n / (double)(runs * SS_SAMPLE_RUN));
+}

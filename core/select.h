@@ -95,6 +95,12 @@ static inline ss_magnitude ss_magnitude_at(enum ss_type type, const void *v, siz
 /* Sum of v[i] * v[i], i < n, in double. */
 double ss_square_sum(enum ss_type type, const void *v, size_t n);
 
+/* About the same from a sample, runs of SS_SAMPLE_RUN elements at places that n and most alone say,
+ * so that all ranks, and all calls of n elements, look at the same ones: reads at most `most`
+ * elements (a multiple of SS_SAMPLE_RUN, 1 or more). Exact where n is no more. */
+enum { SS_SAMPLE_RUN = 64 };
+double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most);
+
 /* Entries whose a is not finite. */
 size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 

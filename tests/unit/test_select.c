@@ -348,6 +348,34 @@ static void the_best_table_is_the_first_and_plain_is_always_there(void **state)
     assert_string_equal(ss_selectors_at(count - 1)->name, "plain");
 }
 
+static void a_sampled_norm_reads_few_elements_and_is_about_right(void **state)
+{
+    struct room *room = *state;
+    enum { N = 100000, SAMPLE = 2048 };
+    for (size_t t = 0; t < 2; t++) {
+        size_t read = 0;
+        void *v = before(room->g, types[t], N, 0);
+        fill(types[t], v, N, ZERO);
+        for (size_t i = 0; i < N; i++) {
+            put(types[t], v, i, 2);
+            double square = ss_square_sample(types[t], v, N, SAMPLE);
+            assert_true(square == 0 || square == 4.0 * N / SAMPLE);
+            read += square > 0;
+            put(types[t], v, i, 0);
+        }
+        assert_int_equal(read, SAMPLE);
+        fill(types[t], v, N, NORMAL);
+        double ratio = ss_square_sample(types[t], v, N, SAMPLE) / ss_square_sum(types[t], v, N);
+        assert_true(ratio > 0.85 && ratio < 1.15);
+        for (size_t n = 0; n <= 4 * SAMPLE; n += 13)
+            for (size_t most = 64; most <= SAMPLE; most *= 8) {
+                void *end = before(room->g, types[t], n, 0); /* one too many faults */
+                double sum = ss_square_sample(types[t], end, n, most);
+                assert_true(n > most || sum == ss_square_sum(types[t], end, n));
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +390,7 @@ int main(void)
         cmocka_unit_test(undo_gives_the_residual_back_within_rounding),
         cmocka_unit_test(two_selections_in_flight_may_be_undone_in_either_order),
         cmocka_unit_test(what_returns_to_a_residual_leaves_it_finite),
+        cmocka_unit_test(a_sampled_norm_reads_few_elements_and_is_about_right),
         cmocka_unit_test(magnitudes_order_as_numbers_do),
         cmocka_unit_test(the_best_table_is_the_first_and_plain_is_always_there),
     };
