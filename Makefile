@@ -78,7 +78,7 @@ help: ## this list
 
 # ---- the library and the command ----
 
-$(BUILD)/obj/%_avx2.o: ISA := -mavx2 -mbmi -mbmi2 -mlzcnt
+$(BUILD)/obj/%_avx2.o: ISA := -mavx2 -mfma -mbmi -mbmi2 -mlzcnt
 $(BUILD)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mbmi -mbmi2 -mlzcnt
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 ISA_FLAGS = $(ISA)

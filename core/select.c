@@ -3,7 +3,6 @@
 #include <stdatomic.h>
 
 #include "core/kernels.h"
-#include "core/threshold.h"
 
 /* Which tables this processor runs is asked in one place: the kernels'. */
 const struct ss_selectors *ss_selectors_at(size_t i)
@@ -128,112 +127,36 @@ double ss_square_sum(enum ss_type type, const void *v, size_t n)
     return sum;
 }
 
-/* A call of ss_select_buckets: what stays the same from bucket to bucket. */
-struct buckets {
-    const struct ss_selectors *selectors;
-    enum ss_type type;
-    size_t k;
-    ss_magnitude guess; /* likely below the threshold of the next bucket; 0: none yet */
-};
-
-/* A range of elements. */
-struct range {
-    const char *g;
-    char *r;
-    size_t n;
-};
-
-static struct range part(enum ss_type type, const struct range *range, size_t from, size_t n)
+/* The first element of run j: one run in each of as many equal parts, not all in few columns. */
+static size_t run_at(size_t n, size_t runs, size_t j)
 {
-    size_t bytes = from * ss_type_size(type);
-    return (struct range){range->g ? range->g + bytes : NULL, range->r ? range->r + bytes : NULL,
-                          n};
+    size_t first = (size_t)((uint64_t)n * j / runs);
+    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - first - SS_SAMPLE_RUN + 1;
+
+    return first + (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
 }
 
-/* Exact threshold of a bucket. Few of its entries reach half an octave below the threshold of the
- * bucket before; where that guess takes too few or too many, the radix select. */
-static struct ss_exact bucket_threshold(struct buckets *b, const struct range *bucket)
+/* Runs lie pages apart, which no processor fetches of itself. */
+static void fetch_run(const char *run, size_t bytes)
 {
-    enum { MOST = 1024 };
-    const ss_magnitude none = ss_magnitude_none(b->type);
-    const ss_magnitude half_octave = (ss_magnitude)1 << (b->type == SS_F32 ? 22 : 51);
-    ss_magnitude list[MOST];
-    struct ss_exact exact = {0};
-    size_t count = 0;
-    if (b->guess > 0)
-        count = b->selectors->gather(b->type, bucket->g, bucket->r, bucket->n, b->guess, none - 1,
-                                     list, MOST);
-    if (count >= b->k && count <= MOST) {
-        exact.threshold = ss_kth_largest(list, count, b->k);
-        for (size_t j = 0; j < count; j++) {
-            exact.above += list[j] > exact.threshold;
-            exact.count += list[j] >= exact.threshold;
-        }
-    } else {
-        ss_exact_threshold(b->selectors, b->type, bucket->g, bucket->r, bucket->n, b->k, &exact);
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(run + at);
+}
+
+double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most)
+{
+    enum { AHEAD = 8 };
+    const size_t runs = most / SS_SAMPLE_RUN, size = ss_type_size(type);
+    const char *first = v;
+    double sum = 0;
+
+    if (n <= most)
+        return ss_square_sum(type, v, n);
+    for (size_t j = 0; j < runs; j++) {
+        if (j + AHEAD < runs)
+            fetch_run(first + run_at(n, runs, j + AHEAD) * size, SS_SAMPLE_RUN * size);
+        sum += ss_square_sum(type, first + run_at(n, runs, j) * size, SS_SAMPLE_RUN);
     }
-    b->guess = exact.threshold > half_octave ? exact.threshold - half_octave : SS_LEAST_MAGNITUDE;
-    return exact;
-}
-
-/* Elements up to and with the last tie that is taken: the fewest that hold `ties` of them. */
-static size_t end_of_ties(const struct buckets *b, const struct range *bucket,
-                          ss_magnitude magnitude, size_t ties)
-{
-    size_t low = 0, high = bucket->n; /* the answer is in (low, high] */
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        size_t found = b->selectors->gather(b->type, bucket->g, bucket->r, middle, magnitude,
-                                            magnitude, NULL, 0);
-        if (found >= ties)
-            high = middle;
-        else
-            low = middle;
-    }
-    return high;
-}
-
-static void add_selection(struct ss_selection *to, const struct ss_selection *from, size_t n)
-{
-    to->claimed += from->claimed;
-    to->over += from->over;
-    to->not_finite += from->not_finite;
-    to->stop += from->stop < n ? from->stop : n;
-    to->largest = from->largest > to->largest ? from->largest : to->largest;
-    to->zero_input &= from->zero_input;
-    to->input_square += from->input_square;
-    to->sum_square += from->sum_square;
-}
-
-void ss_select_buckets(const struct ss_selectors *selectors, enum ss_type type, const void *g,
-                       void *r, size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
-                       void *val, struct ss_selection *out)
-{
-    const size_t size = ss_type_size(type), capacity = k * ((n + bucket - 1) / bucket);
-    const struct range all = {g, r, n};
-    struct buckets b = {.selectors = selectors, .type = type, .k = k};
-    *out = (struct ss_selection){.zero_input = true};
-    for (size_t at = 0; at < n; at += bucket) {
-        struct range whole = part(type, &all, at, n - at < bucket ? n - at : bucket);
-        struct ss_exact exact = bucket_threshold(&b, &whole);
-        size_t with_ties = whole.n;
-        if (exact.count > k)
-            with_ties = end_of_ties(&b, &whole, exact.threshold, k - exact.above);
-        struct range parts[2] = {part(type, &whole, 0, with_ties),
-                                 part(type, &whole, with_ties, whole.n - with_ties)};
-        for (size_t j = 0; j < 2 && parts[j].n > 0; j++) {
-            struct ss_selection found;
-            size_t from = out->stop;
-            selectors->select(type, parts[j].g, parts[j].r, parts[j].n, base + (uint32_t)from,
-                              exact.threshold + j, idx + out->claimed,
-                              (char *)val + out->claimed * size, capacity - out->claimed, &found);
-            add_selection(out, &found, parts[j].n);
-            if (found.stop < parts[j].n) {
-                from += parts[j].n;
-                struct range rest = part(type, &all, from, n - from);
-                out->not_finite += ss_count_not_finite(type, rest.g, rest.r, rest.n);
-                return;
-            }
-        }
-    }
+    return sum * ((double)n / (double)(runs * SS_SAMPLE_RUN));
 }

@@ -75,6 +75,8 @@ struct ss_selectors {
      * flight on one residual commute up to rounding. */
     void (*undo)(enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                  const uint32_t *idx, const void *val, size_t claimed);
+
+    const struct ss_bucket_parts *bucket_parts; /* of ss_select_buckets; internal to core/select* */
 };
 
 /* The best table this processor runs. Thread safe. */
@@ -93,6 +95,12 @@ static inline ss_magnitude ss_magnitude_at(enum ss_type type, const void *v, siz
 /* Sum of v[i] * v[i], i < n, in double. */
 double ss_square_sum(enum ss_type type, const void *v, size_t n);
 
+/* About the same from a sample, runs of SS_SAMPLE_RUN elements at places that n and most alone say,
+ * so that all ranks, and all calls of n elements, look at the same ones: reads at most `most`
+ * elements (a multiple of SS_SAMPLE_RUN, 1 or more). Exact where n is no more. */
+enum { SS_SAMPLE_RUN = 64 };
+double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most);
+
 /* Entries whose a is not finite. */
 size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 
@@ -106,9 +114,11 @@ void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *
 void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n);
 
 /* select with the exact k largest |a| of each bucket of `bucket` consecutive elements (the last may
- * be shorter) instead of a threshold; of equal ones the lowest indices. Fewer than k only where a
- * bucket has fewer that are not zero. idx and val hold k * ceil(n / bucket) entries. k, bucket >=
- * 1. Sums are those of the buckets, added in order. */
+ * be shorter) instead of a threshold, in one pass over memory where a bucket fits in the cache and
+ * its neighbours are like it; of equal ones the lowest indices. Fewer than k only where a bucket
+ * has fewer that are not zero; of one in which something is not finite nothing is claimed, the call
+ * is to be undone. idx and val hold k * ceil(n / bucket) entries. k, bucket >= 1. Partial sum j
+ * takes elements j, j + 16, ... of the first bucket, then of the next, and so on. */
 void ss_select_buckets(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                        void *r, size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
                        void *val, struct ss_selection *out);

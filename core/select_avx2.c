@@ -4,7 +4,7 @@
 #include "core/select_impl.h"
 
 #define SS_TABLE_NAME "avx2"
-enum { SS_VECTOR_BYTES = 32 };
+enum { SS_VECTOR_BYTES = 32, SS_WIDTH_32 = 8, SS_WIDTH_64 = 4 };
 
 struct seen {
     __m256i largest, any;
@@ -57,13 +57,20 @@ SS_INLINE __m256d add_square(__m256d sum, __m256d x)
     return _mm256_add_pd(sum, _mm256_mul_pd(x, x));
 }
 
+/* The square of a float is exact in double: fused or not, the sum is the same. */
+SS_INLINE __m256d add_exact_square(__m256d sum, const ss_float32 *p)
+{
+    __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(p));
+    return _mm256_fmadd_pd(x, x, sum);
+}
+
 /* Sixteen elements. */
 SS_INLINE void add_row_32(__m256d *sums, const ss_float32 *p)
 {
-    sums[0] = add_square(sums[0], _mm256_cvtps_pd(_mm_loadu_ps(p)));
-    sums[1] = add_square(sums[1], _mm256_cvtps_pd(_mm_loadu_ps(p + 4)));
-    sums[2] = add_square(sums[2], _mm256_cvtps_pd(_mm_loadu_ps(p + 8)));
-    sums[3] = add_square(sums[3], _mm256_cvtps_pd(_mm_loadu_ps(p + 12)));
+    sums[0] = add_exact_square(sums[0], p);
+    sums[1] = add_exact_square(sums[1], p + 4);
+    sums[2] = add_exact_square(sums[2], p + 8);
+    sums[3] = add_exact_square(sums[3], p + 12);
 }
 
 SS_INLINE void add_row_64(__m256d *sums, const ss_float64 *p)
@@ -115,7 +122,7 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
     SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
     {                                                                                              \
         ss_bits##B lanes[LANES];                                                                   \
-        pass->any_input = !_mm256_testz_si256(seen->any, seen->any);                               \
+        pass->any_input = !_mm256_testz_si256(seen->any, SET1_##B(SS_ABS##B));                     \
         _mm256_storeu_si256((void *)lanes, seen->largest);                                         \
         pass->out.largest = 0;                                                                     \
         for (size_t j = 0; j < LANES; j++)                                                         \
@@ -135,7 +142,7 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
         seen->largest = larger_##B(seen->largest, magnitude);                                      \
         if (source != RESIDUAL) {                                                                  \
             VECTOR input = _mm256_loadu_##PX(g + i);                                               \
-            seen->any = _mm256_or_si256(seen->any, magnitude_##B(input));                          \
+            seen->any = _mm256_or_si256(seen->any, bits_##B(input));                               \
         }                                                                                          \
         _mm256_store_si256((void *)(a + i), bits_##B(x));                                          \
         return (uint64_t)MOVEMASK_##B(_mm256_cmpgt_epi##B(magnitude, below)) << i;                 \
@@ -146,14 +153,15 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
     {                                                                                              \
         const __m256i below = SET1_##B(threshold - 1);                                             \
         uint64_t claims = 0;                                                                       \
-        for (size_t i = 0; i < SS_BLOCK; i += LANES)                                               \
-            claims |= select_vector_##B(source, g, r, i, below, seen, a);                          \
+        _Pragma("GCC unroll 16") for (size_t i = 0; i < SS_BLOCK; i += LANES) claims |=            \
+            select_vector_##B(source, g, r, i, below, seen, a);                                    \
         return claims;                                                                             \
     }                                                                                              \
     SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
                                  struct sums *sums)                                                \
     {                                                                                              \
-        for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
+        _Pragma("GCC unroll 4") for (size_t i = 0; i < SS_BLOCK; i += 16)                          \
+        {                                                                                          \
             if (source != RESIDUAL)                                                                \
                 add_row_##B(sums->g, g + i);                                                       \
             add_row_##B(sums->a, (const ss_float##B *)(const void *)a + i);                        \
@@ -162,7 +170,8 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
     SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \
     {                                                                                              \
         const __m256i below = SET1_##B(threshold - 1), magnitude = SET1_##B(SS_ABS##B);            \
-        for (size_t i = 0; i < SS_BLOCK; i += LANES) {                                             \
+        _Pragma("GCC unroll 16") for (size_t i = 0; i < SS_BLOCK; i += LANES)                      \
+        {                                                                                          \
             __m256i x = _mm256_load_si256((const void *)(a + i));                                  \
             __m256i claimed = _mm256_cmpgt_epi##B(_mm256_and_si256(x, magnitude), below);          \
             _mm256_storeu_si256((void *)(r + i), _mm256_andnot_si256(claimed, x));                 \
@@ -182,6 +191,12 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
             mask |= (uint64_t)MOVEMASK_##B(in) << i;                                               \
         }                                                                                          \
         return mask;                                                                               \
+    }                                                                                              \
+    SS_INLINE size_t reach_vector_##B(const ss_bits##B *val, ss_bits##B least)                     \
+    {                                                                                              \
+        __m256i x = _mm256_and_si256(_mm256_loadu_si256((const void *)val), SET1_##B(SS_ABS##B));  \
+        __m256i reach = _mm256_cmpgt_epi##B(x, SET1_##B(least - 1));                               \
+        return (size_t)__builtin_popcount(MOVEMASK_##B(reach));                                    \
     }                                                                                              \
     SS_DEFINE_TAKE_BLOCK(B)
 

@@ -4,7 +4,7 @@
 #include "core/select_impl.h"
 
 #define SS_TABLE_NAME "avx512"
-enum { SS_VECTOR_BYTES = 64 };
+enum { SS_VECTOR_BYTES = 64, SS_WIDTH_32 = 16, SS_WIDTH_64 = 8 };
 
 struct seen {
     __m512i largest, any;
@@ -43,11 +43,18 @@ SS_INLINE __m512d add_square(__m512d sum, __m512d x)
     return _mm512_add_pd(sum, _mm512_mul_pd(x, x));
 }
 
+/* The square of a float is exact in double: fused or not, the sum is the same. */
+SS_INLINE __m512d add_exact_square(__m512d sum, const ss_float32 *p)
+{
+    __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(p));
+    return _mm512_fmadd_pd(x, x, sum);
+}
+
 /* Sixteen elements. */
 SS_INLINE void add_row_32(__m512d *sums, const ss_float32 *p)
 {
-    sums[0] = add_square(sums[0], _mm512_cvtps_pd(_mm256_loadu_ps(p)));
-    sums[1] = add_square(sums[1], _mm512_cvtps_pd(_mm256_loadu_ps(p + 8)));
+    sums[0] = add_exact_square(sums[0], p);
+    sums[1] = add_exact_square(sums[1], p + 8);
 }
 
 SS_INLINE void add_row_64(__m512d *sums, const ss_float64 *p)
@@ -126,6 +133,12 @@ SS_INLINE __m512i bits_64(__m512d x)
         _mm512_store_si512(m + i, x);                                                              \
         x = _mm512_sub_epi##B(x, least);                                                           \
         return (uint64_t)_mm512_cmple_epu##B##_mask(x, span) << i;                                 \
+    }                                                                                              \
+    SS_INLINE size_t reach_vector_##B(const ss_bits##B *val, ss_bits##B least)                     \
+    {                                                                                              \
+        __m512i x = _mm512_and_si512(_mm512_loadu_si512(val), SET1_##B(SS_ABS##B));                \
+        unsigned reach = _mm512_cmpge_epu##B##_mask(x, SET1_##B(least));                           \
+        return (size_t)__builtin_popcount(reach);                                                  \
     }
 
 #define SET1_32(x) _mm512_set1_epi32((int)(x))

@@ -1,14 +1,16 @@
 /* What the selection files share: each defines the parts below for its instruction set and gets
  * the same loops around them. Internal to core/select*.c. B is 32 or 64, the width of an element.
  *
- *     struct seen                      largest |a|, any bit of g, 16 partial sums of g * g and a *
- * a seen_load(pass), seen_store_B(seen, pass)    from and to memory select_block_B(g, r, threshold,
- * seen, a)     a[0..SS_BLOCK) of a block and the entries at or above the threshold as a mask; g or
- * r may be NULL is_finite_B(seen)                no Inf or NaN among the |a| seen keep_block_B(r,
- * a, claims)       the residual of a block: a, +0.0 where claimed range_block_B(g, r, low, high, m)
- * |a| of a block and those in the range as a mask take_block_B(a, claims, base, idx, val) extracts
- * the claims, with room for SS_BLOCK SS_VECTOR_BYTES, SS_TABLE_NAME   width of a vector in undo,
- * name of the table
+ *   - struct seen: largest |a| and any bit of g. seen_load(pass), seen_store_B(seen, pass): from
+ *     and to memory. is_finite_B(seen): no Inf or NaN among the |a| seen. struct sums: 16 partial
+ *     sums of g * g and of a * a; sums_load, sums_store, add_block_B.
+ *   - select_block_B: a[0..SS_BLOCK) of a block and, as a mask, the entries at or above the
+ *     threshold; g or r may be NULL. keep_block_B: the residual of a block, a, but +0.0 at and
+ *     above a threshold. take_block_B: extracts what a mask says, with room for SS_BLOCK.
+ *   - range_block_B: |a| of a block and, as a mask, those in a range.
+ *   - reach_vector_B: of SS_WIDTH_B values how many reach a threshold of at least
+ *     SS_LEAST_MAGNITUDE.
+ *   - SS_VECTOR_BYTES, SS_TABLE_NAME: width of a vector in undo, name of the table.
  */
 #ifndef CORE_SELECT_IMPL_H
 #define CORE_SELECT_IMPL_H
@@ -39,10 +41,15 @@ enum source { BOTH = 1, INPUT, RESIDUAL };
 #define SS_INF32 0x7f800000u
 #define SS_INF64 0x7ff0000000000000u
 
+/* An eighth of an octave. */
+#define SS_STEP32 ((ss_bits32)1 << 20)
+#define SS_STEP64 ((ss_bits64)1 << 49)
+
 /* A select under way, as far as it is in memory. */
 struct ss_pass {
     size_t n, capacity;
-    ss_magnitude threshold;
+    ss_magnitude threshold,
+        leave; /* of what is claimed, that below `leave` stays in the residual */
     uint32_t base;
     uint32_t *idx;
     void *val;
@@ -50,6 +57,18 @@ struct ss_pass {
     uint64_t any_input;      /* bits set in some |g| */
     double input_square[SS_PARTIALS], sum_square[SS_PARTIALS];
 };
+
+/* Parts of ss_select_buckets. `pass` is a select that goes on where the last one ended: with the
+ * sums and what was seen of the ranges before, over elements [0, pass->n). kth gives a magnitude
+ * that fewer than k of `count` values exceed, and how many that are equal to it make up the k: for
+ * more than k >= 1 values that all reach `low`. val has room for SS_WIDTH_MOST more. */
+struct ss_bucket_parts {
+    void (*pass)(enum ss_type type, struct ss_pass *pass, const void *g, void *r);
+    ss_magnitude (*kth)(enum ss_type type, void *val, size_t count, size_t k, ss_magnitude low,
+                        size_t *ties);
+};
+
+enum { SS_WIDTH_MOST = 16 };
 
 extern const struct ss_selectors ss_selectors_plain;
 #if defined(__x86_64__)
@@ -114,6 +133,7 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
     {                                                                                              \
         const size_t n = pass->n, blocks_end = n - n % SS_BLOCK;                                   \
         const ss_bits##B threshold = (ss_bits##B)pass->threshold;                                  \
+        const ss_bits##B leave = (ss_bits##B)pass->leave;                                          \
         ss_bits##B *val = pass->val;                                                               \
         uint32_t *idx = pass->idx;                                                                 \
         size_t claimed = 0, room = pass->capacity;                                                 \
@@ -135,7 +155,7 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
                 add_block_##B(source, SS_INPUT_AT(i), a, &sums);                                   \
                 seen = next;                                                                       \
                 if (source == BOTH || (source == RESIDUAL && fits && claims))                      \
-                    keep_block_##B(r + i, a, fits ? threshold : SS_INF##B);                        \
+                    keep_block_##B(r + i, a, fits ? leave : SS_INF##B);                            \
                 if (!fits) {                                                                       \
                     pass->out.over += count;                                                       \
                     continue;                                                                      \
@@ -234,6 +254,38 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
         }                                                                                          \
     }
 
+#define SS_DEFINE_KTH(B)                                                                           \
+    SS_INLINE size_t reach_##B(const ss_bits##B *val, size_t count, ss_bits##B least)              \
+    {                                                                                              \
+        size_t reached = 0;                                                                        \
+        for (size_t i = 0; i < count; i += SS_WIDTH_##B)                                           \
+            reached += reach_vector_##B(val + i, least);                                           \
+        return reached;                                                                            \
+    }                                                                                              \
+    /* Up from low in steps that double, then by halves. */                                        \
+    static ss_magnitude kth_##B(ss_bits##B *val, size_t count, size_t k, ss_bits##B low,           \
+                                size_t *ties)                                                      \
+    {                                                                                              \
+        ss_bits##B high = SS_INF##B - 1, step = SS_STEP##B;                                        \
+        for (size_t i = 0; i < SS_WIDTH_##B; i++)                                                  \
+            val[count + i] = 0; /* reaches nothing */                                              \
+        *ties = k;                                                                                 \
+        while (low < high) {                                                                       \
+            const ss_bits##B half = (high - low + 1) / 2;                                          \
+            const ss_bits##B middle = low + (step < half ? step : half);                           \
+            const size_t reached = reach_##B(val, count, middle);                                  \
+            if (reached == k)                                                                      \
+                return middle;                                                                     \
+            if (reached < k)                                                                       \
+                high = middle - 1;                                                                 \
+            else                                                                                   \
+                low = middle;                                                                      \
+            step = reached < k || step >= half ? half : 2 * step;                                  \
+        }                                                                                          \
+        *ties -= reach_##B(val, count, low + 1);                                                   \
+        return low;                                                                                \
+    }
+
 #define SS_DEFINE_TABLE(NAME)                                                                      \
     SS_DEFINE_TAKE(32)                                                                             \
     SS_DEFINE_TAKE(64)                                                                             \
@@ -243,6 +295,21 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
     SS_DEFINE_GATHER(64)                                                                           \
     SS_DEFINE_SUBTRACT(32)                                                                         \
     SS_DEFINE_SUBTRACT(64)                                                                         \
+    SS_DEFINE_KTH(32)                                                                              \
+    SS_DEFINE_KTH(64)                                                                              \
+    static void run_pass(enum ss_type type, struct ss_pass *pass, const void *g, void *r)          \
+    {                                                                                              \
+        if (type == SS_F32)                                                                        \
+            (g && r ? select_both_32 : select_one_32)(pass, g, r);                                 \
+        else                                                                                       \
+            (g && r ? select_both_64 : select_one_64)(pass, g, r);                                 \
+    }                                                                                              \
+    static ss_magnitude kth(enum ss_type type, void *val, size_t count, size_t k,                  \
+                            ss_magnitude low, size_t *ties)                                        \
+    {                                                                                              \
+        return type == SS_F32 ? kth_32(val, count, k, (ss_bits32)low, ties)                        \
+                              : kth_64(val, count, k, low, ties);                                  \
+    }                                                                                              \
     static void select_entries(enum ss_type type, const void *g, void *r, size_t n, uint32_t base, \
                                ss_magnitude threshold, uint32_t *idx, void *val, size_t capacity,  \
                                struct ss_selection *out)                                           \
@@ -250,14 +317,12 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
         struct ss_pass pass = {.n = n,                                                             \
                                .capacity = capacity,                                               \
                                .threshold = threshold,                                             \
+                               .leave = threshold,                                                 \
                                .base = base,                                                       \
                                .idx = idx,                                                         \
                                .val = val,                                                         \
                                .out = {.stop = n}};                                                \
-        if (type == SS_F32)                                                                        \
-            (g && r ? select_both_32 : select_one_32)(&pass, g, r);                                \
-        else                                                                                       \
-            (g && r ? select_both_64 : select_one_64)(&pass, g, r);                                \
+        run_pass(type, &pass, g, r);                                                               \
         ss_pass_end(&pass, out);                                                                   \
     }                                                                                              \
     static size_t gather(enum ss_type type, const void *g, const void *r, size_t n,                \
@@ -274,7 +339,11 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
         else                                                                                       \
             subtract_64(r, g, n);                                                                  \
     }                                                                                              \
-    const struct ss_selectors NAME = {                                                             \
-        .name = SS_TABLE_NAME, .select = select_entries, .gather = gather, .undo = undo};
+    static const struct ss_bucket_parts bucket_parts = {.pass = run_pass, .kth = kth};             \
+    const struct ss_selectors NAME = {.name = SS_TABLE_NAME,                                       \
+                                      .select = select_entries,                                    \
+                                      .gather = gather,                                            \
+                                      .undo = undo,                                                \
+                                      .bucket_parts = &bucket_parts};
 
 #endif

@@ -1,7 +1,7 @@
 #include "core/select_impl.h"
 
 #define SS_TABLE_NAME "plain"
-enum { SS_VECTOR_BYTES = 16 };
+enum { SS_VECTOR_BYTES = 16, SS_WIDTH_32 = 4, SS_WIDTH_64 = 2 };
 
 struct seen {
     uint64_t largest, any;
@@ -109,7 +109,7 @@ SS_INLINE enum source source_of(const void *g, const void *r)
                 val[out->claimed++] = bits_of_##B(a);                                              \
             }                                                                                      \
             if (r)                                                                                 \
-                r[i] = claim ? 0 : a;                                                              \
+                r[i] = claim && magnitude >= pass->leave ? 0 : a;                                  \
         }                                                                                          \
     }                                                                                              \
     size_t ss_gather_some_##B(const ss_float##B *g, const ss_float##B *r, size_t n,                \
@@ -197,6 +197,13 @@ void ss_pass_end(struct ss_pass *pass, struct ss_selection *out)
             mask |= (uint64_t)((m[i] >= low) & (m[i] <= high)) << i;                               \
         }                                                                                          \
         return mask;                                                                               \
+    }                                                                                              \
+    SS_INLINE size_t reach_vector_##B(const ss_bits##B *val, ss_bits##B least)                     \
+    {                                                                                              \
+        size_t reached = 0;                                                                        \
+        for (size_t i = 0; i < SS_WIDTH_##B; i++)                                                  \
+            reached += (val[i] & SS_ABS##B) >= least;                                              \
+        return reached;                                                                            \
     }                                                                                              \
     SS_DEFINE_TAKE_BLOCK(B)
 

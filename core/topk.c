@@ -3,6 +3,7 @@
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
 #include <float.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -201,6 +202,20 @@ static bool sum_is_finite(const struct ss_call *c)
     return ss_root(input) + ss_root(kept) < most / 2;
 }
 
+/* Squared norm of the input for the level of a call whose step is not known yet, infinite where
+ * something is not finite: of what was extracted, where that is little, else of a sample. Of what
+ * is like noise that is right within two percent, a quarter of the unit of levels. */
+static double level_square(const struct ss_call *c)
+{
+    enum { SAMPLE = 8192 };
+
+    if (c->scan.not_finite)
+        return INFINITY;
+    if (!c->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= c->n / 8)
+        return ss_square_sum(c->type, c->own.val, c->own.nnz);
+    return ss_square_sample(c->type, c->in, (size_t)c->n, SAMPLE);
+}
+
 uint64_t ss_topk_flags(struct ss_call *c)
 {
     uint64_t flags = 0;
@@ -214,7 +229,7 @@ uint64_t ss_topk_flags(struct ss_call *c)
     if (!c->tensor)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
     if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
-        c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n); /* for the step */
+        c->input_square = level_square(c); /* for the step */
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->topk)

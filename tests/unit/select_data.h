@@ -177,8 +177,8 @@ static int descending(const void *a, const void *b)
 }
 
 /* The finite magnitudes that are not zero, largest first. */
-static size_t sort_magnitudes(const struct room *room, enum ss_type type, const void *g,
-                              const void *r, size_t n)
+static inline size_t sort_magnitudes(const struct room *room, enum ss_type type, const void *g,
+                                     const void *r, size_t n)
 {
     size_t count = naive_gather(type, g, r, n, 1, ss_magnitude_none(type) - 1, room->sorted);
     qsort(room->sorted, count, sizeof *room->sorted, descending);

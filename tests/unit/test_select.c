@@ -13,17 +13,7 @@
 #include <cmocka.h>
 
 #include "core/fpenv.h"
-#include "tests/unit/select_data.h"
-
-static bool is_finite(enum ss_type type, uint64_t x)
-{
-    return magnitude(type, x) < ss_magnitude_none(type);
-}
-
-static double largest_number(enum ss_type type)
-{
-    return type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
-}
+#include "tests/unit/select_trial.h"
 
 static double sum_of_partials(const double *partial)
 {
@@ -79,26 +69,6 @@ static void naive_select(enum ss_type type, const void *g, void *r, size_t n, ui
     out->sum_square = sum_of_partials(sums);
 }
 
-static void assert_same_selection(const struct ss_selection *a, const struct ss_selection *b)
-{
-    assert_int_equal(a->claimed, b->claimed);
-    assert_int_equal(a->over, b->over);
-    assert_int_equal(a->not_finite, b->not_finite);
-    assert_int_equal(a->stop, b->stop);
-    assert_int_equal(a->largest, b->largest);
-    assert_int_equal(a->zero_input, b->zero_input);
-    assert_memory_equal(&a->input_square, &b->input_square, sizeof a->input_square);
-    assert_memory_equal(&a->sum_square, &b->sum_square, sizeof a->sum_square);
-}
-
-/* A selection to be made the same by all tables. */
-struct trial {
-    enum ss_type type;
-    size_t n, slack, capacity;
-    bool has_g, has_r;
-    ss_magnitude threshold;
-};
-
 static void select_with_all(struct room *room, const struct trial *t)
 {
     const size_t size = ss_type_size(t->type), bytes = t->n * size;
@@ -123,27 +93,6 @@ static void select_with_all(struct room *room, const struct trial *t)
         assert_memory_equal(val, room->want_val, want.claimed * size);
     }
     memcpy(r, room->start, bytes);
-}
-
-static struct trial random_trial(struct room *room, enum ss_type type, size_t n)
-{
-    struct trial t = {.type = type, .n = n, .slack = random_below(17)};
-    size_t source = random_below(4);
-    t.has_g = source != 2;
-    t.has_r = source != 3;
-    void *g = before(room->g, type, n, t.slack), *r = before(room->r, type, n, t.slack / 2);
-    fill(type, g, n, (enum kind)random_below(KINDS));
-    fill(type, r, n, (enum kind)random_below(KINDS));
-    if (random_below(4) == 0 && t.has_g)
-        spoil(type, g, n, 1 + random_below(3));
-    size_t pick = n > 0 ? random_below(n) : 0;
-    t.threshold = n > 0 ? magnitude(type, sum_bits(type, g, r, pick)) : 1;
-    if (t.threshold == 0 || random_below(16) == 0)
-        t.threshold = SS_LEAST_MAGNITUDE;
-    if (t.threshold > ss_magnitude_none(type) || random_below(16) == 0)
-        t.threshold = ss_magnitude_none(type);
-    t.capacity = random_below(2) ? n : random_below(n + 1);
-    return t;
 }
 
 static void every_table_selects_alike_at_any_size_threshold_and_capacity(void **state)
@@ -284,76 +233,6 @@ static void every_table_gathers_the_same_magnitudes(void **state)
     }
 }
 
-/* Fully sorted bucket by bucket, ties by index: the k first are the claims. */
-static void assert_buckets(const struct room *room, const struct trial *t, const void *g, size_t k,
-                           size_t bucket, const uint32_t *idx, const struct ss_selection *found)
-{
-    size_t j = 0;
-    for (size_t at = 0; at < t->n; at += bucket) {
-        size_t end = at + bucket < t->n ? at + bucket : t->n;
-        size_t nonzero =
-            sort_magnitudes(room, t->type, (const char *)g + at * ss_type_size(t->type),
-                            (char *)room->start + at * ss_type_size(t->type), end - at);
-        ss_magnitude least = k <= nonzero ? room->sorted[k - 1] : SS_LEAST_MAGNITUDE;
-        size_t ties = 0, wanted = k < nonzero ? k : nonzero;
-        while (ties < wanted && room->sorted[wanted - 1 - ties] == least)
-            ties++;
-        for (size_t i = at; i < end; i++) {
-            ss_magnitude m = magnitude(t->type, sum_bits(t->type, g, room->start, i));
-            if (m > least && m < ss_magnitude_none(t->type))
-                assert_int_equal(idx[j++], i);
-            else if (m == least && ties > 0 && ties--)
-                assert_int_equal(idx[j++], i);
-        }
-    }
-    assert_int_equal(j, found->claimed);
-}
-
-static void buckets_give_their_k_largest_lowest_index_first(void **state)
-{
-    struct room *room = *state;
-    for (int round = 0; round < 300; round++) {
-        struct trial t = random_trial(room, types[round % 2], 1 + random_below(4000));
-        const size_t bucket = round % 3 == 0 ? 512 : 1 + random_below(1500);
-        const size_t k = 1 + random_below(round % 5 == 0 ? bucket : 16);
-        const size_t size = ss_type_size(t.type), capacity = k * ((t.n + bucket - 1) / bucket);
-        if (capacity > MOST)
-            continue;
-        void *g = before(room->g, t.type, t.n, t.slack),
-             *val = before(room->val, t.type, capacity, 0);
-        void *r = before(room->r, t.type, t.n, t.slack / 2);
-        uint32_t *idx = (uint32_t *)(void *)room->idx - capacity;
-        struct ss_selection first, found;
-        memcpy(room->start, r, t.n * size);
-        for (size_t table = 0; ss_selectors_at(table); table++) {
-            memcpy(r, room->start, t.n * size);
-            ss_select_buckets(ss_selectors_at(table), t.type, g, r, t.n, 0, k, bucket, idx, val,
-                              &found);
-            assert_buckets(room, &t, g, k, bucket, idx, &found);
-            assert_int_equal(found.over, 0);
-            assert_int_equal(found.stop, t.n);
-            if (table == 0) {
-                first = found;
-                memcpy(room->want_r, r, t.n * size);
-                memcpy(room->want_val, val, found.claimed * size);
-                for (size_t j = 0; j < found.claimed; j++) {
-                    assert_int_equal(bits(t.type, val, j),
-                                     sum_bits(t.type, g, room->start, idx[j]));
-                    assert_int_equal(bits(t.type, r, idx[j]), 0);
-                }
-            }
-            assert_same_selection(&found, &first);
-            assert_memory_equal(r, room->want_r, t.n * size);
-            assert_memory_equal(val, room->want_val, found.claimed * size);
-        }
-    }
-}
-
-static double epsilon(enum ss_type type)
-{
-    return type == SS_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
-}
-
 /* The bound of the header, for one selection and its undo; some g not finite, some sums too large.
  */
 static void undo_gives_the_residual_back_within_rounding(void **state)
@@ -469,6 +348,34 @@ static void the_best_table_is_the_first_and_plain_is_always_there(void **state)
     assert_string_equal(ss_selectors_at(count - 1)->name, "plain");
 }
 
+static void a_sampled_norm_reads_few_elements_and_is_about_right(void **state)
+{
+    struct room *room = *state;
+    enum { N = 100000, SAMPLE = 2048 };
+    for (size_t t = 0; t < 2; t++) {
+        size_t read = 0;
+        void *v = before(room->g, types[t], N, 0);
+        fill(types[t], v, N, ZERO);
+        for (size_t i = 0; i < N; i++) {
+            put(types[t], v, i, 2);
+            double square = ss_square_sample(types[t], v, N, SAMPLE);
+            assert_true(square == 0 || square == 4.0 * N / SAMPLE);
+            read += square > 0;
+            put(types[t], v, i, 0);
+        }
+        assert_int_equal(read, SAMPLE);
+        fill(types[t], v, N, NORMAL);
+        double ratio = ss_square_sample(types[t], v, N, SAMPLE) / ss_square_sum(types[t], v, N);
+        assert_true(ratio > 0.85 && ratio < 1.15);
+        for (size_t n = 0; n <= 4 * SAMPLE; n += 13)
+            for (size_t most = 64; most <= SAMPLE; most *= 8) {
+                void *end = before(room->g, types[t], n, 0); /* one too many faults */
+                double sum = ss_square_sample(types[t], end, n, most);
+                assert_true(n > most || sum == ss_square_sum(types[t], end, n));
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,10 +387,10 @@ int main(void)
         cmocka_unit_test(tables_agree_in_the_application_s_environment_too),
 #endif
         cmocka_unit_test(every_table_gathers_the_same_magnitudes),
-        cmocka_unit_test(buckets_give_their_k_largest_lowest_index_first),
         cmocka_unit_test(undo_gives_the_residual_back_within_rounding),
         cmocka_unit_test(two_selections_in_flight_may_be_undone_in_either_order),
         cmocka_unit_test(what_returns_to_a_residual_leaves_it_finite),
+        cmocka_unit_test(a_sampled_norm_reads_few_elements_and_is_about_right),
         cmocka_unit_test(magnitudes_order_as_numbers_do),
         cmocka_unit_test(the_best_table_is_the_first_and_plain_is_always_there),
     };

@@ -181,7 +181,8 @@ static void a_warm_up_comes_down_to_k_of_each_bucket(void **state)
     training_close(&t);
 }
 
-/* Doubles whose squares overflow, with a call that is not finite between: no wait for their level. */
+/* Doubles whose squares overflow, with a call that is not finite between: no wait for their level.
+ */
 static void norms_that_overflow_have_a_level(void **state)
 {
     static struct training t;
@@ -295,9 +296,37 @@ static void a_failed_call_returns_its_claims(void **state)
     training_close(&t);
 }
 
+/* While the step is not known: of a dense input what the sample does not see is not seen. A sparse
+ * one is extracted anyway. */
+static void a_look_at_a_new_tensor_reads_a_sample(void **state)
+{
+    static struct training t;
+    enum { LARGE = 300000, SAMPLE = 8192 };
+    size_t unseen = 0;
+
+    (void)state;
+    struct ss_settings settings = settings_of(SS_AUTO);
+    settings.tensors.register_after = 3;
+    training_open(&t, 2, SS_F32, LARGE, 0, settings);
+    const struct ss_ballot *ballot = &ss_comm_call(t.job.comm[0])->vote.ballot;
+    put(SS_F32, t.gradient[1], unseen, 100);
+    while (ss_square_sample(SS_F32, t.gradient[1], LARGE, SAMPLE) > 0) {
+        put(SS_F32, t.gradient[1], unseen++, 0);
+        put(SS_F32, t.gradient[1], unseen, 100);
+    }
+    training_step(&t, false);
+    assert_true(ss_bits_double(ballot->norm_max) == 10000);
+    for (size_t i = 0; i < LARGE; i++)
+        put(SS_F32, t.gradient[1], i, i == unseen ? 100 : 1);
+    training_step(&t, false);
+    assert_true(ss_bits_double(ballot->norm_max) == LARGE);
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_look_at_a_new_tensor_reads_a_sample),
         cmocka_unit_test(no_gradient_is_lost_whatever_the_algorithm),
         cmocka_unit_test(the_residual_drains),
         cmocka_unit_test(what_is_not_finite_passes_and_leaves_no_trace),
