@@ -301,6 +301,7 @@ double ss_tensor_residual_norm(struct ss_tensor *t);
 /* A rule that takes the tensor: its count, and its call site where tensors of that count are called
  * from several. Override: the one that would register an exact tensor all the same, "" where no
  * rule can. */
+enum { SS_TENSOR_RULE = 192 }; /* room for either */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 

@@ -199,7 +199,7 @@ static bool refused(const struct ss_tensor *t)
 static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, size_t refusals,
                          char *text, size_t size)
 {
-    char rule[192], others[96] = "";
+    char rule[SS_TENSOR_RULE], others[96] = "";
 
     ss_tensor_override(t, rule, sizeof rule);
     if (refusals > 1)

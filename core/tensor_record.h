@@ -17,7 +17,7 @@ struct ss_tensor_record {
 
     enum ss_tensor_state state;
     enum ss_tensor_reason reason; /* why it is not registered, SS_TENSOR_NONE where it is */
-    char rule[192];               /* of REGISTER, that would register it all the same; "" = none */
+    char rule[SS_TENSOR_RULE];    /* of REGISTER, that would register it all the same; "" = none */
     uint64_t calls;
     uint64_t topk_calls;   /* sent sparse as top-k; the sums are over these */
     double asked_sum;      /* of the density asked for, warm-up included */

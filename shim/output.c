@@ -89,7 +89,7 @@ bool shim_report_is_due(void)
 
 void shim_tell_refusals(struct ss_comm *comm)
 {
-    char text[600];
+    char text[900];
 
     if (shim.rank == 0 && !atomic_load(&shim.refusals_told) &&
         ss_comm_refusals(comm, text, sizeof text) > 0 &&
