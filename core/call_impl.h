@@ -103,6 +103,7 @@ struct ss_comm {
 
     char warning[800]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
+    bool held_told;    /* ss_comm_held_back */
 
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */

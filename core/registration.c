@@ -262,11 +262,17 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
     }
 }
 
+bool ss_tensor_has_left(const struct ss_tensor *t)
+{
+    return t->state == SS_TENSOR_EXACT &&
+           (t->reason == SS_TENSOR_LEFT || t->reason == SS_TENSOR_GUARDED);
+}
+
 bool ss_tensor_watching(const struct ss_tensor *t)
 {
-    if (t->asked || t->type != SS_F32)
-        return false;
-    return t->state != SS_TENSOR_EXACT || (t->reason == SS_TENSOR_LEFT && t->residual.data);
+    if (t->state == SS_TENSOR_EXACT)
+        return ss_tensor_has_left(t) && t->residual.data;
+    return !t->asked && t->type == SS_F32;
 }
 
 static bool strike(struct ss_tensor *t)
@@ -278,7 +284,7 @@ static bool strike(struct ss_tensor *t)
 
 bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool agreed, int size)
 {
-    bool left = t->state == SS_TENSOR_EXACT && t->reason == SS_TENSOR_LEFT;
+    bool left = ss_tensor_has_left(t);
 
     if (!agreed) {
         ss_watch_free(&t->watch);

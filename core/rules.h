@@ -61,8 +61,8 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
 
 /* A PATTERN that takes `text`, in to[0..size): what would end it, in a rule or in the quotes of a
- * shell, is '?'; text that fills its room of `room` bytes was cut there and ends in '*', as does one
- * for which `size` is too small. */
+ * shell, is '?'; text that fills its room of `room` bytes was cut there and ends in '*', as does
+ * one for which `size` is too small. */
 void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
 
 /* Rules that match nothing. ss_rules_meet holds every rule against a subject and remembers what it

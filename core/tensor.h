@@ -286,6 +286,9 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t);
 void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
+/* Whether it was registered until evidence or GUARD spoke against it. */
+bool ss_tensor_has_left(const struct ss_tensor *t);
+
 /* Whether its next vote wants evidence: it is for `auto`, or REGISTER being empty nobody, to decide
  * on, and a candidate or registered, or has left and has a residual to give back. */
 bool ss_tensor_watching(const struct ss_tensor *t);

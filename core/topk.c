@@ -238,7 +238,7 @@ static void judge(struct ss_call *c)
     const struct ss_ballot *b = &c->vote.ballot;
     bool registered = t->state == SS_TENSOR_REGISTERED;
 
-    if (b->evidence.shown == 0 || t->asked)
+    if (b->evidence.shown == 0 || (t->asked && !ss_tensor_has_left(t)))
         return;
     /* A rank whose input is not finite shows nothing, and nobody's past moves on. */
     bool agreed = b->evidence.shown < (uint32_t)c->t->size || ss_ballot_same(b, SS_SAME_WATCH);
@@ -264,7 +264,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     if (!c->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {
-        c->unfit = c->tensor->state == SS_TENSOR_EXACT && c->tensor->reason == SS_TENSOR_LEFT;
+        c->unfit = ss_tensor_has_left(c->tensor);
         return !ballot.registered;
     }
     bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
