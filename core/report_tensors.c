@@ -4,9 +4,10 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",     "excluded", "no_rule", "offered", "double",  "no_step",
-        "outside",    "seldom",  "average",  "constant", "memory",  "others",  "profile", "guarded",
-        "withdrawn",  "parts",   "one_sign", "drift",    "left",    "mixed",
+        "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
+        "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
+        "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
+        "mixed",      "data",    "short",     "layers",
     };
     return keys[reason];
 }
@@ -61,6 +62,11 @@ enum column {
     PARTS,
     DRIFT,
     SAME,
+    OVERLAP,
+    STAY,
+    FIRST,
+    THIRD,
+    COMMON,
     COLUMNS
 };
 
@@ -107,6 +113,11 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [PARTS] = {"parts", NULL, 0, false},
     [DRIFT] = {"drift", NULL, 0, false},
     [SAME] = {"same", NULL, 0, false},
+    [OVERLAP] = {"overlap", NULL, 0, false},
+    [STAY] = {"stay", NULL, 0, false},
+    [FIRST] = {"first", NULL, 0, false},
+    [THIRD] = {"third", NULL, 0, false},
+    [COMMON] = {"common", NULL, 0, false},
 };
 
 struct walk {
@@ -166,6 +177,11 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[PARTS] = ss_v_factor(r->parts);
     v[DRIFT] = ss_v_factor(r->drift);
     v[SAME] = ss_v_factor(r->same);
+    v[OVERLAP] = ss_v_factor(r->overlap);
+    v[STAY] = ss_v_factor(r->stay);
+    v[FIRST] = ss_v_factor(r->first);
+    v[THIRD] = ss_v_factor(r->third);
+    v[COMMON] = ss_v_factor(r->common);
 }
 
 static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)

@@ -68,6 +68,9 @@ enum ss_tensor_reason {
     SS_TENSOR_DRIFT,     /* its norm falls or grows all the time */
     SS_TENSOR_LEFT,      /* was registered, and then did not look like a gradient */
     SS_TENSOR_MIXED,     /* some calls look like weights */
+    SS_TENSOR_DATA,      /* a rank's inputs resemble each other more than the ranks' do */
+    SS_TENSOR_SHORT,     /* results are like the last one, and not like any before */
+    SS_TENSOR_LAYERS,    /* the ranks' inputs have nothing in common */
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);

@@ -115,6 +115,11 @@ static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
     r->balance = w->balance;
     r->parts = w->parts;
     r->drift = w->drift;
+    r->overlap = w->overlap;
+    r->stay = w->stay;
+    r->first = w->first;
+    r->third = w->third;
+    r->common = w->common;
 }
 
 /* Filled before it is listed: another thread may be writing a report. */
