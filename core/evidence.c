@@ -372,6 +372,23 @@ enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
     return SS_LIKE_GRADIENT;
 }
 
+enum ss_likeness ss_watch_doubt(const struct ss_watch *w)
+{
+    static const double AGAIN = 0.65;
+
+    if (w->spoken >= 2)
+        return w->why;
+    if (w->calls >= 2 && w->balance < MEAN.balance)
+        return SS_LIKE_COUNTS;
+    if (w->calls >= 2 && w->overlap < MEAN.overlap)
+        return SS_LIKE_PARTS;
+    if (w->calls >= 3 && w->along > AGAIN)
+        return SS_LIKE_BEFORE;
+    if (w->calls >= 3 && 1 - w->stay < MEAN.fresh * (1 - w->alike))
+        return SS_LIKE_DATA;
+    return SS_LIKE_GRADIENT;
+}
+
 /* The norm's past follows the calls that are near it; after some in a row that are not, the norm is
  * another one now. */
 static void follow(struct ss_watch *w, struct ss_verdict *v)
@@ -403,14 +420,20 @@ static void speak_against(struct ss_watch *w, const struct ss_evidence *all, str
     w->why = v->weights ? why : w->why;
 }
 
-const char *ss_watch_reason(const struct ss_watch *w)
+const char *ss_likeness_text(enum ss_likeness likeness)
 {
     static const char *const texts[] = {
+        [SS_LIKE_GRADIENT] = "nothing speaks against a gradient",
         [SS_LIKE_WEIGHTS] = "inputs alike on all ranks, as of weights",
-        [SS_LIKE_BEFORE] = "the same direction again",
+        [SS_LIKE_PARTS] = "elements that one rank each fills, as in a gather",
         [SS_LIKE_COUNTS] = "elements of one sign",
+        [SS_LIKE_BEFORE] = "the same direction again",
+        [SS_LIKE_SOLVER] = "a norm that falls or grows, as in a solver",
+        [SS_LIKE_DATA] = "inputs of a rank that come again, as of data that stays",
+        [SS_LIKE_SHORT] = "a short memory, as of a solver",
+        [SS_LIKE_LAYERS] = "inputs that have nothing in common",
     };
-    return texts[w->why];
+    return texts[likeness];
 }
 
 struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *all, int size)

@@ -121,11 +121,15 @@ struct ss_verdict {
 };
 struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *all, int size);
 
-/* What spoke against the last call that was weights-like. */
-const char *ss_watch_reason(const struct ss_watch *w);
+/* What that means, in words. */
+const char *ss_likeness_text(enum ss_likeness likeness);
 
 /* The calls of the window. */
 enum ss_likeness ss_watch_likeness(const struct ss_watch *w);
+
+/* Of looks that are calls apart, as GUARD has them, of what somebody has called a gradient: what
+ * speaks against it, SS_LIKE_GRADIENT where nothing does. */
+enum ss_likeness ss_watch_doubt(const struct ss_watch *w);
 
 /* A new window; the past stays. All: nothing stays. */
 void ss_watch_restart(struct ss_watch *w);

@@ -89,6 +89,10 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     }
     if (registered && t->state != SS_TENSOR_REGISTERED)
         t->lossy_since = t->calls;
+    if (t->state == SS_TENSOR_CANDIDATE && t->decided_at == 0) {
+        t->decided_at = t->calls;
+        t->decided = registered ? SS_TENSOR_NONE : reason;
+    }
     if (!registered && t->state == SS_TENSOR_CANDIDATE)
         t->look_at = t->calls + look_after(t->looks++);
     t->fresh = false;

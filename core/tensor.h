@@ -122,9 +122,10 @@ struct ss_loss_scale {
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
-    double cosine; /* of the last result with the dense sum of the same inputs */
-    double ratio;  /* largest over the ranks of norm of residual / norm of input then */
-    bool far;      /* past the limits */
+    double cosine;          /* of the last result with the dense sum of the same inputs */
+    double ratio;           /* largest over the ranks of norm of residual / norm of input then */
+    bool far;               /* past the limits */
+    enum ss_likeness doubt; /* what its calls look like, where a rule has made it lossy */
 };
 
 struct ss_tensors;
@@ -166,7 +167,9 @@ struct ss_tensor {
     uint64_t look_at;     /* refused: looked at again in that call of its own, */
     unsigned looks;       /* so many times so far */
     uint64_t lossy_since; /* call of its own that registered it */
-    bool fresh;           /* the residual was made for that ballot and is zero */
+    uint64_t decided_at;  /* call of its own after which was first decided on it, 0 = not yet */
+    enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
+    bool fresh;                    /* the residual was made for that ballot and is zero */
 
     struct ss_step_place place; /* of its last call */
     uint64_t calls;             /* all */

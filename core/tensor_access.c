@@ -134,6 +134,8 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .state = t->state,
         .reason = t->reason,
         .calls = t->calls,
+        .decided_at = t->decided_at,
+        .decided = t->decided,
         .topk_calls = t->topk_calls,
         .asked_sum = t->asked_sum,
         .density_sum = t->density_sum,
@@ -143,6 +145,10 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
         .input_norm = t->input_norm,
         .watched = t->watch.calls,
+        .guard_looks = t->guarding.checks,
+        .guard_cosine = t->guarding.cosine,
+        .guard_ratio = t->guarding.ratio,
+        .guard_doubt = t->guarding.doubt,
     };
 
     book_evidence(&r, &t->watch);

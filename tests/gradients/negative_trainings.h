@@ -11,21 +11,24 @@ static double gradient(int rank, int step, int i)
            normal(21 + (uint64_t)rank, (uint64_t)step, (uint64_t)i);
 }
 
-/* The output of a layer whose inputs are divided among the ranks. */
-static void activations(void)
+/* The output of a layer whose inputs are divided among the ranks; rectified: these are not
+ * negative, so that each rank's outputs have a mean. */
+static void layer_outputs(bool rectified)
 {
     int n = job.n, outputs = 64, batch = n / outputs, inputs = 32;
     double *y = zeros((size_t)n), *w = zeros((size_t)(outputs * inputs)), sum = 0, square = 0;
 
     for (int i = 0; i < outputs * inputs; i++)
-        w[i] = normal(22 + (uint64_t)job.rank, (uint64_t)i, 0);
+        w[i] = normal(50 + (uint64_t)job.rank, (uint64_t)i, 0);
     for (int step = 0; step < job.steps; step++) {
         for (int b = 0; b < batch; b++)
             for (int o = 0; o < outputs; o++) {
                 double v = 0;
-                for (int i = 0; i < inputs; i++)
-                    v += w[o * inputs + i] * normal(23, (uint64_t)(step * batch + b),
-                                                    (uint64_t)(job.rank * inputs + i));
+                for (int i = 0; i < inputs; i++) {
+                    double x =
+                        normal(23, (uint64_t)(step * batch + b), (uint64_t)(job.rank * inputs + i));
+                    v += w[o * inputs + i] * (rectified ? fmax(x, 0) : x);
+                }
                 y[b * outputs + o] = v;
             }
         reduce(y, n);
@@ -35,6 +38,16 @@ static void activations(void)
     job.tolerance = 1e-4;
     result(square);
     result(sum / sqrt(square));
+}
+
+static void activations(void)
+{
+    layer_outputs(false);
+}
+
+static void activations_relu(void)
+{
+    layer_outputs(true);
 }
 
 static void moments(void)

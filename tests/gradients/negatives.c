@@ -34,6 +34,7 @@ static const struct {
     {"kfac", kfac},
     {"kfac_relu", kfac_relu},
     {"activations", activations},
+    {"activations_relu", activations_relu},
     {"moments", moments},
     {"squares", squares},
     {"batchnorm", batchnorm},

@@ -39,11 +39,12 @@ static uint64_t word(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t h = job.seed * 0x9e3779b97f4a7c15u + a;
 
-    for (int k = 0; k < 2; k++) {
-        h = (h ^ h >> 31) * 0xd6e8feb86659fd93u + (k ? c : b);
+    for (int k = 0; k < 3; k++) {
+        h = (h ^ h >> 31) * 0xd6e8feb86659fd93u;
         h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9u;
+        h = (h ^ h >> 32) + (k == 0 ? b : k == 1 ? c : 0);
     }
-    return h ^ h >> 32;
+    return h;
 }
 
 static double uniform(uint64_t a, uint64_t b, uint64_t c)
