@@ -323,13 +323,13 @@ static void book(struct ss_watch *w, const struct ss_verdict *v)
     if (w->seen > 0 && calls > 1) {
         enter(&w->again, v->again, calls - 1);
         enter(&w->along, v->along, calls - 1);
-        enter(&w->first, size_of(v->along), calls - 1);
+        w->first += (size_of(v->along) - w->first) / (calls - 1);
         enter(&w->stay, v->stay, calls - 1);
         enter(&w->same, v->along > NEARLY_SAME, calls - 1);
         enter(&w->drift, v->level - w->before, calls - 1);
     }
     if (calls > 3)
-        enter(&w->third, v->third, calls - 3);
+        w->third += (v->third - w->third) / (calls - 3);
     w->before = v->level;
     w->calm = ss_watch_likeness(w) == SS_LIKE_GRADIENT ? w->calm + 1 : 0;
 }

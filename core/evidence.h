@@ -86,10 +86,12 @@ struct ss_watch {
     unsigned calm;        /* calls in a row after which all means were those of a gradient */
     /* Means over the calls of the window that did not speak against a gradient, the newest with
      * weight 1/8. */
-    double alike, again, along, same, balance, drift, parts, overlap, stay, first, third;
+    double alike, again, along, same, balance, drift, parts, overlap, stay;
     double before; /* level of the last */
-    double common; /* of `alike`, all calls alike; */
-    double doubt;  /* its standard error */
+    /* Means that count all of them alike. */
+    double common;       /* of alike */
+    double doubt;        /* its standard error */
+    double first, third; /* of |cosine| with the last and the third last */
     /* Of this rank: */
     double own[SS_BLOCKS]; /* sum of shares of energy by block */
     unsigned own_calls;
