@@ -57,7 +57,7 @@ void ss_admission_tell(struct ss_call *c)
     const struct ss_tensor *t = c->tensor;
     struct ss_comm *comm = c->comm;
     bool admitted = t->state == SS_TENSOR_REGISTERED;
-    char what[250], rule[128];
+    char what[320], rule[SS_TENSOR_RULE];
 
     if (t->asked || (!admitted && t->reason != SS_TENSOR_OFFERED) || c->t->rank != 0 ||
         !ss_stats_tell(comm->stats, admitted ? SS_TELL_ADMITTED : SS_TELL_OFFERED, t->n))

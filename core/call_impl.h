@@ -104,6 +104,7 @@ struct ss_comm {
 
     char warning[800]; /* to be told, "" = none */
     bool wait_told;    /* ss_call_waits */
+    bool held_told;    /* ss_comm_held_back */
 
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */
@@ -545,6 +546,9 @@ void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold include
 
 /* core/guard.c: before the result is written; after it; the verdict is in the tensor. */
 int ss_guard_reserve(struct ss_call *c); /* before the claims */
+/* The vote of such a call, of a tensor that a rule has made lossy: what it looks like. agreed: all
+ * ranks remember the same. */
+void ss_guard_look(struct ss_call *c, bool agreed);
 void ss_guard_take(struct ss_call *c);
 void ss_guard_start(struct ss_call *c);
 int ss_guard_step(struct ss_call *c);

@@ -126,7 +126,7 @@ void ss_emit_object_end(struct ss_emit *emit);
 void ss_emit_kv(struct ss_emit *emit, const char *key, const char *label,
                 struct ss_emit_value value);
 
-enum { SS_EMIT_VIEWS = 4, SS_EMIT_COLUMNS = 48 };
+enum { SS_EMIT_VIEWS = 4, SS_EMIT_COLUMNS = 64 };
 
 struct ss_emit_column {
     const char *key;   /* NULL: in text only */

@@ -29,6 +29,11 @@ void ss_evidence_merge(struct ss_evidence *into, const struct ss_evidence *other
     into->energy_max = max64(into->energy_max, other->energy_max);
     into->balance_min = (uint32_t)min64(into->balance_min, other->balance_min);
     into->balance_max = (uint32_t)max64(into->balance_max, other->balance_max);
+    into->marked += other->marked;
+    into->stayers += other->stayers;
+    into->stay += other->stay;
+    for (int i = 0; i < SS_MARKS / 64; i++)
+        into->marks[i] |= other->marks[i];
     for (int i = 0; i < SS_SKETCH; i++) /* of thousands of ranks it may wrap: mod 2^32 */
         into->sketch[i] = (int32_t)((uint32_t)into->sketch[i] + (uint32_t)other->sketch[i]);
     for (int i = 0; i < SS_BLOCKS; i++)
@@ -58,6 +63,7 @@ static size_t runs_of(size_t n)
 struct sample {
     double sketch[SS_SKETCH];
     double blocks[SS_BLOCKS]; /* energies */
+    uint64_t marks[SS_MARKS / 64];
     double energy, positive;
     size_t count;
 };
@@ -76,7 +82,7 @@ static void load(enum ss_type type, const void *in, size_t first, size_t count, 
 
 static void add_run(struct sample *s, const double *x, uint64_t h, size_t block)
 {
-    double *bucket = s->sketch + (h >> 62) * SS_RUN, energy = 0, positive = 0;
+    double *bucket = s->sketch + (h >> 61) * SS_RUN, energy = 0, positive = 0;
 
     for (int i = 0; i < SS_RUN; i++) {
         double square = x[i] * x[i];
@@ -87,6 +93,17 @@ static void add_run(struct sample *s, const double *x, uint64_t h, size_t block)
     s->energy += energy;
     s->positive += positive;
     s->blocks[block] += energy;
+}
+
+/* The marks that fall to run j of `runs`, each at a random place of it. */
+static void mark_run(struct sample *s, const double *x, size_t count, uint64_t h, size_t j,
+                     size_t runs)
+{
+    for (size_t m = j * SS_MARKS / runs; m < (j + 1) * SS_MARKS / runs; m++) {
+        h = h << 20 | h >> 44;
+        if (x[(h >> 32) % count] != 0)
+            s->marks[m / 64] |= (uint64_t)1 << m % 64;
+    }
 }
 
 static void take(struct sample *s, enum ss_type type, const void *in, size_t n)
@@ -106,6 +123,7 @@ static void take(struct sample *s, enum ss_type type, const void *in, size_t n)
             count = room;
         load(type, in, first, count, x);
         add_run(s, x, h, (size_t)((uint64_t)first * SS_BLOCKS / n));
+        mark_run(s, x, count, h, j, runs);
         s->count += count;
     }
 }
@@ -113,6 +131,22 @@ static void take(struct sample *s, enum ss_type type, const void *in, size_t n)
 /* ---- what this rank shows ---- */
 
 static const double UNIT = 1 << 18, SHARE = 1 << 20;
+
+static double dot(const int32_t *a, const int32_t *b)
+{
+    double sum = 0;
+
+    for (int i = 0; i < SS_SKETCH; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+static double cosine(const int32_t *a, const int32_t *b)
+{
+    double norms = ss_root(dot(a, a)) * ss_root(dot(b, b));
+
+    return norms > 0 ? dot(a, b) / norms : 0;
+}
 
 static int32_t whole(double x)
 {
@@ -126,6 +160,24 @@ static void show_blocks(struct ss_evidence *e, struct ss_watch *w, const struct 
         w->own[b] += s->blocks[b] / s->energy;
         e->blocks[b] = (uint16_t)whole(w->own[b] / w->own_calls * UINT16_MAX);
     }
+}
+
+static uint32_t bits_in(const uint64_t *marks)
+{
+    uint32_t bits = 0;
+
+    for (int i = 0; i < SS_MARKS / 64; i++)
+        bits += (uint32_t)__builtin_popcountll(marks[i]);
+    return bits;
+}
+
+static void show_stay(struct ss_evidence *e, struct ss_watch *w)
+{
+    memcpy(w->now, e->sketch, sizeof w->now);
+    if (!w->has_mine)
+        return;
+    e->stayers = 1;
+    e->stay = whole(cosine(w->now, w->mine) * SHARE);
 }
 
 void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type, const void *in,
@@ -150,7 +202,10 @@ void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type ty
         (uint32_t)whole((positive < 0.5 ? positive : 1 - positive) * SHARE);
     for (int i = 0; i < SS_SKETCH; i++)
         e->sketch[i] = whole(s.sketch[i] * scale);
+    memcpy(e->marks, s.marks, sizeof e->marks);
+    e->marked = bits_in(e->marks);
     show_blocks(e, w, &s);
+    show_stay(e, w);
 }
 
 /* ---- what all ranks conclude ---- */
@@ -162,6 +217,7 @@ enum { FORGIVEN = 4 };
 /* And of the means over a window. */
 static const struct {
     double alike, cancelling, again, along, both, same, balance, parts, drift;
+    double overlap, fresh, first, third, common, sure;
 } MEAN = {.alike = 0.88,
           .cancelling = -0.12,
           .again = 0.88,
@@ -170,29 +226,19 @@ static const struct {
           .same = 0.05,
           .balance = 0.03,
           .parts = 0.5,
-          .drift = 1};
+          .drift = 1,
+          .overlap = 0.25,
+          .fresh = 0.6, /* (1 - stay) / (1 - alike) */
+          .first = 0.3,
+          .third = 0.35, /* of the first */
+          .common = 0.04,
+          .sure = 2 /* standard errors above that */};
 static const double NEARLY_SAME = 0.98;
 
 /* log2 by exponent and linear mantissa: off by at most 0.09, the same on every machine. */
 static double level_of(uint64_t bits)
 {
     return (double)bits / ((uint64_t)1 << 52) - 1023;
-}
-
-static double dot(const int32_t *a, const int32_t *b)
-{
-    double sum = 0;
-
-    for (int i = 0; i < SS_SKETCH; i++)
-        sum += (double)a[i] * (double)b[i];
-    return sum;
-}
-
-static double cosine(const int32_t *a, const int32_t *b)
-{
-    double norms = ss_root(dot(a, a)) * ss_root(dot(b, b));
-
-    return norms > 0 ? dot(a, b) / norms : 0;
 }
 
 /* Of unit vectors, from the length of their sum. */
@@ -214,12 +260,22 @@ static double parts(const struct ss_evidence *all)
     return all->nonzero > 1 ? (sum - 1) / (all->nonzero - 1) : 0;
 }
 
+/* How much of what is not zero falls onto what is not zero on another rank. */
+static double overlap(const struct ss_evidence *all)
+{
+    double marked = all->marked, ranks = all->nonzero;
+
+    return ranks > 1 && marked > 0 ? (marked - bits_in(all->marks)) / (marked - marked / ranks) : 1;
+}
+
 static void compare(const struct ss_watch *w, const struct ss_evidence *all, struct ss_verdict *v)
 {
     for (unsigned i = 1; i <= w->past; i++) {
         double cos = cosine(all->sketch, w->last[(w->seen - i) % SS_PAST]);
         if (i == 1)
             v->along = cos;
+        if (i == 3)
+            v->third = cos < 0 ? -cos : cos;
         if (cos > v->again || -cos > v->again)
             v->again = cos < 0 ? -cos : cos;
     }
@@ -232,6 +288,8 @@ static void remember(struct ss_watch *w, const struct ss_evidence *all)
     for (int i = 0; i < SS_SKETCH; i++)
         w->hash = (w->hash ^ (uint32_t)all->sketch[i]) * 0x9e3779b97f4a7c15ULL;
     w->hash ^= w->hash >> 32 ^ all->energy_max;
+    memcpy(w->mine, w->now, sizeof w->mine);
+    w->has_mine = true;
 }
 
 static void enter(double *mean, double x, unsigned calls)
@@ -239,37 +297,95 @@ static void enter(double *mean, double x, unsigned calls)
     *mean += (x - *mean) / (calls < 8 ? calls : 8);
 }
 
+static double size_of(double x)
+{
+    return x < 0 ? -x : x;
+}
+
+static void book_common(struct ss_watch *w, const struct ss_verdict *v)
+{
+    double pairs = (double)v->ranks * (v->ranks - 1) / 2;
+
+    w->common += (v->alike - w->common) / w->calls;
+    w->doubt = pairs > 0 ? 1 / ss_root(SS_SKETCH * pairs * w->calls) : 0;
+}
+
 /* Cosines are with calls before: the first of a watch has none. */
 static void book(struct ss_watch *w, const struct ss_verdict *v)
 {
     unsigned calls = ++w->calls;
 
+    book_common(w, v);
     enter(&w->alike, v->alike, calls);
+    enter(&w->overlap, v->overlap, calls);
     enter(&w->balance, v->balance_max, calls);
     w->parts = v->parts;
     if (w->seen > 0 && calls > 1) {
         enter(&w->again, v->again, calls - 1);
         enter(&w->along, v->along, calls - 1);
+        w->first += (size_of(v->along) - w->first) / (calls - 1);
+        enter(&w->stay, v->stay, calls - 1);
         enter(&w->same, v->along > NEARLY_SAME, calls - 1);
         enter(&w->drift, v->level - w->before, calls - 1);
     }
+    if (calls > 3)
+        w->third += (v->third - w->third) / (calls - 3);
     w->before = v->level;
     w->calm = ss_watch_likeness(w) == SS_LIKE_GRADIENT ? w->calm + 1 : 0;
+}
+
+/* Elements that one rank alone fills, or blocks. */
+static bool is_in_parts(const struct ss_watch *w)
+{
+    return w->parts > MEAN.parts || w->overlap < MEAN.overlap;
+}
+
+static bool comes_again(const struct ss_watch *w)
+{
+    return w->again > MEAN.again || w->along > MEAN.along || w->same > MEAN.same ||
+           (w->along > 0 && w->alike * w->along > MEAN.both);
+}
+
+static bool forgets_early(const struct ss_watch *w)
+{
+    return w->calls > 4 && w->first > MEAN.first && w->third < MEAN.third * w->first;
 }
 
 enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
 {
     if (w->balance < MEAN.balance)
         return SS_LIKE_COUNTS;
-    if (w->parts > MEAN.parts)
+    if (is_in_parts(w))
         return SS_LIKE_PARTS;
     if (w->alike > MEAN.alike)
         return SS_LIKE_WEIGHTS;
-    if (w->again > MEAN.again || w->along > MEAN.along || w->same > MEAN.same ||
-        (w->along > 0 && w->alike * w->along > MEAN.both))
+    if (comes_again(w))
         return SS_LIKE_BEFORE;
-    if (w->drift > MEAN.drift || w->drift < -MEAN.drift || w->alike < MEAN.cancelling)
+    if (size_of(w->drift) > MEAN.drift || w->alike < MEAN.cancelling)
         return SS_LIKE_SOLVER;
+    if (1 - w->stay < MEAN.fresh * (1 - w->alike))
+        return SS_LIKE_DATA;
+    if (forgets_early(w))
+        return SS_LIKE_SHORT;
+    if (w->doubt > 0 && w->common < MEAN.common + MEAN.sure * w->doubt)
+        return SS_LIKE_LAYERS;
+    return SS_LIKE_GRADIENT;
+}
+
+enum ss_likeness ss_watch_doubt(const struct ss_watch *w)
+{
+    static const double AGAIN = 0.65;
+
+    if (w->spoken >= 2)
+        return w->why;
+    if (w->calls >= 2 && w->balance < MEAN.balance)
+        return SS_LIKE_COUNTS;
+    if (w->calls >= 2 && w->overlap < MEAN.overlap)
+        return SS_LIKE_PARTS;
+    if (w->calls >= 3 && w->along > AGAIN)
+        return SS_LIKE_BEFORE;
+    if (w->calls >= 3 && 1 - w->stay < MEAN.fresh * (1 - w->alike))
+        return SS_LIKE_DATA;
     return SS_LIKE_GRADIENT;
 }
 
@@ -304,14 +420,20 @@ static void speak_against(struct ss_watch *w, const struct ss_evidence *all, str
     w->why = v->weights ? why : w->why;
 }
 
-const char *ss_watch_reason(const struct ss_watch *w)
+const char *ss_likeness_text(enum ss_likeness likeness)
 {
     static const char *const texts[] = {
+        [SS_LIKE_GRADIENT] = "nothing speaks against a gradient",
         [SS_LIKE_WEIGHTS] = "inputs alike on all ranks, as of weights",
-        [SS_LIKE_BEFORE] = "the same direction again",
+        [SS_LIKE_PARTS] = "elements that one rank each fills, as in a gather",
         [SS_LIKE_COUNTS] = "elements of one sign",
+        [SS_LIKE_BEFORE] = "the same direction again",
+        [SS_LIKE_SOLVER] = "a norm that falls or grows, as in a solver",
+        [SS_LIKE_DATA] = "inputs of a rank that come again, as of data that stays",
+        [SS_LIKE_SHORT] = "a short memory, as of a solver",
+        [SS_LIKE_LAYERS] = "inputs that have nothing in common",
     };
-    return texts[w->why];
+    return texts[likeness];
 }
 
 struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *all, int size)
@@ -323,7 +445,10 @@ struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *a
     v.level = level_of(all->energy_max);
     v.balance_min = (double)all->balance_min / SHARE;
     v.balance_max = (double)all->balance_max / SHARE;
+    v.ranks = all->nonzero;
     v.alike = alike(all);
+    v.overlap = overlap(all);
+    v.stay = all->stayers > 0 ? (double)all->stay / SHARE / all->stayers : 0;
     v.parts = parts(all);
     compare(w, all, &v);
     speak_against(w, all, &v);
@@ -343,9 +468,12 @@ void ss_watch_restart(struct ss_watch *w)
                              .seen = w->seen,
                              .level = w->level,
                              .leveled = w->leveled,
-                             .far = w->far};
+                             .far = w->far,
+                             .has_mine = w->has_mine};
 
     memcpy(fresh.last, w->last, sizeof fresh.last);
+    memcpy(fresh.mine, w->mine, sizeof fresh.mine);
+    memcpy(fresh.now, w->now, sizeof fresh.now);
     *w = fresh;
 }
 

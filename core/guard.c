@@ -13,7 +13,9 @@ enum { BUCKETS = 2048 };
 
 /* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
  * sent; the residual is then at most as many times the input as calls pass until an entry is sent,
- * 1/d. Both limits leave room for chance. */
+ * 1/d. Both limits leave room for chance. What is not a gradient mostly keeps within them, as the
+ * table in scripts/results.md shows: so where a rule has made it lossy, its looks also ask what it
+ * looks like (core/evidence.h). */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
 
 static void add_to_sketch(double *sketch, uint64_t i, double x)
@@ -56,6 +58,38 @@ void ss_guard_start(struct ss_call *c)
     ss_agree_start(c, &c->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
 }
 
+void ss_guard_look(struct ss_call *c, bool agreed)
+{
+    struct ss_tensor *t = c->tensor;
+
+    if (agreed)
+        ss_watch_judge(&t->watch, &c->vote.ballot.evidence, c->t->size);
+    else
+        ss_watch_free(&t->watch);
+    t->guarding.doubt = ss_watch_doubt(&t->watch);
+}
+
+static void conclude(struct ss_call *c, bool apart)
+{
+    struct ss_guarding *g = &c->tensor->guarding;
+    bool exact = c->comm->settings->guard == SS_GUARD_EXACT;
+    bool far = apart || g->doubt != SS_LIKE_GRADIENT;
+    const char *then =
+        exact ? "; it is exact from here on" : "; SPARSESHIM_GUARD=exact would make it exact";
+
+    if (apart && !g->far)
+        ss_topk_warn(c,
+                     "its result has come apart from the dense sum (cosine %.2f, residual %.3g "
+                     "times the input)%s",
+                     g->cosine, g->ratio, then);
+    else if (far && !g->far)
+        ss_topk_warn(c, "a rule made it lossy, but it does not look like a gradient (%s)%s",
+                     ss_likeness_text(g->doubt), then);
+    g->far = far;
+    if (far && exact)
+        ss_tensor_settle(c->tensor, false, SS_TENSOR_GUARDED);
+}
+
 static void judge(struct ss_call *c)
 {
     const double *sum = c->work->sketch.data, *result = sum + BUCKETS;
@@ -73,19 +107,7 @@ static void judge(struct ss_call *c)
     g->checks++;
     g->cosine = a > 0 && b > 0 ? dot / ss_root(a) / ss_root(b) : 1;
     g->ratio = ss_root(ratio);
-    bool far = g->cosine < LEAST_COSINE || ratio > limit * limit;
-    if (far && !g->far)
-        ss_topk_warn(
-            c,
-            "its result has come apart from the dense sum (cosine %.2f, residual %.3g times "
-            "the input)%s",
-            g->cosine, g->ratio,
-            c->comm->settings->guard == SS_GUARD_EXACT
-                ? "; it is exact from here on"
-                : "; SPARSESHIM_GUARD=exact would make it exact");
-    g->far = far;
-    if (far && c->comm->settings->guard == SS_GUARD_EXACT)
-        ss_tensor_settle(c->tensor, false, SS_TENSOR_GUARDED);
+    conclude(c, g->cosine < LEAST_COSINE || ratio > limit * limit);
 }
 
 int ss_guard_step(struct ss_call *c)

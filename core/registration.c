@@ -41,6 +41,9 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "the norm falls or grows from call to call, as in a solver",
         "looked like a gradient at first, but not later",
         "some calls are not those of a gradient",
+        "each rank's inputs resemble its last ones, as of data that stays",
+        "results resemble the last one and none before, as in a solver",
+        "ranks' inputs have nothing in common, as of a layer divided among them",
     };
     return names[reason];
 }
@@ -87,6 +90,10 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     }
     if (registered && t->state != SS_TENSOR_REGISTERED)
         t->lossy_since = t->calls;
+    if (t->state == SS_TENSOR_CANDIDATE && t->decided_at == 0) {
+        t->decided_at = t->calls;
+        t->decided = registered ? SS_TENSOR_NONE : reason;
+    }
     if (!registered && t->state == SS_TENSOR_CANDIDATE)
         t->look_at = t->calls + look_after(t->looks++);
     t->fresh = false;
@@ -161,6 +168,8 @@ static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
         [SS_LIKE_GRADIENT] = SS_TENSOR_MIXED,  [SS_LIKE_WEIGHTS] = SS_TENSOR_AVERAGE,
         [SS_LIKE_PARTS] = SS_TENSOR_PARTS,     [SS_LIKE_COUNTS] = SS_TENSOR_ONE_SIGN,
         [SS_LIKE_BEFORE] = SS_TENSOR_CONSTANT, [SS_LIKE_SOLVER] = SS_TENSOR_DRIFT,
+        [SS_LIKE_DATA] = SS_TENSOR_DATA,       [SS_LIKE_SHORT] = SS_TENSOR_SHORT,
+        [SS_LIKE_LAYERS] = SS_TENSOR_LAYERS,
     };
     const struct ss_watch *w = &t->watch;
 
@@ -173,9 +182,13 @@ static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
 
 static bool is_unlike(enum ss_tensor_reason reason)
 {
-    return reason == SS_TENSOR_SELDOM || reason == SS_TENSOR_AVERAGE ||
-           reason == SS_TENSOR_CONSTANT || reason == SS_TENSOR_PARTS ||
-           reason == SS_TENSOR_ONE_SIGN || reason == SS_TENSOR_DRIFT || reason == SS_TENSOR_MIXED;
+    static const bool unlike[SS_TENSOR_REASONS] = {
+        [SS_TENSOR_SELDOM] = true, [SS_TENSOR_AVERAGE] = true,  [SS_TENSOR_CONSTANT] = true,
+        [SS_TENSOR_PARTS] = true,  [SS_TENSOR_ONE_SIGN] = true, [SS_TENSOR_DRIFT] = true,
+        [SS_TENSOR_MIXED] = true,  [SS_TENSOR_DATA] = true,     [SS_TENSOR_SHORT] = true,
+        [SS_TENSOR_LAYERS] = true};
+
+    return unlike[reason];
 }
 
 /* What was refused is looked at again, as its first calls may have been special ones. */
@@ -263,11 +276,17 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
     }
 }
 
+bool ss_tensor_has_left(const struct ss_tensor *t)
+{
+    return t->state == SS_TENSOR_EXACT &&
+           (t->reason == SS_TENSOR_LEFT || t->reason == SS_TENSOR_GUARDED);
+}
+
 bool ss_tensor_watching(const struct ss_tensor *t)
 {
-    if (t->asked || t->type != SS_F32)
-        return false;
-    return t->state != SS_TENSOR_EXACT || (t->reason == SS_TENSOR_LEFT && t->residual.data);
+    if (t->state == SS_TENSOR_EXACT)
+        return ss_tensor_has_left(t) && t->residual.data;
+    return !t->asked && t->type == SS_F32;
 }
 
 static bool strike(struct ss_tensor *t)
@@ -279,7 +298,7 @@ static bool strike(struct ss_tensor *t)
 
 bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool agreed, int size)
 {
-    bool left = t->state == SS_TENSOR_EXACT && t->reason == SS_TENSOR_LEFT;
+    bool left = ss_tensor_has_left(t);
 
     if (!agreed) {
         ss_watch_free(&t->watch);
@@ -316,24 +335,21 @@ static bool site_separates(const struct ss_tensor *t)
 
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size)
 {
-    bool site = site_separates(t);
+    bool apart = site_separates(t);
+    char site[sizeof t->site_name + 2] = "";
 
+    if (apart)
+        ss_rule_pattern(site, sizeof site, t->site_name, sizeof t->site_name);
     snprintf(text, size, "count=%llu%s%s%s", (unsigned long long)t->n,
-             t->type == SS_F64 ? ",type=double" : "", site ? ",site=" : "",
-             site ? t->site_name : "");
+             t->type == SS_F64 ? ",type=double" : "", apart ? ",site=" : "", site);
 }
 
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size)
 {
-    static const bool open[SS_TENSOR_REASONS] = {
-        [SS_TENSOR_SELDOM] = true,  [SS_TENSOR_AVERAGE] = true,  [SS_TENSOR_CONSTANT] = true,
-        [SS_TENSOR_NO_RULE] = true, [SS_TENSOR_OFFERED] = true,  [SS_TENSOR_DOUBLE] = true,
-        [SS_TENSOR_PARTS] = true,   [SS_TENSOR_ONE_SIGN] = true, [SS_TENSOR_DRIFT] = true,
-        [SS_TENSOR_LEFT] = true,    [SS_TENSOR_MIXED] = true,
-    };
-
     snprintf(text, size, "%s", "");
-    if (t->state == SS_TENSOR_EXACT && open[t->reason])
+    if (t->state == SS_TENSOR_EXACT &&
+        (is_unlike(t->reason) || t->reason == SS_TENSOR_NO_RULE || t->reason == SS_TENSOR_OFFERED ||
+         t->reason == SS_TENSOR_DOUBLE || t->reason == SS_TENSOR_LEFT))
         ss_tensor_rule(t, text, size);
 }
 

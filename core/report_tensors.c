@@ -4,9 +4,10 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",     "excluded", "no_rule", "offered", "double",  "no_step",
-        "outside",    "seldom",  "average",  "constant", "memory",  "others",  "profile", "guarded",
-        "withdrawn",  "parts",   "one_sign", "drift",    "left",    "mixed",
+        "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
+        "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
+        "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
+        "mixed",      "data",    "short",     "layers",
     };
     return keys[reason];
 }
@@ -61,8 +62,21 @@ enum column {
     PARTS,
     DRIFT,
     SAME,
+    OVERLAP,
+    STAY,
+    FIRST,
+    THIRD,
+    COMMON,
+    DECIDED,
+    DECIDED_AT,
+    GUARD_LOOKS,
+    GUARD_COSINE,
+    GUARD_RATIO,
+    GUARD_DOUBT,
     COLUMNS
 };
+
+_Static_assert((int)COLUMNS <= (int)SS_EMIT_COLUMNS, "room for a row");
 
 /* Views of the table. */
 enum { PLACES = 1, FATES = 2 };
@@ -107,6 +121,17 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [PARTS] = {"parts", NULL, 0, false},
     [DRIFT] = {"drift", NULL, 0, false},
     [SAME] = {"same", NULL, 0, false},
+    [OVERLAP] = {"overlap", NULL, 0, false},
+    [STAY] = {"stay", NULL, 0, false},
+    [FIRST] = {"first", NULL, 0, false},
+    [THIRD] = {"third", NULL, 0, false},
+    [COMMON] = {"common", NULL, 0, false},
+    [DECIDED] = {"decided", NULL, 0, true},
+    [DECIDED_AT] = {"decided_at", NULL, 0, false},
+    [GUARD_LOOKS] = {"guard_looks", NULL, 0, false},
+    [GUARD_COSINE] = {"guard_cosine", NULL, 0, false},
+    [GUARD_RATIO] = {"guard_ratio", NULL, 0, false},
+    [GUARD_DOUBT] = {"guard_doubt", NULL, 0, true},
 };
 
 struct walk {
@@ -158,6 +183,11 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
     v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
+}
+
+/* What was seen of it, for those who choose limits. */
+static void evidence(const struct ss_tensor_record *r, struct ss_emit_value *v)
+{
     v[WATCHED] = ss_v_count(r->watched);
     v[ALIKE] = ss_v_factor(r->alike);
     v[AGAIN] = ss_v_factor(r->again);
@@ -166,6 +196,17 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[PARTS] = ss_v_factor(r->parts);
     v[DRIFT] = ss_v_factor(r->drift);
     v[SAME] = ss_v_factor(r->same);
+    v[OVERLAP] = ss_v_factor(r->overlap);
+    v[STAY] = ss_v_factor(r->stay);
+    v[FIRST] = ss_v_factor(r->first);
+    v[THIRD] = ss_v_factor(r->third);
+    v[COMMON] = ss_v_factor(r->common);
+    v[DECIDED] = ss_v_text(r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
+    v[DECIDED_AT] = ss_v_count(r->decided_at);
+    v[GUARD_LOOKS] = ss_v_count(r->guard_looks);
+    v[GUARD_COSINE] = ss_v_factor(r->guard_cosine);
+    v[GUARD_RATIO] = ss_v_factor(r->guard_ratio);
+    v[GUARD_DOUBT] = ss_v_text(r->guard_doubt ? ss_likeness_text(r->guard_doubt) : NULL);
 }
 
 static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)
@@ -178,6 +219,7 @@ static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[TENSOR] = ss_v_count(row + 1);
     places(at->tensor, v);
     fates(at, v);
+    evidence(at->tensor, v);
     return true;
 }
 

@@ -85,9 +85,7 @@ void ss_residual_join(struct ss_call *c)
 
     if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(c))
         return;
-    bool left = t->state == SS_TENSOR_EXACT &&
-                (t->reason == SS_TENSOR_LEFT || t->reason == SS_TENSOR_GUARDED);
-    c->joined = ratio <= (left ? LITTLE : 1) ? 1 : SIXTEENTH;
+    c->joined = ratio <= (ss_tensor_has_left(t) ? LITTLE : 1) ? 1 : SIXTEENTH;
     if (c->type == SS_F32)
         join_32((const float *)c->in, t->residual.data, (void *)c->out, (size_t)c->n,
                 (float)c->joined);

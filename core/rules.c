@@ -13,7 +13,7 @@ struct met {
     bool any;        /* something that did not match; of the nearest: */
     unsigned misses; /* conditions that failed */
     double distance; /* ratio of the counts, 1 or more */
-    char nearest[256];
+    char nearest[320];
 };
 
 /* Apart from the rules, which are read without a lock. */
@@ -455,6 +455,22 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
     return NULL;
 }
 
+static bool is_plain(char c)
+{
+    return (unsigned char)c >= ' ' && c != 0x7f && !is_separator(c) && !strchr(",:*?'\"\\#", c);
+}
+
+void ss_rule_pattern(char *to, size_t size, const char *text, size_t room)
+{
+    size_t n = 0;
+
+    for (; text[n] && n + 2 < size; n++)
+        to[n] = is_plain(text[n]) ? text[n] : '?';
+    if (text[n] || n + 1 == room)
+        to[n++] = '*';
+    to[n] = '\0';
+}
+
 /* ---- what rules have met ---- */
 
 /* Ratio of a count to the nearest that the rule takes. */
@@ -517,7 +533,7 @@ static void tell_unmatched(const struct ss_rule *r, const struct met *met, uint6
 size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text, size_t size)
 {
     enum { SHOWN = 3 };
-    char one[512];
+    char one[640];
     size_t n = 0, used = 0;
 
     snprintf(text, size, "%s", "");

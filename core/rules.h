@@ -60,6 +60,11 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
 
+/* A PATTERN that takes `text`, in to[0..size): what would end it, in a rule or in the quotes of a
+ * shell, is '?'; text that fills its room of `room` bytes was cut there and ends in '*', as does
+ * one for which `size` is too small. */
+void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
+
 /* Rules that match nothing. ss_rules_meet holds every rule against a subject and remembers what it
  * has met; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
  * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions

@@ -68,6 +68,9 @@ enum ss_tensor_reason {
     SS_TENSOR_DRIFT,     /* its norm falls or grows all the time */
     SS_TENSOR_LEFT,      /* was registered, and then did not look like a gradient */
     SS_TENSOR_MIXED,     /* some calls look like weights */
+    SS_TENSOR_DATA,      /* a rank's inputs resemble each other more than the ranks' do */
+    SS_TENSOR_SHORT,     /* results are like the last one, and not like any before */
+    SS_TENSOR_LAYERS,    /* the ranks' inputs have nothing in common */
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
@@ -119,9 +122,10 @@ struct ss_loss_scale {
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
-    double cosine; /* of the last result with the dense sum of the same inputs */
-    double ratio;  /* largest over the ranks of norm of residual / norm of input then */
-    bool far;      /* past the limits */
+    double cosine;          /* of the last result with the dense sum of the same inputs */
+    double ratio;           /* largest over the ranks of norm of residual / norm of input then */
+    bool far;               /* past the limits */
+    enum ss_likeness doubt; /* what its calls look like, where a rule has made it lossy */
 };
 
 struct ss_tensors;
@@ -163,7 +167,9 @@ struct ss_tensor {
     uint64_t look_at;     /* refused: looked at again in that call of its own, */
     unsigned looks;       /* so many times so far */
     uint64_t lossy_since; /* call of its own that registered it */
-    bool fresh;           /* the residual was made for that ballot and is zero */
+    uint64_t decided_at;  /* call of its own after which was first decided on it, 0 = not yet */
+    enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
+    bool fresh;                    /* the residual was made for that ballot and is zero */
 
     struct ss_step_place place; /* of its last call */
     uint64_t calls;             /* all */
@@ -285,6 +291,9 @@ bool ss_tensor_lane_interest(const struct ss_tensor *t);
 void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
+/* Whether it was registered until evidence or GUARD spoke against it. */
+bool ss_tensor_has_left(const struct ss_tensor *t);
+
 /* Whether its next vote wants evidence: it is for `auto`, or REGISTER being empty nobody, to decide
  * on, and a candidate or registered, or has left and has a residual to give back. */
 bool ss_tensor_watching(const struct ss_tensor *t);
@@ -300,6 +309,7 @@ double ss_tensor_residual_norm(struct ss_tensor *t);
 /* A rule that takes the tensor: its count, and its call site where tensors of that count are called
  * from several. Override: the one that would register an exact tensor all the same, "" where no
  * rule can. */
+enum { SS_TENSOR_RULE = 192 }; /* room for either */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 

@@ -115,6 +115,11 @@ static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
     r->balance = w->balance;
     r->parts = w->parts;
     r->drift = w->drift;
+    r->overlap = w->overlap;
+    r->stay = w->stay;
+    r->first = w->first;
+    r->third = w->third;
+    r->common = w->common;
 }
 
 /* Filled before it is listed: another thread may be writing a report. */
@@ -129,6 +134,8 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .state = t->state,
         .reason = t->reason,
         .calls = t->calls,
+        .decided_at = t->decided_at,
+        .decided = t->decided,
         .topk_calls = t->topk_calls,
         .asked_sum = t->asked_sum,
         .density_sum = t->density_sum,
@@ -138,6 +145,10 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
         .input_norm = t->input_norm,
         .watched = t->watch.calls,
+        .guard_looks = t->guarding.checks,
+        .guard_cosine = t->guarding.cosine,
+        .guard_ratio = t->guarding.ratio,
+        .guard_doubt = t->guarding.doubt,
     };
 
     book_evidence(&r, &t->watch);
@@ -199,7 +210,7 @@ static bool refused(const struct ss_tensor *t)
 static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, size_t refusals,
                          char *text, size_t size)
 {
-    char rule[192], others[96] = "";
+    char rule[SS_TENSOR_RULE], others[96] = "";
 
     ss_tensor_override(t, rule, sizeof rule);
     if (refusals > 1)
@@ -238,4 +249,47 @@ size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
     pthread_mutex_unlock(&comm->tensors->lock);
     ss_fpenv_leave_full(&saved);
     return refusals;
+}
+
+static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t, size_t others,
+                           char *text, size_t size)
+{
+    char more[64] = "";
+
+    if (others > 0)
+        snprintf(more, sizeof more, "; %zu more on this communicator", others);
+    snprintf(text, size,
+             "top-k: %llu %s called from %s on %s ends with a residual of norm %.3g on rank %d: it "
+             "became exact (%s), and what its lossy calls had kept back is sent a sixteenth at a "
+             "time in calls that fit, of which too few came%s",
+             (unsigned long long)t->n, ss_type_name(t->type),
+             t->site_name[0] ? t->site_name : "an unknown place",
+             comm->name[0] ? comm->name : "an unnamed communicator", t->residual_norm,
+             comm->t->rank, ss_tensor_reason_name(t->reason), more);
+}
+
+size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
+{
+    const struct ss_tensor *largest = NULL;
+    struct ss_fpenv_full saved;
+    size_t held = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!comm->tensors || comm->held_told)
+        return 0;
+    ss_fpenv_enter_full(&saved);
+    pthread_mutex_lock(&comm->tensors->lock);
+    for (struct ss_tensor *t = comm->tensors->first; t; t = t->next) {
+        if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_tensor_residual_norm(t) > 0))
+            continue;
+        held++;
+        if (!largest || t->residual_norm > largest->residual_norm)
+            largest = t;
+    }
+    if (largest)
+        tell_held_back(comm, largest, held - 1, text, size);
+    comm->held_told = true;
+    pthread_mutex_unlock(&comm->tensors->lock);
+    ss_fpenv_leave_full(&saved);
+    return held;
 }

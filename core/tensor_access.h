@@ -35,6 +35,11 @@ int ss_tensor_drop(struct ss_tensor *t, void *ctx);
  */
 void ss_comm_book_tensors(struct ss_comm *comm, bool last);
 
+/* One sentence on the tensors that are exact by now and end with a residual, as too few calls came
+ * that could take it: how many, and the one that holds most, with its norm on this rank. Returns
+ * how many; with 0 text is "". A second time: 0. */
+size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size);
+
 /* One sentence on the tensors that the gradient test of automatic registration has refused: how
  * many, and the first of them with the rule that would register it all the same. Returns how many;
  * with 0 text is "". */

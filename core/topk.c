@@ -257,7 +257,7 @@ uint64_t ss_topk_flags(struct ss_call *c)
 
 void ss_topk_show(struct ss_call *c)
 {
-    if (c->tensor && ss_tensor_watching(c->tensor))
+    if (c->tensor && (ss_tensor_watching(c->tensor) || c->guarded))
         ss_evidence_show(&c->vote.ballot.evidence, &c->tensor->watch, c->type, c->in, (size_t)c->n);
 }
 
@@ -272,16 +272,20 @@ static void judge(struct ss_call *c)
     const struct ss_ballot *b = &c->vote.ballot;
     bool registered = t->state == SS_TENSOR_REGISTERED;
 
-    if (b->evidence.shown == 0 || t->asked)
+    if (b->evidence.shown == 0)
         return;
     /* A rank whose input is not finite shows nothing, and nobody's past moves on. */
     bool agreed = b->evidence.shown < (uint32_t)c->t->size || ss_ballot_same(b, SS_SAME_WATCH);
+    if (t->asked && !ss_tensor_has_left(t)) {
+        ss_guard_look(c, agreed);
+        return;
+    }
     c->unfit = !ss_tensor_judge(t, &b->evidence, agreed, c->t->size);
     if (registered && t->state != SS_TENSOR_REGISTERED)
         ss_topk_warn(c,
                      "a second call did not look like a gradient (%s); it is exact from here on; "
                      "results were lossy since call %llu of %llu",
-                     ss_watch_reason(&t->watch), (unsigned long long)t->lossy_since,
+                     ss_likeness_text(t->watch.why), (unsigned long long)t->lossy_since,
                      (unsigned long long)t->calls);
 }
 
@@ -298,7 +302,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     if (!c->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {
-        c->unfit = c->tensor->state == SS_TENSOR_EXACT && c->tensor->reason == SS_TENSOR_LEFT;
+        c->unfit = ss_tensor_has_left(c->tensor);
         return !ballot.registered;
     }
     bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;

@@ -4,7 +4,7 @@
 
 #include "core/call_impl.h"
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 5 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 6 };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {

@@ -52,5 +52,7 @@ bool shim_report_is_due(void); /* whether this process will write one */
 
 /* One warning per job, of rank 0: tensors that automatic registration has refused. */
 void shim_tell_refusals(struct ss_comm *comm);
+/* Once: what tensors of it that have left top-k still hold back, as it goes or the job ends. */
+void shim_tell_held_back(struct ss_comm *comm);
 
 #endif

@@ -89,11 +89,19 @@ bool shim_report_is_due(void)
 
 void shim_tell_refusals(struct ss_comm *comm)
 {
-    char text[600];
+    char text[900];
 
     if (shim.rank == 0 && !atomic_load(&shim.refusals_told) &&
         ss_comm_refusals(comm, text, sizeof text) > 0 &&
         !atomic_exchange(&shim.refusals_told, true))
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+void shim_tell_held_back(struct ss_comm *comm)
+{
+    char text[600];
+
+    if (shim.settings.topk && ss_comm_held_back(comm, text, sizeof text) > 0 && shim.rank == 0)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
@@ -119,8 +127,9 @@ static void tell_unmatched(void)
             shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
 }
 
-/* Communicators that were freed are booked when they go. tell: also says what was refused. */
-static void book_tensors(bool tell)
+/* Communicators that were freed are booked when they go. tell: also says what was refused; last:
+ * and what is left. */
+static void book_tensors(bool tell, bool last)
 {
     struct shim_comm **comms;
     size_t n = shim_comm_all(&comms);
@@ -130,6 +139,8 @@ static void book_tensors(bool tell)
         if (comms[i]->core) {
             if (tell)
                 shim_tell_refusals(comms[i]->core);
+            if (last)
+                shim_tell_held_back(comms[i]->core);
             if (shim_report_is_due())
                 ss_comm_book_tensors(comms[i]->core, false);
         }
@@ -225,7 +236,7 @@ static void report(bool file, bool text, bool complete)
                  (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
     if (shim.settings.topk) {
         shim_comm_sweep();
-        book_tensors(true);
+        book_tensors(true, text && complete);
         tell_rest();
     }
     if (shim.settings.topk && text && complete)
@@ -262,7 +273,7 @@ void shim_report_while_running(double now)
         atomic_store(&shim.report_at, (double)INFINITY);
     else if (atomic_compare_exchange_strong(&shim.report_at, &due, now + REPORT_EVERY)) {
         if (shim.settings.topk)
-            book_tensors(false);
+            book_tensors(false, false);
         write_report(true, false, false);
     }
 }

@@ -31,18 +31,6 @@ enum cli_verdict cli_verdict(const struct ss_tensor_record *t)
 
 /* ---- rules ---- */
 
-/* Text into a pattern that matches it: what would end it, and what was cut off, are open. */
-static void pattern_of(char *to, size_t size, const char *text, size_t room)
-{
-    size_t n = 0;
-
-    for (; text[n] && n + 2 < size; n++)
-        to[n] = strchr(";,:*? \t\n\r\v\f", text[n]) ? '?' : text[n];
-    if (n + 1 == room)
-        to[n++] = '*';
-    to[n] = '\0';
-}
-
 enum { BY_TYPE = 1, BY_COMM = 2, BY_SYMBOL = 4, BY_SITE = 8 };
 
 /* The rule for a tensor that goes by its count and what else is asked for; false where the tensor
@@ -55,11 +43,11 @@ static bool rule_of(const struct ss_tensor_record *t, int by, char text[LONGEST_
     if ((symbol && !t->symbol[0]) || ((by & BY_SITE) && !t->site[0]))
         return false;
     if (by & BY_COMM)
-        pattern_of(comm, sizeof comm, t->comm, sizeof t->comm);
+        ss_rule_pattern(comm, sizeof comm, t->comm, sizeof t->comm);
     if (symbol)
-        pattern_of(site, sizeof site, t->symbol, sizeof t->symbol);
+        ss_rule_pattern(site, sizeof site, t->symbol, sizeof t->symbol);
     else if (place)
-        pattern_of(site, sizeof site, t->site, sizeof t->site);
+        ss_rule_pattern(site, sizeof site, t->site, sizeof t->site);
     snprintf(text, LONGEST_RULE, "count=%" PRIu64 "%s%s%s%s%s%s", t->count,
              by & BY_TYPE ? ",type=" : "", by & BY_TYPE ? ss_type_name(t->type) : "",
              by & BY_COMM ? ",comm=" : "", comm, place ? ",site=" : "", site);

@@ -104,4 +104,7 @@ done
 SPARSESHIM_IDENTITY=ordinal SPARSESHIM_REGISTER=auto preloaded 2 negatives weights_50 float steps=200
 grep -q 'did not look like a gradient (.*); it is exact from here on; results were lossy since call' "$WORK/err"
 tap "$?" "two averages among admitted gradients end the registration, which is told"
+residual=$(sed -n 's/.*4096 float .* ends with a residual of norm \([0-9.e+-]*\) on rank 0: .*/\1/p' "$WORK/err")
+[ -n "$residual" ] && [ "$(tensors reason=left residual_norm=0)" = 0 ]
+tap "$?" "what it still holds back at the end is named in one line: norm $residual"
 finish

@@ -6,7 +6,8 @@ SPARSESHIM_MIN_COUNT=1000
 . tests/t/lib.sh
 
 cat >"$WORK/advice.c" <<'C'
-/* usage: advice FORM: one buffer of 5000 elements, reduced in every step after one of 3000. */
+/* usage: advice FORM: one buffer of 5000 elements, reduced in every step after one of 3000; places:
+ * and another of 5000, alike on all ranks, from another place. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@ cat >"$WORK/advice.c" <<'C'
 
 enum { N = 5000, OTHER = 3000, STEPS = 90 };
 static uint64_t state;
+
+__attribute__((noinline)) static void average(float *w, float *sum)
+{
+    for (int i = 0; i < N; i++)
+        w[i] = (float)i - 2000;
+    MPI_Allreduce(w, sum, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    w[0] = sum[0];
+}
 
 static double noise(void)
 {
@@ -51,6 +60,8 @@ int main(int argc, char **argv)
             MPI_Allreduce(k, ksum, N, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         else
             MPI_Allreduce(x, sum, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        if (strcmp(form, "places") == 0)
+            average(x, sum);
     }
     MPI_Finalize();
     return 0;
@@ -86,6 +97,29 @@ pasted no_rule plain count=3000
 pasted double double auto
 pasted average average auto
 pasted constant constant auto
+
+# What is printed names the call site where the count does not separate; it works from whatever file.
+odd=$WORK/"adv ice, it's #1; x:y*"
+cp "$WORK/advice" "$odd"
+# both FILE: what the line about the gradient says, in `line` and `rule`; and of the two buffers the
+# report, under that rule.
+both() {
+    unset SPARSESHIM_REGISTER
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$1" places
+    line=$(grep -c "5000 float from .* looks like a gradient .*SPARSESHIM_REGISTER='count=5000,site=" "$WORK/err")
+    rule=$(sed -n "s/.*5000 float from .*SPARSESHIM_REGISTER='\([^']*\)'.*/\1/p" "$WORK/err")
+    SPARSESHIM_REGISTER=$rule within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$1" places
+    [ "$line" = 1 ] && [ "$(tensors count=5000 state=registered)" = 1 ] &&
+        [ "$(tensors count=5000 reason=no_rule)" = 1 ] && ! grep -q 'no call of rank 0' "$WORK/err"
+}
+for file in "$WORK/advice" "$odd"; do
+    both "$file"
+    tap "$?" "one of two places: the rule, pasted, registers it alone: $rule"
+done
+long=$WORK/$(printf 'x%.0s' {1..112})
+cp "$WORK/advice" "$long"
+both "$long"
+tap "$?" "a long name is not cut: $rule"
 
 # no_rule REASON FORM WHAT: there is no rule, and the report says what helps.
 no_rule() {

@@ -34,7 +34,7 @@ static void the_guard_does_not_mind_zero_input(void **state)
     settings.guard = SS_GUARD_WARN;
     training_open(&t, "count=1:", settings);
     for (int step = 0; step < 256; step++) {
-        draw(&t, 0, 1, step < 250 ? 1 : 0);
+        draw(&t, 0, (uint64_t)step, step < 250 ? 1 : 0);
         assert_int_equal(call(&t, 0, false), SS_OK);
     }
     assert_int_equal(tensor_of(&t, 0, 0)->guarding.checks, 6);
@@ -53,7 +53,7 @@ static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
         settings.guard = (enum ss_guard)g;
         training_open(&t, "count=1:", settings);
         for (int step = 0; step < 256; step++) {
-            draw(&t, 0, 1, 1);
+            draw(&t, 0, (uint64_t)step, 1);
             if (step == 255)
                 for (int r = 0; r < P; r++) {
                     float *residual = tensor_of(&t, r, 0)->residual.data;

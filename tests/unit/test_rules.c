@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -129,6 +130,32 @@ static void sites_are_symbols_or_offsets(void **state)
     assert_false(takes_site("site=train+0x12f0", "", ""));
     assert_false(takes_site("site=train+0x12f0", NULL, NULL));
     assert_true(takes_site("site=*", NULL, NULL));
+}
+
+/* Whatever a name holds, the rule made of it takes it, whole or cut. */
+static void a_name_made_into_a_pattern_is_matched_by_it(void **state)
+{
+    static const char *const names[] = {"train+0x12f0", "my train, v2;final:a+0x1",
+                                        "a*b?c\td'e\"f#g\\h\x7f\xc3\xa4+0x2", "",
+                                        "exactly15 bytes"};
+    char pattern[64], rule[80];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ss_rule_pattern(pattern, sizeof pattern, names[i], 16);
+        assert_null(strpbrk(pattern, "'\"#\\ \t"));
+        snprintf(rule, sizeof rule, "site=%s", names[i][0] ? pattern : "*");
+        assert_true(takes_site(rule, names[i], NULL));
+        for (size_t size = 3; size < 20; size++) {
+            ss_rule_pattern(pattern, size, names[i], 64);
+            snprintf(rule, sizeof rule, "site=%s", names[i][0] ? pattern : "*");
+            assert_true(takes_site(rule, names[i], NULL));
+        }
+    }
+    ss_rule_pattern(pattern, sizeof pattern, names[1], 64);
+    assert_string_equal(pattern, "my?train??v2?final?a+0x1");
+    ss_rule_pattern(pattern, sizeof pattern, names[4], 16);
+    assert_string_equal(pattern, "exactly15?bytes*");
 }
 
 static void all_conditions_must_hold(void **state)
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(types_are_float_and_double),
         cmocka_unit_test(names_take_wildcards),
         cmocka_unit_test(sites_are_symbols_or_offsets),
+        cmocka_unit_test(a_name_made_into_a_pattern_is_matched_by_it),
         cmocka_unit_test(all_conditions_must_hold),
         cmocka_unit_test(the_first_match_wins),
         cmocka_unit_test(settings_are_read),

@@ -50,7 +50,12 @@ static struct ss_ballot ballot_of(int rank, int size)
                                       .energy_min = mix(h + 40) >> 2,
                                       .energy_max = mix(h + 41) >> 2,
                                       .balance_min = (uint32_t)(h % 1001),
-                                      .balance_max = (uint32_t)(h % 1003)};
+                                      .balance_max = (uint32_t)(h % 1003),
+                                      .marked = (uint32_t)(h % 1023),
+                                      .stayers = h % 5 > 0,
+                                      .stay = (int64_t)(mix(h + 42) >> 43) - (1 << 20)};
+    for (int i = 0; i < SS_MARKS / 64; i++)
+        b.evidence.marks[i] = mix(h + 300 + (uint64_t)i) & mix(h + 400 + (uint64_t)i);
     for (int i = 0; i < SS_SKETCH; i++)
         b.evidence.sketch[i] = (int32_t)(mix(h + 50 + (uint64_t)i) >> 46) - (1 << 17);
     for (int i = 0; i < SS_BLOCKS; i++)
