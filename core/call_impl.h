@@ -332,6 +332,7 @@ struct ss_call {
     struct ss_rounding round_dense; /* of dsar's dense phase */
     struct ss_claims claims;
     double input_square, sum_square; /* of the input, and of input + residual */
+    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
 
     int failed; /* first failure of this call on this rank, < 0 */
     int failed_peer;

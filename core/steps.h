@@ -58,6 +58,7 @@ struct ss_step_place {
     uint32_t period;  /* calls per step, 0 = unknown */
     uint32_t call;    /* which call of the step this is, from 1; 0 = unknown */
     uint64_t step;    /* number of the step, from 0; never goes back */
+    uint64_t turn;    /* steps of this cycle alone, from 1 */
     uint64_t since;   /* the step in which this cycle was found */
     bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an
                          unexpected one just before, or 128 calls and 3 periods in place in all
@@ -76,6 +77,7 @@ struct ss_step_cycle {
     uint32_t seen;   /* calls in their place, saturating */
     uint32_t breaks; /* stretches of others between them */
     uint64_t since;  /* the step in which it was found */
+    uint64_t turns;  /* steps */
     uint32_t used;   /* clock of its last use, for replacement */
     bool any_order;  /* each lane once, in whatever order */
     uint16_t came;   /* any_order: how many in this step, and which */
@@ -84,7 +86,15 @@ struct ss_step_cycle {
     uint16_t ordinal[SS_STEP_LONGEST];
 };
 
-/* About 22 KiB. Zero-initialised = nothing seen. */
+/* What all ranks know of a call's inputs. */
+enum { SS_STEP_OCTAVE = 8 /* units to a power of two */, SS_STEP_PARTS = 32 };
+struct ss_step_level {
+    int16_t norm;                /* logarithm of the largest squared norm, 0: not known */
+    uint8_t part[SS_STEP_PARTS]; /* of the largest share of each part, 255 = all; 0: as good as
+                                    none; all 0: not known */
+};
+
+/* About 56 KiB. Zero-initialised = nothing seen. */
 struct ss_steps {
     uint32_t since_out; /* calls since the last one not expected, saturating */
     uint32_t outs;      /* of those, in a row until now */
@@ -92,10 +102,12 @@ struct ss_steps {
     uint32_t end; /* of the history */
     int current;  /* cycle in force + 1, 0 = none */
     uint64_t step;
-    uint16_t run[SS_STEP_LONGEST + 1]; /* by period: calls in a row equal to that many before */
+    uint16_t run[SS_STEP_LONGEST + 1];   /* by period: calls in a row equal to that many before */
+    uint16_t plain[SS_STEP_LONGEST + 1]; /* the same without labels */
     uint32_t history[2 * SS_STEP_LONGEST];
-    int16_t level[2 * SS_STEP_LONGEST]; /* of each, 0: not known */
-    bool blind;                         /* levels do not count */
+    struct ss_step_level level[2 * SS_STEP_LONGEST]; /* of each */
+    bool blind;                                      /* levels do not count */
+    bool labelled;                                   /* a label has been seen */
     struct ss_step_cycle cycles[SS_STEP_CYCLES];
 };
 
@@ -103,16 +115,23 @@ struct ss_steps {
  * 65536, count as those of other lanes. At most O(SS_STEP_LONGEST) time where the cycle holds. */
 struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane, uint32_t label);
 
-/* The voted squared norm of the inputs of the call taken in last, 0: not known. Only where all
- * ranks have it before the next call: else levels are given up for good, on all ranks before the
- * same call. */
-enum { SS_STEP_OCTAVE = 8 }; /* units to a power of two */
-void ss_steps_level(struct ss_steps *steps, double square);
+/* The voted squared norm of the inputs of the call taken in last, 0: not known, and their parts
+ * (SS_STEP_PARTS of them, NULL: not known). Only where all ranks have it before the next call: else
+ * levels are given up for good, on all ranks before the same call. */
+void ss_steps_level(struct ss_steps *steps, double square, const uint8_t *parts);
 void ss_steps_blind(struct ss_steps *steps);
 
 /* The number will mean another lane: cycles that it is part of are forgotten, and its calls equal
  * no other call. */
 void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
+
+/* This rank's share of it: the squared norm of n elements; logarithms of the shares of
+ * SS_STEP_PARTS equal parts, to be combined by max. */
+double ss_steps_parts(enum ss_type type, const void *in, size_t n, uint8_t *parts);
+
+/* Whether the labels of the lane come without a pattern, where the lanes without their labels have
+ * a period, and levels say that it is one gradient all the same: to be joined. */
+bool ss_steps_irregular(const struct ss_steps *steps, uint32_t lane);
 
 /* Labels of the lane do not count any more, and have not in what was seen; its calls from here on
  * have label 0. */

@@ -195,7 +195,7 @@ uint64_t ss_topk_flags(struct ss_call *c)
     if (!c->tensor)
         return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
     if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
-        c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n); /* for the step */
+        c->input_square = ss_steps_parts(c->type, c->in, (size_t)c->n, c->parts); /* for the step */
     if (ss_tensor_lane_interest(c->tensor))
         flags |= SS_VOTE_INTEREST;
     if (c->topk)
@@ -258,7 +258,7 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 
     if (!c->comm->tensors) /* another mode */
         return true;
-    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max), all->parts);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)

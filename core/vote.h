@@ -9,6 +9,7 @@
 
 #include "core/evidence.h"
 #include "core/ranks.h"
+#include "core/steps.h"
 #include "core/transport.h"
 
 enum ss_vote_flag {
@@ -74,7 +75,8 @@ struct ss_ballot {
     uint64_t k_max;      /* top-k: entries asked for */
     uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
     uint64_t norm_max;   /* top-k: norm of the input, double bits */
-    uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
+    uint8_t parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/steps.h), each by max */
+    uint64_t result_max;          /* entries of the last result on this lane, 0 = not known */
     uint64_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */
