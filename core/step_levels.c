@@ -157,7 +157,7 @@ static uint32_t alike_pairs(const struct ss_steps *s, uint32_t calls, uint32_t a
 
 bool ss_step_even(const struct ss_steps *s, uint32_t p)
 {
-    uint32_t calls = 2 * p > LEAST_PAIRS ? 2 * p : LEAST_PAIRS, known;
+    uint32_t calls = 3 * p > SS_EVEN ? 2 * p : SS_EVEN - p, known;
 
     return alike_pairs(s, calls, p, &known) == calls;
 }

@@ -9,7 +9,6 @@ enum {
     FIT_DEPTH = 64, /* calls looked back to find the place again */
     FIT_LEAST = 2,
     STRETCH = 8,        /* calls in place to each interruption, at least */
-    EVEN = 6,           /* calls before a step of even levels is trusted */
     UNEVEN_CALLS = 512, /* before a step of uneven levels is trusted all the same */
     SET_CALLS = 48,     /* before a step without an order is trusted, and: */
     SET_STEPS = 16
@@ -233,19 +232,21 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
 }
 
 /* Twelve layers through one lane must not pass for a step of one call before the thirteenth. */
-static bool is_settled(const struct ss_steps *s, const struct ss_step_place *place, uint32_t steady)
+static bool is_settled(struct ss_steps *s, const struct ss_step_place *place, uint32_t steady)
 {
     if (place->sync != SS_STEP_IN)
         return false;
-    const struct ss_step_cycle *c = &s->cycles[s->current - 1];
+    struct ss_step_cycle *c = &s->cycles[s->current - 1];
     uint32_t seen = c->seen, period = place->period, periods = 3 * period;
     bool broken = seen < STRETCH * c->breaks;
     if (c->any_order)
         return seen >= SET_CALLS && seen >= SET_STEPS * period && !broken;
     if (seen < UNEVEN_CALLS && (ss_step_uneven(s, period) || ss_step_patchy(s, period)))
         return false;
-    if (steady >= EVEN && steady >= periods && ss_step_even(s, period))
-        return true;
+    if (steady < SS_EVEN || steady < periods)
+        c->even = false; /* else once is enough: parts of what is lossy are not looked at */
+    else if (c->even || ss_step_even(s, period))
+        return c->even = true;
     return (steady >= SS_STEADY && steady >= periods) ||
            (seen >= SS_PATIENCE && seen >= periods && !broken);
 }

@@ -12,23 +12,26 @@
  *    expected lane comes, or until the last calls (2 or more) fit one other place of the cycle at
  *    least twice as long as any other.
  * Another period takes over when it has held for three times the longer of the two, in a stretch in
- * which the present cycle met unexpected calls. Unless it has all lanes of the present one (it
- * explains more), it must also have held for as many calls as the present one has been seen, up to
- * 128. The cycle it replaces is remembered with its ordinals and resumes as soon as its lanes
- * return, unless the new one has all its lanes. A cycle is
- * forgotten after 2 SS_STEP_LONGEST calls in a row that it did not expect.
+ * which the present cycle met unexpected calls; three times itself is enough where the present
+ * cycle has expected nothing for as long. Unless it has all lanes of the present one (it explains
+ * more), it must also have held for as many calls as the present one has been seen, up to 128 calls
+ * and 16 periods. The cycle it replaces is remembered with its ordinals and resumes as soon as its
+ * lanes return, unless the new one has all its lanes. A cycle is forgotten after 2 SS_STEP_LONGEST
+ * calls in a row that it did not expect.
  *
  * A step begins with the first call of the stretch in which its period holds; where the step in
  * force was only changed (a layer added), where it then has most of its lanes alike.
  *
  * So twelve equal layers and one other call are a step of 13, although the first three calls alone
  * look like a step of one. A short step interrupted always after the same number of steps reads
- * alike. Levels, the logarithms of the norms, may tell: those of layers differ, and are the same
- * again a step later. Else up to 16 repetitions (32 where levels are not known), or where they are
- * less than 7/8 of the calls, are one long step: its calls are then tensors of their own, which may
- * separate too much but mixes nothing. Beyond, the short step stays and the rest is foreign; so it
- * does from 7 on where the rest are lanes of the step called from elsewhere, as when weights are
- * averaged. A step whose levels vary by more than a factor of 1.4 in the norm is trusted late.
+ * alike. Levels, the logarithms of the norms of inputs and of their parts, may tell: those of
+ * layers differ, and are the same again a step later; so are told layers with nothing between their
+ * steps. Else up to 16 repetitions (32 where levels are not known), or where they are less than 7/8
+ * of the calls, are one long step: its calls are then tensors of their own, which may separate too
+ * much but mixes nothing. Beyond, the short step stays and the rest is foreign; so it does from 7
+ * on where the rest are lanes of the step called from elsewhere, as when weights are averaged. A
+ * step whose levels vary by more than a factor of 1.4 in the norm, or in whose inputs parts are
+ * zero in one call and not in the next, is trusted late.
  */
 #ifndef CORE_STEPS_H
 #define CORE_STEPS_H
@@ -61,7 +64,8 @@ struct ss_step_place {
     uint64_t turn;    /* steps of this cycle alone, from 1 */
     uint64_t since;   /* the step in which this cycle was found */
     bool settled;     /* in place, and the cycle can be trusted: 16 calls and 3 periods without an
-                         unexpected one just before, or 128 calls and 3 periods in place in all
+                         unexpected one just before, 6 calls and 3 periods where levels show that
+                         they are of the same gradients, or 128 calls and 3 periods in place in all
                          and 8 of them to each interruption;
                          without an order 48 calls and 16 steps */
 };
@@ -79,6 +83,7 @@ struct ss_step_cycle {
     uint64_t since;  /* the step in which it was found */
     uint64_t turns;  /* steps */
     uint32_t used;   /* clock of its last use, for replacement */
+    bool even;       /* levels have shown that its calls are of the same gradients */
     bool any_order;  /* each lane once, in whatever order */
     uint16_t came;   /* any_order: how many in this step, and which */
     bool seen_here[SS_STEP_LONGEST];

@@ -6,6 +6,7 @@
 
 enum {
     SS_STEADY = 16,    /* calls in their place before a step is trusted, where levels do not tell */
+    SS_EVEN = 6,       /* where they show that it is one gradient */
     SS_PATIENCE = 128, /* calls a period that explains less must hold at most */
     SS_FEW_WEIGHTS = 6 /* steps between calls from elsewhere with the counts of the step */
 };
@@ -46,7 +47,7 @@ bool ss_step_uneven(const struct ss_steps *s, uint32_t p);
 bool ss_step_labels_even(const struct ss_steps *s, uint32_t p);
 /* They differ in that parts of the buffer are zero, or nearly, in one and not in the other. */
 bool ss_step_patchy(const struct ss_steps *s, uint32_t p);
-/* They resemble each other, norms and parts, for two periods and five calls. */
+/* They resemble each other, norms and parts, for three periods, SS_EVEN calls at least. */
 bool ss_step_even(const struct ss_steps *s, uint32_t p);
 /* The last p calls are the cycle repeated, with interruptions, and not layers. */
 bool ss_step_only_interrupts(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c);

@@ -293,7 +293,7 @@ static const struct program programs[] = {
     {.name = "two_sites", .layers = 1, .n = 8192, .sites = IRREGULAR_SITES},
     {.name = "two_sites_each", .layers = 3, .n = 4096, .grows = 512, .sites = IRREGULAR_SITES},
     {.name = "split_by_site", .layers = 2, .n = 4096, .grows = ALIKE, .sites = TWO_SITES},
-    {.name = "moved", .layers = 3, .n = 4096, .grows = 512, .sites = MOVING, .moved = 35},
+    {.name = "moved", .layers = 3, .n = 4096, .grows = 512, .sites = MOVING, .moved = 20},
 };
 
 /* Elements of a layer. An embedding is of another count than the equal layers; weights and biases
