@@ -59,6 +59,7 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_FORM] = ss_kind_form(c);
     b->same_min[SS_SAME_LABEL] = ss_topk_label(c);
     b->same_min[SS_SAME_TENSOR] = c->tensor ? ss_tensor_code(c->tensor) : 0;
+    b->same_min[SS_SAME_SMALL] = c->small;
     ss_topk_show(c);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(c);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)

@@ -10,7 +10,9 @@ enum {
     FEW_LAYERS = 16,  /* where they do not tell layers apart */
     LEAST_PAIRS = 5,
     LONGEST_OF_LEVELS = 128,
-    JUMP = 3 * SS_STEP_OCTAVE /* of a part */
+    JUMP = 3 * SS_STEP_OCTAVE,    /* of a part: of gradients that resemble each other none does; */
+    VANISH = 10 * SS_STEP_OCTAVE, /* and this is as good as nothing and something */
+    STRANGE = 5 * SS_STEP_OCTAVE / 2 /* in the mean of all parts */
 };
 
 /* ---- two calls ---- */
@@ -19,7 +21,7 @@ enum {
 struct unlikeness {
     bool known, parts_known;
     int norm, parts;
-    int jumps; /* parts that differ by more than JUMP */
+    int jumps, vanished; /* parts that differ by more than JUMP, VANISH */
 };
 
 static void compare_parts(const struct ss_step_level *a, const struct ss_step_level *b,
@@ -31,6 +33,7 @@ static void compare_parts(const struct ss_step_level *a, const struct ss_step_le
         int away = a->part[i] > b->part[i] ? a->part[i] - b->part[i] : b->part[i] - a->part[i];
         sum += away;
         u->jumps += away > JUMP;
+        u->vanished += away > VANISH;
         known_a |= a->part[i];
         known_b |= b->part[i];
     }
@@ -114,7 +117,7 @@ static struct pairs pairs_of(const struct ss_steps *s, uint32_t calls, uint32_t 
         all.known += u.known;
         all.away += u.norm;
         all.parts_known += u.parts_known;
-        all.jumping += u.parts_known && u.jumps > 0;
+        all.jumping += u.parts_known && (u.vanished > 0 || u.parts > STRANGE);
     }
     return all;
 }
@@ -155,11 +158,22 @@ static uint32_t alike_pairs(const struct ss_steps *s, uint32_t calls, uint32_t a
     return alike;
 }
 
+/* Between any two of the last calls before this one came as many small calls: a loss, a metric. */
+static bool are_apart(const struct ss_steps *s, uint32_t calls)
+{
+    uint8_t small = s->end > 1 ? s->level[s->end - 2].small : 0;
+    bool same = small > 0;
+
+    for (uint32_t i = 1; i <= calls && i < s->end && same; i++)
+        same = s->level[s->end - 1 - i].small == small;
+    return same;
+}
+
 bool ss_step_even(const struct ss_steps *s, uint32_t p)
 {
     uint32_t calls = 3 * p > SS_EVEN ? 2 * p : SS_EVEN - p, known;
 
-    return alike_pairs(s, calls, p, &known) == calls;
+    return alike_pairs(s, calls, p, &known) == calls && (p > 1 || are_apart(s, calls));
 }
 
 uint32_t ss_step_of_levels(const struct ss_steps *s, const struct ss_step_cycle *c)
@@ -224,13 +238,14 @@ static int level_of(double square)
     return (exponent + 1100) * SS_STEP_OCTAVE + (int)(2 * (mantissa - 0.5) * SS_STEP_OCTAVE);
 }
 
-void ss_steps_level(struct ss_steps *s, double square, const uint8_t *parts)
+void ss_steps_level(struct ss_steps *s, double square, const uint8_t *parts, uint8_t small)
 {
     struct ss_step_level *level = &s->level[s->end - 1];
 
     if (s->end == 0 || !(square > 0) || square - square != 0)
         return;
     level->norm = (int16_t)level_of(square);
+    level->small = small;
     if (parts)
         memcpy(level->part, parts, sizeof level->part);
 }

@@ -258,10 +258,10 @@ static void join(struct ss_tensors *ts, uint32_t number)
     lane->site_count = lane->site_room = 0;
 }
 
-void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts)
+void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts, uint8_t small)
 {
     pthread_mutex_lock(&ts->lock);
-    ss_steps_level(&ts->steps, square, parts);
+    ss_steps_level(&ts->steps, square, parts, small);
     pthread_mutex_unlock(&ts->lock);
 }
 

@@ -215,8 +215,9 @@ void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is
  * before its number means another lane: how many. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
-/* The voted squared norm and parts of the inputs of the last call, as for ss_steps_level. */
-void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *parts);
+/* What is voted of the last call, as for ss_steps_level. */
+void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *parts,
+                      uint8_t small);
 /* Ranks have voted different labels for a call of the lane. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */

@@ -51,6 +51,9 @@ void ss_topk_start(struct ss_call *c)
         .subject = &subject,
     };
 
+    uint64_t small = comm->site.small - comm->small;
+    c->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
+    comm->small = comm->site.small;
     c->tensor = ss_tensor_find(comm->tensors, &call);
     c->tensor_short = !c->tensor;
     if (!c->tensor)
@@ -258,7 +261,9 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 
     if (!c->comm->tensors) /* another mode */
         return true;
-    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max), all->parts);
+    bool same = ss_ballot_same(all, SS_SAME_SMALL);
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max), all->parts,
+                     same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)

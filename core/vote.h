@@ -45,6 +45,7 @@ enum ss_same {
     SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
+    SS_SAME_SMALL,  /* smaller calls since the last: if not, they tell nothing */
     SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
     SS_SAMES
 };

@@ -68,6 +68,14 @@ static inline bool below(int64_t count)
     return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
 }
 
+static inline bool is_small(int64_t count)
+{
+    if (!below(count))
+        return false;
+    shim_count_small();
+    return true;
+}
+
 /* Nonblocking: a reduction by an operator of the application's is looked at. */
 static inline bool ibelow(int64_t count, uintptr_t op)
 {
@@ -145,7 +153,7 @@ SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uin
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (below(count))
+    if (is_small(count))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
 }
@@ -159,7 +167,7 @@ SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t typ
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (below(count))
+    if (is_small(count))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
 }

@@ -411,7 +411,7 @@ static struct ss_step_place stretch(int calls, int levels, int steps)
             place = ss_steps_next(s, call == calls, 0);
             if (levels > 1 && step < 3)
                 assert_false(place.settled);
-            ss_steps_level(s, pow(1 + call % levels, 2), NULL);
+            ss_steps_level(s, pow(1 + call % levels, 2), NULL, 0);
         }
     free(s);
     return place;
@@ -486,16 +486,16 @@ static void a_step_that_moves_for_good_is_found_within_twenty_steps(void **state
 
 /* ---- levels ---- */
 
-/* A call whose input has that norm, all in parts first to 31. */
+/* A call whose input has that norm, all in parts first to 31, after so many small calls. */
 static struct ss_step_place call_of(struct ss_steps *s, uint32_t lane, uint32_t label, double norm,
-                                    int first)
+                                    int first, uint8_t small)
 {
     struct ss_step_place place = ss_steps_next(s, lane, label);
     uint8_t parts[SS_STEP_PARTS];
 
     for (int i = 0; i < SS_STEP_PARTS; i++)
         parts[i] = i < first ? 0 : UINT8_MAX - 5 * SS_STEP_OCTAVE;
-    ss_steps_level(s, norm * norm, parts);
+    ss_steps_level(s, norm * norm, parts, small);
     return place;
 }
 
@@ -507,13 +507,21 @@ static void one_gradient_of_even_norms_is_trusted_from_its_seventh_call(void **s
     (void)state;
     for (int call = 0; call < 100; call++) {
         double norm = 1 + 0.1 * (next_random(&seed) % 100) / 100;
-        assert_int_equal(call_of(s, 0, 0, norm, 0).settled, call >= 6);
+        assert_int_equal(call_of(s, 0, 0, norm, 0, 1).settled, call >= 6);
     }
+    free(s);
+    s = fresh();
+    for (int call = 0; call < 100; call++) /* nothing between: it could be layers */
+        assert_int_equal(call_of(s, 0, 0, 1, 0, 0).settled, call >= 16);
+    free(s);
+    s = fresh();
+    for (int call = 0; call < 100; call++) /* a small call between layers and the next step */
+        assert_int_equal(call_of(s, 0, 0, 1, 0, call % 12 == 0).settled, call >= 16);
     free(s);
     s = fresh();
     for (int call = 0; call < 100; call++) { /* where nothing is known of norms */
         assert_int_equal(ss_steps_next(s, 0, 0).settled, call >= 16);
-        ss_steps_level(s, 0, NULL);
+        ss_steps_level(s, 0, NULL, 1);
     }
     free(s);
 }
@@ -534,7 +542,7 @@ static void layers_alone_are_told_by_their_levels(void **state)
             for (uint32_t step = 0; step < 8; step++)
                 for (uint32_t k = 0; k < counts[i]; k++) {
                     struct ss_step_place place = call_of(s, 0, 0, by_norm ? 1 + 2 * (kind[k]) : 1,
-                                                         by_norm ? 0 : (int)(kind[k]));
+                                                         by_norm ? 0 : (int)(kind[k]), k == 0);
                     assert_true(!place.settled ||
                                 (place.period == counts[i] && place.ordinal == k));
                     assert_true(place.settled || counts[i] < 8 || step < 5);
@@ -554,7 +562,7 @@ static int irregular_after(uint32_t (*label)(uint32_t call, uint32_t *seed), dou
 
     for (uint32_t call = 0; call < 300 && found == 0; call++) {
         uint32_t l = label(call, &seed);
-        call_of(s, 0, l, 1 + norms * l, 0);
+        call_of(s, 0, l, 1 + norms * l, 0, 0);
         found = ss_steps_irregular(s, 0) ? (int)call + 1 : 0;
     }
     free(s);

@@ -377,7 +377,7 @@ static const struct ss_tensor *of_norm(struct job *job, uint64_t path, double no
     const struct ss_tensor *t = by(job, path);
 
     for (int r = 0; r < job->size; r++)
-        ss_tensors_level(job->tensors[r], norm * norm, NULL);
+        ss_tensors_level(job->tensors[r], norm * norm, NULL, 0);
     return t;
 }
 
@@ -425,7 +425,7 @@ static void a_rule_takes_even_inputs_from_the_seventh_call_or_the_fourth_step(vo
             uint8_t parts[SS_STEP_PARTS];
             memset(parts, UINT8_MAX - 5 * SS_STEP_OCTAVE, sizeof parts);
             for (int r = 0; r < 2; r++)
-                ss_tensors_level(job->tensors[r], 1, parts);
+                ss_tensors_level(job->tensors[r], 1, parts, lanes == 1);
             assert_int_equal(lossy, call >= 6 && call >= 3 * lanes);
         }
         assert_int_equal(residuals_of(job), lanes);
