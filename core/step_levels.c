@@ -10,9 +10,8 @@ enum {
     FEW_LAYERS = 16,  /* where they do not tell layers apart */
     LEAST_PAIRS = 5,
     LONGEST_OF_LEVELS = 128,
-    JUMP = 3 * SS_STEP_OCTAVE,    /* of a part: of gradients that resemble each other none does; */
-    VANISH = 10 * SS_STEP_OCTAVE, /* and this is as good as nothing and something */
-    STRANGE = 5 * SS_STEP_OCTAVE / 2 /* in the mean of all parts */
+    JUMP = 3 * SS_STEP_OCTAVE,                /* of a part */
+    PRESENT = UINT8_MAX - 10 * SS_STEP_OCTAVE /* a part that holds something */
 };
 
 /* ---- two calls ---- */
@@ -21,7 +20,8 @@ enum {
 struct unlikeness {
     bool known, parts_known;
     int norm, parts;
-    int jumps, vanished; /* parts that differ by more than JUMP, VANISH */
+    int jumps;   /* parts that differ by more than JUMP */
+    int emptied; /* parts that hold something in one call and nothing in the other */
 };
 
 static void compare_parts(const struct ss_step_level *a, const struct ss_step_level *b,
@@ -33,7 +33,8 @@ static void compare_parts(const struct ss_step_level *a, const struct ss_step_le
         int away = a->part[i] > b->part[i] ? a->part[i] - b->part[i] : b->part[i] - a->part[i];
         sum += away;
         u->jumps += away > JUMP;
-        u->vanished += away > VANISH;
+        u->emptied += (a->part[i] == 0 && b->part[i] >= PRESENT) ||
+                      (b->part[i] == 0 && a->part[i] >= PRESENT);
         known_a |= a->part[i];
         known_b |= b->part[i];
     }
@@ -101,9 +102,9 @@ bool ss_step_uneven(const struct ss_steps *s, uint32_t p)
 }
 
 /* Of pairs: how many there are, the sum of how far their norms are from each other, how many have
- * known parts, and how many parts that jump. */
+ * known parts, and in how many of these a part is empty in one only. */
 struct pairs {
-    int64_t known, away, parts_known, jumping;
+    int64_t known, away, parts_known, emptied;
 };
 
 static struct pairs pairs_of(const struct ss_steps *s, uint32_t calls, uint32_t apart, bool same)
@@ -117,14 +118,14 @@ static struct pairs pairs_of(const struct ss_steps *s, uint32_t calls, uint32_t 
         all.known += u.known;
         all.away += u.norm;
         all.parts_known += u.parts_known;
-        all.jumping += u.parts_known && (u.vanished > 0 || u.parts > STRANGE);
+        all.emptied += u.parts_known && u.emptied > 0;
     }
     return all;
 }
 
 static bool is_patchy(const struct pairs *all)
 {
-    return all->parts_known >= LEAST_PAIRS && 4 * all->jumping >= 3 * all->parts_known;
+    return all->parts_known >= LEAST_PAIRS && 4 * all->emptied >= 3 * all->parts_known;
 }
 
 bool ss_step_patchy(const struct ss_steps *s, uint32_t p)
