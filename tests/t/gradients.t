@@ -28,6 +28,18 @@ for program in $("$PROGRAMS/positives" list); do
     seed=$((seed + 1))
 done
 
+# From which step on a rule holds: the fourth; where there is one call in a step and a loss the
+# seventh, and the 17th where nothing is between; one more for the first call of the communicator.
+while read -r program dense; do
+    SPARSESHIM_REGISTER='*' preloaded 2 positives "$program" 40
+    passed && grep -q "found after $dense steps" "$WORK/out"
+    tap "$?" "$program, by a rule: $dense dense steps"
+done <<'END'
+kept 4
+single 7
+alone 17
+END
+
 # Where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose regions
 # and thresholds all ranks share, does not find them anew for it. Under oktopk calls that are not
 # registered yet go as auto finds best, which must not be measured here.
