@@ -39,10 +39,9 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: buffers that stay exact.", FIELD(exclude), true},
     {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
      "MODE=topk: exact calls of a buffer before REGISTER=auto takes it, at least 3, in which it "
-     "must "
-     "look like a gradient. A rule takes it as soon as the step is known; with 0 from its first "
-     "call "
-     "on.",
+     "must look like a gradient. A rule takes it as soon as the step is known: from the fourth on; "
+     "where it is the only call of a step from the 17th, or the 7th if smaller ones come between; "
+     "later where inputs vary. With 0 from its first call on.",
      FIELD(register_after), true},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: calls of a buffer over which the density comes down to DENSITY, exponentially.",

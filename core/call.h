@@ -107,6 +107,7 @@ void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblockin
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
     uint64_t path;      /* hash of its callers, 0 = unknown */
+    uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
     const char *symbol; /* its function, or NULL */
 };

@@ -1,5 +1,6 @@
 /* What a rank says in the vote, and what the plan sees of what all ranks said. */
 #include <math.h>
+#include <string.h>
 
 #include "core/call_impl.h"
 
@@ -50,12 +51,14 @@ void ss_ballot_fill(struct ss_call *c, uint64_t flags)
     b->same_min[SS_SAME_FORM] = ss_kind_form(c);
     b->same_min[SS_SAME_LABEL] = ss_topk_label(c);
     b->same_min[SS_SAME_TENSOR] = c->tensor ? ss_tensor_code(c->tensor) : 0;
+    b->same_min[SS_SAME_SMALL] = c->small;
     ss_topk_show(c);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(c);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
     b->norm_max = ss_double_bits(c->input_square);
+    memcpy(b->parts, c->parts, sizeof b->parts);
     b->part_max = c->part_max;
     b->memory_min = memory_left(c);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);

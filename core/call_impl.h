@@ -108,6 +108,7 @@ struct ss_comm {
 
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */
+    uint64_t small;             /* its count of small calls in the last one */
 };
 
 /* A stream in work space. */
@@ -335,6 +336,8 @@ struct ss_call {
     struct ss_rounding round_dense; /* of dsar's dense phase */
     struct ss_claims claims;
     double input_square, sum_square; /* of the input, and of input + residual */
+    uint8_t small;                   /* smaller calls since the last */
+    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
 
     int failed; /* first failure of this call on this rank, < 0 */
     int failed_peer;

@@ -210,6 +210,12 @@ static bool is_identified(const struct ss_tensor *t)
            t->owner->settings->register_after == 0;
 }
 
+void ss_tensor_identified(struct ss_tensor *t)
+{
+    if (t->asked && t->state == SS_TENSOR_CANDIDATE)
+        ss_tensor_settle(t, true, SS_TENSOR_NONE);
+}
+
 /* Why it cannot be registered in this call, SS_TENSOR_NONE when it can; or why it does not look
  * like a gradient (from SS_TENSOR_SELDOM on). */
 static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
@@ -223,7 +229,7 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
         return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
     if (!t->place.settled)
         return SS_TENSOR_NO_STEP;
-    if (2 * t->step_calls < t->place.step - t->first_step + 1)
+    if (2 * t->step_calls < t->place.turn - t->first_turn + 1)
         return SS_TENSOR_SELDOM;
     return SS_TENSOR_NONE;
 }

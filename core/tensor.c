@@ -259,10 +259,10 @@ static void join(struct ss_tensors *ts, uint32_t number)
     lane->site_count = lane->site_room = 0;
 }
 
-void ss_tensors_level(struct ss_tensors *ts, double square)
+void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts, uint8_t small)
 {
     pthread_mutex_lock(&ts->lock);
-    ss_steps_level(&ts->steps, square);
+    ss_steps_level(&ts->steps, square, parts, small);
     pthread_mutex_unlock(&ts->lock);
 }
 
@@ -332,7 +332,6 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;
-    t->first_step = place->step;
     t->first_on_lane = ts->lanes[call->lane].calls;
     t->last_on_lane = t->first_on_lane;
     t->place = *place;
@@ -446,8 +445,8 @@ static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
                        const struct ss_step_place *place)
 {
     t->calls++;
-    if (t->first_step < place->since) {
-        t->first_step = place->step;
+    if (t->calls == 1 || t->place.since != place->since) {
+        t->first_turn = place->turn;
         t->step_calls = 0;
     }
     t->step_calls++;
@@ -471,6 +470,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     sweep(ts, &place);
     if (!lane)
         return NULL;
+    if (!lane->joined && ss_steps_irregular(&ts->steps, call->lane))
+        join(ts, call->lane); /* from the next call on */
     lane->calls++;
     lane->several = lane->several || place.ordinal > 0;
     t = look_up(ts, &key);
@@ -478,6 +479,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
         return NULL;
     count_call(t, call, &place);
     t->placed = is_placed(ts, lane, &place);
+    if (place.settled)
+        ss_tensor_identified(t);
     settle_orphans(lane, &place);
     if (ss_tensor_lossy(t))
         t->registered_calls++;

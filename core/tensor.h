@@ -175,7 +175,7 @@ struct ss_tensor {
     uint64_t calls;             /* all */
     uint64_t confirmed_calls;   /* in confirmed steps */
     uint64_t registered_calls;  /* that found it registered */
-    uint64_t first_step;        /* step of its first call since the cycle was found */
+    uint64_t first_turn;        /* step of the cycle in which it was called first */
     uint64_t step_calls;        /* calls from that one on */
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
@@ -220,8 +220,9 @@ void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is
  * before its number means another lane: how many. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
-/* The voted squared norm of the inputs of the last call, as for ss_steps_level. */
-void ss_tensors_level(struct ss_tensors *tensors, double square);
+/* What is voted of the last call, as for ss_steps_level. */
+void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *parts,
+                      uint8_t small);
 /* Ranks have voted different labels for a call of the lane. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */

@@ -38,6 +38,8 @@ struct ss_tensors {
  * (false: no memory) and let go. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
 void ss_tensor_readmit(struct ss_tensor *t);
+/* Its calls are known to be its own: one that a rule names is registered with this call. */
+void ss_tensor_identified(struct ss_tensor *t);
 bool ss_tensor_make_residual(struct ss_tensor *t);
 void ss_tensor_drop_residual(struct ss_tensor *t);
 

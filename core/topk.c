@@ -62,6 +62,9 @@ void ss_topk_start(struct ss_call *c)
         .subject = &subject,
     };
 
+    uint64_t small = comm->site.small - comm->small;
+    c->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
+    comm->small = comm->site.small;
     c->tensor = ss_tensor_find(comm->tensors, &call);
     c->tensor_short = !c->tensor;
     if (!c->tensor)
@@ -202,18 +205,19 @@ static bool sum_is_finite(const struct ss_call *c)
     return ss_root(input) + ss_root(kept) < most / 2;
 }
 
-/* Squared norm of the input for the level of a call whose step is not known yet, infinite where
- * something is not finite: of what was extracted, where that is little, else of a sample. Of what
- * is like noise that is right within two percent, a quarter of the unit of levels. */
-static double level_square(const struct ss_call *c)
+/* Squared norm and parts of the input for the level of a call whose step is not known yet, infinite
+ * where something is not finite: of what was extracted, where that is little, else of a sample. Of
+ * what is like noise the norm is right within two percent, a quarter of the unit of levels. */
+static double level_square(struct ss_call *c)
 {
     enum { SAMPLE = 8192 };
 
     if (c->scan.not_finite)
         return INFINITY;
     if (!c->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= c->n / 8)
-        return ss_square_sum(c->type, c->own.val, c->own.nnz);
-    return ss_square_sample(c->type, c->in, (size_t)c->n, SAMPLE);
+        return ss_steps_parts_sparse(c->type, c->own.idx, c->own.val, c->own.nnz, (size_t)c->n,
+                                     c->parts);
+    return ss_steps_parts(c->type, c->in, (size_t)c->n, SAMPLE, c->parts);
 }
 
 uint64_t ss_topk_flags(struct ss_call *c)
@@ -296,7 +300,9 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
 
     if (!c->comm->tensors) /* another mode */
         return true;
-    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max));
+    bool same = ss_ballot_same(all, SS_SAME_SMALL);
+    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max), all->parts,
+                     same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(c->comm->tensors, c->lane->number);
     if (!c->tensor)

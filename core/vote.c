@@ -37,6 +37,8 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
     into->k_max = max64(into->k_max, other->k_max);
     into->ratio_max = max64(into->ratio_max, other->ratio_max);
     into->norm_max = max64(into->norm_max, other->norm_max);
+    for (int i = 0; i < SS_STEP_PARTS; i++)
+        into->parts[i] = (uint8_t)max64(into->parts[i], other->parts[i]);
     into->result_max = max64(into->result_max, other->result_max);
     for (int i = 0; i < SS_COSTS; i++)
         into->costs[i] = max64(into->costs[i], other->costs[i]);

@@ -9,6 +9,7 @@
 
 #include "core/evidence.h"
 #include "core/ranks.h"
+#include "core/steps.h"
 #include "core/transport.h"
 
 enum ss_vote_flag {
@@ -44,6 +45,7 @@ enum ss_same {
     SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
+    SS_SAME_SMALL,  /* smaller calls since the last: if not, they tell nothing */
     SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
     SS_SAMES
 };
@@ -74,7 +76,8 @@ struct ss_ballot {
     uint64_t k_max;      /* top-k: entries asked for */
     uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
     uint64_t norm_max;   /* top-k: norm of the input, double bits */
-    uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
+    uint8_t parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/steps.h), each by max */
+    uint64_t result_max;          /* entries of the last result on this lane, 0 = not known */
     uint64_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */

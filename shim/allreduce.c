@@ -196,6 +196,8 @@ static int route(const struct shim_call *call, void *request)
 
     shim_job_start_if_up();
     shim_callbacks_operator(call->op);
+    if (reason == SS_WHY_SMALL && !eligible && !request)
+        shim_count_small();
     if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
     if (!eligible)

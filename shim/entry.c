@@ -52,7 +52,7 @@ SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uin
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (below(count))
+    if (is_small(count))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
 }
@@ -66,7 +66,7 @@ SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t typ
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (below(count))
+    if (is_small(count))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
 }

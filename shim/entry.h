@@ -29,6 +29,14 @@ static inline bool below(int64_t count)
     return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
 }
 
+static inline bool is_small(int64_t count)
+{
+    if (!below(count))
+        return false;
+    shim_count_small();
+    return true;
+}
+
 /* Nonblocking: a reduction by an operator of the application's is looked at. */
 static inline bool ibelow(int64_t count, uintptr_t op)
 {

@@ -182,6 +182,8 @@ struct shim_state {
     _Alignas(64) _Atomic int64_t min_fast;
     _Atomic int64_t min_fast_nonblocking; /* INT64_MAX also where none is taken over */
     struct shim_next next;
+    /* MPI_Allreduce below MIN_COUNT so far; threads may make it lose some. */
+    _Alignas(64) _Atomic uint64_t small;
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
     atomic_bool off; /* MPI_Pcontrol(0) */
@@ -263,6 +265,14 @@ struct shim_state {
 /* Hidden, so that the compiler reaches them without a table in between. */
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
 extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
+
+/* Small sums between two calls tell steps (core/steps.h). Not locked: three instructions. */
+static inline void shim_count_small(void)
+{
+    uint64_t small = atomic_load_explicit(&shim.small, memory_order_relaxed);
+
+    atomic_store_explicit(&shim.small, small + 1, memory_order_relaxed);
+}
 
 /* shim/allreduce.c: every call that is not below min_fast. Returns an MPI error code. */
 int shim_allreduce(const struct shim_call *call);

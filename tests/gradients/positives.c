@@ -1,6 +1,6 @@
-/* positives MODE [STEPS]: what trainings reduce, in the ways they reduce it. Each gradient is to be
- * found within 20 steps and sparse from there on, on all ranks alike; none may leave a trace in
- * another.
+/* positives PROGRAM [STEPS [SEED]]: what trainings reduce, in the ways they reduce it. Each
+ * gradient is to be found within 20 steps and sparse from there on, on all ranks alike; none may
+ * leave a trace in another.
  *
  * The data looks like gradients: noise of both signs, independent between ranks, a part that all
  * ranks share, a little that stays from step to step, blocks of unlike size. Every layer is zero in
@@ -16,6 +16,10 @@
 #include "tests/mpi/tap.h"
 
 enum { MOST = 100, BLOCK = 256, FOUND = 20, POOL = 8 };
+enum { ALIKE = -1, EMBEDDED = -2, PAIRS = -3 };        /* grows */
+enum { FRESH = -1, RANK0 = -2 };                       /* buffers */
+enum { FORWARD, BACKWARD, SHUFFLED };                  /* order */
+enum { ONE_SITE, TWO_SITES, IRREGULAR_SITES, MOVING }; /* sites */
 
 struct layer {
     int n, index;
@@ -25,8 +29,26 @@ struct layer {
     double bytes, sparse; /* of its calls in the second half */
 };
 
+/* One program: its layers, where their gradients lie, in which order and from where they are
+ * reduced, and what else is between. */
+struct program {
+    const char *name;
+    int layers, n,
+        grows;   /* elements of the first layer, and more of each; ALIKE, EMBEDDED, PAIRS */
+    int buffers; /* so many in turn; 0: each layer its own; FRESH, RANK0 */
+    int order, sites;
+    int group;                      /* layers in one buffer */
+    int before, each, half, after;  /* scalars: before the step, behind each layer, ... */
+    int norm;                       /* a sum over all layers, behind the step */
+    int evaluated, ragged, printed; /* every so many steps */
+    int grown, moved;               /* a layer more every so many steps; from that one on */
+    bool domain;
+};
+
 struct job {
+    const struct program *program;
     int step, steps, count;
+    uint64_t seed;
     struct layer layer[MOST];
     float *pool[POOL]; /* of buffers in turn */
     long astray;       /* entries that came from another layer */
@@ -43,8 +65,8 @@ static float value(const struct job *job, const struct layer *l, double size, in
 {
     uint64_t place = (uint64_t)l->index << 32 | (uint64_t)i;
     int step = job->step, rank = tap.rank;
-    double own = gradient_fraction(input_word(1 + (uint64_t)step, rank, place));
-    double shared = gradient_fraction(input_word(1001 + (uint64_t)step, 0, place));
+    double own = gradient_fraction(input_word(job->seed + (uint64_t)step, rank, place));
+    double shared = gradient_fraction(input_word(job->seed + 1000 + (uint64_t)step, 0, place));
     double steady = gradient_fraction(input_word(7, 0, place));
 
     return (float)(size * (own + 0.5 * shared + 0.1 * steady) / (1 + l->index % 5));
@@ -85,23 +107,38 @@ static void look(struct job *job, struct layer *l, const float *sum)
     hashes_add(&job->hashes, gradient_hash(1, sum, (size_t)l->n * sizeof *sum));
 }
 
-/* What follows the call keeps the compiler from turning it into a jump. */
-__attribute__((noinline)) static void reduce(struct job *job, struct layer *l, float *g)
+/* What follows the calls keeps the compiler from turning them into jumps. */
+__attribute__((noinline)) static void reduce_here(struct job *job, struct layer *l, float *g)
 {
     MPI_Allreduce(MPI_IN_PLACE, g, l->n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     look(job, l, g);
 }
 
-static void reduce_kept(struct job *job, int k)
+__attribute__((noinline)) static void reduce_there(struct job *job, struct layer *l, float *g)
 {
-    fill(job, &job->layer[k], job->layer[k].kept);
-    reduce(job, &job->layer[k], job->layer[k].kept);
+    int status = MPI_Allreduce(MPI_IN_PLACE, g, l->n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+
+    if (status == MPI_SUCCESS)
+        look(job, l, g);
 }
 
-static void all_kept(struct job *job)
+static bool is_there(const struct job *job, const struct layer *l)
 {
-    for (int k = job->count - 1; k >= 0; k--)
-        reduce_kept(job, k);
+    switch (job->program->sites) {
+    case TWO_SITES:
+        return l->index % 2 == 1;
+    case IRREGULAR_SITES:
+        return input_word(job->seed + 5, job->step, (uint64_t)l->index) % 2 == 1;
+    case MOVING:
+        return job->step >= job->program->moved;
+    default:
+        return false;
+    }
+}
+
+static void reduce(struct job *job, struct layer *l, float *g)
+{
+    (is_there(job, l) ? reduce_there : reduce_here)(job, l, g);
 }
 
 /* A scalar, such as a loss: fewer elements than MIN_COUNT. */
@@ -126,186 +163,169 @@ static void other_sums(int calls, int n)
     free(sums);
 }
 
-/* ---- modes: one step each ---- */
+/* ---- a step ---- */
 
-static void kept(struct job *job)
+/* Where the gradient lies in this step, and what else this rank has allocated before it. */
+static float *buffer_of(const struct job *job, const struct layer *l, void **other)
 {
-    all_kept(job);
-    scalar(job->step);
+    int buffers = job->program->buffers;
+
+    *other = NULL;
+    if (buffers == 0)
+        return l->kept;
+    if (buffers == FRESH) {
+        *other = (job->step + tap.rank) % 3 == 0 ? malloc((size_t)l->n * 4) : NULL;
+        return malloc((size_t)l->n * sizeof(float));
+    }
+    if (buffers == RANK0)
+        buffers = tap.rank == 0 ? 2 : 1;
+    return job->pool[job->step % buffers];
 }
 
-/* Arrays that are made anew; what else a rank allocates decides where they come to lie. */
-static void fresh(struct job *job)
+/* From the middle on one rank's gradients are several times as large, or of other places. */
+static void change_domain(const struct job *job, const struct layer *l, float *g)
 {
-    for (int k = 0; k < job->count; k++) {
-        struct layer *l = &job->layer[k];
-        void *other = (job->step + tap.rank) % 3 == 0 ? malloc((size_t)l->n * 4) : NULL;
-        float *g = malloc((size_t)l->n * sizeof *g);
-        fill(job, l, g);
-        reduce(job, l, g);
+    for (int i = 0; i < l->n && job->step >= job->steps / 2 && tap.rank == 0; i++)
+        g[i] *= i < l->n / 2 ? 8 : 0.5F;
+}
+
+static void train(struct job *job, struct layer *l)
+{
+    void *other;
+    float *g = buffer_of(job, l, &other);
+
+    fill(job, l, g);
+    if (job->program->domain)
+        change_domain(job, l, g);
+    reduce(job, l, g);
+    if (job->program->buffers == FRESH)
         free(g);
-        free(other);
-    }
+    free(other);
 }
 
-static void in_turn(struct job *job, int buffers)
+static void scalars(int count)
 {
-    for (int k = 0; k < job->count; k++) {
-        float *g = job->pool[job->step % buffers];
-        fill(job, &job->layer[k], g);
-        reduce(job, &job->layer[k], g);
-    }
+    for (int i = 0; i < count; i++)
+        scalar(i);
 }
 
-static void one_set(struct job *job)
+static void shuffle(const struct job *job, int *order)
 {
-    in_turn(job, 1);
-}
-
-static void two_sets(struct job *job)
-{
-    in_turn(job, 2);
-}
-
-static void three_sets(struct job *job)
-{
-    in_turn(job, 3);
-}
-
-static void pool_of_six(struct job *job)
-{
-    in_turn(job, 6);
-}
-
-static void one_rank_in_turn(struct job *job)
-{
-    in_turn(job, tap.rank == 0 ? 2 : 1);
-}
-
-static void changing_order(struct job *job)
-{
-    int order[MOST];
-
-    for (int k = 0; k < job->count; k++)
-        order[k] = k;
     for (int k = job->count - 1; k > 0; k--) {
-        int other = (int)(input_word(9, job->step, (uint64_t)k) % (unsigned)(k + 1));
+        int other = (int)(input_word(job->seed + 9, job->step, (uint64_t)k) % (unsigned)(k + 1));
         int swapped = order[k];
         order[k] = order[other];
         order[other] = swapped;
     }
-    for (int k = 0; k < job->count; k++)
-        reduce_kept(job, order[k]);
 }
 
-/* Two layers each in one buffer. */
-static void fused(struct job *job)
+static bool is_due(const struct job *job, int every)
 {
-    for (int k = 0; k + 1 < job->count; k += 2) {
-        struct layer both = job->layer[k];
-        fill(job, &job->layer[k], job->pool[0]);
-        reduce(job, &both, job->pool[0]);
-        job->layer[k] = both;
+    return every > 0 && job->step % every == every - 1;
+}
+
+static int layers_now(const struct job *job)
+{
+    int grown = job->program->grown, live = 2 + (grown > 0 ? job->step / grown : 0);
+
+    return grown > 0 && live < job->count ? live : job->count;
+}
+
+static void go_through(struct job *job)
+{
+    const struct program *p = job->program;
+    int order[MOST], count = layers_now(job), group = p->group > 0 ? p->group : 1;
+
+    for (int k = 0; k < job->count; k++)
+        order[k] = p->order == BACKWARD ? job->count - 1 - k : k;
+    if (p->order == SHUFFLED)
+        shuffle(job, order);
+    for (int k = 0; k + group <= count; k += group) {
+        train(job, &job->layer[order[k]]);
+        scalars(p->each);
+        if (k + group == count / 2)
+            scalars(p->half);
     }
 }
 
-static void accumulated(struct job *job)
+static void step(struct job *job)
 {
-    for (int batch = 0; batch < 4; batch++)
-        scalar(batch);
-    all_kept(job);
-}
+    const struct program *p = job->program;
 
-static void evaluated(struct job *job)
-{
-    all_kept(job);
-    if (job->step % 10 == 9)
+    if (p->moved > 0 && job->step == p->moved)
+        for (int k = 0; k < job->count; k++)
+            job->layer[k].calls = 0; /* to be found anew */
+    scalars(p->before);
+    go_through(job);
+    scalars(is_due(job, p->printed) ? 1 : p->after);
+    if (p->norm > 0)
+        other_sums(1, p->norm);
+    if (is_due(job, p->evaluated))
         other_sums(5, 1500);
-    if (job->step % 7 == 6)
+    if (is_due(job, p->ragged))
         other_sums(1, 1600 + job->step);
 }
 
-static void clipped(struct job *job)
-{
-    for (int k = 0; k < job->count; k++) {
-        reduce_kept(job, k);
-        scalar(k);
-    }
-    other_sums(1, 1024);
-}
-
-/* Discriminator and generator by turns. */
-static void gan(struct job *job)
-{
-    int half = job->count / 2;
-
-    for (int k = 0; k < half; k++)
-        reduce_kept(job, k);
-    scalar(1);
-    for (int k = half; k < job->count; k++)
-        reduce_kept(job, k);
-    scalar(2);
-}
-
-/* A further layer every ten steps. */
-static void unfrozen(struct job *job)
-{
-    int live = 2 + job->step / 10;
-
-    for (int k = 0; k < job->count && k < live; k++)
-        reduce_kept(job, k);
-}
-
-/* From the middle on one rank's gradients are several times as large, or of other places. */
-static void new_domain(struct job *job)
-{
-    for (int k = 0; k < job->count; k++) {
-        struct layer *l = &job->layer[k];
-        fill(job, l, l->kept);
-        for (int i = 0; i < l->n && job->step >= job->steps / 2 && tap.rank == 0; i++)
-            l->kept[i] *= i < l->n / 2 ? 8 : 0.5F;
-        reduce(job, l, l->kept);
-    }
-}
-
-static const struct {
-    const char *name;
-    void (*step)(struct job *job);
-    int layers, n, grows;
-} modes[] = {
-    {"kept", kept, 5, 4096, 512},
-    {"single", kept, 1, 8192, 0},
-    {"fresh", fresh, 4, 4096, 512},
-    {"one_set", one_set, 2, 4096, 512},
-    {"two_sets", two_sets, 2, 4096, 512},
-    {"three_sets", three_sets, 2, 4096, 512},
-    {"pool_of_six", pool_of_six, 1, 8192, 0},
-    {"one_rank_in_turn", one_rank_in_turn, 2, 4096, 512},
-    {"layers8", kept, 9, 4096, -1},
-    {"layers96", kept, 97, 2048, -1},
-    {"changing_order", changing_order, 6, 4096, 512},
-    {"fused", fused, 6, 4096, 512},
-    {"accumulated", accumulated, 3, 4096, 512},
-    {"evaluated", evaluated, 4, 4096, 512},
-    {"clipped", clipped, 4, 4096, 512},
-    {"gan", gan, 6, 4096, 512},
-    {"unfrozen", unfrozen, 5, 4096, 512},
-    {"new_domain", new_domain, 4, 4096, 512},
+static const struct program programs[] = {
+    {.name = "kept", .layers = 5, .n = 4096, .grows = 512, .order = BACKWARD, .after = 1},
+    {.name = "single", .layers = 1, .n = 8192, .after = 1},
+    {.name = "alone", .layers = 1, .n = 8192},
+    {.name = "printed", .layers = 1, .n = 8192, .printed = 10},
+    {.name = "fresh", .layers = 4, .n = 4096, .grows = 512, .buffers = FRESH},
+    {.name = "one_set", .layers = 2, .n = 4096, .grows = 512, .buffers = 1},
+    {.name = "two_sets", .layers = 2, .n = 4096, .grows = 512, .buffers = 2},
+    {.name = "three_sets", .layers = 2, .n = 4096, .grows = 512, .buffers = 3},
+    {.name = "pool_of_six", .layers = 1, .n = 8192, .buffers = 6},
+    {.name = "one_rank_in_turn", .layers = 2, .n = 4096, .grows = 512, .buffers = RANK0},
+    {.name = "layers8", .layers = 9, .n = 4096, .grows = EMBEDDED, .order = BACKWARD, .after = 1},
+    {.name = "layers96", .layers = 97, .n = 2048, .grows = EMBEDDED, .order = BACKWARD, .after = 1},
+    {.name = "equal8", .layers = 8, .n = 4096, .grows = ALIKE, .after = 1},
+    {.name = "equal96", .layers = 96, .n = 2048, .grows = ALIKE},
+    {.name = "pairs", .layers = 17, .n = 4096, .grows = PAIRS, .order = BACKWARD},
+    {.name = "changing_order", .layers = 6, .n = 4096, .grows = 512, .order = SHUFFLED},
+    {.name = "fused", .layers = 6, .n = 4096, .grows = 512, .group = 2},
+    {.name = "accumulated", .layers = 3, .n = 4096, .grows = 512, .before = 4, .order = BACKWARD},
+    {.name = "evaluated", .layers = 4, .n = 4096, .grows = 512, .evaluated = 10, .ragged = 7},
+    {.name = "clipped", .layers = 4, .n = 4096, .grows = 512, .each = 1, .norm = 1024},
+    {.name = "gan", .layers = 6, .n = 4096, .grows = 512, .half = 1, .after = 1},
+    {.name = "unfrozen", .layers = 5, .n = 4096, .grows = 512, .grown = 10},
+    {.name = "new_domain", .layers = 4, .n = 4096, .grows = 512, .domain = true},
+    {.name = "two_sites", .layers = 1, .n = 8192, .sites = IRREGULAR_SITES},
+    {.name = "two_sites_each", .layers = 3, .n = 4096, .grows = 512, .sites = IRREGULAR_SITES},
+    {.name = "split_by_site", .layers = 2, .n = 4096, .grows = ALIKE, .sites = TWO_SITES},
+    {.name = "moved", .layers = 3, .n = 4096, .grows = 512, .sites = MOVING, .moved = 20},
 };
 
-/* Equal layers: the first, an embedding, is of another count. */
-static void make_layers(struct job *job, int count, int n, int grows)
+/* Elements of a layer. An embedding is of another count than the equal layers; weights and biases
+ * take turns. */
+static int size_of(const struct program *p, int k)
 {
-    job->count = count;
-    for (int k = 0; k < count; k++) {
-        int size = grows < 0 ? n + (k == 0) * 1024 : n + grows * k;
+    switch (p->grows) {
+    case ALIKE:
+        return p->n;
+    case EMBEDDED:
+        return p->n + (k == 0) * 1024;
+    case PAIRS:
+        return k == 0 ? p->n + 1024 : k % 2 == 0 ? p->n : p->n / 2;
+    default:
+        return p->n + p->grows * k;
+    }
+}
+
+static void make_layers(struct job *job)
+{
+    const struct program *p = job->program;
+
+    job->count = p->layers;
+    for (int k = 0; k < p->layers; k++) {
+        int size = size_of(p, k);
         job->layer[k] = (struct layer){.n = size,
                                        .index = k,
                                        .kept = input_alloc((size_t)size * sizeof(float)),
                                        .last_dense = -1};
     }
     for (int b = 0; b < POOL; b++)
-        job->pool[b] = input_alloc((size_t)(n + 1024 + count * 512) * sizeof(float));
+        job->pool[b] = input_alloc((size_t)(p->n + 1024 + p->layers * 512) * sizeof(float));
 }
 
 static void judge(struct job *job)
@@ -332,22 +352,37 @@ static void judge(struct job *job)
     tap_ok(differ < 0, "all ranks hold the same bits");
 }
 
+static const struct program *program_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+static int list(void)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        puts(programs[i].name);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct job job;
-    const char *name = argc > 1 ? argv[1] : "kept";
-    size_t mode = 0;
 
+    if (argc > 1 && strcmp(argv[1], "list") == 0)
+        return list();
     MPI_Init(&argc, &argv);
     tap_begin(MPI_COMM_WORLD);
-    while (mode < sizeof modes / sizeof *modes && strcmp(modes[mode].name, name) != 0)
-        mode++;
-    if (mode == sizeof modes / sizeof *modes)
+    job.program = program_of(argc > 1 ? argv[1] : "kept");
+    if (!job.program)
         MPI_Abort(MPI_COMM_WORLD, 2);
     job.steps = argc > 2 ? atoi(argv[2]) : 80;
-    make_layers(&job, modes[mode].layers, modes[mode].n, modes[mode].grows);
+    job.seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+    make_layers(&job);
     for (job.step = 0; job.step < job.steps; job.step++)
-        modes[mode].step(&job);
+        step(&job);
     judge(&job);
     MPI_Finalize();
     return tap_end();

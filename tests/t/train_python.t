@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trainings in PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each step:
-# their gradients are found by REGISTER=auto, and by a rule, and sent as top-k. `make
+# Trainings in numpy, PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each
+# step: their gradients are found by REGISTER=auto, and by a rule, and sent as top-k. `make
 # check-frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
 # of each alone, since each takes seconds.
 set -u
@@ -41,6 +41,20 @@ trains() {
     found "$name, as sparseshim learn has it in $program.conf"
 }
 
+# Temporaries that one helper reduces: also from step 20 on, and on three ranks.
+if have_mpi4py; then
+    for ranks in 2 3; do
+        for rule in auto count=1000:; do
+            SPARSESHIM_REGISTER=$rule within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB" \
+                "$VENV/bin/python" tests/gradients/train_numpy.py
+            found "numpy, $ranks ranks, REGISTER=$rule"
+            awk -v share="$(value early_share)" 'BEGIN { exit !(share >= 0.9) }'
+            tap "$?" "numpy, $ranks ranks, REGISTER=$rule: found within 20 steps"
+        done
+    done
+else
+    skip "numpy" "mpi4py is missing and could not be built"
+fi
 if have_torch; then
     PYTHONPATH=$WORK/path trains PyTorch "$PYTHON3" train_torch
 else

@@ -375,6 +375,68 @@ static void a_program_in_its_next_phase_keeps_its_residual(void **state)
     job_close(job);
 }
 
+/* A call of one buffer that is voted with the norm of its input. */
+static const struct ss_tensor *of_norm(struct job *job, uint64_t path, double norm)
+{
+    const struct ss_tensor *t = by(job, path);
+
+    for (int r = 0; r < job->size; r++)
+        ss_tensors_level(job->tensors[r], norm * norm, NULL, 0);
+    return t;
+}
+
+/* The compiler has made two call sites of one, or the program takes now this branch, now that. */
+static void one_gradient_from_two_sites_in_irregular_turn_is_one_tensor(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "*");
+    const struct ss_tensor *t = NULL;
+
+    (void)state;
+    for (int call = 0; call < 80; call++) {
+        job->seed = job->seed * 1664525u + 1013904223u;
+        t = of_norm(job, 1 + (job->seed >> 20) % 2, 1);
+        assert_true(call < 20 || ss_tensor_lossy(t));
+    }
+    assert_int_equal(residuals_of(job), 1);
+    job_close(job);
+}
+
+/* Two gradients of one count in irregular turn: their norms say that they are two. */
+static void two_gradients_in_irregular_turn_are_never_one_tensor(void **state)
+{
+    struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "*");
+    uint64_t first = 0;
+
+    (void)state;
+    for (int call = 0; call < 400; call++) {
+        job->seed = job->seed * 1664525u + 1013904223u;
+        uint64_t path = 1 + (job->seed >> 20) % 2;
+        first = call == 0 ? path : first;
+        assert_int_equal(of_norm(job, path, path == 1 ? 1 : 4)->label, path != first);
+    }
+    job_close(job);
+}
+
+/* A rule makes the only call of a step lossy in the seventh that is voted on, several in the fourth
+ * step. */
+static void a_rule_takes_even_inputs_from_the_seventh_call_or_the_fourth_step(void **state)
+{
+    (void)state;
+    for (uint32_t lanes = 1; lanes <= 8; lanes++) {
+        struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "*");
+        for (uint32_t call = 0; call < 8 * lanes + 8; call++) {
+            bool lossy = ss_tensor_lossy(at(job, call % lanes, 7, 64));
+            uint8_t parts[SS_STEP_PARTS];
+            memset(parts, UINT8_MAX - 5 * SS_STEP_OCTAVE, sizeof parts);
+            for (int r = 0; r < 2; r++)
+                ss_tensors_level(job->tensors[r], 1, parts, lanes == 1);
+            assert_int_equal(lossy, call >= 6 && call >= 3 * lanes);
+        }
+        assert_int_equal(residuals_of(job), lanes);
+        job_close(job);
+    }
+}
+
 static void sites_that_come_and_go_stop_counting(void **state)
 {
     struct job *job = job_open(2, SS_IDENTITY_AUTO, 3, "*");
@@ -454,6 +516,9 @@ int main(void)
         cmocka_unit_test(wherever_its_buffers_lie_a_gradient_is_one_tensor),
         cmocka_unit_test(equal_layers_are_registered_when_the_step_is_known),
         cmocka_unit_test(a_program_in_its_next_phase_keeps_its_residual),
+        cmocka_unit_test(one_gradient_from_two_sites_in_irregular_turn_is_one_tensor),
+        cmocka_unit_test(two_gradients_in_irregular_turn_are_never_one_tensor),
+        cmocka_unit_test(a_rule_takes_even_inputs_from_the_seventh_call_or_the_fourth_step),
         cmocka_unit_test(sites_that_come_and_go_stop_counting),
         cmocka_unit_test(a_site_that_one_rank_alone_sees_splits_nothing),
         cmocka_unit_test(what_does_not_recur_goes_away),
