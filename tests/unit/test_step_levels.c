@@ -201,9 +201,43 @@ static void one_gradient_from_two_places_in_irregular_turn_is_found(void **state
     assert_int_equal(irregular_after(shuffled, 0), 0);
 }
 
+/* A few entries are looked at one by one, what is dense by a sample: parts, and the norm, are those
+ * of all elements, to an eighth of an octave and to two units. */
+static void parts_of_entries_and_of_a_sample_are_those_of_the_whole(void **state)
+{
+    enum { N = 100003 };
+    float *in = calloc(N, sizeof *in), *val = calloc(N, sizeof *val);
+    uint32_t *idx = calloc(N, sizeof *idx), seed = 7;
+    uint8_t whole[SS_STEP_PARTS], seen[SS_STEP_PARTS];
+
+    (void)state;
+    for (uint32_t every = 1; every <= 60; every += 59) {
+        size_t nnz = 0;
+        for (uint32_t i = 0; i < N; i++) {
+            in[i] = i % every == 0 && i < N / 4 * 3 ? 1 + (float)(next_random(&seed) % 100) : 0;
+            if (in[i] > 0) {
+                idx[nnz] = i;
+                val[nnz++] = in[i];
+            }
+        }
+        double square = ss_steps_parts(SS_F32, in, N, 4 * N, whole);
+        double other = every > 1 ? ss_steps_parts_sparse(SS_F32, idx, val, nnz, N, seen)
+                                 : ss_steps_parts(SS_F32, in, N, 8192, seen);
+        assert_true(fabs(other / square - 1) < 0.09);
+        for (int i = 0; i < SS_STEP_PARTS; i++) {
+            assert_true(abs(whole[i] - seen[i]) <= 2);
+            assert_int_equal(whole[i] == 0, i >= SS_STEP_PARTS / 4 * 3);
+        }
+    }
+    free(in);
+    free(val);
+    free(idx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_entries_and_of_a_sample_are_those_of_the_whole),
         cmocka_unit_test(levels_tell_layers_from_a_gradient_that_is_interrupted),
         cmocka_unit_test(one_gradient_of_even_norms_is_trusted_from_its_seventh_call),
         cmocka_unit_test(layers_alone_are_told_by_their_levels),
