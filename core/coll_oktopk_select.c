@@ -13,8 +13,17 @@ static struct ss_threshold *global_of(const struct ss_call *c)
 
 /* ---- the reduced region ---- */
 
+/* What the stream of an earlier call took: a region that was full is likely full again. */
+static uint64_t room_kept(const struct ss_call *c)
+{
+    size_t idx = c->work->idx[0].size / sizeof(uint32_t), val = c->work->val[0].size / c->esize;
+    size_t entries = idx < val ? idx : val;
+
+    return entries > 0 ? entries - 1 : 0; /* one more than asked for is reserved */
+}
+
 /* Its entries as a stream. Some ranks' regions may hold more than the mean: room is made for what
- * the usual one takes, and, after a first look, for all. */
+ * the usual one takes, or took, and, after a first look, for all. */
 static void harvest(struct ss_call *c)
 {
     uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
@@ -24,6 +33,7 @@ static void harvest(struct ss_call *c)
     double begin = ss_call_now(c);
 
     most = most < hi - lo ? most : hi - lo;
+    room = room > room_kept(c) ? room : room_kept(c);
     for (int pass = 0; c->failed == 0 && pass < 2; pass++) {
         if (ss_stream_reserve(c, s, 0, room < most ? room : most) != SS_OK) {
             ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);

@@ -33,17 +33,16 @@ static void give(struct ss_mem *mem, size_t size)
     atomic_fetch_sub(&mem->used, size);
 }
 
-static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
+/* A size that is asked for, in whole lines. */
+static size_t lines(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
 {
     void *data;
 
-    if (size <= buf->size)
-        return SS_OK;
-    if (size > SIZE_MAX - ALIGNMENT)
-        return SS_ERR_MEMORY;
-    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
-        ss_buf_free(buf);
     if (!take(mem, size, promised))
         return SS_ERR_MEMORY;
     if (posix_memalign(&data, ALIGNMENT, size) != 0) {
@@ -55,6 +54,30 @@ static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
     ss_buf_free(buf);
     *buf = (struct ss_buf){.data = data, .size = size, .mem = mem};
     return SS_OK;
+}
+
+/* Whether the pool has so much room that slack takes none away from anybody. */
+static bool is_ample(struct ss_mem *mem, size_t size)
+{
+    size_t used = atomic_load(&mem->used), half = mem->limit / 2;
+
+    return mem->limit == 0 || (size <= half && used <= half - size);
+}
+
+static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
+{
+    size_t slack = buf->size / 2 + buf->size;
+
+    if (size <= buf->size)
+        return SS_OK;
+    if (size > SIZE_MAX - ALIGNMENT)
+        return SS_ERR_MEMORY;
+    if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
+        ss_buf_free(buf);
+    if (slack > size && is_ample(mem, lines(slack)) &&
+        replace(buf, mem, lines(slack), keep, false) == SS_OK)
+        return SS_OK;
+    return replace(buf, mem, lines(size), keep, promised);
 }
 
 int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep)

@@ -13,7 +13,9 @@ struct ss_mem {
 };
 
 /* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised
- * = empty. */
+ * = empty. Where it is asked to grow it grows by half of what it was or more, so that sizes that
+ * creep up cost few allocations: not on the first allocation, and not where more than half of the
+ * pool would then be used. */
 struct ss_buf {
     void *data;
     size_t size; /* bytes */

@@ -48,6 +48,45 @@ static void growing_keeps_what_is_asked_for(void **state)
     assert_int_equal(mem.used, 0);
 }
 
+static void sizes_that_creep_up_cost_few_allocations(void **state)
+{
+    struct ss_mem mem = {.limit = 0};
+    struct ss_buf a = {0};
+    size_t allocations = 0, before = 0;
+
+    (void)state;
+    for (size_t size = 1000; size <= 1000000; size += 1000) {
+        assert_int_equal(ss_buf_reserve(&a, &mem, size), SS_OK);
+        assert_true(a.size >= size && a.size <= size + size / 2 + 64);
+        allocations += a.size != before;
+        before = a.size;
+    }
+    assert_true(allocations <= 20); /* 1 + log(1000) / log(1.5) = 18 */
+    ss_buf_free(&a);
+}
+
+/* Others were promised the rest. */
+static void slack_is_taken_from_the_first_half_of_the_pool_only(void **state)
+{
+    struct ss_mem mem = {.limit = 64000};
+    struct ss_buf a = {0}, b = {0};
+
+    (void)state;
+    assert_int_equal(ss_buf_reserve(&a, &mem, 6400), SS_OK);
+    assert_int_equal(a.size, 6400); /* none at first */
+    assert_int_equal(ss_buf_reserve(&a, &mem, 6464), SS_OK);
+    assert_int_equal(a.size, 9600);
+    assert_int_equal(ss_buf_reserve(&b, &mem, 22400), SS_OK);
+    assert_int_equal(ss_buf_reserve(&a, &mem, 9664), SS_OK);
+    assert_int_equal(a.size, 9664);
+    assert_int_equal(ss_buf_reserve(&a, &mem, 41600), SS_OK); /* all there is */
+    assert_int_equal(mem.used, mem.limit);
+    assert_true(mem.peak <= mem.limit);
+    ss_buf_free(&a);
+    ss_buf_free(&b);
+    assert_int_equal(mem.used, 0);
+}
+
 enum { MOST = 9 };
 
 struct calls {
@@ -124,6 +163,50 @@ static void work_space_does_not_grow_over_a_thousand_calls(void **state)
     }
 }
 
+/* Work space of a rank whose size has changed since `was`. */
+static size_t regrown(const struct ss_work *w, size_t *was)
+{
+    const struct ss_buf *all[] = {&w->own_idx, &w->own_val, &w->idx[0], &w->idx[1], &w->idx[2],
+                                  &w->val[0],  &w->val[1],  &w->val[2], &w->arena};
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        count += all[i]->size != was[i];
+        was[i] = all[i]->size;
+    }
+    return count;
+}
+
+static void counts_that_creep_up_cost_few_allocations(void **state)
+{
+    static struct calls k;
+    enum { CALLS = 300 };
+
+    (void)state;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_OKTOPK; a++) {
+        struct ss_settings settings = {
+            .algorithm = (enum ss_algorithm)a, .alpha = 1e-6, .beta = 1e-9};
+        size_t was[9] = {0}, allocations = 0;
+
+        calls_open(&k,
+                   (struct input){.size = 4,
+                                  .type = SS_F32,
+                                  .op = SS_SUM,
+                                  .n = 20000,
+                                  .place = UNIFORM,
+                                  .values = ORDINARY},
+                   &settings);
+        for (int i = 1; i <= CALLS; i++) {
+            k.shape.density = 0.1 * i / CALLS;
+            calls_run(&k);
+            allocations += regrown(&k.job.comm[0]->work, was);
+        }
+
+        assert_true(allocations <= 9 * 16); /* 1 + log(300) / log(1.5) = 15 of each */
+        calls_close(&k);
+    }
+}
+
 /* Peak memory in elements against min(N, P k) + N / P, after what does not grow: receive buffers,
  * index scratch. */
 static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
@@ -172,6 +255,9 @@ int main(void)
         cmocka_unit_test(buffers_are_counted_against_the_limit),
         cmocka_unit_test(growing_keeps_what_is_asked_for),
         cmocka_unit_test(work_space_does_not_grow_over_a_thousand_calls),
+        cmocka_unit_test(sizes_that_creep_up_cost_few_allocations),
+        cmocka_unit_test(slack_is_taken_from_the_first_half_of_the_pool_only),
+        cmocka_unit_test(counts_that_creep_up_cost_few_allocations),
         cmocka_unit_test(work_space_is_bounded_by_the_sparse_data_and_a_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

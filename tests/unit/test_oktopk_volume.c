@@ -270,9 +270,93 @@ static void averaged_boundaries_fail_where_ranks_differ(void **state)
     assert_true(reduce[SS_PARTITION_EQUAL] > 2 * reduce[SS_PARTITION_QUANTILE]);
 }
 
+/* Elements that kernels have looked through for entries. */
+static size_t scanned;
+
+static void count_scan(enum ss_type type, enum ss_op op, const void *src, size_t n, uint32_t base,
+                       uint32_t *idx, void *val, size_t capacity, struct ss_scan *out)
+{
+    scanned += n;
+    ss_kernels()->scan(type, op, src, n, base, idx, val, capacity, out);
+}
+
+/* After what is looked through before the vote. */
+static int counted_step(void *ctx, int rank)
+{
+    static struct ss_kernels counting;
+    struct sim_job *job = ctx;
+    int status = job_step(ctx, rank);
+
+    counting = *ss_kernels();
+    counting.scan = count_scan;
+    ss_comm_call(job->comm[rank])->kernels = &counting;
+    return status;
+}
+
+static void counted_call(struct training *t)
+{
+    struct sim_job *job = &t->job;
+
+    scanned = 0;
+    job->n = t->n;
+    job->type = t->type;
+    job->op = SS_SUM;
+    memset(job->started, 0, sizeof job->started);
+    for (int r = 0; r < job->size; r++)
+        job->in[r] = t->gradient[r];
+    assert_true(ss_sim_run(job->sim, counted_step, job, job->status, 100000000));
+    for (int r = 0; r < job->size; r++)
+        ss_call_end(ss_comm_call(job->comm[r]), 1e-3);
+    t->steps++;
+}
+
+/* All that is large moves into one region, until the next partition. */
+static void a_region_that_stays_full_is_extracted_once(void **state)
+{
+    static struct training t;
+    size_t again = 0;
+
+    (void)state;
+    training_open(&t, 4, SS_F32, N, 0, settings_of(0.01));
+    for (int call = 0; call < 14; call++) {
+        t.pattern = call == 0 ? UNIFORM : FRONT;
+        draw(&t, call == 0 ? 1 : 100);
+        counted_call(&t);
+        assert_int_equal(t.job.status[0], SS_OK);
+        again += scanned > N;
+    }
+    assert_true(again >= 1 && again <= 3); /* else in every call */
+    training_close(&t);
+}
+
+/* Before it is registered, say: oktopk serves no exact call, so the plan chooses. The scan before
+ * the vote stops extracting where its room ends. */
+static void a_dense_exact_input_is_not_extracted(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    struct ss_settings settings = settings_of(0.01);
+    settings.tensors.register_after = 3;
+    training_open(&t, 4, SS_F32, N, 0, settings);
+    for (int call = 0; call < 3; call++) {
+        draw(&t, 1);
+        counted_call(&t);
+        assert_int_equal(t.job.status[0], SS_NATIVE);
+        assert_int_equal(scanned, 0); /* nothing behind the vote */
+        for (int r = 0; r < 4; r++) {
+            assert_int_equal(call_of(&t, r)->scan.nnz, N);
+            assert_true(call_of(&t, r)->own.nnz <= ss_plan_own_least(N) + 16); /* whole lines */
+        }
+    }
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_region_that_stays_full_is_extracted_once),
+        cmocka_unit_test(a_dense_exact_input_is_not_extracted),
         cmocka_unit_test(the_volume_is_within_six_k),
         cmocka_unit_test(a_steady_call_takes_2_6_words_per_entry),
         cmocka_unit_test(the_volume_is_flat_from_8_to_1024_ranks),
