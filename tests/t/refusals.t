@@ -86,7 +86,7 @@ done
 guarded() {
     export SPARSESHIM_REGISTER='*' SPARSESHIM_IDENTITY=ordinal
     preloaded 2 negatives "$1" float steps=120
-    grep -q "a rule made it lossy, but it does not look like a gradient ($2" "$WORK/err"
+    grep -q "a rule or the program made it lossy, but it does not look like a gradient ($2" "$WORK/err"
     tap "$?" "$1 under REGISTER='*': GUARD says so: $2"
     SPARSESHIM_GUARD=exact preloaded 2 negatives "$1" float steps=120
     [ "$(tensors reason=guarded)" -ge 1 ] && [ "$(tensors state=registered)" = 0 ]
