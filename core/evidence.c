@@ -212,12 +212,12 @@ void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type ty
 
 /* Limits of a single call; scripts/results.md has the table that they are from. */
 static const double ALIKE = 0.99, SAME = 0.99, ONE_SIGN = 1e-4, FAR = 8 /* octaves of energy */;
-enum { FORGIVEN = 4 };
+enum { FORGIVEN = 4, LONG = 14 };
 
 /* And of the means over a window. */
 static const struct {
     double alike, cancelling, again, along, both, same, balance, parts, drift;
-    double overlap, fresh, first, third, common, sure;
+    double overlap, fresh, first, third, lasting, common, sure;
 } MEAN = {.alike = 0.88,
           .cancelling = -0.12,
           .again = 0.88,
@@ -230,7 +230,8 @@ static const struct {
           .overlap = 0.25,
           .fresh = 0.6, /* (1 - stay) / (1 - alike) */
           .first = 0.3,
-          .third = 0.35, /* of the first */
+          .third = 0.45, /* of the first */
+          .lasting = 0.88,
           .common = 0.04,
           .sure = 2 /* standard errors above that */};
 static const double NEARLY_SAME = 0.98;
@@ -310,8 +311,21 @@ static void book_common(struct ss_watch *w, const struct ss_verdict *v)
     w->doubt = pairs > 0 ? 1 / ss_root(SS_SKETCH * pairs * w->calls) : 0;
 }
 
+/* A mean that stays is as near to the first sums as to the last. */
+static void book_lasting(struct ss_watch *w, const struct ss_evidence *all)
+{
+    double norm = ss_root(dot(all->sketch, all->sketch)), square = 0, calls = w->calls;
+
+    for (int i = 0; i < SS_SKETCH; i++) {
+        w->total[i] += norm > 0 ? all->sketch[i] / norm : 0;
+        square += w->total[i] * w->total[i];
+    }
+    double near = w->first > 0.01 ? w->first : 0.01;
+    w->lasting = calls > 1 ? (square - calls) / (calls * (calls - 1)) / near : 0;
+}
+
 /* Cosines are with calls before: the first of a watch has none. */
-static void book(struct ss_watch *w, const struct ss_verdict *v)
+static void book(struct ss_watch *w, const struct ss_evidence *all, const struct ss_verdict *v)
 {
     unsigned calls = ++w->calls;
 
@@ -330,6 +344,7 @@ static void book(struct ss_watch *w, const struct ss_verdict *v)
     }
     if (calls > 3)
         w->third += (v->third - w->third) / (calls - 3);
+    book_lasting(w, all);
     w->before = v->level;
     w->calm = ss_watch_likeness(w) == SS_LIKE_GRADIENT ? w->calm + 1 : 0;
 }
@@ -351,6 +366,12 @@ static bool forgets_early(const struct ss_watch *w)
     return w->calls > 4 && w->first > MEAN.first && w->third < MEAN.third * w->first;
 }
 
+/* Whether it does is not known before some calls have passed. */
+static bool lasts(const struct ss_watch *w)
+{
+    return w->along > MEAN.first && (w->calls < LONG || w->lasting > MEAN.lasting);
+}
+
 enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
 {
     if (w->balance < MEAN.balance)
@@ -367,6 +388,8 @@ enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
         return SS_LIKE_DATA;
     if (forgets_early(w))
         return SS_LIKE_SHORT;
+    if (lasts(w))
+        return SS_LIKE_MEAN;
     if (w->doubt > 0 && w->common < MEAN.common + MEAN.sure * w->doubt)
         return SS_LIKE_LAYERS;
     return SS_LIKE_GRADIENT;
@@ -432,6 +455,7 @@ const char *ss_likeness_text(enum ss_likeness likeness)
         [SS_LIKE_DATA] = "inputs of a rank that come again, as of data that stays",
         [SS_LIKE_SHORT] = "a short memory, as of a solver",
         [SS_LIKE_LAYERS] = "inputs that have nothing in common",
+        [SS_LIKE_MEAN] = "a direction that stays, as of a mean",
     };
     return texts[likeness];
 }
@@ -455,7 +479,7 @@ struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *a
     if (v.weights)
         w->calm = 0;
     else
-        book(w, &v);
+        book(w, all, &v);
     remember(w, all);
     follow(w, &v);
     return v;

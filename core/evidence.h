@@ -65,7 +65,8 @@ enum ss_likeness {
     SS_LIKE_SOLVER,  /* the norm falls or grows steadily, or the ranks' inputs cancel */
     SS_LIKE_DATA,    /* a rank's inputs resemble each other more than the ranks' do */
     SS_LIKE_SHORT,   /* the sums are like the last one, and not like any before */
-    SS_LIKE_LAYERS   /* the ranks' inputs have nothing in common */
+    SS_LIKE_LAYERS,  /* the ranks' inputs have nothing in common */
+    SS_LIKE_MEAN     /* the sums keep one direction, however noisy */
 };
 
 /* What is remembered of a tensor's calls. All but `own` is made of voted numbers only and hence the
@@ -89,9 +90,11 @@ struct ss_watch {
     double alike, again, along, same, balance, drift, parts, overlap, stay;
     double before; /* level of the last */
     /* Means that count all of them alike. */
-    double common;       /* of alike */
-    double doubt;        /* its standard error */
-    double first, third; /* of |cosine| with the last and the third last */
+    double common;           /* of alike */
+    double doubt;            /* its standard error */
+    double first, third;     /* of |cosine| with the last and the third last */
+    double total[SS_SKETCH]; /* of the sums, each a unit vector */
+    double lasting;          /* mean cosine of any two of them over that of neighbours */
     /* Of this rank: */
     double own[SS_BLOCKS]; /* sum of shares of energy by block */
     unsigned own_calls;

@@ -83,8 +83,9 @@ static void conclude(struct ss_call *c, bool apart)
                      "times the input)%s",
                      g->cosine, g->ratio, then);
     else if (far && !g->far)
-        ss_topk_warn(c, "a rule made it lossy, but it does not look like a gradient (%s)%s",
-                     ss_likeness_text(g->doubt), then);
+        ss_topk_warn(
+            c, "a rule or the program made it lossy, but it does not look like a gradient (%s)%s",
+            ss_likeness_text(g->doubt), then);
     g->far = far;
     if (far && exact)
         ss_tensor_settle(c->tensor, false, SS_TENSOR_GUARDED);

@@ -44,6 +44,7 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "each rank's inputs resemble its last ones, as of data that stays",
         "results resemble the last one and none before, as in a solver",
         "ranks' inputs have nothing in common, as of a layer divided among them",
+        "results keep one direction, as of a mean that stays",
     };
     return names[reason];
 }
@@ -169,7 +170,7 @@ static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
         [SS_LIKE_PARTS] = SS_TENSOR_PARTS,     [SS_LIKE_COUNTS] = SS_TENSOR_ONE_SIGN,
         [SS_LIKE_BEFORE] = SS_TENSOR_CONSTANT, [SS_LIKE_SOLVER] = SS_TENSOR_DRIFT,
         [SS_LIKE_DATA] = SS_TENSOR_DATA,       [SS_LIKE_SHORT] = SS_TENSOR_SHORT,
-        [SS_LIKE_LAYERS] = SS_TENSOR_LAYERS,
+        [SS_LIKE_LAYERS] = SS_TENSOR_LAYERS,   [SS_LIKE_MEAN] = SS_TENSOR_MEAN,
     };
     const struct ss_watch *w = &t->watch;
 
@@ -186,7 +187,7 @@ static bool is_unlike(enum ss_tensor_reason reason)
         [SS_TENSOR_SELDOM] = true, [SS_TENSOR_AVERAGE] = true,  [SS_TENSOR_CONSTANT] = true,
         [SS_TENSOR_PARTS] = true,  [SS_TENSOR_ONE_SIGN] = true, [SS_TENSOR_DRIFT] = true,
         [SS_TENSOR_MIXED] = true,  [SS_TENSOR_DATA] = true,     [SS_TENSOR_SHORT] = true,
-        [SS_TENSOR_LAYERS] = true};
+        [SS_TENSOR_LAYERS] = true, [SS_TENSOR_MEAN] = true};
 
     return unlike[reason];
 }

@@ -7,7 +7,7 @@ const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
         "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
         "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
         "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
-        "mixed",      "data",    "short",     "layers",
+        "mixed",      "data",    "short",     "layers",   "mean",
     };
     return keys[reason];
 }
@@ -67,6 +67,7 @@ enum column {
     FIRST,
     THIRD,
     COMMON,
+    LASTING,
     DECIDED,
     DECIDED_AT,
     GUARD_LOOKS,
@@ -126,6 +127,7 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [FIRST] = {"first", NULL, 0, false},
     [THIRD] = {"third", NULL, 0, false},
     [COMMON] = {"common", NULL, 0, false},
+    [LASTING] = {"lasting", NULL, 0, false},
     [DECIDED] = {"decided", NULL, 0, true},
     [DECIDED_AT] = {"decided_at", NULL, 0, false},
     [GUARD_LOOKS] = {"guard_looks", NULL, 0, false},
@@ -201,6 +203,7 @@ static void evidence(const struct ss_tensor_record *r, struct ss_emit_value *v)
     v[FIRST] = ss_v_factor(r->first);
     v[THIRD] = ss_v_factor(r->third);
     v[COMMON] = ss_v_factor(r->common);
+    v[LASTING] = ss_v_factor(r->lasting);
     v[DECIDED] = ss_v_text(r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
     v[DECIDED_AT] = ss_v_count(r->decided_at);
     v[GUARD_LOOKS] = ss_v_count(r->guard_looks);

@@ -71,6 +71,7 @@ enum ss_tensor_reason {
     SS_TENSOR_DATA,      /* a rank's inputs resemble each other more than the ranks' do */
     SS_TENSOR_SHORT,     /* results are like the last one, and not like any before */
     SS_TENSOR_LAYERS,    /* the ranks' inputs have nothing in common */
+    SS_TENSOR_MEAN,      /* the results keep one direction, however noisy */
     SS_TENSOR_REASONS
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);

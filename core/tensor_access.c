@@ -120,6 +120,7 @@ static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
     r->first = w->first;
     r->third = w->third;
     r->common = w->common;
+    r->lasting = w->lasting;
 }
 
 /* Filled before it is listed: another thread may be writing a report. */

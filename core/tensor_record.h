@@ -37,7 +37,8 @@ struct ss_tensor_record {
 
     /* What was seen of it (core/evidence.h), means over the calls of the last window. */
     unsigned watched; /* calls */
-    double alike, again, along, same, balance, parts, drift, overlap, stay, first, third, common;
+    double alike, again, along, same, balance, parts, drift, overlap, stay, first, third, common,
+        lasting;
 };
 
 #endif

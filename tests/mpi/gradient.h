@@ -107,13 +107,19 @@ static inline double gradient_norm(const struct gradient *g, int step)
     return last.norm;
 }
 
+/* Elements that are the same on all ranks: a third of HEAVY, which is the gradient of one model. */
+static inline bool gradient_shared(const struct gradient *g, uint64_t seed, int i)
+{
+    return g->pattern == HEAVY && input_word(seed + 9000, 0, (uint64_t)i) % 3 == 0;
+}
+
 /* Element i of this rank in this step; exact in the type. */
 static inline long double gradient_at(const struct gradient *g, int rank, int step, int i)
 {
     uint64_t seed = g->seed * 1000003 + (uint64_t)step;
     bool cancels = g->pattern == CANCELLING || (g->pattern == MASKED && i % 4 != 3);
-    uint64_t word =
-        input_word(seed, cancels ? (g->pattern == MASKED ? rank / 2 : 0) : rank, (uint64_t)i);
+    int whose = cancels ? (g->pattern == MASKED ? rank / 2 : 0) : rank;
+    uint64_t word = input_word(seed, gradient_shared(g, seed, i) ? 0 : whose, (uint64_t)i);
     int exponent = g->form == WHOLE ? -20 : -(int)(input_word(3, 0, (uint64_t)i) % 98);
     long double value;
 

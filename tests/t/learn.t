@@ -21,10 +21,18 @@ cat >"$WORK/train.c" <<'C'
 enum { A = 5000, B = 3000, C = 2000 };
 static uint64_t state, hash = 14695981039346656037u;
 
+static float draw(uint64_t *from)
+{
+    *from = *from * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(*from >> 32) / 2147483648.0f;
+}
+
+/* Of this rank, and what all ranks share. */
 static float noise(void)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (float)(int32_t)(state >> 32) / 2147483648.0f;
+    static uint64_t all = 77;
+
+    return draw(&state) + draw(&all);
 }
 
 static void note(const void *data, size_t size)

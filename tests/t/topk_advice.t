@@ -14,7 +14,7 @@ cat >"$WORK/advice.c" <<'C'
 #include <string.h>
 
 enum { N = 5000, OTHER = 3000, STEPS = 90 };
-static uint64_t state;
+static uint64_t state, shared = 77;
 
 __attribute__((noinline)) static void average(float *w, float *sum)
 {
@@ -24,10 +24,16 @@ __attribute__((noinline)) static void average(float *w, float *sum)
     w[0] = sum[0];
 }
 
+static double draw(uint64_t *from)
+{
+    *from = *from * 6364136223846793005u + 1442695040888963407u;
+    return (double)(int32_t)(*from >> 32) / 2147483648.0;
+}
+
+/* Of this rank, and what all ranks share. */
 static double noise(void)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(int32_t)(state >> 32) / 2147483648.0;
+    return draw(&state) + draw(&shared);
 }
 
 int main(int argc, char **argv)
@@ -47,8 +53,10 @@ int main(int argc, char **argv)
         MPI_Allreduce(other, others, OTHER, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         if (strcmp(form, "average") == 0) /* alike on all ranks */
             state = 1000u * (uint64_t)(s + 1);
-        if (strcmp(form, "constant") == 0)
+        if (strcmp(form, "constant") == 0) {
             state = (uint64_t)(rank + 1);
+            shared = 77;
+        }
         for (int i = 0; i < N; i++) {
             d[i] = noise();
             x[i] = (float)d[i];

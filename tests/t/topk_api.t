@@ -19,7 +19,7 @@ for ranks in 2 3; do
     SPARSESHIM_REGISTER=auto preloaded "$ranks" api late
     tap_passed "$ranks ranks: registered against automatic registration" 3
 done
-tap "$(($(grep -c 'does not look like a gradient' "$WORK/err") != 1))" \
+tap "$(($(grep -c 'does not look like a gradient and stays exact' "$WORK/err") != 1))" \
     "what automatic registration refuses is told in one warning"
 grep -q "SPARSESHIM_REGISTER='count=4000'" "$WORK/err"
 tap "$?" "with the rule that would register it"
