@@ -232,7 +232,7 @@ static const struct {
           .first = 0.3,
           .third = 0.45, /* of the first */
           .lasting = 0.88,
-          .common = 0.04,
+          .common = 0.02,
           .sure = 2 /* standard errors above that */};
 static const double NEARLY_SAME = 0.98;
 

@@ -8,7 +8,7 @@ enum {
     LEAST_CALLS = 8,   /* of the gradient test */
     CALM = 4,          /* of them in a row, after which all was that of a gradient; */
     QUIET = 16,        /* after one that spoke against it */
-    MOST_CALLS = 24,   /* after which it is refused */
+    MOST_CALLS = 32,   /* after which it is refused */
     SPOKEN = 8,        /* against it, and it is refused */
     REFUSALS = 8,      /* votes in a row */
     FIRST_LOOK = 64,   /* calls after which what was refused is looked at again, twice as many */

@@ -2,7 +2,7 @@
  * and with those of calls before. */
 #include "tests/unit/tensor_data.h"
 
-enum { LONG = 12000, STEPS = 40 };
+enum { LONG = 12000, STEPS = 50 };
 
 typedef void fill(struct job *job, struct data *d, int step);
 
@@ -38,7 +38,7 @@ static void expect_refused(fill *fill_in, enum ss_tensor_reason reason)
             assert_int_equal(t->state, SS_TENSOR_EXACT);
             assert_int_equal(t->reason, reason);
             assert_int_equal(t->decided, reason);
-            assert_true(t->decided_at > 0 && t->decided_at <= 26);
+            assert_true(t->decided_at > 0 && t->decided_at <= 34);
         }
 }
 
