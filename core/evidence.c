@@ -217,7 +217,7 @@ enum { FORGIVEN = 4, LONG = 14 };
 /* And of the means over a window. */
 static const struct {
     double alike, cancelling, again, along, both, same, balance, parts, drift;
-    double overlap, fresh, first, third, lasting, common, sure;
+    double overlap, fresh, first, early, third, lasting, common, sure;
 } MEAN = {.alike = 0.88,
           .cancelling = -0.12,
           .again = 0.88,
@@ -230,6 +230,7 @@ static const struct {
           .overlap = 0.25,
           .fresh = 0.6, /* (1 - stay) / (1 - alike) */
           .first = 0.3,
+          .early = 0.45,
           .third = 0.45, /* of the first */
           .lasting = 0.88,
           .common = 0.02,
@@ -363,7 +364,7 @@ static bool comes_again(const struct ss_watch *w)
 
 static bool forgets_early(const struct ss_watch *w)
 {
-    return w->calls > 4 && w->first > MEAN.first && w->third < MEAN.third * w->first;
+    return w->calls > 4 && w->first > MEAN.early && w->third < MEAN.third * w->first;
 }
 
 /* Whether it does is not known before some calls have passed. */
