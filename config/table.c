@@ -38,7 +38,7 @@ const struct cfg_option cfg_table[] = {
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: buffers that stay exact.", FIELD(exclude), true},
     {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
-     "MODE=topk: exact calls of a buffer before REGISTER=auto takes it, at least 3, in which it "
+     "MODE=topk: exact calls of a buffer before REGISTER=auto takes it, at least 8, in which it "
      "must look like a gradient. A rule takes it as soon as the step is known: from the fourth on; "
      "where it is the only call of a step from the 17th, or the 7th if smaller ones come between; "
      "later where inputs vary. With 0 from its first call on.",

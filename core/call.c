@@ -32,7 +32,7 @@ static void start_vote(struct ss_call *c, uint64_t flags)
 static int go_native(struct ss_call *c, enum ss_reason reason)
 {
     ss_topk_undo(c);
-    if (reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS)
+    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !c->unfit && !c->keeps)
         ss_residual_join(c);
     c->reason = reason;
     c->native = true;

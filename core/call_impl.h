@@ -316,14 +316,15 @@ struct ss_call {
     /* MODE=topk */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
-    bool unfit;               /* by the evidence: it must be exact, and no residual may join it */
-    bool topk;                /* registered: the own stream is claimed, not scanned */
-    bool resting;             /* registered, but nothing is claimed: dense was faster */
-    bool woken;               /* rested when the call began */
-    bool claimed;             /* claims are out of the residual */
-    bool profiled, unlike;    /* its profile has been watched; it was unlike its past */
-    bool reevaluate;          /* too few were claimed: asks for a new threshold */
-    uint64_t topk_calls;      /* registered calls of the tensor before this one */
+    bool unfit;            /* by the evidence, on all ranks: it must be exact, and nothing join */
+    bool keeps;            /* here no residual may join it, whatever runs */
+    bool topk;             /* registered: the own stream is claimed, not scanned */
+    bool resting;          /* registered, but nothing is claimed: dense was faster */
+    bool woken;            /* rested when the call began */
+    bool claimed;          /* claims are out of the residual */
+    bool profiled, unlike; /* its profile has been watched; it was unlike its past */
+    bool reevaluate;       /* too few were claimed: asks for a new threshold */
+    uint64_t topk_calls;   /* registered calls of the tensor before this one */
     size_t select_stop;
     uint64_t select_first, select_n; /* the elements that are selected from */
     struct ss_keeping keep;

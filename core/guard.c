@@ -9,7 +9,10 @@
 
 #include "core/call_impl.h"
 
-enum { BUCKETS = 2048 };
+enum {
+    BUCKETS = 2048,
+    FORGIVEN = 4 /* looks after which one that spoke against a gradient is */
+};
 
 /* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
  * sent; the residual is then at most as many times the input as calls pass until an entry is sent,
@@ -62,6 +65,8 @@ void ss_guard_look(struct ss_call *c, bool agreed)
 {
     struct ss_tensor *t = c->tensor;
 
+    if (t->watch.since >= FORGIVEN)
+        t->watch.spoken = 0;
     if (agreed)
         ss_watch_judge(&t->watch, &c->vote.ballot.evidence, c->t->size);
     else

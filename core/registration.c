@@ -90,7 +90,7 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
         t->resting = t->emptied = t->fresh; /* until a plan says otherwise */
     }
     if (registered && t->state != SS_TENSOR_REGISTERED)
-        t->lossy_since = t->calls;
+        t->lossy_since = 0; /* until a result of it is */
     if (t->state == SS_TENSOR_CANDIDATE && t->decided_at == 0) {
         t->decided_at = t->calls;
         t->decided = registered ? SS_TENSOR_NONE : reason;
@@ -176,7 +176,7 @@ static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
 
     if (w->calls >= watched_calls(t) && is_calm(w))
         return SS_TENSOR_NONE;
-    if (w->calls < MOST_CALLS && w->spoken < SPOKEN)
+    if ((w->calls < MOST_CALLS || w->calls < watched_calls(t)) && w->spoken < SPOKEN)
         return SS_TENSOR_WATCHED;
     return reasons[w->spoken > w->calls ? w->why : ss_watch_likeness(w)];
 }

@@ -167,7 +167,7 @@ struct ss_tensor {
     bool ready;           /* what the last ballot said */
     uint64_t look_at;     /* refused: looked at again in that call of its own, */
     unsigned looks;       /* so many times so far */
-    uint64_t lossy_since; /* call of its own that registered it */
+    uint64_t lossy_since; /* call of its own whose result was the first lossy one, 0 = none */
     uint64_t decided_at;  /* call of its own after which was first decided on it, 0 = not yet */
     enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
     bool fresh;                    /* the residual was made for that ballot and is zero */

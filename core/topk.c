@@ -270,6 +270,18 @@ uint64_t ss_topk_past(const struct ss_call *c)
     return c->vote.ballot.evidence.shown > 0 ? c->tensor->watch.hash | 1 : 0;
 }
 
+static void tell_left(struct ss_call *c)
+{
+    const struct ss_tensor *t = c->tensor;
+    char since[80] = "no result of it was lossy";
+
+    if (t->lossy_since > 0)
+        snprintf(since, sizeof since, "results were lossy since call %llu of %llu",
+                 (unsigned long long)t->lossy_since, (unsigned long long)t->calls);
+    ss_topk_warn(c, "a second call did not look like a gradient (%s); it is exact from here on; %s",
+                 ss_likeness_text(t->watch.why), since);
+}
+
 static void judge(struct ss_call *c)
 {
     struct ss_tensor *t = c->tensor;
@@ -286,11 +298,7 @@ static void judge(struct ss_call *c)
     }
     c->unfit = !ss_tensor_judge(t, &b->evidence, agreed, c->t->size);
     if (registered && t->state != SS_TENSOR_REGISTERED)
-        ss_topk_warn(c,
-                     "a second call did not look like a gradient (%s); it is exact from here on; "
-                     "results were lossy since call %llu of %llu",
-                     ss_likeness_text(t->watch.why), (unsigned long long)t->lossy_since,
-                     (unsigned long long)t->calls);
+        tell_left(c);
 }
 
 bool ss_topk_vote(struct ss_call *c, uint64_t flags)
@@ -308,8 +316,8 @@ bool ss_topk_vote(struct ss_call *c, uint64_t flags)
     if (!c->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {
-        c->unfit = ss_tensor_has_left(c->tensor);
-        return !ballot.registered;
+        c->keeps = ss_tensor_has_left(c->tensor);
+        return !ballot.registered && !(flags & SS_VOTE_DRAIN);
     }
     bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
     ss_tensor_vote(c->tensor, &ballot);
@@ -494,7 +502,8 @@ void ss_topk_end(struct ss_call *c, bool native_done)
     if (c->joined > 0 && native_done)
         ss_residual_leave(c);
     if (c->topk && !c->native && c->failed == 0) {
-        t->topk_calls++;
+        if (t->topk_calls++ == 0 || t->lossy_since == 0)
+            t->lossy_since = t->calls;
         t->density_sum += (double)c->own.nnz / (double)c->n;
         t->asked_sum += (double)c->k / (double)c->n;
         t->off_sum += off(c->own.nnz, c->k);

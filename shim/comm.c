@@ -55,7 +55,7 @@ void shim_comm_insert(struct shim_comm *c)
     struct shim_comm **bucket = &shim.buckets[bucket_of(c->handle)];
 
     pthread_mutex_lock(&shim.table_lock);
-    c->freeing = (uintptr_t)c->handle == freeing_now; /* in a callback of that call */
+    c->freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
     c->freer = pthread_self();
     c->next = *bucket;
     *bucket = c;
@@ -223,14 +223,10 @@ static void let_go(MPI_Comm comm, bool own)
  * before ours; and where one fails it lives on. */
 static bool stays(MPI_Comm comm)
 {
-    struct shim_comm *c;
     bool does;
 
     pthread_mutex_lock(&shim.table_lock);
-    c = *find(comm, true);
-    does = c != NULL;
-    if (does)
-        c->detached = true;
+    does = *find(comm, true) != NULL;
     pthread_mutex_unlock(&shim.table_lock);
     return does;
 }
@@ -312,7 +308,7 @@ void shim_comm_end_keys(void)
 
 bool shim_comm_is_going(uintptr_t handle)
 {
-    return handle == freeing_now;
+    return freeing_now != 0 && (MPI_Comm)handle == (MPI_Comm)freeing_now;
 }
 
 /* MPI_Comm_free returns what the last of the callbacks returned: ours may not be that. */
@@ -345,16 +341,13 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
 static void keep(MPI_Comm comm)
 {
     struct shim_comm *c;
-    bool detached = false;
 
     pthread_mutex_lock(&shim.table_lock);
     c = *find(comm, true);
-    if (c) {
-        detached = c->detached;
-        c->freeing = c->detached = false;
-    }
+    if (c)
+        c->freeing = false;
     pthread_mutex_unlock(&shim.table_lock);
-    if (detached)
+    if (c)
         shim_comm_attach(comm);
 }
 

@@ -62,7 +62,6 @@ struct shim_comm {
     bool freeing;         /* under table_lock: `freer` is in MPI_Comm_free, from which on another
                              thread may be given the handle for a communicator of its own */
     pthread_t freer;
-    bool detached; /* in that call our attribute was deleted */
 
     int status; /* FAILED: < 0 */
     int rank;

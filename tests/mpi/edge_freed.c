@@ -103,6 +103,30 @@ static void freed_with_gathers(void)
     }
 }
 
+/* One rank alone frees a small communicator whose callback gathers on it; a larger one that all
+ * make then may have its handle there. */
+static void freed_alone(void)
+{
+    MPI_Comm alone, next;
+    float *all = input_alloc(sizeof(float) * (size_t)edge.count * (size_t)edge.size);
+
+    if (edge.rank == 0) {
+        MPI_Comm_dup(MPI_COMM_SELF, &alone);
+        when_freed(alone, gathers_on_it);
+        MPI_Comm_free(&alone);
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &next);
+    for (int i = 0; i < 4; i++) {
+        int n = edge.count * 3 / 4; /* too few for one rank, enough for two */
+        edge_fill(next, edge.in, 6);
+        MPI_Allgather(edge.in, n, MPI_FLOAT, all, n, MPI_FLOAT, next);
+    }
+    edge_say("gathered %s",
+             edge_yes(memcmp(all + edge.rank * (edge.count * 3 / 4), edge.in, 4000) == 0));
+    MPI_Comm_free(&next);
+    free(all);
+}
+
 /* A communicator that lives on since a callback has failed, set before its first call, behind it,
  * or with small calls alone. */
 static void free_fails(void)
@@ -137,6 +161,8 @@ static const struct edge_case cases[] = {
     {"disconnected-multiple", MPI_THREAD_MULTIPLE, disconnected_with_sums},
     {"freed-gathers", EDGE_INIT, freed_with_gathers},
     {"freed-gathers-multiple", MPI_THREAD_MULTIPLE, freed_with_gathers},
+    {"freed-alone", EDGE_INIT, freed_alone},
+    {"freed-alone-multiple", MPI_THREAD_MULTIPLE, freed_alone},
     {"freed-first", EDGE_INIT, freed_with_first_sums},
     {"freed-first-multiple", MPI_THREAD_MULTIPLE, freed_with_first_sums},
     {"free-fails", EDGE_INIT, free_fails},

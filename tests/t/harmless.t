@@ -267,6 +267,8 @@ for level in "" -multiple; do
     edge any 3 "... and make its first calls$at" edge_freed "freed-first$level"
     edge any 3 "... by MPI_Comm_disconnect$at" edge_freed "disconnected$level"
     edge any 3 "... and gather on it$at" edge_freed "freed-gathers$level"
+    edge any 2 "a communicator that one rank has is freed, its handle given to a larger one$at" \
+        edge_freed "freed-alone$level"
     edge any 2 "a communicator lives on where a callback has failed$at" \
         edge_freed "free-fails$level"
     edge moved 2 "the program's own MPI_Comm_idup$at" edge_comms "idup$level"

@@ -158,6 +158,57 @@ static void what_guard_made_exact_gives_it_back_in_calls_that_fit_too(void **sta
     training_close(&t);
 }
 
+static void set_site(struct training *t, int rank, uint64_t hash)
+{
+    struct ss_call_site site = {.hash = hash, .path = 1};
+
+    ss_comm_set_site(t->job.comm[rank], &site);
+}
+
+/* Then the ranks hold different tensors, one of which has left. */
+static void one_rank_that_calls_from_elsewhere_ends_like_the_others(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int sent = 0; sent < 2; sent++) {
+        training_open(&t, "auto", settings_of(SS_SPLIT_ALLGATHER));
+        for (int r = 0; r < P; r++)
+            set_site(&t, r, 7);
+        train(&t, 0, 40);
+        for (int k = 0; k < 2; k++) {
+            draw_weights(&t);
+            call(&t, 0, false);
+        }
+        assert_int_equal(tensor_of(&t, 0, 0)->reason, SS_TENSOR_LEFT);
+        train(&t, 200, sent ? 200 : 3);
+        set_site(&t, 0, 9);
+        draw_gradient(&t, 500);
+        call(&t, 0, false); /* asserts one status on all ranks */
+        for (int k = 0; k < 5; k++) {
+            draw_gradient(&t, 501 + (uint64_t)k);
+            call(&t, 0, false);
+        }
+        training_close(&t);
+    }
+}
+
+static void many_calls_asked_for_before_auto_decides_are_looked_at(void **state)
+{
+    static struct training t;
+    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
+
+    (void)state;
+    settings.tensors.register_after = 50;
+    training_open(&t, "auto", settings);
+    train(&t, 0, 70);
+    for (int r = 0; r < P; r++) {
+        assert_int_equal(tensor_of(&t, r, 0)->state, SS_TENSOR_REGISTERED);
+        assert_true(tensor_of(&t, r, 0)->decided_at >= 50);
+    }
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +216,8 @@ int main(void)
         cmocka_unit_test(an_input_of_zeros_fits),
         cmocka_unit_test(in_the_end_all_of_it_is_sent),
         cmocka_unit_test(what_remains_at_the_end_is_named_with_its_norm),
+        cmocka_unit_test(one_rank_that_calls_from_elsewhere_ends_like_the_others),
+        cmocka_unit_test(many_calls_asked_for_before_auto_decides_are_looked_at),
         cmocka_unit_test(what_guard_made_exact_gives_it_back_in_calls_that_fit_too),
     };
 
