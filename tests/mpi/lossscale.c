@@ -96,6 +96,7 @@ struct sums {
     int differ; /* steps in which the results differed */
     int first;
     double worst; /* largest difference of an element, relative to the largest result */
+    double most[TENSORS]; /* the largest result so far: what is left at the end is small */
 };
 
 static void compare(struct job *job, struct sums *sums, int step)
@@ -103,19 +104,19 @@ static void compare(struct job *job, struct sums *sums, int step)
     bool same = true, zero = true;
 
     for (int k = 0, at = 0; k < TENSORS; at += job->g[k++].n) {
-        double most = 0, apart = 0;
+        double *most = &sums->most[k], apart = 0;
         for (int i = 0; i < job->g[k].n; i++) {
             float a = job->bare.out[k][i];
             float b = (float)((double)job->scaled.out[k][i] / job->scaled.scale);
-            most = fmax(most, fabs((double)a));
+            *most = fmax(*most, fabs((double)a));
             apart = fmax(apart, fabs((double)a - (double)b));
             zero = zero && a == 0 && b == 0;
             sums->bare[at + i] += (long double)a;
             sums->scaled[at + i] += (long double)b;
         }
         same = same && apart == 0;
-        if (most > 0)
-            sums->worst = fmax(sums->worst, apart / most);
+        if (*most > 0)
+            sums->worst = fmax(sums->worst, apart / *most);
     }
     sums->silent = zero ? sums->silent + 1 : 0;
     if (!same && sums->differ++ == 0)

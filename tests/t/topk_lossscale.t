@@ -19,7 +19,7 @@ for ranks in 2 3; do
         preloaded "$ranks" lossscale halved form=whole where=$where
         tap_passed "$ranks ranks, scale halved after overflows ($where): the same bits" 100
     done
-    preloaded "$ranks" lossscale halved form=fractions tolerance=10
+    preloaded "$ranks" lossscale halved form=fractions tolerance=1
     tap_passed "$ranks ranks, scale halved after overflows: the same results but for rounding" 100
     for where in last first; do
         preloaded "$ranks" lossscale scalers form=fractions steps=90 growth=30 where=$where
