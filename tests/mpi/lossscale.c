@@ -95,7 +95,7 @@ struct sums {
     int silent;
     int differ; /* steps in which the results differed */
     int first;
-    double worst; /* largest difference of an element, relative to the largest result */
+    double worst;         /* largest difference of an element, relative to the largest result */
     double most[TENSORS]; /* the largest result so far: what is left at the end is small */
 };
 
