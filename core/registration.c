@@ -195,7 +195,9 @@ static bool is_unlike(enum ss_tensor_reason reason)
 /* What was refused is looked at again, as its first calls may have been special ones. */
 static void look_again(struct ss_tensor *t)
 {
-    if (t->state != SS_TENSOR_EXACT || t->asked || !is_unlike(t->reason) || t->calls < t->look_at)
+    bool again = is_unlike(t->reason) || (t->reason == SS_TENSOR_OTHERS && t->seen_by_others);
+
+    if (t->state != SS_TENSOR_EXACT || t->asked || !again || t->calls < t->look_at)
         return;
     ss_watch_restart(&t->watch);
     t->state = SS_TENSOR_CANDIDATE;
@@ -272,8 +274,10 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
     } else if (!all->not_ready && !all->refused) {
         bool registered = !all->not_gradient;
         enum ss_tensor_reason reason = t->reason;
-        if (reason == SS_TENSOR_NONE)
+        if (reason == SS_TENSOR_NONE) {
             reason = SS_TENSOR_OTHERS;
+            t->seen_by_others = true;
+        }
         if (registered && !may_register(t))
             ss_tensor_settle(t, false, SS_TENSOR_OFFERED);
         else

@@ -162,11 +162,13 @@ struct ss_tensor {
     struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
     struct ss_watch watch;
-    unsigned in_flight;   /* operations between begin and end */
-    unsigned refusals;    /* votes in a row in which a rank refused */
-    bool ready;           /* what the last ballot said */
-    uint64_t look_at;     /* refused: looked at again in that call of its own, */
-    unsigned looks;       /* so many times so far */
+    unsigned in_flight;  /* operations between begin and end */
+    unsigned refusals;   /* votes in a row in which a rank refused */
+    bool ready;          /* what the last ballot said */
+    uint64_t look_at;    /* refused: looked at again in that call of its own, */
+    unsigned looks;      /* so many times so far */
+    bool seen_by_others; /* SS_TENSOR_OTHERS: their evidence spoke against it, to be looked at again
+                          */
     uint64_t lossy_since; /* call of its own whose result was the first lossy one, 0 = none */
     uint64_t decided_at;  /* call of its own after which was first decided on it, 0 = not yet */
     enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */

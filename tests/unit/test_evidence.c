@@ -124,14 +124,15 @@ static void inputs_that_come_again_are_of_data_that_stays(void **state)
     expect_refused(fill_full_batch, SS_TENSOR_DATA);
 }
 
-/* Sums of a three-term recurrence: each resembles the one before, and none before that. */
+/* Sums of a short recurrence: each resembles the two before, and none before these. */
 static void fill_recurrence(struct job *job, struct data *d, int step)
 {
     for (size_t i = 0; i < d->n; i++) {
         double now = (double)(ss_mix((uint64_t)step + 100, i) >> 40) / (1 << 23) - 1;
         double last = (double)(ss_mix((uint64_t)step + 99, i) >> 40) / (1 << 23) - 1;
+        double before = (double)(ss_mix((uint64_t)step + 98, i) >> 40) / (1 << 23) - 1;
         for (int r = 0; r < job->size; r++)
-            set(d, r, i, now - last + 0.8 * noise(job));
+            set(d, r, i, now - 1.4 * last + before + noise(job));
     }
 }
 

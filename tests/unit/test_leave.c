@@ -209,6 +209,24 @@ static void many_calls_asked_for_before_auto_decides_are_looked_at(void **state)
     training_close(&t);
 }
 
+static void what_one_rank_refuses_is_looked_at_again_on_all(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    training_open(&t, "auto", settings_of(SS_SPLIT_ALLGATHER));
+    train(&t, 0, 14);
+    tensor_of(&t, 0, 0)->step_calls = 0; /* as if it had come seldom there */
+    train(&t, 14, 16);
+    assert_int_equal(tensor_of(&t, 0, 0)->reason, SS_TENSOR_SELDOM);
+    for (int r = 1; r < P; r++)
+        assert_int_equal(tensor_of(&t, r, 0)->reason, SS_TENSOR_OTHERS);
+    train(&t, 30, 120);
+    for (int r = 0; r < P; r++)
+        assert_int_equal(tensor_of(&t, r, 0)->state, SS_TENSOR_REGISTERED);
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +236,7 @@ int main(void)
         cmocka_unit_test(what_remains_at_the_end_is_named_with_its_norm),
         cmocka_unit_test(one_rank_that_calls_from_elsewhere_ends_like_the_others),
         cmocka_unit_test(many_calls_asked_for_before_auto_decides_are_looked_at),
+        cmocka_unit_test(what_one_rank_refuses_is_looked_at_again_on_all),
         cmocka_unit_test(what_guard_made_exact_gives_it_back_in_calls_that_fit_too),
     };
 
