@@ -6,8 +6,13 @@
 
 enum { SMALL = 60 };
 
+/* Of AddressSanitizer's allocator, of which mallinfo2 knows nothing. */
+extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
+
 static size_t heap(void)
 {
+    if (__sanitizer_get_current_allocated_bytes)
+        return __sanitizer_get_current_allocated_bytes();
     struct mallinfo2 now = mallinfo2();
 
     return now.uordblks + now.hblkhd;
