@@ -502,7 +502,8 @@ void ss_topk_end(struct ss_call *c, bool native_done)
     if (c->joined > 0 && native_done)
         ss_residual_leave(c);
     if (c->topk && !c->native && c->failed == 0) {
-        if (t->topk_calls++ == 0 || t->lossy_since == 0)
+        t->topk_calls++;
+        if (t->lossy_since == 0)
             t->lossy_since = t->calls;
         t->density_sum += (double)c->own.nnz / (double)c->n;
         t->asked_sum += (double)c->k / (double)c->n;
