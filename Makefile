@@ -36,10 +36,13 @@ Q :=
 say =
 endif
 
-CORE_SRC := $(sort $(wildcard core/*.c config/*.c))
+# The simulator is for tests; it is not in the preloaded library.
+SIM_SRC  := $(sort $(wildcard core/sim/*.c))
+CORE_SRC := $(filter-out $(SIM_SRC),$(sort $(wildcard core/*/*.c config/*.c)))
 SHIM_SRC := $(sort $(wildcard shim/*.c))
 CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
 CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/obj/%.o)
+SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 
@@ -118,7 +121,7 @@ $(BUILD)/install/libsparseshim.so: $(LIBRARY_OBJ:$(BUILD)/obj/config/where.o=$(B
 	$(call say,LD,$@)
 	$(Q)$(LINK_LIBRARY)
 
-$(BUILD)/libsparseshim_core.a: $(CORE_OBJ)
+$(BUILD)/libsparseshim_core.a: $(CORE_OBJ) $(SIM_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -200,10 +203,10 @@ $(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libsparseshim_core.a
 	$(Q)$(MPI_COMPILE) -o $@ $< $(BUILD)/libsparseshim_core.a -lm -ldl
 
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-$(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*.h)
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)
-	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire.c core/values.c core/rice.c core/types.c
+	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/values.c core/wire/rice.c core/base/types.c
 
 tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)
@@ -282,16 +285,16 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
+FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 
 lint: ## clang-format, clang-tidy, cppcheck, shellcheck
 	@scripts/install-deps build lint
 	clang-format --dry-run -Werror $(FORMATTED)
-	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
+	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
-	    --suppress=ctunullpointer:core/select_* --suppress=invalidPointerCast:core/select_* --suppress=uninitvar:core/select_* \
+	    --suppress=ctunullpointer:core/compute/select_* --suppress=invalidPointerCast:core/compute/select_* --suppress=uninitvar:core/compute/select_* \
 	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
 	shellcheck -x $(SCRIPTS)
 

@@ -76,7 +76,7 @@ struct cfg_options {
     enum cfg_value_type value_type;
     enum cfg_quant quant_bits;
     bool quant_feedback;
-    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST of core/values.h */
+    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST of core/wire/values.h */
     enum cfg_switch residual_scale;
     enum cfg_guard guard;
     enum cfg_algorithm algorithm;

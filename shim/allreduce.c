@@ -1,7 +1,7 @@
 #define _GNU_SOURCE 1
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/callbacks.h"
 #include "shim/comm.h"
 #include "shim/handles.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor_access.h"
+#include "core/call/tensor_access.h"
 #include "shim/comm.h"
 
 #define EXPORT __attribute__((visibility("default")))

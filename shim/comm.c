@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor_access.h"
+#include "core/call/tensor_access.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/real.h"

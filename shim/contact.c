@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/comm.h"
 #include "shim/job.h"
 #include "shim/log.h"

@@ -25,7 +25,7 @@ void shim_job_pause(void);
 
 /* Steady clock, seconds since the first intercepted call, in steps of 2^-28 s: up to 2^25 s their
  * differences and sums are exact, so that they raise no floating-point exception and depend on no
- * rounding mode of the application. Anything else is computed as core/fpenv.h has it. */
+ * rounding mode of the application. Anything else is computed as core/base/fpenv.h has it. */
 double shim_now(void);
 
 /* Raises an error of ours on the error handler of the application's communicator. Returns the MPI

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/files.h"
 
 int shim_write(int fd, const char *text, size_t len)

@@ -9,7 +9,7 @@
 
 #include <mpi.h>
 
-#include "core/transport.h"
+#include "core/net/transport.h"
 
 struct shim_transport {
     struct ss_transport base;

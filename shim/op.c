@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/handles.h"
 #include "shim/job.h"
 #include "shim/log.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/real.h"

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/fpenv.h"
-#include "core/report.h"
-#include "core/tensor_access.h"
+#include "core/base/fpenv.h"
+#include "core/report/report.h"
+#include "core/call/tensor_access.h"
 #include "shim/comm.h"
 #include "shim/files.h"
 #include "shim/job.h"

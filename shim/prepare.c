@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/real.h"

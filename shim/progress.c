@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "shim/job.h"
 #include "shim/log.h"
 #include "shim/op.h"

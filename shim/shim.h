@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "config/config.h"
-#include "core/call.h"
+#include "core/call/call.h"
 #include "shim/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
@@ -266,7 +266,7 @@ struct shim_state {
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
 extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
 
-/* Small sums between two calls tell steps (core/steps.h). Not locked: three instructions. */
+/* Small sums between two calls tell steps (core/tensor/steps.h). Not locked: three instructions. */
 static inline void shim_count_small(void)
 {
     uint64_t small = atomic_load_explicit(&shim.small, memory_order_relaxed);

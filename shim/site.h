@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "core/call.h"
+#include "core/call/call.h"
 
 enum { SHIM_CALLERS = 3, SHIM_SITE_PLACES = 1024 };
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "core/tensor_record.h"
+#include "core/report/tensor_record.h"
 #include "shim/cli/learn_rules.h"
 
 enum { CLI_FAILED = 3, POLL_MS = 200, LOOK_EVERY = 10 /* polls */, GRACE_MS = 10000 };

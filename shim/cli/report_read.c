@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor_record.h"
+#include "core/report/tensor_record.h"
 #include "shim/cli/json_read.h"
 
 /* What a member of an object is read into, at an offset from the object's struct. */

@@ -1,9 +1,9 @@
-/* Reads the JSON form of a report (core/report.h) back, so that printing it again gives the same
+/* Reads the JSON form of a report (core/report/report.h) back, so that printing it again gives the same
  * text byte for byte. */
 #ifndef SHIM_CLI_REPORT_READ_H
 #define SHIM_CLI_REPORT_READ_H
 
-#include "core/report.h"
+#include "core/report/report.h"
 
 /* A report read from a file. Print it with ss_report_write(&file.stats, &file.job, SS_EMIT_TEXT,
  * write, ctx). */

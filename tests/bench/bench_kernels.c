@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/kernels.h"
-#include "core/wire.h"
+#include "core/compute/kernels.h"
+#include "core/wire/wire.h"
 
 struct data {
     enum ss_type type;

@@ -13,8 +13,8 @@
 #include <immintrin.h>
 #endif
 
-#include "core/kernels.h"
-#include "core/threshold.h"
+#include "core/compute/kernels.h"
+#include "core/select/threshold.h"
 
 enum action { ADD, ADD_STREAMING, STEADY, EXACT, EXACT_CALL, BUCKETS, ACTIONS };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/threshold.h"
+#include "core/select/threshold.h"
 
 enum { N = 1 << 18, STEPS = 100, SKIPPED = 20 };
 

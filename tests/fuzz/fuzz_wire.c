@@ -1,9 +1,9 @@
-/* Any bytes into the decoder: what it accepts must keep the promises of core/wire.h and survive a
+/* Any bytes into the decoder: what it accepts must keep the promises of core/wire/wire.h and survive a
  * round trip. Input: 2 bytes that pick the key and the range, then the message. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-/* gTop-k on dense vectors, rank after rank: what core/coll_gtopk.c must equal bit for bit. */
+/* gTop-k on dense vectors, rank after rank: what core/coll/gtopk.c must equal bit for bit. */
 #ifndef TESTS_UNIT_GTOPK_REFERENCE_H
 #define TESTS_UNIT_GTOPK_REFERENCE_H
 

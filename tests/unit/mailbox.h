@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/call.h"
-#include "core/call_impl.h"
+#include "core/call/call.h"
+#include "core/call/call_impl.h"
 
 struct mail {
     struct mail *next;

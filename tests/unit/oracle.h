@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/ranks.h"
-#include "core/types.h"
+#include "core/net/ranks.h"
+#include "core/base/types.h"
 
 /* Where the entries of a rank lie. */
 enum place { UNIFORM, IDENTICAL, DISJOINT, CLUSTERED, AT_END, OPPOSITE, PLACES };

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/report.h"
-#include "core/tensor_record.h"
+#include "core/report/report.h"
+#include "core/report/tensor_record.h"
 #include "shim/cli/report_read.h"
 
 /* A growing text; the sink of all reports here. */

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_SELECT_DATA_H
 #define TESTS_UNIT_SELECT_DATA_H
 
-#include "core/threshold.h"
+#include "core/select/threshold.h"
 
 enum { MOST = 300000, KINDS = 7 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/call.h"
-#include "core/call_impl.h"
-#include "core/sim.h"
+#include "core/call/call.h"
+#include "core/call/call_impl.h"
+#include "core/sim/sim.h"
 
 /* Most ranks of a job. */
 #ifndef SIM_JOB_RANKS

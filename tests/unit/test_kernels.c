@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "core/fpenv.h"
-#include "core/kernels.h"
+#include "core/base/fpenv.h"
+#include "core/compute/kernels.h"
 
 enum { MOST = 70001 };
 

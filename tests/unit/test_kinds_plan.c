@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "core/tensor_access.h"
-#include "core/tensor_record.h"
+#include "core/call/tensor_access.h"
+#include "core/report/tensor_record.h"
 #include "tests/unit/kind_job.h"
 
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])

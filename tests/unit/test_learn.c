@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "core/tensor_record.h"
+#include "core/report/tensor_record.h"
 #include "shim/cli/learn_rules.h"
 
 enum { RANKS = 2 };

@@ -2,7 +2,7 @@
  * that fit, a sixteenth at a time. */
 #include <stdio.h>
 
-#include "core/tensor_access.h"
+#include "core/call/tensor_access.h"
 #include "tests/unit/feedback_job.h"
 
 /* A gradient: half of it is common to all ranks. */

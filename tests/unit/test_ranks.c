@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/ranks.h"
+#include "core/net/ranks.h"
 
 enum { MOST = 200 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/regions.h"
+#include "core/tensor/regions.h"
 
 enum { MOST = 64 };
 

@@ -1,4 +1,4 @@
-/* The promises of core/emit.h and core/report.h.
+/* The promises of core/report/emit.h and core/report/report.h.
  *
  * With an argument it serves tests/t/report_json.t: "json" and "text" print a sample report;
  * "locale" runs what needs a locale with a decimal comma, or ends with status 77 where none is

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/rules.h"
+#include "core/tensor/rules.h"
 
 static struct ss_rules *parse(const char *text)
 {

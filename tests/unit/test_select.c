@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/fpenv.h"
+#include "core/base/fpenv.h"
 #include "tests/unit/select_trial.h"
 
 static double sum_of_partials(const double *partial)

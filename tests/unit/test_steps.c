@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/steps.h"
+#include "core/tensor/steps.h"
 
 static struct ss_steps *fresh(void)
 {

@@ -1,5 +1,5 @@
 /* Each gradient is one tensor, and residuals stay with theirs. */
-#include "core/tensor_impl.h"
+#include "core/tensor/tensor_impl.h"
 #include "tests/unit/tensor_job.h"
 
 /* ---- residuals ---- */

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "core/sim.h"
-#include "core/vote.h"
+#include "core/sim/sim.h"
+#include "core/vote/vote.h"
 
 enum { MOST = 64 };
 

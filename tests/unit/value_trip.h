@@ -1,4 +1,4 @@
-/* Values on their way through the encoder, for the tests of core/values.c. */
+/* Values on their way through the encoder, for the tests of core/wire/values.c. */
 #ifndef TESTS_VALUE_TRIP_H
 #define TESTS_VALUE_TRIP_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/values.h"
+#include "core/wire/values.h"
 
 enum { MOST = 40000 };
 

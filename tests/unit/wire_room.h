@@ -1,4 +1,4 @@
-/* Messages to encode and decode, for the tests of core/wire.c. */
+/* Messages to encode and decode, for the tests of core/wire/wire.c. */
 #ifndef TESTS_WIRE_ROOM_H
 #define TESTS_WIRE_ROOM_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wire.h"
+#include "core/wire/wire.h"
 
 enum { CODINGS = 4, RANGE = 1 << 30 };
 

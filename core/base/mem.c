@@ -1,0 +1,105 @@
+#define _POSIX_C_SOURCE 200809L
+#include "core/base/mem.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/types.h"
+
+enum { ALIGNMENT = 64 };
+
+/* Takes size bytes from the pool; false when that would pass its limit and is not promised. */
+static bool take(struct ss_mem *mem, size_t size, bool promised)
+{
+    size_t used = atomic_load(&mem->used);
+
+    do {
+        if (used > SIZE_MAX - size) /* the address space is spent */
+            return false;
+        if (!promised && mem->limit != 0 && (size > mem->limit || used > mem->limit - size))
+            return false;
+    } while (!atomic_compare_exchange_weak(&mem->used, &used, used + size));
+
+    size_t now = used + size;
+    size_t peak = atomic_load(&mem->peak);
+    while (peak < now && !atomic_compare_exchange_weak(&mem->peak, &peak, now))
+        ;
+    return true;
+}
+
+static void give(struct ss_mem *mem, size_t size)
+{
+    atomic_fetch_sub(&mem->used, size);
+}
+
+/* A size that is asked for, in whole lines. */
+static size_t lines(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
+{
+    void *data;
+
+    if (!take(mem, size, promised))
+        return SS_ERR_MEMORY;
+    if (posix_memalign(&data, ALIGNMENT, size) != 0) {
+        give(mem, size);
+        return SS_ERR_MEMORY;
+    }
+    if (keep > 0)
+        memcpy(data, buf->data, keep);
+    ss_buf_free(buf);
+    *buf = (struct ss_buf){.data = data, .size = size, .mem = mem};
+    return SS_OK;
+}
+
+/* Whether the pool has so much room that slack takes none away from anybody. */
+static bool is_ample(struct ss_mem *mem, size_t size)
+{
+    size_t used = atomic_load(&mem->used), half = mem->limit / 2;
+
+    return mem->limit == 0 || (size <= half && used <= half - size);
+}
+
+static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep, bool promised)
+{
+    size_t slack = buf->size / 2 + buf->size;
+
+    if (size <= buf->size)
+        return SS_OK;
+    if (size > SIZE_MAX - ALIGNMENT)
+        return SS_ERR_MEMORY;
+    if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
+        ss_buf_free(buf);
+    if (slack > size && is_ample(mem, lines(slack)) &&
+        replace(buf, mem, lines(slack), keep, false) == SS_OK)
+        return SS_OK;
+    return replace(buf, mem, lines(size), keep, promised);
+}
+
+int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep)
+{
+    return grow(buf, mem, size, keep, false);
+}
+
+int ss_buf_reserve_voted(struct ss_buf *buf, struct ss_mem *mem, size_t size)
+{
+    return grow(buf, mem, size, 0, true);
+}
+
+int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size)
+{
+    return grow(buf, mem, size, 0, false);
+}
+
+void ss_buf_free(struct ss_buf *buf)
+{
+    if (buf->data) {
+        free(buf->data);
+        give(buf->mem, buf->size);
+    }
+    *buf = (struct ss_buf){0};
+}

@@ -1,0 +1,182 @@
+/* What a rank says in the vote, and what the plan sees of what all ranks said. */
+#include <math.h>
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+/* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
+static uint64_t memory_left(const struct ss_call *c)
+{
+    const struct ss_mem *mem = c->comm->mem;
+    const struct ss_work *w = c->work;
+    size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
+    size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
+
+    if (mem->limit == 0)
+        return UINT64_MAX;
+    return (mem->limit > used ? mem->limit - used : 0) + kept + own;
+}
+
+/* Who has sent his part of a reduce is done with it: the root's time counts. */
+static double last_seconds(const struct ss_call *c)
+{
+    if (c->kind == SS_KIND_REDUCE && c->t->rank != c->root)
+        return INFINITY;
+    return c->lane->history.last_seconds;
+}
+
+/* Seconds per element of finding what is sent. */
+static double scan_cost(const struct ss_call *c)
+{
+    return c->topk || c->resting ? ss_select_cost(c) : c->comm->cost_scan;
+}
+
+void ss_ballot_fill(struct ss_call *c, uint64_t flags)
+{
+    struct ss_comm *comm = c->comm;
+    struct ss_ballot *b = &c->vote.ballot;
+
+    ss_ballot_init(b);
+    b->flags = flags;
+    b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&c->key);
+    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
+    b->nnz_sum = b->nnz_max = c->scan.nnz;
+    b->k_max = c->k;
+    b->same_min[SS_SAME_SCALE] = ss_scale_hash(c);
+    b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
+    b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
+    b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
+    b->same_min[SS_SAME_HOST] = comm->settings->host;
+    b->same_min[SS_SAME_FORM] = ss_kind_form(c);
+    b->same_min[SS_SAME_LABEL] = ss_topk_label(c);
+    b->same_min[SS_SAME_TENSOR] = c->tensor ? ss_tensor_code(c->tensor) : 0;
+    b->same_min[SS_SAME_SMALL] = c->small;
+    ss_topk_show(c);
+    b->same_min[SS_SAME_WATCH] = ss_topk_past(c);
+    for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
+        b->same_max[i] = b->same_min[i];
+    b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
+    b->norm_max = ss_double_bits(c->input_square);
+    memcpy(b->parts, c->parts, sizeof b->parts);
+    b->part_max = c->part_max;
+    b->memory_min = memory_left(c);
+    b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
+    b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
+    b->costs[SS_COST_SCAN] = ss_double_bits(scan_cost(c));
+    b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
+    const struct ss_local_costs *local = ss_local_costs();
+    b->costs[SS_COST_CODE] = ss_double_bits(local->code);
+    b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
+    b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
+    b->result_max = c->lane->history.result_nnz;
+    b->last_min = ss_double_bits(last_seconds(c));
+}
+
+uint64_t ss_ballot_flags(struct ss_call *c, int status)
+{
+    struct ss_comm *comm = c->comm;
+    uint64_t flags = 0;
+
+    if (status != SS_OK)
+        flags |= SS_VOTE_CANNOT;
+    if (c->cannot)
+        flags |= SS_VOTE_LAYOUT;
+    if (c->scan.not_finite)
+        flags |= SS_VOTE_NOT_FINITE;
+    if (comm->off)
+        flags |= SS_VOTE_OFF;
+    if (comm->polled)
+        flags |= SS_VOTE_POLLED;
+    if (comm->callbacks)
+        flags |= SS_VOTE_CALLBACKS;
+    if (comm->status < 0)
+        flags |= SS_VOTE_BROKEN;
+    if (!comm->network.known)
+        flags |= SS_VOTE_UNKNOWN;
+    if (comm->tensors)
+        flags |= ss_topk_flags(c);
+    return flags;
+}
+
+/* Costs of the network by class of link, where they are not to be measured: the ranks of one host,
+ * in shared memory, and those of several, 10 Gbit/s. */
+static const struct {
+    double alpha, beta;
+} links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
+
+/* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
+ * current core. */
+static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
+                        const struct ss_settings *settings, int rounds)
+{
+    int link = ss_ballot_same(b, SS_SAME_HOST) ? 0 : 1;
+
+    shape->learn = false;
+    shape->alpha = settings->alpha >= 0 ? settings->alpha : links[link].alpha;
+    shape->beta = settings->beta >= 0 ? settings->beta : links[link].beta;
+    shape->scan = shape->topk ? 1e-9 : 1e-10; /* a selection writes, too */
+    shape->code = 4e-9;
+    shape->merge = 2e-9;
+    shape->fill = 1e-10;
+    shape->vote = rounds * shape->alpha;
+}
+
+static enum ss_algorithm forced(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    uint64_t by_rule = b->same_min[SS_SAME_FORCED];
+
+    return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
+                                                            : c->comm->settings->algorithm;
+}
+
+static uint64_t largest_part(const struct ss_call *c)
+{
+    uint64_t most = 0;
+
+    for (int p = 0; p < c->t->size; p++) {
+        uint64_t elements = ss_call_part(c, p + 1) - ss_call_part(c, p);
+        if (elements > most)
+            most = elements;
+    }
+    return most;
+}
+
+struct ss_shape ss_ballot_shape(const struct ss_call *c)
+{
+    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_settings *settings = c->comm->settings;
+    bool lossy = c->topk || c->resting;
+    struct ss_shape shape = {
+        .kind = c->kind,
+        .n = c->n,
+        .part_n = largest_part(c),
+        .size = c->t->size,
+        .type = c->type,
+        .coding = settings->coding,
+        .forced = forced(c),
+        .topk = lossy,
+        .resting = c->resting,
+        .k = b->k_max,
+        .values = lossy ? settings->values : SS_VALUES_SAME,
+        .quant = lossy ? settings->quant : SS_VALUES_SAME,
+        .bucket = settings->quant_bucket,
+        .learn = true,
+        .nnz_sum = b->nnz_sum,
+        .nnz_max = b->nnz_max,
+        .part_max = b->part_max,
+        .memory_min = b->memory_min,
+        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_double(b->costs[SS_COST_ALPHA]),
+        .beta = settings->beta >= 0 ? settings->beta : ss_bits_double(b->costs[SS_COST_BETA]),
+        .scan = ss_bits_double(b->costs[SS_COST_SCAN]),
+        .code = ss_bits_double(b->costs[SS_COST_CODE]),
+        .merge = ss_bits_double(b->costs[SS_COST_MERGE]),
+        .fill = ss_bits_double(b->costs[SS_COST_FILL]),
+        .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
+    };
+
+    if (ss_costs_fixed(settings))
+        fixed_costs(&shape, b, settings, ss_fold_rounds(&c->vote.schedule.fold));
+    return shape;
+}

@@ -1,0 +1,198 @@
+/* clang-format off */
+/* One allreduce, or one of the other collectives of core/base/collective.h, from scan to result, over any
+ * transport, and the state that lasts between calls on a communicator.
+ *
+ *     status = ss_call_start(&call, comm, type, op, in, out, n);      or ss_call_start_kind
+ *     while (status == SS_PENDING)
+ *         status = ss_call_step(&call);
+ *     if (status == SS_NATIVE)
+ *         run the MPI library's collective on the untouched input;
+ *     ss_call_end(&call, seconds_in_native);
+ *
+ * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks
+ * of a communicator start the same calls in the same order. Between start and end nothing but the
+ * call touches `out`; `in` is never written.
+ */
+/* clang-format on */
+#ifndef CORE_CALL_CALL_H
+#define CORE_CALL_CALL_H
+
+#include "core/compute/kernels.h"
+#include "core/base/collective.h"
+#include "core/base/mem.h"
+#include "core/tensor/regions.h"
+#include "core/report/stats.h"
+#include "core/tensor/tensor.h"
+#include "core/net/transport.h"
+#include "core/wire/values.h"
+#include "core/wire/wire.h"
+
+/* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
+ * `out` has not been written. */
+enum { SS_NATIVE = 2 };
+
+/* What follows where the results of a tensor drift from the dense sum. */
+enum ss_guard { SS_GUARD_OFF, SS_GUARD_WARN, SS_GUARD_EXACT };
+
+/* Options as core needs them; the same on all ranks. */
+struct ss_settings {
+    bool observe;
+    enum ss_algorithm algorithm;
+    enum ss_coding coding;
+    double alpha;      /* seconds per message, < 0: measured */
+    double beta;       /* seconds per byte, < 0: measured */
+    bool reproducible; /* nothing timed enters any choice; so with alpha and beta given */
+    uint64_t host;     /* the same number on ranks of one host */
+    double timeout;    /* seconds any wait may last without progress, 0 = no limit */
+    double patience;   /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
+    uint64_t hash;     /* of everything that must be equal on all ranks */
+
+    /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h says. */
+    bool topk;
+    double density;        /* share of the elements sent, 0 < density <= 1; or, with bucket > 0: */
+    uint64_t k, bucket;    /* the k largest of each `bucket` elements (SparCML section 8.3) */
+    uint64_t warmup_steps; /* density comes down to `density` over that many calls of a tensor */
+    struct ss_tensor_settings tensors;
+    enum ss_values values;       /* of streams (VALUE_TYPE) */
+    enum ss_values quant;        /* of dsar's dense phase (QUANT_BITS), SS_VALUES_SAME: as values */
+    bool quant_feedback;         /* nearest, errors into the residual; else stochastic */
+    uint32_t quant_bucket;       /* values of one scale */
+    uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
+    enum ss_partition partition;
+    enum ss_guard guard;
+    bool residual_scale; /* follow jumps of the loss scale */
+    uint64_t seed;
+};
+
+/* Whether costs are given or those of a table: nothing is measured. */
+static inline bool ss_costs_fixed(const struct ss_settings *s)
+{
+    return s->reproducible || (s->alpha >= 0 && s->beta >= 0);
+}
+
+struct ss_comm;
+
+/* State of a communicator. Borrows all arguments for its lifetime; `name` is copied. Returns NULL
+ * when memory is short. */
+struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
+                               struct ss_mem *mem, struct ss_stats *stats, const char *name);
+void ss_comm_free(struct ss_comm *comm);
+
+/* Below 0 once a call on this communicator has ended with an error and all ranks know: every later
+ * call returns it at once. A rank that failed alone says so in its next vote, which then ends with
+ * an error everywhere. */
+int ss_comm_status(const struct ss_comm *comm);
+
+/* Measured costs of the network; a communicator over the same ranks can start with them. */
+struct ss_costs {
+    bool known;
+    double alpha; /* seconds per message */
+    double beta;  /* seconds per byte */
+};
+struct ss_costs ss_comm_costs(const struct ss_comm *comm);
+void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
+
+/* Votes "off" (MPI_Pcontrol) for calls started from here on. */
+void ss_comm_set_off(struct ss_comm *comm, bool off);
+
+/* Votes for calls started from here on that the MPI library's allreduce, should it come to that, is
+ * one that can be polled: other calls of this rank are under way meanwhile. */
+void ss_comm_set_polled(struct ss_comm *comm, bool polled);
+
+/* Votes for calls started from here on that nonblocking ones are to be the MPI library's, on all
+ * ranks; and says whether they are nonblocking, which is the same on all ranks. */
+void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
+
+/* Where the application calls from, for the identity of tensors (MODE=topk). */
+struct ss_call_site {
+    uint64_t hash;      /* 0 = unknown */
+    uint64_t path;      /* hash of its callers, 0 = unknown */
+    uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
+    const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
+    const char *symbol; /* its function, or NULL */
+};
+void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
+
+/* What has come up in a call and should be told: copied to text and forgotten. False: nothing. */
+bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size);
+
+struct ss_call;
+
+/* Bytes a caller provides for a call; struct ss_call is defined in core/call/call_impl.h. */
+struct ss_call *
+ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a blocking call */
+
+/* in NULL: in place. n elements, 1 <= n <= SS_WINDOW. `window` tells windows of one large call
+ * apart (0 for ordinary calls). */
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
+                  const void *in, void *out, uint64_t n, unsigned window);
+
+/* A call of any kind.
+ *
+ * Equal on all ranks, or the call fails with SS_ERR_DIFFERENT: kind, root and the size of all parts
+ * together in bytes; for reductions type and op too. What may differ although the MPI library takes
+ * the call is agreed on: in an allgather the word size (ranks may describe the same bytes by other
+ * datatypes) and, everywhere, `parts`; where they differ all ranks go native, SS_WHY_TYPE. A rank
+ * whose arguments are not served, but which knows that size (and type and op), says `cannot`: all
+ * go native, SS_WHY_BUFFER. Lanes where that happens back off as those do where dense is faster.
+ *
+ * ALGORITHM=dense means native; recursive_doubling, split_allgather, dsar, ring and allgather all
+ * force the one sparse way that a kind has (ss_kind_algorithm); otherwise the plan decides. These
+ * calls are exact in every mode and no business of top-k. Sums are formed in rank order. */
+struct ss_collective {
+    enum ss_kind kind;
+    /* Allgather: of the words that are moved, any type of their size. A word is sent if any bit of
+     * it is set, so that -0.0, NaN and Inf arrive as they are. */
+    enum ss_type type;
+    enum ss_op op; /* of a reduction */
+    int root;      /* of a reduce */
+    uint64_t n;    /* elements of all parts together, 1 <= n <= SS_WINDOW; an allgather, of which
+                      all ranks know but the bytes, at most 4 * SS_WINDOW of these */
+    /* Allgather: rank r gives elements parts[r] to parts[r + 1] of the result; reduce_scatter: it
+     * gets them. size + 1 values, ascending from 0 to n, borrowed until the end of the call; NULL:
+     * equal parts, n a multiple of the number of ranks. A reduce has none. */
+    const uint32_t *parts;
+    /* Allgather: this rank's slice; NULL: in place, it stands in `out` where it belongs.
+     * Reductions: n elements; NULL: in place, they stand in `out` (reduce: the root only). */
+    const void *in;
+    /* Allgather: n elements. Reduce_scatter: this rank's part alone; in place n elements, of which
+     * the first are overwritten by the part. Reduce: n elements on the root, not looked at on other
+     * ranks. */
+    void *out;
+    bool cannot; /* nothing but kind, root and that size need be set (and type and op) */
+};
+int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm,
+                       const struct ss_collective *what);
+
+int ss_call_step(struct ss_call *call);
+
+/* After SS_NATIVE: the input stands in `out`, with a part of a residual added, and the MPI library
+ * is to reduce it in place there. */
+bool ss_call_joined(const struct ss_call *call);
+
+/* After SS_NATIVE: a rank has voted so (ss_comm_set_polled). False where there was no vote. */
+bool ss_call_polled(const struct ss_call *call);
+
+/* After the end: a rank has voted so (ss_comm_set_callbacks). */
+bool ss_call_callbacks(const struct ss_call *call);
+
+/* Whether the last step has brought the call further. */
+bool ss_call_moved(const struct ss_call *call);
+
+/* Whether the call has waited for another rank for longer than the settings' patience; true once
+ * per communicator, with a sentence that names rank, peer, phase and what may be the cause. */
+bool ss_call_waits(struct ss_call *call, char *text, size_t size);
+
+/* Books the call. native_seconds: time in the MPI library's collective where the status was
+ * SS_NATIVE, < 0 where that failed, else ignored. */
+void ss_call_end(struct ss_call *call, double native_seconds);
+
+/* After SS_NATIVE: why. After an error: one sentence with rank, peer and phase. */
+enum ss_reason ss_call_reason(const struct ss_call *call);
+/* After the end: what ran, SS_DENSE for the MPI library; the share of this rank's elements that are
+ * not zero, -1 where the call was not scanned. */
+enum ss_algorithm ss_call_algorithm(const struct ss_call *call);
+double ss_call_density(const struct ss_call *call);
+void ss_call_explain(const struct ss_call *call, char *text, size_t size);
+
+#endif

@@ -1,0 +1,119 @@
+/* What lasts between the calls on a communicator, but for its lanes: costs, work space. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/call/call_impl.h"
+
+struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
+                               struct ss_mem *mem, struct ss_stats *stats, const char *name)
+{
+    struct ss_comm *comm = calloc(1, sizeof *comm);
+
+    if (!comm)
+        return NULL;
+    comm->call = calloc(1, sizeof *comm->call);
+    if (!comm->call) {
+        free(comm);
+        return NULL;
+    }
+    comm->t = transport;
+    comm->settings = settings;
+    comm->mem = mem;
+    comm->stats = stats;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
+    comm->cost_scan = 1e-10;
+    comm->cost_vote = 0;
+    if (ss_costs_fixed(settings)) /* no calibration */
+        comm->network = (struct ss_costs){true, settings->alpha, settings->beta};
+    comm->costs_agreed = comm->network.known;
+    if (settings->topk && !(comm->tensors = ss_tensors_create(&settings->tensors, mem))) {
+        ss_comm_free(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+void ss_comm_free(struct ss_comm *comm)
+{
+    if (!comm)
+        return;
+    struct ss_work *w = &comm->work;
+    struct ss_buf *bufs[] = {&w->own_idx,    &w->own_val, &w->idx[0], &w->idx[1],    &w->idx[2],
+                             &w->val[0],     &w->val[1],  &w->val[2], &w->arena,     &w->inbox,
+                             &w->scratch,    &w->pieces,  &w->values, &w->own_error, &w->marks,
+                             &w->part_error, &w->agree,   &w->keep,   &w->sketch};
+    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
+        ss_buf_free(bufs[i]);
+    ss_tensors_free(comm->tensors);
+    free(comm->call);
+    free(comm);
+}
+
+int ss_comm_status(const struct ss_comm *comm)
+{
+    return comm->told ? comm->status : SS_OK;
+}
+
+struct ss_costs ss_comm_costs(const struct ss_comm *comm)
+{
+    return comm->network;
+}
+
+void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
+{
+    if (!comm->network.known)
+        comm->network = costs;
+}
+
+void ss_comm_set_off(struct ss_comm *comm, bool off)
+{
+    comm->off = off;
+}
+
+void ss_comm_set_polled(struct ss_comm *comm, bool polled)
+{
+    comm->polled = polled;
+}
+
+void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking)
+{
+    comm->callbacks = callbacks;
+    comm->nonblocking = nonblocking;
+}
+
+void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
+{
+    comm->site = *site;
+}
+
+bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size)
+{
+    if (!comm->warning[0])
+        return false;
+    snprintf(text, size, "%s", comm->warning);
+    comm->warning[0] = '\0';
+    return true;
+}
+
+struct ss_call *ss_comm_call(struct ss_comm *comm)
+{
+    return comm->call;
+}
+
+size_t ss_work_kept(const struct ss_work *w)
+{
+    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
+           w->val[2].size + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
+}
+
+void ss_work_drop(struct ss_work *w)
+{
+    for (int i = 0; i < 3; i++) {
+        ss_buf_free(&w->idx[i]);
+        ss_buf_free(&w->val[i]);
+    }
+    ss_buf_free(&w->arena);
+    ss_buf_free(&w->own_error);
+    ss_buf_free(&w->marks);
+    ss_buf_free(&w->part_error);
+}

@@ -1,0 +1,132 @@
+/* MODE=observe: what MODE=topk would take and send. Nothing changes for the program and nothing is
+ * voted: in calls 1, 2, 4, 8 ... of a lane each rank looks at a sample of its own input and asks
+ * the cost model, which knows the rest from the vote of the exact call. */
+#include <math.h>
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+enum { SAMPLE = 65536, RUN = 64 }; /* elements, and how many of them stand side by side */
+
+struct sample {
+    size_t n, runs, run; /* elements; in so many runs of so many, */
+    uint64_t stride;     /* a run begins every so many elements of the input */
+    uint64_t taken;      /* elements that would be selected, */
+    uint64_t part_most;  /* of which so many in the fullest part of the index space */
+    double square, kept; /* squared norm, and that of what is selected */
+};
+
+static struct sample sample_of(uint64_t n)
+{
+    if (n <= SAMPLE)
+        return (struct sample){.n = (size_t)n, .runs = 1, .run = (size_t)n, .stride = n};
+    return (struct sample){
+        .n = SAMPLE, .runs = SAMPLE / RUN, .run = RUN, .stride = n / (SAMPLE / RUN)};
+}
+
+static double value_at(enum ss_type type, const void *v, size_t i)
+{
+    return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+}
+
+/* Copies the sample, and takes what reaches the threshold of its k largest. */
+static void take(const struct ss_call *c, struct sample *s, unsigned char *copy, size_t k)
+{
+    struct ss_exact exact;
+    uint64_t in_part = 0;
+    int part = 0;
+
+    for (size_t r = 0; r < s->runs; r++)
+        memcpy(copy + r * s->run * c->esize, ss_at_const(c->in, (size_t)(r * s->stride), c->esize),
+               s->run * c->esize);
+    ss_exact_threshold(ss_selectors(), c->type, copy, NULL, s->n, k, &exact);
+    for (size_t i = 0; i < s->n; i++) {
+        double x = value_at(c->type, copy, i);
+        uint64_t position = i / s->run * s->stride + i % s->run;
+        s->square += x * x;
+        if (ss_magnitude_of(c->type, x) < exact.threshold)
+            continue;
+        for (; position >= ss_call_part(c, part + 1); part++)
+            in_part = 0;
+        in_part++;
+        s->taken++;
+        s->kept += x * x;
+        s->part_most = in_part > s->part_most ? in_part : s->part_most;
+    }
+}
+
+/* Entries of the input that DENSITY asks for. */
+static uint64_t asked(const struct ss_call *c)
+{
+    const struct ss_settings *s = c->comm->settings;
+
+    if (s->bucket > 0)
+        return s->k * ((c->n + s->bucket - 1) / s->bucket);
+    return ss_warmup_k((size_t)c->n, s->density, 0, 0);
+}
+
+static void plan_for(const struct ss_call *c, const struct sample *s, uint64_t k,
+                     struct ss_plan *plan)
+{
+    const struct ss_history nothing = {.result_nnz = 0};
+    struct ss_shape shape = ss_ballot_shape(c);
+    uint64_t nnz = k < c->scan.nnz ? k : c->scan.nnz;
+
+    shape.topk = true;
+    shape.learn = false;
+    shape.forced = SS_AUTO;
+    shape.k = k;
+    shape.values = c->comm->settings->values;
+    shape.quant = c->comm->settings->quant;
+    shape.nnz_max = nnz;
+    shape.nnz_sum = nnz * (uint64_t)c->t->size;
+    shape.part_max =
+        s->taken > 0 ? (uint64_t)((double)nnz * (double)s->part_most / (double)s->taken) : nnz;
+    shape.scan = 4 * shape.fill * (double)c->esize; /* as for a tensor's first selection */
+    ss_plan_make(&shape, &nothing, plan);
+}
+
+static void book(struct ss_call *c, const struct sample *s, uint64_t k, const struct ss_plan *plan)
+{
+    struct ss_lane_record *r = c->lane->record;
+
+    pthread_mutex_lock(&c->comm->stats->lock);
+    r->topk_samples++;
+    r->topk_density_sum += (double)(k < c->scan.nnz ? k : c->scan.nnz) / (double)c->n;
+    r->topk_kept_sum += s->square > 0 ? s->kept / s->square : 1;
+    for (int a = 0; a < SS_ALGORITHMS; a++) {
+        bool runs = plan->seconds[a] >= 0;
+        r->topk_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
+        r->topk_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
+    }
+    pthread_mutex_unlock(&c->comm->stats->lock);
+}
+
+/* Looked at are the first calls of a lane, then every so many-th. */
+enum { FIRST_LOOKS = 16, BETWEEN_LOOKS = 7 };
+
+static void look_topk(struct ss_call *c)
+{
+    uint64_t call = c->lane->observed, k = asked(c);
+    struct sample s = sample_of(c->n);
+    struct ss_buf copy = {0};
+    struct ss_plan plan;
+
+    if ((call & (call - 1)) != 0 || !c->lane->record || c->kind != SS_KIND_ALLREDUCE ||
+        c->op != SS_SUM || !ss_type_is_float(c->type))
+        return;
+    if (ss_buf_reserve(&copy, c->comm->mem, s.n * c->esize) != SS_OK)
+        return;
+    uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)c->n);
+    take(c, &s, copy.data, of_sample > 0 ? (size_t)of_sample : 1);
+    ss_buf_free(&copy);
+    plan_for(c, &s, k, &plan);
+    book(c, &s, k, &plan);
+}
+
+void ss_observe(struct ss_call *c)
+{
+    if (++c->lane->observed >= FIRST_LOOKS)
+        c->lane->history.skip = BETWEEN_LOOKS;
+    look_topk(c);
+}

@@ -1,0 +1,296 @@
+#include "core/call/tensor_access.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/call/call_impl.h"
+#include "core/base/fpenv.h"
+#include "core/tensor/tensor_impl.h"
+#include "core/report/tensor_record.h"
+
+static bool concerns(const struct ss_tensor *t, const void *buffer)
+{
+    return !buffer || t->buffer == buffer;
+}
+
+/* Under the lock. */
+static size_t count(const struct ss_tensors *ts, const void *buffer)
+{
+    size_t n = 0;
+
+    for (const struct ss_tensor *t = ts->first; t; t = t->next)
+        n += concerns(t, buffer);
+    return n;
+}
+
+size_t ss_comm_tensors(struct ss_comm *comm, const void *buffer)
+{
+    struct ss_tensors *ts = comm->tensors;
+    size_t n;
+
+    if (!ts)
+        return 0;
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, buffer);
+    pthread_mutex_unlock(&ts->lock);
+    return n;
+}
+
+int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor_visit *visit,
+                   void *ctx)
+{
+    struct ss_tensors *ts = comm->tensors;
+    int status = SS_ACCESS_NONE;
+    struct ss_fpenv_full saved;
+    size_t n;
+
+    if (!ts)
+        return status;
+    ss_fpenv_enter_full(&saved);
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, buffer);
+    for (struct ss_tensor *t = ts->first; t && i < n; t = t->next) /* the newest is first */
+        if (concerns(t, buffer) && --n == i)
+            status = t->in_flight > 0 ? SS_ACCESS_BUSY : visit(t, ctx);
+    pthread_mutex_unlock(&ts->lock);
+    ss_fpenv_leave_full(&saved);
+    return status;
+}
+
+int ss_tensor_ask(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    if (t->state != SS_TENSOR_REGISTERED)
+        ss_tensor_readmit(t);
+    else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))
+        t->asked = true;
+    return SS_OK;
+}
+
+int ss_tensor_withdraw(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    t->asked = t->rule != NULL;
+    t->density = 0;
+    if (t->state != SS_TENSOR_EXACT)
+        ss_tensor_settle(t, false, SS_TENSOR_WITHDRAWN);
+    return SS_OK;
+}
+
+int ss_tensor_set_density(struct ss_tensor *t, void *density)
+{
+    t->density = *(const double *)density;
+    return SS_OK;
+}
+
+int ss_tensor_scale(struct ss_tensor *t, void *factor)
+{
+    if (!t->residual.data)
+        return SS_ACCESS_NO_RESIDUAL;
+    ss_residual_scale(t, *(const double *)factor);
+    return SS_OK;
+}
+
+int ss_tensor_drop(struct ss_tensor *t, void *ctx)
+{
+    (void)ctx;
+    if (!t->residual.data)
+        return SS_ACCESS_NO_RESIDUAL;
+    t->residual_square = 0;
+    if (t->state == SS_TENSOR_EXACT)
+        ss_tensor_drop_residual(t);
+    else
+        memset(t->residual.data, 0, (size_t)t->n * ss_type_size(t->type));
+    return SS_OK;
+}
+
+/* ---- the report ---- */
+
+static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
+{
+    r->alike = w->alike;
+    r->again = w->again;
+    r->along = w->along;
+    r->same = w->same;
+    r->balance = w->balance;
+    r->parts = w->parts;
+    r->drift = w->drift;
+    r->overlap = w->overlap;
+    r->stay = w->stay;
+    r->first = w->first;
+    r->third = w->third;
+    r->common = w->common;
+    r->lasting = w->lasting;
+}
+
+/* Filled before it is listed: another thread may be writing a report. */
+static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
+{
+    struct ss_tensor_record r = {
+        .owner = owner,
+        .size = comm->t->size,
+        .ordinal = t->ordinal,
+        .type = t->type,
+        .count = t->n,
+        .state = t->state,
+        .reason = t->reason,
+        .calls = t->calls,
+        .decided_at = t->decided_at,
+        .decided = t->decided,
+        .topk_calls = t->topk_calls,
+        .asked_sum = t->asked_sum,
+        .density_sum = t->density_sum,
+        .off_sum = t->off_sum,
+        .global_calls = t->global_calls,
+        .global_off_sum = t->global_off_sum,
+        .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
+        .input_norm = t->input_norm,
+        .watched = t->watch.calls,
+        .guard_looks = t->guarding.checks,
+        .guard_cosine = t->guarding.cosine,
+        .guard_ratio = t->guarding.ratio,
+        .guard_doubt = t->guarding.doubt,
+    };
+
+    book_evidence(&r, &t->watch);
+    snprintf(r.comm, sizeof r.comm, "%s", comm->name);
+    snprintf(r.site, sizeof r.site, "%s", t->site_name);
+    snprintf(r.symbol, sizeof r.symbol, "%s", t->symbol);
+    ss_tensor_override(t, r.rule, sizeof r.rule);
+    ss_stats_tensor(comm->stats, &r);
+}
+
+/* A visit; ctx is the communicator and the owner. */
+struct booking {
+    struct ss_comm *comm;
+    const void *owner;
+};
+
+static int book_visit(struct ss_tensor *t, void *ctx)
+{
+    const struct booking *b = ctx;
+
+    book(b->comm, t, b->owner);
+    return SS_OK;
+}
+
+/* A call on it is under way, which has taken entries out of the residual: the norm last known. */
+static void book_busy(const struct booking *b, size_t i)
+{
+    struct ss_tensors *ts = b->comm->tensors;
+    struct ss_tensor *t;
+    size_t n;
+
+    pthread_mutex_lock(&ts->lock);
+    n = count(ts, NULL);
+    for (t = ts->first; t && i + 1 < n; t = t->next, n--)
+        ;
+    if (t && t->in_flight > 0)
+        book(b->comm, t, b->owner);
+    pthread_mutex_unlock(&ts->lock);
+}
+
+void ss_comm_book_tensors(struct ss_comm *comm, bool last)
+{
+    struct booking b = {comm, last ? NULL : comm};
+    size_t n = ss_comm_tensors(comm, NULL);
+
+    ss_stats_forget_tensors(comm->stats, comm);
+    for (size_t i = 0; i < n; i++)
+        if (ss_comm_tensor(comm, NULL, i, book_visit, &b) == SS_ACCESS_BUSY)
+            book_busy(&b, i);
+}
+
+static bool refused(const struct ss_tensor *t)
+{
+    return !t->asked && t->state == SS_TENSOR_EXACT &&
+           (t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_AVERAGE ||
+            t->reason == SS_TENSOR_CONSTANT);
+}
+
+static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, size_t refusals,
+                         char *text, size_t size)
+{
+    char rule[SS_TENSOR_RULE], others[96] = "";
+
+    ss_tensor_override(t, rule, sizeof rule);
+    if (refusals > 1)
+        snprintf(others, sizeof others,
+                 "; %zu more on this communicator (SPARSESHIM_REPORT names "
+                 "them)",
+                 refusals - 1);
+    snprintf(text, size,
+             "top-k: %llu %s called from %s%s%s%s on %s does not look like a gradient and stays "
+             "exact: %s; to register it all the same: SPARSESHIM_REGISTER='%s'%s",
+             (unsigned long long)t->n, ss_type_name(t->type),
+             t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " (" : "",
+             t->symbol, t->symbol[0] ? ")" : "",
+             comm->name[0] ? comm->name : "an unnamed communicator",
+             ss_tensor_reason_name(t->reason), rule, others);
+}
+
+size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
+{
+    const struct ss_tensor *oldest = NULL;
+    struct ss_fpenv_full saved;
+    size_t refusals = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!comm->tensors)
+        return 0;
+    ss_fpenv_enter_full(&saved);
+    pthread_mutex_lock(&comm->tensors->lock);
+    for (const struct ss_tensor *t = comm->tensors->first; t; t = t->next)
+        if (refused(t)) {
+            oldest = t;
+            refusals++;
+        }
+    if (oldest)
+        tell_refusal(comm, oldest, refusals, text, size);
+    pthread_mutex_unlock(&comm->tensors->lock);
+    ss_fpenv_leave_full(&saved);
+    return refusals;
+}
+
+static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t, size_t others,
+                           char *text, size_t size)
+{
+    char more[64] = "";
+
+    if (others > 0)
+        snprintf(more, sizeof more, "; %zu more on this communicator", others);
+    snprintf(text, size,
+             "top-k: %llu %s called from %s on %s ends with a residual of norm %.3g on rank %d: it "
+             "became exact (%s), and what its lossy calls had kept back is sent a sixteenth at a "
+             "time in calls that fit, of which too few came%s",
+             (unsigned long long)t->n, ss_type_name(t->type),
+             t->site_name[0] ? t->site_name : "an unknown place",
+             comm->name[0] ? comm->name : "an unnamed communicator", t->residual_norm,
+             comm->t->rank, ss_tensor_reason_name(t->reason), more);
+}
+
+size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
+{
+    const struct ss_tensor *largest = NULL;
+    struct ss_fpenv_full saved;
+    size_t held = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!comm->tensors || comm->held_told)
+        return 0;
+    ss_fpenv_enter_full(&saved);
+    pthread_mutex_lock(&comm->tensors->lock);
+    for (struct ss_tensor *t = comm->tensors->first; t; t = t->next) {
+        if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_tensor_residual_norm(t) > 0))
+            continue;
+        held++;
+        if (!largest || t->residual_norm > largest->residual_norm)
+            largest = t;
+    }
+    if (largest)
+        tell_held_back(comm, largest, held - 1, text, size);
+    comm->held_told = true;
+    pthread_mutex_unlock(&comm->tensors->lock);
+    ss_fpenv_leave_full(&saved);
+    return held;
+}

@@ -1,0 +1,54 @@
+/* State of core/coll/oktopk.c; included by core/call/call_impl.h. */
+#ifndef CORE_COLL_OKTOPK_H
+#define CORE_COLL_OKTOPK_H
+
+struct ss_call;
+
+/* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
+ * of its magnitude. */
+struct ss_radix {
+    unsigned shift;      /* of the digit under way */
+    ss_magnitude prefix; /* the digits before it */
+    uint64_t above;      /* entries of all ranks that are larger than any with this prefix */
+    bool last;           /* no entry with this prefix is too many: only the least is wanted */
+};
+
+struct ss_oktopk_state {
+    struct ss_split_state split; /* these two first: where core/coll/split.c works */
+    struct ss_gather_state gather;
+    int place;
+    struct ss_agree agree;
+    uint64_t *words; /* of agreements */
+    struct ss_cuts cuts;
+    struct ss_stream reduced; /* own region: all entries, then those in the global set */
+    struct ss_radix radix;
+    int selecting;      /* the agreement that the selection waits for */
+    bool exact;         /* the threshold was found in this call */
+    bool all;           /* every reduced entry is in the global set */
+    uint64_t total;     /* entries in the global set, of all ranks */
+    ss_magnitude above; /* entries below it, not below the threshold, may be cut: ties, mostly */
+    bool cut;           /* too many of these: the first ones are in the set */
+    uint64_t spared;    /* of these, this rank's that are in the set */
+    bool uneven;        /* of the set some rank has far more than others */
+    struct ss_stream share; /* of the global set: what this rank sends to all */
+    struct {
+        struct ss_out out;
+        struct ss_in in;
+        int dst;
+    } balance;
+};
+
+/* core/coll/oktopk_select.c: takes the reduced region in and begins; called when an agreement has
+ * ended, whether another one follows. When none does, u.oktopk.share is this rank's part of the
+ * global set, and, where u.oktopk.uneven, words[p] what rank p has of it. */
+void ss_oktopk_select_start(struct ss_call *c);
+bool ss_oktopk_select_next(struct ss_call *c);
+
+/* core/coll/oktopk_balance.c: whether `largest` entries on one rank are too many of u.oktopk.total;
+ * begins, words[p] being what rank p has of the global set, u.oktopk.reduced this rank's;
+ * SS_PENDING or SS_OK with u.oktopk.share to be sent to all. */
+bool ss_oktopk_uneven(const struct ss_call *c, uint64_t largest);
+void ss_oktopk_balance_start(struct ss_call *c);
+int ss_oktopk_balance_step(struct ss_call *c);
+
+#endif

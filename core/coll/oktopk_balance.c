@@ -1,0 +1,171 @@
+/* Balancing before oktopk's allgather (Ok-Topk, PPoPP'22, section 3.1.2): entries move so that each
+ * rank holds an equal share of the global set, in the order of the indices. */
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+/* It pays where the largest part is more than four times the mean (section 5.3). */
+enum { UNEVEN = 4 };
+
+bool ss_oktopk_uneven(const struct ss_call *c, uint64_t largest)
+{
+    return largest * (uint64_t)c->t->size > UNEVEN * c->u.oktopk.total;
+}
+
+/* A range of the global set, its entries numbered by index. */
+struct range {
+    uint64_t lo, hi;
+};
+
+/* What rank p has of it, once words[p] is the number of its first. */
+static struct range held(const struct ss_call *c, int p)
+{
+    return (struct range){c->u.oktopk.words[p], c->u.oktopk.words[p + 1]};
+}
+
+/* What rank p is to send to all. */
+static struct range share_of(const struct ss_call *c, int p)
+{
+    uint64_t total = c->u.oktopk.total, size = (uint64_t)c->t->size;
+
+    return (struct range){total * (uint64_t)p / size, total * ((uint64_t)p + 1) / size};
+}
+
+/* A message goes from one to the other. The sources of a share are consecutive ranks; one of them
+ * without entries sends an empty message. */
+static bool meets(struct range from, struct range share)
+{
+    return from.lo < share.hi && from.hi > share.lo;
+}
+
+static struct range common(struct range a, struct range b)
+{
+    struct range r = {a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+
+    if (r.hi < r.lo)
+        r.hi = r.lo;
+    return r;
+}
+
+/* Entries received from rank p. */
+static uint64_t *taken(struct ss_call *c, int p)
+{
+    return &c->u.oktopk.words[c->t->size + 1 + p];
+}
+
+/* The place in the own share of what comes from src, as a stream that is filled. */
+static struct ss_stream place_of(struct ss_call *c, int src)
+{
+    const struct ss_stream *share = &c->u.oktopk.share;
+    struct range mine = share_of(c, c->t->rank), part = common(held(c, src), mine);
+    size_t at = (size_t)(part.lo - mine.lo);
+
+    return (struct ss_stream){.idx = share->idx + at,
+                              .val = ss_at(share->val, at, c->esize),
+                              .nnz = (size_t)*taken(c, src),
+                              .capacity = (size_t)(part.hi - part.lo)};
+}
+
+static void take_balanced(struct ss_call *c, struct ss_in *in, int src,
+                          const struct ss_chunk *chunk, const void *msg, size_t len)
+{
+    uint32_t dense = chunk->rep == SS_REP_DENSE ? chunk->nnz : 0;
+    uint64_t first = dense ? chunk->first : chunk->idx[0];
+    uint64_t last = dense ? first + dense - 1 : chunk->idx[chunk->nnz - 1];
+    struct ss_stream s = place_of(c, src);
+
+    (void)in, (void)msg, (void)len;
+    if (first < ss_call_part(c, src) || last >= ss_call_part(c, src + 1)) {
+        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_BALANCE);
+        return;
+    }
+    ss_stream_append(c, src, &s, chunk);
+    *taken(c, src) = s.nnz;
+}
+
+static struct ss_stream own_entries(const struct ss_call *c, struct range share)
+{
+    const struct ss_stream *own = &c->u.oktopk.reduced;
+    struct range mine = held(c, c->t->rank), part = common(mine, share);
+    size_t at = (size_t)(part.lo - mine.lo);
+
+    if (c->failed < 0) /* nothing but error headers will be sent */
+        return (struct ss_stream){0};
+    return (struct ss_stream){.idx = own->idx + at,
+                              .val = ss_at(own->val, at, c->esize),
+                              .nnz = (size_t)(part.hi - part.lo)};
+}
+
+static void copy_own(struct ss_call *c, struct ss_stream own)
+{
+    struct ss_stream place = place_of(c, c->t->rank);
+
+    memcpy(place.idx, own.idx, own.nnz * sizeof *own.idx);
+    memcpy(place.val, own.val, own.nnz * c->esize);
+    *taken(c, c->t->rank) = own.nnz;
+}
+
+void ss_oktopk_balance_start(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    int rank = c->t->rank, size = c->t->size, sources = 0, top = 0;
+    struct range mine = share_of(c, rank);
+    uint64_t before = 0;
+
+    for (int p = 0; p <= size; p++) {
+        uint64_t count = p < size ? s->words[p] : 0;
+        s->words[p] = before;
+        before += count;
+    }
+    memset(taken(c, 0), 0, (size_t)size * sizeof *s->words);
+    for (int p = 0; p < size; p++)
+        if (meets(held(c, p), mine)) {
+            sources++;
+            top = p;
+        }
+    if (ss_stream_reserve(c, &s->share, 1, mine.hi - mine.lo) != SS_OK) {
+        ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_BALANCE);
+    } else {
+        s->share.nnz = (size_t)(mine.hi - mine.lo);
+        if (meets(held(c, rank), mine))
+            copy_own(c, own_entries(c, mine));
+    }
+    ss_in_start(c, &s->balance.in, SS_PHASE_BALANCE, 0, top, sources, take_balanced);
+    s->balance.dst = -1;
+    s->balance.out.done = true;
+}
+
+/* To the next rank whose share meets what this one has; false when there is none left. */
+static bool next_share(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+    int *dst = &s->balance.dst;
+
+    while (++*dst < c->t->size) {
+        struct range share = share_of(c, *dst);
+        if (*dst == c->t->rank || !meets(held(c, c->t->rank), share))
+            continue;
+        ss_out_stream(&s->balance.out, own_entries(c, share), SS_PHASE_BALANCE, 0, *dst, 1);
+        return true;
+    }
+    return false;
+}
+
+int ss_oktopk_balance_step(struct ss_call *c)
+{
+    struct ss_oktopk_state *s = &c->u.oktopk;
+
+    while (s->balance.dst < c->t->size) {
+        if (s->balance.out.done && !next_share(c))
+            break;
+        if (ss_out_step(c, &s->balance.out) == SS_PENDING)
+            break;
+    }
+    if (ss_in_step(c, &s->balance.in) == SS_PENDING || s->balance.dst < c->t->size)
+        return SS_PENDING;
+    for (int p = 0; c->failed == 0 && p < c->t->size; p++)
+        if (meets(held(c, p), share_of(c, c->t->rank)) &&
+            place_of(c, p).nnz != place_of(c, p).capacity)
+            ss_fail(c, SS_ERR_MESSAGE, p, SS_PHASE_BALANCE);
+    return SS_OK;
+}

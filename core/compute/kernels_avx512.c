@@ -1,0 +1,95 @@
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "core/compute/kernels_impl.h"
+
+enum { SS_VECTOR_BYTES = 64, SS_FEW = 2 };
+
+/* As unsigned, Inf and NaN are the largest magnitudes; as signed, -0.0 is the least of all. */
+struct flags {
+    __m512i largest, least;
+};
+
+SS_INLINE struct flags flags_none(void)
+{
+    return (struct flags){_mm512_setzero_si512(), _mm512_setzero_si512()};
+}
+
+SS_INLINE __m512i load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+
+#define DEFINE_BLOCK(B, SET1)                                                                      \
+    SS_INLINE void flags_tell_##B(const struct flags *flags, struct ss_scan *out)                  \
+    {                                                                                              \
+        out->not_finite = _mm512_reduce_max_epu##B(flags->largest) >= SS_INF##B;                   \
+        out->negative_zero = _mm512_reduce_min_epi##B(flags->least) == INT##B##_MIN;               \
+    }                                                                                              \
+    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float, struct flags *flags)     \
+    {                                                                                              \
+        const __m512i magnitude = SET1(INT##B##_MAX);                                              \
+        uint64_t mask = 0;                                                                         \
+        for (int i = 0; i < SS_BLOCK; i += 512 / B) {                                              \
+            __m512i bits = load(p + i), x = bits;                                                  \
+            if (is_float) {                                                                        \
+                x = _mm512_and_si512(bits, magnitude);                                             \
+                flags->largest = _mm512_max_epu##B(flags->largest, x);                             \
+                flags->least = _mm512_min_epi##B(flags->least, bits);                              \
+            }                                                                                      \
+            mask |= (uint64_t)_mm512_test_epi##B##_mask(x, x) << i;                                \
+        }                                                                                          \
+        return mask;                                                                               \
+    }
+
+DEFINE_BLOCK(32, _mm512_set1_epi32)
+DEFINE_BLOCK(64, _mm512_set1_epi64)
+
+/* Compressed in a register, then stored whole: compressing straight to memory is microcode on AMD.
+ * The lanes past the entries are garbage that the next vector overwrites. */
+SS_INLINE void block_store_32(const ss_bits32 *p, uint64_t mask, uint32_t base, uint32_t *idx,
+                              ss_bits32 *val, bool logical)
+{
+    __m512i position = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    position = _mm512_add_epi32(position, _mm512_set1_epi32((int)base));
+    for (int i = 0; i < SS_BLOCK; i += 16) {
+        __mmask16 lanes = (__mmask16)(mask >> i);
+        __m512i x = _mm512_maskz_compress_epi32(lanes, load(p + i));
+        _mm512_storeu_si512(idx, _mm512_maskz_compress_epi32(lanes, position));
+        _mm512_storeu_si512(val, logical ? _mm512_set1_epi32(1) : x);
+        idx += (unsigned)__builtin_popcount(lanes);
+        val += (unsigned)__builtin_popcount(lanes);
+        position = _mm512_add_epi32(position, _mm512_set1_epi32(16));
+    }
+}
+
+SS_INLINE void block_store_64(const ss_bits64 *p, uint64_t mask, uint32_t base, uint32_t *idx,
+                              ss_bits64 *val, bool logical)
+{
+    __m256i position = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    position = _mm256_add_epi32(position, _mm256_set1_epi32((int)base));
+    for (int i = 0; i < SS_BLOCK; i += 8) {
+        __mmask8 lanes = (__mmask8)(mask >> i);
+        __m512i x = _mm512_maskz_compress_epi64(lanes, load(p + i));
+        _mm256_storeu_si256((void *)idx, _mm256_maskz_compress_epi32(lanes, position));
+        _mm512_storeu_si512(val, logical ? _mm512_set1_epi64(1) : x);
+        idx += (unsigned)__builtin_popcount(lanes);
+        val += (unsigned)__builtin_popcount(lanes);
+        position = _mm256_add_epi32(position, _mm256_set1_epi32(8));
+    }
+}
+
+SS_DEFINE_SCANS(scan)
+SS_DEFINE_REDUCES(reduce)
+
+const struct ss_kernels ss_kernels_avx512 = {
+    .name = "avx512",
+    .scan = scan,
+    .scatter = ss_plain_scatter,
+    .accumulate = ss_plain_accumulate,
+    .reduce = reduce,
+    .merge = ss_plain_merge,
+};
+#else
+typedef int ss_kernels_avx512_needs_x86;
+#endif

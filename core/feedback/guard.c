@@ -1,0 +1,127 @@
+/* GUARD: does the result of a tensor still resemble the dense sum of the same inputs? Every rank
+ * takes a count sketch of its input (Charikar, Chen, Farach-Colton 2002: each element with a random
+ * sign into a random one of M buckets), the sketches are added up over the ranks, which is the
+ * sketch of the dense sum, and the angle to the sketch of the result is an estimate of that between
+ * the vectors themselves, with a standard error of 1/sqrt(M): 0.02. So the comparison costs a pass
+ * over the input and 16 KiB, not a dense allreduce. */
+#include <float.h>
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+enum {
+    BUCKETS = 2048,
+    FORGIVEN = 4 /* looks after which one that spoke against a gradient is */
+};
+
+/* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
+ * sent; the residual is then at most as many times the input as calls pass until an entry is sent,
+ * 1/d. Both limits leave room for chance. What is not a gradient mostly keeps within them, as the
+ * table in scripts/results.md shows: so where a rule has made it lossy, its looks also ask what it
+ * looks like (core/tensor/evidence.h). */
+static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
+
+static void add_to_sketch(double *sketch, uint64_t i, double x)
+{
+    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15ULL;
+
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
+    sketch[h >> 53] += h & (1u << 20) ? x : -x;
+}
+
+static void take(double *sketch, enum ss_type type, const void *v, size_t n)
+{
+    memset(sketch, 0, BUCKETS * sizeof *sketch);
+    for (size_t i = 0; i < n; i++) {
+        double x = type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+        if (x != 0)
+            add_to_sketch(sketch, i, x);
+    }
+}
+
+int ss_guard_reserve(struct ss_call *c)
+{
+    if (c->comm->settings->guard == SS_GUARD_OFF)
+        return SS_OK;
+    return ss_buf_reserve(&c->work->sketch, c->comm->mem, 2 * BUCKETS * sizeof(double));
+}
+
+void ss_guard_take(struct ss_call *c)
+{
+    take(c->work->sketch.data, c->type, c->in, (size_t)c->n);
+}
+
+void ss_guard_start(struct ss_call *c)
+{
+    double *sketch = c->work->sketch.data;
+
+    if (c->failed == 0)
+        take(sketch + BUCKETS, c->type, c->out, (size_t)c->n);
+    c->guard.agreeing = true;
+    ss_agree_start(c, &c->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
+}
+
+void ss_guard_look(struct ss_call *c, bool agreed)
+{
+    struct ss_tensor *t = c->tensor;
+
+    if (t->watch.since >= FORGIVEN)
+        t->watch.spoken = 0;
+    if (agreed)
+        ss_watch_judge(&t->watch, &c->vote.ballot.evidence, c->t->size);
+    else
+        ss_watch_free(&t->watch);
+    t->guarding.doubt = ss_watch_doubt(&t->watch);
+}
+
+static void conclude(struct ss_call *c, bool apart)
+{
+    struct ss_guarding *g = &c->tensor->guarding;
+    bool exact = c->comm->settings->guard == SS_GUARD_EXACT;
+    bool far = apart || g->doubt != SS_LIKE_GRADIENT;
+    const char *then =
+        exact ? "; it is exact from here on" : "; SPARSESHIM_GUARD=exact would make it exact";
+
+    if (apart && !g->far)
+        ss_topk_warn(c,
+                     "its result has come apart from the dense sum (cosine %.2f, residual %.3g "
+                     "times the input)%s",
+                     g->cosine, g->ratio, then);
+    else if (far && !g->far)
+        ss_topk_warn(
+            c, "a rule or the program made it lossy, but it does not look like a gradient (%s)%s",
+            ss_likeness_text(g->doubt), then);
+    g->far = far;
+    if (far && exact)
+        ss_tensor_settle(c->tensor, false, SS_TENSOR_GUARDED);
+}
+
+static void judge(struct ss_call *c)
+{
+    const double *sum = c->work->sketch.data, *result = sum + BUCKETS;
+    struct ss_guarding *g = &c->tensor->guarding;
+    double dot = 0, a = 0, b = 0, ratio = ss_bits_double(c->vote.ballot.ratio_max);
+    double share = (double)c->vote.ballot.k_max / (double)c->n, limit = MOST_RATIO / share;
+
+    for (int i = 0; i < BUCKETS; i++) {
+        dot += sum[i] * result[i];
+        a += sum[i] * sum[i];
+        b += result[i] * result[i];
+    }
+    if (ratio == DBL_MAX) /* a rank's input is zero: nothing to hold the residual against */
+        ratio = 0;
+    g->checks++;
+    g->cosine = a > 0 && b > 0 ? dot / ss_root(a) / ss_root(b) : 1;
+    g->ratio = ss_root(ratio);
+    conclude(c, g->cosine < LEAST_COSINE || ratio > limit * limit);
+}
+
+int ss_guard_step(struct ss_call *c)
+{
+    if (ss_agree_step(c, &c->guard.agree) == SS_PENDING)
+        return SS_PENDING;
+    c->guard.agreeing = false;
+    if (c->failed == 0)
+        judge(c);
+    return SS_OK;
+}

@@ -1,0 +1,206 @@
+#include "core/net/agreement.h"
+
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+static const uint32_t AGREE_MAGIC = 0x65726761;
+
+/* Before the words. A rank that has failed sends this alone. */
+struct header {
+    uint32_t magic;
+    uint32_t call;
+    uint32_t words;
+    int32_t status; /* < 0: the sender or one it has heard of has failed */
+    uint64_t check; /* of all else */
+};
+
+static uint64_t check_of(const struct header *h, const unsigned char *words)
+{
+    uint64_t x =
+        ss_mix((uint64_t)h->magic << 32 | h->call, (uint64_t)h->words << 32 | (uint32_t)h->status);
+
+    for (size_t i = 0; i < h->words; i++) {
+        uint64_t word;
+        memcpy(&word, words + i * sizeof word, sizeof word);
+        x = ss_mix(x, word);
+    }
+    return x;
+}
+
+static size_t words_of(const struct ss_agree *a)
+{
+    return a->sums + a->maxima + a->reals;
+}
+
+static size_t bytes_of(size_t words)
+{
+    return (sizeof(struct header) + words * sizeof(uint64_t) + 63) / 64 * 64;
+}
+
+/* GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, or up to 16 words of each
+ * rank (core/tensor/regions.c). */
+size_t ss_agree_words(int size)
+{
+    return 2048 + 16 * (size_t)size;
+}
+
+int ss_agree_reserve(struct ss_call *c)
+{
+    size_t bytes = bytes_of(ss_agree_words(c->t->size));
+
+    return ss_buf_reserve(&c->work->agree, c->comm->mem, 2 * bytes);
+}
+
+void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_t sums,
+                    size_t maxima, size_t reals)
+{
+    const struct ss_buf *room = &c->work->agree;
+
+    *a = (struct ss_agree){.schedule = ss_schedule_of(c->t->rank, c->t->size),
+                           .data = data,
+                           .sums = sums,
+                           .maxima = maxima,
+                           .reals = reals,
+                           .peer = -1};
+    a->capacity = room->size / 2 / 64 * 64;
+    if (a->capacity < bytes_of(words_of(a)))
+        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_AGREE);
+    a->outgoing = room->data;
+    a->incoming = a->outgoing + a->capacity;
+}
+
+/* A send that is refused is tried once more: a rank that leaves an agreement leaves the others
+ * waiting. */
+static void send_words(struct ss_call *c, struct ss_agree *a, int peer, unsigned round)
+{
+    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_AGREE, .round = round};
+    struct header h = {.magic = AGREE_MAGIC, .call = c->number, .status = c->failed};
+    int status = SS_ERR_TRANSPORT;
+
+    a->send = (struct ss_request){0};
+    if (c->failed == 0) {
+        h.words = (uint32_t)words_of(a);
+        memcpy(a->outgoing + sizeof h, a->data, h.words * sizeof(uint64_t));
+    }
+    h.check = check_of(&h, a->outgoing + sizeof h);
+    memcpy(a->outgoing, &h, sizeof h);
+    size_t len = sizeof h + h.words * sizeof(uint64_t);
+    c->bytes_sent += len;
+    c->phase_sent[SS_PHASE_AGREE] += len;
+    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
+        status = c->t->ops->send(c->t, peer, tag, a->outgoing, len, &a->send);
+    if (status != SS_OK) {
+        a->send = (struct ss_request){0};
+        ss_fail(c, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);
+    }
+}
+
+static void recv_words(struct ss_call *c, struct ss_agree *a, int peer, unsigned round)
+{
+    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_AGREE, .round = round};
+
+    a->peer = peer;
+    a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
+    if (c->t->ops->recv(c->t, peer, tag, a->incoming, a->capacity, &a->recv) != SS_OK)
+        a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
+}
+
+static void post(struct ss_call *c, struct ss_agree *a, const struct ss_meeting *m)
+{
+    a->send = a->recv = (struct ss_request){0};
+    if (m->from >= 0)
+        recv_words(c, a, m->from, m->round);
+    if (m->to >= 0)
+        send_words(c, a, m->to, m->round);
+}
+
+static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
+{
+    double mine, other;
+
+    if (i < a->sums) {
+        a->data[i] += word;
+    } else if (i < a->sums + a->maxima) {
+        if (a->data[i] < word)
+            a->data[i] = word;
+    } else {
+        memcpy(&mine, &a->data[i], sizeof mine);
+        memcpy(&other, &word, sizeof other);
+        mine += other; /* the peer adds the same two */
+        memcpy(&a->data[i], &mine, sizeof mine);
+    }
+}
+
+static int check_incoming(const struct ss_call *c, const struct ss_agree *a, struct header *h)
+{
+    if (a->recv.status != SS_OK)
+        return a->recv.status;
+    if (a->recv.bytes < sizeof *h)
+        return SS_ERR_MESSAGE;
+    memcpy(h, a->incoming, sizeof *h);
+    if (h->magic != AGREE_MAGIC || h->call != c->number ||
+        a->recv.bytes != sizeof *h + h->words * sizeof(uint64_t) ||
+        h->check != check_of(h, a->incoming + sizeof *h))
+        return SS_ERR_MESSAGE;
+    if (h->status < 0)
+        return SS_ERR_PEER;
+    return h->words == words_of(a) ? SS_OK : SS_ERR_MESSAGE;
+}
+
+static void take(struct ss_call *c, struct ss_agree *a, bool result)
+{
+    const unsigned char *words = a->incoming + sizeof(struct header);
+    struct header h = {0};
+    int status = check_incoming(c, a, &h);
+
+    c->phase_received[SS_PHASE_AGREE] += a->recv.bytes;
+    if (status != SS_OK)
+        ss_fail(c, status, a->peer, SS_PHASE_AGREE);
+    if (c->failed < 0)
+        return;
+    for (size_t i = 0; i < h.words; i++) {
+        uint64_t word;
+        memcpy(&word, words + i * sizeof word, sizeof word);
+        if (result)
+            a->data[i] = word;
+        else
+            merge_word(a, i, word);
+    }
+}
+
+int ss_agree_step(struct ss_call *c, struct ss_agree *a)
+{
+    struct ss_meeting m;
+
+    while (ss_schedule_now(&a->schedule, &m)) {
+        if (!a->waiting) {
+            post(c, a, &m);
+            a->waiting = true;
+        }
+        if (a->send.active || a->recv.active)
+            return SS_PENDING;
+        a->waiting = false;
+        c->moved = true;
+        if (a->send.status != SS_OK)
+            ss_fail(c, a->send.status, a->peer, SS_PHASE_AGREE);
+        if (a->peer >= 0)
+            take(c, a, m.result);
+        a->peer = -1;
+        ss_schedule_next(&a->schedule);
+    }
+    return SS_OK;
+}
+
+void ss_agree_cancel(struct ss_call *c, struct ss_agree *a)
+{
+    if (a->recv.active)
+        c->t->ops->cancel(c->t, &a->recv);
+    if (a->send.active)
+        c->t->ops->cancel(c->t, &a->send);
+}
+
+int ss_agree_waiting(const struct ss_agree *a)
+{
+    return a->waiting && a->recv.active ? a->peer : -1;
+}

@@ -1,0 +1,174 @@
+/* Costs of the network, measured once per group of ranks: every rank exchanges with its neighbours
+ * on the ring, first short messages for alpha, then growing ones until a round takes long enough to
+ * be measured, and two more of that size, which find the buckets of traffic shapers empty, for
+ * beta. Both are the better of two rounds, as other work on the machine only ever adds. Whether to
+ * go on is decided by the slowest rank's time, in a vote. */
+#include "core/call/call_impl.h"
+
+enum { START, ROUND, EXCHANGE, VOTE };
+/* A round of long messages is cut into this many pieces: a neighbour may begin one piece late, when
+ * the ballot it waits for stands behind a piece on its link. */
+enum { PIECES = 16, PIECE = 64 * 1024 };
+enum { SHORT = 16, SMALLEST = 64 * 1024, LARGEST = PIECES * PIECE, ALPHA_MESSAGES = 8 };
+static const double LONG_ENOUGH = 0.008; /* seconds */
+
+static size_t piece_size(const struct ss_calibrate_state *s)
+{
+    return s->size == SHORT ? SHORT : s->size / PIECES;
+}
+
+static void start_round(struct ss_call *c)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+
+    s->messages = s->size == SHORT ? ALPHA_MESSAGES : PIECES;
+    s->sent = s->received = 0;
+    for (int i = 0; i < 4; i++)
+        s->sends[i] = s->recvs[i] = (struct ss_request){0};
+    s->begin = ss_call_now(c);
+}
+
+/* Refused sends are tried once more: a rank that leaves here leaves its neighbours waiting. */
+static int send_piece(struct ss_call *c, int dst, struct ss_tag tag, const void *msg, size_t len,
+                      struct ss_request *request)
+{
+    int status = c->t->ops->send(c->t, dst, tag, msg, len, request);
+
+    return status == SS_OK ? SS_OK : c->t->ops->send(c->t, dst, tag, msg, len, request);
+}
+
+/* Short messages go one at a time, each answered by the neighbour's, so that the time is that of a
+ * message; pieces of long ones up to 4 at once. */
+static int exchange(struct ss_call *c)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+    struct ss_transport *t = c->t;
+    int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
+    int width = s->size == SHORT ? 1 : 4;
+    unsigned char *buffer = c->work->arena.data;
+    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_CALIBRATE, .round = 0};
+
+    for (int i = 0; i < width; i++)
+        if (s->sends[i].status < 0 || s->recvs[i].status < 0)
+            return SS_ERR_TRANSPORT;
+    while (s->received < s->messages) {
+        int at = s->received % width;
+        int ahead = s->received + width < s->messages ? s->received + width : s->messages;
+        while (s->sent < ahead) { /* a send and a receive are posted together */
+            int slot = s->sent % width;
+            if (s->sends[slot].active)
+                return SS_PENDING;
+            if (t->ops->recv(t, previous, tag, buffer + (size_t)(slot + 1) * PIECE, PIECE,
+                             &s->recvs[slot]) != SS_OK ||
+                send_piece(c, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
+                return SS_ERR_TRANSPORT;
+            s->sent++;
+            c->moved = true;
+        }
+        if (s->recvs[at].active || (width == 1 && s->sends[at].active))
+            return SS_PENDING;
+        if (s->recvs[at].status < 0)
+            return SS_ERR_TRANSPORT;
+        s->received++;
+        c->moved = true;
+    }
+    for (int i = 0; i < width; i++)
+        if (s->sends[i].active)
+            return SS_PENDING;
+    c->bytes_sent += (uint64_t)s->messages * piece_size(s);
+    return SS_OK;
+}
+
+static void start_vote(struct ss_call *c, double seconds)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+
+    ss_ballot_init(&s->vote.ballot);
+    s->vote.ballot.costs[SS_COST_BETA] = ss_double_bits(seconds);
+    ss_vote_start(&s->vote, c->t, c->number);
+}
+
+/* Takes the slowest rank's seconds for the round in; true when the last round is over. */
+static bool next_round(struct ss_call *c, double seconds)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+
+    bool last = s->again;
+
+    if ((s->size == SHORT || s->final) && !last) {
+        s->again = true;
+        s->seconds = seconds;
+        return false;
+    }
+    s->again = false;
+    if (last && s->seconds < seconds)
+        seconds = s->seconds;
+    if (s->size == SHORT) {
+        s->alpha = seconds / ALPHA_MESSAGES;
+        s->size = SMALLEST;
+        return false;
+    }
+    if (!s->final) {
+        s->final = (seconds >= LONG_ENOUGH && seconds >= 20 * s->alpha) || s->size >= LARGEST;
+        if (!s->final)
+            s->size *= 2;
+        return false;
+    }
+    double beta = (seconds - s->alpha) / (double)s->size;
+    if (beta < seconds / (double)s->size / 2) /* latency rules even here */
+        beta = seconds / (double)s->size / 2;
+    c->comm->network = (struct ss_costs){.known = true, .alpha = s->alpha, .beta = beta};
+    return true;
+}
+
+int ss_calibrate_reserve(struct ss_call *c)
+{
+    return ss_buf_reserve(&c->work->arena, c->comm->mem, 5 * PIECE);
+}
+
+void ss_calibrate_cancel(struct ss_call *c)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+
+    ss_vote_cancel(&s->vote);
+    for (int i = 0; i < 4; i++) {
+        if (s->recvs[i].active)
+            c->t->ops->cancel(c->t, &s->recvs[i]);
+        if (s->sends[i].active)
+            c->t->ops->cancel(c->t, &s->sends[i]);
+    }
+}
+
+/* SS_OK with the costs in the communicator, SS_PENDING, or an error. */
+int ss_calibrate_step(struct ss_call *c)
+{
+    struct ss_calibrate_state *s = &c->u.calibrate;
+    int status;
+
+    for (;;) {
+        switch (c->step) {
+        case START:
+            *s = (struct ss_calibrate_state){.size = SHORT, .vote.t = c->t};
+            c->step = ROUND;
+            break;
+        case ROUND:
+            start_round(c);
+            c->step = EXCHANGE;
+            break;
+        case EXCHANGE:
+            if ((status = exchange(c)) != SS_OK)
+                return status;
+            start_vote(c, ss_call_now(c) - s->begin);
+            c->step = VOTE;
+            break;
+        default:
+            if ((status = ss_vote_step(&s->vote, &c->moved)) != SS_OK)
+                return status;
+            c->bytes_sent += s->vote.bytes;
+            if (next_round(c, ss_bits_double(s->vote.ballot.costs[SS_COST_BETA])))
+                return SS_OK;
+            c->step = ROUND;
+            break;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/* The report a process can write at the end of a job: what was made sparse, what it saved, what
+ * could be tried. */
+#ifndef CORE_REPORT_REPORT_H
+#define CORE_REPORT_REPORT_H
+
+#include "core/report/emit.h"
+#include "core/report/stats.h"
+#include "core/tensor/tensor.h"
+
+/* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
+ * do not raise it. */
+enum { SS_REPORT_SCHEMA = 1 };
+
+struct ss_report_option {
+    const char *name; /* without the prefix: "MODE" */
+    const char *value;
+};
+
+/* What the report says besides the counters. All texts are borrowed and may be NULL where unknown.
+ */
+struct ss_report_job {
+    const char *program; /* name of the application */
+    const char *hostname;
+    const char *version;     /* of this library */
+    const char *mpi_library; /* what MPI_Get_library_version says; the first line is shown */
+    int rank;                /* in the world, or -1 where unknown */
+    int ranks;               /* size of the world, or 0 where unknown */
+    int64_t start_unix;      /* seconds since 1970, UTC */
+    bool observe;            /* mode observe: predictions and what to try are printed */
+    bool complete;           /* the job has ended; else the report is what was known so far */
+    const struct ss_report_option
+        *options; /* those worth showing, such as all that differ from their default */
+    size_t option_count;
+    const char *const *notes; /* sentences the reader of the report must see, such as why
+                                 nonblocking calls were passed through */
+    size_t note_count;
+};
+
+/* Writes the report in one form. stats->end must be set. Takes stats->lock for the whole time and
+ * leaves the lanes sorted by the bytes a dense allreduce would have sent, largest first.
+ * Communicates with nobody and allocates nothing. Returns 0 or the first error of write. */
+int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
+                    ss_emit_write *write, void *ctx);
+
+/* Share of the job's time spent in the calls that are looked at, small ones included, f; NaN where
+ * they were not timed, or some of them end in waits that are not: nonblocking calls that are the
+ * MPI library's, and persistent ones. 1 / (1 - f) caps what can be gained (Amdahl). */
+double ss_report_share(const struct ss_stats *stats);
+
+/* What the process knows of itself when no call could be served. */
+struct ss_report_scene {
+    uint64_t min_count; /* elements, MIN_COUNT */
+    int ranks;          /* size of the world, or 0 where unknown */
+    bool python;        /* a Python interpreter is in the process */
+    const char *before; /* the object whose MPI_Allreduce comes before ours; NULL = none */
+};
+
+/* Why no call was eligible, where none was, and why nonblocking calls passed through: writes up to
+ * `most` sentences and returns how many. Takes stats->lock. */
+enum { SS_REPORT_SENTENCES = 8 };
+typedef char ss_report_sentence[320];
+size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
+                     ss_report_sentence *sentences, size_t most);
+
+/* Names in JSON: short, and stable within a schema. */
+const char *ss_reason_key(enum ss_reason reason);
+const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
+const char *ss_tensor_state_name(enum ss_tensor_state state);
+
+/* What mode observe recommends for a lane. Times are seconds per call, NaN where unknown. */
+struct ss_report_advice {
+    enum ss_algorithm best; /* sparse algorithm of the least predicted time; SS_AUTO where nothing
+                               was predicted */
+    double predicted;       /* its time */
+    double native;          /* measured time of the MPI library */
+    double dense;           /* predicted for it */
+    bool misfit;            /* these two differ by more than 2 times: no advice */
+    bool gain;              /* predicted is at most 0.9 times native */
+    bool force;             /* the plan would choose dense: ALGORITHM must name it */
+    /* MODE=topk, which is lossy, alike. */
+    enum ss_algorithm topk;
+    double topk_predicted;
+    double topk_bytes; /* sent by this rank, its prediction */
+    bool topk_gain;
+};
+struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane);
+
+#endif

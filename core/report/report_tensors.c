@@ -1,0 +1,274 @@
+#include "core/report/report_impl.h"
+#include "core/report/tensor_record.h"
+
+const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
+{
+    static const char *const keys[SS_TENSOR_REASONS] = {
+        "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
+        "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
+        "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
+        "mixed",      "data",    "short",     "layers",   "mean",
+    };
+    return keys[reason];
+}
+
+const char *ss_tensor_state_name(enum ss_tensor_state state)
+{
+    static const char *const names[] = {
+        [SS_TENSOR_CANDIDATE] = "candidate",
+        [SS_TENSOR_REGISTERED] = "registered",
+        [SS_TENSOR_EXACT] = "exact",
+    };
+    return names[state];
+}
+
+enum column {
+    TENSOR,
+    COMMUNICATOR,
+    SHOWN_NAME,
+    RANKS,
+    SITE,
+    SHOWN_SITE,
+    SYMBOL,
+    ORDINAL,
+    SHOWN_ORDINAL,
+    TYPE,
+    COUNT,
+    CALLS,
+    STATE,
+    TOPK_CALLS,
+    DENSITY_ASKED,
+    DENSITY_SELECTED,
+    OFF,
+    GLOBAL_OFF,
+    RESIDUAL_NORM,
+    RESIDUAL_RATIO,
+    REASON,
+    SHOWN_REASON,
+    RULE,
+    SHOWN_RULE,
+    REMEDY,
+    ASKED_SUM,
+    DENSITY_SUM,
+    OFF_SUM,
+    GLOBAL_CALLS,
+    GLOBAL_OFF_SUM,
+    INPUT_NORM,
+    WATCHED,
+    ALIKE,
+    AGAIN,
+    ALONG,
+    BALANCE,
+    PARTS,
+    DRIFT,
+    SAME,
+    OVERLAP,
+    STAY,
+    FIRST,
+    THIRD,
+    COMMON,
+    LASTING,
+    DECIDED,
+    DECIDED_AT,
+    GUARD_LOOKS,
+    GUARD_COSINE,
+    GUARD_RATIO,
+    GUARD_DOUBT,
+    COLUMNS
+};
+
+_Static_assert((int)COLUMNS <= (int)SS_EMIT_COLUMNS, "room for a row");
+
+/* Views of the table. */
+enum { PLACES = 1, FATES = 2 };
+
+static const struct ss_emit_column columns[COLUMNS] = {
+    [TENSOR] = {"tensor", "tensor", PLACES | FATES, false},
+    [COMMUNICATOR] = {"communicator", NULL, 0, true},
+    [SHOWN_NAME] = {NULL, "communicator", PLACES, true},
+    [RANKS] = {"ranks", "ranks", PLACES, false},
+    [SITE] = {"site", NULL, 0, true},
+    [SHOWN_SITE] = {NULL, "called from", PLACES, true},
+    [SYMBOL] = {"symbol", "function", PLACES, true},
+    [ORDINAL] = {"ordinal", NULL, 0, false},
+    [SHOWN_ORDINAL] = {NULL, "ordinal", PLACES, false},
+    [TYPE] = {"type", "type", PLACES, true},
+    [COUNT] = {"count", "count", PLACES, false},
+    [CALLS] = {"calls", "calls", PLACES, false},
+    [STATE] = {"state", "state", FATES, true},
+    [TOPK_CALLS] = {"topk_calls", "top-k calls", FATES, false},
+    [DENSITY_ASKED] = {"density_asked", "asked", FATES, false},
+    [DENSITY_SELECTED] = {"density_selected", "selected", FATES, false},
+    [OFF] = {"off", "off k", FATES, false},
+    [GLOBAL_OFF] = {"global_off", "in sum", FATES, false},
+    [RESIDUAL_NORM] = {"residual_norm", "residual", FATES, false},
+    [RESIDUAL_RATIO] = {"residual_ratio", "to input", FATES, false},
+    [REASON] = {"reason", NULL, 0, true},
+    [SHOWN_REASON] = {NULL, "because", FATES, true},
+    [RULE] = {"rule", NULL, 0, true},
+    [SHOWN_RULE] = {NULL, "to register it all the same", FATES, true},
+    [REMEDY] = {"remedy", NULL, 0, true},
+    [ASKED_SUM] = {"asked_sum", NULL, 0, false},
+    [DENSITY_SUM] = {"density_sum", NULL, 0, false},
+    [OFF_SUM] = {"off_sum", NULL, 0, false},
+    [GLOBAL_CALLS] = {"global_calls", NULL, 0, false},
+    [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, false},
+    [INPUT_NORM] = {"input_norm", NULL, 0, false},
+    [WATCHED] = {"watched", NULL, 0, false},
+    [ALIKE] = {"alike", NULL, 0, false},
+    [AGAIN] = {"again", NULL, 0, false},
+    [ALONG] = {"along", NULL, 0, false},
+    [BALANCE] = {"balance", NULL, 0, false},
+    [PARTS] = {"parts", NULL, 0, false},
+    [DRIFT] = {"drift", NULL, 0, false},
+    [SAME] = {"same", NULL, 0, false},
+    [OVERLAP] = {"overlap", NULL, 0, false},
+    [STAY] = {"stay", NULL, 0, false},
+    [FIRST] = {"first", NULL, 0, false},
+    [THIRD] = {"third", NULL, 0, false},
+    [COMMON] = {"common", NULL, 0, false},
+    [LASTING] = {"lasting", NULL, 0, false},
+    [DECIDED] = {"decided", NULL, 0, true},
+    [DECIDED_AT] = {"decided_at", NULL, 0, false},
+    [GUARD_LOOKS] = {"guard_looks", NULL, 0, false},
+    [GUARD_COSINE] = {"guard_cosine", NULL, 0, false},
+    [GUARD_RATIO] = {"guard_ratio", NULL, 0, false},
+    [GUARD_DOUBT] = {"guard_doubt", NULL, 0, true},
+};
+
+struct walk {
+    const struct ss_stats *stats;
+    const struct ss_tensor_record *tensor;
+    struct ss_emit_value rule[2]; /* sentence of the row */
+};
+
+static void places(const struct ss_tensor_record *r, struct ss_emit_value *v)
+{
+    bool lost = r->ordinal == SS_ORDINAL_LOST;
+
+    v[COMMUNICATOR] = ss_v_text(r->comm);
+    v[SHOWN_NAME] = ss_v_text(r->comm[0] ? r->comm : "(no name)");
+    v[RANKS] = ss_v_integer(r->size);
+    v[SITE] = ss_v_text(r->site[0] ? r->site : NULL);
+    v[SHOWN_SITE] = ss_v_text(r->site[0] ? r->site : "(unknown)");
+    v[SYMBOL] = ss_v_text(r->symbol[0] ? r->symbol : NULL);
+    v[ORDINAL] = ss_v_integer(lost ? -1 : (int64_t)r->ordinal);
+    v[SHOWN_ORDINAL] = lost ? ss_v_text("-") : ss_v_count(r->ordinal);
+    v[TYPE] = ss_v_text(ss_type_name(r->type));
+    v[COUNT] = ss_v_count(r->count);
+    v[CALLS] = ss_v_count(r->calls);
+}
+
+static void fates(struct walk *at, struct ss_emit_value *v)
+{
+    const struct ss_tensor_record *r = at->tensor;
+    bool registered = r->reason == SS_TENSOR_NONE;
+
+    at->rule[0] = ss_v_text("REGISTER=");
+    at->rule[1] = ss_v_text(r->rule);
+    v[STATE] = ss_v_text(ss_tensor_state_name(r->state));
+    v[TOPK_CALLS] = ss_v_count(r->topk_calls);
+    v[DENSITY_ASKED] = ss_v_share(ss_ratio(r->asked_sum, (double)r->topk_calls));
+    v[DENSITY_SELECTED] = ss_v_share(ss_ratio(r->density_sum, (double)r->topk_calls));
+    v[OFF] = ss_v_share(ss_ratio(r->off_sum, (double)r->topk_calls));
+    v[GLOBAL_OFF] = ss_v_share(ss_ratio(r->global_off_sum, (double)r->global_calls));
+    v[RESIDUAL_NORM] = ss_v_factor(r->residual_norm);
+    v[RESIDUAL_RATIO] = ss_v_factor(ss_ratio(r->residual_norm, r->input_norm));
+    v[REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_key(r->reason));
+    v[SHOWN_REASON] = ss_v_text(registered ? NULL : ss_tensor_reason_name(r->reason));
+    v[RULE] = ss_v_text(r->rule[0] ? r->rule : NULL);
+    v[REMEDY] = ss_v_text(r->rule[0] ? NULL : ss_tensor_remedy(r->reason));
+    v[SHOWN_RULE] = r->rule[0] ? ss_v_sentence(at->rule, 2) : v[REMEDY];
+    v[ASKED_SUM] = ss_v_factor(r->asked_sum);
+    v[DENSITY_SUM] = ss_v_factor(r->density_sum);
+    v[OFF_SUM] = ss_v_factor(r->off_sum);
+    v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
+    v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
+    v[INPUT_NORM] = ss_v_factor(r->input_norm);
+}
+
+/* What was seen of it, for those who choose limits. */
+static void evidence(const struct ss_tensor_record *r, struct ss_emit_value *v)
+{
+    v[WATCHED] = ss_v_count(r->watched);
+    v[ALIKE] = ss_v_factor(r->alike);
+    v[AGAIN] = ss_v_factor(r->again);
+    v[ALONG] = ss_v_factor(r->along);
+    v[BALANCE] = ss_v_factor(r->balance);
+    v[PARTS] = ss_v_factor(r->parts);
+    v[DRIFT] = ss_v_factor(r->drift);
+    v[SAME] = ss_v_factor(r->same);
+    v[OVERLAP] = ss_v_factor(r->overlap);
+    v[STAY] = ss_v_factor(r->stay);
+    v[FIRST] = ss_v_factor(r->first);
+    v[THIRD] = ss_v_factor(r->third);
+    v[COMMON] = ss_v_factor(r->common);
+    v[LASTING] = ss_v_factor(r->lasting);
+    v[DECIDED] = ss_v_text(r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
+    v[DECIDED_AT] = ss_v_count(r->decided_at);
+    v[GUARD_LOOKS] = ss_v_count(r->guard_looks);
+    v[GUARD_COSINE] = ss_v_factor(r->guard_cosine);
+    v[GUARD_RATIO] = ss_v_factor(r->guard_ratio);
+    v[GUARD_DOUBT] = ss_v_text(r->guard_doubt ? ss_likeness_text(r->guard_doubt) : NULL);
+}
+
+static bool tensor_row(void *ctx, size_t row, struct ss_emit_value *v)
+{
+    struct walk *at = ctx;
+
+    at->tensor = row == 0 ? at->stats->tensors : at->tensor->next;
+    if (!at->tensor)
+        return false;
+    v[TENSOR] = ss_v_count(row + 1);
+    places(at->tensor, v);
+    fates(at, v);
+    evidence(at->tensor, v);
+    return true;
+}
+
+void ss_report_tensors(struct ss_emit *emit, const struct ss_stats *stats)
+{
+    static const struct ss_emit_table tensors = {
+        "tensors",
+        {"Tensors (MODE=topk), where they come from",
+         "Tensors, what became of them (norms of this rank, at the end)"},
+        columns,
+        COLUMNS,
+        tensor_row,
+    };
+
+    ss_emit_table(emit, &tensors, &(struct walk){.stats = stats});
+}
+
+void ss_report_topk(struct ss_emit *emit, const struct ss_stats *stats)
+{
+    uint64_t in_state[3] = {0}, calls = 0;
+    double asked = 0, sent = 0;
+
+    if (!stats->tensors)
+        return;
+    for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
+        in_state[r->state]++;
+        calls += r->topk_calls;
+        asked += (double)r->topk_calls * (double)r->count;
+        sent += r->density_sum * (double)r->count;
+    }
+    struct ss_emit_value parts[] = {
+        ss_v_count(in_state[SS_TENSOR_REGISTERED]),
+        ss_v_text(" of "),
+        ss_v_count(stats->tensor_count),
+        ss_v_text(" tensors registered, "),
+        ss_v_count(in_state[SS_TENSOR_EXACT]),
+        ss_v_text(" exact, "),
+        ss_v_count(in_state[SS_TENSOR_CANDIDATE]),
+        ss_v_text(" still being watched; "),
+        ss_v_count(calls),
+        ss_v_text(" calls sent as top-k, "),
+        ss_v_share(ss_ratio(sent, asked)),
+        ss_v_text(" of their elements"),
+        stats->tensors_unlisted > 0 ? ss_v_text("; tensors not listed for want of room: ")
+                                    : ss_v_text(""),
+        stats->tensors_unlisted > 0 ? ss_v_count(stats->tensors_unlisted) : ss_v_text(""),
+    };
+    ss_emit_kv(emit, "topk", "top-k", ss_v_sentence(parts, sizeof parts / sizeof *parts));
+}

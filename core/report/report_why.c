@@ -1,0 +1,133 @@
+/* Why a job that was asked for a report has nothing to report, or less than it could. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/report/report.h"
+
+typedef unsigned long long ull;
+
+struct page {
+    ss_report_sentence *sentences;
+    size_t n, most;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct page *page, const char *format, ...)
+{
+    va_list args;
+
+    if (page->n == page->most)
+        return;
+    va_start(args, format);
+    vsnprintf(page->sentences[page->n++], sizeof(ss_report_sentence), format, args);
+    va_end(args);
+}
+
+/* No allreduce came by. */
+static void say_unseen(struct page *page, const struct ss_report_scene *scene, uint64_t others)
+{
+    if (others > 0)
+        say(page, "no MPI_Allreduce was seen, only %llu other collective calls", (ull)others);
+    else
+        say(page, "no MPI_Allreduce or other collective that is served was seen; `sparseshim check "
+                  "PROGRAM` says what a program calls");
+    if (scene->before)
+        say(page,
+            "%s defines MPI_Allreduce as well and comes before libsparseshim.so: preload "
+            "libsparseshim.so in front of it",
+            scene->before);
+    if (scene->python)
+        say(page, "lower-case mpi4py calls such as comm.allreduce send pickled objects and never "
+                  "call MPI_Allreduce; comm.Allreduce, with arrays, does");
+}
+
+static void say_small(struct page *page, const struct ss_stats *stats, uint64_t calls,
+                      uint64_t seen, uint64_t min_count)
+{
+    if (stats->small_largest == 0)
+        say(page,
+            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu, and none of them a "
+            "datatype and an operator that are served",
+            (ull)calls, (ull)seen, (ull)min_count);
+    else
+        say(page,
+            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu; the largest that "
+            "could be served have %llu: a lower MIN_COUNT of %llu would take %llu of the "
+            "%llu calls",
+            (ull)calls, (ull)seen, (ull)min_count, (ull)stats->small_largest,
+            (ull)stats->small_largest, (ull)stats->small_calls, (ull)seen);
+}
+
+/* What the calls that came by were passed on for. */
+static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen, uint64_t min_count)
+{
+    static const struct {
+        enum ss_reason reason;
+        const char *text;
+    } reasons[] = {
+        {SS_WHY_TYPE, "have a datatype or operator that is not served (served are float, double, "
+                      "integers of 4 and 8 bytes, MPI_SUM)"},
+        {SS_WHY_BUFFER,
+         "have a buffer that is not served (NULL, or one for sending and receiving)"},
+        {SS_WHY_COMMUNICATOR, "are on a communicator that is not served"},
+        {SS_WHY_PERSISTENT, "are persistent"},
+    };
+    uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);
+
+    if (small > 0)
+        say_small(page, stats, small, seen, min_count);
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        uint64_t calls = atomic_load(&stats->passed[reasons[i].reason]);
+
+        if (calls > 0)
+            say(page, "%llu of %llu calls %s", (ull)calls, (ull)seen, reasons[i].text);
+    }
+}
+
+/* What an option would bring, or why none does. */
+static void say_nonblocking(struct page *page, struct ss_stats *stats)
+{
+    uint64_t level = atomic_load(&stats->passed[SS_WHY_NONBLOCKING]);
+    uint64_t unmet = atomic_load(&stats->passed[SS_WHY_UNMET]);
+    uint64_t callbacks = atomic_load(&stats->passed[SS_WHY_CALLBACKS]);
+
+    if (level > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since a rank does not run at "
+            "MPI_THREAD_MULTIPLE or PROGRESS is off: PROGRESS=watchdog or thread would raise the "
+            "program to that level and take over those that are eligible",
+            (ull)level);
+    if (unmet > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since no eligible blocking call on their "
+            "communicator came before: PROGRESS=watchdog or thread would take them over",
+            (ull)unmet);
+    if (callbacks > 0)
+        say(page,
+            "%llu nonblocking calls passed through, since a rank has operators or attribute "
+            "callbacks of its own, which must not run in a thread of the library",
+            (ull)callbacks);
+}
+
+size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
+                     ss_report_sentence *sentences, size_t most)
+{
+    struct page page = {sentences, 0, most};
+    uint64_t seen = atomic_load(&stats->seen);
+    uint64_t allreduces = atomic_load(&stats->allreduces);
+
+    bool some =
+        ss_stats_eligible(stats) > 0 && (scene->ranks != 1 || atomic_load(&stats->sparse) > 0);
+
+    pthread_mutex_lock(&stats->lock);
+    if (!some) {
+        say(&page, scene->ranks == 1 ? "nothing was to be made sparse: the job has one rank"
+                                     : "no call was eligible");
+        if (allreduces == 0)
+            say_unseen(&page, scene, seen);
+        say_passed(&page, stats, seen, scene->min_count);
+    }
+    if (scene->ranks != 1)
+        say_nonblocking(&page, stats);
+    pthread_mutex_unlock(&stats->lock);
+    return page.n;
+}

@@ -1,0 +1,242 @@
+#include "core/report/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/report/tensor_record.h"
+
+enum { MAX_LANES = 1000, MAX_TENSORS = 4000 };
+
+const char *ss_reason_name(enum ss_reason reason)
+{
+    static const char *const names[SS_REASONS] = {
+        "count below MIN_COUNT",
+        "datatype or operator not served",
+        "communicator not served",
+        "buffer not served",
+        "first call on its communicator",
+        "options differ between ranks",
+        "switched off by MPI_Pcontrol",
+        "out of memory on a rank",
+        "Inf or NaN in an input",
+        "registered for top-k on some ranks only",
+        "does not look like the gradient that was registered",
+        "loss scale unknown after Inf or NaN",
+        "mode observe",
+        "dense is faster",
+        "lane backed off after dense calls",
+        "nonblocking calls not taken over",
+        "nonblocking before an eligible blocking call",
+        "nonblocking, own operators or callbacks",
+        "persistent operation",
+    };
+    return names[reason];
+}
+
+void ss_stats_init(struct ss_stats *stats, double now)
+{
+    *stats = (struct ss_stats){.start = now};
+    pthread_mutex_init(&stats->lock, NULL);
+}
+
+void ss_stats_free(struct ss_stats *stats)
+{
+    for (struct ss_lane_record *r = stats->lanes; r;) {
+        struct ss_lane_record *next = r->next;
+        free(r);
+        r = next;
+    }
+    for (struct ss_tensor_record *r = stats->tensors; r;) {
+        struct ss_tensor_record *next = r->next;
+        free(r);
+        r = next;
+    }
+    stats->lanes = NULL;
+    stats->lane_count = 0;
+    stats->tensors = stats->last_tensor = NULL;
+    stats->tensor_count = 0;
+    pthread_mutex_destroy(&stats->lock);
+}
+
+static bool matches(const struct ss_lane_record *r, enum ss_kind kind, const char *comm, int size,
+                    uint64_t count, enum ss_type type, enum ss_op op)
+{
+    return r->kind == kind && r->count == count && r->size == size && r->type == type &&
+           r->op == op && strncmp(r->comm, comm, sizeof r->comm - 1) == 0;
+}
+
+static struct ss_lane_record *look_up(const struct ss_stats *stats, enum ss_kind kind,
+                                      const char *comm, int size, uint64_t count, enum ss_type type,
+                                      enum ss_op op)
+{
+    struct ss_lane_record *r = stats->lanes;
+
+    while (r && !matches(r, kind, comm, size, count, type, op))
+        r = r->next;
+    return r;
+}
+
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
+                                     uint64_t count, enum ss_type type, enum ss_op op)
+{
+    return ss_stats_lane_of(stats, SS_KIND_ALLREDUCE, comm, size, count, type, op);
+}
+
+struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                        int size, uint64_t count, enum ss_type type, enum ss_op op)
+{
+    struct ss_lane_record *r;
+
+    pthread_mutex_lock(&stats->lock);
+    r = look_up(stats, kind, comm, size, count, type, op);
+    if (!r && stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
+        kind = SS_KIND_ALLREDUCE;
+        comm = "";
+        size = 0;
+        count = 0;
+        type = SS_F32;
+        op = SS_SUM;
+        r = look_up(stats, kind, comm, size, count, type, op);
+    }
+    if (!r && (r = calloc(1, sizeof *r))) {
+        snprintf(r->comm, sizeof r->comm, "%s", comm);
+        r->kind = kind;
+        r->size = size;
+        r->count = count;
+        r->type = type;
+        r->op = op;
+        r->next = stats->lanes;
+        stats->lanes = r;
+        stats->lane_count++;
+    }
+    pthread_mutex_unlock(&stats->lock);
+    return r;
+}
+
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
+                                         const struct ss_tensor_record *record)
+{
+    struct ss_tensor_record *r;
+
+    pthread_mutex_lock(&stats->lock);
+    r = stats->tensor_count < MAX_TENSORS ? calloc(1, sizeof *r) : NULL;
+    if (!r) {
+        stats->tensors_unlisted++;
+    } else {
+        if (record)
+            *r = *record;
+        r->next = NULL;
+        if (stats->last_tensor)
+            stats->last_tensor->next = r;
+        else
+            stats->tensors = r;
+        stats->last_tensor = r;
+        stats->tensor_count++;
+    }
+    pthread_mutex_unlock(&stats->lock);
+    return r;
+}
+
+void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
+{
+    struct ss_tensor_record **link = &stats->tensors, *last = NULL;
+
+    pthread_mutex_lock(&stats->lock);
+    while (*link) {
+        struct ss_tensor_record *r = *link;
+
+        if (r->owner == owner) {
+            *link = r->next;
+            free(r);
+            stats->tensor_count--;
+        } else {
+            last = r;
+            link = &r->next;
+        }
+    }
+    stats->last_tensor = last;
+    pthread_mutex_unlock(&stats->lock);
+}
+
+uint64_t ss_stats_eligible(struct ss_stats *stats)
+{
+    static const enum ss_reason outside[] = {SS_WHY_SMALL,        SS_WHY_TYPE,        SS_WHY_BUFFER,
+                                             SS_WHY_COMMUNICATOR, SS_WHY_NONBLOCKING, SS_WHY_UNMET,
+                                             SS_WHY_PERSISTENT};
+    uint64_t seen = atomic_load(&stats->seen), passed = 0;
+
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
+        passed += atomic_load(&stats->passed[outside[i]]);
+    return seen > passed ? seen - passed : 0;
+}
+
+/* The power of two in it. */
+static unsigned class_of(uint64_t count)
+{
+    unsigned i = 0;
+
+    while (count >>= 1)
+        i++;
+    return i;
+}
+
+void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds)
+{
+    struct ss_small *class = &stats->small[class_of(count)];
+
+    pthread_mutex_lock(&stats->lock);
+    class->calls++;
+    class->bytes += bytes;
+    class->seconds += seconds;
+    if (count > stats->small_largest) {
+        stats->small_largest = count;
+        stats->small_calls = 0;
+    }
+    stats->small_calls += count == stats->small_largest;
+    pthread_mutex_unlock(&stats->lock);
+}
+
+void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes)
+{
+    pthread_mutex_lock(&stats->lock);
+    if (bytes > stats->largest_bytes) {
+        stats->largest_bytes = bytes;
+        stats->largest_total = 0;
+    }
+    if (bytes == stats->largest_bytes)
+        stats->largest_total += bytes;
+    stats->reduced_total += bytes;
+    pthread_mutex_unlock(&stats->lock);
+}
+
+bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count)
+{
+    struct ss_told *told = &stats->told[what];
+
+    if (atomic_fetch_add(&told->tensors, 1) < SS_TOLD)
+        return true;
+    atomic_fetch_add(&told->elements, count);
+    return false;
+}
+
+bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size)
+{
+    static const char *const texts[SS_TELLINGS] = {
+        [SS_TELL_ADMITTED] = "were admitted as gradients and are lossy",
+        [SS_TELL_OFFERED] =
+            "look like gradients and stay exact (SPARSESHIM_REGISTER=auto accepts them)",
+    };
+    struct ss_told *told = &stats->told[what];
+    uint64_t tensors = atomic_load(&told->tensors);
+
+    if (tensors <= SS_TOLD)
+        return false;
+    atomic_store(&told->tensors, SS_TOLD);
+    snprintf(text, size,
+             "top-k: %llu more tensors, %llu elements in all, %s; "
+             "SPARSESHIM_REPORT=rank0 names them",
+             (unsigned long long)(tensors - SS_TOLD),
+             (unsigned long long)atomic_exchange(&told->elements, 0), texts[what]);
+    return true;
+}

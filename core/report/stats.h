@@ -1,0 +1,167 @@
+/* What a job did, per process: counters that the report prints. Filled by the calls, safe from
+ * several threads. */
+#ifndef CORE_REPORT_STATS_H
+#define CORE_REPORT_STATS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/base/collective.h"
+
+/* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */
+enum ss_reason {
+    SS_WHY_SMALL,        /* count below MIN_COUNT */
+    SS_WHY_TYPE,         /* datatype or operator is not one of ours */
+    SS_WHY_COMMUNICATOR, /* one rank, intercommunicator, or no private communicator to be had */
+    SS_WHY_BUFFER,       /* NULL, aliased or misplaced IN_PLACE buffer */
+    SS_WHY_FIRST,        /* first eligible call on its communicator */
+    SS_WHY_SETTINGS,     /* options differ between ranks */
+    SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */
+    SS_WHY_CANNOT,       /* a rank was out of memory */
+    SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
+    SS_WHY_UNREGISTERED, /* top-k on some ranks only */
+    SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */
+    SS_WHY_SCALE,        /* after Inf or NaN, until the loss scale is known again */
+    SS_WHY_OBSERVE,      /* MODE=observe */
+    SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
+    SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
+    SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
+    SS_WHY_UNMET,        /* nonblocking, and no eligible blocking call on the communicator before */
+    SS_WHY_CALLBACKS,  /* nonblocking, and a rank has callbacks that must not run in our threads */
+    SS_WHY_PERSISTENT, /* a persistent operation was made */
+    SS_REASONS
+};
+const char *ss_reason_name(enum ss_reason reason);
+
+/* Seconds by phase of a call. merge: reduction of received entries; coding: encoding and decoding;
+ * exchange: the recipe less merge and coding. */
+struct ss_times {
+    double scan;
+    double vote; /* calibration included */
+    double exchange;
+    double merge;
+    double coding;
+    double native; /* the MPI library's collective */
+};
+
+/* One lane of one communicator (design: communicator, count, type class, operator), or all its
+ * lanes that differ but in the root of a reduce. */
+struct ss_lane_record {
+    struct ss_lane_record *next;
+    char comm[64]; /* MPI name of the communicator, or "" */
+    int size;      /* ranks */
+    uint64_t count;
+    enum ss_type type;
+    enum ss_op op; /* means nothing in an allgather */
+    enum ss_kind kind;
+
+    uint64_t calls;                 /* all eligible calls on the lane */
+    uint64_t sparse[SS_ALGORITHMS]; /* calls by algorithm that ran */
+    uint64_t passed[SS_REASONS];    /* calls handed to the MPI library */
+    uint64_t scans;                 /* calls that were scanned; the sums below are over these */
+    double density_sum;             /* of this rank's input, nnz / count */
+    double density_max;             /* largest over calls of the largest over ranks */
+    uint64_t fillin_calls;          /* calls whose result density is known */
+    double fillin_sum;              /* density of the result */
+    double predicted_seconds[SS_ALGORITHMS]; /* summed over scans */
+    double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, summed over scans */
+    /* Mode observe: what MODE=topk would do, summed over the calls of which a sample was looked at.
+     */
+    uint64_t topk_samples;
+    double topk_density_sum; /* share of the elements that would be sent */
+    double topk_kept_sum;    /* share of the input's squared norm in them */
+    double topk_seconds[SS_ALGORITHMS];
+    double topk_bytes[SS_ALGORITHMS];
+    uint64_t bytes_dense; /* this rank would have sent without us, over all calls: see
+                             ss_kind_dense_bytes */
+    uint64_t bytes_sent; /* sent by this rank, votes and calibration included; native calls count as
+                            dense */
+    struct ss_times times;
+};
+
+struct ss_tensor_record; /* core/report/tensor_record.h */
+
+/* What is said of single tensors: the first SS_TOLD of a kind each in a line, the rest in a sum. */
+enum ss_telling { SS_TELL_ADMITTED, SS_TELL_OFFERED, SS_TELLINGS };
+enum { SS_TOLD = 8 };
+struct ss_told {
+    atomic_uint_fast64_t tensors;  /* all */
+    atomic_uint_fast64_t elements; /* of those past the first SS_TOLD */
+};
+
+/* Calls that would be served if MIN_COUNT were lower. */
+enum { SS_SMALL_CLASSES = 64 };
+struct ss_small {
+    uint64_t calls;
+    uint64_t bytes; /* in their buffers */
+    double seconds;
+};
+
+/* The whole process. Zero-initialise and call ss_stats_init. */
+struct ss_stats {
+    pthread_mutex_t lock;
+    double start;                            /* seconds, steady clock, first intercepted call */
+    double end;                              /* set by whoever prints */
+    atomic_uint_fast64_t seen;               /* intercepted calls */
+    atomic_uint_fast64_t allreduces;         /* of them, where calls are timed */
+    atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */
+    atomic_uint_fast64_t sparse;             /* calls made sparse */
+    atomic_uint_fast64_t nonblocking;        /* nonblocking calls taken over, */
+    atomic_uint_fast64_t not_timed;   /* and handed on: they end in waits that are not timed */
+    atomic_uint_fast64_t errors;      /* calls that returned an error of ours */
+    atomic_uint_fast64_t small_bytes; /* bytes in buffers of calls that passed with no lane */
+    double allreduce_seconds;         /* inside allreduce, all timed calls */
+    bool timed;             /* allreduce_seconds covers every call (report or observe is on) */
+    uint64_t largest_bytes; /* size of the largest buffer reduced, and all calls' sizes summed: */
+    uint64_t largest_total; /* bytes reduced in buffers of that size */
+    uint64_t reduced_total; /* bytes reduced in all calls */
+    uint64_t
+        small_largest; /* most elements of a call that was only too small, where calls are timed */
+    uint64_t small_calls;                    /* calls of that size */
+    struct ss_small small[SS_SMALL_CLASSES]; /* such calls by the power of two in their count */
+    size_t memory_peak;                      /* bytes, own memory that grows with N, k or P */
+    struct ss_lane_record *lanes;            /* newest first */
+    size_t lane_count;
+    struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
+    struct ss_tensor_record *last_tensor;
+    size_t tensor_count;
+    uint64_t tensors_unlisted; /* that found no room */
+    struct ss_told told[SS_TELLINGS];
+};
+
+void ss_stats_init(struct ss_stats *stats, double now);
+void ss_stats_free(struct ss_stats *stats);
+
+/* The record of a lane, of the allreduce or another kind, made when new. After 1,000 lanes further
+ * ones share the record with count 0. Never NULL, unless memory is short. */
+struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
+                                     uint64_t count, enum ss_type type, enum ss_op op);
+struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
+                                        int size, uint64_t count, enum ss_type type, enum ss_op op);
+
+/* Appends a copy of the record, or an empty one where it is NULL, which the caller fills before the
+ * next report is written. NULL when there are 4,000 of them or memory is short: then one more is
+ * unlisted. */
+struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
+                                         const struct ss_tensor_record *record);
+
+/* Takes out the records of an owner, so that it can be booked anew. */
+void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
+
+/* Counts a tensor of `count` elements; whether it is one of those that get a line. */
+bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count);
+/* One sentence on the others, and they are forgotten. False: there are none. */
+bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size);
+
+/* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
+ * communicator, or because nonblocking or persistent ones are not taken over. */
+uint64_t ss_stats_eligible(struct ss_stats *stats);
+
+/* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower: bytes
+ * of its buffer, and the time it took. */
+void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds);
+
+/* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */
+void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes);
+
+#endif

@@ -1,0 +1,68 @@
+/* Streams in work space: slices, what is received appended, room. */
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+struct ss_stream ss_stream_slice(const struct ss_stream *s, size_t esize, uint64_t lo, uint64_t hi)
+{
+    size_t a = ss_lower_bound(s->idx, s->nnz, (uint32_t)lo);
+    size_t b = a + ss_lower_bound(s->idx + a, s->nnz - a, (uint32_t)hi);
+
+    return (struct ss_stream){.idx = s->idx + a, .val = ss_at(s->val, a, esize), .nnz = b - a};
+}
+
+static bool element_is_zero(const unsigned char *element, size_t esize)
+{
+    uint64_t bits = 0;
+
+    memcpy(&bits, element, esize);
+    return bits == 0;
+}
+
+static uint32_t chunk_entries(const struct ss_call *c, const struct ss_chunk *chunk)
+{
+    uint32_t entries = chunk->nnz;
+
+    if (chunk->rep == SS_REP_DENSE)
+        for (uint32_t i = 0; i < chunk->nnz; i++)
+            entries -= element_is_zero(ss_at_const(chunk->val, i, c->esize), c->esize);
+    return entries;
+}
+
+void ss_stream_append(struct ss_call *c, int src, struct ss_stream *s, const struct ss_chunk *chunk)
+{
+    if (chunk_entries(c, chunk) > s->capacity - s->nnz) {
+        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
+        return;
+    }
+    if (chunk->rep != SS_REP_DENSE) {
+        memcpy(s->idx + s->nnz, chunk->idx, chunk->nnz * sizeof *s->idx);
+        memcpy(ss_at(s->val, s->nnz, c->esize), chunk->val, chunk->nnz * c->esize);
+        s->nnz += chunk->nnz;
+        return;
+    }
+    for (uint32_t i = 0; i < chunk->nnz; i++) {
+        const unsigned char *element = ss_at_const(chunk->val, i, c->esize);
+        if (element_is_zero(element, c->esize))
+            continue;
+        s->idx[s->nnz] = chunk->first + i;
+        memcpy(ss_at(s->val, s->nnz, c->esize), element, c->esize);
+        s->nnz++;
+    }
+}
+
+int ss_stream_reserve(struct ss_call *c, struct ss_stream *s, int which, uint64_t entries)
+{
+    struct ss_work *work = c->work;
+    size_t capacity = (size_t)entries + 1;
+
+    *s = (struct ss_stream){0};
+    if (ss_buf_reserve_voted(&work->idx[which], c->comm->mem, capacity * sizeof(uint32_t)) !=
+            SS_OK ||
+        ss_buf_reserve_voted(&work->val[which], c->comm->mem, capacity * c->esize) != SS_OK)
+        return SS_ERR_MEMORY;
+    s->idx = work->idx[which].data;
+    s->val = work->val[which].data;
+    s->capacity = capacity;
+    return SS_OK;
+}

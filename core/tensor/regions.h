@@ -1,0 +1,65 @@
+/* Regions of the index space that oktopk's ranks reduce, with about equal numbers of selected
+ * entries (Ok-Topk, PPoPP'22, section 3.1.1), and the state of a tensor that all ranks share. */
+#ifndef CORE_TENSOR_REGIONS_H
+#define CORE_TENSOR_REGIONS_H
+
+#include "core/base/mem.h"
+#include "core/select/threshold.h"
+
+/* How the boundaries are found. Quantiles of the merged histogram; averages of each rank's own
+ * quantiles, as in the paper (section 3.1.1), which fail when the ranks' distributions differ;
+ * equal: N/P elements each. */
+enum ss_partition { SS_PARTITION_QUANTILE, SS_PARTITION_AVERAGE, SS_PARTITION_EQUAL };
+
+/* Agreed per-tensor state: equal on all ranks, which the vote confirms by ss_agreed_hash before it
+ * is used (design section 5). */
+struct ss_agreed {
+    struct ss_buf bounds;       /* uint32_t[P + 1], ascending, bounds[0] = 0, bounds[P] = n; region
+                                   p is [bounds[p], bounds[p + 1]) */
+    uint64_t calls;             /* oktopk calls of the tensor since registration */
+    uint64_t partition_call;    /* `calls` when the bounds were found, 0 = there are none yet */
+    struct ss_threshold global; /* of the reduced entries */
+};
+
+/* Of everything in it that a decision depends on; never 0. */
+uint64_t ss_agreed_hash(const struct ss_agreed *agreed, int size);
+
+/* It has turned out to differ: begins anew. */
+void ss_agreed_forget(struct ss_agreed *agreed);
+
+/* Where one boundary is: in [lo, hi), which holds `inside` of the merged entries, with `before`
+ * below it. */
+struct ss_cut {
+    uint32_t lo, hi;
+    uint64_t before, inside;
+};
+
+/* The quantiles of P ranks' entries, found together: the index space is cut into 16 P bins, each
+ * rank counts its entries in them, the counts are added, and the bins in which a boundary falls are
+ * cut again, until no such bin holds more than an eighth of a mean part or has more than one
+ * element. A round cuts each at least 16 times, so that there are at most 8. */
+struct ss_cuts {
+    int size;           /* ranks */
+    uint64_t n, total;  /* elements; merged entries */
+    struct ss_cut *cut; /* cut[j], 1 <= j < size, is boundary j; size + 1 of them, borrowed */
+    bool packed;        /* total < 2^32: two counts to a word */
+    size_t bins;        /* of the round under way */
+};
+
+/* Words that the counts of one round take at most. */
+size_t ss_cuts_words(int size);
+
+void ss_cuts_start(struct ss_cuts *cuts, int size, uint64_t n, uint64_t total, struct ss_cut *cut);
+/* Writes this rank's counts for the next round, ascending idx[0..nnz) being its entries; returns
+ * the words: 0 when no further round is needed. To be added over the ranks. */
+size_t ss_cuts_count(struct ss_cuts *cuts, const uint32_t *idx, size_t nnz, uint64_t *words);
+/* Takes the added counts in. */
+void ss_cuts_narrow(struct ss_cuts *cuts, const uint64_t *words);
+void ss_cuts_bounds(const struct ss_cuts *cuts, uint32_t *bounds); /* uint32_t[size + 1] */
+
+/* The other two ways. Own quantiles: of this rank's entries, all to be added over the ranks and
+ * divided by their number; words[j] is boundary j, 0 <= j <= size. */
+void ss_regions_equal(uint64_t n, int size, uint32_t *bounds);
+void ss_regions_own(const uint32_t *idx, size_t nnz, uint64_t n, int size, uint64_t *words);
+
+#endif

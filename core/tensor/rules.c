@@ -1,0 +1,554 @@
+/* Rules are read from left to right; every error says where it is and what may stand there. */
+#include "core/tensor/rules.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rule has met. */
+struct met {
+    bool matched;
+    bool any;        /* something that did not match; of the nearest: */
+    unsigned misses; /* conditions that failed */
+    double distance; /* ratio of the counts, 1 or more */
+    char nearest[320];
+};
+
+/* Apart from the rules, which are read without a lock. */
+struct meetings {
+    pthread_mutex_t lock;
+    bool any;
+    struct met rule[];
+};
+
+struct ss_rules {
+    struct meetings *met;
+    struct ss_rule *rule;
+    size_t count;
+    char *text; /* of all rules, each ended by 0; then their patterns */
+};
+
+struct parser {
+    const char *end;  /* of the rule being read */
+    const char *rule; /* begin of the rule being read */
+    size_t number;    /* of that rule, from 1 */
+    char *store;      /* room for copies */
+    char *error;
+    size_t size;
+    bool with_settings;
+    bool failed;
+};
+
+/* A piece of the text. */
+struct span {
+    const char *at;
+    size_t length;
+};
+
+/* ---- texts ---- */
+
+static bool is_separator(char c)
+{
+    return c == ';' || c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is(struct span s, const char *word)
+{
+    return s.length == strlen(word) && memcmp(s.at, word, s.length) == 0;
+}
+
+static void complain(struct parser *p, const char *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void complain(struct parser *p, const char *at, const char *format, ...)
+{
+    va_list args;
+    int n;
+
+    if (p->failed)
+        return;
+    p->failed = true;
+    n = snprintf(p->error, p->size, "rule %zu, '%.*s', character %zu: ", p->number,
+                 (int)(p->end - p->rule), p->rule, (size_t)(at - p->rule) + 1);
+    if (n < 0 || (size_t)n >= p->size)
+        return;
+    va_start(args, format);
+    vsnprintf(p->error + n, p->size - (size_t)n, format, args);
+    va_end(args);
+}
+
+/* ---- values ---- */
+
+static bool read_whole(struct span s, uint64_t *value)
+{
+    uint64_t v = 0;
+
+    if (s.length == 0)
+        return false;
+    for (size_t i = 0; i < s.length; i++) {
+        if (!is_digit(s.at[i]))
+            return false;
+        uint64_t digit = (uint64_t)(s.at[i] - '0');
+        if (v > (UINT64_MAX - digit) / 10)
+            return false;
+        v = 10 * v + digit;
+    }
+    *value = v;
+    return true;
+}
+
+/* DIGITS[.DIGITS][e[+-]DIGITS], whatever the locale; at most 18 digits and exponents to 22, so that
+ * the value is the nearest one up to one rounding. */
+static bool read_decimal(struct span s, double *value)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    uint64_t digits = 0, power = 0;
+    int count = 0, exponent = 0;
+    bool point = false, negative = false;
+    size_t i = 0;
+
+    for (; i < s.length && (is_digit(s.at[i]) || (s.at[i] == '.' && !point)); i++) {
+        if (s.at[i] == '.') {
+            point = true;
+            continue;
+        }
+        if (++count > 18)
+            return false;
+        digits = 10 * digits + (uint64_t)(s.at[i] - '0');
+        exponent -= point;
+    }
+    if (count == 0)
+        return false;
+    if (i < s.length) {
+        if (s.at[i] != 'e' && s.at[i] != 'E')
+            return false;
+        i++;
+        if (i < s.length && (s.at[i] == '-' || s.at[i] == '+'))
+            negative = s.at[i++] == '-';
+        if (!read_whole((struct span){s.at + i, s.length - i}, &power) || power > 40)
+            return false;
+        exponent += negative ? -(int)power : (int)power;
+    }
+    if (exponent < -22 || exponent > 22)
+        return false;
+    *value = exponent < 0 ? (double)digits / tens[-exponent] : (double)digits * tens[exponent];
+    return true;
+}
+
+static const char *copy(struct parser *p, struct span s)
+{
+    char *to = p->store;
+
+    memcpy(to, s.at, s.length);
+    to[s.length] = '\0';
+    p->store = to + s.length + 1;
+    return to;
+}
+
+/* ---- conditions ---- */
+
+static void read_count(struct parser *p, struct ss_rule *r, struct span value)
+{
+    const char *colon = memchr(value.at, ':', value.length);
+    bool good;
+
+    if (!colon) {
+        good = read_whole(value, &r->count_low);
+        r->count_high = r->count_low;
+    } else {
+        struct span low = {value.at, (size_t)(colon - value.at)};
+        struct span high = {colon + 1, value.length - low.length - 1};
+        good = (low.length == 0 || read_whole(low, &r->count_low)) &&
+               (high.length == 0 || read_whole(high, &r->count_high)) &&
+               r->count_low <= r->count_high;
+    }
+    if (!good)
+        complain(p, value.at,
+                 "count takes N, LO:HI, LO: or :HI with whole numbers of elements and LO <= HI");
+}
+
+static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
+{
+    const char *equals = memchr(s.at, '=', s.length);
+    struct span key = {s.at, equals ? (size_t)(equals - s.at) : s.length};
+    struct span value = {equals ? equals + 1 : s.at + s.length,
+                         equals ? s.length - key.length - 1 : 0};
+
+    if (is(s, "*"))
+        return;
+    if (is(s, "auto") && p->with_settings) {
+        r->automatic = true;
+        return;
+    }
+    if (equals && is(key, "count")) {
+        read_count(p, r, value);
+    } else if (equals && is(key, "type")) {
+        r->has_type = true;
+        r->type = is(value, "double") ? SS_F64 : SS_F32;
+        if (!is(value, "float") && !is(value, "double"))
+            complain(p, value.at, "type takes float or double");
+    } else if (equals && is(key, "comm")) {
+        r->comm = copy(p, value);
+    } else if (equals && is(key, "site")) {
+        r->site = copy(p, value);
+        if (value.length == 0)
+            complain(p, value.at,
+                     "site takes SYMBOL or MODULE+OFFSET, in which * and ? match "
+                     "any text and any character");
+    } else {
+        complain(p, s.at,
+                 "'%.*s' is no condition: allowed are *, %scount=LO:HI, count=N, type=float, "
+                 "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
+                 (int)s.length, s.at, p->with_settings ? "auto, " : "");
+    }
+}
+
+/* ---- settings ---- */
+
+static void read_density(struct parser *p, struct ss_rule *r, struct span value)
+{
+    if (!read_decimal(value, &r->density) || !(r->density > 0) || r->density > 1)
+        complain(p, value.at, "density takes a number above 0 and up to 1");
+    else if (r->k > 0)
+        complain(p, value.at, "a rule takes density or k, not both");
+}
+
+static void read_k(struct parser *p, struct ss_rule *r, struct span value)
+{
+    const char *slash = memchr(value.at, '/', value.length);
+    size_t before = slash ? (size_t)(slash - value.at) : 0;
+
+    if (!slash || !read_whole((struct span){value.at, before}, &r->k) ||
+        !read_whole((struct span){slash + 1, value.length - before - 1}, &r->bucket) || r->k < 1 ||
+        r->k > r->bucket)
+        complain(p, value.at, "k takes K/B, the K largest of each B elements, 1 <= K <= B");
+    else if (r->density > 0)
+        complain(p, value.at, "a rule takes density or k, not both");
+}
+
+static void read_algorithm(struct parser *p, struct ss_rule *r, struct span value)
+{
+    char names[256] = "";
+    size_t used = 0;
+
+    for (int a = 0; a < SS_ALGORITHMS; a++) {
+        const char *name = ss_algorithm_name((enum ss_algorithm)a);
+        if (is(value, name)) {
+            r->has_algorithm = true;
+            r->algorithm = (enum ss_algorithm)a;
+            return;
+        }
+        int n = snprintf(names + used, sizeof names - used, "%s%s", a > 0 ? ", " : "", name);
+        used += n > 0 && (size_t)n < sizeof names - used ? (size_t)n : 0;
+    }
+    complain(p, value.at, "algorithm takes one of %s", names);
+}
+
+static void read_keep(struct parser *p, struct ss_rule *r, struct span value)
+{
+    const char *colon = memchr(value.at, ':', value.length);
+    struct span side = {value.at, colon ? (size_t)(colon - value.at) : 0};
+
+    r->keep = is(side, "last") ? SS_KEEP_LAST : SS_KEEP_FIRST;
+    if (!colon || (!is(side, "first") && !is(side, "last")) ||
+        !read_whole((struct span){colon + 1, value.length - side.length - 1}, &r->keep_count) ||
+        r->keep_count == 0)
+        complain(p, value.at, "keep takes first:N or last:N, N elements from 1 on");
+}
+
+static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
+{
+    static const struct {
+        const char *name;
+        void (*read)(struct parser *p, struct ss_rule *r, struct span value);
+    } settings[] = {{"density", read_density},
+                    {"k", read_k},
+                    {"algorithm", read_algorithm},
+                    {"keep", read_keep}};
+    const char *equals = memchr(s.at, '=', s.length);
+    struct span key = {s.at, equals ? (size_t)(equals - s.at) : s.length};
+
+    if (!p->with_settings) {
+        complain(p, s.at, "only a rule of REGISTER takes settings such as '%.*s'", (int)s.length,
+                 s.at);
+        return;
+    }
+    for (size_t i = 0; equals && i < sizeof settings / sizeof settings[0]; i++)
+        if (is(key, settings[i].name)) {
+            settings[i].read(p, r, (struct span){equals + 1, s.length - key.length - 1});
+            return;
+        }
+    complain(p, s.at,
+             "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N and "
+             "keep=last:N, each after ':'",
+             (int)s.length, s.at);
+}
+
+/* ---- rules ---- */
+
+/* A ':' before a letter ends a condition or setting; before a digit, another ':' or the end it
+ * belongs to a range. Of keep=first:N it belongs to the value, as N is a number. */
+static const char *piece_end(const char *at, const char *end, bool conditions)
+{
+    for (; at < end; at++) {
+        bool letter =
+            at + 1 < end && ((at[1] >= 'a' && at[1] <= 'z') || (at[1] >= 'A' && at[1] <= 'Z'));
+        if ((conditions && *at == ',') || (*at == ':' && letter))
+            return at;
+    }
+    return end;
+}
+
+static void read_rule(struct parser *p, struct ss_rule *r)
+{
+    struct span whole = {p->rule, (size_t)(p->end - p->rule)};
+    const char *at = p->rule;
+    bool conditions = true;
+
+    *r = (struct ss_rule){.text = copy(p, whole), .count_high = UINT64_MAX};
+    for (;;) {
+        const char *end = piece_end(at, p->end, conditions);
+        struct span piece = {at, (size_t)(end - at)};
+        if (conditions)
+            read_condition(p, r, piece);
+        else
+            read_setting(p, r, piece);
+        if (p->failed || end == p->end)
+            return;
+        conditions = *end == ',';
+        at = end + 1;
+    }
+}
+
+/* Moves to the next rule; false when there is none. */
+static bool next_rule(struct parser *p)
+{
+    while (is_separator(*p->end))
+        p->end++;
+    if (*p->end == '\0')
+        return false;
+    p->rule = p->end;
+    while (*p->end != '\0' && !is_separator(*p->end))
+        p->end++;
+    p->number++;
+    return true;
+}
+
+int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules, char *error,
+                   size_t size)
+{
+    struct parser p = {.end = text, .error = error, .size = size};
+    struct ss_rules *all;
+
+    *rules = NULL;
+    if (size > 0)
+        error[0] = '\0';
+    if (!text)
+        return SS_OK;
+    while (next_rule(&p))
+        ;
+    if (p.number == 0)
+        return SS_OK;
+    all = calloc(1, sizeof *all);
+    if (!all)
+        return SS_ERR_MEMORY;
+    all->rule = calloc(p.number, sizeof *all->rule);
+    all->text = malloc(3 * strlen(text) + 3); /* text and patterns; a pattern has its key's room */
+    all->met = calloc(1, sizeof *all->met + p.number * sizeof *all->met->rule);
+    if (all->met)
+        pthread_mutex_init(&all->met->lock, NULL);
+    if (!all->rule || !all->text || !all->met) {
+        ss_rules_free(all);
+        return SS_ERR_MEMORY;
+    }
+    p = (struct parser){.end = text,
+                        .store = all->text,
+                        .error = error,
+                        .size = size,
+                        .with_settings = with_settings};
+    while (!p.failed && next_rule(&p))
+        read_rule(&p, &all->rule[all->count++]);
+    if (p.failed) {
+        ss_rules_free(all);
+        return SS_ERR_MESSAGE;
+    }
+    *rules = all;
+    return SS_OK;
+}
+
+void ss_rules_free(struct ss_rules *rules)
+{
+    if (!rules)
+        return;
+    if (rules->met)
+        pthread_mutex_destroy(&rules->met->lock);
+    free(rules->met);
+    free(rules->rule);
+    free(rules->text);
+    free(rules);
+}
+
+/* ---- matching ---- */
+
+/* '*' takes as little as it can and, where the rest then fails, one character more. */
+static bool pattern_matches(const char *pattern, const char *text)
+{
+    const char *star = NULL, *resume = NULL;
+
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static bool text_matches(const char *pattern, const char *text)
+{
+    return pattern_matches(pattern, text ? text : "");
+}
+
+static bool site_matches(const struct ss_rule *r, const struct ss_rule_subject *s)
+{
+    return !r->site || text_matches(r->site, s->site) || text_matches(r->site, s->symbol);
+}
+
+/* Conditions that fail. */
+static unsigned misses(const struct ss_rule *r, const struct ss_rule_subject *s)
+{
+    return (unsigned)(s->count < r->count_low || s->count > r->count_high) +
+           (unsigned)(r->has_type && s->type != r->type) +
+           (unsigned)(r->comm && !text_matches(r->comm, s->comm)) + (unsigned)!site_matches(r, s);
+}
+
+static bool matches(const struct ss_rule *r, const struct ss_rule_subject *s)
+{
+    return misses(r, s) == 0;
+}
+
+const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
+                                     const struct ss_rule_subject *subject)
+{
+    for (size_t i = 0; rules && i < rules->count; i++)
+        if (matches(&rules->rule[i], subject))
+            return &rules->rule[i];
+    return NULL;
+}
+
+static bool is_plain(char c)
+{
+    return (unsigned char)c >= ' ' && c != 0x7f && !is_separator(c) && !strchr(",:*?'\"\\#", c);
+}
+
+void ss_rule_pattern(char *to, size_t size, const char *text, size_t room)
+{
+    size_t n = 0;
+
+    for (; text[n] && n + 2 < size; n++)
+        to[n] = is_plain(text[n]) ? text[n] : '?';
+    if (text[n] || n + 1 == room)
+        to[n++] = '*';
+    to[n] = '\0';
+}
+
+/* ---- what rules have met ---- */
+
+/* Ratio of a count to the nearest that the rule takes. */
+static double distance(const struct ss_rule *r, uint64_t count)
+{
+    if (count < r->count_low)
+        return (double)r->count_low / (double)(count > 0 ? count : 1);
+    if (count > r->count_high)
+        return (double)count / (double)(r->count_high > 0 ? r->count_high : 1);
+    return 1;
+}
+
+static void describe(const struct ss_rule_subject *s, char *text, size_t size)
+{
+    bool site = s->site && s->site[0], symbol = s->symbol && s->symbol[0];
+
+    snprintf(text, size, "%llu %s from %s%s%s on %s", (unsigned long long)s->count,
+             ss_type_name(s->type), site ? s->site : "an unknown place", symbol ? " in " : "",
+             symbol ? s->symbol : "", s->comm && s->comm[0] ? s->comm : "an unnamed communicator");
+}
+
+/* Under the lock. */
+static void meet(const struct ss_rule *r, struct met *met, const struct ss_rule_subject *s)
+{
+    unsigned missed = misses(r, s);
+    double far = distance(r, s->count);
+
+    if (missed == 0)
+        met->matched = true;
+    if (met->matched ||
+        (met->any && (missed > met->misses || (missed == met->misses && far >= met->distance))))
+        return;
+    met->any = true;
+    met->misses = missed;
+    met->distance = far;
+    describe(s, met->nearest, sizeof met->nearest);
+}
+
+void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject)
+{
+    if (!rules)
+        return;
+    pthread_mutex_lock(&rules->met->lock);
+    rules->met->any = true;
+    for (size_t i = 0; i < rules->count; i++)
+        meet(&rules->rule[i], &rules->met->rule[i], subject);
+    pthread_mutex_unlock(&rules->met->lock);
+}
+
+static void tell_unmatched(const struct ss_rule *r, const struct met *met, uint64_t min_count,
+                           char *text, size_t size)
+{
+    if (r->count_high < min_count)
+        snprintf(text, size, "'%s' (MIN_COUNT=%llu leaves so small calls alone)", r->text,
+                 (unsigned long long)min_count);
+    else
+        snprintf(text, size, "'%s' (nearest: %s)", r->text, met->nearest);
+}
+
+size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text, size_t size)
+{
+    enum { SHOWN = 3 };
+    char one[640];
+    size_t n = 0, used = 0;
+
+    snprintf(text, size, "%s", "");
+    if (!rules)
+        return 0;
+    pthread_mutex_lock(&rules->met->lock);
+    for (size_t i = 0; i < rules->count && rules->met->any; i++) {
+        if (rules->met->rule[i].matched || rules->rule[i].automatic || n++ >= SHOWN)
+            continue;
+        tell_unmatched(&rules->rule[i], &rules->met->rule[i], min_count, one, sizeof one);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", n > 1 ? ", " : "", one);
+        used = used < size ? used : size - 1;
+    }
+    if (n > SHOWN)
+        snprintf(text + used, size - used, " and %zu more", n - SHOWN);
+    pthread_mutex_unlock(&rules->met->lock);
+    return n;
+}

@@ -1,0 +1,57 @@
+/* Inside of core/tensor/steps.c, core/tensor/step_periods.c, core/tensor/step_levels.c and core/tensor/step_labels.c. */
+#ifndef CORE_TENSOR_STEPS_IMPL_H
+#define CORE_TENSOR_STEPS_IMPL_H
+
+#include "core/tensor/steps.h"
+
+enum {
+    SS_STEADY = 16,    /* calls in their place before a step is trusted, where levels do not tell */
+    SS_EVEN = 6,       /* where they show that it is one gradient */
+    SS_PATIENCE = 128, /* calls a period that explains less must hold at most */
+    SS_FEW_WEIGHTS = 6 /* steps between calls from elsewhere with the counts of the step */
+};
+
+/* Of a lane, without its label. */
+static inline uint32_t ss_step_number(uint32_t lane)
+{
+    return lane & 0xffff;
+}
+
+/* The lane of the call so many calls ago, 0 = the last. */
+static inline uint32_t ss_step_ago(const struct ss_steps *s, uint32_t calls)
+{
+    return s->history[s->end - 1 - calls];
+}
+
+/* Counts the runs that the last call goes on with. */
+void ss_step_count_runs(struct ss_steps *s);
+
+/* How many of the last calls, at most `most`, fit the cycle when the last one is at `position`. */
+uint32_t ss_step_fit(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t position,
+                     uint32_t most);
+uint32_t ss_step_occurrences(const struct ss_step_cycle *c, uint32_t lane);
+/* All lanes of the cycle are among the last p calls. */
+bool ss_step_has_lanes(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c);
+/* The last call is at that position of the cycle. */
+struct ss_step_place ss_step_in_place(struct ss_steps *s, struct ss_step_cycle *c,
+                                      uint32_t position);
+
+/* Looks for a period that takes over in this call, and for a set of lanes without an order. */
+void ss_step_seek(struct ss_steps *s, struct ss_step_place *place);
+
+/* What levels say (core/tensor/step_levels.c). Calls a step of p apart resemble each other less than the
+ * norms of one gradient do. */
+bool ss_step_uneven(const struct ss_steps *s, uint32_t p);
+/* Those of different labels a plain period apart resemble each other as those of one gradient do.
+ */
+bool ss_step_labels_even(const struct ss_steps *s, uint32_t p);
+/* They differ in that parts of the buffer are zero, or nearly, in one and not in the other. */
+bool ss_step_patchy(const struct ss_steps *s, uint32_t p);
+/* They resemble each other, norms and parts, for three periods, SS_EVEN calls at least. */
+bool ss_step_even(const struct ss_steps *s, uint32_t p);
+/* The last p calls are the cycle repeated, with interruptions, and not layers. */
+bool ss_step_only_interrupts(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c);
+/* The cycle is followed, but levels come again only after a multiple of it: that, else 0. */
+uint32_t ss_step_of_levels(const struct ss_steps *s, const struct ss_step_cycle *c);
+
+#endif

@@ -1,0 +1,496 @@
+/* Identity of tensors, and how their residuals change hands. */
+#include "core/tensor/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/tensor/tensor_impl.h"
+
+enum {
+    MOST_TENSORS = 1024, /* from here on those long unused without a residual are let go */
+    GONE_STEPS = 3,
+    GONE_CALLS = 64,
+    SWEPT = 8 /* tensors looked at in a call, for samples that nothing will be compared with */
+};
+
+struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)
+{
+    struct ss_tensors *ts = calloc(1, sizeof *ts);
+
+    if (ts) {
+        ts->settings = settings;
+        ts->mem = mem;
+        pthread_mutex_init(&ts->lock, NULL);
+    }
+    return ts;
+}
+
+static void free_tensor(struct ss_tensor *t)
+{
+    ss_buf_free(&t->residual);
+    ss_buf_free(&t->agreed.bounds);
+    ss_watch_free(&t->watch);
+    free(t);
+}
+
+void ss_tensors_free(struct ss_tensors *ts)
+{
+    if (!ts)
+        return;
+    for (struct ss_tensor *t = ts->first; t;) {
+        struct ss_tensor *next = t->next;
+        free_tensor(t);
+        t = next;
+    }
+    for (size_t i = 0; i < ts->lane_count; i++)
+        free(ts->lanes[i].sites);
+    free(ts->lanes);
+    pthread_mutex_destroy(&ts->lock);
+    free(ts);
+}
+
+struct ss_tensor *ss_tensors_first(const struct ss_tensors *ts)
+{
+    return ts->first;
+}
+
+struct ss_mem *ss_tensors_mem(const struct ss_tensors *ts)
+{
+    return ts->mem;
+}
+
+/* ---- table ---- */
+
+static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)
+{
+    if (number >= ts->lane_count) {
+        size_t count = number + 16;
+        struct ss_tensor_lane *lanes = realloc(ts->lanes, count * sizeof *lanes);
+        if (!lanes)
+            return NULL;
+        memset(lanes + ts->lane_count, 0, (count - ts->lane_count) * sizeof *lanes);
+        ts->lanes = lanes;
+        ts->lane_count = count;
+    }
+    return &ts->lanes[number];
+}
+
+static size_t bucket_of(const struct ss_tensor *t)
+{
+    uint64_t h = ss_mix(ss_mix(t->lane, t->ordinal), t->label);
+
+    return ss_mix(h, (uint64_t)(uintptr_t)t->address) % SS_TENSOR_BUCKETS;
+}
+
+static struct ss_tensor **link_in(struct ss_tensor **list, const struct ss_tensor *t, size_t offset)
+{
+    while (*list != t)
+        list = (struct ss_tensor **)(void *)((char *)*list + offset);
+    return list;
+}
+
+static struct ss_tensor **bucket(const struct ss_tensor *t)
+{
+    return &t->owner->buckets[bucket_of(t)];
+}
+
+static void insert(struct ss_tensor *t)
+{
+    struct ss_tensors *ts = t->owner;
+    struct ss_tensor_lane *lane = &ts->lanes[t->lane];
+    struct ss_tensor **b = bucket(t);
+
+    t->next = ts->first;
+    ts->first = t;
+    t->in_lane = lane->tensors;
+    lane->tensors = t;
+    t->chain = *b;
+    *b = t;
+    ts->count++;
+}
+
+static void discard(struct ss_tensor *t)
+{
+    struct ss_tensors *ts = t->owner;
+    struct ss_tensor **at;
+
+    ss_tensor_drop_residual(t);
+    if (ts->swept == t)
+        ts->swept = t->next;
+    at = link_in(&ts->first, t, offsetof(struct ss_tensor, next));
+    *at = t->next;
+    at = link_in(&ts->lanes[t->lane].tensors, t, offsetof(struct ss_tensor, in_lane));
+    *at = t->in_lane;
+    at = link_in(bucket(t), t, offsetof(struct ss_tensor, chain));
+    *at = t->chain;
+    ts->count--;
+    free_tensor(t);
+}
+
+/* Too many: the one without residual whose lane went on longest without it makes way. */
+static void make_way(struct ss_tensors *ts)
+{
+    struct ss_tensor *oldest = NULL;
+    uint64_t most = GONE_CALLS;
+
+    for (struct ss_tensor *t = ts->first; t; t = t->next) {
+        uint64_t gone = ts->lanes[t->lane].calls - t->last_on_lane;
+        if (!t->residual.data && t->in_flight == 0 && gone > most) {
+            most = gone;
+            oldest = t;
+        }
+    }
+    if (oldest)
+        discard(oldest);
+}
+
+/* ---- residuals change hands ---- */
+
+static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
+{
+    if (!from->residual.data)
+        return;
+    if (to->residual.data) {
+        ss_residual_add_dense(to->type, to->residual.data, from->residual.data, (size_t)to->n);
+        ss_tensor_drop_residual(from);
+        /* A bound, until the next call knows. */
+        to->residual_square = 2 * (to->residual_square + from->residual_square);
+    } else {
+        to->residual = from->residual;
+        to->residual_square = from->residual_square;
+        from->residual = (struct ss_buf){0};
+    }
+    from->residual_square = 0;
+    to->emptied = false;
+}
+
+static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
+{
+    return by->ordinal == o->ordinal && by->first_on_lane > o->last_on_lane;
+}
+
+static bool is_long_gone(const struct ss_tensor *t, const struct ss_step_place *now)
+{
+    uint64_t gone = t->owner->lanes[t->lane].calls - t->last_on_lane;
+
+    return gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
+}
+
+/* A gradient that stays exact for other reasons than what it looks like: in its dense calls it can
+ * send a residual. */
+static bool is_dense_gradient(const struct ss_tensor *s)
+{
+    return s->state == SS_TENSOR_EXACT &&
+           (s->reason == SS_TENSOR_MEMORY || s->reason == SS_TENSOR_OTHERS ||
+            s->reason == SS_TENSOR_GUARDED);
+}
+
+/* Whether o, not called for a while, has its successor in s. */
+static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone)
+{
+    if (s->state == SS_TENSOR_REGISTERED)
+        return replaced(o, s) || (long_gone && s->label == o->label);
+    return long_gone && is_dense_gradient(s) && replaced(o, s);
+}
+
+static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
+{
+    bool long_gone = is_long_gone(o, now);
+    bool gone_steps = now->sync == SS_STEP_IN && now->step > o->place.step + GONE_STEPS;
+    struct ss_tensor *best = NULL;
+
+    if (!long_gone && !gone_steps)
+        return NULL;
+    for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
+        bool alike = s->ordinal == o->ordinal;
+        if (s == o || s->in_flight > 0 || s->last_on_lane < o->last_on_lane ||
+            !succeeds(s, o, long_gone) || (best && !alike && best->ordinal == o->ordinal))
+            continue;
+        if (!best || (alike && best->ordinal != o->ordinal) || s->last_on_lane > best->last_on_lane)
+            best = s;
+    }
+    return best;
+}
+
+static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_step_place *now)
+{
+    if (lane->residuals == 0)
+        return;
+    for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
+        if (!o->residual.data || o->in_flight > 0)
+            continue;
+        struct ss_tensor *to = successor(o, now);
+        if (!to)
+            continue;
+        hand_over(o, to);
+        if (o->state == SS_TENSOR_REGISTERED) {
+            o->state = SS_TENSOR_CANDIDATE;
+            o->reason = SS_TENSOR_WATCHED;
+        }
+    }
+}
+
+bool ss_tensor_lane_interest(const struct ss_tensor *t)
+{
+    for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
+        if ((o->state == SS_TENSOR_REGISTERED && !(o->resting && o->emptied)) ||
+            (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->place)))
+            return true;
+    return false;
+}
+
+/* ---- sites ---- */
+
+static bool sites_count(const struct ss_tensors *ts)
+{
+    return ts->settings->identity == SS_IDENTITY_AUTO || ts->settings->identity == SS_IDENTITY_SITE;
+}
+
+static void join(struct ss_tensors *ts, uint32_t number)
+{
+    struct ss_tensor_lane *lane = &ts->lanes[number];
+
+    if (!lane->joined)
+        ss_steps_join(&ts->steps, number);
+    lane->joined = true;
+    free(lane->sites);
+    lane->sites = NULL;
+    lane->site_count = lane->site_room = 0;
+}
+
+void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts, uint8_t small)
+{
+    pthread_mutex_lock(&ts->lock);
+    ss_steps_level(&ts->steps, square, parts, small);
+    pthread_mutex_unlock(&ts->lock);
+}
+
+void ss_tensors_join(struct ss_tensors *ts, uint32_t lane)
+{
+    pthread_mutex_lock(&ts->lock);
+    if (lane < ts->lane_count)
+        join(ts, lane);
+    pthread_mutex_unlock(&ts->lock);
+}
+
+static bool add_site(struct ss_tensor_lane *lane, uint64_t site)
+{
+    if (lane->site_count == lane->site_room) {
+        uint32_t room = lane->site_room ? 4 * lane->site_room : 4;
+        uint64_t *sites = room <= SS_SITES ? realloc(lane->sites, room * sizeof *sites) : NULL;
+        if (!sites)
+            return false;
+        lane->sites = sites;
+        lane->site_room = room;
+    }
+    lane->sites[lane->site_count++] = site;
+    return true;
+}
+
+/* Where a call comes from; of a buffer that the application names, the buffer. 0 = unknown. */
+static uint64_t origin(const struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    if (ss_registry_names(ts->settings->registry, call->address, call->n))
+        return ss_mix(1, (uint64_t)(uintptr_t)call->address);
+    return call->site == 0 ? 0 : ss_mix(call->site, call->path);
+}
+
+/* The label of a call. A lane that runs out of them here does so on all ranks, or else the vote of
+ * this call finds labels that differ. */
+static uint32_t label_of(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    struct ss_tensor_lane *lane = &ts->lanes[call->lane];
+    uint64_t site = sites_count(ts) && !lane->joined ? origin(ts, call) : 0;
+    uint32_t label = 0;
+
+    if (site == 0)
+        return 0;
+    while (label < lane->site_count && lane->sites[label] != site)
+        label++;
+    if (label < lane->site_count || add_site(lane, site))
+        return label;
+    join(ts, call->lane);
+    return 0;
+}
+
+/* ---- find ---- */
+
+static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                              const struct ss_tensor *key, const struct ss_step_place *place)
+{
+    struct ss_tensor *t;
+    const struct ss_rule_subject *subject = call->subject;
+
+    if (ts->count >= MOST_TENSORS)
+        make_way(ts);
+    if (!(t = malloc(sizeof *t)))
+        return NULL;
+    *t = *key;
+    t->owner = ts;
+    t->number = ts->numbers++;
+    t->type = call->type;
+    t->op = call->op;
+    t->n = call->n;
+    t->first_on_lane = ts->lanes[call->lane].calls;
+    t->last_on_lane = t->first_on_lane;
+    t->place = *place;
+    t->buffer = call->address;
+    if (subject && subject->site)
+        snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
+    if (subject && subject->symbol)
+        snprintf(t->symbol, sizeof t->symbol, "%s", subject->symbol);
+    insert(t);
+    ss_tensor_admit(t, subject);
+    return t;
+}
+
+static struct ss_tensor key_of(const struct ss_tensors *ts, const struct ss_tensor_call *call,
+                               uint32_t label, const struct ss_step_place *place)
+{
+    enum ss_identity id = ts->settings->identity;
+    struct ss_tensor key = {.lane = call->lane, .label = label};
+
+    if (id == SS_IDENTITY_AUTO || id == SS_IDENTITY_ORDINAL)
+        key.ordinal = place->ordinal;
+    if (id == SS_IDENTITY_ADDRESS)
+        key.address = call->address;
+    return key;
+}
+
+static struct ss_tensor *look_up(struct ss_tensors *ts, struct ss_tensor *key)
+{
+    struct ss_tensor *t;
+
+    key->owner = ts;
+    t = *bucket(key);
+    while (t && (t->lane != key->lane || t->ordinal != key->ordinal || t->label != key->label ||
+                 t->address != key->address))
+        t = t->chain;
+    return t;
+}
+
+/* Whether a call that stands there is that of the tensor which its key names. Out of place it is
+ * where the lane has been seen to come but once in a step. */
+static bool is_placed(const struct ss_tensors *ts, const struct ss_tensor_lane *lane,
+                      const struct ss_step_place *place)
+{
+    enum ss_identity id = ts->settings->identity;
+
+    if (id == SS_IDENTITY_ADDRESS || id == SS_IDENTITY_SITE || place->sync == SS_STEP_IN)
+        return true;
+    if (place->sync == SS_STEP_UNKNOWN)
+        return ts->settings->register_after == 0;
+    return place->ordinal == 0 && !lane->several;
+}
+
+bool ss_tensor_lossy(const struct ss_tensor *t)
+{
+    return t->state == SS_TENSOR_REGISTERED && t->placed;
+}
+
+uint64_t ss_tensor_code(const struct ss_tensor *t)
+{
+    if (t->owner->settings->identity == SS_IDENTITY_ADDRESS)
+        return 0;
+    return (uint64_t)t->ordinal << 1 | t->placed;
+}
+
+/* ---- what does not come again ---- */
+
+/* Samples of what a program calls once or twice and never again must not pile up: such a candidate
+ * will be watched from its next call on. */
+static void sweep(struct ss_tensors *ts, const struct ss_step_place *now)
+{
+    uint64_t most = now->period > 0 ? GONE_CALLS + 3 * (uint64_t)now->period : 2 * GONE_CALLS;
+
+    for (int i = 0; i < SWEPT; i++) {
+        struct ss_tensor *t = ts->swept ? ts->swept : ts->first;
+        if (!t)
+            return;
+        ts->swept = t->next;
+        if (t->state != SS_TENSOR_CANDIDATE || t->in_flight > 0 || ts->calls - t->last_call <= most)
+            continue;
+        ss_watch_free(&t->watch);
+        t->watch = (struct ss_watch){.calls = 0};
+    }
+}
+
+bool ss_tensors_hold(const struct ss_tensors *ts, uint32_t lane)
+{
+    return lane < ts->lane_count && ts->lanes[lane].residuals > 0;
+}
+
+size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
+{
+    size_t gone = 0;
+
+    pthread_mutex_lock(&ts->lock);
+    ss_steps_forget(&ts->steps, lane);
+    for (struct ss_tensor *t = lane < ts->lane_count ? ts->lanes[lane].tensors : NULL, *next; t;
+         t = next) {
+        next = t->in_lane;
+        discard(t);
+        gone++;
+    }
+    if (lane < ts->lane_count) {
+        free(ts->lanes[lane].sites);
+        ts->lanes[lane] = (struct ss_tensor_lane){0};
+    }
+    pthread_mutex_unlock(&ts->lock);
+    return gone;
+}
+
+static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
+                       const struct ss_step_place *place)
+{
+    t->calls++;
+    if (t->calls == 1 || t->place.since != place->since) {
+        t->first_turn = place->turn;
+        t->step_calls = 0;
+    }
+    t->step_calls++;
+    t->place = *place;
+    t->buffer = call->address;
+    t->last_on_lane = t->owner->lanes[t->lane].calls;
+    t->last_call = t->owner->calls;
+    t->confirmed_calls += place->sync == SS_STEP_IN;
+}
+
+static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    struct ss_tensor_lane *lane = lane_at(ts, call->lane);
+    uint32_t label = lane ? label_of(ts, call) : 0;
+    if (call->overlaps)
+        ss_steps_blind(&ts->steps);
+    struct ss_step_place place = ss_steps_next(&ts->steps, call->lane, label);
+    struct ss_tensor key = key_of(ts, call, label, &place), *t;
+
+    ts->calls++;
+    sweep(ts, &place);
+    if (!lane)
+        return NULL;
+    if (!lane->joined && ss_steps_irregular(&ts->steps, call->lane))
+        join(ts, call->lane); /* from the next call on */
+    lane->calls++;
+    lane->several = lane->several || place.ordinal > 0;
+    t = look_up(ts, &key);
+    if (!t && !(t = make(ts, call, &key, &place)))
+        return NULL;
+    count_call(t, call, &place);
+    t->placed = is_placed(ts, lane, &place);
+    if (place.settled)
+        ss_tensor_identified(t);
+    settle_orphans(lane, &place);
+    if (ss_tensor_lossy(t))
+        t->registered_calls++;
+    return t;
+}
+
+struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+{
+    pthread_mutex_lock(&ts->lock);
+    struct ss_tensor *t = find(ts, call);
+    pthread_mutex_unlock(&ts->lock);
+    return t;
+}

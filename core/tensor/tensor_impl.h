@@ -1,0 +1,46 @@
+/* Inside of core/tensor/tensor.c, core/tensor/registration.c and core/tensor/profile.c. */
+#ifndef CORE_TENSOR_TENSOR_IMPL_H
+#define CORE_TENSOR_TENSOR_IMPL_H
+
+#include <pthread.h>
+
+#include "core/tensor/tensor.h"
+
+enum { SS_TENSOR_BUCKETS = 1024 };
+
+struct ss_tensor_lane {
+    uint64_t calls;
+    unsigned residuals; /* tensors that have one */
+    struct ss_tensor *tensors;
+    bool several;    /* it has come more than once in a step */
+    bool joined;     /* labels do not count */
+    uint64_t *sites; /* of label 0 and on */
+    uint32_t site_count, site_room;
+};
+
+struct ss_tensors {
+    const struct ss_tensor_settings *settings;
+    struct ss_mem *mem;
+    pthread_mutex_t lock; /* of lists and `buffer`: other threads look buffers up */
+    struct ss_tensor *first;
+    size_t count;
+    uint32_t numbers;
+    struct ss_tensor_lane *lanes;
+    size_t lane_count;
+    struct ss_steps steps;
+    uint64_t calls;
+    struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
+    struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
+};
+
+/* core/tensor/registration.c: what the settings and the application say of a new tensor, or of one whose
+ * buffer is registered or unregistered later, `rule` being set; its residual, made with zeros
+ * (false: no memory) and let go. */
+void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
+void ss_tensor_readmit(struct ss_tensor *t);
+/* Its calls are known to be its own: one that a rule names is registered with this call. */
+void ss_tensor_identified(struct ss_tensor *t);
+bool ss_tensor_make_residual(struct ss_tensor *t);
+void ss_tensor_drop_residual(struct ss_tensor *t);
+
+#endif

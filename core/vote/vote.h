@@ -1,0 +1,121 @@
+/* The vote: one fixed-size agreement of all ranks before anything is decided (design section 6).
+ *
+ * A ballot is a record of integers; each field is combined over all ranks by or, min, max or sum,
+ * by recursive doubling for any number of ranks. Everything the plan sees has gone through here, so
+ * that all ranks plan alike.
+ */
+#ifndef CORE_VOTE_VOTE_H
+#define CORE_VOTE_VOTE_H
+
+#include "core/tensor/evidence.h"
+#include "core/net/ranks.h"
+#include "core/tensor/steps.h"
+#include "core/net/transport.h"
+
+enum ss_vote_flag {
+    SS_VOTE_CANNOT = 1 << 0,     /* no memory for this call */
+    SS_VOTE_NOT_FINITE = 1 << 1, /* the input holds Inf or NaN */
+    SS_VOTE_OFF = 1 << 2,        /* switched off */
+    SS_VOTE_UNKNOWN = 1 << 3,    /* costs of the network are not known here */
+    SS_VOTE_BROKEN = 1 << 4,     /* an earlier call on this communicator failed here */
+    SS_VOTE_INTEREST = 1 << 5,   /* top-k: a tensor of the lane is or may be registered here */
+    SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
+    SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
+    /* bits 8 to 13: the tensor's ballot, core/feedback/topk.c */
+    SS_VOTE_UNLIKE = 1 << 14,    /* top-k: different tensors in turn in one buffer */
+    SS_VOTE_DRAIN = 1 << 15,     /* top-k: the tensor is exact and has a residual to send */
+    SS_VOTE_LAYOUT = 1 << 16,    /* the arguments of this rank are not served */
+    SS_VOTE_POLLED = 1 << 17,    /* the MPI library's call must not block here */
+    SS_VOTE_CALLBACKS = 1 << 18, /* nonblocking calls must not be moved by threads of ours here */
+    SS_VOTE_RESTING = 1 << 20,   /* top-k: the tensor is registered here, but rests */
+    SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
+    SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
+};
+
+/* Fields that must be equal on all ranks. */
+enum ss_same {
+    SS_SAME_SETTINGS,
+    SS_SAME_LANE,
+    SS_SAME_CALL,
+    SS_SAME_STATE,  /* oktopk's boundaries and threshold: if not, all make them anew */
+    SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
+    SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
+    SS_SAME_WATCH,  /* what is remembered of the tensor's calls: if not, it is forgotten */
+    SS_SAME_SCALE,  /* what RESIDUAL_SCALE decides by, beside norm_max: if not, nothing is scaled */
+    SS_SAME_HOST,   /* the machine: if not, there are several */
+    SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
+    SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
+    SS_SAME_SMALL,  /* smaller calls since the last: if not, they tell nothing */
+    SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
+    SS_SAMES
+};
+
+/* Costs, by maximum over the ranks, as non-negative doubles (their bits order as unsigned integers
+ * do). */
+enum ss_cost {
+    SS_COST_ALPHA,
+    SS_COST_BETA,
+    SS_COST_SCAN,
+    SS_COST_CODE,
+    SS_COST_MERGE,
+    SS_COST_FILL,
+    SS_COST_VOTE,
+    SS_COSTS
+};
+
+struct ss_ballot {
+    uint32_t magic; /* also tells a ballot from anything else */
+    uint32_t version;
+    uint64_t flags; /* or of ss_vote_flag */
+    uint64_t same_min[SS_SAMES];
+    uint64_t same_max[SS_SAMES];
+    uint64_t nnz_sum;
+    uint64_t nnz_max;
+    uint64_t part_max;   /* most entries of one rank in one part of the index space */
+    uint64_t memory_min; /* bytes a rank may still take for this communicator's work space */
+    uint64_t k_max;      /* top-k: entries asked for */
+    uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
+    uint64_t norm_max;   /* top-k: norm of the input, double bits */
+    uint8_t parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/tensor/steps.h), each by max */
+    uint64_t result_max;          /* entries of the last result on this lane, 0 = not known */
+    uint64_t costs[SS_COSTS];
+    uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
+                          arrive waits least */
+    uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */
+
+    struct ss_evidence evidence; /* top-k: of the tensor; travels only where a rank shows any */
+};
+
+void ss_ballot_init(struct ss_ballot *ballot);
+void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other);
+static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same field)
+{
+    return ballot->same_min[field] == ballot->same_max[field];
+}
+
+/* A vote under way. Storage for both directions is here: nothing is allocated. */
+struct ss_vote {
+    struct ss_transport *t;
+    uint32_t call;
+    struct ss_schedule schedule;
+    int peer; /* being waited for */
+    bool waiting;
+    uint64_t bytes; /* sent so far */
+    struct ss_request send;
+    struct ss_request recv;
+    struct ss_ballot ballot; /* in: own; out: combined */
+    struct ss_ballot outgoing;
+    struct ss_ballot incoming;
+};
+
+/* Begins with vote->ballot filled in. */
+void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call);
+
+/* SS_PENDING, SS_OK with the combined ballot, or an error: SS_ERR_TRANSPORT, or SS_ERR_PROTOCOL for
+ * what is no ballot of this version or arrived damaged; other ranks may not know of it. The caller
+ * polls the transport. *moved is set when something happened. */
+int ss_vote_step(struct ss_vote *vote, bool *moved);
+
+void ss_vote_cancel(struct ss_vote *vote);
+
+#endif

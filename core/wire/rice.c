@@ -1,0 +1,379 @@
+#include "core/wire/rice.h"
+
+#include <string.h>
+
+/* Up to this parameter a whole code has at most 56 bits and needs one look at the bit buffer. */
+enum { SS_RICE_SHORT = 23 };
+
+/* Lengths of the codes of all gaps under four neighbouring parameters. */
+struct lengths {
+    uint64_t bits[4];
+};
+
+static unsigned code_length(uint32_t x, unsigned k)
+{
+    uint32_t ones = x >> k;
+    return ones < SS_RICE_ESCAPE ? ones + 1 + k : 2 * SS_RICE_ESCAPE;
+}
+
+/* Four gaps at once. */
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+static inline quad code_lengths(quad x, unsigned k)
+{
+    quad ones = x >> k, fits = (quad)((ones >> 5) == 0);
+    return (fits & (ones + (k + 1))) | (~fits & 2 * SS_RICE_ESCAPE);
+}
+
+static inline uint64_t sum_of(quad x)
+{
+    return (uint64_t)x[0] + x[1] + x[2] + x[3];
+}
+
+/* Bits of the gaps of idx under k, k+1, k+2, k+3 in one pass. */
+static struct lengths gap_lengths(const uint32_t *idx, uint32_t nnz, unsigned k)
+{
+    const uint32_t part = 1u << 16; /* 64 bits each: their sums fit 32 bits */
+    struct lengths total = {{0, 0, 0, 0}};
+    uint32_t i = 1;
+    while (i + 4 <= nnz) {
+        quad sum0 = {0}, sum1 = {0}, sum2 = {0}, sum3 = {0};
+        uint32_t end = nnz - i > part ? i + part : nnz;
+        for (; i + 4 <= end; i += 4) {
+            quad before, x;
+            memcpy(&before, idx + i - 1, sizeof before);
+            memcpy(&x, idx + i, sizeof x);
+            x = x - before - 1;
+            sum0 += code_lengths(x, k);
+            sum1 += code_lengths(x, k + 1);
+            sum2 += code_lengths(x, k + 2);
+            sum3 += code_lengths(x, k + 3);
+        }
+        total.bits[0] += sum_of(sum0);
+        total.bits[1] += sum_of(sum1);
+        total.bits[2] += sum_of(sum2);
+        total.bits[3] += sum_of(sum3);
+    }
+    for (; i < nnz; i++)
+        for (unsigned c = 0; c < 4; c++)
+            total.bits[c] += code_length(idx[i] - idx[i - 1] - 1, k + c);
+    return total;
+}
+
+/* floor(log2(x)), 0 for 0. */
+static unsigned log2_floor(uint64_t x)
+{
+    return x ? 63 - (unsigned)__builtin_clzll(x) : 0;
+}
+
+/* Starts from the parameter of the mean gap, right for uniform sets, and walks downhill, which is
+ * far for clustered ones. No end is above 33 bits per gap: at the start k the gaps >> k are below 2
+ * in the mean and an escape costs at most twice its ones, which makes k + 5; and from 28 on there
+ * are so few gaps below 2^32 that k + 1 or k + 2, tried in the same pass, needs less than 2 ones
+ * for each. */
+static uint64_t plan_present(const uint32_t *idx, uint32_t nnz, unsigned *parameter)
+{
+    uint64_t gaps = nnz - 1;
+    if (gaps == 0) {
+        *parameter = 0;
+        return 0;
+    }
+    unsigned start = log2_floor((idx[nnz - 1] - idx[0]) / gaps);
+    unsigned low = start > 2 ? start - 2 : 0;
+    uint64_t best = UINT64_MAX;
+    bool up = true, down = true;
+    while (up || down) {
+        low = low > SS_RICE_MAX - 3 ? SS_RICE_MAX - 3 : low;
+        struct lengths lengths = gap_lengths(idx, nnz, low);
+        unsigned at = 4;
+        for (unsigned c = 0; c < 4; c++) {
+            if (lengths.bits[c] < best) {
+                best = lengths.bits[c];
+                *parameter = low + c;
+                at = c;
+            }
+        }
+        down = down && at == 0 && low > 0;
+        up = up && at == 3 && low < SS_RICE_MAX - 3;
+        if (down) {
+            up = false;
+            low = low > 4 ? low - 4 : 0;
+        } else if (up) {
+            low += 4;
+        }
+    }
+    return best;
+}
+
+/* The length of the run of consecutive indices that starts at idx[i]. */
+static uint32_t run_length(const uint32_t *idx, uint32_t nnz, uint32_t i)
+{
+    uint32_t j = i + 1;
+    while (j < nnz && idx[j] == idx[j - 1] + 1)
+        j++;
+    return j - i;
+}
+
+/* Run lengths are geometric in a uniform set: the parameter of their mean is as good as the best.
+ */
+static uint64_t plan_absent(const uint32_t *idx, uint32_t nnz, unsigned *parameter)
+{
+    uint64_t runs = (uint64_t)idx[nnz - 1] - idx[0] + 2 - nnz;
+    unsigned middle = log2_floor(nnz / runs), low = middle > 0 ? middle - 1 : 0;
+    uint64_t bits[3] = {0, 0, 0};
+    for (uint32_t i = 0; i < nnz;) {
+        uint32_t length = run_length(idx, nnz, i);
+        i += length;
+        uint32_t empty = i < nnz ? idx[i] - idx[i - 1] - 2 : 0;
+        for (unsigned c = 0; c < 3; c++)
+            bits[c] += code_length(length, low + c) + (uint64_t)empty * (low + c + 1);
+    }
+    unsigned best = 0;
+    for (unsigned c = 1; c < 3; c++)
+        if (bits[c] < bits[best])
+            best = c;
+    *parameter = low + best;
+    return bits[best];
+}
+
+struct ss_rice ss_rice_plan(const uint32_t *idx, uint32_t nnz)
+{
+    struct ss_rice plan = {0, false, 0};
+    uint64_t bits = plan_present(idx, nnz, &plan.parameter);
+    uint64_t span = (uint64_t)idx[nnz - 1] - idx[0] + 1;
+    if (4 * (span - nnz) < 3 * (uint64_t)nnz && nnz > 1) { /* else gaps are cheaper */
+        unsigned parameter;
+        uint64_t absent = plan_absent(idx, nnz, &parameter);
+        if (absent < bits)
+            plan = (struct ss_rice){parameter, true, 0};
+        bits = absent < bits ? absent : bits;
+    }
+    plan.bytes = (bits + 7) / 8;
+    return plan;
+}
+
+/* Bits not yet in a whole byte wait in `bits`; every put stores 8 bytes and moves on by the whole
+ * ones. */
+struct writer {
+    uint8_t *at;
+    uint64_t bits;
+    unsigned fill; /* < 8 between puts */
+};
+
+static inline void put(struct writer *w, uint64_t bits, unsigned count)
+{
+    w->bits |= bits << w->fill; /* count <= 56 */
+    w->fill += count;
+    memcpy(w->at, &w->bits, sizeof w->bits);
+    w->at += w->fill >> 3;
+    w->bits >>= w->fill & ~7u;
+    w->fill &= 7;
+}
+
+static inline void put_code(struct writer *w, uint32_t x, unsigned k)
+{
+    uint64_t ones = x >> k, low = x & ((1u << k) - 1);
+    if (ones >= SS_RICE_ESCAPE) {
+        put(w, 0xffffffffu, 32);
+        put(w, x, 32);
+    } else if (k <= SS_RICE_SHORT) {
+        put(w, (low << (ones + 1)) | (((uint64_t)1 << ones) - 1), (unsigned)ones + 1 + k);
+    } else {
+        put(w, ((uint64_t)1 << ones) - 1, (unsigned)ones + 1);
+        put(w, low, k);
+    }
+}
+
+void ss_rice_encode(const struct ss_rice *plan, const uint32_t *idx, uint32_t nnz, uint8_t *code)
+{
+    struct writer w = {code, 0, 0};
+    unsigned k = plan->parameter;
+    if (!plan->absent) {
+        for (uint32_t i = 1; i < nnz; i++)
+            put_code(&w, idx[i] - idx[i - 1] - 1, k);
+    } else {
+        for (uint32_t i = 0; i < nnz;) {
+            uint32_t length = run_length(idx, nnz, i);
+            put_code(&w, length, k);
+            i += length;
+            for (uint32_t empty = i < nnz ? idx[i] - idx[i - 1] - 2 : 0; empty > 0; empty--)
+                put(&w, 0, k + 1);
+        }
+    }
+    if (w.fill > 0)
+        *w.at = (uint8_t)w.bits;
+}
+
+/* The next bits of the code, lowest first. After refill at least 56 are good, zeros past the end;
+ * those above `have` are either the code's own or zero, so that or-ing them in again is harmless.
+ */
+struct reader {
+    const uint8_t *code;
+    size_t bytes, next; /* next may pass bytes: the check at the end sees it */
+    uint64_t bits;
+    unsigned have;
+};
+
+static inline void refill(struct reader *r)
+{
+    if (r->next + 8 <= r->bytes) {
+        uint64_t more;
+        memcpy(&more, r->code + r->next, sizeof more);
+        r->bits |= more << r->have;
+        r->next += (63 - r->have) >> 3;
+        r->have |= 56;
+        return;
+    }
+    for (; r->have < 56; r->have += 8, r->next++)
+        if (r->next < r->bytes)
+            r->bits |= (uint64_t)r->code[r->next] << r->have;
+}
+
+static inline void skip(struct reader *r, unsigned count)
+{
+    r->bits >>= count;
+    r->have -= count;
+}
+
+/* A number, or UINT64_MAX for an escape where the plain code would do. */
+static inline uint64_t get_code(struct reader *r, unsigned k)
+{
+    refill(r);
+    unsigned ones = (unsigned)__builtin_ctzll(~r->bits | (uint64_t)1 << 63);
+    if (ones >= SS_RICE_ESCAPE) {
+        skip(r, SS_RICE_ESCAPE);
+        refill(r);
+        uint64_t x = r->bits & 0xffffffffu;
+        skip(r, 32);
+        return x >> k >= SS_RICE_ESCAPE ? x : UINT64_MAX;
+    }
+    skip(r, ones + 1);
+    if (k > SS_RICE_SHORT)
+        refill(r);
+    uint64_t x = (uint64_t)ones << k | (r->bits & (((uint64_t)1 << k) - 1));
+    skip(r, k);
+    return x;
+}
+
+/* The code must end within its last byte and be padded with zeros. */
+static bool ends_properly(const struct reader *r)
+{
+    uint64_t used = 8 * (uint64_t)r->next - r->have, all = 8 * (uint64_t)r->bytes;
+    if (used > all || all - used >= 8)
+        return false;
+    return all == used || r->code[r->bytes - 1] >> (8 - (all - used)) == 0;
+}
+
+/* Reads `count` gaps with one look at the bit buffer and without a branch per gap. False, with
+ * nothing changed but idx, when they do not fit the 56 bits or there is an escape. */
+static inline bool get_group(struct reader *r, unsigned k, unsigned count, uint64_t *at,
+                             uint32_t *idx)
+{
+    uint64_t turning = ~r->bits | (uint64_t)1 << 63; /* rotated, so never 0 */
+    uint64_t mask = ((uint64_t)1 << k) - 1, here = *at;
+    unsigned used = 0, most = 0;
+    for (unsigned j = 0; j < count; j++) {
+        unsigned ones = (unsigned)__builtin_ctzll(turning), length = ones + 1 + k;
+        here += ((uint64_t)ones << k) + (~turning >> ones >> 1 & mask) + 1;
+        idx[j] = (uint32_t)here;
+        most |= ones;
+        used += length;
+        turning = turning >> (length & 63) | turning << (-length & 63);
+    }
+    if (used > 56 || most >= SS_RICE_ESCAPE)
+        return false;
+    *at = here;
+    skip(r, used);
+    return true;
+}
+
+/* The gaps as far as they come in groups and no group would pass the end; returns the next entry's
+ * position. */
+static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned count, uint64_t *at,
+                                     uint32_t i, uint32_t nnz, uint32_t *idx)
+{
+    while (nnz - i >= count && r->next + 8 <= r->bytes) {
+        refill(r);
+        if (get_group(r, k, count, at, idx + i)) {
+            i += count;
+            continue;
+        }
+        struct reader before = *r;
+        uint64_t gap = get_code(r, k);
+        if (gap == UINT64_MAX) {
+            *r = before; /* for the caller to read again and refuse */
+            break;
+        }
+        *at += gap + 1;
+        idx[i++] = (uint32_t)*at;
+    }
+    return i;
+}
+
+static int decode_present(struct reader *r, unsigned k, uint64_t at, uint32_t nnz, uint32_t n,
+                          uint32_t *idx)
+{
+    idx[0] = (uint32_t)at;
+    uint32_t i = 1;
+    if (k <= 3)
+        i = decode_groups(r, k, 6, &at, i, nnz, idx);
+    else if (k <= 8)
+        i = decode_groups(r, k, 4, &at, i, nnz, idx);
+    else if (k <= 12)
+        i = decode_groups(r, k, 3, &at, i, nnz, idx);
+    else if (k <= 16)
+        i = decode_groups(r, k, 2, &at, i, nnz, idx);
+    for (; i < nnz; i++) {
+        uint64_t gap = get_code(r, k);
+        if (gap == UINT64_MAX)
+            return SS_ERR_MESSAGE;
+        at += gap + 1; /* at most 2^15 steps of 2^36: cannot wrap */
+        idx[i] = (uint32_t)at;
+    }
+    return at < n && ends_properly(r) ? SS_OK : SS_ERR_MESSAGE;
+}
+
+static int decode_absent(struct reader *r, unsigned k, uint64_t at, uint32_t nnz, uint32_t n,
+                         uint32_t *idx)
+{
+    for (uint32_t i = 0; i < nnz; at++) {
+        uint64_t length = get_code(r, k);
+        if (length > nnz - i || at + length > n)
+            return SS_ERR_MESSAGE;
+        bool overrun = r->next > r->bytes + 8;  /* else zeros past the end would go on to n */
+        if (overrun || (i == 0 && length == 0)) /* the first index is present */
+            return SS_ERR_MESSAGE;
+        for (uint64_t end = at + length; at < end; at++)
+            idx[i++] = (uint32_t)at;
+    }
+    return ends_properly(r) ? SS_OK : SS_ERR_MESSAGE;
+}
+
+int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, uint32_t first, uint32_t nnz,
+                   uint32_t n, uint32_t *idx)
+{
+    struct reader r = {code, plan->bytes, 0, 0, 0};
+    if (first >= n)
+        return SS_ERR_MESSAGE;
+    if (plan->absent)
+        return decode_absent(&r, plan->parameter, first, nnz, n, idx);
+    return decode_present(&r, plan->parameter, first, nnz, n, idx);
+}
+
+/* Geometric numbers of which the share p is 0: x >> k is geometric again, with (1-p)^(2^k) for 1-p.
+ */
+static double geometric_bits(double p)
+{
+    double rest = 1 - p, best = 33;
+    for (unsigned k = 0; k <= SS_RICE_MAX && rest < 1; k++, rest *= rest) {
+        double bits = k + 1 / (1 - rest);
+        best = bits < best ? bits : best;
+    }
+    return best;
+}
+
+double ss_rice_bits_per_entry(double d)
+{
+    double present = geometric_bits(d), absent = d < 1 ? geometric_bits(1 - d) * (1 - d) / d : 0;
+    return absent < present ? absent : present;
+}

@@ -1,0 +1,252 @@
+#include "core/wire/values.h"
+
+#include <float.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "codes are packed through little-endian words: swap bytes here for this architecture"
+#endif
+
+enum form { FORM_RAW, FORM_CODED, FORM_ZEROS, FORMS };
+
+enum { HEAD = 8, BLOCK = 64, LANES = 8 };
+
+#define BF16_MOST 0x1.fep127f
+
+const char *ss_values_name(enum ss_values values)
+{
+    static const char *const names[SS_VALUE_TYPES] = {"same", "bf16", "q8", "q4", "q2"};
+    return names[values];
+}
+
+/* Bits of a code. */
+static unsigned width_of(enum ss_values values)
+{
+    static const unsigned widths[SS_VALUE_TYPES] = {0, 16, 8, 4, 2};
+    return widths[values];
+}
+
+static int levels_of(enum ss_values values)
+{
+    return (1 << (width_of(values) - 1)) - 1;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9ULL;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebULL;
+    return x ^ x >> 31;
+}
+
+/* In [0, 1), from seed and position alone (Steele et al. 2014: SplitMix). */
+static double random_unit(uint64_t seed, uint64_t position)
+{
+    return (double)(mix(seed + (position + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
+}
+
+/* A block of codes, a byte each, to `width` bits each, LSB first. */
+static void pack(unsigned width, const uint8_t *codes, uint8_t *to)
+{
+    if (width == 8) {
+        memcpy(to, codes, BLOCK);
+        return;
+    }
+    for (size_t i = 0; i < BLOCK / 8; i++) {
+        uint64_t w;
+        memcpy(&w, codes + 8 * i, sizeof w);
+        if (width == 4) {
+            w = (w | w >> 4) & 0x00ff00ff00ff00ffULL;
+            w = (w | w >> 8) & 0x0000ffff0000ffffULL;
+            uint32_t packed = (uint32_t)(w | w >> 16);
+            memcpy(to + 4 * i, &packed, sizeof packed);
+        } else {
+            w = (w | w >> 6) & 0x000f000f000f000fULL;
+            w = (w | w >> 12) & 0x000000ff000000ffULL;
+            uint16_t packed = (uint16_t)(w | w >> 24);
+            memcpy(to + 2 * i, &packed, sizeof packed);
+        }
+    }
+}
+
+static void unpack(unsigned width, const uint8_t *from, uint8_t *codes)
+{
+    if (width == 8) {
+        memcpy(codes, from, BLOCK);
+        return;
+    }
+    for (size_t i = 0; i < BLOCK / 8; i++) {
+        uint64_t w;
+        if (width == 4) {
+            uint32_t packed;
+            memcpy(&packed, from + 4 * i, sizeof packed);
+            w = packed;
+            w = (w | w << 16) & 0x0000ffff0000ffffULL;
+            w = (w | w << 8) & 0x00ff00ff00ff00ffULL;
+            w = (w | w << 4) & 0x0f0f0f0f0f0f0f0fULL;
+        } else {
+            uint16_t packed;
+            memcpy(&packed, from + 2 * i, sizeof packed);
+            w = packed;
+            w = (w | w << 24) & 0x000000ff000000ffULL;
+            w = (w | w << 12) & 0x000f000f000f000fULL;
+            w = (w | w << 6) & 0x0303030303030303ULL;
+        }
+        memcpy(codes + 8 * i, &w, sizeof w);
+    }
+}
+
+static size_t zeros_among(const uint8_t *codes)
+{
+    uint8_t zeros = 0;
+
+    for (size_t i = 0; i < BLOCK; i++)
+        zeros = (uint8_t)(zeros + (codes[i] == 0));
+    return zeros;
+}
+
+/* A block of floats to the upper halves of their bits. */
+static void to_bf16_32(float *restrict v, float *restrict error, uint16_t *restrict codes)
+{
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint32_t bits;
+        float x = v[i], near;
+        memcpy(&bits, &x, sizeof bits);
+        bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+        memcpy(&near, &bits, sizeof near);
+        v[i] = near;
+        error[i] = x - near;
+        codes[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+/* The same of doubles, at once and not by way of float. Below the least normal float bf16 has a
+ * fixed point: adding STEPS leaves its multiples of 2^-133. */
+static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *restrict codes)
+{
+    const double STEPS = 0x1.8p-81;
+    const uint64_t kept = ~(((uint64_t)1 << 45) - 1), half = ((uint64_t)1 << 44) - 1;
+
+    for (size_t i = 0; i < BLOCK; i++) {
+        uint64_t bits;
+        uint32_t narrow_bits;
+        double x = v[i], near, fixed = x + STEPS;
+        fixed = fixed - STEPS;
+        memcpy(&bits, &x, sizeof bits);
+        bits = (bits + half + (bits >> 45 & 1)) & kept;
+        memcpy(&near, &bits, sizeof near);
+        near = __builtin_fabs(x) < (double)FLT_MIN ? fixed : near;
+        float narrow = (float)near;
+        memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
+        v[i] = near;
+        error[i] = x - near;
+        codes[i] = (uint16_t)(narrow_bits >> 16);
+    }
+}
+
+#define REAL     float
+#define BITS     uint32_t
+#define SIGNED   int32_t
+#define NAME(x)  x##_32
+#define ABS      0x7fffffffu
+#define INFINITE 0x7f800000u
+#define LEAST    0x00800000u
+#define HALF_WAY 0x1.8p23f
+#define FABS     __builtin_fabsf
+#include "core/wire/values_impl.h"
+
+#define REAL     double
+#define BITS     uint64_t
+#define SIGNED   int64_t
+#define NAME(x)  x##_64
+#define ABS      0x7fffffffffffffffULL
+#define INFINITE 0x7ff0000000000000ULL
+#define LEAST    0x0010000000000000ULL
+#define HALF_WAY 0x1.8p52
+#define FABS     __builtin_fabs
+#include "core/wire/values_impl.h"
+
+size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t count)
+{
+    size_t buckets = (count + how->bucket - 1) / how->bucket;
+
+    /* A byte more where a single value is coded behind its scale. */
+    return (HEAD + buckets + count * ss_type_size(type) + 1 + 7) & ~(size_t)7;
+}
+
+size_t ss_values_encode(enum ss_type type, const struct ss_rounding *how, uint64_t position,
+                        void *val, size_t count, void *error, void *to)
+{
+    uint8_t *begin = (uint8_t *)to + HEAD, *at = begin;
+    struct ss_rounding mixed = *how;
+    uint32_t bucket = how->bucket, bytes;
+
+    mixed.seed = mix(how->seed);
+    for (size_t i = 0; i < count; i += bucket) {
+        size_t n = count - i < bucket ? count - i : bucket;
+        if (type == SS_F32)
+            at = encode_bucket_32(&mixed, position + i, (float *)val + i, n,
+                                  error ? (float *)error + i : NULL, at);
+        else
+            at = encode_bucket_64(&mixed, position + i, (double *)val + i, n,
+                                  error ? (double *)error + i : NULL, at);
+    }
+    bytes = (uint32_t)(at - begin);
+    memcpy(to, &bucket, sizeof bucket);
+    memcpy((uint8_t *)to + 4, &bytes, sizeof bytes);
+    for (; (at - begin) % 8 != 0; at++)
+        *at = 0;
+    return HEAD + (size_t)(at - begin);
+}
+
+size_t ss_values_decode(enum ss_type type, enum ss_values values, const void *from, size_t len,
+                        void *val, size_t count)
+{
+    const uint8_t *at = (const uint8_t *)from + HEAD;
+    uint32_t bucket, bytes;
+    size_t left;
+
+    if (len < HEAD || !ss_type_is_float(type) || values <= SS_VALUES_SAME ||
+        values >= SS_VALUE_TYPES)
+        return 0;
+    memcpy(&bucket, from, sizeof bucket);
+    memcpy(&bytes, (const uint8_t *)from + 4, sizeof bytes);
+    size_t padded = ((size_t)bytes + 7) & ~(size_t)7;
+    if (bucket < SS_BUCKET_LEAST || bucket > SS_BUCKET_MOST || padded > len - HEAD)
+        return 0;
+    left = bytes;
+    for (size_t i = 0; i < count; i += bucket) {
+        size_t n = count - i < bucket ? count - i : bucket, used;
+        if (type == SS_F32)
+            used = decode_bucket_32(values, at, left, (float *)val + i, n);
+        else
+            used = decode_bucket_64(values, at, left, (double *)val + i, n);
+        if (used == 0)
+            return 0;
+        at += used;
+        left -= used;
+    }
+    if (left > 0)
+        return 0;
+    for (size_t i = bytes; i < padded; i++)
+        if (*at++ != 0)
+            return 0;
+    return HEAD + padded;
+}
+
+double ss_values_bytes(enum ss_type type, enum ss_values values, uint32_t bucket)
+{
+    double size = (double)ss_type_size(type);
+
+    if (values == SS_VALUES_SAME)
+        return size;
+    return width_of(values) / 8.0 + ((values == SS_VALUES_BF16 ? 0 : size) + 1) / bucket;
+}

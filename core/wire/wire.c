@@ -1,0 +1,363 @@
+#include "core/wire/wire.h"
+
+#include <string.h>
+
+#include "core/wire/rice.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "messages are little-endian and copied as they are: swap bytes here for this architecture"
+#endif
+
+enum { LAST = 0x80, PACKED_HEAD = 5, BITMAP_HEAD = 8, DENSE_HEAD = 8, SLACK = 8 };
+
+/* The header's representation byte. */
+enum { REP_MASK = 0x0f, VALUES_SHIFT = 4 };
+
+/* Bit 7 of a packed chunk's parameter byte: the code is of the absent indices. */
+enum { ABSENT = 0x80 };
+
+static void store32(uint8_t *to, uint32_t x)
+{
+    memcpy(to, &x, sizeof x);
+}
+
+static uint32_t load32(const uint8_t *from)
+{
+    uint32_t x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/* Bytes a packed code of this many entries takes at most: what an index coding other than u32 is
+ * allowed. */
+static size_t index_bound(size_t entries)
+{
+    return PACKED_HEAD + (33 * entries + 7) / 8;
+}
+
+size_t ss_wire_bound(enum ss_type type, uint32_t entries)
+{
+    const struct ss_rounding longest = {.bucket = SS_BUCKET_LEAST};
+    size_t values = ss_type_is_float(type) ? ss_values_bound(type, &longest, entries)
+                                           : entries * ss_type_size(type);
+    size_t size = SS_WIRE_HEADER + values + index_bound(entries) + SLACK;
+    return (size + 7) & ~(size_t)7;
+}
+
+static size_t finish(uint8_t *msg, const struct ss_wire_key *key, enum ss_rep rep, uint32_t nnz,
+                     size_t payload, bool last)
+{
+    msg[0] = SS_WIRE_MAGIC;
+    msg[1] = (uint8_t)(SS_WIRE_VERSION << 4 | (int)key->type);
+    msg[2] = (uint8_t)rep;
+    msg[3] = (uint8_t)(key->phase | (last ? LAST : 0));
+    store32(msg + 4, key->call);
+    store32(msg + 8, nnz);
+    store32(msg + 12, (uint32_t)payload);
+    return SS_WIRE_HEADER + payload;
+}
+
+size_t ss_wire_length(const void *msg)
+{
+    return SS_WIRE_HEADER + load32((const uint8_t *)msg + 12);
+}
+
+static void write_bitmap(uint8_t *at, const uint32_t *idx, uint32_t nnz, uint32_t span)
+{
+    store32(at, idx[0]);
+    store32(at + 4, span);
+    uint8_t *bits = at + BITMAP_HEAD;
+    memset(bits, 0, ((size_t)span + 7) / 8);
+    for (uint32_t i = 0; i < nnz; i++) {
+        uint32_t bit = idx[i] - idx[0];
+        bits[bit >> 3] = (uint8_t)(bits[bit >> 3] | 1u << (bit & 7));
+    }
+}
+
+/* Elements first..last with zeros where the stream has none. */
+static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const void *val,
+                        uint32_t nnz, uint32_t span)
+{
+    store32(at, idx[0]);
+    store32(at + 4, 0);
+    uint8_t *to = at + DENSE_HEAD;
+    const uint8_t *from = val;
+    memset(to, 0, span * size);
+    for (uint32_t i = 0; i < nnz; i++)
+        memcpy(to + (idx[i] - idx[0]) * size, from + i * size, size);
+}
+
+/* The representation to use, with plan filled when it is packed; of equals the one easier to
+ * decode. An absent element must not become a level of rounded values: those are never dense. */
+static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, const uint32_t *idx,
+                          uint32_t nnz, struct ss_rice *plan)
+{
+    if (coding == SS_CODING_U32)
+        return SS_REP_U32;
+    uint64_t span = (uint64_t)idx[nnz - 1] - idx[0] + 1;
+    size_t bitmap = BITMAP_HEAD + (size_t)(span + 7) / 8;
+    if (coding == SS_CODING_BITMAP && bitmap <= index_bound(nnz))
+        return SS_REP_BITMAP;
+    *plan = ss_rice_plan(idx, nnz);
+    if (coding != SS_CODING_AUTO)
+        return SS_REP_PACKED;
+
+    enum ss_rep rep = SS_REP_U32;
+    size_t best = sizeof *idx * nnz;
+    if (!rounded && span <= SS_CHUNK_ENTRIES && DENSE_HEAD + (span - nnz) * size <= best) {
+        rep = SS_REP_DENSE;
+        best = DENSE_HEAD + (span - nnz) * size;
+    }
+    if (bitmap < best) {
+        rep = SS_REP_BITMAP;
+        best = bitmap;
+    }
+    return PACKED_HEAD + plan->bytes < best ? SS_REP_PACKED : rep;
+}
+
+static bool any_zero(const void *val, size_t size, uint32_t nnz)
+{
+    static const uint8_t zero[8];
+    const uint8_t *at = val;
+
+    for (uint32_t i = 0; i < nnz; i++)
+        if (memcmp(at + i * size, zero, size) == 0)
+            return true;
+    return false;
+}
+
+/* Values as they are, or rounded and coded; returns the bytes written. */
+static size_t write_values(const struct ss_wire_key *key, const void *val, uint32_t n,
+                           const struct ss_wire_rounding *rounding, uint8_t *to)
+{
+    size_t bytes = n * ss_type_size(key->type);
+    if (rounding)
+        return ss_values_encode(key->type, rounding->how, rounding->position, rounding->val, n,
+                                rounding->error, to);
+    memcpy(to, val, bytes);
+    return bytes;
+}
+
+static size_t finish_values(uint8_t *msg, const struct ss_wire_key *key, enum ss_rep rep,
+                            uint32_t nnz, size_t payload, bool last,
+                            const struct ss_wire_rounding *rounding)
+{
+    size_t length = finish(msg, key, rep, nnz, payload, last);
+    if (rounding)
+        msg[2] = (uint8_t)((int)rounding->how->values << VALUES_SHIFT | (int)rep);
+    return length;
+}
+
+size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding coding,
+                      const uint32_t *idx, const void *val, uint32_t nnz, bool last,
+                      const struct ss_wire_rounding *rounding)
+{
+    size_t size = ss_type_size(key->type), index;
+    uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER;
+    if (nnz == 0)
+        return finish(msg, key, SS_REP_U32, 0, 0, last);
+
+    struct ss_rice plan = {0, false, 0};
+    enum ss_rep rep = choose(coding, size, rounding != NULL, idx, nnz, &plan);
+    uint32_t span = idx[nnz - 1] - idx[0] + 1;
+    if (rep == SS_REP_DENSE && any_zero(val, size, nnz)) /* an entry stays an entry */
+        rep = choose(SS_CODING_PACKED, size, false, idx, nnz, &plan);
+    if (rep == SS_REP_DENSE) {
+        write_dense(payload, size, idx, val, nnz, span);
+        return finish(msg, key, rep, span, DENSE_HEAD + span * size, last);
+    }
+    size_t values = write_values(key, val, nnz, rounding, payload);
+    uint8_t *at = payload + values;
+    if (rep == SS_REP_U32) {
+        index = sizeof *idx * nnz;
+        memcpy(at, idx, index);
+    } else if (rep == SS_REP_BITMAP) {
+        index = BITMAP_HEAD + ((size_t)span + 7) / 8;
+        write_bitmap(at, idx, nnz, span);
+    } else {
+        index = PACKED_HEAD + plan.bytes;
+        store32(at, idx[0]);
+        at[4] = (uint8_t)(plan.parameter | (plan.absent ? ABSENT : 0));
+        ss_rice_encode(&plan, idx, nnz, at + PACKED_HEAD);
+    }
+    return finish_values(msg, key, rep, nnz, values + index, last, rounding);
+}
+
+size_t ss_wire_encode_dense(void *msg, const struct ss_wire_key *key, uint32_t first,
+                            const void *val, uint32_t n, bool last,
+                            const struct ss_wire_rounding *rounding)
+{
+    uint8_t *payload = (uint8_t *)msg + SS_WIRE_HEADER;
+    size_t values = 0;
+    store32(payload, first);
+    store32(payload + 4, 0);
+    if (n > 0)
+        values = write_values(key, val, n, rounding, payload + DENSE_HEAD);
+    return finish_values(msg, key, SS_REP_DENSE, n, DENSE_HEAD + values, last,
+                         n > 0 ? rounding : NULL);
+}
+
+size_t ss_wire_encode_error(void *msg, const struct ss_wire_key *key, int status)
+{
+    return finish(msg, key, SS_REP_ERROR, (uint32_t)status, 0, true);
+}
+
+static int read_u32(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
+                    struct ss_chunk *out)
+{
+    if (bytes != (size_t)out->nnz * 4)
+        return SS_ERR_MESSAGE;
+    const uint32_t *idx = (const void *)at; /* 16 + nnz * 4 or 8 bytes into the message */
+    bool descends = false;
+    for (uint32_t i = 1; i < out->nnz; i++)
+        descends |= idx[i] <= idx[i - 1];
+    if (descends || idx[0] < from || idx[out->nnz - 1] >= n)
+        return SS_ERR_MESSAGE;
+    out->idx = idx;
+    return SS_OK;
+}
+
+static int read_packed(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
+                       uint32_t *scratch, struct ss_chunk *out)
+{
+    if (bytes < PACKED_HEAD)
+        return SS_ERR_MESSAGE;
+    struct ss_rice plan = {at[4] & (ABSENT - 1), (at[4] & ABSENT) != 0, bytes - PACKED_HEAD};
+    uint32_t first = load32(at);
+    if (first < from || plan.parameter > SS_RICE_MAX)
+        return SS_ERR_MESSAGE;
+    out->idx = scratch;
+    return ss_rice_decode(&plan, at + PACKED_HEAD, first, out->nnz, n, scratch);
+}
+
+static int read_bitmap(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
+                       uint32_t *scratch, struct ss_chunk *out)
+{
+    if (bytes < BITMAP_HEAD)
+        return SS_ERR_MESSAGE;
+    uint32_t first = load32(at), span = load32(at + 4), found = 0;
+    size_t length = ((size_t)span + 7) / 8;
+    if (first < from || span == 0 || first >= n || span > n - first ||
+        bytes != BITMAP_HEAD + length)
+        return SS_ERR_MESSAGE;
+    const uint8_t *bits = at + BITMAP_HEAD;
+    unsigned top = (span - 1) & 7; /* of the last byte: must be set, with zeros above */
+    if (!(bits[0] & 1) || bits[length - 1] >> top != 1)
+        return SS_ERR_MESSAGE;
+    for (size_t i = 0; i < length; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bits + i, length - i < 8 ? length - i : 8);
+        if (out->nnz - found < (uint32_t)__builtin_popcountll(word))
+            return SS_ERR_MESSAGE;
+        for (; word; word &= word - 1)
+            scratch[found++] = first + (uint32_t)(8 * i) + (uint32_t)__builtin_ctzll(word);
+    }
+    out->idx = scratch;
+    return found == out->nnz ? SS_OK : SS_ERR_MESSAGE;
+}
+
+/* Bytes that the values at `from`, at most len, take there, out->val where they are decoded; 0 when
+ * they are malformed. nnz > 0. */
+static size_t read_values(const uint8_t *from, size_t len, enum ss_type type, enum ss_values values,
+                          const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    size_t bytes = out->nnz * ss_type_size(type);
+    if (values == SS_VALUES_SAME) {
+        out->val = from;
+        return len >= bytes ? bytes : 0;
+    }
+    out->val = scratch->val;
+    return scratch->val ? ss_values_decode(type, values, from, len, scratch->val, out->nnz) : 0;
+}
+
+static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
+                      enum ss_values values, uint32_t from, uint32_t n,
+                      const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    if (bytes < DENSE_HEAD || load32(payload + 4) != 0)
+        return SS_ERR_MESSAGE;
+    out->first = load32(payload);
+    if (out->first < from || out->first > n || out->nnz > n - out->first)
+        return SS_ERR_MESSAGE;
+    bytes -= DENSE_HEAD;
+    payload += DENSE_HEAD;
+    out->val = payload;
+    if (out->nnz == 0)
+        return bytes == 0 && values == SS_VALUES_SAME ? SS_OK : SS_ERR_MESSAGE;
+    size_t taken = read_values(payload, bytes, type, values, scratch, out);
+    return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
+}
+
+/* nnz > 0 */
+static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
+                       enum ss_values values, uint32_t from, uint32_t n,
+                       const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    size_t taken = read_values(payload, bytes, type, values, scratch, out);
+    if (taken == 0)
+        return SS_ERR_MESSAGE;
+    if (out->rep == SS_REP_U32)
+        return read_u32(payload + taken, bytes - taken, from, n, out);
+    if (out->rep == SS_REP_PACKED)
+        return read_packed(payload + taken, bytes - taken, from, n, scratch->idx, out);
+    return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
+}
+
+int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, uint32_t from,
+                   uint32_t n, const struct ss_wire_scratch *scratch, struct ss_chunk *out)
+{
+    const uint8_t *head = msg, *payload = head + SS_WIRE_HEADER;
+    if (len < SS_WIRE_HEADER || head[0] != SS_WIRE_MAGIC ||
+        head[1] != (SS_WIRE_VERSION << 4 | (int)key->type) || (head[2] & REP_MASK) >= SS_REPS ||
+        head[2] >> VALUES_SHIFT >= SS_VALUE_TYPES || (head[3] & (LAST - 1)) != key->phase ||
+        load32(head + 4) != key->call || load32(head + 12) != len - SS_WIRE_HEADER)
+        return SS_ERR_MESSAGE;
+
+    enum ss_values values = (enum ss_values)(head[2] >> VALUES_SHIFT);
+    struct ss_chunk chunk = {.rep = (enum ss_rep)(head[2] & REP_MASK),
+                             .last = (head[3] & LAST) != 0};
+    size_t bytes = len - SS_WIRE_HEADER;
+    uint32_t nnz = load32(head + 8);
+    if (chunk.rep == SS_REP_ERROR) {
+        chunk.error = (int)nnz;
+        if (chunk.error >= 0 || bytes != 0 || !chunk.last || values != SS_VALUES_SAME)
+            return SS_ERR_MESSAGE;
+        *out = chunk;
+        return SS_OK;
+    }
+    if (nnz > SS_CHUNK_ENTRIES)
+        return SS_ERR_MESSAGE;
+    chunk.nnz = nnz;
+    chunk.val = payload;
+
+    int status = SS_ERR_MESSAGE;
+    if (chunk.rep == SS_REP_DENSE) {
+        status = read_dense(payload, bytes, key->type, values, from, n, scratch, &chunk);
+    } else if (nnz > 0) {
+        status = read_sparse(payload, bytes, key->type, values, from, n, scratch, &chunk);
+    } else if (chunk.rep == SS_REP_U32 && bytes == 0 && values == SS_VALUES_SAME) {
+        chunk.idx = scratch->idx;
+        status = SS_OK;
+    }
+    if (status == SS_OK)
+        *out = chunk;
+    return status;
+}
+
+double ss_wire_bytes_per_entry(enum ss_type type, const struct ss_rounding *how,
+                               enum ss_coding coding, double d)
+{
+    double size = (double)ss_type_size(type), u32 = 4, most = 33.0 / 8;
+    bool rounded = how && how->values != SS_VALUES_SAME;
+    double value = rounded ? ss_values_bytes(type, how->values, how->bucket) : size;
+    if (coding == SS_CODING_U32 || d <= 0)
+        return value + u32;
+    double packed = ss_rice_bits_per_entry(d) / 8, bitmap = 1 / (8 * d);
+    if (coding == SS_CODING_PACKED)
+        return value + packed;
+    if (coding == SS_CODING_BITMAP)
+        return value + (bitmap <= most ? bitmap : packed);
+    double best = packed < u32 ? packed : u32, dense = size / d - size;
+    best = bitmap < best ? bitmap : best;
+    return value + (dense < best && !rounded ? dense : best);
+}
