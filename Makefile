@@ -20,7 +20,7 @@ MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
 CLANG  ?= clang
 
 VERSION  := 0.1.0
-WARNINGS := -Wall -Wextra -Wshadow -Wconversion
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes
 STANDARD := -std=c17 -D_GNU_SOURCE
 DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"'
 ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)

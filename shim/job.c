@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/compute/kernels.h"
 #include "shim/comm.h"
 #include "shim/log.h"
 #include "shim/progress.h"

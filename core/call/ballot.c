@@ -5,12 +5,13 @@
 #include "core/call/call_impl.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
-static uint64_t memory_left(const struct ss_call *c)
+static uint64_t memory_left(const struct ss_call *call)
 {
-    const struct ss_mem *mem = c->comm->mem;
-    const struct ss_work *w = c->work;
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_mem *mem = call->f.comm->mem;
+    const struct ss_work *w = x->work;
     size_t used = atomic_load(&mem->used), kept = ss_work_kept(w);
-    size_t own = (size_t)ss_plan_own(c->n, c->type, c->scan.nnz);
+    size_t own = (size_t)ss_plan_own(x->n, x->type, call->f.c.scan.nnz);
 
     if (mem->limit == 0)
         return UINT64_MAX;
@@ -18,71 +19,74 @@ static uint64_t memory_left(const struct ss_call *c)
 }
 
 /* Who has sent his part of a reduce is done with it: the root's time counts. */
-static double last_seconds(const struct ss_call *c)
+static double last_seconds(const struct ss_call *call)
 {
-    if (c->kind == SS_KIND_REDUCE && c->t->rank != c->root)
+    if (call->f.c.kind == SS_KIND_REDUCE && call->f.c.x.t->rank != call->f.c.root)
         return INFINITY;
-    return c->lane->history.last_seconds;
+    return call->lane->history.last_seconds;
 }
 
 /* Seconds per element of finding what is sent. */
-static double scan_cost(const struct ss_call *c)
+static double scan_cost(const struct ss_call *call)
 {
-    return c->topk || c->resting ? ss_select_cost(c) : c->comm->cost_scan;
+    const struct ss_feedback *f = &call->f;
+    return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
 }
 
-void ss_ballot_fill(struct ss_call *c, uint64_t flags)
+void ss_ballot_fill(struct ss_call *call, uint64_t flags)
 {
-    struct ss_comm *comm = c->comm;
-    struct ss_ballot *b = &c->vote.ballot;
+    struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_comm *comm = f->comm;
+    struct ss_ballot *b = &f->vote.ballot;
 
     ss_ballot_init(b);
     b->flags = flags;
     b->same_min[SS_SAME_SETTINGS] = b->same_max[SS_SAME_SETTINGS] = comm->settings->hash;
-    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&c->key);
-    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = c->number;
-    b->nnz_sum = b->nnz_max = c->scan.nnz;
-    b->k_max = c->k;
-    b->same_min[SS_SAME_SCALE] = ss_scale_hash(c);
-    b->same_min[SS_SAME_KEEP] = ss_keep_code(c);
-    b->same_min[SS_SAME_FORCED] = ss_topk_forced(c);
-    b->same_min[SS_SAME_STATE] = c->topk ? ss_agreed_hash(&c->tensor->agreed, c->t->size) : 0;
+    b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&call->key);
+    b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = x->number;
+    b->nnz_sum = b->nnz_max = f->c.scan.nnz;
+    b->k_max = f->k;
+    b->same_min[SS_SAME_SCALE] = ss_scale_hash(f);
+    b->same_min[SS_SAME_KEEP] = ss_keep_code(f);
+    b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
+    b->same_min[SS_SAME_STATE] = f->topk ? ss_agreed_hash(&f->tensor->agreed, x->t->size) : 0;
     b->same_min[SS_SAME_HOST] = comm->settings->host;
-    b->same_min[SS_SAME_FORM] = ss_kind_form(c);
-    b->same_min[SS_SAME_LABEL] = ss_topk_label(c);
-    b->same_min[SS_SAME_TENSOR] = c->tensor ? ss_tensor_code(c->tensor) : 0;
-    b->same_min[SS_SAME_SMALL] = c->small;
-    ss_topk_show(c);
-    b->same_min[SS_SAME_WATCH] = ss_topk_past(c);
+    b->same_min[SS_SAME_FORM] = ss_kind_form(call);
+    b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
+    b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
+    b->same_min[SS_SAME_SMALL] = f->small;
+    ss_topk_show(f);
+    b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
-    b->ratio_max = ss_double_bits(ss_residual_ratio_square(c));
-    b->norm_max = ss_double_bits(c->input_square);
-    memcpy(b->parts, c->parts, sizeof b->parts);
-    b->part_max = c->part_max;
-    b->memory_min = memory_left(c);
+    b->ratio_max = ss_double_bits(ss_residual_ratio_square(f));
+    b->norm_max = ss_double_bits(f->input_square);
+    memcpy(b->parts, f->parts, sizeof b->parts);
+    b->part_max = f->c.part_max;
+    b->memory_min = memory_left(call);
     b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
     b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
-    b->costs[SS_COST_SCAN] = ss_double_bits(scan_cost(c));
+    b->costs[SS_COST_SCAN] = ss_double_bits(scan_cost(call));
     b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
-    const struct ss_local_costs *local = ss_local_costs();
+    const struct ss_host_costs *local = ss_host_costs();
     b->costs[SS_COST_CODE] = ss_double_bits(local->code);
     b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
     b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
-    b->result_max = c->lane->history.result_nnz;
-    b->last_min = ss_double_bits(last_seconds(c));
+    b->result_max = call->lane->history.result_nnz;
+    b->last_min = ss_double_bits(last_seconds(call));
 }
 
-uint64_t ss_ballot_flags(struct ss_call *c, int status)
+uint64_t ss_ballot_flags(struct ss_call *call, int status)
 {
-    struct ss_comm *comm = c->comm;
+    struct ss_comm *comm = call->f.comm;
     uint64_t flags = 0;
 
     if (status != SS_OK)
         flags |= SS_VOTE_CANNOT;
-    if (c->cannot)
+    if (call->cannot)
         flags |= SS_VOTE_LAYOUT;
-    if (c->scan.not_finite)
+    if (call->f.c.scan.not_finite)
         flags |= SS_VOTE_NOT_FINITE;
     if (comm->off)
         flags |= SS_VOTE_OFF;
@@ -95,7 +99,7 @@ uint64_t ss_ballot_flags(struct ss_call *c, int status)
     if (!comm->network.known)
         flags |= SS_VOTE_UNKNOWN;
     if (comm->tensors)
-        flags |= ss_topk_flags(c);
+        flags |= ss_topk_flags(&call->f);
     return flags;
 }
 
@@ -122,42 +126,44 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->vote = rounds * shape->alpha;
 }
 
-static enum ss_algorithm forced(const struct ss_call *c)
+static enum ss_algorithm forced(const struct ss_call *call)
 {
-    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_ballot *b = &call->f.vote.ballot;
     uint64_t by_rule = b->same_min[SS_SAME_FORCED];
 
     return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
-                                                            : c->comm->settings->algorithm;
+                                                            : call->f.comm->settings->algorithm;
 }
 
-static uint64_t largest_part(const struct ss_call *c)
+static uint64_t largest_part(const struct ss_call *call)
 {
     uint64_t most = 0;
 
-    for (int p = 0; p < c->t->size; p++) {
-        uint64_t elements = ss_call_part(c, p + 1) - ss_call_part(c, p);
+    for (int p = 0; p < call->f.c.x.t->size; p++) {
+        uint64_t elements = ss_coll_part(&call->f.c, p + 1) - ss_coll_part(&call->f.c, p);
         if (elements > most)
             most = elements;
     }
     return most;
 }
 
-struct ss_shape ss_ballot_shape(const struct ss_call *c)
+struct ss_shape ss_ballot_shape(const struct ss_call *call)
 {
-    const struct ss_ballot *b = &c->vote.ballot;
-    const struct ss_settings *settings = c->comm->settings;
-    bool lossy = c->topk || c->resting;
+    const struct ss_feedback *f = &call->f;
+    const struct ss_exchange *x = &f->c.x;
+    const struct ss_ballot *b = &f->vote.ballot;
+    const struct ss_settings *settings = f->comm->settings;
+    bool lossy = f->topk || f->resting;
     struct ss_shape shape = {
-        .kind = c->kind,
-        .n = c->n,
-        .part_n = largest_part(c),
-        .size = c->t->size,
-        .type = c->type,
+        .kind = f->c.kind,
+        .n = x->n,
+        .part_n = largest_part(call),
+        .size = x->t->size,
+        .type = x->type,
         .coding = settings->coding,
-        .forced = forced(c),
+        .forced = forced(call),
         .topk = lossy,
-        .resting = c->resting,
+        .resting = f->resting,
         .k = b->k_max,
         .values = lossy ? settings->values : SS_VALUES_SAME,
         .quant = lossy ? settings->quant : SS_VALUES_SAME,
@@ -177,6 +183,6 @@ struct ss_shape ss_ballot_shape(const struct ss_call *c)
     };
 
     if (ss_costs_fixed(settings))
-        fixed_costs(&shape, b, settings, ss_fold_rounds(&c->vote.schedule.fold));
+        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.schedule.fold));
     return shape;
 }

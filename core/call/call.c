@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
 #include "core/base/fpenv.h"
+#include "core/call/call_impl.h"
 
 enum {
     STAGE_VOTE,
@@ -21,154 +21,183 @@ enum {
 
 /* ---- vote and plan ---- */
 
-static void start_vote(struct ss_call *c, uint64_t flags)
+static void start_vote(struct ss_call *call, uint64_t flags)
 {
-    ss_ballot_fill(c, flags);
-    ss_vote_start(&c->vote, c->t, c->number);
-    c->mark = ss_call_now(c);
+    struct ss_exchange *x = &call->f.c.x;
+
+    ss_ballot_fill(call, flags);
+    ss_vote_start(&call->f.vote, x->t, x->number);
+    call->mark = ss_now(x);
 }
 
 /* Hands the call to the MPI library on all ranks. */
-static int go_native(struct ss_call *c, enum ss_reason reason)
+static int go_native(struct ss_call *call, enum ss_reason reason)
 {
-    ss_topk_undo(c);
-    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !c->unfit && !c->keeps)
-        ss_residual_join(c);
-    c->reason = reason;
-    c->native = true;
-    c->stage = STAGE_OVER;
+    struct ss_feedback *f = &call->f;
+
+    ss_topk_undo(f);
+    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->unfit && !f->keeps)
+        ss_residual_join(f);
+    call->reason = reason;
+    call->native = true;
+    call->stage = STAGE_OVER;
     return SS_NATIVE;
 }
 
 /* As go_native where most likely the lane's next calls will end so, too: they go there without a
  * vote, unless a tensor of the lane is watched or registered. */
-static int back_off(struct ss_call *c, enum ss_reason reason)
+static int back_off(struct ss_call *call, enum ss_reason reason)
 {
-    if (!(c->vote.ballot.flags & SS_VOTE_INTEREST))
-        ss_history_back_off(&c->lane->history);
-    return go_native(c, reason);
+    if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST))
+        ss_history_back_off(&call->lane->history);
+    return go_native(call, reason);
 }
 
 /* The first failure on a communicator stays its status. */
-static int end_failed(struct ss_call *c)
+static int end_failed(struct ss_call *call)
 {
-    struct ss_comm *comm = c->comm;
+    struct ss_exchange *x = &call->f.c.x;
+    struct ss_comm *comm = call->f.comm;
 
-    ss_topk_fail(c);
-    c->stage = STAGE_OVER;
+    ss_topk_fail(&call->f);
+    call->stage = STAGE_OVER;
     if (comm->status == SS_OK) {
-        comm->status = c->failed;
-        comm->failed_peer = c->failed_peer;
-        comm->failed_phase = c->failed_phase;
-        comm->failed_call = c->number;
+        comm->status = x->failed;
+        comm->failed_peer = x->failed_peer;
+        comm->failed_phase = x->failed_phase;
+        comm->failed_call = x->number;
     }
-    return c->failed;
+    return x->failed;
 }
 
-static int give_up(struct ss_call *c, int status, int peer, enum ss_phase phase)
+static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase)
 {
-    ss_fail(c, status, peer, phase);
-    return end_failed(c);
+    ss_fail(&call->f.c.x, status, peer, phase);
+    return end_failed(call);
 }
 
 /* This call fails because an earlier one did. */
-static int fail_again(struct ss_call *c)
+static int fail_again(struct ss_call *call)
 {
-    const struct ss_comm *comm = c->comm;
+    struct ss_exchange *x = &call->f.c.x;
+    const struct ss_comm *comm = call->f.comm;
 
-    ss_topk_fail(c);
-    ss_fail(c, comm->status, comm->failed_peer, comm->failed_phase);
-    c->number = comm->failed_call;
-    c->stage = STAGE_OVER;
-    return c->failed;
+    ss_topk_fail(&call->f);
+    ss_fail(x, comm->status, comm->failed_peer, comm->failed_phase);
+    x->number = comm->failed_call;
+    call->stage = STAGE_OVER;
+    return x->failed;
 }
 
-static void book_predictions(struct ss_call *c)
+static void book_predictions(struct ss_call *call)
 {
-    struct ss_lane_record *r = c->lane->record;
+    struct ss_lane_record *r = call->lane->record;
 
     if (!r)
         return;
-    pthread_mutex_lock(&c->comm->stats->lock);
+    pthread_mutex_lock(&call->f.comm->stats->lock);
     for (int a = 0; a < SS_ALGORITHMS; a++) {
-        bool runs = c->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
-        r->predicted_seconds[a] += runs ? c->plan.seconds[a] : (double)INFINITY;
-        r->predicted_bytes[a] += runs ? c->plan.bytes[a] : (double)INFINITY;
+        bool runs = call->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
+        r->predicted_seconds[a] += runs ? call->plan.seconds[a] : (double)INFINITY;
+        r->predicted_bytes[a] += runs ? call->plan.bytes[a] : (double)INFINITY;
     }
-    double densest = ss_kind_density_max(c);
+    double densest = ss_kind_density_max(call);
     if (densest > r->density_max)
         r->density_max = densest;
-    pthread_mutex_unlock(&c->comm->stats->lock);
+    pthread_mutex_unlock(&call->f.comm->stats->lock);
 }
 
 /* Work space of other collectives makes way where it may be needed. */
-static void make_room(struct ss_call *c, double bytes)
+static void make_room(struct ss_call *call, double bytes)
 {
-    const struct ss_mem *mem = c->comm->mem;
+    const struct ss_mem *mem = call->f.comm->mem;
     size_t used = atomic_load(&mem->used);
 
     if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
-        ss_work_drop(c->work);
+        ss_work_drop(call->f.c.x.work);
 }
 
 /* A rank asks for the comparison: all take part. */
-static void guard(struct ss_call *c)
+static void guard(struct ss_call *call)
 {
-    if (!(c->vote.ballot.flags & SS_VOTE_GUARD) || !c->topk || c->guarded)
+    struct ss_feedback *f = &call->f;
+
+    if (!(f->vote.ballot.flags & SS_VOTE_GUARD) || !f->topk || f->guarded)
         return;
-    c->guarded = true;
-    ss_guard_take(c);
+    f->guarded = true;
+    ss_guard_take(f);
 }
 
-static int vote_again(struct ss_call *c, int status)
+static int vote_again(struct ss_call *call, int status)
 {
-    c->stage = STAGE_VOTE_AGAIN;
-    start_vote(c, ss_ballot_flags(c, status));
+    call->stage = STAGE_VOTE_AGAIN;
+    start_vote(call, ss_ballot_flags(call, status));
     return SS_PENDING;
 }
 
 /* Its tensor rested, and the plan is sparse: what it claims is voted on. */
-static int wake(struct ss_call *c)
+static int wake(struct ss_call *call)
 {
-    ss_topk_wake(c);
-    return vote_again(c, ss_call_select(c));
+    ss_topk_wake(&call->f);
+    return vote_again(call, ss_call_select(call));
 }
 
-static int start_recipe(struct ss_call *c)
+/* What the recipe goes by. */
+static void set_voted(struct ss_call *call)
 {
-    struct ss_history *h = &c->lane->history;
-    struct ss_shape shape = ss_ballot_shape(c);
-    bool observe = c->comm->settings->observe;
+    struct ss_feedback *f = &call->f;
+    const struct ss_ballot *b = &f->vote.ballot;
+    const struct ss_settings *s = f->comm->settings;
 
-    h->result_nnz = c->vote.ballot.result_max;
-    ss_history_measured(h, ss_bits_double(c->vote.ballot.last_min));
-    ss_plan_make(&shape, h, &c->plan);
-    if (c->resting && c->plan.algorithm != SS_DENSE)
-        return wake(c);
-    ss_scale_seen(c);
-    if (c->plan.settled)
-        ss_topk_planned(c, c->plan.algorithm == SS_DENSE);
-    ss_history_planned(h, &c->plan, observe);
-    book_predictions(c);
+    f->c.voted = (struct ss_voted){.nnz_sum = b->nnz_sum,
+                                   .nnz_max = b->nnz_max,
+                                   .k_max = b->k_max,
+                                   .same_state = ss_ballot_same(b, SS_SAME_STATE)};
+    f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
+    f->c.oktopk.partition = s->partition;
+    f->c.oktopk.repartition_period = s->repartition_period;
+    f->c.oktopk.threshold_period = s->tensors.threshold_period;
+}
+
+static int start_recipe(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_history *h = &call->lane->history;
+    struct ss_shape shape = ss_ballot_shape(call);
+    bool observe = f->comm->settings->observe;
+
+    h->result_nnz = f->vote.ballot.result_max;
+    ss_history_measured(h, ss_bits_double(f->vote.ballot.last_min));
+    ss_plan_make(&shape, h, &call->plan);
+    if (f->resting && call->plan.algorithm != SS_DENSE)
+        return wake(call);
+    ss_scale_seen(f);
+    if (call->plan.settled)
+        ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
+    ss_history_planned(h, &call->plan, observe);
+    book_predictions(call);
     if (observe) {
-        ss_observe(c);
-        return go_native(c, SS_WHY_OBSERVE);
+        ss_observe(call);
+        return go_native(call, SS_WHY_OBSERVE);
     }
-    if (c->resting && !c->plan.settled) /* how long dense takes is to be known first */
-        return go_native(c, SS_WHY_DENSE);
-    if (c->plan.algorithm == SS_DENSE)
-        return back_off(c, c->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
-    c->stage = STAGE_RECIPE;
+    if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
+        return go_native(call, SS_WHY_DENSE);
+    if (call->plan.algorithm == SS_DENSE)
+        return back_off(call, call->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
+    call->stage = STAGE_RECIPE;
     c->step = 0;
-    c->arena_used = 0;
+    x->arena_used = 0;
     c->result_nnz = 0;
     memset(&c->u, 0, sizeof c->u);
-    make_room(c, ss_plan_memory(&shape, c->plan.algorithm));
-    ss_kind_recipe(c);
-    ss_fill_start(c);
-    ss_topk_recipe(c);
-    guard(c);
-    c->mark = ss_call_now(c);
+    set_voted(call);
+    make_room(call, ss_plan_memory(&shape, call->plan.algorithm));
+    ss_kind_recipe(call);
+    ss_fill_start(c, !c->scan.negative_zero && !f->topk);
+    ss_topk_recipe(f, call->plan.algorithm == SS_OKTOPK || call->plan.algorithm == SS_GTOPK);
+    guard(call);
+    call->mark = ss_now(x);
     return SS_PENDING;
 }
 
@@ -176,103 +205,107 @@ static int start_recipe(struct ss_call *c)
 static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
 /* What the combined ballot says, in the order of precedence. */
-static int decide(struct ss_call *c)
+static int decide(struct ss_call *call)
 {
-    struct ss_comm *comm = c->comm;
-    const struct ss_ballot *b = &c->vote.ballot;
+    struct ss_feedback *f = &call->f;
+    struct ss_comm *comm = f->comm;
+    const struct ss_ballot *b = &f->vote.ballot;
 
     if (b->flags & SS_VOTE_BROKEN) {
         comm->told = true;
-        return comm->status < 0 ? fail_again(c) : give_up(c, SS_ERR_PEER, -1, SS_PHASE_VOTE);
+        return comm->status < 0 ? fail_again(call) : give_up(call, SS_ERR_PEER, -1, SS_PHASE_VOTE);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
         comm->mismatch = true;
-        return go_native(c, SS_WHY_SETTINGS);
+        return go_native(call, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
         comm->told = true;
-        return give_up(c, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
+        return give_up(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL, -1, SS_PHASE_VOTE);
     }
-    c->lane->holds = b->flags & SS_VOTE_HOLDS;
-    bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && c->stage == STAGE_VOTE;
+    call->lane->holds = b->flags & SS_VOTE_HOLDS;
+    bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && call->stage == STAGE_VOTE;
     bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
     enum ss_scaling scaling = SS_SCALE_KNOWN;
-    if (c->stage == STAGE_VOTE && !calibrate && !native)
-        scaling = ss_scale_look(c);
+    if (call->stage == STAGE_VOTE && !calibrate && !native)
+        scaling = ss_scale_look(f);
     if (scaling == SS_SCALE_CHANGED)
-        return vote_again(c, c->resting ? SS_OK : ss_topk_select(c));
+        return vote_again(call, f->resting ? SS_OK : ss_topk_select(f));
     bool agreed = (calibrate && !native) ||
-                  (c->woken ? ss_topk_claimed(c, b->flags) : ss_topk_vote(c, b->flags));
+                  (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
     if (b->flags & SS_VOTE_OFF)
-        return go_native(c, SS_WHY_OFF);
+        return go_native(call, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)
-        return go_native(c, SS_WHY_CANNOT);
+        return go_native(call, SS_WHY_CANNOT);
     if (callbacks)
-        return go_native(c, SS_WHY_CALLBACKS);
+        return go_native(call, SS_WHY_CALLBACKS);
     if (b->flags & SS_VOTE_LAYOUT)
-        return back_off(c, SS_WHY_BUFFER);
+        return back_off(call, SS_WHY_BUFFER);
     if (!ss_ballot_same(b, SS_SAME_FORM))
-        return back_off(c, SS_WHY_TYPE);
+        return back_off(call, SS_WHY_TYPE);
     if (b->flags & SS_VOTE_NOT_FINITE) {
-        ss_scale_not_finite(c);
-        return go_native(c, SS_WHY_NOT_FINITE);
+        ss_scale_not_finite(f);
+        return go_native(call, SS_WHY_NOT_FINITE);
     }
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
-        return go_native(c, SS_WHY_UNREGISTERED);
-    if (c->unfit)
-        return go_native(c, SS_WHY_UNFIT);
+        return go_native(call, SS_WHY_UNREGISTERED);
+    if (f->unfit)
+        return go_native(call, SS_WHY_UNFIT);
     if (scaling == SS_SCALE_OPEN)
-        return go_native(c, SS_WHY_SCALE);
+        return go_native(call, SS_WHY_SCALE);
     if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
-        return go_native(c, SS_WHY_DENSE);
+        return go_native(call, SS_WHY_DENSE);
     if (calibrate) {
-        c->stage = STAGE_CALIBRATE;
-        c->step = 0;
+        call->stage = STAGE_CALIBRATE;
         return SS_PENDING;
     }
     comm->costs_agreed = true;
-    return start_recipe(c);
+    return start_recipe(call);
 }
 
 /* ---- stages ---- */
 
-static int step_vote(struct ss_call *c)
+static int step_vote(struct ss_call *call)
 {
-    int status = ss_vote_step(&c->vote, &c->moved);
+    struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
+    int status = ss_vote_step(&f->vote, &x->moved);
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    double now = ss_call_now(c);
-    double seconds = now - c->mark;
-    c->times.vote += seconds;
-    if (c->comm->cost_vote == 0 || seconds < c->comm->cost_vote)
-        c->comm->cost_vote = seconds;
-    c->bytes_sent += c->vote.bytes;
+    double now = ss_now(x);
+    double seconds = now - call->mark;
+    x->times.vote += seconds;
+    if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
+        f->comm->cost_vote = seconds;
+    x->bytes_sent += f->vote.bytes;
     if (status != SS_OK) {
-        ss_vote_cancel(&c->vote);
-        return give_up(c, status, c->vote.peer, SS_PHASE_VOTE);
+        ss_vote_cancel(&f->vote);
+        return give_up(call, status, f->vote.peer, SS_PHASE_VOTE);
     }
-    return decide(c);
+    return decide(call);
 }
 
-static int step_calibrate(struct ss_call *c)
+static int step_calibrate(struct ss_call *call)
 {
-    int status = ss_calibrate_step(c);
+    struct ss_exchange *x = &call->f.c.x;
+    int status = ss_calibrate_step(x, &call->calibrate);
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    c->times.vote += ss_call_now(c) - c->mark;
+    x->times.vote += ss_now(x) - call->mark;
     if (status != SS_OK) {
-        ss_calibrate_cancel(c);
-        return give_up(c, status, c->t->rank, SS_PHASE_CALIBRATE);
+        ss_calibrate_cancel(x, &call->calibrate);
+        return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);
     }
-    return vote_again(c, SS_OK);
+    call->f.comm->network = call->calibrate.costs;
+    return vote_again(call, SS_OK);
 }
 
-typedef int recipe(struct ss_call *c);
+typedef int recipe(struct ss_coll *c);
 
 static recipe *const recipes[SS_ALGORITHMS] = {
     [SS_RECURSIVE_DOUBLING] = ss_recursive_doubling_step,
@@ -284,234 +317,253 @@ static recipe *const recipes[SS_ALGORITHMS] = {
     [SS_GTOPK] = ss_gtopk_step,
 };
 
-static int step_recipe(struct ss_call *c)
+static int step_recipe(struct ss_call *call)
 {
-    recipe *step = c->kind == SS_KIND_ALLREDUCE ? recipes[c->plan.algorithm] : ss_kind_step;
+    struct ss_coll *c = &call->f.c;
+    const struct ss_exchange *x = &c->x;
+    recipe *step = c->kind == SS_KIND_ALLREDUCE ? recipes[call->plan.algorithm] : ss_kind_step;
 
     if (step(c) == SS_OK) {
-        c->stage = STAGE_DRAIN;
+        call->stage = STAGE_DRAIN;
         return SS_PENDING;
     }
-    if (!c->moved && c->failed == 0)
+    if (!x->moved && x->failed == 0)
         ss_fill_idle(c);
     return SS_PENDING;
 }
 
 /* What follows the recipe, one after the other: the kept elements, the comparison of GUARD. */
-static bool start_extras(struct ss_call *c)
+static bool start_extras(struct ss_call *call)
 {
-    if (c->topk && c->keep.count > 0 && !c->keep.done) {
-        c->keep.done = true;
-        c->stage = STAGE_KEEP;
-        ss_keep_start(c);
+    struct ss_feedback *f = &call->f;
+
+    if (f->topk && f->keep.count > 0 && !f->keep.done) {
+        f->keep.done = true;
+        call->stage = STAGE_KEEP;
+        ss_keep_start(f);
         return true;
     }
-    if (c->guarded) {
-        c->guarded = false;
-        c->stage = STAGE_GUARD;
-        c->aside -= ss_call_now(c);
-        ss_guard_start(c);
+    if (f->guarded) {
+        f->guarded = false;
+        call->stage = STAGE_GUARD;
+        call->aside -= ss_now(&f->c.x);
+        ss_guard_start(f);
         return true;
     }
     return false;
 }
 
-static int step_extra(struct ss_call *c)
+static int step_extra(struct ss_call *call)
 {
-    bool guards = c->stage == STAGE_GUARD;
+    bool guards = call->stage == STAGE_GUARD;
 
-    if ((guards ? ss_guard_step(c) : ss_keep_step(c)) != SS_OK)
+    if ((guards ? ss_guard_step(&call->f) : ss_keep_step(&call->f)) != SS_OK)
         return SS_PENDING;
-    c->stage = STAGE_DRAIN;
+    call->stage = STAGE_DRAIN;
     if (guards)
-        c->aside += ss_call_now(c);
+        call->aside += ss_now(&call->f.c.x);
     return SS_PENDING;
 }
 
 /* What the plan is to predict: all of the call, from the look at its input until the residual is in
  * order, but of an ordinary selection and without GUARD. */
-static double whole_seconds(const struct ss_call *c)
+static double whole_seconds(const struct ss_call *call)
 {
-    double scan = c->topk ? ss_select_cost(c) * (double)c->n : c->times.scan;
+    const struct ss_exchange *x = &call->f.c.x;
+    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->times.scan;
 
-    return scan + c->times.vote + (ss_call_now(c) - c->mark) - c->aside;
+    return scan + x->times.vote + (ss_now(x) - call->mark) - call->aside;
 }
 
-static int step_drain(struct ss_call *c)
+static int step_drain(struct ss_call *call)
 {
-    struct ss_history *h = &c->lane->history;
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    struct ss_history *h = &call->lane->history;
 
-    if (c->failed == 0)
+    if (x->failed == 0)
         ss_fill_range(c, c->out_first, c->out_first + c->out_n);
-    if (ss_sends_reap(c) == SS_PENDING)
+    if (ss_sends_reap(x) == SS_PENDING)
         return SS_PENDING;
-    if (start_extras(c))
+    if (start_extras(call))
         return SS_PENDING;
-    if (c->failed == 0)
-        c->result_nnz = ss_kind_result(c);
-    c->times.exchange += ss_call_now(c) - c->mark;
-    c->stage = STAGE_OVER;
-    if (c->failed < 0)
-        return end_failed(c);
-    ss_topk_commit(c);
-    h->last_seconds = whole_seconds(c);
-    if (c->plan.algorithm != SS_OKTOPK && c->plan.algorithm != SS_GTOPK) {
+    if (x->failed == 0)
+        c->result_nnz = ss_kind_result(call);
+    x->times.exchange += ss_now(x) - call->mark;
+    call->stage = STAGE_OVER;
+    if (x->failed < 0)
+        return end_failed(call);
+    ss_topk_commit(&call->f);
+    h->last_seconds = whole_seconds(call);
+    if (call->plan.algorithm != SS_OKTOPK && call->plan.algorithm != SS_GTOPK) {
         h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
-        h->result_sum = c->vote.ballot.nnz_sum;
+        h->result_sum = call->f.vote.ballot.nnz_sum;
     }
     return SS_OK;
 }
 
-static int step_stage(struct ss_call *c)
+static int step_stage(struct ss_call *call)
 {
-    switch (c->stage) {
+    struct ss_exchange *x = &call->f.c.x;
+
+    switch (call->stage) {
     case STAGE_VOTE:
     case STAGE_VOTE_AGAIN:
-        return step_vote(c);
+        return step_vote(call);
     case STAGE_CALIBRATE:
-        return step_calibrate(c);
+        return step_calibrate(call);
     case STAGE_RECIPE:
-        return step_recipe(c);
+        return step_recipe(call);
     case STAGE_KEEP:
     case STAGE_GUARD:
-        return step_extra(c);
+        return step_extra(call);
     case STAGE_DRAIN:
-        return step_drain(c);
+        return step_drain(call);
     default:
-        return c->failed < 0 ? c->failed : SS_OK;
+        return x->failed < 0 ? x->failed : SS_OK;
     }
 }
 
 /* ---- the call ---- */
 
-static int enter(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
+static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                  unsigned window)
 {
+    struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
     int status = SS_OK;
 
-    memset(c, 0, sizeof *c);
-    c->comm = comm;
-    c->work = &comm->work;
-    c->t = comm->t;
-    c->kernels = ss_kernels();
-    ss_kind_init(c, what, window);
-    c->stage = STAGE_OVER;
+    memset(call, 0, sizeof *call);
+    f->comm = comm;
+    x->t = comm->t;
+    x->work = &comm->work;
+    x->mem = comm->mem;
+    x->coding = comm->settings->coding;
+    f->c.kernels = ss_kernels();
+    ss_kind_init(call, what, window);
+    call->stage = STAGE_OVER;
     if (comm->told)
-        return fail_again(c);
-    c->lane = ss_comm_lane(comm, &c->key, what->n, what->type);
+        return fail_again(call);
+    call->lane = ss_comm_lane(comm, &call->key, what->n, what->type);
+    f->lane_number = call->lane->number;
     if (comm->mismatch)
-        return go_native(c, SS_WHY_SETTINGS);
-    if (comm->tensors && c->lane->number < SS_LANES && c->kind == SS_KIND_ALLREDUCE &&
-        window == 0 && c->n < SS_WINDOW) /* windows of larger calls are exact */
-        ss_topk_start(c);
-    if (c->lane->history.skip > 0) {
-        c->lane->history.skip--;
-        return go_native(c, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
+        return go_native(call, SS_WHY_SETTINGS);
+    if (comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
+        window == 0 && x->n < SS_WINDOW) /* windows of larger calls are exact */
+        ss_topk_start(f);
+    if (call->lane->history.skip > 0) {
+        call->lane->history.skip--;
+        return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
-    c->number = ++comm->calls;
-    c->stage = STAGE_VOTE;
-    if (comm->status == SS_OK && !c->cannot)
-        status = ss_call_prepare(c);
-    start_vote(c, ss_ballot_flags(c, status));
+    x->number = ++comm->calls;
+    call->stage = STAGE_VOTE;
+    if (comm->status == SS_OK && !call->cannot)
+        status = ss_call_prepare(call);
+    start_vote(call, ss_ballot_flags(call, status));
     return SS_PENDING;
 }
 
-static int start(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what,
+static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                  unsigned window)
 {
     int status;
 
     comm->t->outside = ss_fpenv_enter();
-    status = enter(c, comm, what, window);
+    status = enter(call, comm, what, window);
     ss_fpenv_leave(comm->t->outside);
     return status;
 }
 
-int ss_call_start(struct ss_call *c, struct ss_comm *comm, enum ss_type type, enum ss_op op,
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
                   const void *in, void *out, uint64_t n, unsigned window)
 {
     struct ss_collective what = {
         .kind = SS_KIND_ALLREDUCE, .type = type, .op = op, .in = in, .out = out, .n = n};
 
-    return start(c, comm, &what, window);
+    return start(call, comm, &what, window);
 }
 
-int ss_call_start_kind(struct ss_call *c, struct ss_comm *comm, const struct ss_collective *what)
+int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what)
 {
-    return start(c, comm, what, 0);
+    return start(call, comm, what, 0);
 }
 
 /* Everything this call has under way is given up: TIMEOUT, or a transport that no longer answers.
  */
-static int abandon(struct ss_call *c, int status, int peer, enum ss_phase phase)
+static int abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
 {
-    if (c->stage == STAGE_VOTE || c->stage == STAGE_VOTE_AGAIN)
-        ss_vote_cancel(&c->vote);
-    else if (c->stage == STAGE_CALIBRATE)
-        ss_calibrate_cancel(c);
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN)
+        ss_vote_cancel(&call->f.vote);
+    else if (call->stage == STAGE_CALIBRATE)
+        ss_calibrate_cancel(x, &call->calibrate);
     else
-        ss_flow_cancel(c);
-    c->failed = 0;
-    c->comm->told = true;
-    return give_up(c, status, peer, phase);
+        ss_exchange_cancel(x);
+    x->failed = 0;
+    call->f.comm->told = true;
+    return give_up(call, status, peer, phase);
 }
 
 /* The clock costs more than a step without news: it is looked at every so many of them. */
 enum { LOOK_STEPS = 16 };
 
 /* Another step that has not ended the call; it may have to give up. */
-static int wait_on(struct ss_call *c)
+static int wait_on(struct ss_call *call)
 {
-    double timeout = c->comm->settings->timeout;
+    struct ss_exchange *x = &call->f.c.x;
+    double timeout = call->f.comm->settings->timeout;
     int peer;
 
-    c->waited = 0;
-    c->idle_steps = c->moved ? 0 : c->idle_steps + 1;
-    if (c->idle_steps == 0 || c->idle_steps % LOOK_STEPS != 0)
+    call->waited = 0;
+    call->idle_steps = x->moved ? 0 : call->idle_steps + 1;
+    if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
-    double now = ss_call_now(c);
-    if (c->idle_steps == LOOK_STEPS)
-        c->waiting_since = now;
-    c->waited = now - c->waiting_since;
-    if (timeout == 0 || c->waited <= timeout)
+    double now = ss_now(x);
+    if (call->idle_steps == LOOK_STEPS)
+        call->waiting_since = now;
+    call->waited = now - call->waiting_since;
+    if (timeout == 0 || call->waited <= timeout)
         return SS_PENDING;
-    enum ss_phase phase = ss_call_phase(c, &peer);
-    return abandon(c, SS_ERR_TIMEOUT, peer, phase);
+    enum ss_phase phase = ss_call_phase(call, &peer);
+    return abandon(call, SS_ERR_TIMEOUT, peer, phase);
 }
 
-int ss_call_step(struct ss_call *c)
+int ss_call_step(struct ss_call *call)
 {
+    struct ss_exchange *x = &call->f.c.x;
     int status;
 
-    c->t->outside = ss_fpenv_enter();
-    c->moved = false;
-    status = c->t->ops->poll(c->t);
+    x->t->outside = ss_fpenv_enter();
+    x->moved = false;
+    status = x->t->ops->poll(x->t);
     if (status != SS_OK) {
-        status = abandon(c, status, -1, ss_call_phase(c, NULL));
+        status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {
-        status = step_stage(c);
+        status = step_stage(call);
         if (status == SS_PENDING)
-            status = wait_on(c);
+            status = wait_on(call);
     }
-    ss_fpenv_leave(c->t->outside);
+    ss_fpenv_leave(x->t->outside);
     return status;
 }
 
 /* Where the call is, and whom it waits for (-1: nobody in particular). */
-enum ss_phase ss_call_phase(struct ss_call *c, int *peer)
+enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
 {
+    struct ss_exchange *x = &call->f.c.x;
     int nobody;
 
     if (!peer)
         peer = &nobody;
     *peer = -1;
-    if (c->stage == STAGE_VOTE || c->stage == STAGE_VOTE_AGAIN) {
-        *peer = c->vote.peer;
+    if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN) {
+        *peer = call->f.vote.peer;
         return SS_PHASE_VOTE;
     }
-    if (c->stage == STAGE_CALIBRATE) {
-        *peer = (c->t->rank + c->t->size - 1) % c->t->size;
+    if (call->stage == STAGE_CALIBRATE) {
+        *peer = (x->t->rank + x->t->size - 1) % x->t->size;
         return SS_PHASE_CALIBRATE;
     }
-    return ss_flow_waiting(c, peer);
+    return ss_exchange_waiting(&call->f.c.x, peer);
 }

@@ -17,60 +17,11 @@
 #ifndef CORE_CALL_CALL_H
 #define CORE_CALL_CALL_H
 
-#include "core/compute/kernels.h"
-#include "core/base/collective.h"
-#include "core/base/mem.h"
-#include "core/tensor/regions.h"
-#include "core/report/stats.h"
-#include "core/tensor/tensor.h"
-#include "core/net/transport.h"
-#include "core/wire/values.h"
-#include "core/wire/wire.h"
+#include "core/comm/comm.h"
 
 /* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
  * `out` has not been written. */
 enum { SS_NATIVE = 2 };
-
-/* What follows where the results of a tensor drift from the dense sum. */
-enum ss_guard { SS_GUARD_OFF, SS_GUARD_WARN, SS_GUARD_EXACT };
-
-/* Options as core needs them; the same on all ranks. */
-struct ss_settings {
-    bool observe;
-    enum ss_algorithm algorithm;
-    enum ss_coding coding;
-    double alpha;      /* seconds per message, < 0: measured */
-    double beta;       /* seconds per byte, < 0: measured */
-    bool reproducible; /* nothing timed enters any choice; so with alpha and beta given */
-    uint64_t host;     /* the same number on ranks of one host */
-    double timeout;    /* seconds any wait may last without progress, 0 = no limit */
-    double patience;   /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
-    uint64_t hash;     /* of everything that must be equal on all ranks */
-
-    /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h says. */
-    bool topk;
-    double density;        /* share of the elements sent, 0 < density <= 1; or, with bucket > 0: */
-    uint64_t k, bucket;    /* the k largest of each `bucket` elements (SparCML section 8.3) */
-    uint64_t warmup_steps; /* density comes down to `density` over that many calls of a tensor */
-    struct ss_tensor_settings tensors;
-    enum ss_values values;       /* of streams (VALUE_TYPE) */
-    enum ss_values quant;        /* of dsar's dense phase (QUANT_BITS), SS_VALUES_SAME: as values */
-    bool quant_feedback;         /* nearest, errors into the residual; else stochastic */
-    uint32_t quant_bucket;       /* values of one scale */
-    uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
-    enum ss_partition partition;
-    enum ss_guard guard;
-    bool residual_scale; /* follow jumps of the loss scale */
-    uint64_t seed;
-};
-
-/* Whether costs are given or those of a table: nothing is measured. */
-static inline bool ss_costs_fixed(const struct ss_settings *s)
-{
-    return s->reproducible || (s->alpha >= 0 && s->beta >= 0);
-}
-
-struct ss_comm;
 
 /* State of a communicator. Borrows all arguments for its lifetime; `name` is copied. Returns NULL
  * when memory is short. */
@@ -84,11 +35,6 @@ void ss_comm_free(struct ss_comm *comm);
 int ss_comm_status(const struct ss_comm *comm);
 
 /* Measured costs of the network; a communicator over the same ranks can start with them. */
-struct ss_costs {
-    bool known;
-    double alpha; /* seconds per message */
-    double beta;  /* seconds per byte */
-};
 struct ss_costs ss_comm_costs(const struct ss_comm *comm);
 void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 
@@ -104,13 +50,6 @@ void ss_comm_set_polled(struct ss_comm *comm, bool polled);
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
 
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
-struct ss_call_site {
-    uint64_t hash;      /* 0 = unknown */
-    uint64_t path;      /* hash of its callers, 0 = unknown */
-    uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
-    const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
-    const char *symbol; /* its function, or NULL */
-};
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 
 /* What has come up in a call and should be told: copied to text and forgotten. False: nothing. */

@@ -37,13 +37,7 @@ void ss_comm_free(struct ss_comm *comm)
 {
     if (!comm)
         return;
-    struct ss_work *w = &comm->work;
-    struct ss_buf *bufs[] = {&w->own_idx,    &w->own_val, &w->idx[0], &w->idx[1],    &w->idx[2],
-                             &w->val[0],     &w->val[1],  &w->val[2], &w->arena,     &w->inbox,
-                             &w->scratch,    &w->pieces,  &w->values, &w->own_error, &w->marks,
-                             &w->part_error, &w->agree,   &w->keep,   &w->sketch};
-    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
-        ss_buf_free(bufs[i]);
+    ss_work_free(&comm->work);
     ss_tensors_free(comm->tensors);
     free(comm->call);
     free(comm);
@@ -98,22 +92,4 @@ bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size)
 struct ss_call *ss_comm_call(struct ss_comm *comm)
 {
     return comm->call;
-}
-
-size_t ss_work_kept(const struct ss_work *w)
-{
-    return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
-           w->val[2].size + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
-}
-
-void ss_work_drop(struct ss_work *w)
-{
-    for (int i = 0; i < 3; i++) {
-        ss_buf_free(&w->idx[i]);
-        ss_buf_free(&w->val[i]);
-    }
-    ss_buf_free(&w->arena);
-    ss_buf_free(&w->own_error);
-    ss_buf_free(&w->marks);
-    ss_buf_free(&w->part_error);
 }

@@ -1,8 +1,8 @@
 /* The end of a call: what is booked, and what is said of it. */
 #include <stdio.h>
 
-#include "core/call/call_impl.h"
 #include "core/base/fpenv.h"
+#include "core/call/call_impl.h"
 
 static void book_times(struct ss_times *sum, const struct ss_times *t)
 {
@@ -17,35 +17,43 @@ static void book_times(struct ss_times *sum, const struct ss_times *t)
 }
 
 /* Of the elements this rank gave. */
-static double density(const struct ss_call *c)
+static double density(const struct ss_call *call)
 {
+    const struct ss_coll *c = &call->f.c;
     return c->in_n > 0 ? (double)c->scan.nnz / (double)c->in_n : 0;
 }
 
 /* Not every rank sees all of the result. */
-static bool result_known(const struct ss_call *c)
+static bool result_known(const struct ss_call *call)
 {
+    const struct ss_coll *c = &call->f.c;
     return c->kind == SS_KIND_ALLREDUCE || c->kind == SS_KIND_ALLGATHER ||
-           (c->kind == SS_KIND_REDUCE && c->t->rank == c->root);
+           (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
-static void book(struct ss_call *c, double native_seconds)
+static void book(struct ss_call *call, double native_seconds)
 {
-    struct ss_stats *stats = c->comm->stats;
-    struct ss_lane_record *r = c->lane ? c->lane->record : NULL;
-    bool native = c->native;
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    struct ss_stats *stats = call->f.comm->stats;
+    struct ss_lane_record *r = call->lane ? call->lane->record : NULL;
+    bool native = call->native;
     uint64_t dense =
-        ss_kind_dense_bytes(c->kind, c->t->size, c->t->rank == c->root, c->n * c->esize);
+        ss_kind_dense_bytes(c->kind, x->t->size, x->t->rank == c->root, x->n * x->esize);
 
-    ss_topk_end(c, native && native_seconds >= 0);
+    enum ss_algorithm ran = call->plan.algorithm;
+
+    if (native)
+        ran = native_seconds >= 0 ? SS_DENSE : SS_AUTO;
+    ss_topk_end(&call->f, x->failed == 0 ? ran : SS_AUTO);
     if (native) {
         if (native_seconds > 0)
-            c->times.native = native_seconds;
-        if (c->lane && c->lane->history.last == SS_DENSE && c->number > 0)
-            c->lane->history.last_seconds = native_seconds;
-        c->bytes_sent += dense;
-        atomic_fetch_add(&stats->passed[c->reason], 1);
-    } else if (c->failed == 0) {
+            x->times.native = native_seconds;
+        if (call->lane && call->lane->history.last == SS_DENSE && x->number > 0)
+            call->lane->history.last_seconds = native_seconds;
+        x->bytes_sent += dense;
+        atomic_fetch_add(&stats->passed[call->reason], 1);
+    } else if (x->failed == 0) {
         atomic_fetch_add(&stats->sparse, 1);
     } else {
         atomic_fetch_add(&stats->errors, 1);
@@ -55,65 +63,65 @@ static void book(struct ss_call *c, double native_seconds)
     pthread_mutex_lock(&stats->lock);
     r->calls++;
     if (native)
-        r->passed[c->reason]++;
-    else if (c->failed == 0)
-        r->sparse[c->plan.algorithm]++;
-    if (c->number > 0 && !c->cannot) {
+        r->passed[call->reason]++;
+    else if (x->failed == 0)
+        r->sparse[call->plan.algorithm]++;
+    if (x->number > 0 && !call->cannot) {
         r->scans++;
-        r->density_sum += density(c);
+        r->density_sum += density(call);
     }
-    if (!native && c->failed == 0 && result_known(c)) {
+    if (!native && x->failed == 0 && result_known(call)) {
         r->fillin_calls++;
-        r->fillin_sum += (double)c->result_nnz / (double)c->n;
+        r->fillin_sum += (double)c->result_nnz / (double)x->n;
     }
     r->bytes_dense += dense;
-    r->bytes_sent += c->bytes_sent;
-    book_times(&r->times, &c->times);
+    r->bytes_sent += x->bytes_sent;
+    book_times(&r->times, &x->times);
     pthread_mutex_unlock(&stats->lock);
 }
 
-void ss_call_end(struct ss_call *c, double native_seconds)
+void ss_call_end(struct ss_call *call, double native_seconds)
 {
     ss_fpenv saved = ss_fpenv_enter();
 
-    book(c, native_seconds);
+    book(call, native_seconds);
     ss_fpenv_leave(saved);
 }
 
-enum ss_reason ss_call_reason(const struct ss_call *c)
+enum ss_reason ss_call_reason(const struct ss_call *call)
 {
-    return c->reason;
+    return call->reason;
 }
 
-bool ss_call_joined(const struct ss_call *c)
+bool ss_call_joined(const struct ss_call *call)
 {
-    return c->joined > 0;
+    return call->f.joined > 0;
 }
 
-bool ss_call_polled(const struct ss_call *c)
+bool ss_call_polled(const struct ss_call *call)
 {
-    return c->number > 0 && (c->vote.ballot.flags & SS_VOTE_POLLED);
+    return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_POLLED);
 }
 
-bool ss_call_callbacks(const struct ss_call *c)
+bool ss_call_callbacks(const struct ss_call *call)
 {
-    return c->number > 0 && (c->vote.ballot.flags & SS_VOTE_CALLBACKS);
+    return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_CALLBACKS);
 }
 
-bool ss_call_moved(const struct ss_call *c)
+bool ss_call_moved(const struct ss_call *call)
 {
-    return c->moved;
+    return call->f.c.x.moved;
 }
 
-enum ss_algorithm ss_call_algorithm(const struct ss_call *c)
+enum ss_algorithm ss_call_algorithm(const struct ss_call *call)
 {
-    return c->native ? SS_DENSE : c->plan.algorithm;
+    return call->native ? SS_DENSE : call->plan.algorithm;
 }
 
-double ss_call_density(const struct ss_call *c)
+double ss_call_density(const struct ss_call *call)
 {
     ss_fpenv saved = ss_fpenv_enter();
-    double share = c->number > 0 && !c->cannot ? density(c) : -1;
+    double share = call->f.c.x.number > 0 && !call->cannot ? density(call) : -1;
 
     SS_FPENV_HOLD(share);
     ss_fpenv_leave(saved);
@@ -125,62 +133,66 @@ double ss_call_density(const struct ss_call *c)
     "does every rank make the same call next on this communicator, with the same count, datatype " \
     "and operator, preloaded and with the same SPARSESHIM_MIN_COUNT?"
 
-static void explain(const struct ss_call *c, char *text, size_t size)
+static void explain(const struct ss_call *call, char *text, size_t size)
 {
-    bool other = c->kind != SS_KIND_ALLREDUCE, differ = c->failed == SS_ERR_DIFFERENT;
+    const struct ss_coll *c = &call->f.c;
+    const struct ss_exchange *x = &c->x;
+    bool other = c->kind != SS_KIND_ALLREDUCE, differ = x->failed == SS_ERR_DIFFERENT;
     int length =
         snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements%s%s)",
-                 c->t->rank, ss_status_text(c->failed), ss_phase_name(c->failed_phase), c->number,
-                 other ? ss_kind_name(c->kind) : "", other ? ", " : "", (unsigned long long)c->n,
-                 ss_type_name(c->type), differ ? ", " : "", differ ? ss_op_name(c->op) : "");
-    bool alone = c->failed == SS_ERR_TIMEOUT && c->failed_phase == SS_PHASE_VOTE;
+                 x->t->rank, ss_status_text(x->failed), ss_phase_name(x->failed_phase), x->number,
+                 other ? ss_kind_name(c->kind) : "", other ? ", " : "", (unsigned long long)x->n,
+                 ss_type_name(x->type), differ ? ", " : "", differ ? ss_op_name(c->op) : "");
+    bool alone = x->failed == SS_ERR_TIMEOUT && x->failed_phase == SS_PHASE_VOTE;
 
-    if (c->failed_peer >= 0 && c->failed_peer != c->t->rank && length > 0 && (size_t)length < size)
+    if (x->failed_peer >= 0 && x->failed_peer != x->t->rank && length > 0 && (size_t)length < size)
         length += snprintf(text + length, size - (size_t)length,
-                           ", waiting for or talking to rank %d", c->failed_peer);
-    if (c->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
+                           ", waiting for or talking to rank %d", x->failed_peer);
+    if (x->failed == SS_ERR_TIMEOUT && length > 0 && (size_t)length < size)
         snprintf(text + length, size - (size_t)length,
-                 " (SPARSESHIM_TIMEOUT=%g s without progress)%s%s", c->comm->settings->timeout,
+                 " (SPARSESHIM_TIMEOUT=%g s without progress)%s%s", call->f.comm->settings->timeout,
                  alone ? "; " : "", alone ? ASK : "");
 }
 
-void ss_call_explain(const struct ss_call *c, char *text, size_t size)
+void ss_call_explain(const struct ss_call *call, char *text, size_t size)
 {
     struct ss_fpenv_full saved;
 
     ss_fpenv_enter_full(&saved);
-    explain(c, text, size);
+    explain(call, text, size);
     ss_fpenv_leave_full(&saved);
 }
 
-static void describe_wait(struct ss_call *c, char *text, size_t size)
+static void describe_wait(struct ss_call *call, char *text, size_t size)
 {
+    struct ss_exchange *x = &call->f.c.x;
     char whom[32] = "the other ranks";
     int peer;
-    enum ss_phase phase = ss_call_phase(c, &peer);
+    enum ss_phase phase = ss_call_phase(call, &peer);
 
-    if (peer >= 0 && peer != c->t->rank)
+    if (peer >= 0 && peer != x->t->rank)
         snprintf(whom, sizeof whom, "rank %d", peer);
     snprintf(text, size,
              "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for %s in the %s of call "
              "%u (%s of %llu %s, %s); " ASK " SPARSESHIM_TIMEOUT ends such waits with an error",
-             c->comm->name, c->t->size, c->t->rank, c->waited, whom, ss_phase_name(phase),
-             c->number, ss_kind_name(c->kind), (unsigned long long)c->n, ss_type_name(c->type),
-             ss_op_name(c->op));
+             call->f.comm->name, x->t->size, x->t->rank, call->waited, whom, ss_phase_name(phase),
+             x->number, ss_kind_name(call->f.c.kind), (unsigned long long)x->n,
+             ss_type_name(x->type), ss_op_name(call->f.c.op));
 }
 
-bool ss_call_waits(struct ss_call *c, char *text, size_t size)
+bool ss_call_waits(struct ss_call *call, char *text, size_t size)
 {
-    double patience = c->comm->settings->patience;
+    struct ss_feedback *f = &call->f;
+    double patience = f->comm->settings->patience;
     struct ss_fpenv_full saved;
 
-    if (c->waited == 0 || patience == 0 || c->comm->wait_told)
+    if (call->waited == 0 || patience == 0 || f->comm->wait_told)
         return false;
     ss_fpenv_enter_full(&saved);
-    bool now = c->waited > patience;
+    bool now = call->waited > patience;
     if (now)
-        describe_wait(c, text, size);
+        describe_wait(call, text, size);
     ss_fpenv_leave_full(&saved);
-    c->comm->wait_told = now;
+    f->comm->wait_told = now;
     return now;
 }

@@ -2,100 +2,111 @@
  * where, what the ranks agree on beside the lane, and the recipes. */
 #include "core/call/call_impl.h"
 
-static void init_slices(struct ss_call *c, const struct ss_collective *what)
+static void init_slices(struct ss_call *call, const struct ss_collective *what)
 {
-    int rank = c->t->rank;
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    int rank = x->t->rank;
 
-    c->type = c->esize == 4 ? SS_I32 : SS_I64; /* words: any bit that is set counts */
+    x->type = x->esize == 4 ? SS_I32 : SS_I64; /* words: any bit that is set counts */
     c->op = SS_BOR;
-    c->key.n = what->n * c->esize;
-    c->key.type = SS_I32;
-    c->key.op = SS_BOR;
+    call->key.n = what->n * x->esize;
+    call->key.type = SS_I32;
+    call->key.op = SS_BOR;
     if (what->cannot)
         return;
-    c->in_first = ss_call_part(c, rank);
-    c->in_n = ss_call_part(c, rank + 1) - c->in_first;
+    c->in_first = ss_coll_part(c, rank);
+    c->in_n = ss_coll_part(c, rank + 1) - c->in_first;
     if (!what->in)
-        c->in = ss_at_const(what->out, (size_t)c->in_first, c->esize);
+        c->in = ss_at_const(what->out, (size_t)c->in_first, x->esize);
 }
 
-static void init_part(struct ss_call *c)
+static void init_part(struct ss_call *call)
 {
-    int rank = c->t->rank;
+    struct ss_coll *c = &call->f.c;
+    int rank = c->x.t->rank;
 
-    if (c->cannot)
+    if (call->cannot)
         return;
-    c->out_first = ss_call_part(c, rank);
-    c->out_n = ss_call_part(c, rank + 1) - c->out_first;
+    c->out_first = ss_coll_part(c, rank);
+    c->out_n = ss_coll_part(c, rank + 1) - c->out_first;
 }
 
-void ss_kind_init(struct ss_call *c, const struct ss_collective *what, unsigned window)
+void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsigned window)
 {
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+
     c->kind = what->kind;
-    c->type = what->type;
+    x->type = what->type;
     c->op = what->op;
-    c->esize = ss_type_size(what->type);
-    c->n = c->in_n = c->out_n = what->n;
+    x->esize = ss_type_size(what->type);
+    x->n = c->in_n = c->out_n = what->n;
     c->in = what->in ? what->in : what->out;
     c->in_place = what->in == NULL;
     c->out = what->out;
-    c->cannot = what->cannot;
-    c->key = (struct ss_lane_key){
+    call->cannot = what->cannot;
+    call->key = (struct ss_lane_key){
         .kind = what->kind, .type = what->type, .op = what->op, .n = what->n, .window = window};
     switch (what->kind) {
     case SS_KIND_ALLGATHER:
     case SS_KIND_REDUCE_SCATTER:
         c->bounds = what->parts;
-        c->each = what->n / (uint64_t)c->t->size;
+        c->each = what->n / (uint64_t)x->t->size;
         if (what->kind == SS_KIND_ALLGATHER)
-            init_slices(c, what);
+            init_slices(call, what);
         else
-            init_part(c);
+            init_part(call);
         break;
     case SS_KIND_REDUCE:
-        c->root = c->key.root = what->root;
-        if (c->t->rank != what->root)
-            init_part(c);
+        c->root = call->key.root = what->root;
+        if (x->t->rank != what->root)
+            init_part(call);
         break;
     default:
         break;
     }
 }
 
-uint64_t ss_kind_form(const struct ss_call *c)
+uint64_t ss_kind_form(const struct ss_call *call)
 {
-    uint64_t h = ss_mix(c->kind, c->esize);
+    const struct ss_coll *c = &call->f.c;
+    const struct ss_exchange *x = &c->x;
+    uint64_t h = ss_mix(c->kind, x->esize);
 
-    if (c->cannot || (c->kind != SS_KIND_ALLGATHER && c->kind != SS_KIND_REDUCE_SCATTER))
+    if (call->cannot || (c->kind != SS_KIND_ALLGATHER && c->kind != SS_KIND_REDUCE_SCATTER))
         return 0;
-    for (int p = 1; p < c->t->size; p++)
-        h = ss_mix(h, ss_call_part(c, p) * c->esize);
+    for (int p = 1; p < x->t->size; p++)
+        h = ss_mix(h, ss_coll_part(c, p) * x->esize);
     return h;
 }
 
-double ss_kind_density_max(const struct ss_call *c)
+double ss_kind_density_max(const struct ss_call *call)
 {
-    double n = (double)c->n, density;
+    const struct ss_exchange *x = &call->f.c.x;
+    double n = (double)x->n, density;
 
-    if (c->kind == SS_KIND_ALLGATHER)
-        n /= c->t->size;
-    density = (double)c->vote.ballot.nnz_max / n;
+    if (call->f.c.kind == SS_KIND_ALLGATHER)
+        n /= x->t->size;
+    density = (double)call->f.vote.ballot.nnz_max / n;
     return density < 1 ? density : 1;
 }
 
 /* Where a rank that is not the root reduces its part. */
-void ss_kind_recipe(struct ss_call *c)
+void ss_kind_recipe(struct ss_call *call)
 {
-    struct ss_buf *part = &c->work->val[1];
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    struct ss_buf *part = &x->work->val[1];
 
-    if (c->kind != SS_KIND_REDUCE || c->t->rank == c->root)
+    if (c->kind != SS_KIND_REDUCE || x->t->rank == c->root)
         return;
-    if (ss_buf_reserve_voted(part, c->comm->mem, (size_t)c->out_n * c->esize) != SS_OK)
-        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+    if (ss_buf_reserve_voted(part, call->f.comm->mem, (size_t)c->out_n * x->esize) != SS_OK)
+        ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
     c->out = part->data;
 }
 
-int ss_kind_step(struct ss_call *c)
+int ss_kind_step(struct ss_coll *c)
 {
     switch (c->kind) {
     case SS_KIND_ALLGATHER:
@@ -108,25 +119,28 @@ int ss_kind_step(struct ss_call *c)
 }
 
 /* Where the recipe did not see the size of the result: counted in the own part. */
-static uint64_t estimate_result(const struct ss_call *c)
+static uint64_t estimate_result(const struct ss_call *call)
 {
-    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    const struct ss_coll *c = &call->f.c;
+    const struct ss_exchange *x = &c->x;
+    uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
     struct ss_scan seen = {0};
 
     if (lo == hi)
         return 0;
-    c->kernels->scan(c->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL, NULL, 0, &seen);
-    return (uint64_t)((double)seen.nnz * (double)c->n / (double)(hi - lo));
+    c->kernels->scan(x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL, NULL, 0, &seen);
+    return (uint64_t)((double)seen.nnz * (double)x->n / (double)(hi - lo));
 }
 
-uint64_t ss_kind_result(const struct ss_call *c)
+uint64_t ss_kind_result(const struct ss_call *call)
 {
+    const struct ss_coll *c = &call->f.c;
     bool whole =
-        c->kind == SS_KIND_ALLREDUCE || (c->kind == SS_KIND_REDUCE && c->t->rank == c->root);
+        c->kind == SS_KIND_ALLREDUCE || (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 
     if (c->kind == SS_KIND_ALLGATHER)
-        return c->vote.ballot.nnz_sum;
+        return call->f.vote.ballot.nnz_sum;
     if (!whole)
         return 0;
-    return c->result_nnz == 0 || c->dense_seen ? estimate_result(c) : c->result_nnz;
+    return c->result_nnz == 0 || c->dense_seen ? estimate_result(call) : c->result_nnz;
 }

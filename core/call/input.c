@@ -2,73 +2,65 @@
  * entries of the input. */
 #include "core/call/call_impl.h"
 
-int ss_own_reserve(struct ss_call *c, size_t entries, size_t keep)
-{
-    struct ss_work *w = c->work;
-
-    if (ss_buf_grow(&w->own_idx, c->comm->mem, entries * sizeof(uint32_t),
-                    keep * sizeof(uint32_t)) != SS_OK ||
-        ss_buf_grow(&w->own_val, c->comm->mem, entries * c->esize, keep * c->esize) != SS_OK)
-        return SS_ERR_MEMORY;
-    c->own.idx = w->own_idx.data;
-    c->own.val = w->own_val.data;
-    c->own.capacity = entries;
-    return SS_OK;
-}
-
 /* An input with more entries than this is not extracted where the plan chooses: it says dense. */
-static bool too_dense(const struct ss_call *c)
+static bool too_dense(const struct ss_call *call)
 {
-    const struct ss_settings *s = c->comm->settings;
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_settings *s = call->f.comm->settings;
     enum ss_algorithm a =
         s->algorithm; /* the last two are none for exact calls: the plan chooses */
     bool forced = a != SS_AUTO && a != SS_DENSE && a != SS_OKTOPK && a != SS_GTOPK && !s->observe;
 
-    return !forced && (double)c->scan.nnz > ss_plan_dense_from(c->kind, c->n, c->t->size);
+    return !forced &&
+           (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);
 }
 
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
  * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
  * the first stopped. */
-static int scan_input(struct ss_call *c)
+static int scan_input(struct ss_call *call)
 {
-    struct ss_work *w = c->work;
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    struct ss_work *w = x->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
     size_t start = (size_t)ss_plan_own_least(c->in_n);
     struct ss_scan rest;
 
-    if (w->own_val.size / c->esize < room)
-        room = w->own_val.size / c->esize;
+    if (w->own_val.size / x->esize < room)
+        room = w->own_val.size / x->esize;
     if (room < start)
         room = start;
-    if (ss_own_reserve(c, room, 0) != SS_OK)
+    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
-    c->kernels->scan(c->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first, c->own.idx,
+    c->kernels->scan(x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first, c->own.idx,
                      c->own.val, c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
-    if (c->scan.stored == c->scan.nnz || too_dense(c))
+    if (c->scan.stored == c->scan.nnz || too_dense(call))
         return SS_OK;
-    if (ss_own_reserve(c, c->scan.nnz, c->own.nnz) != SS_OK)
+    if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
-    c->kernels->scan(c->type, c->op, ss_at_const(c->in, c->scan.stop, c->esize),
+    c->kernels->scan(x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
                      (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
-                     c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, c->esize),
+                     c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
                      c->own.capacity - c->own.nnz, &rest);
     c->own.nnz += rest.stored;
     return SS_OK;
 }
 
-static uint64_t largest_part(const struct ss_call *c)
+static uint64_t largest_part(const struct ss_call *call)
 {
+    const struct ss_coll *c = &call->f.c;
+    const struct ss_exchange *x = &c->x;
     uint64_t most = 0;
     size_t before = 0;
 
     if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
-        return (c->n + (uint64_t)c->t->size - 1) / (uint64_t)c->t->size;
-    for (int p = 1; p <= c->t->size; p++) {
-        size_t upto = p == c->t->size
+        return (x->n + (uint64_t)x->t->size - 1) / (uint64_t)x->t->size;
+    for (int p = 1; p <= x->t->size; p++) {
+        size_t upto = p == x->t->size
                           ? c->own.nnz
-                          : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)ss_call_part(c, p));
+                          : ss_lower_bound(c->own.idx, c->own.nnz, (uint32_t)ss_coll_part(c, p));
         if (upto - before > most)
             most = upto - before;
         before = upto;
@@ -76,78 +68,88 @@ static uint64_t largest_part(const struct ss_call *c)
     return most;
 }
 
-static int prepare_input(struct ss_call *c)
+static int prepare_input(struct ss_call *call)
 {
-    if (c->topk)
-        return ss_topk_select(c);
-    if (!c->resting)
-        return scan_input(c);
-    ss_topk_rest(c);
+    struct ss_feedback *f = &call->f;
+
+    if (f->topk)
+        return ss_topk_select(f);
+    if (!f->resting)
+        return scan_input(call);
+    ss_topk_rest(f);
     return SS_OK;
 }
 
 /* Per element. A selection takes longer where it looks for its threshold anew, once in a period:
  * what counts is the ordinary call. */
-static void book_cost(struct ss_call *c, double seconds)
+static void book_cost(struct ss_call *call, double seconds)
 {
-    struct ss_tensor *t = c->tensor;
+    struct ss_feedback *f = &call->f;
+    struct ss_tensor *t = f->tensor;
 
-    if (!c->topk)
-        c->comm->cost_scan = seconds;
-    else if (t->threshold.exact_calls == c->threshold_before.exact_calls &&
+    if (!f->topk)
+        f->comm->cost_scan = seconds;
+    else if (t->threshold.exact_calls == f->threshold_before.exact_calls &&
              (t->select_least == 0 || seconds < t->select_least))
         t->select_least = seconds;
 }
 
 /* Until an ordinary selection was seen: as long as reading and writing the elements. */
-double ss_select_cost(const struct ss_call *c)
+double ss_select_cost(const struct ss_feedback *f)
 {
-    double least = c->tensor->select_least;
+    double least = f->tensor->select_least;
 
     if (least == 0)
-        return 4 * ss_local_costs()->fill * (double)c->esize;
-    return least * (1 + 4.0 / (double)c->comm->settings->tensors.threshold_period);
+        return 4 * ss_host_costs()->fill * (double)f->c.x.esize;
+    return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
-static int look(struct ss_call *c, double begin)
+static int look(struct ss_call *call, double begin)
 {
-    int status = prepare_input(c);
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    int status = prepare_input(call);
 
-    if (status != SS_OK || c->resting)
+    if (status != SS_OK || call->f.resting)
         return status;
-    c->part_max = largest_part(c);
-    c->times.scan += ss_call_now(c) - begin;
+    c->part_max = largest_part(call);
+    x->times.scan += ss_now(x) - begin;
     if (c->in_n >= 4096)
-        book_cost(c, c->times.scan / (double)c->in_n);
+        book_cost(call, x->times.scan / (double)c->in_n);
     return SS_OK;
 }
 
-int ss_call_select(struct ss_call *c)
+int ss_call_select(struct ss_call *call)
 {
-    return look(c, ss_call_now(c));
+    return look(call, ss_now(&call->f.c.x));
 }
 
-static int try_prepare(struct ss_call *c)
+static int try_prepare(struct ss_call *call)
 {
-    struct ss_comm *comm = c->comm;
-    double begin = ss_call_now(c);
-    int status = ss_flow_reserve(c);
+    struct ss_exchange *x = &call->f.c.x;
+    struct ss_comm *comm = call->f.comm;
+    double begin = ss_now(x);
+    const struct ss_settings *s = comm->settings;
+    bool rounded = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
+    int status = ss_in_reserve(x, rounded);
 
+    if (status == SS_OK && (call->f.topk || call->f.resting))
+        status = ss_agree_reserve(x);
     if (status == SS_OK)
-        status = ss_fill_reserve(c);
+        status = ss_fill_reserve(&call->f.c);
     if (status == SS_OK && !comm->costs_agreed)
-        status = ss_calibrate_reserve(c);
-    return status == SS_OK ? look(c, begin) : status;
+        status = ss_calibrate_reserve(x);
+    return status == SS_OK ? look(call, begin) : status;
 }
 
-int ss_call_prepare(struct ss_call *c)
+int ss_call_prepare(struct ss_call *call)
 {
-    struct ss_work *work = c->work;
-    int status = try_prepare(c);
+    struct ss_work *work = call->f.c.x.work;
+    int status = try_prepare(call);
 
     if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {
         ss_work_drop(work);
-        status = try_prepare(c);
+        status = try_prepare(call);
     }
     return status;
 }

@@ -30,103 +30,109 @@ static double value_at(enum ss_type type, const void *v, size_t i)
 }
 
 /* Copies the sample, and takes what reaches the threshold of its k largest. */
-static void take(const struct ss_call *c, struct sample *s, unsigned char *copy, size_t k)
+static void take(const struct ss_call *call, struct sample *s, unsigned char *copy, size_t k)
 {
+    const struct ss_exchange *x = &call->f.c.x;
     struct ss_exact exact;
     uint64_t in_part = 0;
     int part = 0;
 
     for (size_t r = 0; r < s->runs; r++)
-        memcpy(copy + r * s->run * c->esize, ss_at_const(c->in, (size_t)(r * s->stride), c->esize),
-               s->run * c->esize);
-    ss_exact_threshold(ss_selectors(), c->type, copy, NULL, s->n, k, &exact);
+        memcpy(copy + r * s->run * x->esize,
+               ss_at_const(call->f.c.in, (size_t)(r * s->stride), x->esize), s->run * x->esize);
+    ss_exact_threshold(ss_selectors(), x->type, copy, NULL, s->n, k, &exact);
     for (size_t i = 0; i < s->n; i++) {
-        double x = value_at(c->type, copy, i);
+        double value = value_at(x->type, copy, i);
         uint64_t position = i / s->run * s->stride + i % s->run;
-        s->square += x * x;
-        if (ss_magnitude_of(c->type, x) < exact.threshold)
+        s->square += value * value;
+        if (ss_magnitude_of(x->type, value) < exact.threshold)
             continue;
-        for (; position >= ss_call_part(c, part + 1); part++)
+        for (; position >= ss_coll_part(&call->f.c, part + 1); part++)
             in_part = 0;
         in_part++;
         s->taken++;
-        s->kept += x * x;
+        s->kept += value * value;
         s->part_most = in_part > s->part_most ? in_part : s->part_most;
     }
 }
 
 /* Entries of the input that DENSITY asks for. */
-static uint64_t asked(const struct ss_call *c)
+static uint64_t asked(const struct ss_call *call)
 {
-    const struct ss_settings *s = c->comm->settings;
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_settings *s = call->f.comm->settings;
 
     if (s->bucket > 0)
-        return s->k * ((c->n + s->bucket - 1) / s->bucket);
-    return ss_warmup_k((size_t)c->n, s->density, 0, 0);
+        return s->k * ((x->n + s->bucket - 1) / s->bucket);
+    return ss_warmup_k((size_t)x->n, s->density, 0, 0);
 }
 
-static void plan_for(const struct ss_call *c, const struct sample *s, uint64_t k,
+static void plan_for(const struct ss_call *call, const struct sample *s, uint64_t k,
                      struct ss_plan *plan)
 {
+    const struct ss_exchange *x = &call->f.c.x;
     const struct ss_history nothing = {.result_nnz = 0};
-    struct ss_shape shape = ss_ballot_shape(c);
-    uint64_t nnz = k < c->scan.nnz ? k : c->scan.nnz;
+    struct ss_shape shape = ss_ballot_shape(call);
+    uint64_t nnz = k < call->f.c.scan.nnz ? k : call->f.c.scan.nnz;
 
     shape.topk = true;
     shape.learn = false;
     shape.forced = SS_AUTO;
     shape.k = k;
-    shape.values = c->comm->settings->values;
-    shape.quant = c->comm->settings->quant;
+    shape.values = call->f.comm->settings->values;
+    shape.quant = call->f.comm->settings->quant;
     shape.nnz_max = nnz;
-    shape.nnz_sum = nnz * (uint64_t)c->t->size;
+    shape.nnz_sum = nnz * (uint64_t)x->t->size;
     shape.part_max =
         s->taken > 0 ? (uint64_t)((double)nnz * (double)s->part_most / (double)s->taken) : nnz;
-    shape.scan = 4 * shape.fill * (double)c->esize; /* as for a tensor's first selection */
+    shape.scan = 4 * shape.fill * (double)x->esize; /* as for a tensor's first selection */
     ss_plan_make(&shape, &nothing, plan);
 }
 
-static void book(struct ss_call *c, const struct sample *s, uint64_t k, const struct ss_plan *plan)
+static void book(struct ss_call *call, const struct sample *s, uint64_t k,
+                 const struct ss_plan *plan)
 {
-    struct ss_lane_record *r = c->lane->record;
+    struct ss_lane_record *r = call->lane->record;
 
-    pthread_mutex_lock(&c->comm->stats->lock);
+    pthread_mutex_lock(&call->f.comm->stats->lock);
     r->topk_samples++;
-    r->topk_density_sum += (double)(k < c->scan.nnz ? k : c->scan.nnz) / (double)c->n;
+    r->topk_density_sum +=
+        (double)(k < call->f.c.scan.nnz ? k : call->f.c.scan.nnz) / (double)call->f.c.x.n;
     r->topk_kept_sum += s->square > 0 ? s->kept / s->square : 1;
     for (int a = 0; a < SS_ALGORITHMS; a++) {
         bool runs = plan->seconds[a] >= 0;
         r->topk_seconds[a] += runs ? plan->seconds[a] : (double)INFINITY;
         r->topk_bytes[a] += runs ? plan->bytes[a] : (double)INFINITY;
     }
-    pthread_mutex_unlock(&c->comm->stats->lock);
+    pthread_mutex_unlock(&call->f.comm->stats->lock);
 }
 
 /* Looked at are the first calls of a lane, then every so many-th. */
 enum { FIRST_LOOKS = 16, BETWEEN_LOOKS = 7 };
 
-static void look_topk(struct ss_call *c)
+static void look_topk(struct ss_call *call)
 {
-    uint64_t call = c->lane->observed, k = asked(c);
-    struct sample s = sample_of(c->n);
+    struct ss_exchange *x = &call->f.c.x;
+    uint64_t number = call->lane->observed, k = asked(call);
+    struct sample s = sample_of(x->n);
     struct ss_buf copy = {0};
     struct ss_plan plan;
 
-    if ((call & (call - 1)) != 0 || !c->lane->record || c->kind != SS_KIND_ALLREDUCE ||
-        c->op != SS_SUM || !ss_type_is_float(c->type))
+    if ((number & (number - 1)) != 0 || !call->lane->record ||
+        call->f.c.kind != SS_KIND_ALLREDUCE || call->f.c.op != SS_SUM || !ss_type_is_float(x->type))
         return;
-    if (ss_buf_reserve(&copy, c->comm->mem, s.n * c->esize) != SS_OK)
+    if (ss_buf_reserve(&copy, call->f.comm->mem, s.n * x->esize) != SS_OK)
         return;
-    uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)c->n);
-    take(c, &s, copy.data, of_sample > 0 ? (size_t)of_sample : 1);
+    uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)x->n);
+    take(call, &s, copy.data, of_sample > 0 ? (size_t)of_sample : 1);
     ss_buf_free(&copy);
-    plan_for(c, &s, k, &plan);
-    book(c, &s, k, &plan);
+    plan_for(call, &s, k, &plan);
+    book(call, &s, k, &plan);
 }
 
-void ss_observe(struct ss_call *c)
+void ss_observe(struct ss_call *call)
 {
-    if (++c->lane->observed >= FIRST_LOOKS)
-        c->lane->history.skip = BETWEEN_LOOKS;
-    look_topk(c);
+    if (++call->lane->observed >= FIRST_LOOKS)
+        call->lane->history.skip = BETWEEN_LOOKS;
+    look_topk(call);
 }

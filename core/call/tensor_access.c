@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
 #include "core/base/fpenv.h"
-#include "core/tensor/tensor_impl.h"
+#include "core/call/call_impl.h"
 #include "core/report/tensor_record.h"
+#include "core/tensor/tensor_impl.h"
 
 static bool concerns(const struct ss_tensor *t, const void *buffer)
 {

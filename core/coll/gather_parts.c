@@ -1,57 +1,59 @@
 /* Allgather of reduced parts: every rank sends its part to all others, to the next rank first, and
  * writes what comes into the result. The owner rounds its part, and its own result gets what the
  * others will decode. */
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
-static void set_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                      const void *msg, size_t len)
+static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                      const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)msg, (void)len;
     if (ss_chunk_within(c, chunk, src))
         ss_result_set(c, chunk);
     else
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
+        ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
 }
 
 /* Own part: the stream u.split.part, or the dense range of the result. */
-void ss_gather_start(struct ss_call *c, bool dense)
+void ss_gather_start(struct ss_coll *c, bool dense)
 {
     struct ss_gather_state *g = &c->u.gather;
-    int rank = c->t->rank, size = c->t->size;
-    uint64_t lo = ss_call_part(c, rank), hi = ss_call_part(c, rank + 1);
+    int rank = c->x.t->rank, size = c->x.t->size;
+    uint64_t lo = ss_coll_part(c, rank), hi = ss_coll_part(c, rank + 1);
 
-    ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
+    ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
     if (dense) {
-        ss_out_dense(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-        ss_out_round_part(c, &g->out); /* in the result itself */
+        ss_out_result(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        ss_claims_round_part(c, &g->out); /* in the result itself */
     } else {
         ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         c->result_nnz += c->u.split.part.nnz;
-        ss_out_round_part(c, &g->out);
+        ss_claims_round_part(c, &g->out);
         if (g->out.rounding) {
-            ss_out_encode_ahead(c, &g->out);
+            ss_out_encode_ahead(&c->x, &g->out);
             ss_result_set_stream(c, &c->u.split.part);
         }
     }
 }
 
 /* The stream u.split.part goes to the root alone, which has its own in the result. */
-void ss_gather_start_to(struct ss_call *c, int root)
+void ss_gather_start_to(struct ss_coll *c, int root)
 {
     struct ss_gather_state *g = &c->u.gather;
-    int rank = c->t->rank, size = c->t->size;
+    int rank = c->x.t->rank, size = c->x.t->size;
     bool here = rank == root;
 
-    ss_in_start(c, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, here ? size - 1 : 0,
+    ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, here ? size - 1 : 0,
                 set_chunk);
     ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, root, here ? 0 : 1);
     c->result_nnz += c->u.split.part.nnz;
 }
 
-int ss_gather_step(struct ss_call *c)
+int ss_gather_step(struct ss_coll *c)
 {
-    int sent = ss_out_step(c, &c->u.gather.out);
-    int received = ss_in_step(c, &c->u.gather.in);
+    int sent = ss_out_step(&c->x, &c->u.gather.out);
+    int received = ss_in_step(&c->x, &c->u.gather.in);
 
     return sent == SS_PENDING || received == SS_PENDING ? SS_PENDING : SS_OK;
 }

@@ -1,4 +1,4 @@
-/* State of core/coll/gtopk.c; included by core/call/call_impl.h. */
+/* State of core/coll/gtopk.c; included by core/coll/coll.h. */
 #ifndef CORE_COLL_GTOPK_H
 #define CORE_COLL_GTOPK_H
 

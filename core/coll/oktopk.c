@@ -2,13 +2,13 @@
  * top-k entries are reduced by one rank each; of the reduced entries those at or above a global
  * threshold, that of the k-th largest, are balanced where they lie too unevenly, and gathered by
  * all. Both regions and threshold are kept over several calls. The claims that are not in the
- * global set return to the residual (Algorithm 2, line 6): ss_topk_mark.
+ * global set return to the residual (Algorithm 2, line 6): ss_claims_mark.
  *
  * Every agreement ends with the failure of any rank known to all; where there was one, all leave
  * out what would follow. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 _Static_assert(offsetof(struct ss_oktopk_state, split) == 0 &&
                    offsetof(struct ss_oktopk_state, gather) == sizeof(struct ss_split_state),
@@ -16,59 +16,59 @@ _Static_assert(offsetof(struct ss_oktopk_state, split) == 0 &&
 
 enum { OKTOPK_START, OKTOPK_PARTITION, OKTOPK_SPLIT, OKTOPK_SELECT, OKTOPK_BALANCE, OKTOPK_GATHER };
 
-static struct ss_agreed *agreed_of(struct ss_call *c)
+static struct ss_agreed *agreed_of(struct ss_coll *c)
 {
-    return &c->tensor->agreed;
+    return c->agreed;
 }
 
 /* ---- regions (Algorithm 1, lines 5 to 7) ---- */
 
 /* Words of the agreements, and cuts of the partition behind them. */
-static int reserve_words(struct ss_call *c)
+static int reserve_words(struct ss_coll *c)
 {
-    struct ss_buf *room = &c->work->idx[2];
-    size_t words = ss_agree_words(c->t->size);
-    size_t cuts = ((size_t)c->t->size + 1) * sizeof(struct ss_cut);
+    struct ss_buf *room = &c->x.work->idx[2];
+    size_t words = ss_agree_words(c->x.t->size);
+    size_t cuts = ((size_t)c->x.t->size + 1) * sizeof(struct ss_cut);
 
-    if (words < ss_cuts_words(c->t->size))
-        words = ss_cuts_words(c->t->size);
-    if (ss_buf_reserve_voted(room, c->comm->mem, words * sizeof(uint64_t) + cuts) != SS_OK)
+    if (words < ss_cuts_words(c->x.t->size))
+        words = ss_cuts_words(c->x.t->size);
+    if (ss_buf_reserve_voted(room, c->x.mem, words * sizeof(uint64_t) + cuts) != SS_OK)
         return SS_ERR_MEMORY;
     c->u.oktopk.words = room->data;
-    ss_cuts_start(&c->u.oktopk.cuts, c->t->size, c->n, c->vote.ballot.nnz_sum,
+    ss_cuts_start(&c->u.oktopk.cuts, c->x.t->size, c->x.n, c->voted.nnz_sum,
                   (struct ss_cut *)(c->u.oktopk.words + words));
     return SS_OK;
 }
 
 /* Counts for the next round of the partition; false when none is needed. A rank that has failed has
  * no room for them and says so in the round. */
-static bool start_round(struct ss_call *c)
+static bool start_round(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    enum ss_partition how = c->comm->settings->partition;
+    enum ss_partition how = c->oktopk.partition;
     size_t words = 0;
 
-    if (c->failed == 0 && how == SS_PARTITION_AVERAGE) {
-        words = (size_t)c->t->size + 1;
-        ss_regions_own(c->own.idx, c->own.nnz, c->n, c->t->size, s->words);
-    } else if (c->failed == 0) {
+    if (c->x.failed == 0 && how == SS_PARTITION_AVERAGE) {
+        words = (size_t)c->x.t->size + 1;
+        ss_regions_own(c->own.idx, c->own.nnz, c->x.n, c->x.t->size, s->words);
+    } else if (c->x.failed == 0) {
         words = ss_cuts_count(&s->cuts, c->own.idx, c->own.nnz, s->words);
     }
-    if (c->failed == 0 && words == 0)
+    if (c->x.failed == 0 && words == 0)
         return false;
-    ss_agree_start(c, &s->agree, s->words, words, 0, 0);
+    ss_agree_start(&c->x, &s->agree, s->words, words, 0, 0);
     return true;
 }
 
-static void keep_bounds(struct ss_call *c)
+static void keep_bounds(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_agreed *agreed = agreed_of(c);
     uint32_t *bounds = agreed->bounds.data;
-    int size = c->t->size;
-    enum ss_partition how = c->comm->settings->partition;
+    int size = c->x.t->size;
+    enum ss_partition how = c->oktopk.partition;
 
-    if (c->vote.ballot.nnz_sum == 0)
+    if (c->voted.nnz_sum == 0)
         how = SS_PARTITION_EQUAL;
     switch (how) {
     case SS_PARTITION_QUANTILE:
@@ -79,28 +79,28 @@ static void keep_bounds(struct ss_call *c)
             bounds[p] = (uint32_t)(s->words[p] / (uint64_t)size);
         break;
     case SS_PARTITION_EQUAL:
-        ss_regions_equal(c->n, size, bounds);
+        ss_regions_equal(c->x.n, size, bounds);
         break;
     }
     /* Of a call without entries the next one is not to keep the regions. */
-    agreed->partition_call = c->vote.ballot.nnz_sum > 0 ? agreed->calls : 0;
+    agreed->partition_call = c->voted.nnz_sum > 0 ? agreed->calls : 0;
 }
 
-static bool start_partition(struct ss_call *c)
+static bool start_partition(struct ss_coll *c)
 {
-    enum ss_partition how = c->comm->settings->partition;
+    enum ss_partition how = c->oktopk.partition;
 
-    if (how != SS_PARTITION_EQUAL && c->vote.ballot.nnz_sum > 0 && start_round(c))
+    if (how != SS_PARTITION_EQUAL && c->voted.nnz_sum > 0 && start_round(c))
         return true;
-    if (c->failed == 0) /* equal parts, or no entries to divide by */
+    if (c->x.failed == 0) /* equal parts, or no entries to divide by */
         keep_bounds(c);
     return false;
 }
 
 /* False when the round under way was the last. */
-static bool next_round(struct ss_call *c)
+static bool next_round(struct ss_coll *c)
 {
-    if (c->comm->settings->partition == SS_PARTITION_QUANTILE) {
+    if (c->oktopk.partition == SS_PARTITION_QUANTILE) {
         ss_cuts_narrow(&c->u.oktopk.cuts, c->u.oktopk.words);
         if (start_round(c))
             return true;
@@ -112,98 +112,100 @@ static bool next_round(struct ss_call *c)
 /* ---- start ---- */
 
 /* Own slices, and the part of the global set that this rank sends, if need be twice. */
-static size_t arena_bound(const struct ss_call *c)
+static size_t arena_bound(const struct ss_coll *c)
 {
-    size_t limit = ss_claim_limit((size_t)c->vote.ballot.k_max);
+    size_t limit = ss_claim_limit((size_t)c->voted.k_max);
 
-    return ss_flow_arena_bound(c->type, c->own.nnz) +
-           2 * (size_t)c->t->size * ss_flow_arena_bound(c->type, 0) +
-           2 * ss_flow_arena_bound(c->type, limit);
+    return ss_arena_bound(c->x.type, c->own.nnz) +
+           2 * (size_t)c->x.t->size * ss_arena_bound(c->x.type, 0) +
+           2 * ss_arena_bound(c->x.type, limit);
 }
 
-static void start(struct ss_call *c)
+static void start(struct ss_coll *c)
 {
     struct ss_agreed *agreed = agreed_of(c);
-    size_t bounds = ((size_t)c->t->size + 1) * sizeof(uint32_t);
+    size_t bounds = ((size_t)c->x.t->size + 1) * sizeof(uint32_t);
 
-    if (!ss_ballot_same(&c->vote.ballot, SS_SAME_STATE))
+    if (!c->voted.same_state)
         ss_agreed_forget(agreed);
     agreed->calls++;
-    agreed->global.period = c->comm->settings->tensors.threshold_period;
+    agreed->global.period = c->oktopk.threshold_period;
     if (agreed->global.period == 0)
         agreed->global.period = 1;
-    if (ss_buf_reserve_voted(&agreed->bounds, c->comm->mem, bounds) != SS_OK ||
-        ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena_bound(c)) != SS_OK ||
+    if (ss_buf_reserve_voted(&agreed->bounds, c->x.mem, bounds) != SS_OK ||
+        ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena_bound(c)) != SS_OK ||
         reserve_words(c) != SS_OK)
-        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
 }
 
-static bool partition_due(struct ss_call *c)
+static bool partition_due(struct ss_coll *c)
 {
     const struct ss_agreed *agreed = agreed_of(c);
 
     return agreed->partition_call == 0 ||
-           agreed->calls - agreed->partition_call >= c->comm->settings->repartition_period;
+           agreed->calls - agreed->partition_call >= c->oktopk.repartition_period;
 }
 
 /* ---- gather ---- */
 
 /* The members of a chunk: those of a dense one are its non-zero elements. */
-static void mark_chunk(struct ss_call *c, const struct ss_chunk *chunk)
+static void mark_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
 {
-    uint32_t *idx = c->work->scratch.data;
+    uint32_t *idx = c->x.work->scratch.data;
     uint32_t members = 0;
 
     if (chunk->rep != SS_REP_DENSE) {
-        ss_topk_mark(c, chunk->idx, chunk->nnz);
+        ss_claims_mark(c, chunk->idx, chunk->nnz);
         return;
     }
     for (uint32_t i = 0; i < chunk->nnz; i++) {
         uint64_t bits = 0;
-        memcpy(&bits, ss_at_const(chunk->val, i, c->esize), c->esize);
+        memcpy(&bits, ss_at_const(chunk->val, i, c->x.esize), c->x.esize);
         idx[members] = chunk->first + i;
         members += bits != 0;
     }
-    ss_topk_mark(c, idx, members);
+    ss_claims_mark(c, idx, members);
 }
 
 /* Where no sum is too small, those of exactly zero have been delivered, too: claims that cancel
  * would else be made again for ever, and keep others from being made. */
-static void mark_all(struct ss_call *c)
+static void mark_all(struct ss_coll *c)
 {
     if (c->claims.mark)
         memset(c->claims.mark, 1, c->own.nnz);
 }
 
-static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                       const void *msg, size_t len)
+static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                       const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)src, (void)msg, (void)len;
     ss_result_set(c, chunk);
     if (!c->u.oktopk.all)
         mark_chunk(c, chunk);
 }
 
-static void start_gather(struct ss_call *c)
+static void start_gather(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    int rank = c->t->rank, size = c->t->size;
+    int rank = c->x.t->rank, size = c->x.t->size;
 
-    ss_in_start(c, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
+    ss_in_start(&c->x, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
                 take_chunk);
     ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-    ss_out_round_part(c, &s->gather.out);
-    if (c->failed == 0 && s->all)
+    ss_claims_round_part(c, &s->gather.out);
+    if (c->x.failed == 0 && s->all)
         mark_all(c);
-    else if (c->failed == 0)
-        ss_topk_mark(c, s->share.idx, s->share.nnz);
+    else if (c->x.failed == 0)
+        ss_claims_mark(c, s->share.idx, s->share.nnz);
     s->place = OKTOPK_GATHER;
 }
 
 /* What this rank has sent to all is written last: by then it is rounded. */
-static void finish(struct ss_call *c)
+static void finish(struct ss_coll *c)
 {
-    if (c->failed < 0)
+    if (c->x.failed < 0)
         return;
     ss_result_set_stream(c, &c->u.oktopk.share);
     c->result_nnz = c->u.oktopk.total;
@@ -212,16 +214,16 @@ static void finish(struct ss_call *c)
 
 /* ---- one place to the next ---- */
 
-static void enter_split(struct ss_call *c)
+static void enter_split(struct ss_coll *c)
 {
-    if (c->failed == 0)
+    if (c->x.failed == 0)
         c->bounds = agreed_of(c)->bounds.data;
     c->step = 0;
     c->u.oktopk.place = OKTOPK_SPLIT;
 }
 
 /* This rank's part of the global set is known. */
-static void leave_selection(struct ss_call *c)
+static void leave_selection(struct ss_coll *c)
 {
     if (!c->u.oktopk.uneven) {
         start_gather(c);
@@ -232,7 +234,7 @@ static void leave_selection(struct ss_call *c)
 }
 
 /* An agreement has ended well. */
-static void move_on(struct ss_call *c)
+static void move_on(struct ss_coll *c)
 {
     if (c->u.oktopk.place == OKTOPK_PARTITION) {
         if (!next_round(c))
@@ -242,7 +244,7 @@ static void move_on(struct ss_call *c)
     }
 }
 
-int ss_oktopk_step(struct ss_call *c)
+int ss_oktopk_step(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
 
@@ -271,9 +273,9 @@ int ss_oktopk_step(struct ss_call *c)
             finish(c);
             return SS_OK;
         default:
-            if (ss_agree_step(c, &s->agree) == SS_PENDING)
+            if (ss_agree_step(&c->x, &s->agree) == SS_PENDING)
                 return SS_PENDING;
-            if (c->failed < 0)
+            if (c->x.failed < 0)
                 return SS_OK;
             move_on(c);
         }

@@ -1,8 +1,8 @@
-/* State of core/coll/oktopk.c; included by core/call/call_impl.h. */
+/* State of core/coll/oktopk.c; included by core/coll/coll.h. */
 #ifndef CORE_COLL_OKTOPK_H
 #define CORE_COLL_OKTOPK_H
 
-struct ss_call;
+struct ss_coll;
 
 /* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
  * of its magnitude. */
@@ -41,14 +41,14 @@ struct ss_oktopk_state {
 /* core/coll/oktopk_select.c: takes the reduced region in and begins; called when an agreement has
  * ended, whether another one follows. When none does, u.oktopk.share is this rank's part of the
  * global set, and, where u.oktopk.uneven, words[p] what rank p has of it. */
-void ss_oktopk_select_start(struct ss_call *c);
-bool ss_oktopk_select_next(struct ss_call *c);
+void ss_oktopk_select_start(struct ss_coll *c);
+bool ss_oktopk_select_next(struct ss_coll *c);
 
 /* core/coll/oktopk_balance.c: whether `largest` entries on one rank are too many of u.oktopk.total;
  * begins, words[p] being what rank p has of the global set, u.oktopk.reduced this rank's;
  * SS_PENDING or SS_OK with u.oktopk.share to be sent to all. */
-bool ss_oktopk_uneven(const struct ss_call *c, uint64_t largest);
-void ss_oktopk_balance_start(struct ss_call *c);
-int ss_oktopk_balance_step(struct ss_call *c);
+bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest);
+void ss_oktopk_balance_start(struct ss_coll *c);
+int ss_oktopk_balance_step(struct ss_coll *c);
 
 #endif

@@ -2,14 +2,14 @@
  * rank holds an equal share of the global set, in the order of the indices. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 /* It pays where the largest part is more than four times the mean (section 5.3). */
 enum { UNEVEN = 4 };
 
-bool ss_oktopk_uneven(const struct ss_call *c, uint64_t largest)
+bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest)
 {
-    return largest * (uint64_t)c->t->size > UNEVEN * c->u.oktopk.total;
+    return largest * (uint64_t)c->x.t->size > UNEVEN * c->u.oktopk.total;
 }
 
 /* A range of the global set, its entries numbered by index. */
@@ -18,15 +18,15 @@ struct range {
 };
 
 /* What rank p has of it, once words[p] is the number of its first. */
-static struct range held(const struct ss_call *c, int p)
+static struct range held(const struct ss_coll *c, int p)
 {
     return (struct range){c->u.oktopk.words[p], c->u.oktopk.words[p + 1]};
 }
 
 /* What rank p is to send to all. */
-static struct range share_of(const struct ss_call *c, int p)
+static struct range share_of(const struct ss_coll *c, int p)
 {
-    uint64_t total = c->u.oktopk.total, size = (uint64_t)c->t->size;
+    uint64_t total = c->u.oktopk.total, size = (uint64_t)c->x.t->size;
 
     return (struct range){total * (uint64_t)p / size, total * ((uint64_t)p + 1) / size};
 }
@@ -48,67 +48,69 @@ static struct range common(struct range a, struct range b)
 }
 
 /* Entries received from rank p. */
-static uint64_t *taken(struct ss_call *c, int p)
+static uint64_t *taken(struct ss_coll *c, int p)
 {
-    return &c->u.oktopk.words[c->t->size + 1 + p];
+    return &c->u.oktopk.words[c->x.t->size + 1 + p];
 }
 
 /* The place in the own share of what comes from src, as a stream that is filled. */
-static struct ss_stream place_of(struct ss_call *c, int src)
+static struct ss_stream place_of(struct ss_coll *c, int src)
 {
     const struct ss_stream *share = &c->u.oktopk.share;
-    struct range mine = share_of(c, c->t->rank), part = common(held(c, src), mine);
+    struct range mine = share_of(c, c->x.t->rank), part = common(held(c, src), mine);
     size_t at = (size_t)(part.lo - mine.lo);
 
     return (struct ss_stream){.idx = share->idx + at,
-                              .val = ss_at(share->val, at, c->esize),
+                              .val = ss_at(share->val, at, c->x.esize),
                               .nnz = (size_t)*taken(c, src),
                               .capacity = (size_t)(part.hi - part.lo)};
 }
 
-static void take_balanced(struct ss_call *c, struct ss_in *in, int src,
+static void take_balanced(struct ss_exchange *x, struct ss_in *in, int src,
                           const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     uint32_t dense = chunk->rep == SS_REP_DENSE ? chunk->nnz : 0;
     uint64_t first = dense ? chunk->first : chunk->idx[0];
     uint64_t last = dense ? first + dense - 1 : chunk->idx[chunk->nnz - 1];
     struct ss_stream s = place_of(c, src);
 
     (void)in, (void)msg, (void)len;
-    if (first < ss_call_part(c, src) || last >= ss_call_part(c, src + 1)) {
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_BALANCE);
+    if (first < ss_coll_part(c, src) || last >= ss_coll_part(c, src + 1)) {
+        ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_BALANCE);
         return;
     }
-    ss_stream_append(c, src, &s, chunk);
+    ss_stream_append(&c->x, src, &s, chunk);
     *taken(c, src) = s.nnz;
 }
 
-static struct ss_stream own_entries(const struct ss_call *c, struct range share)
+static struct ss_stream own_entries(const struct ss_coll *c, struct range share)
 {
     const struct ss_stream *own = &c->u.oktopk.reduced;
-    struct range mine = held(c, c->t->rank), part = common(mine, share);
+    struct range mine = held(c, c->x.t->rank), part = common(mine, share);
     size_t at = (size_t)(part.lo - mine.lo);
 
-    if (c->failed < 0) /* nothing but error headers will be sent */
+    if (c->x.failed < 0) /* nothing but error headers will be sent */
         return (struct ss_stream){0};
     return (struct ss_stream){.idx = own->idx + at,
-                              .val = ss_at(own->val, at, c->esize),
+                              .val = ss_at(own->val, at, c->x.esize),
                               .nnz = (size_t)(part.hi - part.lo)};
 }
 
-static void copy_own(struct ss_call *c, struct ss_stream own)
+static void copy_own(struct ss_coll *c, struct ss_stream own)
 {
-    struct ss_stream place = place_of(c, c->t->rank);
+    struct ss_stream place = place_of(c, c->x.t->rank);
 
     memcpy(place.idx, own.idx, own.nnz * sizeof *own.idx);
-    memcpy(place.val, own.val, own.nnz * c->esize);
-    *taken(c, c->t->rank) = own.nnz;
+    memcpy(place.val, own.val, own.nnz * c->x.esize);
+    *taken(c, c->x.t->rank) = own.nnz;
 }
 
-void ss_oktopk_balance_start(struct ss_call *c)
+void ss_oktopk_balance_start(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    int rank = c->t->rank, size = c->t->size, sources = 0, top = 0;
+    int rank = c->x.t->rank, size = c->x.t->size, sources = 0, top = 0;
     struct range mine = share_of(c, rank);
     uint64_t before = 0;
 
@@ -123,27 +125,27 @@ void ss_oktopk_balance_start(struct ss_call *c)
             sources++;
             top = p;
         }
-    if (ss_stream_reserve(c, &s->share, 1, mine.hi - mine.lo) != SS_OK) {
-        ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_BALANCE);
+    if (ss_stream_reserve(&c->x, &s->share, 1, mine.hi - mine.lo) != SS_OK) {
+        ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_BALANCE);
     } else {
         s->share.nnz = (size_t)(mine.hi - mine.lo);
         if (meets(held(c, rank), mine))
             copy_own(c, own_entries(c, mine));
     }
-    ss_in_start(c, &s->balance.in, SS_PHASE_BALANCE, 0, top, sources, take_balanced);
+    ss_in_start(&c->x, &s->balance.in, SS_PHASE_BALANCE, 0, top, sources, take_balanced);
     s->balance.dst = -1;
     s->balance.out.done = true;
 }
 
 /* To the next rank whose share meets what this one has; false when there is none left. */
-static bool next_share(struct ss_call *c)
+static bool next_share(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     int *dst = &s->balance.dst;
 
-    while (++*dst < c->t->size) {
+    while (++*dst < c->x.t->size) {
         struct range share = share_of(c, *dst);
-        if (*dst == c->t->rank || !meets(held(c, c->t->rank), share))
+        if (*dst == c->x.t->rank || !meets(held(c, c->x.t->rank), share))
             continue;
         ss_out_stream(&s->balance.out, own_entries(c, share), SS_PHASE_BALANCE, 0, *dst, 1);
         return true;
@@ -151,21 +153,21 @@ static bool next_share(struct ss_call *c)
     return false;
 }
 
-int ss_oktopk_balance_step(struct ss_call *c)
+int ss_oktopk_balance_step(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
 
-    while (s->balance.dst < c->t->size) {
+    while (s->balance.dst < c->x.t->size) {
         if (s->balance.out.done && !next_share(c))
             break;
-        if (ss_out_step(c, &s->balance.out) == SS_PENDING)
+        if (ss_out_step(&c->x, &s->balance.out) == SS_PENDING)
             break;
     }
-    if (ss_in_step(c, &s->balance.in) == SS_PENDING || s->balance.dst < c->t->size)
+    if (ss_in_step(&c->x, &s->balance.in) == SS_PENDING || s->balance.dst < c->x.t->size)
         return SS_PENDING;
-    for (int p = 0; c->failed == 0 && p < c->t->size; p++)
-        if (meets(held(c, p), share_of(c, c->t->rank)) &&
+    for (int p = 0; c->x.failed == 0 && p < c->x.t->size; p++)
+        if (meets(held(c, p), share_of(c, c->x.t->rank)) &&
             place_of(c, p).nnz != place_of(c, p).capacity)
-            ss_fail(c, SS_ERR_MESSAGE, p, SS_PHASE_BALANCE);
+            ss_fail(&c->x, SS_ERR_MESSAGE, p, SS_PHASE_BALANCE);
     return SS_OK;
 }

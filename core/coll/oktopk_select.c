@@ -2,21 +2,22 @@
  * those at or above a threshold that all ranks know, about k of them. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 enum { SEARCH, COUNT, SHARES };
 
-static struct ss_threshold *global_of(const struct ss_call *c)
+static struct ss_threshold *global_of(const struct ss_coll *c)
 {
-    return &c->tensor->agreed.global;
+    return &c->agreed->global;
 }
 
 /* ---- the reduced region ---- */
 
 /* What the stream of an earlier call took: a region that was full is likely full again. */
-static uint64_t room_kept(const struct ss_call *c)
+static uint64_t room_kept(const struct ss_coll *c)
 {
-    size_t idx = c->work->idx[0].size / sizeof(uint32_t), val = c->work->val[0].size / c->esize;
+    size_t idx = c->x.work->idx[0].size / sizeof(uint32_t),
+           val = c->x.work->val[0].size / c->x.esize;
     size_t entries = idx < val ? idx : val;
 
     return entries > 0 ? entries - 1 : 0; /* one more than asked for is reserved */
@@ -24,33 +25,33 @@ static uint64_t room_kept(const struct ss_call *c)
 
 /* Its entries as a stream. Some ranks' regions may hold more than the mean: room is made for what
  * the usual one takes, or took, and, after a first look, for all. */
-static void harvest(struct ss_call *c)
+static void harvest(struct ss_coll *c)
 {
-    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     struct ss_stream *s = &c->u.oktopk.reduced;
-    uint64_t room = 2 * c->vote.ballot.nnz_max, most = c->vote.ballot.nnz_sum;
+    uint64_t room = 2 * c->voted.nnz_max, most = c->voted.nnz_sum;
     struct ss_scan seen = {0};
-    double begin = ss_call_now(c);
+    double begin = ss_now(&c->x);
 
     most = most < hi - lo ? most : hi - lo;
     room = room > room_kept(c) ? room : room_kept(c);
-    for (int pass = 0; c->failed == 0 && pass < 2; pass++) {
-        if (ss_stream_reserve(c, s, 0, room < most ? room : most) != SS_OK) {
-            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+    for (int pass = 0; c->x.failed == 0 && pass < 2; pass++) {
+        if (ss_stream_reserve(&c->x, s, 0, room < most ? room : most) != SS_OK) {
+            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
             break;
         }
         if (lo == hi)
             break;
-        c->kernels->scan(c->type, SS_SUM, c->out + lo * c->esize, (size_t)(hi - lo), (uint32_t)lo,
-                         s->idx, s->val, s->capacity, &seen);
+        c->kernels->scan(c->x.type, SS_SUM, c->out + lo * c->x.esize, (size_t)(hi - lo),
+                         (uint32_t)lo, s->idx, s->val, s->capacity, &seen);
         room = seen.nnz;
         if (seen.stored == seen.nnz)
             break;
     }
-    s->nnz = c->failed == 0 ? seen.stored : 0;
-    if (c->failed == 0 && seen.stored < seen.nnz) /* more than the vote announced */
-        ss_fail(c, SS_ERR_MESSAGE, c->t->rank, SS_PHASE_REDUCE);
-    c->times.merge += ss_call_now(c) - begin;
+    s->nnz = c->x.failed == 0 ? seen.stored : 0;
+    if (c->x.failed == 0 && seen.stored < seen.nnz) /* more than the vote announced */
+        ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
+    c->x.times.merge += ss_now(&c->x) - begin;
 }
 
 /* ---- the global threshold (Algorithm 1, lines 9 to 12) ---- */
@@ -58,12 +59,12 @@ static void harvest(struct ss_call *c)
 static const ss_magnitude DIGIT = 255;
 
 /* Two counts to a word where they fit. */
-static bool packed(const struct ss_call *c)
+static bool packed(const struct ss_coll *c)
 {
-    return c->vote.ballot.nnz_sum <= UINT32_MAX;
+    return c->voted.nnz_sum <= UINT32_MAX;
 }
 
-static void add_count(const struct ss_call *c, uint64_t *words, size_t i, uint64_t count)
+static void add_count(const struct ss_coll *c, uint64_t *words, size_t i, uint64_t count)
 {
     if (packed(c))
         words[i / 2] += count << 32 * (i & 1);
@@ -71,58 +72,58 @@ static void add_count(const struct ss_call *c, uint64_t *words, size_t i, uint64
         words[i] += count;
 }
 
-static uint64_t word_count(const struct ss_call *c, size_t i)
+static uint64_t word_count(const struct ss_coll *c, size_t i)
 {
     const uint64_t *words = c->u.oktopk.words;
 
     return packed(c) ? words[i / 2] >> 32 * (i & 1) & UINT32_MAX : words[i];
 }
 
-static void start_digit(struct ss_call *c)
+static void start_digit(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     const struct ss_radix *x = &s->radix;
     size_t words = x->last ? 1 : packed(c) ? (DIGIT + 1) / 2 : DIGIT + 1;
 
-    if (c->failed == 0)
+    if (c->x.failed == 0)
         memset(s->words, 0, words * sizeof *s->words);
-    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
-        ss_magnitude m = ss_magnitude_at(c->type, s->reduced.val, i);
+    for (size_t i = 0; c->x.failed == 0 && i < s->reduced.nnz; i++) {
+        ss_magnitude m = ss_magnitude_at(c->x.type, s->reduced.val, i);
         if (x->last) { /* the least, as the largest complement */
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
-        } else if (x->shift + 8 == 8 * c->esize || m >> (x->shift + 8) == x->prefix) {
+        } else if (x->shift + 8 == 8 * c->x.esize || m >> (x->shift + 8) == x->prefix) {
             add_count(c, s->words, m >> x->shift & DIGIT, 1);
         }
     }
-    ss_agree_start(c, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
+    ss_agree_start(&c->x, &s->agree, s->words, x->last ? 0 : words, x->last, 0);
 }
 
-static void start_search(struct ss_call *c)
+static void start_search(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
 
     s->selecting = SEARCH;
     s->exact = true;
-    s->radix = (struct ss_radix){.shift = 8 * (unsigned)c->esize - 8};
+    s->radix = (struct ss_radix){.shift = 8 * (unsigned)c->x.esize - 8};
     start_digit(c);
 }
 
-static void found(struct ss_call *c, ss_magnitude magnitude)
+static void found(struct ss_coll *c, ss_magnitude magnitude)
 {
     struct ss_threshold *t = global_of(c);
 
-    ss_threshold_found(t, (size_t)c->vote.ballot.k_max, magnitude);
+    ss_threshold_found(t, (size_t)c->voted.k_max, magnitude);
     t->exact_calls++;
 }
 
 /* Takes the counts of all ranks in: false when the threshold is found. With fewer than k entries in
  * all it is the least there is. */
-static bool next_digit(struct ss_call *c)
+static bool next_digit(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_radix *x = &s->radix;
-    uint64_t k = c->vote.ballot.k_max;
+    uint64_t k = c->voted.k_max;
     size_t digit = DIGIT;
 
     if (x->last) {
@@ -157,19 +158,19 @@ static bool next_digit(struct ss_call *c)
 enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
 
 /* 1 where the threshold is to stay: it is exact, or all there is reaches it. */
-static size_t rungs(const struct ss_call *c)
+static size_t rungs(const struct ss_coll *c)
 {
     return c->u.oktopk.exact || global_of(c)->magnitude == SS_LEAST_MAGNITUDE ? 1 : RUNGS;
 }
 
-static unsigned rung_shift(const struct ss_call *c)
+static unsigned rung_shift(const struct ss_coll *c)
 {
-    return ss_mantissa_bits(c->type) - 7;
+    return ss_mantissa_bits(c->x.type) - 7;
 }
 
 /* Threshold `rung`, with the one kept in the middle; less than SS_LEAST_MAGNITUDE where it is so
  * small that all reach it. Magnitudes have 63 bits at most. */
-static int64_t rung_at(const struct ss_call *c, size_t rung)
+static int64_t rung_at(const struct ss_coll *c, size_t rung)
 {
     return (int64_t)global_of(c)->magnitude +
            ((int64_t)rung - (int64_t)rungs(c) / 2) * ((int64_t)1 << rung_shift(c));
@@ -185,14 +186,14 @@ static uint64_t off_by(uint64_t count, uint64_t k)
     return count > k ? count - k : k - count;
 }
 
-static void count_rungs(const struct ss_call *c, uint64_t counts[RUNGS])
+static void count_rungs(const struct ss_coll *c, uint64_t counts[RUNGS])
 {
     const struct ss_stream *r = &c->u.oktopk.reduced;
     const int64_t low = rung_at(c, 0), highest = (int64_t)rungs(c) - 1;
     const unsigned shift = rung_shift(c);
 
     for (size_t i = 0; i < r->nnz; i++) {
-        int64_t over = (int64_t)ss_magnitude_at(c->type, r->val, i) - low;
+        int64_t over = (int64_t)ss_magnitude_at(c->x.type, r->val, i) - low;
         if (over >= 0)
             counts[over >> shift < highest ? over >> shift : highest]++;
     }
@@ -201,19 +202,19 @@ static void count_rungs(const struct ss_call *c, uint64_t counts[RUNGS])
 }
 
 /* Sums, two to a word where they fit, then maxima. */
-static size_t rung_words(const struct ss_call *c)
+static size_t rung_words(const struct ss_coll *c)
 {
     return packed(c) ? (rungs(c) + 1) / 2 : rungs(c);
 }
 
-static void start_count(struct ss_call *c)
+static void start_count(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     uint64_t counts[RUNGS] = {0};
     size_t sums = rung_words(c), maxima = (rungs(c) + RUNGS_PER_SHARE - 1) / RUNGS_PER_SHARE;
 
     s->selecting = COUNT;
-    if (c->failed == 0) {
+    if (c->x.failed == 0) {
         count_rungs(c, counts);
         memset(s->words, 0, sums * sizeof *s->words);
         for (size_t rung = 0; rung < rungs(c); rung++)
@@ -221,7 +222,7 @@ static void start_count(struct ss_call *c)
         for (size_t i = 0; i < maxima; i++)
             s->words[sums + i] = counts[i * RUNGS_PER_SHARE];
     }
-    ss_agree_start(c, &s->agree, s->words, sums, maxima, 0);
+    ss_agree_start(&c->x, &s->agree, s->words, sums, maxima, 0);
 }
 
 /* The counts of all ranks are there: takes the threshold whose count is nearest to k, of equal ones
@@ -229,7 +230,7 @@ static void start_count(struct ss_call *c)
  * highest that enough reach, and of the entries below the next one as many as k leaves room
  * for; with an exact threshold these are ties. Leaves the largest share of a rank at the threshold
  * or a little below. */
-static void choose_rung(struct ss_call *c, uint64_t *largest)
+static void choose_rung(struct ss_coll *c, uint64_t *largest)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_threshold *t = global_of(c);
@@ -261,29 +262,29 @@ static void choose_rung(struct ss_call *c, uint64_t *largest)
 }
 
 /* words[p]: entries of rank p above those of which some may be cut; words[size + p]: these. */
-static void start_shares(struct ss_call *c)
+static void start_shares(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     ss_magnitude threshold = global_of(c)->magnitude;
-    int rank = c->t->rank, size = c->t->size;
+    int rank = c->x.t->rank, size = c->x.t->size;
 
     s->selecting = SHARES;
-    if (c->failed == 0)
+    if (c->x.failed == 0)
         memset(s->words, 0, 2 * (size_t)size * sizeof *s->words);
-    for (size_t i = 0; c->failed == 0 && i < s->reduced.nnz; i++) {
-        ss_magnitude m = ss_magnitude_at(c->type, s->reduced.val, i);
+    for (size_t i = 0; c->x.failed == 0 && i < s->reduced.nnz; i++) {
+        ss_magnitude m = ss_magnitude_at(c->x.type, s->reduced.val, i);
         s->words[m >= s->above ? rank : size + rank] += m >= threshold;
     }
-    ss_agree_start(c, &s->agree, s->words, 2 * (size_t)size, 0, 0);
+    ss_agree_start(&c->x, &s->agree, s->words, 2 * (size_t)size, 0, 0);
 }
 
 /* Of more such entries than the global set takes, those with the lowest indices are in it. Leaves
  * in words[p] what rank p has in the set. */
-static void cut_last(struct ss_call *c)
+static void cut_last(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
-    int size = c->t->size;
-    uint64_t k = c->vote.ballot.k_max, above = 0, room = UINT64_MAX;
+    int size = c->x.t->size;
+    uint64_t k = c->voted.k_max, above = 0, room = UINT64_MAX;
 
     for (int p = 0; p < size; p++)
         above += s->words[p];
@@ -295,13 +296,13 @@ static void cut_last(struct ss_call *c)
         room -= last;
         s->words[p] += last;
         s->total += last;
-        if (p == c->t->rank)
+        if (p == c->x.t->rank)
             s->spared = last;
     }
 }
 
 /* The reduced entries that are not in the global set leave the result. */
-static void select_global(struct ss_call *c)
+static void select_global(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_stream *r = &s->reduced;
@@ -310,13 +311,13 @@ static void select_global(struct ss_call *c)
     size_t kept = 0;
 
     for (size_t i = 0; i < r->nnz; i++) {
-        ss_magnitude m = ss_magnitude_at(c->type, r->val, i);
+        ss_magnitude m = ss_magnitude_at(c->x.type, r->val, i);
         if (m < threshold || (m < s->above && last++ >= s->spared)) {
-            memset(c->out + r->idx[i] * c->esize, 0, c->esize);
+            memset(c->out + r->idx[i] * c->x.esize, 0, c->x.esize);
             continue;
         }
         r->idx[kept] = r->idx[i];
-        memcpy(ss_at(r->val, kept, c->esize), ss_at(r->val, i, c->esize), c->esize);
+        memcpy(ss_at(r->val, kept, c->x.esize), ss_at(r->val, i, c->x.esize), c->x.esize);
         kept++;
     }
     r->nnz = kept;
@@ -325,10 +326,10 @@ static void select_global(struct ss_call *c)
 
 /* ---- one agreement to the next ---- */
 
-void ss_oktopk_select_start(struct ss_call *c)
+void ss_oktopk_select_start(struct ss_coll *c)
 {
     struct ss_threshold *t = global_of(c);
-    bool due = ss_threshold_due(t, (size_t)c->vote.ballot.k_max);
+    bool due = ss_threshold_due(t, (size_t)c->voted.k_max);
 
     harvest(c);
     t->calls++;
@@ -339,7 +340,7 @@ void ss_oktopk_select_start(struct ss_call *c)
 }
 
 /* All know how many entries reach the threshold. Returns whether an agreement follows. */
-static bool leave_count(struct ss_call *c)
+static bool leave_count(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     struct ss_threshold *t = global_of(c);
@@ -364,20 +365,20 @@ static bool leave_count(struct ss_call *c)
     return false;
 }
 
-static void leave_shares(struct ss_call *c)
+static void leave_shares(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = &c->u.oktopk;
     uint64_t largest = 0;
 
     cut_last(c);
     select_global(c);
-    for (int p = 0; p < c->t->size; p++)
+    for (int p = 0; p < c->x.t->size; p++)
         if (largest < s->words[p])
             largest = s->words[p];
     s->uneven = ss_oktopk_uneven(c, largest);
 }
 
-bool ss_oktopk_select_next(struct ss_call *c)
+bool ss_oktopk_select_next(struct ss_coll *c)
 {
     switch (c->u.oktopk.selecting) {
     case SEARCH:

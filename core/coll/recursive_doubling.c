@@ -7,130 +7,134 @@
  *
  * Both partners of an exchange compute lower group + higher group: the operators commute bit for
  * bit, so each adds the other's stream to its own. */
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 enum { START, FOLD_IN, ROUND, ROUND_EXCHANGE, FOLD_OUT, FINISH };
 
-static uint64_t stream_limit(const struct ss_call *c)
+static uint64_t stream_limit(const struct ss_coll *c)
 {
-    uint64_t delta = c->u.doubling.delta, sum = c->vote.ballot.nnz_sum;
+    uint64_t delta = c->u.doubling.delta, sum = c->voted.nnz_sum;
 
     return sum < delta ? sum : delta;
 }
 
 /* From here on the partial sum lives in the result; the entries received so far follow. */
-static void turn_dense(struct ss_call *c)
+static void turn_dense(struct ss_coll *c)
 {
     struct ss_doubling_state *s = &c->u.doubling;
 
     s->dense = true;
-    ss_fill_range(c, 0, c->n);
+    ss_fill_range(c, 0, c->x.n);
     ss_result_add_stream(c, &s->current);
     ss_result_add_stream(c, &s->received);
     s->current.nnz = s->received.nnz = 0;
 }
 
-static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                       const void *msg, size_t len)
+static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                       const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     struct ss_doubling_state *s = &c->u.doubling;
 
     (void)in, (void)msg, (void)len;
     /* A stream that overruns where the vote promised less than delta entries in all is an error:
      * append says so. */
-    if (!s->dense && c->vote.ballot.nnz_sum > s->delta &&
+    if (!s->dense && c->voted.nnz_sum > s->delta &&
         s->current.nnz + s->received.nnz + chunk->nnz > s->delta)
         turn_dense(c);
     if (s->dense)
         ss_result_add(c, chunk);
     else
-        ss_stream_append(c, src, &s->received, chunk);
+        ss_stream_append(&c->x, src, &s->received, chunk);
 }
 
-static void set_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                      const void *msg, size_t len)
+static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                      const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)src, (void)msg, (void)len;
     ss_result_set(c, chunk);
 }
 
 /* The partial sum so far goes to one rank. */
-static void start_out(struct ss_call *c, enum ss_phase phase, unsigned round, int dst)
+static void start_out(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst)
 {
     struct ss_doubling_state *s = &c->u.doubling;
 
-    c->arena_used = 0; /* the former round's sends are done: see ROUND */
+    c->x.arena_used = 0; /* the former round's sends are done: see ROUND */
     if (s->dense)
-        ss_out_dense(c, &s->out, 0, c->n, phase, round, dst, 1);
+        ss_out_result(c, &s->out, 0, c->x.n, phase, round, dst, 1);
     else
         ss_out_stream(&s->out, s->current, phase, round, dst, 1);
 }
 
 /* This rank's own stream goes out, in round 0: what comes is added to its rounded values. */
-static void start_own(struct ss_call *c, enum ss_phase phase, int dst)
+static void start_own(struct ss_coll *c, enum ss_phase phase, int dst)
 {
     struct ss_doubling_state *s = &c->u.doubling;
 
     start_out(c, phase, 0, dst);
     if (s->dense)
         return;
-    ss_out_round_own(c, &s->out);
+    ss_claims_round_own(c, &s->out);
     if (s->out.rounding)
-        ss_out_encode_ahead(c, &s->out);
+        ss_out_encode_ahead(&c->x, &s->out);
 }
 
 /* current + received becomes current; the three stream buffers change places. */
-static void merge(struct ss_call *c)
+static void merge(struct ss_coll *c)
 {
     struct ss_doubling_state *s = &c->u.doubling;
-    double begin = ss_call_now(c);
+    double begin = ss_now(&c->x);
     struct ss_stream merged = s->spare;
 
-    if (c->failed < 0 || s->dense || s->received.nnz == 0)
+    if (c->x.failed < 0 || s->dense || s->received.nnz == 0)
         return;
     if (s->current.nnz + s->received.nnz > merged.capacity) {
-        ss_fail(c, SS_ERR_MESSAGE, s->in.peers[0].rank, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MESSAGE, s->in.peers[0].rank, SS_PHASE_REDUCE);
         return;
     }
-    merged.nnz = c->kernels->merge(c->type, c->op, s->current.idx, s->current.val, s->current.nnz,
+    merged.nnz = c->kernels->merge(c->x.type, c->op, s->current.idx, s->current.val, s->current.nnz,
                                    s->received.idx, s->received.val, s->received.nnz, merged.idx,
                                    merged.val);
     s->spare = s->current.idx == c->own.idx ? s->third : s->current;
     s->current = merged;
     s->received.nnz = 0;
-    c->times.merge += ss_call_now(c) - begin;
+    c->x.times.merge += ss_now(&c->x) - begin;
 }
 
-static int start(struct ss_call *c)
+static int start(struct ss_coll *c)
 {
     struct ss_doubling_state *s = &c->u.doubling;
-    uint64_t n = c->n;
+    uint64_t n = c->x.n;
     uint64_t limit;
 
-    s->fold = ss_fold_of(c->t->rank, c->t->size);
-    s->delta = (size_t)ss_plan_delta(n, c->type);
+    s->fold = ss_fold_of(c->x.t->rank, c->x.t->size);
+    s->delta = (size_t)ss_plan_delta(n, c->x.type);
     s->round = 0;
     s->dense = false;
     s->current = c->own;
     limit = stream_limit(c);
     uint64_t largest = limit < c->own.nnz ? c->own.nnz : limit;
-    size_t arena = ss_flow_arena_bound(c->type, largest);
-    if (c->vote.ballot.nnz_sum > s->delta) { /* a dense round may come */
-        size_t dense = ss_flow_arena_bound(c->type, n);
+    size_t arena = ss_arena_bound(c->x.type, largest);
+    if (c->voted.nnz_sum > s->delta) { /* a dense round may come */
+        size_t dense = ss_arena_bound(c->x.type, n);
         if (dense > arena)
             arena = dense;
     }
-    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK ||
-        ss_stream_reserve(c, &s->received, 0, limit) != SS_OK ||
-        ss_stream_reserve(c, &s->spare, 1, limit) != SS_OK ||
-        ss_stream_reserve(c, &s->third, 2, limit) != SS_OK)
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK ||
+        ss_stream_reserve(&c->x, &s->received, 0, limit) != SS_OK ||
+        ss_stream_reserve(&c->x, &s->spare, 1, limit) != SS_OK ||
+        ss_stream_reserve(&c->x, &s->third, 2, limit) != SS_OK)
         return SS_ERR_MEMORY;
     if (c->own.nnz > s->delta)
         turn_dense(c);
     return SS_OK;
 }
 
-int ss_recursive_doubling_step(struct ss_call *c)
+int ss_recursive_doubling_step(struct ss_coll *c)
 {
     struct ss_doubling_state *s = &c->u.doubling;
     const struct ss_fold *f = &s->fold;
@@ -140,23 +144,24 @@ int ss_recursive_doubling_step(struct ss_call *c)
         switch (c->step) {
         case START:
             if (start(c) != SS_OK)
-                ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+                ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
             s->out.done = true;
             s->in = (struct ss_in){0};
             if (f->partner >= 0 && f->position < 0)
                 start_own(c, SS_PHASE_FOLD_IN, f->partner);
             else if (f->partner >= 0)
-                ss_in_start(c, &s->in, SS_PHASE_FOLD_IN, 0, f->partner, 1, take_chunk);
+                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_IN, 0, f->partner, 1, take_chunk);
             c->step = FOLD_IN;
             break;
         case FOLD_IN:
-            if (ss_out_step(c, &s->out) == SS_PENDING || ss_in_step(c, &s->in) == SS_PENDING)
+            if (ss_out_step(&c->x, &s->out) == SS_PENDING ||
+                ss_in_step(&c->x, &s->in) == SS_PENDING)
                 return SS_PENDING;
             merge(c);
             c->step = f->position < 0 ? FOLD_OUT : ROUND;
             break;
         case ROUND:
-            if (ss_sends_reap(c) == SS_PENDING) /* their messages lie in the arena */
+            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
                 return SS_PENDING;
             if (s->round == ss_fold_rounds(f)) {
                 c->step = FOLD_OUT;
@@ -167,14 +172,14 @@ int ss_recursive_doubling_step(struct ss_call *c)
             else
                 start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
             if (s->dense) /* what comes is added to it while it goes */
-                ss_out_encode_ahead(c, &s->out);
-            ss_in_start(c, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round),
-                        1, take_chunk);
+                ss_out_encode_ahead(&c->x, &s->out);
+            ss_in_start(&c->x, &s->in, SS_PHASE_REDUCE, (unsigned)s->round,
+                        ss_fold_peer(f, s->round), 1, take_chunk);
             c->step = ROUND_EXCHANGE;
             break;
         case ROUND_EXCHANGE:
-            received = ss_in_step(c, &s->in);
-            if (ss_out_step(c, &s->out) == SS_PENDING || received == SS_PENDING)
+            received = ss_in_step(&c->x, &s->in);
+            if (ss_out_step(&c->x, &s->out) == SS_PENDING || received == SS_PENDING)
                 return SS_PENDING;
             merge(c);
             s->round++;
@@ -188,15 +193,15 @@ int ss_recursive_doubling_step(struct ss_call *c)
             } else if (f->partner >= 0) {
                 s->dense = false;
                 s->current.nnz = 0;
-                ss_in_start(c, &s->in, SS_PHASE_FOLD_OUT, 0, f->partner, 1, set_chunk);
+                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_OUT, 0, f->partner, 1, set_chunk);
             }
             c->step = FINISH;
             break;
         default:
-            received = ss_in_step(c, &s->in);
-            if (ss_out_step(c, &s->out) == SS_PENDING || received == SS_PENDING)
+            received = ss_in_step(&c->x, &s->in);
+            if (ss_out_step(&c->x, &s->out) == SS_PENDING || received == SS_PENDING)
                 return SS_PENDING;
-            if (c->failed == 0) {
+            if (c->x.failed == 0) {
                 ss_result_set_stream(c, &s->current);
                 c->result_nnz += s->current.nnz;
             }

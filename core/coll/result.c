@@ -1,58 +1,58 @@
 /* The result: cleared piece by piece, written once. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 enum { PIECE = 65536 }; /* elements */
 
-static size_t pieces_of(const struct ss_call *c)
+static size_t pieces_of(const struct ss_coll *c)
 {
     return (size_t)((c->out_n + PIECE - 1) / PIECE);
 }
 
-int ss_fill_reserve(struct ss_call *c)
+int ss_fill_reserve(struct ss_coll *c)
 {
-    return ss_buf_reserve(&c->work->pieces, c->comm->mem, pieces_of(c));
+    return ss_buf_reserve(&c->x.work->pieces, c->x.mem, pieces_of(c));
 }
 
-void ss_fill_start(struct ss_call *c)
+void ss_fill_start(struct ss_coll *c, bool own_alone)
 {
     struct ss_fill *f = &c->fill;
 
     f->pieces = pieces_of(c);
-    f->left = c->failed < 0 ? 0 : f->pieces;
-    f->cleared = c->work->pieces.data;
+    f->left = c->x.failed < 0 ? 0 : f->pieces;
+    f->cleared = c->x.work->pieces.data;
     if (f->pieces > 0)
         memset(f->cleared, 0, f->pieces);
-    bool same_place = c->in_place && c->in_n == c->out_n && c->out_n == c->n;
-    f->sparse = same_place && !c->scan.negative_zero && !c->topk;
+    bool same_place = c->in_place && c->in_n == c->out_n && c->out_n == c->x.n;
+    f->sparse = same_place && own_alone;
     /* The idle sweep begins behind the own part, which is cleared first anyway. */
     f->next = 0;
-    if (c->out_n == c->n)
-        f->next = (size_t)(ss_call_part(c, (c->t->rank + 1) % c->t->size) / PIECE);
+    if (c->out_n == c->x.n)
+        f->next = (size_t)(ss_coll_part(c, (c->x.t->rank + 1) % c->x.t->size) / PIECE);
     if (f->next >= f->pieces)
         f->next = 0;
 }
 
 /* Zeros but for the own slice, which is this rank's input. */
-static void clear_slices(struct ss_call *c, uint64_t lo, uint64_t hi)
+static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
     uint64_t own_lo = c->in_first < lo ? lo : c->in_first, own_hi = c->in_first + c->in_n;
 
     if (own_hi > hi)
         own_hi = hi;
     if (own_lo >= own_hi) {
-        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->esize);
+        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->x.esize);
         return;
     }
-    memset(ss_out_at(c, lo), 0, (size_t)(own_lo - lo) * c->esize);
+    memset(ss_out_at(c, lo), 0, (size_t)(own_lo - lo) * c->x.esize);
     if (!c->in_place)
-        memcpy(ss_out_at(c, own_lo), ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->esize),
-               (size_t)(own_hi - own_lo) * c->esize);
-    memset(ss_out_at(c, own_hi), 0, (size_t)(hi - own_hi) * c->esize);
+        memcpy(ss_out_at(c, own_lo), ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->x.esize),
+               (size_t)(own_hi - own_lo) * c->x.esize);
+    memset(ss_out_at(c, own_hi), 0, (size_t)(hi - own_hi) * c->x.esize);
 }
 
-static void clear_piece(struct ss_call *c, size_t piece)
+static void clear_piece(struct ss_coll *c, size_t piece)
 {
     struct ss_fill *f = &c->fill;
     uint64_t end = c->out_first + c->out_n, lo = c->out_first + (uint64_t)piece * PIECE;
@@ -65,19 +65,19 @@ static void clear_piece(struct ss_call *c, size_t piece)
     if (c->kind == SS_KIND_ALLGATHER) {
         clear_slices(c, lo, hi);
     } else if (f->sparse) {
-        struct ss_stream s = ss_stream_slice(&c->own, c->esize, lo, hi);
-        if (c->esize == 4)
+        struct ss_stream s = ss_stream_slice(&c->own, c->x.esize, lo, hi);
+        if (c->x.esize == 4)
             for (size_t i = 0; i < s.nnz; i++)
                 memset(c->out + (size_t)s.idx[i] * 4, 0, 4);
         else
             for (size_t i = 0; i < s.nnz; i++)
                 memset(c->out + (size_t)s.idx[i] * 8, 0, 8);
     } else {
-        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->esize);
+        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->x.esize);
     }
 }
 
-void ss_fill_range(struct ss_call *c, uint64_t lo, uint64_t hi)
+void ss_fill_range(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
     if (lo >= hi || c->fill.left == 0)
         return;
@@ -87,7 +87,7 @@ void ss_fill_range(struct ss_call *c, uint64_t lo, uint64_t hi)
         clear_piece(c, piece);
 }
 
-bool ss_fill_idle(struct ss_call *c)
+bool ss_fill_idle(struct ss_coll *c)
 {
     struct ss_fill *f = &c->fill;
 
@@ -110,15 +110,15 @@ static void chunk_range(const struct ss_chunk *chunk, uint64_t *lo, uint64_t *hi
     }
 }
 
-bool ss_chunk_within(const struct ss_call *c, const struct ss_chunk *chunk, int part)
+bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int part)
 {
     uint64_t lo, hi;
 
     chunk_range(chunk, &lo, &hi);
-    return lo >= ss_call_part(c, part) && hi <= ss_call_part(c, part + 1);
+    return lo >= ss_coll_part(c, part) && hi <= ss_coll_part(c, part + 1);
 }
 
-void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk)
+void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
 {
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
@@ -126,15 +126,15 @@ void ss_result_set(struct ss_call *c, const struct ss_chunk *chunk)
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE) {
-        memcpy(ss_out_at(c, lo), chunk->val, chunk->nnz * c->esize);
+        memcpy(ss_out_at(c, lo), chunk->val, chunk->nnz * c->x.esize);
         c->dense_seen = true;
     } else {
-        c->kernels->scatter(c->type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
+        c->kernels->scatter(c->x.type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
         c->result_nnz += chunk->nnz;
     }
 }
 
-void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk)
+void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
 {
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
@@ -142,27 +142,33 @@ void ss_result_add(struct ss_call *c, const struct ss_chunk *chunk)
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE)
-        c->kernels->reduce(c->type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
+        c->kernels->reduce(c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
     else
-        c->kernels->accumulate(c->type, c->op, c->out, first, chunk->idx, chunk->val, chunk->nnz);
+        c->kernels->accumulate(c->x.type, c->op, c->out, first, chunk->idx, chunk->val, chunk->nnz);
 }
 
-void ss_result_set_stream(struct ss_call *c, const struct ss_stream *s)
+void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
 {
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
-    c->kernels->scatter(c->type, c->out, first, s->idx, s->val, s->nnz);
+    c->kernels->scatter(c->x.type, c->out, first, s->idx, s->val, s->nnz);
 }
 
-void ss_result_add_stream(struct ss_call *c, const struct ss_stream *s)
+void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s)
 {
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
-    c->kernels->accumulate(c->type, c->op, c->out, first, s->idx, s->val, s->nnz);
+    c->kernels->accumulate(c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
+}
+
+void ss_out_result(struct ss_coll *c, struct ss_out *o, uint64_t first, uint64_t n,
+                   enum ss_phase phase, unsigned round, int dst, int ndst)
+{
+    ss_out_elements(o, ss_at(c->out, (size_t)first, c->x.esize), first, n, phase, round, dst, ndst);
 }

@@ -4,7 +4,7 @@
  * by its sender in the first round, a reduced part by its owner; partial sums are not. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
 enum { START, REDUCE, REDUCE_EXCHANGE, GATHER_START, GATHER };
 
@@ -16,100 +16,107 @@ struct forward {
     _Alignas(64) unsigned char msg[];
 };
 
-static int part_index(const struct ss_call *c, int offset)
+static int part_index(const struct ss_coll *c, int offset)
 {
-    int size = c->t->size;
+    int size = c->x.t->size;
 
-    return ((c->t->rank + offset) % size + size) % size;
+    return ((c->x.t->rank + offset) % size + size) % size;
 }
 
-static struct ss_stream own_slice(const struct ss_call *c, int part)
+static struct ss_stream own_slice(const struct ss_coll *c, int part)
 {
-    return ss_stream_slice(&c->own, c->esize, ss_call_part(c, part), ss_call_part(c, part + 1));
+    return ss_stream_slice(&c->own, c->x.esize, ss_coll_part(c, part), ss_coll_part(c, part + 1));
 }
 
-static int start(struct ss_call *c)
+static int start(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
-    uint64_t sum = c->vote.ballot.nnz_sum, most = 0;
+    uint64_t sum = c->voted.nnz_sum, most = 0;
 
-    for (int p = 0; p < c->t->size; p++) {
-        uint64_t part = ss_call_part(c, p + 1) - ss_call_part(c, p);
+    for (int p = 0; p < c->x.t->size; p++) {
+        uint64_t part = ss_coll_part(c, p + 1) - ss_coll_part(c, p);
         if (part > most)
             most = part;
     }
     if (most > sum)
         most = sum;
-    uint64_t total = sum < c->n ? sum : c->n;
-    size_t each = ss_flow_arena_bound(c->type, 0) + sizeof(struct forward);
-    size_t arena = ss_flow_arena_bound(c->type, total) +
-                   ((size_t)c->t->size + (size_t)(total / SS_CHUNK_ENTRIES)) * each;
-    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK ||
-        ss_stream_reserve(c, &s->received, 0, most) != SS_OK ||
-        ss_stream_reserve(c, &s->partial, 1, 2 * most < sum ? 2 * most : sum) != SS_OK)
+    uint64_t total = sum < c->x.n ? sum : c->x.n;
+    size_t each = ss_arena_bound(c->x.type, 0) + sizeof(struct forward);
+    size_t arena = ss_arena_bound(c->x.type, total) +
+                   ((size_t)c->x.t->size + (size_t)(total / SS_CHUNK_ENTRIES)) * each;
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK ||
+        ss_stream_reserve(&c->x, &s->received, 0, most) != SS_OK ||
+        ss_stream_reserve(&c->x, &s->partial, 1, 2 * most < sum ? 2 * most : sum) != SS_OK)
         return SS_ERR_MEMORY;
     return SS_OK;
 }
 
-static void take_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                       const void *msg, size_t len)
+static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                       const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)msg, (void)len;
-    ss_stream_append(c, src, &c->u.ring.received, chunk);
+    ss_stream_append(&c->x, src, &c->u.ring.received, chunk);
 }
 
 /* partial = received + own slice of the part that just came. */
-static void merge(struct ss_call *c)
+static void merge(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
     struct ss_stream own = own_slice(c, part_index(c, -s->round - 1));
-    double begin = ss_call_now(c);
+    double begin = ss_now(&c->x);
 
-    if (c->failed < 0)
+    if (c->x.failed < 0)
         return;
     if (s->received.nnz + own.nnz > s->partial.capacity) {
-        ss_fail(c, SS_ERR_MESSAGE, part_index(c, -1), SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MESSAGE, part_index(c, -1), SS_PHASE_REDUCE);
         return;
     }
     s->partial.nnz =
-        c->kernels->merge(c->type, c->op, s->received.idx, s->received.val, s->received.nnz,
+        c->kernels->merge(c->x.type, c->op, s->received.idx, s->received.val, s->received.nnz,
                           own.idx, own.val, own.nnz, s->partial.idx, s->partial.val);
     s->received.nnz = 0;
-    c->times.merge += ss_call_now(c) - begin;
+    c->x.times.merge += ss_now(&c->x) - begin;
 }
 
-static void start_reduce_round(struct ss_call *c)
+static void start_reduce_round(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
-    struct ss_stream part = s->round == 0 ? own_slice(c, c->t->rank) : s->partial;
+    struct ss_stream part = s->round == 0 ? own_slice(c, c->x.t->rank) : s->partial;
 
-    c->arena_used = 0;
+    c->x.arena_used = 0;
     ss_out_stream(&s->out, part, SS_PHASE_REDUCE, (unsigned)s->round, part_index(c, 1), 1);
     if (s->round == 0)
-        ss_out_round_own(c, &s->out);
-    ss_in_start(c, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, part_index(c, -1), 1, take_chunk);
+        ss_claims_round_own(c, &s->out);
+    ss_in_start(&c->x, &s->in, SS_PHASE_REDUCE, (unsigned)s->round, part_index(c, -1), 1,
+                take_chunk);
 }
 
-static void keep_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                       const void *msg, size_t len)
+static void keep_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                       const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)src, (void)msg, (void)len;
     if (chunk->nnz > 0)
         ss_result_set(c, chunk);
 }
 
 /* Queues a message of the current round for the next rank. */
-static void queue_forward(struct ss_call *c, struct ss_in *in, int src,
+static void queue_forward(struct ss_exchange *x, struct ss_in *in, int src,
                           const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     struct ss_ring_state *s = &c->u.ring;
-    struct ss_buf *arena = &c->work->arena;
+    struct ss_buf *arena = &c->x.work->arena;
     struct forward *f;
     size_t need = sizeof *f + (len + 63) / 64 * 64;
 
-    keep_chunk(c, in, src, chunk, msg, len);
+    keep_chunk(x, in, src, chunk, msg, len);
     if (need > arena->size - s->forward_end) {
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
+        ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
         return;
     }
     f = (struct forward *)((unsigned char *)arena->data + s->forward_end);
@@ -118,69 +125,68 @@ static void queue_forward(struct ss_call *c, struct ss_in *in, int src,
     s->forward_end += need;
 }
 
-static void start_gather_round(struct ss_call *c)
+static void start_gather_round(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
-    bool on = s->round < c->t->size - 2;
+    bool on = s->round < c->x.t->size - 2;
 
-    ss_in_start(c, &s->in, SS_PHASE_GATHER, (unsigned)s->round, part_index(c, -1), 1,
+    ss_in_start(&c->x, &s->in, SS_PHASE_GATHER, (unsigned)s->round, part_index(c, -1), 1,
                 on ? queue_forward : keep_chunk);
     s->in.empty_too = on;
 }
 
-static void start_gather(struct ss_call *c)
+static void start_gather(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
 
-    c->arena_used = 0;
+    c->x.arena_used = 0;
     s->round = 0;
     s->forwarded = 0;
     ss_out_stream(&s->out, s->partial, SS_PHASE_GATHER, 0, part_index(c, 1), 1);
-    ss_out_round_part(c, &s->out);
+    ss_claims_round_part(c, &s->out);
     if (s->out.rounding)
-        ss_out_encode_ahead(c, &s->out);
-    if (c->failed == 0)
+        ss_out_encode_ahead(&c->x, &s->out);
+    if (c->x.failed == 0)
         ss_result_set_stream(c, &s->partial);
     c->result_nnz += s->partial.nnz;
     /* What is to be sent on lies behind the own part's messages. */
-    s->forward_next = s->forward_end =
-        (ss_flow_arena_bound(c->type, s->partial.nnz) + 63) / 64 * 64;
+    s->forward_next = s->forward_end = (ss_arena_bound(c->x.type, s->partial.nnz) + 63) / 64 * 64;
     start_gather_round(c);
 }
 
 /* Sends on what is queued; once the call has failed, an error header for each round not yet sent
  * whole. */
-static int forward_step(struct ss_call *c)
+static int forward_step(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
-    int rounds = c->t->size - 2, next = part_index(c, 1);
+    int rounds = c->x.t->size - 2, next = part_index(c, 1);
 
-    while (c->failed == 0 && s->forward_next < s->forward_end) {
+    while (c->x.failed == 0 && s->forward_next < s->forward_end) {
         struct forward *f =
-            (struct forward *)((unsigned char *)c->work->arena.data + s->forward_next);
-        int sent = ss_send_raw(c, next, SS_PHASE_GATHER, f->round, f->msg, f->len);
+            (struct forward *)((unsigned char *)c->x.work->arena.data + s->forward_next);
+        int sent = ss_send_raw(&c->x, next, SS_PHASE_GATHER, f->round, f->msg, f->len);
         if (sent == SS_PENDING)
             return SS_PENDING;
         s->forward_next += sizeof *f + (f->len + 63) / 64 * 64;
         if (f->last || sent < 0)
             s->forwarded++;
     }
-    while (c->failed < 0 && s->forwarded < rounds) {
-        if (ss_send_error(c, next, SS_PHASE_GATHER, (unsigned)s->forwarded + 1) == SS_PENDING)
+    while (c->x.failed < 0 && s->forwarded < rounds) {
+        if (ss_send_error(&c->x, next, SS_PHASE_GATHER, (unsigned)s->forwarded + 1) == SS_PENDING)
             return SS_PENDING;
         s->forwarded++;
     }
     return s->forwarded == rounds ? SS_OK : SS_PENDING;
 }
 
-static int gather_step(struct ss_call *c)
+static int gather_step(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
-    int rounds = c->t->size - 1;
-    int sent = ss_out_step(c, &s->out);
+    int rounds = c->x.t->size - 1;
+    int sent = ss_out_step(&c->x, &s->out);
 
     while (s->round < rounds) {
-        if (ss_in_step(c, &s->in) == SS_PENDING)
+        if (ss_in_step(&c->x, &s->in) == SS_PENDING)
             break;
         if (++s->round < rounds)
             start_gather_round(c);
@@ -190,7 +196,7 @@ static int gather_step(struct ss_call *c)
     return SS_OK;
 }
 
-int ss_ring_step(struct ss_call *c)
+int ss_ring_step(struct ss_coll *c)
 {
     struct ss_ring_state *s = &c->u.ring;
 
@@ -198,27 +204,27 @@ int ss_ring_step(struct ss_call *c)
         switch (c->step) {
         case START:
             if (start(c) != SS_OK)
-                ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+                ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
             s->round = 0;
             s->forward_end = s->forward_next = 0;
             c->step = REDUCE;
             break;
         case REDUCE:
-            if (ss_sends_reap(c) == SS_PENDING) /* their messages lie in the arena */
+            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
                 return SS_PENDING;
             start_reduce_round(c);
             c->step = REDUCE_EXCHANGE;
             break;
         case REDUCE_EXCHANGE: {
-            int sent = ss_out_step(c, &s->out);
-            if (ss_in_step(c, &s->in) == SS_PENDING || sent == SS_PENDING)
+            int sent = ss_out_step(&c->x, &s->out);
+            if (ss_in_step(&c->x, &s->in) == SS_PENDING || sent == SS_PENDING)
                 return SS_PENDING;
             merge(c);
-            c->step = ++s->round < c->t->size - 1 ? REDUCE : GATHER_START;
+            c->step = ++s->round < c->x.t->size - 1 ? REDUCE : GATHER_START;
             break;
         }
         case GATHER_START:
-            if (ss_sends_reap(c) == SS_PENDING)
+            if (ss_sends_reap(&c->x) == SS_PENDING)
                 return SS_PENDING;
             start_gather(c);
             c->step = GATHER;

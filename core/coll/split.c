@@ -2,52 +2,55 @@
  * index space is split among the ranks, every rank sends each part of its stream to the part's
  * owner, and the owner reduces its part, in rank order, in place in the result. Slices are rounded
  * by their sender; its own stays as it is. */
-#include "core/call/call_impl.h"
+#include "core/coll/coll.h"
 
-static size_t slices_bound(const struct ss_call *c)
+static size_t slices_bound(const struct ss_coll *c)
 {
-    return ss_flow_arena_bound(c->type, c->own.nnz) +
-           (size_t)c->t->size * ss_flow_arena_bound(c->type, 0);
+    return ss_arena_bound(c->x.type, c->own.nnz) +
+           (size_t)c->x.t->size * ss_arena_bound(c->x.type, 0);
 }
 
-int ss_split_reserve_slices(struct ss_call *c)
+int ss_split_reserve_slices(struct ss_coll *c)
 {
-    return ss_buf_reserve_voted(&c->work->arena, c->comm->mem, slices_bound(c));
+    return ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, slices_bound(c));
 }
 
-int ss_split_reserve(struct ss_call *c, bool dense)
+int ss_split_reserve(struct ss_coll *c, bool dense)
 {
-    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     uint64_t entries = hi - lo;
 
-    if (!dense && entries > c->vote.ballot.nnz_sum)
-        entries = c->vote.ballot.nnz_sum;
-    size_t arena = slices_bound(c) + ss_flow_arena_bound(c->type, entries);
-    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem, arena) != SS_OK)
+    if (!dense && entries > c->voted.nnz_sum)
+        entries = c->voted.nnz_sum;
+    size_t arena = slices_bound(c) + ss_arena_bound(c->x.type, entries);
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
         return SS_ERR_MEMORY;
     if (!dense)
-        return ss_stream_reserve(c, &c->u.split.part, 0, entries);
+        return ss_stream_reserve(&c->x, &c->u.split.part, 0, entries);
     return SS_OK;
 }
 
-static void add_chunk(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
-                      const void *msg, size_t len)
+static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
+                      const struct ss_chunk *chunk, const void *msg, size_t len)
 {
+    struct ss_coll *c = ss_coll_of(x);
+
     (void)in, (void)msg, (void)len;
-    if (ss_chunk_within(c, chunk, c->t->rank))
+    if (ss_chunk_within(c, chunk, c->x.t->rank))
         ss_result_add(c, chunk);
     else
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
 }
 
-static struct ss_stream own_slice(const struct ss_call *c, int part)
+static struct ss_stream own_slice(const struct ss_coll *c, int part)
 {
-    return ss_stream_slice(&c->own, c->esize, ss_call_part(c, part), ss_call_part(c, part + 1));
+    return ss_stream_slice(&c->own, c->x.esize, ss_coll_part(c, part), ss_coll_part(c, part + 1));
 }
 
-static void add_own(struct ss_call *c)
+static void add_own(struct ss_exchange *x)
 {
-    struct ss_stream s = own_slice(c, c->t->rank);
+    struct ss_coll *c = ss_coll_of(x);
+    struct ss_stream s = own_slice(c, c->x.t->rank);
 
     ss_result_add_stream(c, &s);
 }
@@ -55,13 +58,13 @@ static void add_own(struct ss_call *c)
 enum { SPLIT_START, SPLIT_EXCHANGE };
 
 /* Uses c->step 0 and 1; leaves it at 2 when the own part is reduced. */
-int ss_split_reduce_step(struct ss_call *c)
+int ss_split_reduce_step(struct ss_coll *c)
 {
     struct ss_split_state *s = &c->u.split;
-    int rank = c->t->rank, size = c->t->size;
+    int rank = c->x.t->rank, size = c->x.t->size;
 
     if (c->step == SPLIT_START) {
-        ss_in_start_ordered(c, &s->in, SS_PHASE_REDUCE, add_chunk, add_own);
+        ss_in_start_ordered(&c->x, &s->in, SS_PHASE_REDUCE, add_chunk, add_own);
         s->slice = 0;
         s->out.done = true;
         c->step = SPLIT_EXCHANGE;
@@ -70,34 +73,34 @@ int ss_split_reduce_step(struct ss_call *c)
         if (s->out.done) {
             int dst = (rank + ++s->slice) % size;
             ss_out_stream(&s->out, own_slice(c, dst), SS_PHASE_REDUCE, 0, dst, 1);
-            ss_out_round_own(c, &s->out);
+            ss_claims_round_own(c, &s->out);
         }
-        if (ss_out_step(c, &s->out) == SS_PENDING)
+        if (ss_out_step(&c->x, &s->out) == SS_PENDING)
             break;
     }
-    int received = ss_in_step(c, &s->in);
+    int received = ss_in_step(&c->x, &s->in);
     if (s->slice < size - 1 || !s->out.done || received == SS_PENDING)
         return SS_PENDING;
-    ss_fill_range(c, ss_call_part(c, rank), ss_call_part(c, rank + 1));
+    ss_fill_range(c, ss_coll_part(c, rank), ss_coll_part(c, rank + 1));
     c->step = 2;
     return SS_OK;
 }
 
 /* The reduced part lies dense in the result: its non-zero entries become the stream to send. */
-void ss_split_harvest(struct ss_call *c)
+void ss_split_harvest(struct ss_coll *c)
 {
-    uint64_t lo = ss_call_part(c, c->t->rank), hi = ss_call_part(c, c->t->rank + 1);
+    uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     struct ss_stream *part = &c->u.split.part;
     struct ss_scan seen;
-    double begin = ss_call_now(c);
+    double begin = ss_now(&c->x);
 
     part->nnz = 0;
-    if (c->failed < 0 || lo == hi)
+    if (c->x.failed < 0 || lo == hi)
         return;
-    c->kernels->scan(c->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), (uint32_t)lo, part->idx,
-                     part->val, part->capacity, &seen);
+    c->kernels->scan(c->x.type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), (uint32_t)lo,
+                     part->idx, part->val, part->capacity, &seen);
     part->nnz = seen.stored;
     if (seen.stored < seen.nnz) /* more than the vote announced */
-        ss_fail(c, SS_ERR_MESSAGE, c->t->rank, SS_PHASE_REDUCE);
-    c->times.merge += ss_call_now(c) - begin;
+        ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
+    c->x.times.merge += ss_now(&c->x) - begin;
 }

@@ -2,8 +2,8 @@
  *
  * This is the compute interface: a GPU backend implements the same table. Zero tests are on integer
  * bits, so that subnormals count as values and -0.0 counts as zero whatever the floating-point
- * environment says. Arithmetic expects the default MXCSR (core/base/fpenv.h). All ranges are elements;
- * arrays need only their type's natural alignment.
+ * environment says. Arithmetic expects the default MXCSR (core/base/fpenv.h). All ranges are
+ * elements; arrays need only their type's natural alignment.
  */
 #ifndef CORE_COMPUTE_KERNELS_H
 #define CORE_COMPUTE_KERNELS_H

@@ -2,12 +2,12 @@
  * that somebody may say so. By rank 0 of the communicator, once per tensor. */
 #include <stdio.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 #include "core/tensor/tensor_impl.h"
 
-static void describe(const struct ss_call *c, char *text, size_t size)
+static void describe(const struct ss_feedback *f, char *text, size_t size)
 {
-    const struct ss_tensor *t = c->tensor;
+    const struct ss_tensor *t = f->tensor;
     char place[32] = "";
 
     if (t->place.call > 0)
@@ -18,28 +18,28 @@ static void describe(const struct ss_call *c, char *text, size_t size)
 }
 
 /* The share sent per call. */
-static void share(const struct ss_call *c, char *text, size_t size)
+static void share(const struct ss_feedback *f, char *text, size_t size)
 {
-    const struct ss_settings *s = c->comm->settings;
-    const struct ss_rule *rule = c->tensor->rule;
+    const struct ss_settings *s = f->comm->settings;
+    const struct ss_rule *rule = f->tensor->rule;
     bool ruled = rule && (rule->k > 0 || rule->density > 0);
     uint64_t bucket = ruled ? rule->bucket : s->bucket, k = ruled ? rule->k : s->k;
     double density = ruled ? rule->density : s->density;
 
-    if (c->tensor->density > 0)
-        snprintf(text, size, "%.3g %%", 100 * c->tensor->density);
+    if (f->tensor->density > 0)
+        snprintf(text, size, "%.3g %%", 100 * f->tensor->density);
     else if (bucket > 0)
         snprintf(text, size, "%llu of %llu", (unsigned long long)k, (unsigned long long)bucket);
     else
         snprintf(text, size, "%.3g %%", 100 * density);
 }
 
-static void tell_admitted(const struct ss_call *c, const char *what, const char *rule, char *text,
-                          size_t size)
+static void tell_admitted(const struct ss_feedback *f, const char *what, const char *rule,
+                          char *text, size_t size)
 {
     char sent[48];
 
-    share(c, sent, sizeof sent);
+    share(f, sent, sizeof sent);
     snprintf(text, size, "%s, %s per call; SPARSESHIM_EXCLUDE='%s' keeps it exact", what, sent,
              rule);
 }
@@ -52,20 +52,20 @@ static void tell_offered(const char *what, const char *rule, char *text, size_t 
              what, rule);
 }
 
-void ss_admission_tell(struct ss_call *c)
+void ss_admission_tell(struct ss_feedback *f)
 {
-    const struct ss_tensor *t = c->tensor;
-    struct ss_comm *comm = c->comm;
+    const struct ss_tensor *t = f->tensor;
+    struct ss_comm *comm = f->comm;
     bool admitted = t->state == SS_TENSOR_REGISTERED;
     char what[320], rule[SS_TENSOR_RULE];
 
-    if (t->asked || (!admitted && t->reason != SS_TENSOR_OFFERED) || c->t->rank != 0 ||
+    if (t->asked || (!admitted && t->reason != SS_TENSOR_OFFERED) || f->c.x.t->rank != 0 ||
         !ss_stats_tell(comm->stats, admitted ? SS_TELL_ADMITTED : SS_TELL_OFFERED, t->n))
         return;
-    describe(c, what, sizeof what);
+    describe(f, what, sizeof what);
     ss_tensor_rule(t, rule, sizeof rule);
     if (admitted)
-        tell_admitted(c, what, rule, comm->warning, sizeof comm->warning);
+        tell_admitted(f, what, rule, comm->warning, sizeof comm->warning);
     else
         tell_offered(what, rule, comm->warning, sizeof comm->warning);
 }

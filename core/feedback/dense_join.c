@@ -3,7 +3,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 #include "core/tensor/tensor_impl.h"
 
 /* All of it has been sent. A tensor that rests keeps the room. */
@@ -15,39 +15,40 @@ static void empty(struct ss_tensor *t)
         t->emptied = t->resting;
 }
 
-bool ss_residual_pending(struct ss_call *c)
+bool ss_residual_pending(struct ss_feedback *f)
 {
-    struct ss_tensor *t = c->tensor;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_tensor *t = f->tensor;
 
     if (!t || !t->placed || !t->residual.data || t->fresh)
         return false;
-    if (t->state == SS_TENSOR_REGISTERED && (!c->resting || t->emptied))
+    if (t->state == SS_TENSOR_REGISTERED && (!f->resting || t->emptied))
         return false;
-    if (!c->resting || !(t->residual_square > 0))
+    if (!f->resting || !(t->residual_square > 0))
         t->residual_square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
     if (t->residual_square == 0) {
         bool zero = true;
         const unsigned char *bytes = t->residual.data;
-        for (size_t i = 0; zero && i < (size_t)t->n * c->esize; i++)
+        for (size_t i = 0; zero && i < (size_t)t->n * x->esize; i++)
             zero = bytes[i] == 0;
         if (zero) {
             empty(t);
             return false;
         }
     }
-    c->input_square = ss_square_sum(c->type, c->in, (size_t)c->n);
+    f->input_square = ss_square_sum(x->type, f->c.in, (size_t)x->n);
     return true;
 }
 
-double ss_residual_ratio_square(const struct ss_call *c)
+double ss_residual_ratio_square(const struct ss_feedback *f)
 {
-    const struct ss_tensor *t = c->tensor;
+    const struct ss_tensor *t = f->tensor;
 
     if (!t || !t->residual.data || !(t->residual_square > 0))
         return 0;
-    if (!(c->input_square > 0))
+    if (!(f->input_square > 0))
         return DBL_MAX;
-    return t->residual_square / c->input_square;
+    return t->residual_square / f->input_square;
 }
 
 /* ---- dense calls ---- */
@@ -78,32 +79,35 @@ DEFINE_JOIN(join_64, double)
 DEFINE_LEAVE(leave_32, float)
 DEFINE_LEAVE(leave_64, double)
 
-void ss_residual_join(struct ss_call *c)
+void ss_residual_join(struct ss_feedback *f)
 {
-    struct ss_tensor *t = c->tensor;
-    double ratio = ss_bits_double(c->vote.ballot.ratio_max);
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_tensor *t = f->tensor;
+    double ratio = ss_bits_double(f->vote.ballot.ratio_max);
 
-    if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(c))
+    if (!t || !t->placed || !t->residual.data || t->fresh || ss_scale_asked(f))
         return;
-    c->joined = ratio <= (ss_tensor_has_left(t) ? LITTLE : 1) ? 1 : SIXTEENTH;
-    if (c->type == SS_F32)
-        join_32((const float *)c->in, t->residual.data, (void *)c->out, (size_t)c->n,
-                (float)c->joined);
+    f->joined = ratio <= (ss_tensor_has_left(t) ? LITTLE : 1) ? 1 : SIXTEENTH;
+    if (x->type == SS_F32)
+        join_32((const float *)c->in, t->residual.data, (void *)c->out, (size_t)x->n,
+                (float)f->joined);
     else
-        join_64((const double *)c->in, t->residual.data, (void *)c->out, (size_t)c->n, c->joined);
+        join_64((const double *)c->in, t->residual.data, (void *)c->out, (size_t)x->n, f->joined);
 }
 
-void ss_residual_leave(struct ss_call *c)
+void ss_residual_leave(struct ss_feedback *f)
 {
-    struct ss_tensor *t = c->tensor;
-    double left = 1 - c->joined;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_tensor *t = f->tensor;
+    double left = 1 - f->joined;
 
     if (left == 0)
-        memset(t->residual.data, 0, (size_t)t->n * c->esize);
-    else if (c->type == SS_F32)
-        leave_32(t->residual.data, (size_t)t->n, (float)c->joined);
+        memset(t->residual.data, 0, (size_t)t->n * x->esize);
+    else if (x->type == SS_F32)
+        leave_32(t->residual.data, (size_t)t->n, (float)f->joined);
     else
-        leave_64(t->residual.data, (size_t)t->n, c->joined);
+        leave_64(t->residual.data, (size_t)t->n, f->joined);
     t->residual_square *= left * left;
     if (left == 0)
         empty(t);

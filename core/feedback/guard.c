@@ -7,7 +7,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 
 enum {
     BUCKETS = 2048,
@@ -39,69 +39,72 @@ static void take(double *sketch, enum ss_type type, const void *v, size_t n)
     }
 }
 
-int ss_guard_reserve(struct ss_call *c)
+int ss_guard_reserve(struct ss_feedback *f)
 {
-    if (c->comm->settings->guard == SS_GUARD_OFF)
+    if (f->comm->settings->guard == SS_GUARD_OFF)
         return SS_OK;
-    return ss_buf_reserve(&c->work->sketch, c->comm->mem, 2 * BUCKETS * sizeof(double));
+    return ss_buf_reserve(&f->c.x.work->sketch, f->comm->mem, 2 * BUCKETS * sizeof(double));
 }
 
-void ss_guard_take(struct ss_call *c)
+void ss_guard_take(struct ss_feedback *f)
 {
-    take(c->work->sketch.data, c->type, c->in, (size_t)c->n);
+    struct ss_exchange *x = &f->c.x;
+
+    take(x->work->sketch.data, x->type, f->c.in, (size_t)x->n);
 }
 
-void ss_guard_start(struct ss_call *c)
+void ss_guard_start(struct ss_feedback *f)
 {
-    double *sketch = c->work->sketch.data;
+    struct ss_exchange *x = &f->c.x;
+    double *sketch = x->work->sketch.data;
 
-    if (c->failed == 0)
-        take(sketch + BUCKETS, c->type, c->out, (size_t)c->n);
-    c->guard.agreeing = true;
-    ss_agree_start(c, &c->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
+    if (x->failed == 0)
+        take(sketch + BUCKETS, x->type, f->c.out, (size_t)x->n);
+    ss_agree_start(x, &f->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
 }
 
-void ss_guard_look(struct ss_call *c, bool agreed)
+void ss_guard_look(struct ss_feedback *f, bool agreed)
 {
-    struct ss_tensor *t = c->tensor;
+    struct ss_tensor *t = f->tensor;
 
     if (t->watch.since >= FORGIVEN)
         t->watch.spoken = 0;
     if (agreed)
-        ss_watch_judge(&t->watch, &c->vote.ballot.evidence, c->t->size);
+        ss_watch_judge(&t->watch, &f->vote.ballot.evidence, f->c.x.t->size);
     else
         ss_watch_free(&t->watch);
     t->guarding.doubt = ss_watch_doubt(&t->watch);
 }
 
-static void conclude(struct ss_call *c, bool apart)
+static void conclude(struct ss_feedback *f, bool apart)
 {
-    struct ss_guarding *g = &c->tensor->guarding;
-    bool exact = c->comm->settings->guard == SS_GUARD_EXACT;
+    struct ss_guarding *g = &f->tensor->guarding;
+    bool exact = f->comm->settings->guard == SS_GUARD_EXACT;
     bool far = apart || g->doubt != SS_LIKE_GRADIENT;
     const char *then =
         exact ? "; it is exact from here on" : "; SPARSESHIM_GUARD=exact would make it exact";
 
     if (apart && !g->far)
-        ss_topk_warn(c,
+        ss_topk_warn(f,
                      "its result has come apart from the dense sum (cosine %.2f, residual %.3g "
                      "times the input)%s",
                      g->cosine, g->ratio, then);
     else if (far && !g->far)
         ss_topk_warn(
-            c, "a rule or the program made it lossy, but it does not look like a gradient (%s)%s",
+            f, "a rule or the program made it lossy, but it does not look like a gradient (%s)%s",
             ss_likeness_text(g->doubt), then);
     g->far = far;
     if (far && exact)
-        ss_tensor_settle(c->tensor, false, SS_TENSOR_GUARDED);
+        ss_tensor_settle(f->tensor, false, SS_TENSOR_GUARDED);
 }
 
-static void judge(struct ss_call *c)
+static void judge(struct ss_feedback *f)
 {
-    const double *sum = c->work->sketch.data, *result = sum + BUCKETS;
-    struct ss_guarding *g = &c->tensor->guarding;
-    double dot = 0, a = 0, b = 0, ratio = ss_bits_double(c->vote.ballot.ratio_max);
-    double share = (double)c->vote.ballot.k_max / (double)c->n, limit = MOST_RATIO / share;
+    struct ss_exchange *x = &f->c.x;
+    const double *sum = x->work->sketch.data, *result = sum + BUCKETS;
+    struct ss_guarding *g = &f->tensor->guarding;
+    double dot = 0, a = 0, b = 0, ratio = ss_bits_double(f->vote.ballot.ratio_max);
+    double share = (double)f->vote.ballot.k_max / (double)x->n, limit = MOST_RATIO / share;
 
     for (int i = 0; i < BUCKETS; i++) {
         dot += sum[i] * result[i];
@@ -113,15 +116,16 @@ static void judge(struct ss_call *c)
     g->checks++;
     g->cosine = a > 0 && b > 0 ? dot / ss_root(a) / ss_root(b) : 1;
     g->ratio = ss_root(ratio);
-    conclude(c, g->cosine < LEAST_COSINE || ratio > limit * limit);
+    conclude(f, g->cosine < LEAST_COSINE || ratio > limit * limit);
 }
 
-int ss_guard_step(struct ss_call *c)
+int ss_guard_step(struct ss_feedback *f)
 {
-    if (ss_agree_step(c, &c->guard.agree) == SS_PENDING)
+    struct ss_exchange *x = &f->c.x;
+
+    if (ss_agree_step(x, &f->guard.agree) == SS_PENDING)
         return SS_PENDING;
-    c->guard.agreeing = false;
-    if (c->failed == 0)
-        judge(c);
+    if (x->failed == 0)
+        judge(f);
     return SS_OK;
 }

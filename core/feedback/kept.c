@@ -3,89 +3,98 @@
  * once the recipe is through, and are added in rank order. */
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 
-void ss_keep_range(struct ss_call *c)
+void ss_keep_range(struct ss_feedback *f)
 {
-    const struct ss_rule *rule = c->tensor->rule;
+    struct ss_exchange *x = &f->c.x;
+    const struct ss_rule *rule = f->tensor->rule;
 
-    c->keep.first = 0;
-    c->keep.count = 0;
-    c->select_first = 0;
-    c->select_n = c->n;
+    f->keep.first = 0;
+    f->keep.count = 0;
+    f->select_first = 0;
+    f->select_n = x->n;
     if (!rule || rule->keep == SS_KEEP_NONE)
         return;
-    c->keep.count = rule->keep_count;
-    c->select_n = c->n - rule->keep_count;
+    f->keep.count = rule->keep_count;
+    f->select_n = x->n - rule->keep_count;
     if (rule->keep == SS_KEEP_LAST)
-        c->keep.first = c->select_n;
+        f->keep.first = f->select_n;
     else
-        c->select_first = rule->keep_count;
+        f->select_first = rule->keep_count;
 }
 
-uint64_t ss_keep_code(const struct ss_call *c)
+uint64_t ss_keep_code(const struct ss_feedback *f)
 {
-    if (!c->tensor || c->tensor->state != SS_TENSOR_REGISTERED)
+    if (!f->tensor || f->tensor->state != SS_TENSOR_REGISTERED)
         return 0;
-    if (!c->topk) /* a rule that keeps all */
+    if (!f->topk) /* a rule that keeps all */
         return UINT64_MAX;
-    return c->keep.count * 2 + (c->keep.first == 0 && c->keep.count > 0);
+    return f->keep.count * 2 + (f->keep.first == 0 && f->keep.count > 0);
 }
 
-int ss_keep_take(struct ss_call *c)
+int ss_keep_take(struct ss_feedback *f)
 {
-    struct ss_buf *buf = &c->work->keep;
-    size_t bytes = (size_t)c->keep.count * c->esize;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_buf *buf = &x->work->keep;
+    size_t bytes = (size_t)f->keep.count * x->esize;
 
-    if (c->keep.count == 0)
+    if (f->keep.count == 0)
         return SS_OK;
-    if (ss_buf_reserve(buf, c->comm->mem, bytes) != SS_OK)
+    if (ss_buf_reserve(buf, f->comm->mem, bytes) != SS_OK)
         return SS_ERR_MEMORY;
-    memcpy(buf->data, ss_at_const(c->in, (size_t)c->keep.first, c->esize), bytes);
+    memcpy(buf->data, ss_at_const(f->c.in, (size_t)f->keep.first, x->esize), bytes);
     return SS_OK;
 }
 
-static void add(struct ss_call *c, struct ss_in *in, int src, const struct ss_chunk *chunk,
+static void add(struct ss_exchange *x, struct ss_in *in, int src, const struct ss_chunk *chunk,
                 const void *msg, size_t len)
 {
-    uint64_t end = c->keep.first + c->keep.count;
+    const struct ss_feedback *f = ss_feedback_of(x);
+    const struct ss_coll *c = &f->c;
+    uint64_t end = f->keep.first + f->keep.count;
 
     (void)in, (void)msg, (void)len;
-    if (chunk->rep != SS_REP_DENSE || chunk->first < c->keep.first ||
+    if (chunk->rep != SS_REP_DENSE || chunk->first < f->keep.first ||
         chunk->first + (uint64_t)chunk->nnz > end) {
-        ss_fail(c, SS_ERR_MESSAGE, src, SS_PHASE_KEEP);
+        ss_fail(x, SS_ERR_MESSAGE, src, SS_PHASE_KEEP);
         return;
     }
-    c->kernels->reduce(c->type, c->op, ss_at(c->out, chunk->first, c->esize), chunk->val,
+    c->kernels->reduce(x->type, c->op, ss_at(c->out, chunk->first, x->esize), chunk->val,
                        chunk->nnz);
 }
 
-static void add_own(struct ss_call *c)
+static void add_own(struct ss_exchange *x)
 {
-    c->kernels->reduce(c->type, c->op, ss_at(c->out, (size_t)c->keep.first, c->esize),
-                       c->work->keep.data, (size_t)c->keep.count);
+    const struct ss_feedback *f = ss_feedback_of(x);
+    const struct ss_coll *c = &f->c;
+
+    c->kernels->reduce(x->type, c->op, ss_at(c->out, (size_t)f->keep.first, x->esize),
+                       x->work->keep.data, (size_t)f->keep.count);
 }
 
-void ss_keep_start(struct ss_call *c)
+void ss_keep_start(struct ss_feedback *f)
 {
-    struct ss_keeping *k = &c->keep;
-    int rank = c->t->rank, size = c->t->size;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_keeping *k = &f->keep;
+    int rank = x->t->rank, size = x->t->size;
 
-    if (ss_buf_reserve_voted(&c->work->arena, c->comm->mem,
-                             ss_flow_arena_bound(c->type, k->count)) != SS_OK)
-        ss_fail(c, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
-    c->arena_used = 0;
-    if (c->failed == 0) /* the recipe may have left signed zeros */
-        memset(ss_at(c->out, (size_t)k->first, c->esize), 0, (size_t)k->count * c->esize);
-    ss_in_start_ordered(c, &k->in, SS_PHASE_KEEP, add, add_own);
-    ss_out_elements(&k->out, c->work->keep.data, k->first, k->count, SS_PHASE_KEEP, 0,
+    if (ss_buf_reserve_voted(&x->work->arena, f->comm->mem, ss_arena_bound(x->type, k->count)) !=
+        SS_OK)
+        ss_fail(x, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
+    x->arena_used = 0;
+    if (x->failed == 0) /* the recipe may have left signed zeros */
+        memset(ss_at(f->c.out, (size_t)k->first, x->esize), 0, (size_t)k->count * x->esize);
+    ss_in_start_ordered(x, &k->in, SS_PHASE_KEEP, add, add_own);
+    ss_out_elements(&k->out, x->work->keep.data, k->first, k->count, SS_PHASE_KEEP, 0,
                     (rank + 1) % size, size - 1);
 }
 
-int ss_keep_step(struct ss_call *c)
+int ss_keep_step(struct ss_feedback *f)
 {
-    int sent = ss_out_step(c, &c->keep.out);
-    int received = ss_in_step(c, &c->keep.in);
+    struct ss_exchange *x = &f->c.x;
+    int sent = ss_out_step(x, &f->keep.out);
+    int received = ss_in_step(x, &f->keep.in);
 
     return sent == SS_PENDING || received == SS_PENDING ? SS_PENDING : SS_OK;
 }

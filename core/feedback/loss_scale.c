@@ -9,7 +9,7 @@
 #include <float.h>
 #include <stdio.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 #include "core/tensor/tensor_impl.h"
 
 /* Levels are binary logarithms of norms, in this unit. */
@@ -105,51 +105,51 @@ static bool jump_between(const struct ss_levels *past, const struct ss_levels *n
  * that inputs which have not changed settle nothing before a step has passed: the tensor that
  * opened the round, or the one at hand, has come again. Further calls that are not finite belong to
  * the round until then. */
-static uint64_t passed_now(const struct ss_call *c)
+static uint64_t passed_now(const struct ss_feedback *f)
 {
-    const struct ss_loss_scale *s = &c->tensor->scale;
+    const struct ss_loss_scale *s = &f->tensor->scale;
 
-    return s->opened > c->comm->scale_passed ? s->opened : c->comm->scale_passed;
+    return s->opened > f->comm->scale_passed ? s->opened : f->comm->scale_passed;
 }
 
-bool ss_scale_asked(const struct ss_call *c)
+bool ss_scale_asked(const struct ss_feedback *f)
 {
-    bool kept = c->topk || (c->resting && !c->tensor->emptied);
+    bool kept = f->topk || (f->resting && !f->tensor->emptied);
 
-    return kept && c->comm->settings->residual_scale &&
-           c->tensor->scale.round < c->comm->scale_opened;
+    return kept && f->comm->settings->residual_scale &&
+           f->tensor->scale.round < f->comm->scale_opened;
 }
 
-static void told_unit(struct ss_call *c)
+static void told_unit(struct ss_feedback *f)
 {
-    if (c->comm->settings->residual_scale || c->comm->scale_told > 0 || !c->topk)
+    if (f->comm->settings->residual_scale || f->comm->scale_told > 0 || !f->topk)
         return;
-    c->comm->scale_told++;
-    ss_topk_warn(c, "an input that is not finite. Its residual keeps its unit; if the program now "
+    f->comm->scale_told++;
+    ss_topk_warn(f, "an input that is not finite. Its residual keeps its unit; if the program now "
                     "changes its loss scale, SPARSESHIM_RESIDUAL_SCALE=auto has residuals follow");
 }
 
-void ss_scale_not_finite(struct ss_call *c)
+void ss_scale_not_finite(struct ss_feedback *f)
 {
-    struct ss_comm *comm = c->comm;
+    struct ss_comm *comm = f->comm;
 
-    if (!c->tensor || c->tensor->excluded)
+    if (!f->tensor || f->tensor->excluded)
         return;
-    told_unit(c);
-    comm->scale_passed = passed_now(c);
+    told_unit(f);
+    comm->scale_passed = passed_now(f);
     if (comm->scale_passed == comm->scale_opened)
         comm->scale_opened++;
-    c->tensor->scale.opened = comm->scale_opened;
+    f->tensor->scale.opened = comm->scale_opened;
 }
 
-uint64_t ss_scale_hash(const struct ss_call *c)
+uint64_t ss_scale_hash(const struct ss_feedback *f)
 {
-    if (!ss_scale_asked(c))
+    if (!ss_scale_asked(f))
         return 0;
-    const struct ss_loss_scale *s = &c->tensor->scale;
+    const struct ss_loss_scale *s = &f->tensor->scale;
     const struct ss_levels *levels[] = {&s->past, &s->now};
     uint64_t h =
-        ss_mix(0x9e3779b97f4a7c15ULL + passed_now(c), s->waited | (uint64_t)s->asked << 32);
+        ss_mix(0x9e3779b97f4a7c15ULL + passed_now(f), s->waited | (uint64_t)s->asked << 32);
     for (int l = 0; l < 2; l++) {
         h = ss_mix(h, levels[l]->seen);
         for (unsigned i = 0; i < levels_kept(levels[l]); i++)
@@ -200,12 +200,12 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
     scale_magnitude(t->type, &t->threshold, factor);
 }
 
-static void say(struct ss_call *c, const char *what)
+static void say(struct ss_feedback *f, const char *what)
 {
-    unsigned told = ++c->comm->scale_told;
+    unsigned told = ++f->comm->scale_told;
 
     if (told <= TOLD)
-        ss_topk_warn(c, "%s (RESIDUAL_SCALE=auto)%s", what,
+        ss_topk_warn(f, "%s (RESIDUAL_SCALE=auto)%s", what,
                      told == TOLD ? "; further ones are not told" : "");
 }
 
@@ -222,13 +222,13 @@ static void settle(struct ss_loss_scale *s, uint64_t round, bool jumped)
 }
 
 /* Scales the residual, whose claims are undone, threshold and all. */
-static void follow(struct ss_call *c, int jump)
+static void follow(struct ss_feedback *f, int jump)
 {
-    struct ss_tensor *t = c->tensor;
+    struct ss_tensor *t = f->tensor;
     double factor = power_of_two(jump);
     char what[120];
 
-    ss_topk_undo(c);
+    ss_topk_undo(f);
     ss_residual_scale(t, factor);
     scale_magnitude(t->type, &t->agreed.global, factor);
     t->scale.by += jump;
@@ -236,15 +236,15 @@ static void follow(struct ss_call *c, int jump)
              "its inputs are 2^%d times what they were before a call that was not finite; its "
              "residual follows",
              jump);
-    say(c, what);
+    say(f, what);
 }
 
 /* Whether a step has passed since the round was opened. Calls before that tell nothing of what
  * follows. */
-static bool step_passed(struct ss_call *c)
+static bool step_passed(struct ss_feedback *f)
 {
-    const struct ss_comm *comm = c->comm;
-    struct ss_loss_scale *s = &c->tensor->scale;
+    const struct ss_comm *comm = f->comm;
+    struct ss_loss_scale *s = &f->tensor->scale;
     bool passed;
 
     if (s->asked_in != comm->scale_opened)
@@ -257,32 +257,32 @@ static bool step_passed(struct ss_call *c)
 }
 
 /* Nothing is known, or cannot be found out. */
-static void leave_open(struct ss_call *c)
+static void leave_open(struct ss_feedback *f)
 {
-    struct ss_loss_scale *s = &c->tensor->scale;
+    struct ss_loss_scale *s = &f->tensor->scale;
 
     if (s->waited > 0)
-        say(c, "its inputs fluctuate too much since a call that was not finite to tell a loss "
+        say(f, "its inputs fluctuate too much since a call that was not finite to tell a loss "
                "scale from them; its residual keeps its unit");
-    settle(s, c->comm->scale_opened, s->waited > 0);
+    settle(s, f->comm->scale_opened, s->waited > 0);
 }
 
-enum ss_scaling ss_scale_look(struct ss_call *c)
+enum ss_scaling ss_scale_look(struct ss_feedback *f)
 {
-    struct ss_comm *comm = c->comm;
-    double norm = ss_bits_double(c->vote.ballot.norm_max);
+    struct ss_comm *comm = f->comm;
+    double norm = ss_bits_double(f->vote.ballot.norm_max);
     int jump;
 
-    if (!c->tensor || !comm->settings->residual_scale)
+    if (!f->tensor || !comm->settings->residual_scale)
         return SS_SCALE_KNOWN;
-    struct ss_loss_scale *s = &c->tensor->scale;
-    comm->scale_passed = passed_now(c);
-    if (!ss_scale_asked(c))
+    struct ss_loss_scale *s = &f->tensor->scale;
+    comm->scale_passed = passed_now(f);
+    if (!ss_scale_asked(f))
         return SS_SCALE_KNOWN;
-    bool passed = step_passed(c);
-    if (!ss_ballot_same(&c->vote.ballot, SS_SAME_SCALE) || s->past.seen == 0 ||
+    bool passed = step_passed(f);
+    if (!ss_ballot_same(&f->vote.ballot, SS_SAME_SCALE) || s->past.seen == 0 ||
         s->waited == SS_LEVELS) {
-        leave_open(c);
+        leave_open(f);
         return SS_SCALE_KNOWN;
     }
     s->waited++;
@@ -293,7 +293,7 @@ enum ss_scaling ss_scale_look(struct ss_call *c)
         return SS_SCALE_OPEN;
     s->now.seen--;                   /* it is seen again, now that the unit is known */
     if (jump < 0 && jump >= -MOST) { /* an overflow makes no loss scale grow */
-        follow(c, jump);
+        follow(f, jump);
         settle(s, comm->scale_opened, true);
         return SS_SCALE_CHANGED;
     }
@@ -304,10 +304,10 @@ enum ss_scaling ss_scale_look(struct ss_call *c)
     return SS_SCALE_KNOWN;
 }
 
-void ss_scale_seen(struct ss_call *c)
+void ss_scale_seen(struct ss_feedback *f)
 {
-    double norm = ss_bits_double(c->vote.ballot.norm_max);
+    double norm = ss_bits_double(f->vote.ballot.norm_max);
 
-    if ((c->topk || c->resting) && norm > 0)
-        levels_add(&c->tensor->scale.past, level_of(norm));
+    if ((f->topk || f->resting) && norm > 0)
+        levels_add(&f->tensor->scale.past, level_of(norm));
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/feedback/feedback.h"
 
 enum { FLAG_SHIFT = 8 }; /* of the tensor's ballot among the vote's flags */
 
@@ -31,72 +31,73 @@ static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
 }
 
 /* Nothing is to be found out. */
-static bool must_be_sparse(const struct ss_call *c)
+static bool must_be_sparse(const struct ss_feedback *f)
 {
-    uint64_t by_rule = ss_topk_forced(c);
+    uint64_t by_rule = ss_topk_forced(f);
     enum ss_algorithm a =
-        by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : c->comm->settings->algorithm;
+        by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;
 
     return a != SS_AUTO && a != SS_DENSE;
 }
 
-void ss_topk_start(struct ss_call *c)
+void ss_topk_start(struct ss_feedback *f)
 {
-    struct ss_comm *comm = c->comm;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_comm *comm = f->comm;
     struct ss_rule_subject subject = {
-        .count = c->n,
-        .type = c->type,
+        .count = x->n,
+        .type = x->type,
         .comm = comm->name,
         .site = comm->site.name,
         .symbol = comm->site.symbol,
     };
     struct ss_tensor_call call = {
-        .lane = c->lane->number,
+        .lane = f->lane_number,
         .site = comm->site.hash,
         .path = comm->site.path,
-        .address = c->out,
+        .address = f->c.out,
         .overlaps = comm->nonblocking,
-        .type = c->type,
-        .op = c->op,
-        .n = c->n,
+        .type = x->type,
+        .op = f->c.op,
+        .n = x->n,
         .subject = &subject,
     };
 
     uint64_t small = comm->site.small - comm->small;
-    c->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
+    f->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
     comm->small = comm->site.small;
-    c->tensor = ss_tensor_find(comm->tensors, &call);
-    c->tensor_short = !c->tensor;
-    if (!c->tensor)
+    f->tensor = ss_tensor_find(comm->tensors, &call);
+    f->tensor_short = !f->tensor;
+    if (!f->tensor)
         return;
-    ss_tensor_begin(c->tensor);
-    ss_keep_range(c);
-    c->topk = ss_tensor_lossy(c->tensor) && c->keep.count < c->n;
-    c->topk_calls = c->topk ? c->tensor->registered_calls - 1 : 0;
-    if (c->topk && c->tensor->resting && must_be_sparse(c))
-        c->tensor->resting = false;
-    c->resting = c->topk && c->tensor->resting;
-    c->topk = c->topk && !c->resting;
+    ss_tensor_begin(f->tensor);
+    ss_keep_range(f);
+    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n;
+    f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
+    if (f->topk && f->tensor->resting && must_be_sparse(f))
+        f->tensor->resting = false;
+    f->resting = f->topk && f->tensor->resting;
+    f->topk = f->topk && !f->resting;
 }
 
-void ss_topk_wake(struct ss_call *c)
+void ss_topk_wake(struct ss_feedback *f)
 {
-    c->tensor->resting = false;
-    c->resting = false;
-    c->topk = c->woken = true;
+    f->tensor->resting = false;
+    f->resting = false;
+    f->topk = f->woken = true;
 }
 
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
-static size_t wanted(const struct ss_call *c, uint64_t *bucket)
+static size_t wanted(const struct ss_feedback *f, uint64_t *bucket)
 {
-    const struct ss_settings *s = c->comm->settings;
-    const struct ss_rule *rule = c->tensor->rule;
+    const struct ss_settings *s = f->comm->settings;
+    const struct ss_rule *rule = f->tensor->rule;
     double density = s->density;
     uint64_t k = s->k;
 
     *bucket = s->bucket;
-    if (c->tensor->density > 0) {
-        density = c->tensor->density;
+    if (f->tensor->density > 0) {
+        density = f->tensor->density;
         *bucket = 0;
     } else if (rule && rule->k > 0) {
         k = rule->k;
@@ -106,99 +107,104 @@ static size_t wanted(const struct ss_call *c, uint64_t *bucket)
         *bucket = 0;
     }
     if (*bucket > 0)
-        return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, c->topk_calls,
+        return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, f->topk_calls,
                            s->warmup_steps);
-    return ss_warmup_k((size_t)c->select_n, density, c->topk_calls, s->warmup_steps);
+    return ss_warmup_k((size_t)f->select_n, density, f->topk_calls, s->warmup_steps);
 }
 
 /* Entries to claim in all. */
-static size_t wanted_of_all(const struct ss_call *c, size_t k, uint64_t bucket)
+static size_t wanted_of_all(const struct ss_feedback *f, size_t k, uint64_t bucket)
 {
-    return bucket > 0 ? k * (size_t)((c->select_n + bucket - 1) / bucket) : k;
+    return bucket > 0 ? k * (size_t)((f->select_n + bucket - 1) / bucket) : k;
 }
 
-void ss_topk_rest(struct ss_call *c)
+void ss_topk_rest(struct ss_feedback *f)
 {
+    struct ss_exchange *x = &f->c.x;
     uint64_t bucket;
-    size_t k = wanted(c, &bucket);
+    size_t k = wanted(f, &bucket);
 
-    c->k = wanted_of_all(c, k, bucket);
-    c->scan = (struct ss_scan){.nnz = c->k, .stop = (size_t)c->n};
-    c->part_max = c->k / (uint64_t)c->t->size + 1;
+    f->k = wanted_of_all(f, k, bucket);
+    f->c.scan = (struct ss_scan){.nnz = f->k, .stop = (size_t)x->n};
+    f->c.part_max = f->k / (uint64_t)x->t->size + 1;
 }
 
 /* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th. */
 enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
 
-static bool guard_due(const struct ss_call *c)
+static bool guard_due(const struct ss_feedback *f)
 {
-    uint64_t call = c->topk_calls + 1;
+    uint64_t call = f->topk_calls + 1;
     bool early = call >= GUARD_FIRST && call < GUARD_PERIOD && (call & (call - 1)) == 0;
 
-    return c->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
+    return f->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
 }
 
 /* The profile of what is sent: a buffer that holds different tensors in turn is found out. */
-static bool unlike(struct ss_call *c)
+static bool unlike(struct ss_feedback *f)
 {
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
     struct ss_profile_now now;
 
-    ss_profile_sparse(&now, c->type, c->own.idx, c->own.val, c->own.nnz, (size_t)c->n);
-    return ss_profile_watch(&c->tensor->profile, &now);
+    ss_profile_sparse(&now, x->type, c->own.idx, c->own.val, c->own.nnz, (size_t)x->n);
+    return ss_profile_watch(&f->tensor->profile, &now);
 }
 
-int ss_topk_select(struct ss_call *c)
+int ss_topk_select(struct ss_feedback *f)
 {
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
     const struct ss_selectors *selectors = ss_selectors();
-    struct ss_tensor *t = c->tensor;
+    struct ss_tensor *t = f->tensor;
     struct ss_selection seen;
     uint64_t bucket;
-    size_t k = wanted(c, &bucket), n = (size_t)c->select_n, first = (size_t)c->select_first;
-    const void *g = ss_at_const(c->in, first, c->esize);
-    void *r = ss_at(t->residual.data, first, c->esize);
+    size_t k = wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
+    const void *g = ss_at_const(c->in, first, x->esize);
+    void *r = ss_at(t->residual.data, first, x->esize);
 
-    c->k = wanted_of_all(c, k, bucket);
-    size_t room = bucket > 0 ? c->k : ss_claim_limit(k);
-    if (ss_own_reserve(c, room, 0) != SS_OK || ss_keep_take(c) != SS_OK ||
-        ss_guard_reserve(c) != SS_OK) /* once claimed, nothing may fail */
+    f->k = wanted_of_all(f, k, bucket);
+    size_t room = bucket > 0 ? f->k : ss_claim_limit(k);
+    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK || ss_keep_take(f) != SS_OK ||
+        ss_guard_reserve(f) != SS_OK) /* once claimed, nothing may fail */
         return SS_ERR_MEMORY;
-    c->threshold_before = t->threshold;
+    f->threshold_before = t->threshold;
     if (bucket > 0)
-        ss_select_buckets(selectors, c->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
+        ss_select_buckets(selectors, x->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
                           c->own.idx, c->own.val, &seen);
     else
-        c->reevaluate = ss_threshold_select(&t->threshold, selectors, c->type, g, r, n,
+        f->reevaluate = ss_threshold_select(&t->threshold, selectors, x->type, g, r, n,
                                             (uint32_t)first, k, c->own.idx, c->own.val, &seen);
-    c->claimed = true;
-    c->select_stop = seen.stop;
-    c->input_square = seen.input_square;
-    c->sum_square = seen.sum_square - ss_square_sum(c->type, c->own.val, seen.claimed);
+    f->claimed = true;
+    f->select_stop = seen.stop;
+    f->input_square = seen.input_square;
+    f->sum_square = seen.sum_square - ss_square_sum(x->type, c->own.val, seen.claimed);
     c->own.nnz = seen.claimed;
-    if (c->keep.count > 0)
+    if (f->keep.count > 0)
         seen.not_finite +=
-            ss_count_not_finite(c->type, c->work->keep.data, NULL, (size_t)c->keep.count);
+            ss_count_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
     c->scan = (struct ss_scan){.nnz = seen.claimed,
                                .stored = seen.claimed,
-                               .stop = (size_t)c->n,
+                               .stop = (size_t)x->n,
                                .not_finite = seen.not_finite > 0};
-    c->guarded = guard_due(c);
-    if (c->guarded)
-        ss_guard_take(c);
+    f->guarded = guard_due(f);
+    if (f->guarded)
+        ss_guard_take(f);
     return SS_OK;
 }
 
-uint64_t ss_topk_forced(const struct ss_call *c)
+uint64_t ss_topk_forced(const struct ss_feedback *f)
 {
-    const struct ss_rule *rule = c->topk || c->resting ? c->tensor->rule : NULL;
+    const struct ss_rule *rule = f->topk || f->resting ? f->tensor->rule : NULL;
 
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
 
 /* By the norms alone: no element of input or residual is larger than they are. */
-static bool sum_is_finite(const struct ss_call *c)
+static bool sum_is_finite(const struct ss_feedback *f)
 {
-    double most = c->type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
-    double input = c->input_square, kept = c->tensor->residual_square;
+    double most = f->c.x.type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
+    double input = f->input_square, kept = f->tensor->residual_square;
 
     if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
         return false;
@@ -208,156 +214,164 @@ static bool sum_is_finite(const struct ss_call *c)
 /* Squared norm and parts of the input for the level of a call whose step is not known yet, infinite
  * where something is not finite: of what was extracted, where that is little, else of a sample. Of
  * what is like noise the norm is right within two percent, a quarter of the unit of levels. */
-static double level_square(struct ss_call *c)
+static double level_square(struct ss_feedback *f)
 {
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+
     enum { SAMPLE = 8192 };
 
     if (c->scan.not_finite)
         return INFINITY;
-    if (!c->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= c->n / 8)
-        return ss_steps_parts_sparse(c->type, c->own.idx, c->own.val, c->own.nnz, (size_t)c->n,
-                                     c->parts);
-    return ss_steps_parts(c->type, c->in, (size_t)c->n, SAMPLE, c->parts);
+    if (!f->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= x->n / 8)
+        return ss_steps_parts_sparse(x->type, c->own.idx, c->own.val, c->own.nnz, (size_t)x->n,
+                                     f->parts);
+    return ss_steps_parts(x->type, c->in, (size_t)x->n, SAMPLE, f->parts);
 }
 
-uint64_t ss_topk_flags(struct ss_call *c)
+uint64_t ss_topk_flags(struct ss_feedback *f)
 {
+    struct ss_exchange *x = &f->c.x;
     uint64_t flags = 0;
 
-    if (c->tensor) {
-        struct ss_tensor_ballot ballot = ss_tensor_ballot(c->tensor); /* may make a residual */
+    if (f->tensor) {
+        struct ss_tensor_ballot ballot = ss_tensor_ballot(f->tensor); /* may make a residual */
         flags = tensor_flags(&ballot);
     }
-    if (ss_tensors_hold(c->comm->tensors, c->lane->number))
+    if (ss_tensors_hold(f->comm->tensors, f->lane_number))
         flags |= SS_VOTE_HOLDS;
-    if (!c->tensor)
-        return c->tensor_short ? flags | SS_VOTE_CANNOT : flags;
-    if (!c->topk && !c->tensor->place.settled && c->tensor->state != SS_TENSOR_EXACT)
-        c->input_square = level_square(c); /* for the step */
-    if (ss_tensor_lane_interest(c->tensor))
+    if (!f->tensor)
+        return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
+    if (!f->topk && !f->tensor->place.settled && f->tensor->state != SS_TENSOR_EXACT)
+        f->input_square = level_square(f); /* for the step */
+    if (ss_tensor_lane_interest(f->tensor))
         flags |= SS_VOTE_INTEREST;
-    if (c->topk)
+    if (f->topk)
         flags |= SS_VOTE_CLAIMS;
-    if (c->resting)
+    if (f->resting)
         flags |= SS_VOTE_RESTING;
-    if (c->reevaluate)
+    if (f->reevaluate)
         flags |= SS_VOTE_REEVALUATE;
-    if (c->guarded)
+    if (f->guarded)
         flags |= SS_VOTE_GUARD;
-    if (c->claimed && !c->scan.not_finite && c->input_square > 0 && !c->profiled) {
-        c->unlike = unlike(c);
-        c->profiled = true; /* a call that votes twice is seen once */
+    if (f->claimed && !f->c.scan.not_finite && f->input_square > 0 && !f->profiled) {
+        f->unlike = unlike(f);
+        f->profiled = true; /* a call that votes twice is seen once */
     }
-    if (c->unlike)
+    if (f->unlike)
         flags |= SS_VOTE_UNLIKE;
-    if (ss_residual_pending(c)) {
+    if (ss_residual_pending(f)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
-        if (!sum_is_finite(c) &&
-            ss_count_not_finite(c->type, c->in, c->tensor->residual.data, (size_t)c->n) > 0)
+        if (!sum_is_finite(f) &&
+            ss_count_not_finite(x->type, f->c.in, f->tensor->residual.data, (size_t)x->n) > 0)
             flags |= SS_VOTE_NOT_FINITE;
     }
     return flags;
 }
 
-void ss_topk_show(struct ss_call *c)
+void ss_topk_show(struct ss_feedback *f)
 {
-    if (c->tensor && (ss_tensor_watching(c->tensor) || c->guarded))
-        ss_evidence_show(&c->vote.ballot.evidence, &c->tensor->watch, c->type, c->in, (size_t)c->n);
+    struct ss_exchange *x = &f->c.x;
+
+    if (f->tensor && (ss_tensor_watching(f->tensor) || f->guarded))
+        ss_evidence_show(&f->vote.ballot.evidence, &f->tensor->watch, x->type, f->c.in,
+                         (size_t)x->n);
 }
 
-uint64_t ss_topk_past(const struct ss_call *c)
+uint64_t ss_topk_past(const struct ss_feedback *f)
 {
-    return c->vote.ballot.evidence.shown > 0 ? c->tensor->watch.hash | 1 : 0;
+    return f->vote.ballot.evidence.shown > 0 ? f->tensor->watch.hash | 1 : 0;
 }
 
-static void tell_left(struct ss_call *c)
+static void tell_left(struct ss_feedback *f)
 {
-    const struct ss_tensor *t = c->tensor;
+    const struct ss_tensor *t = f->tensor;
     char since[80] = "no result of it was lossy";
 
     if (t->lossy_since > 0)
         snprintf(since, sizeof since, "results were lossy since call %llu of %llu",
                  (unsigned long long)t->lossy_since, (unsigned long long)t->calls);
-    ss_topk_warn(c, "a second call did not look like a gradient (%s); it is exact from here on; %s",
+    ss_topk_warn(f, "a second call did not look like a gradient (%s); it is exact from here on; %s",
                  ss_likeness_text(t->watch.why), since);
 }
 
-static void judge(struct ss_call *c)
+static void judge(struct ss_feedback *f)
 {
-    struct ss_tensor *t = c->tensor;
-    const struct ss_ballot *b = &c->vote.ballot;
+    struct ss_exchange *x = &f->c.x;
+    struct ss_tensor *t = f->tensor;
+    const struct ss_ballot *b = &f->vote.ballot;
     bool registered = t->state == SS_TENSOR_REGISTERED;
 
     if (b->evidence.shown == 0)
         return;
     /* A rank whose input is not finite shows nothing, and nobody's past moves on. */
-    bool agreed = b->evidence.shown < (uint32_t)c->t->size || ss_ballot_same(b, SS_SAME_WATCH);
+    bool agreed = b->evidence.shown < (uint32_t)x->t->size || ss_ballot_same(b, SS_SAME_WATCH);
     if (t->asked && !ss_tensor_has_left(t)) {
-        ss_guard_look(c, agreed);
+        ss_guard_look(f, agreed);
         return;
     }
-    c->unfit = !ss_tensor_judge(t, &b->evidence, agreed, c->t->size);
+    f->unfit = !ss_tensor_judge(t, &b->evidence, agreed, x->t->size);
     if (registered && t->state != SS_TENSOR_REGISTERED)
-        tell_left(c);
+        tell_left(f);
 }
 
-bool ss_topk_vote(struct ss_call *c, uint64_t flags)
+bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
-    const struct ss_ballot *all = &c->vote.ballot;
+    const struct ss_ballot *all = &f->vote.ballot;
 
-    if (!c->comm->tensors) /* another mode */
+    if (!f->comm->tensors) /* another mode */
         return true;
     bool same = ss_ballot_same(all, SS_SAME_SMALL);
-    ss_tensors_level(c->comm->tensors, ss_bits_double(all->norm_max), all->parts,
+    ss_tensors_level(f->comm->tensors, ss_bits_double(all->norm_max), all->parts,
                      same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
-        ss_tensors_join(c->comm->tensors, c->lane->number);
-    if (!c->tensor)
+        ss_tensors_join(f->comm->tensors, f->lane_number);
+    if (!f->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {
-        c->keeps = ss_tensor_has_left(c->tensor);
+        f->keeps = ss_tensor_has_left(f->tensor);
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
     }
-    bool candidate = c->tensor->state == SS_TENSOR_CANDIDATE;
-    ss_tensor_vote(c->tensor, &ballot);
-    if (candidate && c->tensor->state != SS_TENSOR_CANDIDATE)
-        ss_admission_tell(c);
-    judge(c);
-    return ss_topk_claimed(c, flags) && !(ballot.registered && ballot.unregistered);
+    bool candidate = f->tensor->state == SS_TENSOR_CANDIDATE;
+    ss_tensor_vote(f->tensor, &ballot);
+    if (candidate && f->tensor->state != SS_TENSOR_CANDIDATE)
+        ss_admission_tell(f);
+    judge(f);
+    return ss_topk_claimed(f, flags) && !(ballot.registered && ballot.unregistered);
 }
 
-bool ss_topk_claimed(struct ss_call *c, uint64_t flags)
+bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
 {
-    if ((flags & SS_VOTE_UNLIKE) && c->tensor->state == SS_TENSOR_REGISTERED)
-        ss_tensor_settle(c->tensor, false, SS_TENSOR_PROFILE);
+    if ((flags & SS_VOTE_UNLIKE) && f->tensor->state == SS_TENSOR_REGISTERED)
+        ss_tensor_settle(f->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
-        ss_threshold_reevaluate(&c->tensor->threshold);
+        ss_threshold_reevaluate(&f->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
-        c->tensor->resting = false;
-    return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && c->resting);
+        f->tensor->resting = false;
+    return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && f->resting);
 }
 
-void ss_topk_planned(struct ss_call *c, bool dense)
+void ss_topk_planned(struct ss_feedback *f, bool dense)
 {
-    if (!c->topk || !dense)
+    if (!f->topk || !dense)
         return;
-    c->tensor->resting = true;
-    c->tensor->emptied = false;
+    f->tensor->resting = true;
+    f->tensor->emptied = false;
 }
 
-uint64_t ss_topk_label(const struct ss_call *c)
+uint64_t ss_topk_label(const struct ss_feedback *f)
 {
-    if (c->tensor)
-        return c->tensor->label;
-    return c->tensor_short ? UINT64_MAX : 0;
+    if (f->tensor)
+        return f->tensor->label;
+    return f->tensor_short ? UINT64_MAX : 0;
 }
 
 /* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
-static uint64_t seed_of(const struct ss_call *c)
+static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {c->comm->settings->seed,   c->lane->number, c->tensor->label,
-                        ss_tensor_code(c->tensor), c->topk_calls,   (uint64_t)c->t->rank};
+    uint64_t parts[] = {f->comm->settings->seed,   f->lane_number, f->tensor->label,
+                        ss_tensor_code(f->tensor), f->topk_calls,  (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
@@ -365,34 +379,35 @@ static uint64_t seed_of(const struct ss_call *c)
     return h;
 }
 
-void ss_topk_recipe(struct ss_call *c)
+void ss_topk_recipe(struct ss_feedback *f, bool global)
 {
-    struct ss_work *w = c->work;
-    const struct ss_settings *s = c->comm->settings;
-    bool global = c->plan.algorithm == SS_OKTOPK || c->plan.algorithm == SS_GTOPK;
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_work *w = x->work;
+    const struct ss_settings *s = f->comm->settings;
     size_t entries = c->own.nnz + 1;
 
-    if (!c->topk)
+    if (!f->topk)
         return;
-    c->round = (struct ss_rounding){.values = s->values, .bucket = s->quant_bucket};
-    c->round_dense = c->round;
+    c->rounding = (struct ss_rounding){.values = s->values, .bucket = s->quant_bucket};
+    c->rounding_dense = c->rounding;
     if (s->quant != SS_VALUES_SAME) {
-        c->round_dense.values = s->quant;
-        c->round_dense.stochastic = !s->quant_feedback;
-        c->round_dense.seed = seed_of(c);
+        c->rounding_dense.values = s->quant;
+        c->rounding_dense.stochastic = !s->quant_feedback;
+        c->rounding_dense.seed = seed_of(f);
     }
     if (s->values != SS_VALUES_SAME) {
-        if (ss_buf_reserve_voted(&w->own_error, c->comm->mem, entries * c->esize) != SS_OK) {
-            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
-            c->round.values = SS_VALUES_SAME;
+        if (ss_buf_reserve_voted(&w->own_error, f->comm->mem, entries * x->esize) != SS_OK) {
+            ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
+            c->rounding.values = SS_VALUES_SAME;
         } else {
             c->claims.own_error = w->own_error.data;
-            memset(w->own_error.data, 0, entries * c->esize);
+            memset(w->own_error.data, 0, entries * x->esize);
         }
     }
     if (global) {
-        if (ss_buf_reserve_voted(&w->marks, c->comm->mem, entries) != SS_OK) {
-            ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_REDUCE);
+        if (ss_buf_reserve_voted(&w->marks, f->comm->mem, entries) != SS_OK) {
+            ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
         } else {
             c->claims.mark = w->marks.data;
             memset(w->marks.data, 0, entries);
@@ -400,92 +415,77 @@ void ss_topk_recipe(struct ss_call *c)
     }
 }
 
-void ss_topk_mark(struct ss_call *c, const uint32_t *idx, size_t nnz)
-{
-    const uint32_t *own = c->own.idx;
-    size_t j, end;
-
-    if (nnz == 0 || !c->claims.mark)
-        return;
-    j = ss_lower_bound(own, c->own.nnz, idx[0]);
-    end = j + ss_lower_bound(own + j, c->own.nnz - j, idx[nnz - 1] + 1);
-    for (size_t i = 0; j < end; j++) {
-        while (idx[i] < own[j])
-            i++;
-        c->claims.mark[j] = idx[i] == own[j];
-    }
-}
-
-void ss_topk_book(struct ss_call *c, const uint32_t *idx, uint64_t first, const void *error,
-                  size_t count)
-{
-    c->claims.idx = idx;
-    c->claims.first = first;
-    c->claims.error = error;
-    c->claims.errors = count;
-}
-
 /* The claims that are not in the global set return; they move to the front of the own stream. */
-static void return_claims(struct ss_call *c)
+static void return_claims(struct ss_feedback *f)
 {
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
     size_t kept = 0;
 
     for (size_t j = 0; j < c->own.nnz; j++) {
         if (c->claims.mark[j])
             continue;
         c->own.idx[kept] = c->own.idx[j];
-        memcpy(ss_at(c->own.val, kept, c->esize), ss_at(c->own.val, j, c->esize), c->esize);
+        memcpy(ss_at(c->own.val, kept, x->esize), ss_at(c->own.val, j, x->esize), x->esize);
         kept++;
     }
-    ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
-    c->tensor->residual_square += ss_square_sum(c->type, c->own.val, kept);
+    ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
+    f->tensor->residual_square += ss_square_sum(x->type, c->own.val, kept);
 }
 
-static void add_errors(struct ss_call *c)
+static void add_errors(struct ss_feedback *f)
 {
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
     const struct ss_claims *b = &c->claims;
-    void *r = c->tensor->residual.data;
+    void *r = f->tensor->residual.data;
 
     if (b->own_error)
-        ss_residual_add(c->type, r, 0, c->own.idx, b->own_error, c->own.nnz);
+        ss_residual_add(x->type, r, 0, c->own.idx, b->own_error, c->own.nnz);
     if (b->error && b->idx)
-        ss_residual_add(c->type, r, 0, b->idx, b->error, b->errors);
+        ss_residual_add(x->type, r, 0, b->idx, b->error, b->errors);
     else if (b->error)
-        ss_residual_add_dense(c->type, ss_at(r, (size_t)b->first, c->esize), b->error, b->errors);
+        ss_residual_add_dense(x->type, ss_at(r, (size_t)b->first, x->esize), b->error, b->errors);
 }
 
-void ss_topk_commit(struct ss_call *c)
+void ss_topk_commit(struct ss_feedback *f)
 {
-    if (!c->claimed)
+    if (!f->claimed)
         return;
-    c->tensor->residual_square = c->sum_square > 0 ? c->sum_square : 0;
-    add_errors(c);
-    if (c->claims.mark)
-        return_claims(c);
-    c->claimed = false;
+    f->tensor->residual_square = f->sum_square > 0 ? f->sum_square : 0;
+    add_errors(f);
+    if (f->c.claims.mark)
+        return_claims(f);
+    f->claimed = false;
 }
 
-void ss_topk_undo(struct ss_call *c)
+void ss_topk_undo(struct ss_feedback *f)
 {
-    if (!c->claimed)
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+
+    if (!f->claimed)
         return;
-    ss_selectors()->undo(c->type, ss_at_const(c->in, (size_t)c->select_first, c->esize),
-                         ss_at(c->tensor->residual.data, (size_t)c->select_first, c->esize),
-                         c->select_stop, (uint32_t)c->select_first, c->own.idx, c->own.val,
+    ss_selectors()->undo(x->type, ss_at_const(c->in, (size_t)f->select_first, x->esize),
+                         ss_at(f->tensor->residual.data, (size_t)f->select_first, x->esize),
+                         f->select_stop, (uint32_t)f->select_first, c->own.idx, c->own.val,
                          c->own.nnz);
-    c->tensor->threshold = c->threshold_before;
-    c->claimed = false;
+    f->tensor->threshold = f->threshold_before;
+    f->claimed = false;
 }
 
-void ss_topk_fail(struct ss_call *c)
+void ss_topk_fail(struct ss_feedback *f)
 {
-    if (!c->claimed)
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+
+    if (!f->claimed)
         return;
-    ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->own.val, c->own.nnz);
+    ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->own.val, c->own.nnz);
     if (c->claims.own_error)
-        ss_residual_add(c->type, c->tensor->residual.data, 0, c->own.idx, c->claims.own_error,
+        ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->claims.own_error,
                         c->own.nnz);
-    c->claimed = false;
+    f->claimed = false;
 }
 
 static double off(uint64_t selected, uint64_t k)
@@ -493,35 +493,37 @@ static double off(uint64_t selected, uint64_t k)
     return (double)(selected > k ? selected - k : k - selected) / (double)k;
 }
 
-void ss_topk_end(struct ss_call *c, bool native_done)
+void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 {
-    struct ss_tensor *t = c->tensor;
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_tensor *t = f->tensor;
 
     if (!t)
         return;
-    if (c->joined > 0 && native_done)
-        ss_residual_leave(c);
-    if (c->topk && !c->native && c->failed == 0) {
+    if (f->joined > 0 && ran == SS_DENSE)
+        ss_residual_leave(f);
+    if (f->topk && ran != SS_AUTO && ran != SS_DENSE) {
         t->topk_calls++;
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
-        t->density_sum += (double)c->own.nnz / (double)c->n;
-        t->asked_sum += (double)c->k / (double)c->n;
-        t->off_sum += off(c->own.nnz, c->k);
-        if (c->plan.algorithm == SS_OKTOPK || c->plan.algorithm == SS_GTOPK) {
+        t->density_sum += (double)c->own.nnz / (double)x->n;
+        t->asked_sum += (double)f->k / (double)x->n;
+        t->off_sum += off(c->own.nnz, f->k);
+        if (ran == SS_OKTOPK || ran == SS_GTOPK) {
             t->global_calls++;
-            t->global_off_sum += off(c->result_nnz, c->vote.ballot.k_max);
+            t->global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
         }
-        t->input_norm = ss_root(c->input_square);
+        t->input_norm = ss_root(f->input_square);
     }
     ss_tensor_end(t);
-    c->tensor = NULL;
+    f->tensor = NULL;
 }
 
-void ss_topk_warn(struct ss_call *c, const char *format, ...)
+void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
 {
-    struct ss_comm *comm = c->comm;
-    const struct ss_tensor *t = c->tensor;
+    struct ss_comm *comm = f->comm;
+    const struct ss_tensor *t = f->tensor;
     int length =
         snprintf(comm->warning, sizeof comm->warning,
                  "top-k: %llu %s called from %s on %s: ", (unsigned long long)t->n,

@@ -3,18 +3,33 @@
  *
  * Implementations: shim/ (MPI on a private communicator) and core/sim/sim.h (P ranks in one process
  * under a virtual clock). Messages between two ranks with one tag arrive in the order sent. Every
- * message is bounded (core/wire/wire.h, SS_CHUNK_ENTRIES), so a receive is posted with a buffer that
- * holds the longest and tells the length when done.
+ * message is bounded (core/wire/wire.h, SS_CHUNK_ENTRIES), so a receive is posted with a buffer
+ * that holds the longest and tells the length when done.
  *
- * Its functions are called in the default floating-point environment (core/base/fpenv.h); `outside` is
- * the caller's. One that enters other people's code, as the progress of an MPI library may run the
- * application's operators, does so between ss_transport_out and ss_transport_back.
+ * Its functions are called in the default floating-point environment (core/base/fpenv.h); `outside`
+ * is the caller's. One that enters other people's code, as the progress of an MPI library may run
+ * the application's operators, does so between ss_transport_out and ss_transport_back.
  */
 #ifndef CORE_NET_TRANSPORT_H
 #define CORE_NET_TRANSPORT_H
 
 #include "core/base/fpenv.h"
 #include "core/base/types.h"
+
+/* Phases on the wire. */
+enum ss_phase {
+    SS_PHASE_VOTE,
+    SS_PHASE_CALIBRATE,
+    SS_PHASE_FOLD_IN,
+    SS_PHASE_REDUCE,
+    SS_PHASE_FOLD_OUT,
+    SS_PHASE_GATHER,
+    SS_PHASE_AGREE,
+    SS_PHASE_BALANCE,
+    SS_PHASE_KEEP,
+    SS_PHASES
+};
+const char *ss_phase_name(enum ss_phase phase);
 
 /* Position of a message in the protocol; a transport maps it to its own tags. */
 struct ss_tag {

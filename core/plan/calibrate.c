@@ -3,7 +3,9 @@
  * be measured, and two more of that size, which find the buckets of traffic shapers empty, for
  * beta. Both are the better of two rounds, as other work on the machine only ever adds. Whether to
  * go on is decided by the slowest rank's time, in a vote. */
-#include "core/call/call_impl.h"
+#include "core/plan/calibrate.h"
+
+#include "core/plan/plan.h"
 
 enum { START, ROUND, EXCHANGE, VOTE };
 /* A round of long messages is cut into this many pieces: a neighbour may begin one piece late, when
@@ -12,41 +14,38 @@ enum { PIECES = 16, PIECE = 64 * 1024 };
 enum { SHORT = 16, SMALLEST = 64 * 1024, LARGEST = PIECES * PIECE, ALPHA_MESSAGES = 8 };
 static const double LONG_ENOUGH = 0.008; /* seconds */
 
-static size_t piece_size(const struct ss_calibrate_state *s)
+static size_t piece_size(const struct ss_calibrate *s)
 {
     return s->size == SHORT ? SHORT : s->size / PIECES;
 }
 
-static void start_round(struct ss_call *c)
+static void start_round(const struct ss_exchange *x, struct ss_calibrate *s)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
-
     s->messages = s->size == SHORT ? ALPHA_MESSAGES : PIECES;
     s->sent = s->received = 0;
     for (int i = 0; i < 4; i++)
         s->sends[i] = s->recvs[i] = (struct ss_request){0};
-    s->begin = ss_call_now(c);
+    s->begin = ss_now(x);
 }
 
 /* Refused sends are tried once more: a rank that leaves here leaves its neighbours waiting. */
-static int send_piece(struct ss_call *c, int dst, struct ss_tag tag, const void *msg, size_t len,
-                      struct ss_request *request)
+static int send_piece(struct ss_exchange *x, int dst, struct ss_tag tag, const void *msg,
+                      size_t len, struct ss_request *request)
 {
-    int status = c->t->ops->send(c->t, dst, tag, msg, len, request);
+    int status = x->t->ops->send(x->t, dst, tag, msg, len, request);
 
-    return status == SS_OK ? SS_OK : c->t->ops->send(c->t, dst, tag, msg, len, request);
+    return status == SS_OK ? SS_OK : x->t->ops->send(x->t, dst, tag, msg, len, request);
 }
 
 /* Short messages go one at a time, each answered by the neighbour's, so that the time is that of a
  * message; pieces of long ones up to 4 at once. */
-static int exchange(struct ss_call *c)
+static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
-    struct ss_transport *t = c->t;
+    struct ss_transport *t = x->t;
     int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
     int width = s->size == SHORT ? 1 : 4;
-    unsigned char *buffer = c->work->arena.data;
-    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_CALIBRATE, .round = 0};
+    unsigned char *buffer = x->work->arena.data;
+    struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_CALIBRATE, .round = 0};
 
     for (int i = 0; i < width; i++)
         if (s->sends[i].status < 0 || s->recvs[i].status < 0)
@@ -60,39 +59,35 @@ static int exchange(struct ss_call *c)
                 return SS_PENDING;
             if (t->ops->recv(t, previous, tag, buffer + (size_t)(slot + 1) * PIECE, PIECE,
                              &s->recvs[slot]) != SS_OK ||
-                send_piece(c, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
+                send_piece(x, next, tag, buffer, piece_size(s), &s->sends[slot]) != SS_OK)
                 return SS_ERR_TRANSPORT;
             s->sent++;
-            c->moved = true;
+            x->moved = true;
         }
         if (s->recvs[at].active || (width == 1 && s->sends[at].active))
             return SS_PENDING;
         if (s->recvs[at].status < 0)
             return SS_ERR_TRANSPORT;
         s->received++;
-        c->moved = true;
+        x->moved = true;
     }
     for (int i = 0; i < width; i++)
         if (s->sends[i].active)
             return SS_PENDING;
-    c->bytes_sent += (uint64_t)s->messages * piece_size(s);
+    x->bytes_sent += (uint64_t)s->messages * piece_size(s);
     return SS_OK;
 }
 
-static void start_vote(struct ss_call *c, double seconds)
+static void start_vote(const struct ss_exchange *x, struct ss_calibrate *s, double seconds)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
-
     ss_ballot_init(&s->vote.ballot);
     s->vote.ballot.costs[SS_COST_BETA] = ss_double_bits(seconds);
-    ss_vote_start(&s->vote, c->t, c->number);
+    ss_vote_start(&s->vote, x->t, x->number);
 }
 
 /* Takes the slowest rank's seconds for the round in; true when the last round is over. */
-static bool next_round(struct ss_call *c, double seconds)
+static bool next_round(struct ss_calibrate *s, double seconds)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
-
     bool last = s->again;
 
     if ((s->size == SHORT || s->final) && !last) {
@@ -117,57 +112,52 @@ static bool next_round(struct ss_call *c, double seconds)
     double beta = (seconds - s->alpha) / (double)s->size;
     if (beta < seconds / (double)s->size / 2) /* latency rules even here */
         beta = seconds / (double)s->size / 2;
-    c->comm->network = (struct ss_costs){.known = true, .alpha = s->alpha, .beta = beta};
+    s->costs = (struct ss_costs){.known = true, .alpha = s->alpha, .beta = beta};
     return true;
 }
 
-int ss_calibrate_reserve(struct ss_call *c)
+int ss_calibrate_reserve(struct ss_exchange *x)
 {
-    return ss_buf_reserve(&c->work->arena, c->comm->mem, 5 * PIECE);
+    return ss_buf_reserve(&x->work->arena, x->mem, 5 * PIECE);
 }
 
-void ss_calibrate_cancel(struct ss_call *c)
+void ss_calibrate_cancel(struct ss_exchange *x, struct ss_calibrate *s)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
-
     ss_vote_cancel(&s->vote);
     for (int i = 0; i < 4; i++) {
         if (s->recvs[i].active)
-            c->t->ops->cancel(c->t, &s->recvs[i]);
+            x->t->ops->cancel(x->t, &s->recvs[i]);
         if (s->sends[i].active)
-            c->t->ops->cancel(c->t, &s->sends[i]);
+            x->t->ops->cancel(x->t, &s->sends[i]);
     }
 }
 
-/* SS_OK with the costs in the communicator, SS_PENDING, or an error. */
-int ss_calibrate_step(struct ss_call *c)
+int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s)
 {
-    struct ss_calibrate_state *s = &c->u.calibrate;
     int status;
 
     for (;;) {
-        switch (c->step) {
+        switch (s->step) {
         case START:
-            *s = (struct ss_calibrate_state){.size = SHORT, .vote.t = c->t};
-            c->step = ROUND;
+            *s = (struct ss_calibrate){.size = SHORT, .vote.t = x->t, .step = ROUND};
             break;
         case ROUND:
-            start_round(c);
-            c->step = EXCHANGE;
+            start_round(x, s);
+            s->step = EXCHANGE;
             break;
         case EXCHANGE:
-            if ((status = exchange(c)) != SS_OK)
+            if ((status = exchange(x, s)) != SS_OK)
                 return status;
-            start_vote(c, ss_call_now(c) - s->begin);
-            c->step = VOTE;
+            start_vote(x, s, ss_now(x) - s->begin);
+            s->step = VOTE;
             break;
         default:
-            if ((status = ss_vote_step(&s->vote, &c->moved)) != SS_OK)
+            if ((status = ss_vote_step(&s->vote, &x->moved)) != SS_OK)
                 return status;
-            c->bytes_sent += s->vote.bytes;
-            if (next_round(c, ss_bits_double(s->vote.ballot.costs[SS_COST_BETA])))
+            x->bytes_sent += s->vote.bytes;
+            if (next_round(s, ss_bits_double(s->vote.ballot.costs[SS_COST_BETA])))
                 return SS_OK;
-            c->step = ROUND;
+            s->step = ROUND;
             break;
         }
     }

@@ -1,15 +1,19 @@
 /* What coding, merging and clearing cost on this machine. */
+#include "core/plan/host_costs.h"
+
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 
-#include "core/call/call_impl.h"
+#include "core/base/mem.h"
+#include "core/compute/kernels.h"
+#include "core/wire/wire.h"
 
 enum { ENTRIES = 8192, GAP = 64, ELEMENTS = ENTRIES * GAP, REPEATS = 3 };
 
 static struct {
     pthread_once_t once;
-    struct ss_local_costs costs;
+    struct ss_host_costs costs;
 } local = {.once = PTHREAD_ONCE_INIT, .costs = {.code = 4e-9, .merge = 2e-9, .fill = 1e-10}};
 
 static double now(void)
@@ -43,7 +47,7 @@ static bool bench_init(struct bench *b, struct ss_mem *mem)
     return true;
 }
 
-static void bench_run(struct bench *b, struct ss_local_costs *out)
+static void bench_run(struct bench *b, struct ss_host_costs *out)
 {
     const struct ss_wire_key key = {.type = SS_F32};
     const struct ss_wire_scratch scratch = {.idx = b->scratch.data};
@@ -60,9 +64,9 @@ static void bench_run(struct bench *b, struct ss_local_costs *out)
         return;
     ss_kernels()->accumulate(SS_F32, SS_SUM, b->dense.data, 0, chunk.idx, chunk.val, chunk.nnz);
     double t4 = now();
-    *out = (struct ss_local_costs){.code = (t3 - t1) / 2 / ENTRIES,
-                                   .merge = (t4 - t3) / ENTRIES,
-                                   .fill = (t1 - t0) / (double)b->dense.size};
+    *out = (struct ss_host_costs){.code = (t3 - t1) / 2 / ENTRIES,
+                                  .merge = (t4 - t3) / ENTRIES,
+                                  .fill = (t1 - t0) / (double)b->dense.size};
 }
 
 static double least(double a, double b)
@@ -74,7 +78,7 @@ static void measure(void)
 {
     struct ss_mem mem = {.limit = 0};
     struct bench b = {{0}, {0}, {0}, {0}, {0}};
-    struct ss_local_costs seen = local.costs, best = local.costs;
+    struct ss_host_costs seen = local.costs, best = local.costs;
 
     if (bench_init(&b, &mem)) {
         bench_run(&b, &best);
@@ -93,7 +97,7 @@ static void measure(void)
     ss_buf_free(&b.dense);
 }
 
-const struct ss_local_costs *ss_local_costs(void)
+const struct ss_host_costs *ss_host_costs(void)
 {
     pthread_once(&local.once, measure);
     return &local.costs;

@@ -4,8 +4,8 @@
 #define CORE_PLAN_PLAN_H
 
 #include "core/base/collective.h"
-#include "core/wire/values.h"
 #include "core/vote/vote.h"
+#include "core/wire/values.h"
 #include "core/wire/wire.h"
 
 /* What a lane remembers. Filled from voted values and plans only, so that all ranks remember the

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/base/collective.h"
+#include "core/base/times.h"
 
 /* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */
 enum ss_reason {
@@ -32,17 +33,6 @@ enum ss_reason {
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);
-
-/* Seconds by phase of a call. merge: reduction of received entries; coding: encoding and decoding;
- * exchange: the recipe less merge and coding. */
-struct ss_times {
-    double scan;
-    double vote; /* calibration included */
-    double exchange;
-    double merge;
-    double coding;
-    double native; /* the MPI library's collective */
-};
 
 /* One lane of one communicator (design: communicator, count, type class, operator), or all its
  * lanes that differ but in the root of a reduce. */

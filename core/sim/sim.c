@@ -35,7 +35,6 @@ struct sim_rank {
     struct posted *posted; /* in order of posting */
     struct posted **posted_end;
     uint64_t sent;
-    uint64_t received;
     uint64_t sends;
     bool finished;
     bool moved;
@@ -111,7 +110,6 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
     request->active = m->sender != NULL;
     self->out_free = m->start + sim->beta * (double)len;
     self->sent += len;
-    peer->received += len;
     *peer->inbox_end = m;
     peer->inbox_end = &m->next;
     peer->event_known = false;
@@ -422,11 +420,6 @@ uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].sends;
-}
-
-uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank)
-{
-    return sim->ranks[rank].received;
 }
 
 double ss_sim_clock(const struct ss_sim *sim, int rank)

@@ -35,7 +35,6 @@ void ss_sim_set_idle(struct ss_sim *sim, double seconds);
 /* Counters since creation. */
 uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, failed ones included */
-uint64_t ss_sim_bytes_received(const struct ss_sim *sim, int rank);
 double ss_sim_clock(const struct ss_sim *sim, int rank);
 
 /* Faults: the n-th send of `rank` (counted from 1) fails, or its message is changed on the way (the

@@ -1,4 +1,4 @@
-/* The block profile of what is sent, over a fixed sample, and the norm of a residual. */
+/* The block profile of what is sent, and the norm of a residual. */
 #include <string.h>
 
 #include "core/tensor/tensor_impl.h"
@@ -13,42 +13,6 @@ static double value(enum ss_type type, const void *data, size_t i)
 static bool finite(double x)
 {
     return x - x == 0;
-}
-
-/* ---- sample ---- */
-
-static size_t sample_size(size_t n)
-{
-    return n < SS_SAMPLE ? n : SS_SAMPLE;
-}
-
-/* Position j of the sample: one of the elements of part j. */
-static size_t sample_at(size_t n, size_t j)
-{
-    if (n <= SS_SAMPLE)
-        return j;
-    uint64_t low = ((uint64_t)n * j) / SS_SAMPLE, high = ((uint64_t)n * (j + 1)) / SS_SAMPLE;
-    uint64_t h = (j + 1) * 0x9e3779b97f4a7c15ULL;
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93ULL;
-    return (size_t)(low + ((h >> 32) * (high - low) >> 32));
-}
-
-/* Cosine of two samples of equal size; 0 when one is zero, not a number when one is not finite. */
-static double cosine(enum ss_type type, const void *a, const void *b, size_t m)
-{
-    double ab = 0, aa = 0, bb = 0;
-
-    for (size_t j = 0; j < m; j++) {
-        double x = value(type, a, j), y = value(type, b, j);
-        ab += x * y;
-        aa += x * x;
-        bb += y * y;
-    }
-    if (!finite(aa + bb))
-        return aa + bb - (aa + bb);
-    double norms = ss_root(aa) * ss_root(bb);
-    return norms > 0 ? ab / norms : 0;
 }
 
 double ss_tensor_residual_norm(struct ss_tensor *t)
@@ -75,16 +39,6 @@ static void finish(struct ss_profile_now *now)
         now->norm[b] = ss_root(now->norm[b]);
 }
 
-void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void *g, size_t n)
-{
-    *now = (struct ss_profile_now){.entries = 0};
-    for (size_t j = 0, m = sample_size(n); j < m; j++) {
-        size_t i = sample_at(n, j);
-        add_entry(now, (uint64_t)i * SS_PROFILE_BLOCKS / n, value(type, g, i));
-    }
-    finish(now);
-}
-
 void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
                        const void *val, size_t nnz, size_t n)
 {
@@ -97,11 +51,27 @@ void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint
     finish(now);
 }
 
+/* Of two profiles; 0 when one is zero, not a number when one is not finite. */
+static double cosine(const double *a, const double *b)
+{
+    double ab = 0, aa = 0, bb = 0;
+
+    for (int i = 0; i < SS_PROFILE_BLOCKS; i++) {
+        ab += a[i] * b[i];
+        aa += a[i] * a[i];
+        bb += b[i] * b[i];
+    }
+    if (!finite(aa + bb))
+        return aa + bb - (aa + bb);
+    double norms = ss_root(aa) * ss_root(bb);
+    return norms > 0 ? ab / norms : 0;
+}
+
 double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profile_now *now)
 {
     if (profile->seen < 3 || now->entries < SS_PROFILE_ENTRIES)
         return -1;
-    return cosine(SS_F64, profile->past, now->norm, SS_PROFILE_BLOCKS);
+    return cosine(profile->past, now->norm);
 }
 
 static void enter_past(struct ss_profile *profile, const struct ss_profile_now *now)

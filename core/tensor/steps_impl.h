@@ -1,4 +1,5 @@
-/* Inside of core/tensor/steps.c, core/tensor/step_periods.c, core/tensor/step_levels.c and core/tensor/step_labels.c. */
+/* Inside of core/tensor/steps.c, core/tensor/step_periods.c, core/tensor/step_levels.c and
+ * core/tensor/step_labels.c. */
 #ifndef CORE_TENSOR_STEPS_IMPL_H
 #define CORE_TENSOR_STEPS_IMPL_H
 
@@ -39,8 +40,8 @@ struct ss_step_place ss_step_in_place(struct ss_steps *s, struct ss_step_cycle *
 /* Looks for a period that takes over in this call, and for a set of lanes without an order. */
 void ss_step_seek(struct ss_steps *s, struct ss_step_place *place);
 
-/* What levels say (core/tensor/step_levels.c). Calls a step of p apart resemble each other less than the
- * norms of one gradient do. */
+/* What levels say (core/tensor/step_levels.c). Calls a step of p apart resemble each other less
+ * than the norms of one gradient do. */
 bool ss_step_uneven(const struct ss_steps *s, uint32_t p);
 /* Those of different labels a plain period apart resemble each other as those of one gradient do.
  */

@@ -55,11 +55,6 @@ struct ss_tensor *ss_tensors_first(const struct ss_tensors *ts)
     return ts->first;
 }
 
-struct ss_mem *ss_tensors_mem(const struct ss_tensors *ts)
-{
-    return ts->mem;
-}
-
 /* ---- table ---- */
 
 static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)

@@ -21,13 +21,13 @@
 #ifndef CORE_TENSOR_TENSOR_H
 #define CORE_TENSOR_TENSOR_H
 
-#include "core/tensor/evidence.h"
 #include "core/base/mem.h"
-#include "core/tensor/regions.h"
+#include "core/select/threshold.h"
+#include "core/tensor/evidence.h"
 #include "core/tensor/named_buffers.h"
+#include "core/tensor/regions.h"
 #include "core/tensor/rules.h"
 #include "core/tensor/steps.h"
-#include "core/select/threshold.h"
 
 /* What tells tensors of one lane apart.
  *
@@ -90,8 +90,7 @@ struct ss_profile_now {
     size_t entries; /* non-zero finite ones behind it */
 };
 
-/* Of a dense buffer, at the sample positions; of a sparse one, all entries. n elements. */
-void ss_profile_dense(struct ss_profile_now *now, enum ss_type type, const void *g, size_t n);
+/* Of a stream: all its entries. n elements. */
 void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
                        const void *val, size_t nnz, size_t n);
 /* Cosine with the past, -1 where none can be told: fewer than SS_PROFILE_ENTRIES entries, or
@@ -102,8 +101,8 @@ double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profi
  * packings take turns: to be voted. */
 bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now);
 
-/* RESIDUAL_SCALE (core/feedback/loss_scale.c): binary logarithms of the input's norm in its last calls, in
- * units of 2^-10, from voted values. */
+/* RESIDUAL_SCALE (core/feedback/loss_scale.c): binary logarithms of the input's norm in its last
+ * calls, in units of 2^-10, from voted values. */
 enum { SS_LEVELS = 16 };
 struct ss_levels {
     int32_t of[SS_LEVELS]; /* a ring */

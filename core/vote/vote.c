@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "core/call/call_impl.h"
-
 enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 6 };
 
 void ss_ballot_init(struct ss_ballot *ballot)

@@ -7,10 +7,10 @@
 #ifndef CORE_VOTE_VOTE_H
 #define CORE_VOTE_VOTE_H
 
-#include "core/tensor/evidence.h"
 #include "core/net/ranks.h"
-#include "core/tensor/steps.h"
 #include "core/net/transport.h"
+#include "core/tensor/evidence.h"
+#include "core/tensor/steps.h"
 
 enum ss_vote_flag {
     SS_VOTE_CANNOT = 1 << 0,     /* no memory for this call */
@@ -76,8 +76,9 @@ struct ss_ballot {
     uint64_t k_max;      /* top-k: entries asked for */
     uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
     uint64_t norm_max;   /* top-k: norm of the input, double bits */
-    uint8_t parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/tensor/steps.h), each by max */
-    uint64_t result_max;          /* entries of the last result on this lane, 0 = not known */
+    uint8_t
+        parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/tensor/steps.h), each by max */
+    uint64_t result_max;      /* entries of the last result on this lane, 0 = not known */
     uint64_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */

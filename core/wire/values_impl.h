@@ -1,6 +1,5 @@
-/* Buckets of one element type; core/wire/values.c includes this once for float and once for double, with
- * these set:
- *     REAL, BITS, SIGNED   the type, its bits as an unsigned and as a signed integer
+/* Buckets of one element type; core/wire/values.c includes this once for float and once for double,
+ * with these set: REAL, BITS, SIGNED   the type, its bits as an unsigned and as a signed integer
  *     NAME(x)              the name of a function for it
  *     ABS, INFINITE, LEAST bits of everything but the sign, of infinity, of the least normal number
  *     HALF_WAY             1.5 times the number from which on there are no fractions

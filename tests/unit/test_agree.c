@@ -14,7 +14,7 @@ enum { SUMS = 5, MAXIMA = 3, REALS = 4, WORDS = SUMS + MAXIMA + REALS, MOST = 64
 
 struct agreements {
     struct sim_job job;
-    struct ss_call call[MOST];
+    struct ss_exchange call[MOST];
     struct ss_agree agree[MOST];
     uint64_t data[MOST][WORDS];
     int left[MOST]; /* agreements still to make */
@@ -41,7 +41,7 @@ static void begin(struct agreements *a, int rank)
 static int step(void *ctx, int rank)
 {
     struct agreements *a = ctx;
-    struct ss_call *c = &a->call[rank];
+    struct ss_exchange *c = &a->call[rank];
 
     c->t->ops->poll(c->t);
     if (ss_agree_step(c, &a->agree[rank]) == SS_PENDING)
@@ -61,9 +61,9 @@ static void open_agreements(struct agreements *a, int size, uint64_t seed, int r
     job_open(&a->job, size, 1e-6, 1e-9, seed, &settings);
     ss_sim_set_eager(a->job.sim, 0);
     for (int r = 0; r < size; r++) {
-        a->call[r] = (struct ss_call){.comm = a->job.comm[r],
+        a->call[r] = (struct ss_exchange){.t = a->job.comm[r]->t,
                                       .work = &a->job.comm[r]->work,
-                                      .t = a->job.comm[r]->t,
+                                      .mem = a->job.comm[r]->mem,
                                       .number = 7,
                                       .type = SS_F32};
         a->left[r] = rounds;

@@ -414,10 +414,10 @@ static void volume_is_at_most_2_k_log_p_words(void **state)
             for (int r = 0; r < size; r++) {
                 const struct ss_call *call = ss_comm_call(t.job.comm[r]);
                 uint64_t most = (uint64_t)rounds * (2 * K * 4 + SS_WIRE_HEADER);
-                assert_in_range(call->phase_sent[SS_PHASE_REDUCE], 1, most);
-                assert_in_range(call->phase_received[SS_PHASE_REDUCE], 1, most);
-                assert_int_equal(call->phase_sent[SS_PHASE_FOLD_IN], 0);
-                assert_int_equal(call->phase_sent[SS_PHASE_FOLD_OUT], 0);
+                assert_in_range(call->f.c.x.phase_sent[SS_PHASE_REDUCE], 1, most);
+                assert_in_range(call->f.c.x.phase_received[SS_PHASE_REDUCE], 1, most);
+                assert_int_equal(call->f.c.x.phase_sent[SS_PHASE_FOLD_IN], 0);
+                assert_int_equal(call->f.c.x.phase_sent[SS_PHASE_FOLD_OUT], 0);
             }
         }
         training_close(&t);
@@ -435,7 +435,7 @@ static void the_plan_knows_the_memory(void **state)
         training_open(&t, size, SS_F64, LONG, 0, settings_of(MANY, LONG));
         draw_heavy_tailed(&t, 0);
         training_call(&t, false);
-        const struct ss_ballot *b = &ss_comm_call(t.job.comm[0])->vote.ballot;
+        const struct ss_ballot *b = &ss_comm_call(t.job.comm[0])->f.vote.ballot;
         struct ss_shape shape = {.n = LONG,
                                  .size = size,
                                  .type = SS_F64,

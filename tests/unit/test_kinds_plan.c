@@ -69,7 +69,7 @@ static struct ss_plan plan_of(const struct ss_call *c, double alpha, double beta
     shape.scan = shape.code = shape.merge = shape.fill = 0;
     shape.vote = vote;
     ss_plan_make(&shape, &nothing, &plan);
-    *memory = ss_plan_memory(&shape, ss_kind_algorithm(c->kind));
+    *memory = ss_plan_memory(&shape, ss_kind_algorithm(c->f.c.kind));
     return plan;
 }
 
@@ -93,11 +93,11 @@ static void compare(const struct kind_case *c, double alpha, double beta)
     assert_int_equal(call(&k, c), SS_OK);
     for (int r = 0; r < c->in.size; r++) {
         const struct ss_call *done = ss_comm_call(k.job.comm[r]);
-        double sent = (double)(ss_sim_bytes_sent(k.job.sim, r) - done->vote.bytes);
-        assert_int_equal(done->bytes_sent, ss_sim_bytes_sent(k.job.sim, r));
+        double sent = (double)(ss_sim_bytes_sent(k.job.sim, r) - done->f.vote.bytes);
+        assert_int_equal(done->f.c.x.bytes_sent, ss_sim_bytes_sent(k.job.sim, r));
         seconds = fmax(seconds, ss_sim_clock(k.job.sim, r));
         bytes = fmax(bytes, sent);
-        vote = fmax(vote, done->times.vote);
+        vote = fmax(vote, done->f.c.x.times.vote);
     }
     const struct ss_call *first = ss_comm_call(k.job.comm[0]);
     struct ss_plan plan = plan_of(first, alpha, beta, vote, &memory);
@@ -288,7 +288,7 @@ static void a_reduce_takes_as_long_as_its_root(void **state)
     }
     assert_true(least < seconds[3]);
     assert_int_equal(call(&k, &c), SS_OK);
-    assert_true(ss_bits_double(ss_comm_call(k.job.comm[0])->vote.ballot.last_min) == seconds[3]);
+    assert_true(ss_bits_double(ss_comm_call(k.job.comm[0])->f.vote.ballot.last_min) == seconds[3]);
     calls_close(&k, &c);
 }
 

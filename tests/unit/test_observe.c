@@ -103,7 +103,7 @@ static void what_is_predicted_is_what_topk_sends(void **state)
         draw(&t, 1);
         training_step(&t, false);
         const struct ss_call *c = ss_comm_call(t.job.comm[0]);
-        sent = (double)(c->bytes_sent - c->vote.bytes);
+        sent = (double)(c->f.c.x.bytes_sent - c->f.vote.bytes);
         assert_true(fabs(bytes - sent) < 0.1 * sent);
         training_close(&t);
     }

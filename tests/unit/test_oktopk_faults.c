@@ -96,7 +96,7 @@ static uint64_t sends_of_call(int size, bool uneven, int before, int rank)
         draw(&t, 1);
         training_step(&t, false);
     }
-    assert_int_equal(uneven && size > 4, call_of(&t, 0)->phase_sent[SS_PHASE_BALANCE] > 0);
+    assert_int_equal(uneven && size > 4, call_of(&t, 0)->f.c.x.phase_sent[SS_PHASE_BALANCE] > 0);
     sends = ss_sim_sends(t.job.sim, rank) - sends;
     training_close(&t);
     return sends;

@@ -11,8 +11,8 @@ static double words(const struct training *t, enum ss_phase phase, double messag
     double most = 0;
 
     for (int r = 0; r < t->job.size; r++) {
-        double sent = (double)call_of(t, r)->phase_sent[phase];
-        double received = (double)call_of(t, r)->phase_received[phase];
+        double sent = (double)call_of(t, r)->f.c.x.phase_sent[phase];
+        double received = (double)call_of(t, r)->f.c.x.phase_received[phase];
         most = fmax(most, fmax(sent, received) - HEADER * messages);
     }
     return most / 4;
@@ -122,8 +122,8 @@ static double crowd_agreed(const struct crowd *w)
 
     for (int r = 0; r < w->size; r++) {
         const struct ss_call *c = ss_comm_call(w->comm[r]);
-        most = fmax(most, (double)c->phase_sent[SS_PHASE_AGREE]);
-        most = fmax(most, (double)c->phase_received[SS_PHASE_AGREE]);
+        most = fmax(most, (double)c->f.c.x.phase_sent[SS_PHASE_AGREE]);
+        most = fmax(most, (double)c->f.c.x.phase_received[SS_PHASE_AGREE]);
     }
     return most / 4;
 }
@@ -138,10 +138,10 @@ static double crowd_words(const struct crowd *w)
         for (int i = 0; i < 2; i++) {
             int phase = i == 0 ? SS_PHASE_REDUCE : SS_PHASE_GATHER;
             most[i] =
-                fmax(most[i], fmax((double)c->phase_sent[phase], (double)c->phase_received[phase]) -
+                fmax(most[i], fmax((double)c->f.c.x.phase_sent[phase], (double)c->f.c.x.phase_received[phase]) -
                                   headers);
         }
-        assert_int_equal(c->phase_sent[SS_PHASE_BALANCE], 0);
+        assert_int_equal(c->f.c.x.phase_sent[SS_PHASE_BALANCE], 0);
     }
     return (most[0] + most[1]) / 4;
 }
@@ -213,7 +213,7 @@ static void a_steady_call_takes_2_6_words_per_entry(void **state)
     for (int s = 0; s < 16; s++) {
         draw(&t, 1);
         training_step(&t, false);
-        entries += (double)call_of(&t, 0)->vote.ballot.nnz_max + (double)selected(&t);
+        entries += (double)call_of(&t, 0)->f.vote.ballot.nnz_max + (double)selected(&t);
         sum += words(&t, SS_PHASE_REDUCE, 0) + words(&t, SS_PHASE_GATHER, 0);
         agreed += words(&t, SS_PHASE_AGREE, 0) / 16;
     }
@@ -289,7 +289,7 @@ static int counted_step(void *ctx, int rank)
 
     counting = *ss_kernels();
     counting.scan = count_scan;
-    ss_comm_call(job->comm[rank])->kernels = &counting;
+    ss_comm_call(job->comm[rank])->f.c.kernels = &counting;
     return status;
 }
 
@@ -345,8 +345,8 @@ static void a_dense_exact_input_is_not_extracted(void **state)
         assert_int_equal(t.job.status[0], SS_NATIVE);
         assert_int_equal(scanned, 0); /* nothing behind the vote */
         for (int r = 0; r < 4; r++) {
-            assert_int_equal(call_of(&t, r)->scan.nnz, N);
-            assert_true(call_of(&t, r)->own.nnz <= ss_plan_own_least(N) + 16); /* whole lines */
+            assert_int_equal(call_of(&t, r)->f.c.scan.nnz, N);
+            assert_true(call_of(&t, r)->f.c.own.nnz <= ss_plan_own_least(N) + 16); /* whole lines */
         }
     }
     training_close(&t);

@@ -59,11 +59,11 @@ struct outcome {
 
 static struct ss_shape shape_without_local_costs(const struct ss_call *c, double alpha, double beta)
 {
-    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.n = c->n,
-                             .size = c->t->size,
-                             .type = c->type,
+    return (struct ss_shape){.n = c->f.c.x.n,
+                             .size = c->f.c.x.t->size,
+                             .type = c->f.c.x.type,
                              .nnz_sum = b->nnz_sum,
                              .nnz_max = b->nnz_max,
                              .part_max = b->part_max,
@@ -90,16 +90,16 @@ static void run(struct grid *g, int size, enum ss_algorithm algorithm, double al
         const struct ss_call *c = ss_comm_call(job.comm[r]);
         const struct ss_work *w = &job.comm[r]->work;
         double seconds = ss_sim_clock(job.sim, r);
-        double bytes = (double)(ss_sim_bytes_sent(job.sim, r) - c->vote.bytes);
+        double bytes = (double)(ss_sim_bytes_sent(job.sim, r) - c->f.vote.bytes);
         double memory =
             (double)(job.mem[r].peak - w->inbox.size - w->scratch.size - w->pieces.size);
         assert_int_equal(job.status[r], SS_OK);
-        assert_int_equal(c->bytes_sent, ss_sim_bytes_sent(job.sim, r));
+        assert_int_equal(c->f.c.x.bytes_sent, ss_sim_bytes_sent(job.sim, r));
         assert_memory_equal(&c->plan, &ss_comm_call(job.comm[0])->plan, sizeof c->plan);
         o->seconds = seconds > o->seconds ? seconds : o->seconds;
         o->bytes = bytes > o->bytes ? bytes : o->bytes;
         o->memory = memory > o->memory ? memory : o->memory;
-        o->vote = c->times.vote > o->vote ? c->times.vote : o->vote;
+        o->vote = c->f.c.x.times.vote > o->vote ? c->f.c.x.times.vote : o->vote;
     }
     o->shape = shape_without_local_costs(ss_comm_call(job.comm[0]), alpha, beta);
     o->shape.vote = o->vote;

@@ -278,11 +278,11 @@ static void an_overflow_arrives_and_leaves_no_trace(void **state)
 
 static struct ss_shape shape_of(const struct ss_call *c, const struct ss_settings *settings)
 {
-    const struct ss_ballot *b = &c->vote.ballot;
+    const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.n = c->n,
-                             .size = c->t->size,
-                             .type = c->type,
+    return (struct ss_shape){.n = c->f.c.x.n,
+                             .size = c->f.c.x.t->size,
+                             .type = c->f.c.x.type,
                              .topk = true,
                              .k = b->k_max,
                              .values = settings->values,
@@ -319,7 +319,7 @@ static void bytes_and_memory_are_those_predicted(void **state)
             for (int r = 0; r < size; r++) {
                 const struct ss_work *w = &t.job.comm[r]->work;
                 c = ss_comm_call(t.job.comm[r]);
-                sent = fmax(sent, (double)(c->bytes_sent - c->vote.bytes));
+                sent = fmax(sent, (double)(c->f.c.x.bytes_sent - c->f.vote.bytes));
                 memory =
                     fmax(memory, (double)(ss_work_kept(w) + w->own_idx.size + w->own_val.size));
             }

@@ -142,7 +142,7 @@ static void a_call_sends_about_its_share(void **state)
     for (uint64_t s = 0; s < 40; s++) {
         draw(&t, s, 1);
         training_step(&t, false);
-        size_t nnz = ss_comm_call(t.job.comm[0])->scan.nnz;
+        size_t nnz = ss_comm_call(t.job.comm[0])->f.c.scan.nnz;
         if (t.job.status[0] == SS_OK && first == 0)
             first = nnz;
         last = nnz;
@@ -170,7 +170,7 @@ static void a_warm_up_comes_down_to_k_of_each_bucket(void **state)
         training_step(&t, s & 1);
         if (t.job.status[0] != SS_OK)
             continue;
-        size_t nnz = ss_comm_call(t.job.comm[0])->scan.nnz;
+        size_t nnz = ss_comm_call(t.job.comm[0])->f.c.scan.nnz;
         if (before > N) /* (4 / 512)^(1 / 11) and of all elements, and the last bucket is shorter */
             assert_in_range(nnz, N * 6 / 10, N * 7 / 10);
         assert_true(nnz <= before);
@@ -308,7 +308,7 @@ static void a_look_at_a_new_tensor_reads_a_sample(void **state)
     struct ss_settings settings = settings_of(SS_AUTO);
     settings.tensors.register_after = 3;
     training_open(&t, 2, SS_F32, LARGE, 0, settings);
-    const struct ss_ballot *ballot = &ss_comm_call(t.job.comm[0])->vote.ballot;
+    const struct ss_ballot *ballot = &ss_comm_call(t.job.comm[0])->f.vote.ballot;
     put(SS_F32, t.gradient[1], unseen, 100);
     while (ss_square_sample(SS_F32, t.gradient[1], LARGE, SAMPLE) > 0) {
         put(SS_F32, t.gradient[1], unseen++, 0);

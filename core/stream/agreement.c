@@ -1,8 +1,6 @@
-#include "core/net/agreement.h"
+#include "core/stream/agreement.h"
 
 #include <string.h>
-
-#include "core/call/call_impl.h"
 
 static const uint32_t AGREE_MAGIC = 0x65726761;
 
@@ -45,19 +43,19 @@ size_t ss_agree_words(int size)
     return 2048 + 16 * (size_t)size;
 }
 
-int ss_agree_reserve(struct ss_call *c)
+int ss_agree_reserve(struct ss_exchange *x)
 {
-    size_t bytes = bytes_of(ss_agree_words(c->t->size));
+    size_t bytes = bytes_of(ss_agree_words(x->t->size));
 
-    return ss_buf_reserve(&c->work->agree, c->comm->mem, 2 * bytes);
+    return ss_buf_reserve(&x->work->agree, x->mem, 2 * bytes);
 }
 
-void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_t sums,
+void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, size_t sums,
                     size_t maxima, size_t reals)
 {
-    const struct ss_buf *room = &c->work->agree;
+    const struct ss_buf *room = &x->work->agree;
 
-    *a = (struct ss_agree){.schedule = ss_schedule_of(c->t->rank, c->t->size),
+    *a = (struct ss_agree){.schedule = ss_schedule_of(x->t->rank, x->t->size),
                            .data = data,
                            .sums = sums,
                            .maxima = maxima,
@@ -65,54 +63,55 @@ void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_
                            .peer = -1};
     a->capacity = room->size / 2 / 64 * 64;
     if (a->capacity < bytes_of(words_of(a)))
-        ss_fail(c, SS_ERR_MEMORY, c->t->rank, SS_PHASE_AGREE);
+        ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_AGREE);
     a->outgoing = room->data;
     a->incoming = a->outgoing + a->capacity;
+    x->agreement = a;
 }
 
 /* A send that is refused is tried once more: a rank that leaves an agreement leaves the others
  * waiting. */
-static void send_words(struct ss_call *c, struct ss_agree *a, int peer, unsigned round)
+static void send_words(struct ss_exchange *x, struct ss_agree *a, int peer, unsigned round)
 {
-    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_AGREE, .round = round};
-    struct header h = {.magic = AGREE_MAGIC, .call = c->number, .status = c->failed};
+    struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_AGREE, .round = round};
+    struct header h = {.magic = AGREE_MAGIC, .call = x->number, .status = x->failed};
     int status = SS_ERR_TRANSPORT;
 
     a->send = (struct ss_request){0};
-    if (c->failed == 0) {
+    if (x->failed == 0) {
         h.words = (uint32_t)words_of(a);
         memcpy(a->outgoing + sizeof h, a->data, h.words * sizeof(uint64_t));
     }
     h.check = check_of(&h, a->outgoing + sizeof h);
     memcpy(a->outgoing, &h, sizeof h);
     size_t len = sizeof h + h.words * sizeof(uint64_t);
-    c->bytes_sent += len;
-    c->phase_sent[SS_PHASE_AGREE] += len;
+    x->bytes_sent += len;
+    x->phase_sent[SS_PHASE_AGREE] += len;
     for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
-        status = c->t->ops->send(c->t, peer, tag, a->outgoing, len, &a->send);
+        status = x->t->ops->send(x->t, peer, tag, a->outgoing, len, &a->send);
     if (status != SS_OK) {
         a->send = (struct ss_request){0};
-        ss_fail(c, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);
+        ss_fail(x, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);
     }
 }
 
-static void recv_words(struct ss_call *c, struct ss_agree *a, int peer, unsigned round)
+static void recv_words(struct ss_exchange *x, struct ss_agree *a, int peer, unsigned round)
 {
-    struct ss_tag tag = {.call = c->number, .phase = SS_PHASE_AGREE, .round = round};
+    struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_AGREE, .round = round};
 
     a->peer = peer;
     a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
-    if (c->t->ops->recv(c->t, peer, tag, a->incoming, a->capacity, &a->recv) != SS_OK)
+    if (x->t->ops->recv(x->t, peer, tag, a->incoming, a->capacity, &a->recv) != SS_OK)
         a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
 }
 
-static void post(struct ss_call *c, struct ss_agree *a, const struct ss_meeting *m)
+static void post(struct ss_exchange *x, struct ss_agree *a, const struct ss_meeting *m)
 {
     a->send = a->recv = (struct ss_request){0};
     if (m->from >= 0)
-        recv_words(c, a, m->from, m->round);
+        recv_words(x, a, m->from, m->round);
     if (m->to >= 0)
-        send_words(c, a, m->to, m->round);
+        send_words(x, a, m->to, m->round);
 }
 
 static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
@@ -132,14 +131,14 @@ static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
     }
 }
 
-static int check_incoming(const struct ss_call *c, const struct ss_agree *a, struct header *h)
+static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a, struct header *h)
 {
     if (a->recv.status != SS_OK)
         return a->recv.status;
     if (a->recv.bytes < sizeof *h)
         return SS_ERR_MESSAGE;
     memcpy(h, a->incoming, sizeof *h);
-    if (h->magic != AGREE_MAGIC || h->call != c->number ||
+    if (h->magic != AGREE_MAGIC || h->call != x->number ||
         a->recv.bytes != sizeof *h + h->words * sizeof(uint64_t) ||
         h->check != check_of(h, a->incoming + sizeof *h))
         return SS_ERR_MESSAGE;
@@ -148,16 +147,16 @@ static int check_incoming(const struct ss_call *c, const struct ss_agree *a, str
     return h->words == words_of(a) ? SS_OK : SS_ERR_MESSAGE;
 }
 
-static void take(struct ss_call *c, struct ss_agree *a, bool result)
+static void take(struct ss_exchange *x, struct ss_agree *a, bool result)
 {
     const unsigned char *words = a->incoming + sizeof(struct header);
     struct header h = {0};
-    int status = check_incoming(c, a, &h);
+    int status = check_incoming(x, a, &h);
 
-    c->phase_received[SS_PHASE_AGREE] += a->recv.bytes;
+    x->phase_received[SS_PHASE_AGREE] += a->recv.bytes;
     if (status != SS_OK)
-        ss_fail(c, status, a->peer, SS_PHASE_AGREE);
-    if (c->failed < 0)
+        ss_fail(x, status, a->peer, SS_PHASE_AGREE);
+    if (x->failed < 0)
         return;
     for (size_t i = 0; i < h.words; i++) {
         uint64_t word;
@@ -169,35 +168,37 @@ static void take(struct ss_call *c, struct ss_agree *a, bool result)
     }
 }
 
-int ss_agree_step(struct ss_call *c, struct ss_agree *a)
+int ss_agree_step(struct ss_exchange *x, struct ss_agree *a)
 {
     struct ss_meeting m;
 
     while (ss_schedule_now(&a->schedule, &m)) {
         if (!a->waiting) {
-            post(c, a, &m);
+            post(x, a, &m);
             a->waiting = true;
         }
         if (a->send.active || a->recv.active)
             return SS_PENDING;
         a->waiting = false;
-        c->moved = true;
+        x->moved = true;
         if (a->send.status != SS_OK)
-            ss_fail(c, a->send.status, a->peer, SS_PHASE_AGREE);
+            ss_fail(x, a->send.status, a->peer, SS_PHASE_AGREE);
         if (a->peer >= 0)
-            take(c, a, m.result);
+            take(x, a, m.result);
         a->peer = -1;
         ss_schedule_next(&a->schedule);
     }
+    x->agreement = NULL;
     return SS_OK;
 }
 
-void ss_agree_cancel(struct ss_call *c, struct ss_agree *a)
+void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a)
 {
     if (a->recv.active)
-        c->t->ops->cancel(c->t, &a->recv);
+        x->t->ops->cancel(x->t, &a->recv);
     if (a->send.active)
-        c->t->ops->cancel(c->t, &a->send);
+        x->t->ops->cancel(x->t, &a->send);
+    x->agreement = NULL;
 }
 
 int ss_agree_waiting(const struct ss_agree *a)

@@ -1,10 +1,10 @@
 /* Small agreements inside a recipe: an allreduce of a few integers and reals by recursive doubling,
- * the same bits on every rank. Included by core/call/call_impl.h. */
-#ifndef CORE_NET_AGREEMENT_H
-#define CORE_NET_AGREEMENT_H
+ * the same bits on every rank. */
+#ifndef CORE_STREAM_AGREEMENT_H
+#define CORE_STREAM_AGREEMENT_H
 
 #include "core/net/ranks.h"
-#include "core/net/transport.h"
+#include "core/stream/exchange.h"
 
 struct ss_call;
 
@@ -25,20 +25,20 @@ struct ss_agree {
 /* Most words of an agreement, and room for the messages, made before the vote so that no rank lacks
  * it afterwards: SS_OK or SS_ERR_MEMORY. */
 size_t ss_agree_words(int size);
-int ss_agree_reserve(struct ss_call *c);
+int ss_agree_reserve(struct ss_exchange *x);
 
 /* Begins; data (sums + maxima + reals words, at most ss_agree_words) stays where it is until the
  * end. All ranks start the same agreements in the same order within a call. */
-void ss_agree_start(struct ss_call *c, struct ss_agree *a, uint64_t *data, size_t sums,
+void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, size_t sums,
                     size_t maxima, size_t reals);
 
 /* SS_PENDING or SS_OK. A rank that has failed takes part and says so: when any had at its start,
- * c->failed is set on all at the end and data is undefined, so that what comes after can be left
+ * x->failed is set on all at the end and data is undefined, so that what comes after can be left
  * out by all of them. */
-int ss_agree_step(struct ss_call *c, struct ss_agree *a);
+int ss_agree_step(struct ss_exchange *x, struct ss_agree *a);
 
 /* Gives it up. Does nothing where none is under way. */
-void ss_agree_cancel(struct ss_call *c, struct ss_agree *a);
+void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a);
 
 /* The rank it waits for, -1: none. */
 int ss_agree_waiting(const struct ss_agree *a);

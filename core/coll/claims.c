@@ -1,0 +1,55 @@
+/* Claims on their way: which of them the global set took, and what rounding took away. */
+#include <string.h>
+
+#include "core/coll/coll.h"
+
+void ss_claims_mark(struct ss_coll *c, const uint32_t *idx, size_t nnz)
+{
+    const uint32_t *own = c->own.idx;
+    size_t j, end;
+
+    if (nnz == 0 || !c->claims.mark)
+        return;
+    j = ss_lower_bound(own, c->own.nnz, idx[0]);
+    end = j + ss_lower_bound(own + j, c->own.nnz - j, idx[nnz - 1] + 1);
+    for (size_t i = 0; j < end; j++) {
+        while (idx[i] < own[j])
+            i++;
+        c->claims.mark[j] = idx[i] == own[j];
+    }
+}
+
+void ss_claims_book(struct ss_coll *c, const uint32_t *idx, uint64_t first, const void *error,
+                    size_t count)
+{
+    c->claims.idx = idx;
+    c->claims.first = first;
+    c->claims.error = error;
+    c->claims.errors = count;
+}
+
+void ss_claims_round_own(struct ss_coll *c, struct ss_out *o)
+{
+    if (o->nnz > 0 && c->rounding.values != SS_VALUES_SAME)
+        ss_out_round(o, &c->rounding,
+                     ss_at(c->claims.own_error, (size_t)(o->idx - c->own.idx), c->x.esize));
+}
+
+void ss_claims_round_part(struct ss_coll *c, struct ss_out *o)
+{
+    const struct ss_rounding *how = o->dense ? &c->rounding_dense : &c->rounding;
+    struct ss_buf *error = &c->x.work->part_error;
+
+    if (c->x.failed < 0 || o->nnz == 0 || how->values == SS_VALUES_SAME)
+        return;
+    if (how->stochastic) {
+        ss_out_round(o, how, NULL);
+        return;
+    }
+    if (ss_buf_reserve_voted(error, c->x.mem, o->nnz * c->x.esize) != SS_OK) {
+        ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, (enum ss_phase)o->phase);
+        return;
+    }
+    ss_out_round(o, how, error->data);
+    ss_claims_book(c, o->dense ? NULL : o->idx, o->first, error->data, o->nnz);
+}

@@ -1,0 +1,201 @@
+/* A collective on its way: the index space, this rank's stream, the result, and what was voted on
+ * them; all that a recipe sees of a call. First member of struct ss_feedback
+ * (core/feedback/feedback.h). */
+#ifndef CORE_COLL_COLL_H
+#define CORE_COLL_COLL_H
+
+#include "core/base/collective.h"
+#include "core/compute/kernels.h"
+#include "core/net/ranks.h"
+#include "core/plan/plan.h"
+#include "core/stream/agreement.h"
+#include "core/stream/in.h"
+#include "core/stream/out.h"
+#include "core/stream/stream.h"
+#include "core/tensor/regions.h"
+
+/* Clears the result piece by piece: before something is written there, or while waiting for the
+ * network. */
+struct ss_fill {
+    bool sparse; /* in place, every element is +0.0 but this rank's own entries */
+    size_t pieces;
+    size_t next; /* of the idle sweep */
+    size_t left;
+    unsigned char *cleared;
+};
+
+/* Places of the recipes. */
+struct ss_split_state {
+    int slice; /* phase 1: slices sent so far */
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream part; /* own part, reduced */
+};
+struct ss_gather_state {
+    struct ss_out out;
+    struct ss_in in;
+};
+struct ss_ring_state {
+    int round;
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream partial; /* of the part in hand: own slice + received */
+    struct ss_stream received;
+    int forwarded;       /* rounds of the allgather whose stream has been sent on whole */
+    size_t forward_next; /* arena offsets: the next message to send on, and the end of those
+                            received */
+    size_t forward_end;
+};
+struct ss_doubling_state {
+    struct ss_fold fold;
+    int round;
+    bool dense;
+    size_t delta;
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream current;
+    struct ss_stream received;
+    struct ss_stream spare; /* room for the next merge */
+    struct ss_stream third;
+};
+/* Claims on their way (MODE=topk; design section 8: who rounds, books, once). Nothing of this
+ * touches the residual before the call has succeeded (ss_topk_commit). */
+struct ss_claims {
+    void *own_error; /* parallel to the own stream: what rounding took away; NULL: not rounded */
+    unsigned char *mark; /* parallel to it: 1 = the index is in the global set; NULL: all are */
+    const uint32_t *idx; /* indices of errors of reduced entries, NULL: consecutive from first */
+    uint64_t first;
+    const void *error; /* errors of a part that this rank rounded for all; NULL: none */
+    size_t errors;
+};
+
+#include "core/coll/gtopk.h"
+#include "core/coll/oktopk.h"
+
+/* What a recipe may rely on: the same on all ranks. */
+struct ss_voted {
+    uint64_t nnz_sum, nnz_max; /* entries of the ranks' own streams */
+    uint64_t k_max;            /* top-k: entries asked for */
+    bool same_state;           /* `agreed` is the same on all ranks */
+};
+
+struct ss_coll {
+    struct ss_exchange x;
+    enum ss_kind kind;
+    enum ss_op op;
+    int root; /* of a reduce */
+    const struct ss_kernels *kernels;
+    const void *in; /* element in_first of the index space and in_n - 1 more */
+    uint64_t in_first, in_n;
+    unsigned char *out; /* element out_first; out_n elements are written here */
+    uint64_t out_first, out_n;
+    bool in_place;
+    const uint32_t *bounds; /* of the parts of the index space, size + 1; NULL: equal parts, */
+    uint64_t each;          /* of so many elements, 0: as ss_part_first has it */
+
+    struct ss_scan scan; /* what was seen of the input, */
+    struct ss_stream own;
+    uint64_t part_max; /* and the most entries of it in one part */
+    struct ss_voted voted;
+    struct ss_agreed *agreed; /* oktopk: the tensor's, else NULL */
+    struct {
+        enum ss_partition partition;
+        uint64_t repartition_period; /* calls of a tensor between two partitions */
+        size_t threshold_period;
+    } oktopk;
+
+    int step; /* the recipe's place */
+    struct ss_fill fill;
+    uint64_t result_nnz;               /* entries of the result, 0 = not known */
+    bool dense_seen;                   /* parts of it came dense, so that result_nnz is short */
+    struct ss_rounding rounding;       /* of streams; values SS_VALUES_SAME: as they are */
+    struct ss_rounding rounding_dense; /* of dsar's dense phase */
+    struct ss_claims claims;
+    union {
+        struct {
+            struct ss_split_state split;
+            struct ss_gather_state gather;
+        };
+        struct ss_ring_state ring;
+        struct ss_doubling_state doubling;
+        struct ss_oktopk_state oktopk;
+        struct ss_gtopk_state gtopk;
+    } u;
+};
+
+/* The collective whose exchange it is: for what a flow calls back. */
+static inline struct ss_coll *ss_coll_of(struct ss_exchange *x)
+{
+    return (struct ss_coll *)x;
+}
+
+/* First element of part p of the index space; part `size` is its end. */
+static inline uint64_t ss_coll_part(const struct ss_coll *c, int p)
+{
+    if (c->bounds)
+        return c->bounds[p];
+    return c->each > 0 ? c->each * (uint64_t)p : ss_part_first(c->x.n, c->x.t->size, p);
+}
+/* An element of the result, where this rank has it. */
+static inline unsigned char *ss_out_at(const struct ss_coll *c, uint64_t element)
+{
+    return c->out + (element - c->out_first) * c->x.esize;
+}
+
+/* core/coll/result.c */
+int ss_fill_reserve(struct ss_coll *c); /* before the vote */
+/* own_alone: an input that stands in the result has nothing but +0.0 beside the own stream. */
+void ss_fill_start(struct ss_coll *c, bool own_alone);
+void ss_fill_range(struct ss_coll *c, uint64_t lo, uint64_t hi);
+bool ss_fill_idle(struct ss_coll *c); /* clears one piece; false when none is left */
+/* Whether all entries of a chunk lie in that part of the index space. */
+bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int part);
+/* Writes a chunk's entries into the result (range cleared first), or adds them to it. */
+void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk);
+void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk);
+void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s);
+void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s);
+/* n elements of the result go out. */
+void ss_out_result(struct ss_coll *c, struct ss_out *o, uint64_t first, uint64_t n,
+                   enum ss_phase phase, unsigned round, int dst, int ndst);
+
+/* core/coll/claims.c */
+/* Marks the claims with these ascending indices as part of the global set. */
+void ss_claims_mark(struct ss_coll *c, const uint32_t *idx, size_t nnz);
+/* Errors of reduced entries that this rank rounds, to be added to its residual in the end; idx
+ * NULL: consecutive from `first`. All borrowed until the end of the call. Once per call. */
+void ss_claims_book(struct ss_coll *c, const uint32_t *idx, uint64_t first, const void *error,
+                    size_t count);
+/* As ss_out_round, for slices of the own stream. */
+void ss_claims_round_own(struct ss_coll *c, struct ss_out *o);
+/* A reduced part on its way to all: by `rounding`, or `rounding_dense` where `o` is a dense range;
+ * its errors are booked (in work.part_error, which is reserved here). */
+void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
+
+/* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->x.failed.
+ * `c->step` is 0 at the first. */
+int ss_recursive_doubling_step(struct ss_coll *c);
+int ss_split_allgather_step(struct ss_coll *c);
+int ss_dsar_step(struct ss_coll *c);
+int ss_ring_step(struct ss_coll *c);
+int ss_allgather_step(struct ss_coll *c);
+int ss_oktopk_step(struct ss_coll *c);
+int ss_gtopk_step(struct ss_coll *c);
+
+/* Those of the other kinds: allgather, reduce_scatter, reduce. */
+int ss_slices_step(struct ss_coll *c);
+int ss_reduce_scatter_step(struct ss_coll *c);
+int ss_reduce_step(struct ss_coll *c);
+
+/* Shared by split_allgather, dsar and the reductions of other kinds: the first phase (own part
+ * reduced in place in the result), its entries made a stream, and the allgather of parts, or their
+ * way to one rank. */
+int ss_split_reserve_slices(struct ss_coll *c); /* for the first phase alone */
+int ss_split_reserve(struct ss_coll *c, bool dense);
+int ss_split_reduce_step(struct ss_coll *c);
+void ss_split_harvest(struct ss_coll *c); /* into u.split.part */
+void ss_gather_start(struct ss_coll *c, bool dense);
+void ss_gather_start_to(struct ss_coll *c, int root);
+int ss_gather_step(struct ss_coll *c);
+
+#endif

@@ -1,0 +1,97 @@
+/* What lasts between the calls on a communicator. Made and freed by core/call/comm_state.c. */
+#ifndef CORE_COMM_COMM_H
+#define CORE_COMM_COMM_H
+
+#include "core/comm/settings.h"
+#include "core/plan/calibrate.h"
+#include "core/plan/plan.h"
+#include "core/report/stats.h"
+#include "core/stream/work.h"
+
+/* What all ranks know of a call before the vote. */
+struct ss_lane_key {
+    enum ss_kind kind;
+    enum ss_type type; /* SS_I32 in an allgather, as also op and root where they mean nothing */
+    enum ss_op op;
+    int root;
+    uint64_t n; /* elements; bytes in an allgather */
+    unsigned window;
+};
+
+/* A lane of this communicator (design section 5). Changes by voted values only. */
+struct ss_lane {
+    struct ss_lane_key key;
+    uint32_t number; /* a place among SS_LANES: another lane's after this one has made way */
+    struct ss_history history;
+    struct ss_lane_record *record;
+    bool holds;                   /* some rank has a residual on it, by its last vote */
+    uint64_t observed;            /* calls planned in mode observe */
+    uint16_t chain, newer, older; /* in its bucket; in the order of use */
+};
+
+/* The last SS_LANES different lanes of a communicator. A new one takes the place of the one not
+ * used for longest, which is forgotten with its back-off and its tensors, but for those that hold
+ * residuals. Where all do, new ones share a place that remembers nothing, and are exact. */
+enum { SS_LANES = 1024, SS_LANE_BUCKETS = 2048 };
+struct ss_lanes {
+    uint16_t count;
+    uint16_t newest, oldest;
+    uint16_t buckets[SS_LANE_BUCKETS];
+    struct ss_lane list[SS_LANES + 1]; /* the last is the place they share then */
+};
+
+/* Where the application calls from, for the identity of tensors (MODE=topk). */
+struct ss_call_site {
+    uint64_t hash;      /* 0 = unknown */
+    uint64_t path;      /* hash of its callers, 0 = unknown */
+    uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
+    const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
+    const char *symbol; /* its function, or NULL */
+};
+
+struct ss_comm {
+    struct ss_transport *t;
+    const struct ss_settings *settings;
+    struct ss_mem *mem;
+    struct ss_stats *stats;
+    char name[64];
+    struct ss_work work;
+    struct ss_costs network;
+    bool costs_agreed; /* no rank will ask for a calibration any more */
+    double cost_scan;  /* seconds per element scanned, last seen here */
+    double cost_vote;  /* seconds per vote, least seen here */
+    uint32_t calls;    /* voted calls so far */
+    bool off;          /* ss_comm_set_off */
+    bool polled;       /* votes SS_VOTE_POLLED */
+    bool callbacks;    /* votes SS_VOTE_CALLBACKS */
+    bool nonblocking;  /* the call that is started */
+    bool mismatch;     /* options differ between ranks: everything is native */
+    int status;        /* < 0: a call failed here; the rest says where */
+    int failed_peer;
+    enum ss_phase failed_phase;
+    uint32_t failed_call;
+    bool told;             /* all ranks know, or nothing can be said to them any more */
+    struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
+    struct ss_call *call;  /* storage of the blocking call */
+
+    /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
+    uint64_t scale_opened;
+    uint64_t scale_passed; /* the last since whose opening a step has passed */
+    unsigned scale_told;   /* lines */
+
+    char warning[800]; /* to be told, "" = none */
+    bool wait_told;    /* ss_call_waits */
+    bool held_told;    /* ss_comm_held_back */
+
+    struct ss_tensors *tensors; /* MODE=topk, else NULL */
+    struct ss_call_site site;   /* of the calls that follow */
+    uint64_t small;             /* its count of small calls in the last one */
+};
+
+/* The lane of a call, made when new and valid until the next call starts. n, type: to be reported.
+ */
+uint64_t ss_lane_hash(const struct ss_lane_key *key);
+struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
+                             enum ss_type type);
+
+#endif

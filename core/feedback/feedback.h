@@ -1,0 +1,128 @@
+/* What stays behind in MODE=topk, inside a call: claims, residual, kept elements, GUARD,
+ * RESIDUAL_SCALE (design sections 5, 7 and 8). */
+#ifndef CORE_FEEDBACK_FEEDBACK_H
+#define CORE_FEEDBACK_FEEDBACK_H
+
+#include "core/coll/coll.h"
+#include "core/comm/comm.h"
+#include "core/vote/vote.h"
+
+/* Elements that a rule keeps (core/feedback/kept.c). */
+struct ss_keeping {
+    uint64_t first, count;
+    bool done; /* the exchange has begun */
+    struct ss_out out;
+    struct ss_in in;
+};
+
+struct ss_guard_state {
+    struct ss_agree agree;
+};
+
+/* A collective and what it keeps back. First member of struct ss_call (core/call/call_impl.h). */
+struct ss_feedback {
+    struct ss_coll c;
+    struct ss_comm *comm;
+    struct ss_vote vote;
+    uint32_t lane_number;
+
+    /* MODE=topk */
+    struct ss_tensor *tensor; /* between start and end */
+    bool tensor_short;        /* no memory for one */
+    bool unfit;            /* by the evidence, on all ranks: it must be exact, and nothing join */
+    bool keeps;            /* here no residual may join it, whatever runs */
+    bool topk;             /* registered: the own stream is claimed, not scanned */
+    bool resting;          /* registered, but nothing is claimed: dense was faster */
+    bool woken;            /* rested when the call began */
+    bool claimed;          /* claims are out of the residual */
+    bool profiled, unlike; /* its profile has been watched; it was unlike its past */
+    bool reevaluate;       /* too few were claimed: asks for a new threshold */
+    uint64_t topk_calls;   /* registered calls of the tensor before this one */
+    size_t select_stop;
+    uint64_t select_first, select_n; /* the elements that are selected from */
+    struct ss_keeping keep;
+    struct ss_threshold threshold_before; /* that of the tensor, should the call turn native */
+    double joined; /* share of the residual that has joined the dense input, 0 = none */
+    bool guarded;  /* the result is compared with the dense sum */
+    struct ss_guard_state guard;
+    size_t k;                        /* entries asked for */
+    double input_square, sum_square; /* of the input, and of input + residual */
+    uint8_t small;                   /* smaller calls since the last */
+    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
+};
+
+static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
+{
+    return (struct ss_feedback *)x;
+}
+
+/* core/feedback/topk.c: what top-k does in a call, in this order. All but start and flags do
+ * nothing where nothing was claimed or no tensor is known. */
+void ss_topk_start(struct ss_feedback *f);
+int ss_topk_select(struct ss_feedback *f);
+void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
+uint64_t ss_topk_flags(struct ss_feedback *f);
+void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */
+void ss_topk_planned(struct ss_feedback *f, bool dense); /* and may be trusted: rest where it is */
+void ss_topk_show(struct ss_feedback *f);                /* evidence, into the ballot; */
+uint64_t ss_topk_past(const struct ss_feedback *f);      /* and by what it will be judged, hashed */
+uint64_t ss_topk_forced(const struct ss_feedback *f);    /* algorithm + 1 of a rule, 0: none */
+uint64_t ss_topk_label(const struct ss_feedback *f);     /* of the call site */
+bool ss_topk_vote(struct ss_feedback *f, uint64_t flags); /* false: registered on some ranks only */
+bool ss_topk_claimed(struct ss_feedback *f,
+                     uint64_t flags); /* the part of it on what was claimed */
+/* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
+ * claims.mark where the collective keeps a global top-k. */
+void ss_topk_recipe(struct ss_feedback *f, bool global);
+void ss_topk_commit(struct ss_feedback *f); /* the call has succeeded */
+void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
+void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */
+/* ran: the algorithm that has succeeded, SS_DENSE for the MPI library, SS_AUTO: the call failed. */
+void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran);
+void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
+
+/* core/feedback/admission.c: a line on a tensor that was admitted or offered in this call's vote,
+ * being a candidate before. */
+void ss_admission_tell(struct ss_feedback *f);
+
+/* core/feedback/kept.c: sets c->keep and what is left to select from; its code in the vote; the
+ * elements are taken before the result is written; then the exchange. */
+void ss_keep_range(struct ss_feedback *f);
+uint64_t ss_keep_code(const struct ss_feedback *f);
+int ss_keep_take(struct ss_feedback *f);
+void ss_keep_start(struct ss_feedback *f);
+int ss_keep_step(struct ss_feedback *f);
+
+/* core/feedback/dense_join.c. Norms are squared. */
+/* The tensor is exact and has a residual that is to be sent; sets both norms. */
+bool ss_residual_pending(struct ss_feedback *f);
+double ss_residual_ratio_square(const struct ss_feedback *f);
+/* The call turns dense: out = in + share of the residual (c->joined); after the sum has succeeded
+ * that share leaves the residual. */
+void ss_residual_join(struct ss_feedback *f);
+void ss_residual_leave(struct ss_feedback *f);
+
+/* core/feedback/loss_scale.c: RESIDUAL_SCALE. */
+enum ss_scaling {
+    SS_SCALE_KNOWN,
+    SS_SCALE_OPEN,   /* the unit of the input cannot be told yet: the call is exact */
+    SS_SCALE_CHANGED /* the claims are undone, the residual is scaled: select and vote again */
+};
+bool ss_scale_asked(const struct ss_feedback *f);     /* something is to be found out */
+uint64_t ss_scale_hash(const struct ss_feedback *f);  /* of what this rank will decide by, or 0 */
+enum ss_scaling ss_scale_look(struct ss_feedback *f); /* after the vote of a finite call */
+void ss_scale_seen(struct ss_feedback *f);            /* a finite call of known unit */
+void ss_scale_not_finite(struct ss_feedback *f);
+void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold included */
+
+/* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
+int ss_guard_reserve(struct ss_feedback *f); /* before the claims */
+/* The vote of such a call, of a tensor that a rule has made lossy: what it looks like. agreed: all
+ * ranks remember the same. */
+void ss_guard_look(struct ss_feedback *f, bool agreed);
+void ss_guard_take(struct ss_feedback *f);
+void ss_guard_start(struct ss_feedback *f);
+int ss_guard_step(struct ss_feedback *f);
+
+#endif

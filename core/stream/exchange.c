@@ -1,0 +1,128 @@
+/* The exchange of a call: its failure, its sends under way, the bytes it counts, and how it is
+ * given up. */
+#include "core/stream/exchange.h"
+
+#include "core/stream/agreement.h"
+#include "core/stream/in.h"
+
+void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
+{
+    if (x->failed < 0)
+        return;
+    x->failed = status;
+    x->failed_peer = peer;
+    x->failed_phase = phase;
+}
+
+struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x)
+{
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        if (!x->slots[i].request.active)
+            return &x->slots[i];
+    return NULL;
+}
+
+struct ss_tag ss_exchange_tag(const struct ss_exchange *x, enum ss_phase phase, unsigned round)
+{
+    return (struct ss_tag){.call = x->number, .phase = phase, .round = round};
+}
+
+struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase phase)
+{
+    return (struct ss_wire_key){.type = x->type, .call = x->number, .phase = phase};
+}
+
+/* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
+ * wait for ever: false. */
+bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,
+                  unsigned round, const void *msg, size_t len)
+{
+    struct ss_tag tag = ss_exchange_tag(x, phase, round);
+
+    slot->dst = dst;
+    x->moved = true;
+    x->bytes_sent += len;
+    x->phase_sent[phase] += len;
+    if (x->t->ops->send(x->t, dst, tag, msg, len, &slot->request) == SS_OK)
+        return true;
+    ss_fail(x, SS_ERR_TRANSPORT, dst, phase);
+    struct ss_wire_key key = ss_exchange_key(x, phase);
+    len = ss_wire_encode_error(slot->header, &key, SS_ERR_TRANSPORT);
+    if (x->t->ops->send(x->t, dst, tag, slot->header, len, &slot->request) != SS_OK)
+        slot->request.active = false;
+    return false;
+}
+
+int ss_send_raw(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round,
+                const void *msg, size_t len)
+{
+    struct ss_send_slot *slot = ss_send_slot_free(x);
+
+    if (!slot)
+        return SS_PENDING;
+    return ss_send_post(x, slot, dst, phase, round, msg, len) ? SS_OK : SS_ERR_TRANSPORT;
+}
+
+int ss_send_error(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round)
+{
+    struct ss_send_slot *slot = ss_send_slot_free(x);
+    struct ss_wire_key key = ss_exchange_key(x, phase);
+
+    if (!slot)
+        return SS_PENDING;
+    size_t len = ss_wire_encode_error(slot->header, &key, SS_ERR_PEER);
+    ss_send_post(x, slot, dst, phase, round, slot->header, len);
+    return SS_OK;
+}
+
+int ss_sends_reap(struct ss_exchange *x)
+{
+    int status = SS_OK;
+
+    for (int i = 0; i < SS_SEND_SLOTS; i++) {
+        struct ss_send_slot *slot = &x->slots[i];
+        if (slot->request.active)
+            status = SS_PENDING;
+        else if (slot->request.status != SS_OK)
+            ss_fail(x, SS_ERR_TRANSPORT, slot->dst, SS_PHASE_REDUCE);
+    }
+    return status;
+}
+
+/* ---- giving up ---- */
+
+static void cancel(struct ss_exchange *x, struct ss_request *request)
+{
+    if (request->active)
+        x->t->ops->cancel(x->t, request);
+}
+
+void ss_exchange_cancel(struct ss_exchange *x)
+{
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        cancel(x, &x->slots[i].request);
+    for (struct ss_in *in = x->open; in; in = in->next)
+        for (int i = 0; i < SS_RECV_WINDOW; i++)
+            cancel(x, &in->peers[i].request);
+    x->open = NULL;
+    if (x->agreement)
+        ss_agree_cancel(x, x->agreement);
+}
+
+enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer)
+{
+    for (const struct ss_in *in = x->open; in; in = in->next)
+        for (int i = 0; i < SS_RECV_WINDOW; i++)
+            if (in->peers[i].request.active) {
+                *peer = in->peers[i].rank;
+                return (enum ss_phase)in->phase;
+            }
+    if (x->agreement && ss_agree_waiting(x->agreement) >= 0) {
+        *peer = ss_agree_waiting(x->agreement);
+        return SS_PHASE_AGREE;
+    }
+    for (int i = 0; i < SS_SEND_SLOTS; i++)
+        if (x->slots[i].request.active)
+            *peer = x->slots[i].dst;
+    return SS_PHASE_REDUCE;
+}

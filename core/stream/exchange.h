@@ -1,0 +1,91 @@
+/* The exchange of one call: what its streams need of it, whatever they carry and whoever asked for
+ * it. First member of struct ss_coll (core/coll/coll.h). */
+#ifndef CORE_STREAM_EXCHANGE_H
+#define CORE_STREAM_EXCHANGE_H
+
+#include "core/base/mem.h"
+#include "core/base/times.h"
+#include "core/net/transport.h"
+#include "core/stream/work.h"
+#include "core/wire/wire.h"
+
+struct ss_agree;
+struct ss_in;
+
+/* Sends under way: a slot each. A slot's own header serves error messages, so that a failing rank
+ * needs no memory to say so. */
+enum { SS_SEND_SLOTS = 32, SS_RECV_WINDOW = 16 };
+struct ss_send_slot {
+    struct ss_request request;
+    int dst;
+    _Alignas(8) unsigned char header[SS_WIRE_HEADER];
+};
+
+struct ss_exchange {
+    struct ss_transport *t;
+    struct ss_work *work;
+    struct ss_mem *mem;
+    enum ss_coding coding;
+    enum ss_type type;
+    size_t esize;    /* bytes of an element */
+    uint64_t n;      /* elements of the index space */
+    uint32_t number; /* of the call on its communicator */
+
+    bool moved; /* the step under way has brought it further */
+    int failed; /* first failure of this call on this rank, < 0 */
+    int failed_peer;
+    enum ss_phase failed_phase;
+
+    struct ss_in *open;         /* incoming flows that are not finished */
+    struct ss_agree *agreement; /* under way, or NULL */
+    struct ss_send_slot slots[SS_SEND_SLOTS];
+    size_t arena_used; /* bytes of work->arena that hold messages */
+    uint64_t bytes_sent;
+    uint64_t phase_sent[SS_PHASES], phase_received[SS_PHASES]; /* bytes, headers included */
+    struct ss_times times;
+};
+
+/* A stream in work space. */
+struct ss_stream {
+    uint32_t *idx;
+    void *val;
+    size_t nnz;
+    size_t capacity;
+};
+
+/* Remembers the first failure; from here on error headers go out and what comes in is dropped. */
+void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase);
+
+static inline double ss_now(const struct ss_exchange *x)
+{
+    return x->t->ops->now(x->t);
+}
+static inline void *ss_at(void *base, size_t element, size_t esize)
+{
+    return (unsigned char *)base + element * esize;
+}
+static inline const void *ss_at_const(const void *base, size_t element, size_t esize)
+{
+    return (const unsigned char *)base + element * esize;
+}
+
+struct ss_tag ss_exchange_tag(const struct ss_exchange *x, enum ss_phase phase, unsigned round);
+struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase phase);
+
+struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x); /* NULL: none is */
+/* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
+ * wait for ever: false. */
+bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,
+                  unsigned round, const void *msg, size_t len);
+int ss_send_raw(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round,
+                const void *msg,
+                size_t len); /* SS_PENDING: no slot free; < 0: an error header went instead */
+int ss_send_error(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round);
+int ss_sends_reap(struct ss_exchange *x); /* SS_OK when none is under way */
+
+/* Gives up all that is under way. */
+void ss_exchange_cancel(struct ss_exchange *x);
+/* The phase it is in, and in *peer whom it waits for; *peer stays where that is nobody. */
+enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer);
+
+#endif

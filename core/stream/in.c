@@ -1,0 +1,207 @@
+/* Streams on their way in: decoded chunk by chunk, from several ranks at once, in bounded windows.
+ */
+#include "core/stream/in.h"
+
+static int window_of(const struct ss_exchange *x)
+{
+    return x->t->size < SS_RECV_WINDOW ? x->t->size : SS_RECV_WINDOW;
+}
+
+/* Every message of this call fits. */
+static size_t message_bound(const struct ss_exchange *x)
+{
+    uint32_t entries = x->n < SS_CHUNK_ENTRIES ? (uint32_t)x->n : SS_CHUNK_ENTRIES;
+
+    return (ss_wire_bound(x->type, entries) + 63) / 64 * 64;
+}
+
+/* Flows that are open are found by those who give the call up (ss_exchange_cancel). */
+static void in_close(struct ss_exchange *x, struct ss_in *in)
+{
+    for (struct ss_in **link = &x->open; *link; link = &(*link)->next)
+        if (*link == in) {
+            *link = in->next;
+            return;
+        }
+}
+
+static void in_open(struct ss_exchange *x, struct ss_in *in)
+{
+    if (in->count == 0)
+        return;
+    in->next = x->open;
+    x->open = in;
+}
+
+int ss_in_reserve(struct ss_exchange *x, bool rounded)
+{
+    struct ss_work *work = x->work;
+    size_t inbox = (size_t)window_of(x) * 2 * message_bound(x);
+
+    if (ss_buf_reserve(&work->scratch, x->mem, SS_CHUNK_ENTRIES * sizeof(uint32_t)) != SS_OK ||
+        (rounded &&
+         ss_buf_reserve(&work->values, x->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK))
+        return SS_ERR_MEMORY;
+    return ss_buf_reserve(&work->inbox, x->mem, inbox);
+}
+
+static void in_init(struct ss_exchange *x, struct ss_in *in, enum ss_phase phase, unsigned round,
+                    ss_consume *consume)
+{
+    size_t bound = message_bound(x);
+    unsigned char *inbox = x->work->inbox.data;
+
+    in_close(x, in);
+    *in = (struct ss_in){.phase = phase, .round = round, .consume = consume};
+    for (int i = 0; i < window_of(x); i++) {
+        in->peers[i].rank = -1;
+        in->peers[i].finished = true;
+        in->peers[i].buffer[0] = inbox + (size_t)(2 * i) * bound;
+        in->peers[i].buffer[1] = inbox + (size_t)(2 * i + 1) * bound;
+    }
+}
+
+void ss_in_start(struct ss_exchange *x, struct ss_in *in, enum ss_phase phase, unsigned round,
+                 int src, int count, ss_consume *consume)
+{
+    in_init(x, in, phase, round, consume);
+    in->src = src;
+    in->count = count;
+    in_open(x, in);
+}
+
+void ss_in_start_ordered(struct ss_exchange *x, struct ss_in *in, enum ss_phase phase,
+                         ss_consume *consume, void (*own)(struct ss_exchange *x))
+{
+    in_init(x, in, phase, 0, consume);
+    in->ordered = true;
+    in->count = x->t->size;
+    in->own = own;
+    in_open(x, in);
+}
+
+static void finish_peer(struct ss_in *in, struct ss_in_peer *p)
+{
+    p->finished = true;
+    in->finished++;
+}
+
+static void post_recv(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
+{
+    struct ss_tag tag = ss_exchange_tag(x, (enum ss_phase)in->phase, in->round);
+
+    if (x->t->ops->recv(x->t, p->rank, tag, p->buffer[p->current], message_bound(x), &p->request) !=
+        SS_OK) {
+        ss_fail(x, SS_ERR_TRANSPORT, p->rank, (enum ss_phase)in->phase);
+        finish_peer(in, p);
+    }
+}
+
+/* Posts the first receive of the peers whose turn it is, as far as the window reaches. */
+static void start_peers(struct ss_exchange *x, struct ss_in *in)
+{
+    int window = window_of(x), size = x->t->size;
+
+    for (int i = 0; i < window && in->started < in->count; i++) {
+        int slot = in->ordered ? in->started % window : i;
+        struct ss_in_peer *p = &in->peers[slot];
+
+        if (in->ordered && in->started - in->head >= window)
+            return;
+        if (!p->finished)
+            continue;
+        p->rank = in->ordered ? in->started : ((in->src - in->started) % size + size) % size;
+        p->current = 0;
+        p->from = 0;
+        p->request = (struct ss_request){0};
+        p->finished = false;
+        in->started++;
+        if (p->rank != x->t->rank)
+            post_recv(x, in, p);
+        else if (!in->ordered) /* nobody sends to himself */
+            finish_peer(in, p);
+    }
+}
+
+/* Takes one message of a peer in and posts the next receive. */
+static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
+{
+    struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)in->phase);
+    const struct ss_wire_scratch scratch = {x->work->scratch.data, x->work->values.data};
+    const unsigned char *msg = p->buffer[p->current];
+    struct ss_chunk chunk;
+    double begin = ss_now(x);
+    int status = p->request.status;
+    size_t len = p->request.bytes;
+
+    x->moved = true;
+    x->phase_received[in->phase] += len;
+    if (status == SS_OK)
+        status = ss_wire_decode(msg, len, &key, p->from, (uint32_t)x->n, &scratch, &chunk);
+    if (status == SS_OK && chunk.rep == SS_REP_ERROR)
+        status = SS_ERR_PEER;
+    if (status != SS_OK) {
+        ss_fail(x, status, p->rank, (enum ss_phase)in->phase);
+        finish_peer(in, p);
+        return;
+    }
+    double decoded = ss_now(x);
+    x->times.coding += decoded - begin;
+    if (chunk.nnz > 0)
+        p->from =
+            (chunk.rep == SS_REP_DENSE ? chunk.first + chunk.nnz - 1 : chunk.idx[chunk.nnz - 1]) +
+            1;
+
+    if (chunk.last) {
+        finish_peer(in, p);
+    } else {
+        p->current ^= 1;
+        post_recv(x, in, p);
+    }
+    if (x->failed == 0 && (chunk.nnz > 0 || in->empty_too))
+        in->consume(x, in, p->rank, &chunk, msg, len);
+    x->times.merge += ss_now(x) - decoded;
+}
+
+static void step_ordered(struct ss_exchange *x, struct ss_in *in)
+{
+    int window = window_of(x);
+
+    while (in->head < in->started) {
+        struct ss_in_peer *p = &in->peers[in->head % window];
+
+        if (p->rank == x->t->rank && !p->finished) {
+            if (x->failed == 0)
+                in->own(x);
+            finish_peer(in, p);
+            x->moved = true;
+        }
+        if (p->finished) {
+            in->head++;
+            start_peers(x, in);
+            continue;
+        }
+        if (p->request.active)
+            return;
+        take_message(x, in, p);
+    }
+}
+
+int ss_in_step(struct ss_exchange *x, struct ss_in *in)
+{
+    if (in->count == 0)
+        return SS_OK;
+    start_peers(x, in);
+    if (in->ordered) {
+        step_ordered(x, in);
+    } else {
+        for (int i = 0; i < window_of(x); i++)
+            if (!in->peers[i].finished && !in->peers[i].request.active)
+                take_message(x, in, &in->peers[i]);
+        start_peers(x, in);
+    }
+    if (in->finished < in->count)
+        return SS_PENDING;
+    in_close(x, in);
+    return SS_OK;
+}

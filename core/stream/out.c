@@ -1,0 +1,154 @@
+/* Streams on their way out: cut into chunks, each encoded once and sent to one rank or several. */
+#include "core/stream/out.h"
+
+size_t ss_arena_bound(enum ss_type type, uint64_t entries)
+{
+    return (size_t)(entries / SS_CHUNK_ENTRIES) * (ss_wire_bound(type, SS_CHUNK_ENTRIES) + 64) +
+           ss_wire_bound(type, (uint32_t)(entries % SS_CHUNK_ENTRIES)) + 64;
+}
+
+static int group_end(const struct ss_out *o)
+{
+    return o->ndst - o->group < SS_RECV_WINDOW ? o->ndst : o->group + SS_RECV_WINDOW;
+}
+
+static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int dst, int ndst)
+{
+    o->phase = phase;
+    o->round = round;
+    o->dst = dst;
+    o->ndst = ndst;
+    o->group_end = group_end(o);
+    o->done = ndst == 0;
+    o->told = -1;
+}
+
+void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
+                   int dst, int ndst)
+{
+    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz};
+    out_start(o, phase, round, dst, ndst);
+}
+
+void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
+{
+    if (how->values == SS_VALUES_SAME)
+        return;
+    o->rounding = how;
+    o->error = error;
+}
+
+void ss_out_elements(struct ss_out *o, void *val, uint64_t first, uint64_t n, enum ss_phase phase,
+                     unsigned round, int dst, int ndst)
+{
+    *o = (struct ss_out){.dense = true, .val = val, .nnz = (size_t)n, .first = (uint32_t)first};
+    out_start(o, phase, round, dst, ndst);
+}
+
+static void encode_next(struct ss_exchange *x, struct ss_out *o)
+{
+    struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)o->phase);
+    size_t left = o->nnz - o->pos;
+    uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+    unsigned char *msg = (unsigned char *)x->work->arena.data + x->arena_used;
+    unsigned char *val = o->val + o->pos * x->esize;
+    struct ss_wire_rounding rounding = {.how = o->rounding,
+                                        .val = val,
+                                        .error = o->error ? o->error + o->pos * x->esize : NULL,
+                                        .position = o->first + o->pos};
+    const struct ss_wire_rounding *round = o->rounding ? &rounding : NULL;
+    double begin = ss_now(x);
+
+    if (o->pos == 0)
+        o->stored = x->arena_used;
+    if (o->dense)
+        o->len = ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries,
+                                      entries == left, round);
+    else
+        o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries,
+                                entries == left, round);
+    o->msg = msg;
+    o->pos += entries;
+    o->last = o->encoded = entries == left;
+    x->arena_used += (o->len + 63) / 64 * 64;
+    o->stored_end = o->replay = x->arena_used;
+    x->times.coding += ss_now(x) - begin;
+}
+
+/* The messages go out from the arena from the first on. */
+static void rewind_out(struct ss_out *o)
+{
+    o->msg = NULL;
+    o->replay = o->stored;
+    o->last = false;
+}
+
+void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o)
+{
+    if (x->failed < 0 || o->done)
+        return;
+    do
+        encode_next(x, o);
+    while (!o->encoded);
+    rewind_out(o);
+}
+
+static void replay_next(const struct ss_exchange *x, struct ss_out *o)
+{
+    o->msg = (const unsigned char *)x->work->arena.data + o->replay;
+    o->len = ss_wire_length(o->msg);
+    o->replay += (o->len + 63) / 64 * 64;
+    o->last = o->replay == o->stored_end;
+}
+
+/* The current chunk has reached its whole group: the next chunk, or the next group. */
+static void out_advance(struct ss_out *o)
+{
+    o->msg = NULL;
+    if (o->last) {
+        o->group = o->group_end;
+        o->group_end = group_end(o);
+        o->done = o->group == o->ndst;
+        rewind_out(o);
+    }
+    o->next = o->group;
+}
+
+/* From here on each receiver that has not had the end of the stream gets an error header as its
+ * next message. */
+static void out_turn_to_errors(struct ss_out *o)
+{
+    if (!(o->msg && o->last))
+        o->next = o->group;
+    o->erring = true;
+}
+
+int ss_out_step(struct ss_exchange *x, struct ss_out *o)
+{
+    while (!o->done) {
+        struct ss_send_slot *slot = ss_send_slot_free(x);
+        int dst = (o->dst + o->next) % x->t->size;
+
+        if (!slot)
+            return SS_PENDING;
+        if (x->failed < 0 && !o->erring) {
+            out_turn_to_errors(o);
+            continue;
+        }
+        if (o->erring) {
+            if (o->next != o->told)
+                ss_send_error(x, dst, (enum ss_phase)o->phase, o->round);
+            o->done = ++o->next == o->ndst;
+            continue;
+        }
+        if (!o->msg && o->encoded)
+            replay_next(x, o);
+        else if (!o->msg)
+            encode_next(x, o);
+        if (!ss_send_post(x, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len))
+            o->told = o->next;
+        if (++o->next == o->group_end)
+            out_advance(o);
+    }
+    return SS_OK;
+}

@@ -1,0 +1,28 @@
+/* Work space of a communicator, kept between calls and dropped with it. */
+#ifndef CORE_STREAM_WORK_H
+#define CORE_STREAM_WORK_H
+
+#include "core/base/mem.h"
+
+struct ss_work {
+    struct ss_buf own_idx, own_val; /* the scanned input */
+    struct ss_buf idx[3], val[3];   /* streams a recipe builds */
+    struct ss_buf arena;            /* encoded messages under way */
+    struct ss_buf inbox;            /* receive buffers */
+    struct ss_buf scratch;          /* decoded indices of one chunk */
+    struct ss_buf pieces;           /* which pieces of the result are cleared */
+    struct ss_buf values;           /* decoded values of one chunk */
+    struct ss_buf own_error;        /* top-k: see struct ss_claims */
+    struct ss_buf marks;
+    struct ss_buf part_error;
+    struct ss_buf agree;  /* messages of small agreements (core/stream/agreement.h) */
+    struct ss_buf sketch; /* of the input, for GUARD */
+    struct ss_buf keep;   /* the elements that a rule keeps */
+};
+
+/* What recipes built, kept for the next: its bytes, and letting it go. */
+size_t ss_work_kept(const struct ss_work *work);
+void ss_work_drop(struct ss_work *work);
+void ss_work_free(struct ss_work *work); /* all of it */
+
+#endif
