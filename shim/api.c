@@ -1,4 +1,5 @@
 /* The library's side of shim/sparseshim.h. */
+#include "core/tensor/residual.h"
 #include "shim/sparseshim.h"
 
 #include <stdlib.h>
@@ -193,7 +194,7 @@ static int fill_stats(struct ss_tensor *t, void *ctx)
         .topk_calls = t->topk_calls,
         .density_asked = t->asked_sum / calls,
         .density_selected = t->density_sum / calls,
-        .residual_norm = ss_tensor_residual_norm(t),
+        .residual_norm = ss_residual_norm(t),
         .input_norm = t->input_norm,
         .reason = t->reason == SS_TENSOR_NONE ? "" : ss_tensor_reason_name(t->reason),
         .state = states[t->state],
@@ -257,9 +258,9 @@ static int read_residual(struct ss_tensor *t, void *ctx)
 
     if (r->count != t->n)
         return SPARSESHIM_BAD_ARGUMENT;
-    if (!t->residual.data)
+    if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    memcpy(r->values, t->residual.data, (size_t)t->n * ss_type_size(t->type));
+    memcpy(r->values, ss_residual_values(t), (size_t)t->n * ss_type_size(t->type));
     return SS_OK;
 }
 

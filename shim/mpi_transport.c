@@ -8,8 +8,9 @@
 #include "shim/real.h"
 
 /* Tag: call, phase, round, from the high bits to the low. Rounds are told apart mod 64
- * (core/net/transport.h). A call has up to 32 sends and 16 receives under way (core/call/call_impl.h): the
- * table has room for them from the start, so that no call lacks memory for it after the vote. */
+ * (core/net/transport.h). A call has up to 32 sends and 16 receives under way
+ * (core/call/call_impl.h): the table has room for them from the start, so that no call lacks memory
+ * for it after the vote. */
 enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
 
 static int tag_of(const struct shim_transport *t, struct ss_tag tag)

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
-#include "core/report/report.h"
 #include "core/call/tensor_access.h"
+#include "core/report/report.h"
 #include "shim/comm.h"
 #include "shim/files.h"
 #include "shim/job.h"

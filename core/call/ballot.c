@@ -60,7 +60,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
-    b->ratio_max = ss_double_bits(ss_residual_ratio_square(f));
+    b->ratio_max = ss_double_bits(ss_join_ratio_square(f));
     b->norm_max = ss_double_bits(f->input_square);
     memcpy(b->parts, f->parts, sizeof b->parts);
     b->part_max = f->c.part_max;

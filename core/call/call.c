@@ -37,7 +37,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
 
     ss_topk_undo(f);
     if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->unfit && !f->keeps)
-        ss_residual_join(f);
+        ss_join_start(f);
     call->reason = reason;
     call->native = true;
     call->stage = STAGE_OVER;

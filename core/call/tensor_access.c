@@ -1,4 +1,5 @@
 #include "core/call/tensor_access.h"
+#include "core/tensor/residual.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -85,22 +86,20 @@ int ss_tensor_set_density(struct ss_tensor *t, void *density)
 
 int ss_tensor_scale(struct ss_tensor *t, void *factor)
 {
-    if (!t->residual.data)
+    if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    ss_residual_scale(t, *(const double *)factor);
+    ss_scale_residual(t, *(const double *)factor);
     return SS_OK;
 }
 
 int ss_tensor_drop(struct ss_tensor *t, void *ctx)
 {
     (void)ctx;
-    if (!t->residual.data)
+    if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    t->residual_square = 0;
+    ss_residual_clear(t);
     if (t->state == SS_TENSOR_EXACT)
-        ss_tensor_drop_residual(t);
-    else
-        memset(t->residual.data, 0, (size_t)t->n * ss_type_size(t->type));
+        ss_residual_drop(t);
     return SS_OK;
 }
 
@@ -143,7 +142,7 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .off_sum = t->off_sum,
         .global_calls = t->global_calls,
         .global_off_sum = t->global_off_sum,
-        .residual_norm = t->in_flight > 0 ? t->residual_norm : ss_tensor_residual_norm(t),
+        .residual_norm = t->in_flight > 0 ? t->residual.norm : ss_residual_norm(t),
         .input_norm = t->input_norm,
         .watched = t->watch.calls,
         .guard_looks = t->guarding.checks,
@@ -265,7 +264,7 @@ static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t
              "time in calls that fit, of which too few came%s",
              (unsigned long long)t->n, ss_type_name(t->type),
              t->site_name[0] ? t->site_name : "an unknown place",
-             comm->name[0] ? comm->name : "an unnamed communicator", t->residual_norm,
+             comm->name[0] ? comm->name : "an unnamed communicator", t->residual.norm,
              comm->t->rank, ss_tensor_reason_name(t->reason), more);
 }
 
@@ -281,10 +280,10 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     ss_fpenv_enter_full(&saved);
     pthread_mutex_lock(&comm->tensors->lock);
     for (struct ss_tensor *t = comm->tensors->first; t; t = t->next) {
-        if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_tensor_residual_norm(t) > 0))
+        if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_residual_norm(t) > 0))
             continue;
         held++;
-        if (!largest || t->residual_norm > largest->residual_norm)
+        if (!largest || t->residual.norm > largest->residual.norm)
             largest = t;
     }
     if (largest)

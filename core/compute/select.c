@@ -61,102 +61,42 @@ double ss_magnitude_value(enum ss_type type, ss_magnitude magnitude)
     return x;
 }
 
-#define DEFINE_ADD(B)                                                                              \
-    /* Saturates at the largest finite number. */                                                  \
-    static ss_float##B sum_##B(ss_float##B a, ss_float##B b)                                       \
-    {                                                                                              \
-        ss_float##B sum = a + b;                                                                   \
-        ss_bits##B bits;                                                                           \
-        memcpy(&bits, &sum, sizeof bits);                                                          \
-        if ((bits & SS_ABS##B) >= SS_INF##B) {                                                     \
-            bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                          \
-            memcpy(&sum, &bits, sizeof sum);                                                       \
-        }                                                                                          \
-        return sum;                                                                                \
-    }                                                                                              \
-                                                                                                   \
-    static void add_##B(ss_float##B *r, uint32_t base, const uint32_t *idx,                        \
-                        const ss_float##B *val, size_t count)                                      \
-    {                                                                                              \
-        for (size_t j = 0; j < count; j++)                                                         \
-            r[idx[j] - base] = sum_##B(r[idx[j] - base], val[j]);                                  \
-    }                                                                                              \
-                                                                                                   \
-    static void add_dense_##B(ss_float##B *r, const ss_float##B *val, size_t n)                    \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            if (ss_magnitude_at(SS_F##B, val, i) < SS_INF##B)                                      \
-                r[i] = sum_##B(r[i], val[i]);                                                      \
-    }
-
-DEFINE_ADD(32)
-DEFINE_ADD(64)
-
-void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
-                     const void *val, size_t count)
+static void swap(ss_magnitude *a, ss_magnitude *b)
 {
-    if (type == SS_F32)
-        add_32(r, base, idx, val, count);
-    else
-        add_64(r, base, idx, val, count);
+    ss_magnitude t = *a;
+    *a = *b;
+    *b = t;
 }
 
-void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n)
+/* Quickselect in descending order; the pivot is a median of three. */
+ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k)
 {
-    if (type == SS_F32)
-        add_dense_32(r, val, n);
-    else
-        add_dense_64(r, val, n);
-}
-
-double ss_square_sum(enum ss_type type, const void *v, size_t n)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i += 4096) { /* short sums keep the error small */
-        size_t end = n - i < 4096 ? n : i + 4096;
-        double part = 0;
-        if (type == SS_F32)
-            for (size_t j = i; j < end; j++)
-                part += (double)((const float *)v)[j] * (double)((const float *)v)[j];
+    size_t left = 0, right = count - 1;
+    const size_t target = k - 1;
+    while (left < right) {
+        size_t middle = left + (right - left) / 2;
+        if (m[middle] > m[left])
+            swap(&m[middle], &m[left]);
+        if (m[right] > m[left])
+            swap(&m[right], &m[left]);
+        if (m[right] > m[middle])
+            swap(&m[right], &m[middle]);
+        const ss_magnitude pivot = m[middle];
+        size_t i = left, j = right;
+        for (;;) {
+            while (m[i] > pivot)
+                i++;
+            while (m[j] < pivot)
+                j--;
+            if (i >= j)
+                break;
+            swap(&m[i++], &m[j--]);
+        }
+        size_t end = m[j] < pivot ? j - 1 : j; /* [left, end] >= pivot >= the rest */
+        if (target <= end)
+            right = end;
         else
-            for (size_t j = i; j < end; j++)
-                part += ((const double *)v)[j] * ((const double *)v)[j];
-        sum += part;
+            left = end + 1;
     }
-    return sum;
-}
-
-/* The first element of run j: one run in each of as many equal parts, not all in few columns. */
-static size_t run_at(size_t n, size_t runs, size_t j)
-{
-    size_t first = (size_t)((uint64_t)n * j / runs);
-    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - first - SS_SAMPLE_RUN + 1;
-
-    return first + (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
-}
-
-/* Runs lie pages apart, which no processor fetches of itself. */
-static void fetch_run(const char *run, size_t bytes)
-{
-    enum { LINE = 64 };
-    for (size_t at = 0; at < bytes; at += LINE)
-        __builtin_prefetch(run + at);
-}
-
-double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most)
-{
-    enum { AHEAD = 8 };
-    const size_t runs = most / SS_SAMPLE_RUN, size = ss_type_size(type);
-    const char *first = v;
-    double sum = 0;
-
-    if (n <= most)
-        return ss_square_sum(type, v, n);
-    for (size_t j = 0; j < runs; j++) {
-        if (j + AHEAD < runs)
-            fetch_run(first + run_at(n, runs, j + AHEAD) * size, SS_SAMPLE_RUN * size);
-        sum += ss_square_sum(type, first + run_at(n, runs, j) * size, SS_SAMPLE_RUN);
-    }
-    return sum * ((double)n / (double)(runs * SS_SAMPLE_RUN));
+    return m[target];
 }

@@ -76,7 +76,7 @@ struct ss_selectors {
     void (*undo)(enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                  const uint32_t *idx, const void *val, size_t claimed);
 
-    const struct ss_bucket_parts *bucket_parts; /* of ss_select_buckets; internal to core/select* */
+    const struct ss_bucket_parts *bucket_parts; /* of ss_select_buckets; core/compute/pass.h */
 };
 
 /* The best table this processor runs. Thread safe. */
@@ -92,26 +92,8 @@ static inline ss_magnitude ss_magnitude_at(enum ss_type type, const void *v, siz
                           : ((const uint64_t *)v)[i] & INT64_MAX;
 }
 
-/* Sum of v[i] * v[i], i < n, in double. */
-double ss_square_sum(enum ss_type type, const void *v, size_t n);
-
-/* About the same from a sample, runs of SS_SAMPLE_RUN elements at places that n and most alone say,
- * so that all ranks, and all calls of n elements, look at the same ones: reads at most `most`
- * elements (a multiple of SS_SAMPLE_RUN, 1 or more). Exact where n is no more. */
-enum { SS_SAMPLE_RUN = 64 };
-double ss_square_sample(enum ss_type type, const void *v, size_t n, size_t most);
-
-/* Entries whose a is not finite. */
-size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
-
-/* r[idx[j] - base] += val[j], saturating at the largest finite number: how claims that did not
- * reach the result return to the residual. One after the other: idx in any order, again and again;
- * val finite. */
-void ss_residual_add(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
-                     const void *val, size_t count);
-
-/* r[i] += val[i] for i < n, saturating likewise; val that is not finite is left out. */
-void ss_residual_add_dense(enum ss_type type, void *r, const void *val, size_t n);
+/* The k-th largest of m[0..count), 1 <= k <= count. Reorders m. */
+ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k);
 
 /* select with the exact k largest |a| of each bucket of `bucket` consecutive elements (the last may
  * be shorter) instead of a threshold, in one pass over memory where a bucket fits in the cache and

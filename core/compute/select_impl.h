@@ -1,5 +1,6 @@
 /* What the selection files share: each defines the parts below for its instruction set and gets
- * the same loops around them. Internal to core/select*.c. B is 32 or 64, the width of an element.
+ * the same loops around them. Internal to core/compute/select*.c. B is 32 or 64, the width of an
+ * element.
  *
  *   - struct seen: largest |a| and any bit of g. seen_load(pass), seen_store_B(seen, pass): from
  *     and to memory. is_finite_B(seen): no Inf or NaN among the |a| seen. struct sums: 16 partial
@@ -17,17 +18,12 @@
 
 #include <string.h>
 
-#include "core/compute/select.h"
+#include "core/compute/pass.h"
+#include "core/compute/vector.h"
 
 #define SS_INLINE static inline __attribute__((always_inline))
 
-/* Elements as numbers and as bits, whatever the application says they are. */
-typedef float __attribute__((may_alias)) ss_float32;
-typedef double __attribute__((may_alias)) ss_float64;
-typedef uint32_t __attribute__((may_alias)) ss_bits32;
-typedef uint64_t __attribute__((may_alias)) ss_bits64;
-
-enum { SS_BLOCK = 64, SS_PARTIALS = 16 };
+enum { SS_BLOCK = 64 };
 
 /* What a is: g + r, or one of them. A constant where it is used. */
 enum source { BOTH = 1, INPUT, RESIDUAL };
@@ -36,39 +32,9 @@ enum source { BOTH = 1, INPUT, RESIDUAL };
 #define SS_INPUT_AT(i)    ((source == RESIDUAL ? r : g) + (i))
 #define SS_RESIDUAL_AT(i) ((source == INPUT ? g : r) + (i))
 
-#define SS_ABS32 0x7fffffffu
-#define SS_ABS64 0x7fffffffffffffffu
-#define SS_INF32 0x7f800000u
-#define SS_INF64 0x7ff0000000000000u
-
 /* An eighth of an octave. */
 #define SS_STEP32 ((ss_bits32)1 << 20)
 #define SS_STEP64 ((ss_bits64)1 << 49)
-
-/* A select under way, as far as it is in memory. */
-struct ss_pass {
-    size_t n, capacity;
-    ss_magnitude threshold,
-        leave; /* of what is claimed, that below `leave` stays in the residual */
-    uint32_t base;
-    uint32_t *idx;
-    void *val;
-    struct ss_selection out; /* all but the sums */
-    uint64_t any_input;      /* bits set in some |g| */
-    double input_square[SS_PARTIALS], sum_square[SS_PARTIALS];
-};
-
-/* Parts of ss_select_buckets. `pass` is a select that goes on where the last one ended: with the
- * sums and what was seen of the ranges before, over elements [0, pass->n). kth gives a magnitude
- * that fewer than k of `count` values exceed, and how many that are equal to it make up the k: for
- * more than k >= 1 values that all reach `low`. val has room for SS_WIDTH_MOST more. */
-struct ss_bucket_parts {
-    void (*pass)(enum ss_type type, struct ss_pass *pass, const void *g, void *r);
-    ss_magnitude (*kth)(enum ss_type type, void *val, size_t count, size_t k, ss_magnitude low,
-                        size_t *ties);
-};
-
-enum { SS_WIDTH_MOST = 16 };
 
 extern const struct ss_selectors ss_selectors_plain;
 #if defined(__x86_64__)
@@ -86,7 +52,6 @@ size_t ss_gather_some_32(const ss_float32 *g, const ss_float32 *r, size_t n, ss_
                          ss_magnitude high, ss_magnitude *out, size_t capacity);
 size_t ss_gather_some_64(const ss_float64 *g, const ss_float64 *r, size_t n, ss_magnitude low,
                          ss_magnitude high, ss_magnitude *out, size_t capacity);
-void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
 
 /* A page ahead, which the processor does not do of itself; past the end of the array it never
  * faults. Measured on Zen 5: 0.9 to 1.05 times r += g for doubles, without it 1.0 to 1.15. */
@@ -333,7 +298,7 @@ SS_INLINE void fetch_ahead(const void *p, size_t bytes)
     static void undo(enum ss_type type, const void *g, void *r, size_t n, uint32_t base,           \
                      const uint32_t *idx, const void *val, size_t claimed)                         \
     {                                                                                              \
-        ss_residual_add(type, r, base, idx, val, claimed);                                         \
+        ss_vector_add_at(type, r, base, idx, val, claimed);                                        \
         if (type == SS_F32)                                                                        \
             subtract_32(r, g, n);                                                                  \
         else                                                                                       \

@@ -1,4 +1,5 @@
 #include "core/compute/select_impl.h"
+#include "core/compute/vector.h"
 
 #define SS_TABLE_NAME "plain"
 enum { SS_VECTOR_BYTES = 16, SS_WIDTH_32 = 4, SS_WIDTH_64 = 2 };
@@ -132,7 +133,7 @@ SS_INLINE enum source source_of(const void *g, const void *r)
 DEFINE_SOME(32)
 DEFINE_SOME(64)
 
-size_t ss_count_not_finite(enum ss_type type, const void *g, const void *r, size_t n)
+size_t ss_vector_not_finite(enum ss_type type, const void *g, const void *r, size_t n)
 {
     return type == SS_F32 ? not_finite_32(g, r, n) : not_finite_64(g, r, n);
 }

@@ -96,12 +96,12 @@ int ss_keep_step(struct ss_feedback *f);
 
 /* core/feedback/dense_join.c. Norms are squared. */
 /* The tensor is exact and has a residual that is to be sent; sets both norms. */
-bool ss_residual_pending(struct ss_feedback *f);
-double ss_residual_ratio_square(const struct ss_feedback *f);
+bool ss_join_pending(struct ss_feedback *f);
+double ss_join_ratio_square(const struct ss_feedback *f);
 /* The call turns dense: out = in + share of the residual (c->joined); after the sum has succeeded
  * that share leaves the residual. */
-void ss_residual_join(struct ss_feedback *f);
-void ss_residual_leave(struct ss_feedback *f);
+void ss_join_start(struct ss_feedback *f);
+void ss_join_end(struct ss_feedback *f);
 
 /* core/feedback/loss_scale.c: RESIDUAL_SCALE. */
 enum ss_scaling {
@@ -114,7 +114,7 @@ uint64_t ss_scale_hash(const struct ss_feedback *f);  /* of what this rank will 
 enum ss_scaling ss_scale_look(struct ss_feedback *f); /* after the vote of a finite call */
 void ss_scale_seen(struct ss_feedback *f);            /* a finite call of known unit */
 void ss_scale_not_finite(struct ss_feedback *f);
-void ss_residual_scale(struct ss_tensor *t, double factor); /* threshold included */
+void ss_scale_residual(struct ss_tensor *t, double factor); /* threshold and past included */
 
 /* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
 int ss_guard_reserve(struct ss_feedback *f); /* before the claims */

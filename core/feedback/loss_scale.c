@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "core/feedback/feedback.h"
+#include "core/tensor/residual.h"
 #include "core/tensor/tensor_impl.h"
 
 /* Levels are binary logarithms of norms, in this unit. */
@@ -160,44 +161,19 @@ uint64_t ss_scale_hash(const struct ss_feedback *f)
 
 /* ---- scaling ---- */
 
-static void scale_magnitude(enum ss_type type, struct ss_threshold *t, double factor)
-{
-    if (t->magnitude == 0)
-        return;
-    t->magnitude = ss_magnitude_of(type, ss_magnitude_value(type, t->magnitude) * factor);
-    if (t->magnitude < SS_LEAST_MAGNITUDE)
-        t->magnitude = SS_LEAST_MAGNITUDE;
-}
-
 static void shift_levels(struct ss_levels *l, int32_t by)
 {
     for (unsigned i = 0; i < levels_kept(l); i++)
         l->of[i] += by;
 }
 
-void ss_residual_scale(struct ss_tensor *t, double factor)
+void ss_scale_residual(struct ss_tensor *t, double factor)
 {
-    size_t n = (size_t)t->n;
-
-    if (!t->residual.data)
+    if (!ss_residual_there(t))
         return;
-    if (t->type == SS_F32) {
-        float *r = t->residual.data;
-        for (size_t i = 0; i < n; i++) {
-            double x = (double)r[i] * factor;
-            r[i] = x > (double)FLT_MAX ? FLT_MAX : x < -(double)FLT_MAX ? -FLT_MAX : (float)x;
-        }
-    } else {
-        double *r = t->residual.data;
-        for (size_t i = 0; i < n; i++) {
-            double x = r[i] * factor;
-            r[i] = x > DBL_MAX ? DBL_MAX : x < -DBL_MAX ? -DBL_MAX : x;
-        }
-    }
-    t->residual_square *= factor * factor;
+    ss_residual_scale(t, factor);
     if (factor * factor > 0)
         shift_levels(&t->scale.past, level_of(factor * factor));
-    scale_magnitude(t->type, &t->threshold, factor);
 }
 
 static void say(struct ss_feedback *f, const char *what)
@@ -229,8 +205,8 @@ static void follow(struct ss_feedback *f, int jump)
     char what[120];
 
     ss_topk_undo(f);
-    ss_residual_scale(t, factor);
-    scale_magnitude(t->type, &t->agreed.global, factor);
+    ss_scale_residual(t, factor);
+    ss_threshold_scale(&t->agreed.global, t->type, factor);
     t->scale.by += jump;
     snprintf(what, sizeof what,
              "its inputs are 2^%d times what they were before a call that was not finite; its "

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/compute/vector.h"
 #include "core/feedback/feedback.h"
+#include "core/tensor/residual.h"
 
 enum { FLAG_SHIFT = 8 }; /* of the tensor's ballot among the vote's flags */
 
@@ -161,7 +163,7 @@ int ss_topk_select(struct ss_feedback *f)
     uint64_t bucket;
     size_t k = wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
     const void *g = ss_at_const(c->in, first, x->esize);
-    void *r = ss_at(t->residual.data, first, x->esize);
+    void *r = ss_residual_at(t, first);
 
     f->k = wanted_of_all(f, k, bucket);
     size_t room = bucket > 0 ? f->k : ss_claim_limit(k);
@@ -178,11 +180,11 @@ int ss_topk_select(struct ss_feedback *f)
     f->claimed = true;
     f->select_stop = seen.stop;
     f->input_square = seen.input_square;
-    f->sum_square = seen.sum_square - ss_square_sum(x->type, c->own.val, seen.claimed);
+    f->sum_square = seen.sum_square - ss_vector_square(x->type, c->own.val, seen.claimed);
     c->own.nnz = seen.claimed;
     if (f->keep.count > 0)
         seen.not_finite +=
-            ss_count_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
+            ss_vector_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
     c->scan = (struct ss_scan){.nnz = seen.claimed,
                                .stored = seen.claimed,
                                .stop = (size_t)x->n,
@@ -204,7 +206,7 @@ uint64_t ss_topk_forced(const struct ss_feedback *f)
 static bool sum_is_finite(const struct ss_feedback *f)
 {
     double most = f->c.x.type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
-    double input = f->input_square, kept = f->tensor->residual_square;
+    double input = f->input_square, kept = ss_residual_square(f->tensor);
 
     if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
         return false;
@@ -260,10 +262,10 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     }
     if (f->unlike)
         flags |= SS_VOTE_UNLIKE;
-    if (ss_residual_pending(f)) {
+    if (ss_join_pending(f)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
         if (!sum_is_finite(f) &&
-            ss_count_not_finite(x->type, f->c.in, f->tensor->residual.data, (size_t)x->n) > 0)
+            ss_vector_not_finite(x->type, f->c.in, ss_residual_values(f->tensor), (size_t)x->n) > 0)
             flags |= SS_VOTE_NOT_FINITE;
     }
     return flags;
@@ -429,30 +431,27 @@ static void return_claims(struct ss_feedback *f)
         memcpy(ss_at(c->own.val, kept, x->esize), ss_at(c->own.val, j, x->esize), x->esize);
         kept++;
     }
-    ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->own.val, kept);
-    f->tensor->residual_square += ss_square_sum(x->type, c->own.val, kept);
+    ss_residual_return(f->tensor, c->own.idx, c->own.val, kept);
 }
 
 static void add_errors(struct ss_feedback *f)
 {
-    struct ss_coll *c = &f->c;
-    struct ss_exchange *x = &c->x;
+    const struct ss_coll *c = &f->c;
     const struct ss_claims *b = &c->claims;
-    void *r = f->tensor->residual.data;
 
     if (b->own_error)
-        ss_residual_add(x->type, r, 0, c->own.idx, b->own_error, c->own.nnz);
+        ss_residual_add(f->tensor, c->own.idx, b->own_error, c->own.nnz);
     if (b->error && b->idx)
-        ss_residual_add(x->type, r, 0, b->idx, b->error, b->errors);
+        ss_residual_add(f->tensor, b->idx, b->error, b->errors);
     else if (b->error)
-        ss_residual_add_dense(x->type, ss_at(r, (size_t)b->first, x->esize), b->error, b->errors);
+        ss_residual_add_dense(f->tensor, b->first, b->error, b->errors);
 }
 
 void ss_topk_commit(struct ss_feedback *f)
 {
     if (!f->claimed)
         return;
-    f->tensor->residual_square = f->sum_square > 0 ? f->sum_square : 0;
+    ss_residual_claimed(f->tensor, f->sum_square);
     add_errors(f);
     if (f->c.claims.mark)
         return_claims(f);
@@ -467,24 +466,21 @@ void ss_topk_undo(struct ss_feedback *f)
     if (!f->claimed)
         return;
     ss_selectors()->undo(x->type, ss_at_const(c->in, (size_t)f->select_first, x->esize),
-                         ss_at(f->tensor->residual.data, (size_t)f->select_first, x->esize),
-                         f->select_stop, (uint32_t)f->select_first, c->own.idx, c->own.val,
-                         c->own.nnz);
+                         ss_residual_at(f->tensor, f->select_first), f->select_stop,
+                         (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
     f->claimed = false;
 }
 
 void ss_topk_fail(struct ss_feedback *f)
 {
-    struct ss_coll *c = &f->c;
-    struct ss_exchange *x = &c->x;
+    const struct ss_coll *c = &f->c;
 
     if (!f->claimed)
         return;
-    ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->own.val, c->own.nnz);
+    ss_residual_add(f->tensor, c->own.idx, c->own.val, c->own.nnz);
     if (c->claims.own_error)
-        ss_residual_add(x->type, f->tensor->residual.data, 0, c->own.idx, c->claims.own_error,
-                        c->own.nnz);
+        ss_residual_add(f->tensor, c->own.idx, c->claims.own_error, c->own.nnz);
     f->claimed = false;
 }
 
@@ -502,7 +498,7 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
     if (!t)
         return;
     if (f->joined > 0 && ran == SS_DENSE)
-        ss_residual_leave(f);
+        ss_join_end(f);
     if (f->topk && ran != SS_AUTO && ran != SS_DENSE) {
         t->topk_calls++;
         if (t->lossy_since == 0)

@@ -2,7 +2,8 @@
  * bucket with its residual and collects what reaches a guess, a little more than k where the
  * buckets before were alike; the k largest of these are found while the bucket is in the cache, and
  * leave the residual. Where the guess was wrong more passes over the bucket follow. */
-#include "core/compute/select_impl.h"
+#include "core/compute/pass.h"
+#include "core/compute/vector.h"
 #include "core/select/threshold.h"
 
 enum {
@@ -243,7 +244,7 @@ void ss_select_buckets(const struct ss_selectors *selectors, enum ss_type type, 
     if (stop < n) { /* a sum that is too large: what comes behind it is counted */
         size_t at = stop - b.pass.out.stop + part.n;
         b.pass.out.not_finite +=
-            ss_count_not_finite(type, part.g + part.n * size, part.r + part.n * size, n - at);
+            ss_vector_not_finite(type, part.g + part.n * size, part.r + part.n * size, n - at);
     }
     ss_pass_end(&b.pass, out);
     out->claimed = claimed;

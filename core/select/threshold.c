@@ -1,4 +1,5 @@
 #include "core/select/threshold.h"
+#include "core/compute/vector.h"
 
 #include <string.h>
 
@@ -19,46 +20,6 @@ struct search {
     size_t k, above;
     ss_magnitude low, high;
 };
-
-static void swap(ss_magnitude *a, ss_magnitude *b)
-{
-    ss_magnitude t = *a;
-    *a = *b;
-    *b = t;
-}
-
-/* Quickselect in descending order; the pivot is a median of three. */
-ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k)
-{
-    size_t left = 0, right = count - 1;
-    const size_t target = k - 1;
-    while (left < right) {
-        size_t middle = left + (right - left) / 2;
-        if (m[middle] > m[left])
-            swap(&m[middle], &m[left]);
-        if (m[right] > m[left])
-            swap(&m[right], &m[left]);
-        if (m[right] > m[middle])
-            swap(&m[right], &m[middle]);
-        const ss_magnitude pivot = m[middle];
-        size_t i = left, j = right;
-        for (;;) {
-            while (m[i] > pivot)
-                i++;
-            while (m[j] < pivot)
-                j--;
-            if (i >= j)
-                break;
-            swap(&m[i++], &m[j--]);
-        }
-        size_t end = m[j] < pivot ? j - 1 : j; /* [left, end] >= pivot >= the rest */
-        if (target <= end)
-            right = end;
-        else
-            left = end + 1;
-    }
-    return m[target];
-}
 
 static size_t gather(const struct search *s, size_t at, ss_magnitude low, ss_magnitude *out,
                      size_t capacity)
@@ -241,6 +202,15 @@ void ss_threshold_reevaluate(struct ss_threshold *t)
     t->reevaluate = true;
 }
 
+void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor)
+{
+    if (t->magnitude == 0)
+        return;
+    t->magnitude = ss_magnitude_of(type, ss_magnitude_value(type, t->magnitude) * factor);
+    if (t->magnitude < SS_LEAST_MAGNITUDE)
+        t->magnitude = SS_LEAST_MAGNITUDE;
+}
+
 enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count)
 {
     if (count > ss_claim_limit(t->k))
@@ -329,7 +299,7 @@ static void repeat(struct ss_threshold *t, const struct selection *s, struct ss_
     struct selection again = *s;
     struct ss_selection first = *out;
     if (s->r) {
-        ss_residual_add(s->type, s->r, s->base, s->idx, s->val, first.claimed);
+        ss_vector_add_at(s->type, s->r, s->base, s->idx, s->val, first.claimed);
         again.g = NULL;
     }
     find(t, &again);

@@ -23,9 +23,6 @@ struct ss_exact {
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out);
 
-/* The k-th largest of m[0..count), 1 <= k <= count. Reorders m. */
-ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k);
-
 /* Threshold of one tensor (or one window of it) between calls. Zero-initialise, set period. */
 struct ss_threshold {
     size_t period;          /* THRESHOLD_PERIOD: calls of the tensor, 1 or more */
@@ -56,6 +53,9 @@ enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count);
 
 /* The vote asked for re-evaluation: all ranks call this for the tensor of the vote. */
 void ss_threshold_reevaluate(struct ss_threshold *t);
+
+/* The unit of the elements has changed: the threshold is multiplied. */
+void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor);
 
 /* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept, moved where
  * clearly more or less of a sample reaches it than did when it was found (a sample of about 512 / k

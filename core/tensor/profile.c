@@ -1,4 +1,4 @@
-/* The block profile of what is sent, and the norm of a residual. */
+/* The block profile of what is sent. */
 #include <string.h>
 
 #include "core/tensor/tensor_impl.h"
@@ -13,14 +13,6 @@ static double value(enum ss_type type, const void *data, size_t i)
 static bool finite(double x)
 {
     return x - x == 0;
-}
-
-double ss_tensor_residual_norm(struct ss_tensor *t)
-{
-    if (!t->residual.data)
-        return t->residual_norm = 0;
-    double square = ss_square_sum(t->type, t->residual.data, (size_t)t->n);
-    return t->residual_norm = ss_root(square);
 }
 
 /* ---- the block profile ---- */

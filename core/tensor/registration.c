@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/tensor/residual.h"
 #include "core/tensor/tensor_impl.h"
 
 enum {
@@ -49,28 +50,6 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
     return names[reason];
 }
 
-void ss_tensor_drop_residual(struct ss_tensor *t)
-{
-    if (t->residual.data)
-        t->owner->lanes[t->lane].residuals--;
-    ss_buf_free(&t->residual);
-    t->fresh = false;
-}
-
-bool ss_tensor_make_residual(struct ss_tensor *t)
-{
-    size_t size = (size_t)t->n * ss_type_size(t->type);
-
-    if (t->residual.data)
-        return true;
-    if (ss_buf_reserve(&t->residual, t->owner->mem, size) != SS_OK)
-        return false;
-    memset(t->residual.data, 0, size);
-    t->owner->lanes[t->lane].residuals++;
-    t->fresh = true;
-    return true;
-}
-
 static uint64_t look_after(unsigned looks)
 {
     return looks < 10 ? (uint64_t)FIRST_LOOK << looks : LAST_LOOK;
@@ -78,12 +57,12 @@ static uint64_t look_after(unsigned looks)
 
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason)
 {
-    if (registered && !ss_tensor_make_residual(t)) {
+    if (registered && !ss_residual_make(t)) {
         registered = false;
         reason = SS_TENSOR_MEMORY;
     }
     if (!registered && t->fresh)
-        ss_tensor_drop_residual(t);
+        ss_residual_drop(t);
     if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
@@ -254,7 +233,7 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
         t->reason = obstacle(t);
         b.not_gradient = is_unlike(t->reason);
         t->ready = t->reason == SS_TENSOR_NONE || b.not_gradient;
-        if (t->reason == SS_TENSOR_NONE && may_register(t) && !ss_tensor_make_residual(t))
+        if (t->reason == SS_TENSOR_NONE && may_register(t) && !ss_residual_make(t))
             ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
     }
     b.registered = ss_tensor_lossy(t);
@@ -283,7 +262,7 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
         else
             ss_tensor_settle(t, registered, reason);
     } else if (t->fresh) {
-        ss_tensor_drop_residual(t); /* another rank is not ready: made again when it is */
+        ss_residual_drop(t); /* another rank is not ready: made again when it is */
     }
 }
 
@@ -296,7 +275,7 @@ bool ss_tensor_has_left(const struct ss_tensor *t)
 bool ss_tensor_watching(const struct ss_tensor *t)
 {
     if (t->state == SS_TENSOR_EXACT)
-        return ss_tensor_has_left(t) && t->residual.data;
+        return ss_tensor_has_left(t) && ss_residual_there(t);
     return !t->asked && t->type == SS_F32;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/compute/kernels.h"
 #include "core/compute/select.h"
+#include "core/compute/vector.h"
 #include "core/tensor/steps_impl.h"
 
 enum {
@@ -279,8 +280,9 @@ double ss_steps_parts(enum ss_type type, const void *in, size_t n, size_t most, 
     const char *first = in;
 
     for (size_t i = 0; i < SS_STEP_PARTS; i++)
-        square[i] = ss_square_sample(type, first + part_at(n, i) * ss_type_size(type),
-                                     part_at(n, i + 1) - part_at(n, i), most / SS_STEP_PARTS);
+        square[i] =
+            ss_vector_square_sample(type, first + part_at(n, i) * ss_type_size(type),
+                                    part_at(n, i + 1) - part_at(n, i), most / SS_STEP_PARTS);
     return shares(square, parts);
 }
 
@@ -293,7 +295,7 @@ double ss_steps_parts_sparse(enum ss_type type, const uint32_t *idx, const void 
 
     for (size_t i = 0; i < SS_STEP_PARTS; i++, from = to) {
         to = from + ss_lower_bound(idx + from, nnz - from, (uint32_t)part_at(n, i + 1));
-        square[i] = ss_square_sum(type, first + from * ss_type_size(type), to - from);
+        square[i] = ss_vector_square(type, first + from * ss_type_size(type), to - from);
     }
     return shares(square, parts);
 }

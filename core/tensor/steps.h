@@ -133,9 +133,9 @@ void ss_steps_blind(struct ss_steps *steps);
 void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
 
 /* This rank's share of it: the squared norm of n elements, from a sample of at most `most`
- * (ss_square_sample; a multiple of SS_STEP_PARTS runs); logarithms of the shares of SS_STEP_PARTS
- * equal parts, to be combined by max. The second: of nnz entries at ascending idx < n, all others
- * being zero. */
+ * (ss_vector_square_sample; a multiple of SS_STEP_PARTS runs); logarithms of the shares of
+ * SS_STEP_PARTS equal parts, to be combined by max. The second: of nnz entries at ascending idx <
+ * n, all others being zero. */
 double ss_steps_parts(enum ss_type type, const void *in, size_t n, size_t most, uint8_t *parts);
 double ss_steps_parts_sparse(enum ss_type type, const uint32_t *idx, const void *val, size_t nnz,
                              size_t n, uint8_t *parts);

@@ -1,5 +1,6 @@
 /* Identity of tensors, and how their residuals change hands. */
 #include "core/tensor/tensor.h"
+#include "core/tensor/residual.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
 
 static void free_tensor(struct ss_tensor *t)
 {
-    ss_buf_free(&t->residual);
+    ss_buf_free(&t->residual.values);
     ss_buf_free(&t->agreed.bounds);
     ss_watch_free(&t->watch);
     free(t);
@@ -110,7 +111,7 @@ static void discard(struct ss_tensor *t)
     struct ss_tensors *ts = t->owner;
     struct ss_tensor **at;
 
-    ss_tensor_drop_residual(t);
+    ss_residual_drop(t);
     if (ts->swept == t)
         ts->swept = t->next;
     at = link_in(&ts->first, t, offsetof(struct ss_tensor, next));
@@ -131,7 +132,7 @@ static void make_way(struct ss_tensors *ts)
 
     for (struct ss_tensor *t = ts->first; t; t = t->next) {
         uint64_t gone = ts->lanes[t->lane].calls - t->last_on_lane;
-        if (!t->residual.data && t->in_flight == 0 && gone > most) {
+        if (!ss_residual_there(t) && t->in_flight == 0 && gone > most) {
             most = gone;
             oldest = t;
         }
@@ -141,24 +142,6 @@ static void make_way(struct ss_tensors *ts)
 }
 
 /* ---- residuals change hands ---- */
-
-static void hand_over(struct ss_tensor *from, struct ss_tensor *to)
-{
-    if (!from->residual.data)
-        return;
-    if (to->residual.data) {
-        ss_residual_add_dense(to->type, to->residual.data, from->residual.data, (size_t)to->n);
-        ss_tensor_drop_residual(from);
-        /* A bound, until the next call knows. */
-        to->residual_square = 2 * (to->residual_square + from->residual_square);
-    } else {
-        to->residual = from->residual;
-        to->residual_square = from->residual_square;
-        from->residual = (struct ss_buf){0};
-    }
-    from->residual_square = 0;
-    to->emptied = false;
-}
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
 {
@@ -213,12 +196,12 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
     if (lane->residuals == 0)
         return;
     for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
-        if (!o->residual.data || o->in_flight > 0)
+        if (!ss_residual_there(o) || o->in_flight > 0)
             continue;
         struct ss_tensor *to = successor(o, now);
         if (!to)
             continue;
-        hand_over(o, to);
+        ss_residual_hand_over(o, to);
         if (o->state == SS_TENSOR_REGISTERED) {
             o->state = SS_TENSOR_CANDIDATE;
             o->reason = SS_TENSOR_WATCHED;

@@ -128,6 +128,13 @@ struct ss_guarding {
     enum ss_likeness doubt; /* what its calls look like, where a rule has made it lossy */
 };
 
+/* What error feedback has kept back (core/tensor/residual.h). */
+struct ss_residual {
+    struct ss_buf values; /* n elements, finite; data NULL = none */
+    double square;        /* squared norm after the tensor's last call, up to rounding */
+    double norm;          /* last computed for a report */
+};
+
 struct ss_tensors;
 
 struct ss_tensor {
@@ -156,7 +163,7 @@ struct ss_tensor {
     bool asked;     /* by that rule, which is not `auto`, or by the application: no gradient test */
     double density; /* as the application said for its buffer, 0: rule or job decide */
 
-    struct ss_buf residual; /* n elements, finite; data NULL = none */
+    struct ss_residual residual;
     struct ss_threshold threshold;
     struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
@@ -183,7 +190,6 @@ struct ss_tensor {
     uint64_t last_on_lane;      /* and of its last */
     uint64_t last_call;         /* number of that call on the communicator */
 
-    double residual_square; /* squared norm of the residual after its last call, up to rounding */
     struct ss_loss_scale scale;
     double select_least; /* seconds per element, least seen; 0: nothing yet */
 
@@ -201,7 +207,6 @@ struct ss_tensor {
     double off_sum;        /* |claimed - k| / k */
     uint64_t global_calls; /* by oktopk or gtopk */
     double global_off_sum; /* |global set - k| / k over these */
-    double residual_norm;  /* last computed */
     double input_norm;     /* of the last such call's input */
 };
 
@@ -305,9 +310,6 @@ bool ss_tensor_watching(const struct ss_tensor *t);
  * the same: after ss_tensor_vote. Whether the call fits: false = it must be exact on all ranks. A
  * registered tensor is exact from the next call on when two calls have spoken against it. */
 bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool agreed, int size);
-
-/* Norm of the residual, computed now and kept in residual_norm; 0 without residual. */
-double ss_tensor_residual_norm(struct ss_tensor *t);
 
 /* A rule that takes the tensor: its count, and its call site where tensors of that count are called
  * from several. Override: the one that would register an exact tensor all the same, "" where no

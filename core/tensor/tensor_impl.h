@@ -34,13 +34,10 @@ struct ss_tensors {
 };
 
 /* core/tensor/registration.c: what the settings and the application say of a new tensor, or of one
- * whose buffer is registered or unregistered later, `rule` being set; its residual, made with zeros
- * (false: no memory) and let go. */
+ * whose buffer is registered or unregistered later, `rule` being set. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
 void ss_tensor_readmit(struct ss_tensor *t);
 /* Its calls are known to be its own: one that a rule names is registered with this call. */
 void ss_tensor_identified(struct ss_tensor *t);
-bool ss_tensor_make_residual(struct ss_tensor *t);
-void ss_tensor_drop_residual(struct ss_tensor *t);
 
 #endif

@@ -148,8 +148,8 @@ static inline void expect_conservation(const struct training *t, int steps)
         double left = 0;
         for (int r = 0; r < P; r++) {
             const struct ss_tensor *tensor = tensor_of(t, r, 0);
-            if (tensor && tensor->residual.data)
-                left += t->unit * (double)((const float *)tensor->residual.data)[i];
+            if (tensor && tensor->residual.values.data)
+                left += t->unit * (double)((const float *)tensor->residual.values.data)[i];
         }
         if (fabs(t->sum_in[i] - left - t->sum_out[i]) >
             (steps + P + 2) * (double)FLT_EPSILON * t->magnitude[i])

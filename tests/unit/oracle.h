@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/net/ranks.h"
 #include "core/base/types.h"
+#include "core/net/ranks.h"
 
 /* Where the entries of a rank lie. */
 enum place { UNIFORM, IDENTICAL, DISJOINT, CLUSTERED, AT_END, OPPOSITE, PLACES };

@@ -81,7 +81,7 @@ static inline void assert_exact(const struct job *job, uint32_t lane, enum ss_te
             t = t->next;
         assert_int_equal(t->state, SS_TENSOR_EXACT);
         assert_int_equal(t->reason, reason);
-        assert_null(t->residual.data);
+        assert_null(t->residual.values.data);
         char rule[64];
         ss_tensor_override(t, rule, sizeof rule);
         assert_string_equal(rule, "count=1000");

@@ -1,5 +1,6 @@
 /* What becomes of residuals beside sparse calls: kept elements, dense calls, buffers that turn out
  * to be no gradient, changes of the loss scale. */
+#include "core/tensor/residual.h"
 #include "tests/unit/feedback_job.h"
 
 /* ---- kept elements ---- */
@@ -85,7 +86,7 @@ static double residual_norm(const struct training *t, int tensor)
     double most = 0;
 
     for (int r = 0; r < P; r++) {
-        double norm = ss_tensor_residual_norm(tensor_of(t, r, tensor));
+        double norm = ss_residual_norm(tensor_of(t, r, tensor));
         most = norm > most ? norm : most;
     }
     return most;
@@ -135,13 +136,13 @@ static void a_tensor_that_turns_exact_sends_its_residual(void **state)
     }
     for (int r = 0; r < P; r++)
         ss_tensor_settle(tensor_of(&t, r, 0), false, SS_TENSOR_GUARDED);
-    for (; tensor_of(&t, 0, 0)->residual.data && steps < 300; steps++) {
+    for (; tensor_of(&t, 0, 0)->residual.values.data && steps < 300; steps++) {
         draw(&t, 0, (uint64_t)steps, 1);
         assert_int_equal(call(&t, 0, false), SS_NATIVE);
         expect_conservation(&t, steps + 1);
     }
     for (int r = 0; r < P; r++)
-        assert_null(tensor_of(&t, r, 0)->residual.data);
+        assert_null(tensor_of(&t, r, 0)->residual.values.data);
     draw(&t, 0, (uint64_t)steps, 1);
     call(&t, 0, false);
     expect_conservation(&t, steps + 1);
@@ -278,8 +279,8 @@ static void a_halved_loss_scale_takes_the_residual_along(void **state)
                 }
         for (int k = 0; k < tensors; k++)
             for (int r = 0; r < P; r++) {
-                const float *a = tensor_of(&t, r, k)->residual.data;
-                const float *b = tensor_of(&plain, r, k)->residual.data;
+                const float *a = tensor_of(&t, r, k)->residual.values.data;
+                const float *b = tensor_of(&plain, r, k)->residual.values.data;
                 for (size_t i = 0; i < t.n[k]; i++)
                     assert_float_equal(a[i] / 512, b[i], 1e-5);
             }

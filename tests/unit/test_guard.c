@@ -56,7 +56,7 @@ static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
             draw(&t, 0, (uint64_t)step, 1);
             if (step == 255)
                 for (int r = 0; r < P; r++) {
-                    float *residual = tensor_of(&t, r, 0)->residual.data;
+                    float *residual = tensor_of(&t, r, 0)->residual.values.data;
                     for (size_t i = 0; i < N; i++)
                         residual[i] = -100 * t.gradient[0][r][i];
                 }

@@ -198,7 +198,7 @@ static void a_residual_outlives_lanes_that_never_recur(void **state)
         if (step % 4 == 3)
             pass_by(&t, SMALL + (size_t)step * 100, 2 * SS_LANES);
         for (int r = 0; r < P; r++)
-            assert_non_null(tensor_of(&t, r, 0)->residual.data);
+            assert_non_null(tensor_of(&t, r, 0)->residual.values.data);
     }
     expect_conservation(&t, 12);
     training_close(&t);
@@ -217,7 +217,7 @@ static void where_all_lanes_hold_residuals_new_ones_are_exact(void **state)
     for (int r = 0; r < P; r++) {
         size_t residuals = 0;
         for (struct ss_tensor *x = ss_tensors_first(t.job.comm[r]->tensors); x; x = x->next)
-            residuals += x->residual.data != NULL;
+            residuals += x->residual.values.data != NULL;
         assert_int_equal(residuals, SS_LANES);
     }
     draw(&t, 0, 1, 1);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/call/tensor_access.h"
+#include "core/tensor/residual.h"
 #include "tests/unit/feedback_job.h"
 
 /* A gradient: half of it is common to all ranks. */
@@ -36,7 +37,7 @@ static void train(struct training *t, uint64_t first, int steps)
 
 static double norm(const struct training *t, int rank)
 {
-    return ss_tensor_residual_norm(tensor_of(t, rank, 0));
+    return ss_residual_norm(tensor_of(t, rank, 0));
 }
 
 /* A call, by which the residual of every rank becomes `share` of what it was. */
@@ -113,7 +114,7 @@ static void in_the_end_all_of_it_is_sent(void **state)
     open_and_leave(&t);
     train(&t, 200, 200);
     for (int r = 0; r < P; r++) {
-        assert_null(tensor_of(&t, r, 0)->residual.data);
+        assert_null(tensor_of(&t, r, 0)->residual.values.data);
         assert_int_equal(ss_comm_held_back(t.job.comm[r], text, sizeof text), 0);
     }
     expect_conservation(&t, 242);

@@ -137,9 +137,9 @@ static double crowd_words(const struct crowd *w)
         const struct ss_call *c = ss_comm_call(w->comm[r]);
         for (int i = 0; i < 2; i++) {
             int phase = i == 0 ? SS_PHASE_REDUCE : SS_PHASE_GATHER;
-            most[i] =
-                fmax(most[i], fmax((double)c->f.c.x.phase_sent[phase], (double)c->f.c.x.phase_received[phase]) -
-                                  headers);
+            most[i] = fmax(most[i], fmax((double)c->f.c.x.phase_sent[phase],
+                                         (double)c->f.c.x.phase_received[phase]) -
+                                        headers);
         }
         assert_int_equal(c->f.c.x.phase_sent[SS_PHASE_BALANCE], 0);
     }

@@ -1,4 +1,5 @@
 /* Only gradients are registered, on all ranks in the same call. */
+#include "core/tensor/residual.h"
 #include "tests/unit/tensor_data.h"
 
 static void a_gradient_is_registered_on_all_ranks_in_one_call(void **state)
@@ -24,7 +25,7 @@ static void a_gradient_is_registered_on_all_ranks_in_one_call(void **state)
         assert_true(registered >= 13);
         assert_int_equal(t->threshold.period, 32);
         for (size_t i = 0; i < d.n * ss_type_size(d.type); i++)
-            assert_int_equal(((unsigned char *)t->residual.data)[i], 0);
+            assert_int_equal(((unsigned char *)t->residual.values.data)[i], 0);
         job_close(job);
         data_free(&d);
     }
@@ -41,7 +42,7 @@ static void train(struct job *job, struct data *d, enum ss_tensor_reason expecte
         const struct ss_tensor *t = ss_tensors_first(job->tensors[r]);
         assert_int_equal(t->state, SS_TENSOR_EXACT);
         assert_int_equal(t->reason, expected);
-        assert_null(t->residual.data);
+        assert_null(t->residual.values.data);
     }
 }
 
@@ -316,7 +317,7 @@ static void layers_that_a_rule_names_never_share_a_residual(void **state)
                 assert_int_equal(t->ordinal, layer);
         }
     for (const struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
-        registered += t->lane == 0 && t->state == SS_TENSOR_REGISTERED && t->residual.data;
+        registered += t->lane == 0 && t->state == SS_TENSOR_REGISTERED && t->residual.values.data;
     assert_int_equal(registered, LAYERS);
     job_close(job);
 }
@@ -372,7 +373,7 @@ static void ranks_whose_addresses_differ_register_together(void **state)
                              .type = SS_F32,
                              .in = {d.in[0], d.in[1]}};
         const struct ss_tensor *t = go(job, &call);
-        assert_int_equal(t->residual.data != NULL, t->state == SS_TENSOR_REGISTERED);
+        assert_int_equal(t->residual.values.data != NULL, t->state == SS_TENSOR_REGISTERED);
     }
     for (int r = 0; r < 2; r++) {
         assert_int_equal(ss_tensors_first(job->tensors[r])->state, SS_TENSOR_REGISTERED);
@@ -409,15 +410,15 @@ static void the_norm_of_a_residual_is_right(void **state)
     double square = 0;
 
     (void)state;
-    assert_true(ss_tensor_residual_norm(t) == 0);
+    assert_true(ss_residual_norm(t) == 0);
     for (size_t i = 0; i < N; i++) {
-        ((float *)t->residual.data)[i] = (float)noise(job);
-        square += pow((double)((float *)t->residual.data)[i], 2);
+        ((float *)t->residual.values.data)[i] = (float)noise(job);
+        square += pow((double)((float *)t->residual.values.data)[i], 2);
     }
-    assert_true(fabs(ss_tensor_residual_norm(t) / sqrt(square) - 1) < 1e-14);
-    memset(t->residual.data, 0, N * 4);
-    ((float *)t->residual.data)[3] = -1e-30f;
-    assert_true(fabs(ss_tensor_residual_norm(t) / (double)1e-30f - 1) < 1e-14);
+    assert_true(fabs(ss_residual_norm(t) / sqrt(square) - 1) < 1e-14);
+    memset(t->residual.values.data, 0, N * 4);
+    ((float *)t->residual.values.data)[3] = -1e-30f;
+    assert_true(fabs(ss_residual_norm(t) / (double)1e-30f - 1) < 1e-14);
     job_close(job);
 }
 

@@ -270,7 +270,8 @@ static void an_overflow_arrives_and_leaves_no_trace(void **state)
             }
             t.in[1234] = t.out[1234] = t.magnitude[1234] = 0;
             for (int r = 0; r < size; r++)
-                put(SS_F32, ss_tensors_first(t.job.comm[r]->tensors)->residual.data, 1234, 0);
+                put(SS_F32, ss_tensors_first(t.job.comm[r]->tensors)->residual.values.data, 1234,
+                    0);
             expect_conservation(&t, form_name(&forms[f]));
             training_close(&t);
         }

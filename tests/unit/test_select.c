@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/base/fpenv.h"
+#include "core/compute/vector.h"
 #include "tests/unit/select_trial.h"
 
 static double sum_of_partials(const double *partial)
@@ -305,8 +306,8 @@ static void what_returns_to_a_residual_leaves_it_finite(void **state)
     float r[3] = {FLT_MAX, -FLT_MAX, 1}, val[3] = {FLT_MAX, -FLT_MAX, 2};
     double wide[2] = {DBL_MAX, 1}, wide_val[2] = {DBL_MAX, -1};
     const uint32_t idx[] = {10, 11, 12};
-    ss_residual_add(SS_F32, r, 10, idx, val, 3);
-    ss_residual_add(SS_F64, wide, 10, idx, wide_val, 2);
+    ss_vector_add_at(SS_F32, r, 10, idx, val, 3);
+    ss_vector_add_at(SS_F64, wide, 10, idx, wide_val, 2);
     assert_true(r[0] == FLT_MAX && r[1] == -FLT_MAX && r[2] == 3);
     assert_true(wide[0] == DBL_MAX && wide[1] == 0);
     const float g = FLT_MAX;
@@ -358,20 +359,21 @@ static void a_sampled_norm_reads_few_elements_and_is_about_right(void **state)
         fill(types[t], v, N, ZERO);
         for (size_t i = 0; i < N; i++) {
             put(types[t], v, i, 2);
-            double square = ss_square_sample(types[t], v, N, SAMPLE);
+            double square = ss_vector_square_sample(types[t], v, N, SAMPLE);
             assert_true(square == 0 || square == 4.0 * N / SAMPLE);
             read += square > 0;
             put(types[t], v, i, 0);
         }
         assert_int_equal(read, SAMPLE);
         fill(types[t], v, N, NORMAL);
-        double ratio = ss_square_sample(types[t], v, N, SAMPLE) / ss_square_sum(types[t], v, N);
+        double ratio =
+            ss_vector_square_sample(types[t], v, N, SAMPLE) / ss_vector_square(types[t], v, N);
         assert_true(ratio > 0.85 && ratio < 1.15);
         for (size_t n = 0; n <= 4 * SAMPLE; n += 13)
             for (size_t most = 64; most <= SAMPLE; most *= 8) {
                 void *end = before(room->g, types[t], n, 0); /* one too many faults */
-                double sum = ss_square_sample(types[t], end, n, most);
-                assert_true(n > most || sum == ss_square_sum(types[t], end, n));
+                double sum = ss_vector_square_sample(types[t], end, n, most);
+                assert_true(n > most || sum == ss_vector_square(types[t], end, n));
             }
     }
 }

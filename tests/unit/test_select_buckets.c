@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/compute/select_impl.h"
+#include "core/compute/pass.h"
 #include "tests/unit/select_trial.h"
 
 /* Fully sorted bucket by bucket, ties by index: the k first are the claims. None of a bucket in

@@ -1,4 +1,5 @@
 /* Each gradient is one tensor, and residuals stay with theirs. */
+#include "core/tensor/residual.h"
 #include "core/tensor/tensor_impl.h"
 #include "tests/unit/tensor_job.h"
 
@@ -9,7 +10,7 @@ static void fill_residual(struct job *job, struct ss_tensor *t, double *sum, dou
     assert_int_equal(t->state, SS_TENSOR_REGISTERED);
     for (size_t i = 0; i < t->n; i++) {
         float x = (float)noise(job);
-        ((float *)t->residual.data)[i] += x;
+        ((float *)t->residual.values.data)[i] += x;
         sum[i] += (double)x;
         size[i] += fabs((double)x);
     }
@@ -19,8 +20,8 @@ static void sum_residuals(const struct job *job, double *sum)
 {
     memset(sum, 0, N * sizeof *sum);
     for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
-        for (size_t i = 0; t->residual.data && i < t->n; i++)
-            sum[i] += (double)((float *)t->residual.data)[i];
+        for (size_t i = 0; t->residual.values.data && i < t->n; i++)
+            sum[i] += (double)((float *)t->residual.values.data)[i];
 }
 
 static void assert_conserved(const struct job *job, const double *sum, const double *size,
@@ -38,7 +39,7 @@ static unsigned residuals_of(const struct job *job)
     unsigned count = 0;
 
     for (struct ss_tensor *t = ss_tensors_first(job->tensors[0]); t; t = t->next)
-        count += t->residual.data != NULL;
+        count += t->residual.values.data != NULL;
     return count;
 }
 
@@ -147,7 +148,7 @@ static void lost_calls_use_no_residual(void **state)
     assert_int_equal(lost->ordinal, SS_ORDINAL_LOST);
     assert_int_equal(lost->state, SS_TENSOR_EXACT);
     assert_int_equal(lost->reason, SS_TENSOR_OUTSIDE);
-    assert_null(lost->residual.data);
+    assert_null(lost->residual.values.data);
     job_close(job);
 }
 
@@ -185,7 +186,7 @@ static void an_orphan_is_handed_to_its_successor(void **state)
         at(job, 0, 8, 64);
     assert_int_equal(residuals_of(job), 1);
     assert_false(heir->emptied);
-    assert_null(old->residual.data);
+    assert_null(old->residual.values.data);
     assert_int_equal(old->state, SS_TENSOR_CANDIDATE);
     assert_conserved(job, sum, size, 1);
     job_close(job);
@@ -202,10 +203,10 @@ static void residuals_stay_while_an_operation_is_in_flight(void **state)
         ss_tensor_begin(t[busy]);
         for (int step = 0; step < 200; step++)
             at(job, 0, 8, 64);
-        assert_non_null(t[0]->residual.data);
+        assert_non_null(t[0]->residual.values.data);
         ss_tensor_end(t[busy]);
         at(job, 0, 8, 64);
-        assert_null(t[0]->residual.data);
+        assert_null(t[0]->residual.values.data);
         job_close(job);
     }
 }
@@ -263,12 +264,12 @@ static void an_orphan_is_handed_to_a_gradient_that_stays_exact(void **state)
         fill_residual(job, old, sum, size);
         heir = at(job, 0, 8, 64);
         ss_tensor_settle(heir, false, cases[i].reason);
-        ss_tensor_drop_residual(heir); /* its own is sent: zeros */
+        ss_residual_drop(heir); /* its own is sent: zeros */
         for (int step = 0; step < 200; step++)
             at(job, 0, 8, 64);
         assert_int_equal(heir->state, SS_TENSOR_EXACT);
-        assert_int_equal(heir->residual.data != NULL, cases[i].inherits);
-        assert_int_equal(old->residual.data != NULL, !cases[i].inherits);
+        assert_int_equal(heir->residual.values.data != NULL, cases[i].inherits);
+        assert_int_equal(old->residual.values.data != NULL, !cases[i].inherits);
         assert_conserved(job, sum, size, 1);
         job_close(job);
     }
@@ -306,15 +307,15 @@ static void a_sum_of_residuals_stays_finite(void **state)
     struct ss_tensor *a = at(job, 0, 7, 64), *b = at(job, 0, 8, 64);
 
     (void)state;
-    ((float *)a->residual.data)[0] = FLT_MAX;
-    ((float *)b->residual.data)[0] = FLT_MAX;
-    ((float *)a->residual.data)[1] = -FLT_MAX;
-    ((float *)b->residual.data)[1] = -FLT_MAX;
+    ((float *)a->residual.values.data)[0] = FLT_MAX;
+    ((float *)b->residual.values.data)[0] = FLT_MAX;
+    ((float *)a->residual.values.data)[1] = -FLT_MAX;
+    ((float *)b->residual.values.data)[1] = -FLT_MAX;
     for (int step = 0; step < 200; step++)
         at(job, 0, 8, 64);
-    assert_null(a->residual.data);
-    assert_true(((float *)b->residual.data)[0] == FLT_MAX);
-    assert_true(((float *)b->residual.data)[1] == -FLT_MAX);
+    assert_null(a->residual.values.data);
+    assert_true(((float *)b->residual.values.data)[0] == FLT_MAX);
+    assert_true(((float *)b->residual.values.data)[1] == -FLT_MAX);
     job_close(job);
 }
 

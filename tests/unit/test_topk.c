@@ -1,5 +1,6 @@
 /* Top-k with error feedback inside calls: no gradient is lost (invariant 3), replicas stay
  * replicas, what is not finite passes and leaves no trace. */
+#include "core/compute/vector.h"
 #include "tests/unit/training.h"
 
 enum { MAX_P = 9, N = 6007, STEPS = 30, DRAIN = 400 };
@@ -310,7 +311,7 @@ static void a_look_at_a_new_tensor_reads_a_sample(void **state)
     training_open(&t, 2, SS_F32, LARGE, 0, settings);
     const struct ss_ballot *ballot = &ss_comm_call(t.job.comm[0])->f.vote.ballot;
     put(SS_F32, t.gradient[1], unseen, 100);
-    while (ss_square_sample(SS_F32, t.gradient[1], LARGE, SAMPLE) > 0) {
+    while (ss_vector_square_sample(SS_F32, t.gradient[1], LARGE, SAMPLE) > 0) {
         put(SS_F32, t.gradient[1], unseen++, 0);
         put(SS_F32, t.gradient[1], unseen, 100);
     }

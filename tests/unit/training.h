@@ -147,7 +147,7 @@ static inline const void *training_residual(const struct training *t, int rank)
 {
     const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
 
-    return tensor ? tensor->residual.data : NULL;
+    return tensor ? tensor->residual.values.data : NULL;
 }
 
 static inline long double training_left(const struct training *t, size_t i)

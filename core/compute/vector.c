@@ -1,0 +1,183 @@
+#include "core/compute/vector.h"
+
+#include <float.h>
+#include <string.h>
+
+#include "core/compute/select_impl.h"
+
+bool ss_vector_is_clear(enum ss_type type, const void *v, size_t n)
+{
+    const unsigned char *bytes = v;
+    size_t size = n * ss_type_size(type);
+
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+void ss_vector_clear(enum ss_type type, void *v, size_t n)
+{
+    memset(v, 0, n * ss_type_size(type));
+}
+
+#define DEFINE_JOIN(name, real)                                                                    \
+    static void name(const real *in, const real *r, real *out, size_t n, real share)               \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            out[i] = in[i] + share * r[i];                                                         \
+    }
+
+DEFINE_JOIN(join_32, float)
+DEFINE_JOIN(join_64, double)
+
+#define DEFINE_LEAVE(name, real)                                                                   \
+    static void name(real *r, size_t n, real share)                                                \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            r[i] -= share * r[i];                                                                  \
+    }
+
+DEFINE_LEAVE(leave_32, float)
+DEFINE_LEAVE(leave_64, double)
+
+void ss_vector_join(enum ss_type type, const void *in, const void *r, void *out, size_t n,
+                    double share)
+{
+    if (type == SS_F32)
+        join_32(in, r, out, n, (float)share);
+    else
+        join_64(in, r, out, n, share);
+}
+
+void ss_vector_leave(enum ss_type type, void *r, size_t n, double share)
+{
+    if (type == SS_F32)
+        leave_32(r, n, (float)share);
+    else
+        leave_64(r, n, share);
+}
+
+static void scale_32(float *r, size_t n, double factor)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)r[i] * factor;
+        r[i] = x > (double)FLT_MAX ? FLT_MAX : x < -(double)FLT_MAX ? -FLT_MAX : (float)x;
+    }
+}
+
+static void scale_64(double *r, size_t n, double factor)
+{
+    for (size_t i = 0; i < n; i++) {
+        double x = r[i] * factor;
+        r[i] = x > DBL_MAX ? DBL_MAX : x < -DBL_MAX ? -DBL_MAX : x;
+    }
+}
+
+void ss_vector_scale(enum ss_type type, void *r, size_t n, double factor)
+{
+    if (type == SS_F32)
+        scale_32(r, n, factor);
+    else
+        scale_64(r, n, factor);
+}
+
+#define DEFINE_ADD(B)                                                                              \
+    /* Saturates at the largest finite number. */                                                  \
+    static ss_float##B sum_##B(ss_float##B a, ss_float##B b)                                       \
+    {                                                                                              \
+        ss_float##B sum = a + b;                                                                   \
+        ss_bits##B bits;                                                                           \
+        memcpy(&bits, &sum, sizeof bits);                                                          \
+        if ((bits & SS_ABS##B) >= SS_INF##B) {                                                     \
+            bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                          \
+            memcpy(&sum, &bits, sizeof sum);                                                       \
+        }                                                                                          \
+        return sum;                                                                                \
+    }                                                                                              \
+                                                                                                   \
+    static void add_##B(ss_float##B *r, uint32_t base, const uint32_t *idx,                        \
+                        const ss_float##B *val, size_t count)                                      \
+    {                                                                                              \
+        for (size_t j = 0; j < count; j++)                                                         \
+            r[idx[j] - base] = sum_##B(r[idx[j] - base], val[j]);                                  \
+    }                                                                                              \
+                                                                                                   \
+    static void add_dense_##B(ss_float##B *r, const ss_float##B *val, size_t n)                    \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            if (ss_magnitude_at(SS_F##B, val, i) < SS_INF##B)                                      \
+                r[i] = sum_##B(r[i], val[i]);                                                      \
+    }
+
+DEFINE_ADD(32)
+DEFINE_ADD(64)
+
+void ss_vector_add_at(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
+                      const void *val, size_t count)
+{
+    if (type == SS_F32)
+        add_32(r, base, idx, val, count);
+    else
+        add_64(r, base, idx, val, count);
+}
+
+void ss_vector_add(enum ss_type type, void *r, const void *val, size_t n)
+{
+    if (type == SS_F32)
+        add_dense_32(r, val, n);
+    else
+        add_dense_64(r, val, n);
+}
+
+double ss_vector_square(enum ss_type type, const void *v, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += 4096) { /* short sums keep the error small */
+        size_t end = n - i < 4096 ? n : i + 4096;
+        double part = 0;
+        if (type == SS_F32)
+            for (size_t j = i; j < end; j++)
+                part += (double)((const float *)v)[j] * (double)((const float *)v)[j];
+        else
+            for (size_t j = i; j < end; j++)
+                part += ((const double *)v)[j] * ((const double *)v)[j];
+        sum += part;
+    }
+    return sum;
+}
+
+/* The first element of run j: one run in each of as many equal parts, not all in few columns. */
+static size_t run_at(size_t n, size_t runs, size_t j)
+{
+    size_t first = (size_t)((uint64_t)n * j / runs);
+    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - first - SS_SAMPLE_RUN + 1;
+
+    return first + (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
+}
+
+/* Runs lie pages apart, which no processor fetches of itself. */
+static void fetch_run(const char *run, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(run + at);
+}
+
+double ss_vector_square_sample(enum ss_type type, const void *v, size_t n, size_t most)
+{
+    enum { AHEAD = 8 };
+    const size_t runs = most / SS_SAMPLE_RUN, size = ss_type_size(type);
+    const char *first = v;
+    double sum = 0;
+
+    if (n <= most)
+        return ss_vector_square(type, v, n);
+    for (size_t j = 0; j < runs; j++) {
+        if (j + AHEAD < runs)
+            fetch_run(first + run_at(n, runs, j + AHEAD) * size, SS_SAMPLE_RUN * size);
+        sum += ss_vector_square(type, first + run_at(n, runs, j) * size, SS_SAMPLE_RUN);
+    }
+    return sum * ((double)n / (double)(runs * SS_SAMPLE_RUN));
+}

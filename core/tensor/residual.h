@@ -1,0 +1,49 @@
+/* The residual of a tensor: what error feedback has kept back. Nobody else makes, changes or drops
+ * one; its squared norm is kept along, up to rounding. */
+#ifndef CORE_TENSOR_RESIDUAL_H
+#define CORE_TENSOR_RESIDUAL_H
+
+#include "core/tensor/tensor.h"
+
+static inline bool ss_residual_there(const struct ss_tensor *t)
+{
+    return t->residual.values.data != NULL;
+}
+/* Element `first` and on, for the selection, which claims from it: ss_residual_claimed says what is
+ * left. NULL without one. */
+void *ss_residual_at(struct ss_tensor *t, uint64_t first);
+const void *ss_residual_values(const struct ss_tensor *t);
+
+/* Made of zeros: false where memory is short. Let go. Made zero, the room kept. */
+bool ss_residual_make(struct ss_tensor *t);
+void ss_residual_drop(struct ss_tensor *t);
+void ss_residual_clear(struct ss_tensor *t);
+
+/* Squared norm: as last known; computed now. The norm for reports, computed now and kept. */
+static inline double ss_residual_square(const struct ss_tensor *t)
+{
+    return t->residual.square;
+}
+double ss_residual_measure(struct ss_tensor *t);
+double ss_residual_norm(struct ss_tensor *t);
+bool ss_residual_is_clear(const struct ss_tensor *t);
+
+/* A selection has succeeded and left this squared norm; claims come back (saturating, `count` of
+ * them with ascending or any indices), or errors do whose norm does not count; a part of the dense
+ * values from `first` on, likewise. */
+void ss_residual_claimed(struct ss_tensor *t, double square);
+void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
+void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
+void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val, size_t count);
+
+/* out = in + share of it; then that share leaves it. */
+void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share);
+void ss_residual_leave(struct ss_tensor *t, double share);
+
+/* It, its norm and the tensor's threshold are multiplied. */
+void ss_residual_scale(struct ss_tensor *t, double factor);
+
+/* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none. */
+void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
+
+#endif
