@@ -13,7 +13,7 @@
 #include "shim/mpi_transport.h"
 #include "shim/shim.h"
 
-enum shim_comm_state {
+enum shim_communicator {
     SHIM_COMM_SERVED,
     SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
     SHIM_COMM_SEEN, /* in one eligible nonblocking call: the ranks meet in the next eligible call */
@@ -44,7 +44,7 @@ struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the leavings */
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
-    _Atomic(enum shim_comm_state) state; /* changes under `lock`; status stands before FAILED */
+    _Atomic(enum shim_communicator) state; /* changes under `lock`; status stands before FAILED */
     uint64_t number;                     /* in order of first contact */
 
     /* Under `lock`, as are core and transport. */

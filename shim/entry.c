@@ -1,8 +1,8 @@
 /* The names the dynamic linker finds here before the MPI library's. No mpi.h: its prototypes would
  * truncate the handles of another MPI, which come through here as well. */
-#include <stdarg.h>
-
 #include "shim/entry.h"
+
+#include <stdarg.h>
 
 EXPORT shim_allreduce_fn MPI_Allreduce;
 EXPORT shim_allreduce_c_fn MPI_Allreduce_c;

@@ -1,5 +1,5 @@
 /* clang-format off */
-/* One allreduce, or one of the other collectives of core/base/collective.h, from scan to result, over any
+/* One allreduce, or one of the other collectives of core/base/kind.h, from scan to result, over any
  * transport, and the state that lasts between calls on a communicator.
  *
  *     status = ss_call_start(&call, comm, type, op, in, out, n);      or ss_call_start_kind
@@ -17,7 +17,7 @@
 #ifndef CORE_CALL_CALL_H
 #define CORE_CALL_CALL_H
 
-#include "core/comm/comm.h"
+#include "core/comm/communicator.h"
 
 /* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
  * `out` has not been written. */

@@ -7,7 +7,6 @@
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
 #include "core/report/tensor_record.h"
-#include "core/tensor/tensor_impl.h"
 
 static bool concerns(const struct ss_tensor *t, const void *buffer)
 {
@@ -19,7 +18,7 @@ static size_t count(const struct ss_tensors *ts, const void *buffer)
 {
     size_t n = 0;
 
-    for (const struct ss_tensor *t = ts->first; t; t = t->next)
+    for (const struct ss_tensor *t = ss_tensors_first(ts); t; t = t->next)
         n += concerns(t, buffer);
     return n;
 }
@@ -31,9 +30,9 @@ size_t ss_comm_tensors(struct ss_comm *comm, const void *buffer)
 
     if (!ts)
         return 0;
-    pthread_mutex_lock(&ts->lock);
+    ss_tensors_lock(ts);
     n = count(ts, buffer);
-    pthread_mutex_unlock(&ts->lock);
+    ss_tensors_unlock(ts);
     return n;
 }
 
@@ -48,12 +47,12 @@ int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor
     if (!ts)
         return status;
     ss_fpenv_enter_full(&saved);
-    pthread_mutex_lock(&ts->lock);
+    ss_tensors_lock(ts);
     n = count(ts, buffer);
-    for (struct ss_tensor *t = ts->first; t && i < n; t = t->next) /* the newest is first */
+    for (struct ss_tensor *t = ss_tensors_first(ts); t && i < n; t = t->next) /* the newest is first */
         if (concerns(t, buffer) && --n == i)
             status = t->in_flight > 0 ? SS_ACCESS_BUSY : visit(t, ctx);
-    pthread_mutex_unlock(&ts->lock);
+    ss_tensors_unlock(ts);
     ss_fpenv_leave_full(&saved);
     return status;
 }
@@ -61,10 +60,7 @@ int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor
 int ss_tensor_ask(struct ss_tensor *t, void *ctx)
 {
     (void)ctx;
-    if (t->state != SS_TENSOR_REGISTERED)
-        ss_tensor_readmit(t);
-    else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))
-        t->asked = true;
+    ss_tensor_readmit(t);
     return SS_OK;
 }
 
@@ -180,13 +176,13 @@ static void book_busy(const struct booking *b, size_t i)
     struct ss_tensor *t;
     size_t n;
 
-    pthread_mutex_lock(&ts->lock);
+    ss_tensors_lock(ts);
     n = count(ts, NULL);
-    for (t = ts->first; t && i + 1 < n; t = t->next, n--)
+    for (t = ss_tensors_first(ts); t && i + 1 < n; t = t->next, n--)
         ;
     if (t && t->in_flight > 0)
         book(b->comm, t, b->owner);
-    pthread_mutex_unlock(&ts->lock);
+    ss_tensors_unlock(ts);
 }
 
 void ss_comm_book_tensors(struct ss_comm *comm, bool last)
@@ -238,15 +234,15 @@ size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
     if (!comm->tensors)
         return 0;
     ss_fpenv_enter_full(&saved);
-    pthread_mutex_lock(&comm->tensors->lock);
-    for (const struct ss_tensor *t = comm->tensors->first; t; t = t->next)
+    ss_tensors_lock(comm->tensors);
+    for (const struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next)
         if (refused(t)) {
             oldest = t;
             refusals++;
         }
     if (oldest)
         tell_refusal(comm, oldest, refusals, text, size);
-    pthread_mutex_unlock(&comm->tensors->lock);
+    ss_tensors_unlock(comm->tensors);
     ss_fpenv_leave_full(&saved);
     return refusals;
 }
@@ -278,8 +274,8 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     if (!comm->tensors || comm->held_told)
         return 0;
     ss_fpenv_enter_full(&saved);
-    pthread_mutex_lock(&comm->tensors->lock);
-    for (struct ss_tensor *t = comm->tensors->first; t; t = t->next) {
+    ss_tensors_lock(comm->tensors);
+    for (struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next) {
         if (t->state != SS_TENSOR_EXACT || t->in_flight > 0 || !(ss_residual_norm(t) > 0))
             continue;
         held++;
@@ -289,7 +285,7 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     if (largest)
         tell_held_back(comm, largest, held - 1, text, size);
     comm->held_told = true;
-    pthread_mutex_unlock(&comm->tensors->lock);
+    ss_tensors_unlock(comm->tensors);
     ss_fpenv_leave_full(&saved);
     return held;
 }

@@ -4,7 +4,7 @@
 #ifndef CORE_COLL_COLL_H
 #define CORE_COLL_COLL_H
 
-#include "core/base/collective.h"
+#include "core/base/kind.h"
 #include "core/compute/kernels.h"
 #include "core/net/ranks.h"
 #include "core/plan/plan.h"

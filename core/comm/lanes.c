@@ -1,7 +1,7 @@
 /* The lanes of a communicator. Which of them are remembered follows from the sequence of calls and
  * from votes alone, so that all ranks remember the same: nothing here allocates, and no address,
  * time or local state decides. */
-#include "core/comm/comm.h"
+#include "core/comm/communicator.h"
 
 uint64_t ss_lane_hash(const struct ss_lane_key *key)
 {

@@ -1,3 +1,5 @@
+#include "core/compute/select.h"
+
 #include "core/compute/select_impl.h"
 
 #include <stdatomic.h>

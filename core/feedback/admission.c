@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "core/feedback/feedback.h"
-#include "core/tensor/tensor_impl.h"
 
 static void describe(const struct ss_feedback *f, char *text, size_t size)
 {

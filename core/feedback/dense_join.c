@@ -6,7 +6,6 @@
 #include "core/compute/vector.h"
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
-#include "core/tensor/tensor_impl.h"
 
 /* All of it has been sent. A tensor that rests keeps the room. */
 static void empty(struct ss_tensor *t)

@@ -4,7 +4,7 @@
 #define CORE_FEEDBACK_FEEDBACK_H
 
 #include "core/coll/coll.h"
-#include "core/comm/comm.h"
+#include "core/comm/communicator.h"
 #include "core/vote/vote.h"
 
 /* Elements that a rule keeps (core/feedback/kept.c). */

@@ -11,7 +11,6 @@
 
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
-#include "core/tensor/tensor_impl.h"
 
 /* Levels are binary logarithms of norms, in this unit. */
 enum { LEVEL_BITS = 10, LEVEL = 1 << LEVEL_BITS, MOST = 24, TOLD = 8 };

@@ -1,6 +1,8 @@
 /* The cost model: latency alpha, inverse bandwidth beta, and local costs per element and entry,
  * after SparCML section 5.3 and Chan et al. 2007, with the bytes of our own codings in place of
  * index-value pairs. */
+#include "core/plan/plan.h"
+
 #include "core/plan/plan_impl.h"
 
 #include "core/net/ranks.h"

@@ -3,7 +3,7 @@
 #ifndef CORE_PLAN_PLAN_H
 #define CORE_PLAN_PLAN_H
 
-#include "core/base/collective.h"
+#include "core/base/kind.h"
 #include "core/vote/vote.h"
 #include "core/wire/values.h"
 #include "core/wire/wire.h"

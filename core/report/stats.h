@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "core/base/collective.h"
+#include "core/base/kind.h"
 #include "core/base/times.h"
 
 /* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */

@@ -82,7 +82,7 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     return registered;
 }
 
-void ss_tensor_readmit(struct ss_tensor *t)
+static void admit(struct ss_tensor *t)
 {
     const struct ss_tensor_settings *set = t->owner->settings;
     bool given = ss_registry_find(set->registry, t->buffer, t->n, &t->density);
@@ -123,7 +123,15 @@ void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
         ss_rules_meet(set->include, subject);
         ss_rules_meet(set->exclude, subject);
     }
-    ss_tensor_readmit(t);
+    admit(t);
+}
+
+void ss_tensor_readmit(struct ss_tensor *t)
+{
+    if (t->state != SS_TENSOR_REGISTERED)
+        admit(t);
+    else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))
+        t->asked = true;
 }
 
 static unsigned watched_calls(const struct ss_tensor *t)

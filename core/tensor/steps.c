@@ -1,5 +1,7 @@
 /* Periods by runs: run[p] counts the calls in a row that equal the call p before; a period has held
  * for run[p] + p calls. */
+#include "core/tensor/steps.h"
+
 #include "core/tensor/steps_impl.h"
 
 #include <string.h>

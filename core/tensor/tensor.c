@@ -56,6 +56,16 @@ struct ss_tensor *ss_tensors_first(const struct ss_tensors *ts)
     return ts->first;
 }
 
+void ss_tensors_lock(struct ss_tensors *ts)
+{
+    pthread_mutex_lock(&ts->lock);
+}
+
+void ss_tensors_unlock(struct ss_tensors *ts)
+{
+    pthread_mutex_unlock(&ts->lock);
+}
+
 /* ---- table ---- */
 
 static struct ss_tensor_lane *lane_at(struct ss_tensors *ts, uint32_t number)

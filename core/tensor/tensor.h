@@ -233,6 +233,9 @@ void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *
 /* Ranks have voted different labels for a call of the lane. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
+/* Against threads that look buffers up: the list, and `buffer` of each. */
+void ss_tensors_lock(struct ss_tensors *tensors);
+void ss_tensors_unlock(struct ss_tensors *tensors);
 
 /* One call as identity sees it. */
 struct ss_tensor_call {
@@ -291,6 +294,9 @@ void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined
  * successor to take. registered = true makes the residual; false is returned, and the state
  * is exact, where memory is short. */
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
+
+/* The application has registered its buffer, or withdrawn it: decided on anew. */
+void ss_tensor_readmit(struct ss_tensor *t);
 
 /* Whether a tensor of its lane, itself or another, is registered, or a candidate that is still
  * called: to be voted, as the lane then must not skip calls. */

@@ -33,10 +33,8 @@ struct ss_tensors {
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 
-/* core/tensor/registration.c: what the settings and the application say of a new tensor, or of one
- * whose buffer is registered or unregistered later, `rule` being set. */
+/* core/tensor/registration.c: what the settings and the application say of a new tensor. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
-void ss_tensor_readmit(struct ss_tensor *t);
 /* Its calls are known to be its own: one that a rule names is registered with this call. */
 void ss_tensor_identified(struct ss_tensor *t);
 

@@ -1,4 +1,4 @@
-#include "core/base/collective.h"
+#include "core/base/kind.h"
 
 const char *ss_kind_name(enum ss_kind kind)
 {

@@ -1,6 +1,6 @@
-/* What lasts between the calls on a communicator. Made and freed by core/call/comm_state.c. */
-#ifndef CORE_COMM_COMM_H
-#define CORE_COMM_COMM_H
+/* What lasts between the calls on a communicator. Made and freed by core/call/communicator.c. */
+#ifndef CORE_COMM_COMMUNICATOR_H
+#define CORE_COMM_COMMUNICATOR_H
 
 #include "core/comm/settings.h"
 #include "core/plan/calibrate.h"

@@ -1,6 +1,6 @@
 /* The collectives that are served. */
-#ifndef CORE_BASE_COLLECTIVE_H
-#define CORE_BASE_COLLECTIVE_H
+#ifndef CORE_BASE_KIND_H
+#define CORE_BASE_KIND_H
 
 #include "core/base/types.h"
 
