@@ -14,10 +14,8 @@ const char *ss_op_name(enum ss_op op)
 
 const char *ss_algorithm_name(enum ss_algorithm algorithm)
 {
-    static const char *const names[SS_ALGORITHMS] = {
-        "auto", "recursive_doubling", "split_allgather", "dsar",
-        "ring", "allgather",          "oktopk",          "gtopk",
-        "dense"};
+#define NAME(id, name) #name,
+    static const char *const names[SS_ALGORITHMS] = {"auto", SS_ALGORITHM_LIST(NAME) "dense"};
     return names[algorithm];
 }
 

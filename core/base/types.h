@@ -13,17 +13,21 @@ enum ss_type { SS_F32, SS_F64, SS_I32, SS_I64, SS_TYPES };
  * the bitwise ones. */
 enum ss_op { SS_SUM, SS_BOR, SS_BXOR, SS_LOR, SS_LXOR, SS_OPS };
 
-/* Collectives of the library, and auto for "choose per call". The order is that of the report. */
+/* The sparse allreduces, each with the name that the option and the report have for it and that its
+ * row has (core/coll/rows.h). oktopk and gtopk keep the global top-k only: MODE=topk. */
+#define SS_ALGORITHM_LIST(X)                                                                       \
+    X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
+    X(SS_SPLIT_ALLGATHER, split_allgather)                                                         \
+    X(SS_DSAR, dsar)                                                                               \
+    X(SS_RING, ring)                                                                               \
+    X(SS_ALLGATHER, allgather)                                                                     \
+    X(SS_OKTOPK, oktopk)                                                                           \
+    X(SS_GTOPK, gtopk)
+
+#define SS_ALGORITHM_ID(id, name) id,
 enum ss_algorithm {
-    SS_AUTO,
-    SS_RECURSIVE_DOUBLING,
-    SS_SPLIT_ALLGATHER,
-    SS_DSAR,
-    SS_RING,
-    SS_ALLGATHER,
-    SS_OKTOPK, /* this and the next keep the global top-k only: MODE=topk */
-    SS_GTOPK,
-    SS_DENSE,
+    SS_AUTO,                                     /* the plan chooses */
+    SS_ALGORITHM_LIST(SS_ALGORITHM_ID) SS_DENSE, /* the MPI library's */
     SS_ALGORITHMS
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
+#include "core/coll/rows.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
 static uint64_t memory_left(const struct ss_call *call)
@@ -126,13 +127,23 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->vote = rounds * shape->alpha;
 }
 
-static enum ss_algorithm forced(const struct ss_call *call)
+/* Those that keep the largest entries only are no matter of an exact call. */
+static enum ss_algorithm forced(const struct ss_call *call, bool lossy)
 {
     const struct ss_ballot *b = &call->f.vote.ballot;
     uint64_t by_rule = b->same_min[SS_SAME_FORCED];
+    enum ss_algorithm a = call->f.comm->settings->algorithm;
 
-    return ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0 ? (enum ss_algorithm)(by_rule - 1)
-                                                            : call->f.comm->settings->algorithm;
+    if (ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0)
+        a = (enum ss_algorithm)(by_rule - 1);
+    return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
+}
+
+static const struct ss_row *const *rows_of(const struct ss_call *call)
+{
+    const struct ss_row *const *rows = call->f.comm->rows;
+
+    return rows && call->f.c.kind == SS_KIND_ALLREDUCE ? rows : ss_rows(call->f.c.kind);
 }
 
 static uint64_t largest_part(const struct ss_call *call)
@@ -155,13 +166,14 @@ struct ss_shape ss_ballot_shape(const struct ss_call *call)
     const struct ss_settings *settings = f->comm->settings;
     bool lossy = f->topk || f->resting;
     struct ss_shape shape = {
+        .rows = rows_of(call),
         .kind = f->c.kind,
         .n = x->n,
         .part_n = largest_part(call),
         .size = x->t->size,
         .type = x->type,
         .coding = settings->coding,
-        .forced = forced(call),
+        .forced = forced(call, lossy),
         .topk = lossy,
         .resting = f->resting,
         .k = b->k_max,

@@ -187,15 +187,15 @@ static int start_recipe(struct ss_call *call)
     if (call->plan.algorithm == SS_DENSE)
         return back_off(call, call->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
     call->stage = STAGE_RECIPE;
-    c->step = 0;
+    call->row = shape.rows[call->plan.algorithm];
     x->arena_used = 0;
     c->result_nnz = 0;
-    memset(&c->u, 0, sizeof c->u);
+    memset(c->state, 0, call->row->state);
     set_voted(call);
     make_room(call, ss_plan_memory(&shape, call->plan.algorithm));
     ss_kind_recipe(call);
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
-    ss_topk_recipe(f, call->plan.algorithm == SS_OKTOPK || call->plan.algorithm == SS_GTOPK);
+    ss_topk_recipe(f, call->row->global);
     guard(call);
     call->mark = ss_now(x);
     return SS_PENDING;
@@ -305,25 +305,12 @@ static int step_calibrate(struct ss_call *call)
     return vote_again(call, SS_OK);
 }
 
-typedef int recipe(struct ss_coll *c);
-
-static recipe *const recipes[SS_ALGORITHMS] = {
-    [SS_RECURSIVE_DOUBLING] = ss_recursive_doubling_step,
-    [SS_SPLIT_ALLGATHER] = ss_split_allgather_step,
-    [SS_DSAR] = ss_dsar_step,
-    [SS_RING] = ss_ring_step,
-    [SS_ALLGATHER] = ss_allgather_step,
-    [SS_OKTOPK] = ss_oktopk_step,
-    [SS_GTOPK] = ss_gtopk_step,
-};
-
 static int step_recipe(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     const struct ss_exchange *x = &c->x;
-    recipe *step = c->kind == SS_KIND_ALLREDUCE ? recipes[call->plan.algorithm] : ss_kind_step;
 
-    if (step(c) == SS_OK) {
+    if (call->row->step(c) == SS_OK) {
         call->stage = STAGE_DRAIN;
         return SS_PENDING;
     }
@@ -395,7 +382,7 @@ static int step_drain(struct ss_call *call)
         return end_failed(call);
     ss_topk_commit(&call->f);
     h->last_seconds = whole_seconds(call);
-    if (call->plan.algorithm != SS_OKTOPK && call->plan.algorithm != SS_GTOPK) {
+    if (!call->row->global) {
         h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
         h->result_sum = call->f.vote.ballot.nnz_sum;
     }

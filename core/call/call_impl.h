@@ -18,6 +18,7 @@ struct ss_call {
     double waited;        /* seconds since then, where the last step looked at the clock, else 0 */
     struct ss_calibrate calibrate;
     struct ss_plan plan;
+    const struct ss_row *row; /* of what runs */
     enum ss_reason reason;
     bool native;  /* handed to the MPI library, for `reason` */
     double mark;  /* begin of the current stage */
@@ -35,7 +36,6 @@ void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsign
 uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
 double ss_kind_density_max(const struct ss_call *call); /* after the vote */
 void ss_kind_recipe(struct ss_call *call);
-int ss_kind_step(struct ss_coll *c);
 uint64_t ss_kind_result(const struct ss_call *call); /* entries of the result, 0 = not known */
 
 /* core/call/observe.c: in mode observe, after the plan: what top-k would have done, into the

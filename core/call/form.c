@@ -106,18 +106,6 @@ void ss_kind_recipe(struct ss_call *call)
     c->out = part->data;
 }
 
-int ss_kind_step(struct ss_coll *c)
-{
-    switch (c->kind) {
-    case SS_KIND_ALLGATHER:
-        return ss_slices_step(c);
-    case SS_KIND_REDUCE_SCATTER:
-        return ss_reduce_scatter_step(c);
-    default:
-        return ss_reduce_step(c);
-    }
-}
-
 /* Where the recipe did not see the size of the result: counted in the own part. */
 static uint64_t estimate_result(const struct ss_call *call)
 {

@@ -1,15 +1,15 @@
 /* What happens on a rank before the vote, and may fail there alone: room for the messages, and the
  * entries of the input. */
 #include "core/call/call_impl.h"
+#include "core/coll/rows.h"
 
 /* An input with more entries than this is not extracted where the plan chooses: it says dense. */
 static bool too_dense(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
     const struct ss_settings *s = call->f.comm->settings;
-    enum ss_algorithm a =
-        s->algorithm; /* the last two are none for exact calls: the plan chooses */
-    bool forced = a != SS_AUTO && a != SS_DENSE && a != SS_OKTOPK && a != SS_GTOPK && !s->observe;
+    enum ss_algorithm a = s->algorithm;
+    bool forced = a != SS_AUTO && a != SS_DENSE && !ss_keeps_global(a) && !s->observe;
 
     return !forced &&
            (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);

@@ -49,7 +49,8 @@ int ss_comm_tensor(struct ss_comm *comm, const void *buffer, size_t i, ss_tensor
     ss_fpenv_enter_full(&saved);
     ss_tensors_lock(ts);
     n = count(ts, buffer);
-    for (struct ss_tensor *t = ss_tensors_first(ts); t && i < n; t = t->next) /* the newest is first */
+    for (struct ss_tensor *t = ss_tensors_first(ts); t && i < n;
+         t = t->next) /* the newest is first */
         if (concerns(t, buffer) && --n == i)
             status = t->in_flight > 0 ? SS_ACCESS_BUSY : visit(t, ctx);
     ss_tensors_unlock(ts);

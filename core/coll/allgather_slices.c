@@ -1,18 +1,60 @@
 /* Allgather of slices: what SparCML's coordinate descent sends (section 8.2), the entries of each
  * rank's dense slice to all others. The own slice enters the result as it is cleared. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, GATHER };
+struct state {
+    bool started;
+    struct ss_gather gather;
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
-int ss_slices_step(struct ss_coll *c)
+static void start(struct ss_coll *c, struct ss_gather *g)
 {
-    if (c->step == START) {
-        size_t arena = ss_arena_bound(c->x.type, c->own.nnz);
-        if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_GATHER);
-        c->u.split.part = c->own;
-        ss_gather_start(c, false);
-        c->step = GATHER;
-    }
-    return ss_gather_step(c);
+    size_t arena = ss_arena_bound(c->x.type, c->own.nnz);
+
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
+        ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_GATHER);
+    ss_gather_start(c, g, &c->own);
 }
+
+static int step(struct ss_coll *c)
+{
+    struct state *s = ss_coll_state(c);
+
+    if (!s->started)
+        start(c, &s->gather);
+    s->started = true;
+    return ss_gather_step(c, &s->gather);
+}
+
+/* ---- the row ---- */
+
+/* Slices go from each rank to all others as they are. */
+static struct ss_estimate cost_slices(const struct ss_shape *s, const struct ss_history *h)
+{
+    int others = s->size - 1;
+    double slice = ss_max((double)s->n / s->size, (double)s->nnz_max);
+    double bytes = others * ss_cost_stream_bytes(s, (double)s->nnz_max, slice);
+
+    (void)h;
+    return (struct ss_estimate){.wire = ss_cost_fan(s, others) + s->beta * bytes,
+                                .overlap = (s->code + s->merge) * (double)s->nnz_sum,
+                                .serial = s->code * (double)s->nnz_max,
+                                .bytes = bytes};
+}
+
+/* The own stream and its messages. */
+static double memory(const struct ss_shape *s)
+{
+    return ss_memory_own(s) + ss_memory_sent(s);
+}
+
+const struct ss_row ss_row_slices = {
+    .source = "SparCML section 8.2",
+    .cost = cost_slices,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

@@ -4,6 +4,8 @@
 #ifndef CORE_COLL_COLL_H
 #define CORE_COLL_COLL_H
 
+#include <stddef.h>
+
 #include "core/base/kind.h"
 #include "core/compute/kernels.h"
 #include "core/net/ranks.h"
@@ -24,40 +26,6 @@ struct ss_fill {
     unsigned char *cleared;
 };
 
-/* Places of the recipes. */
-struct ss_split_state {
-    int slice; /* phase 1: slices sent so far */
-    struct ss_out out;
-    struct ss_in in;
-    struct ss_stream part; /* own part, reduced */
-};
-struct ss_gather_state {
-    struct ss_out out;
-    struct ss_in in;
-};
-struct ss_ring_state {
-    int round;
-    struct ss_out out;
-    struct ss_in in;
-    struct ss_stream partial; /* of the part in hand: own slice + received */
-    struct ss_stream received;
-    int forwarded;       /* rounds of the allgather whose stream has been sent on whole */
-    size_t forward_next; /* arena offsets: the next message to send on, and the end of those
-                            received */
-    size_t forward_end;
-};
-struct ss_doubling_state {
-    struct ss_fold fold;
-    int round;
-    bool dense;
-    size_t delta;
-    struct ss_out out;
-    struct ss_in in;
-    struct ss_stream current;
-    struct ss_stream received;
-    struct ss_stream spare; /* room for the next merge */
-    struct ss_stream third;
-};
 /* Claims on their way (MODE=topk; design section 8: who rounds, books, once). Nothing of this
  * touches the residual before the call has succeeded (ss_topk_commit). */
 struct ss_claims {
@@ -69,8 +37,8 @@ struct ss_claims {
     size_t errors;
 };
 
-#include "core/coll/gtopk.h"
-#include "core/coll/oktopk.h"
+/* Bytes for the state of a recipe, which only it knows. */
+enum { SS_COLL_STATE = 8192 };
 
 /* What a recipe may rely on: the same on all ranks. */
 struct ss_voted {
@@ -104,23 +72,13 @@ struct ss_coll {
         size_t threshold_period;
     } oktopk;
 
-    int step; /* the recipe's place */
     struct ss_fill fill;
     uint64_t result_nnz;               /* entries of the result, 0 = not known */
     bool dense_seen;                   /* parts of it came dense, so that result_nnz is short */
     struct ss_rounding rounding;       /* of streams; values SS_VALUES_SAME: as they are */
     struct ss_rounding rounding_dense; /* of dsar's dense phase */
     struct ss_claims claims;
-    union {
-        struct {
-            struct ss_split_state split;
-            struct ss_gather_state gather;
-        };
-        struct ss_ring_state ring;
-        struct ss_doubling_state doubling;
-        struct ss_oktopk_state oktopk;
-        struct ss_gtopk_state gtopk;
-    } u;
+    _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
 /* The collective whose exchange it is: for what a flow calls back. */
@@ -172,30 +130,61 @@ void ss_claims_round_own(struct ss_coll *c, struct ss_out *o);
  * its errors are booked (in work.part_error, which is reserved here). */
 void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
 
-/* Recipes: one file each. A step returns SS_PENDING or SS_OK; failures are in c->x.failed.
- * `c->step` is 0 at the first. */
-int ss_recursive_doubling_step(struct ss_coll *c);
-int ss_split_allgather_step(struct ss_coll *c);
-int ss_dsar_step(struct ss_coll *c);
-int ss_ring_step(struct ss_coll *c);
-int ss_allgather_step(struct ss_coll *c);
-int ss_oktopk_step(struct ss_coll *c);
-int ss_gtopk_step(struct ss_coll *c);
+/* The state of the recipe that runs; its row says how much of it is zero at the first step. */
+static inline void *ss_coll_state(const struct ss_coll *c)
+{
+    return (void *)(uintptr_t)c->state;
+}
 
-/* Those of the other kinds: allgather, reduce_scatter, reduce. */
-int ss_slices_step(struct ss_coll *c);
-int ss_reduce_scatter_step(struct ss_coll *c);
-int ss_reduce_step(struct ss_coll *c);
+/* ---- what several recipes are made of: each has its own state of it, zero at first ---- */
 
-/* Shared by split_allgather, dsar and the reductions of other kinds: the first phase (own part
- * reduced in place in the result), its entries made a stream, and the allgather of parts, or their
- * way to one rank. */
-int ss_split_reserve_slices(struct ss_coll *c); /* for the first phase alone */
-int ss_split_reserve(struct ss_coll *c, bool dense);
-int ss_split_reduce_step(struct ss_coll *c);
-void ss_split_harvest(struct ss_coll *c); /* into u.split.part */
-void ss_gather_start(struct ss_coll *c, bool dense);
-void ss_gather_start_to(struct ss_coll *c, int root);
-int ss_gather_step(struct ss_coll *c);
+/* core/coll/split.c: every rank gets its part of the sum, in place in the result. */
+struct ss_split {
+    int step;
+    int slice; /* slices sent so far */
+    struct ss_out out;
+    struct ss_in in;
+};
+/* Room for its messages, and beside them for those of a part: dense, or at most the entries that
+ * the vote announced, for which *part (or NULL) is made room too. */
+int ss_split_reserve_slices(struct ss_coll *c);
+int ss_split_reserve(struct ss_coll *c, struct ss_stream *part);
+int ss_split_step(struct ss_coll *c, struct ss_split *s);
+/* The non-zero entries of the own part. */
+void ss_split_harvest(struct ss_coll *c, struct ss_stream *part);
+
+/* core/coll/gather_parts.c: allgather of parts, or their way to one rank. */
+struct ss_gather {
+    struct ss_out out;
+    struct ss_in in;
+};
+/* The own part: a stream, or, part NULL, the dense range of the result. */
+void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part);
+void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
+                        int root); /* which has its own in the result */
+int ss_gather_step(struct ss_coll *c, struct ss_gather *g);
+
+/* core/coll/doubling.c: log2 P exchanges with the rank at distance 1, 2, 4, ...; ranks beyond the
+ * largest power of two hand what they have to a neighbour first and get the result last. */
+struct ss_doubling {
+    int step;
+    int round;
+    struct ss_fold fold;
+    struct ss_out out;
+    struct ss_in in;
+    const struct ss_doubling_parts *parts;
+};
+struct ss_doubling_parts {
+    ss_consume *take;   /* what a rank met in a round, or folded in, has sent */
+    ss_consume *result; /* what comes at the end where this rank was folded away */
+    /* Starts d->out: what this rank has goes to dst. own: no other rank has added to it yet. */
+    void (*send)(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own);
+    void (*merge)(struct ss_coll *c);  /* what was taken joins what this rank has */
+    void (*forget)(struct ss_coll *c); /* it was folded away: what it has makes way */
+    void (*finish)(struct ss_coll *c);
+};
+void ss_doubling_start(struct ss_coll *c, struct ss_doubling *d,
+                       const struct ss_doubling_parts *parts);
+int ss_doubling_step(struct ss_coll *c, struct ss_doubling *d);
 
 #endif

@@ -1,23 +1,75 @@
 /* DSAR_Split_allgather (SparCML section 5.3.3): split and reduce as sparse streams, then allgather
  * of the parts as dense vectors. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER = 3 };
+enum { START, REDUCE, GATHER };
 
-int ss_dsar_step(struct ss_coll *c)
+struct state {
+    int step;
+    struct ss_split split;
+    struct ss_gather gather;
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
+
+static int step(struct ss_coll *c)
 {
-    switch (c->step) {
+    struct state *s = ss_coll_state(c);
+
+    switch (s->step) {
     case START:
-        if (ss_split_reserve(c, true) != SS_OK)
+        if (ss_split_reserve(c, NULL) != SS_OK)
             ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        s->step = REDUCE;
         /* fall through */
     case REDUCE:
-        if (ss_split_reduce_step(c) == SS_PENDING)
+        if (ss_split_step(c, &s->split) == SS_PENDING)
             return SS_PENDING;
-        ss_gather_start(c, true);
-        c->step = GATHER;
+        ss_gather_start(c, &s->gather, NULL);
+        s->step = GATHER;
         /* fall through */
     default:
-        return ss_gather_step(c);
+        return ss_gather_step(c, &s->gather);
     }
 }
+
+/* ---- the row ---- */
+
+/* How dsar's dense elements travel. */
+static enum ss_values dense_values(const struct ss_shape *s)
+{
+    return s->quant != SS_VALUES_SAME ? s->quant : s->values;
+}
+
+static struct ss_estimate cost_dsar(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_estimate e = ss_cost_split(s);
+    int others = s->size - 1;
+    double part_n = (double)s->n / s->size;
+    double elements = others * part_n;
+    double bytes = elements * ss_values_bytes(s->type, dense_values(s), s->bucket);
+
+    (void)h;
+    e.bytes += bytes;
+    e.wire += ss_cost_fan(s, others) + s->beta * bytes;
+    e.overlap = 2 * s->fill * elements * (double)ss_type_size(s->type) +
+                ss_cost_rounding(s, dense_values(s), part_n, elements);
+    return e;
+}
+
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type), part = (double)s->n / s->size + 16;
+
+    return ss_memory_own(s) + ss_memory_sent(s) + 1.1 * part * entry +
+           ss_memory_claims(s, dense_values(s), part, false);
+}
+
+const struct ss_row ss_row_dsar = {
+    .source = "SparCML section 5.3.3",
+    .cost = cost_dsar,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

@@ -15,45 +15,43 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
         ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_GATHER);
 }
 
-/* Own part: the stream u.split.part, or the dense range of the result. */
-void ss_gather_start(struct ss_coll *c, bool dense)
+void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part)
 {
-    struct ss_gather_state *g = &c->u.gather;
     int rank = c->x.t->rank, size = c->x.t->size;
     uint64_t lo = ss_coll_part(c, rank), hi = ss_coll_part(c, rank + 1);
 
     ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
-    if (dense) {
+    if (!part) {
         ss_out_result(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         ss_claims_round_part(c, &g->out); /* in the result itself */
     } else {
-        ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-        c->result_nnz += c->u.split.part.nnz;
+        ss_out_stream(&g->out, *part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+        c->result_nnz += part->nnz;
         ss_claims_round_part(c, &g->out);
         if (g->out.rounding) {
             ss_out_encode_ahead(&c->x, &g->out);
-            ss_result_set_stream(c, &c->u.split.part);
+            ss_result_set_stream(c, part);
         }
     }
 }
 
 /* The stream u.split.part goes to the root alone, which has its own in the result. */
-void ss_gather_start_to(struct ss_coll *c, int root)
+void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
+                        int root)
 {
-    struct ss_gather_state *g = &c->u.gather;
     int rank = c->x.t->rank, size = c->x.t->size;
     bool here = rank == root;
 
     ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, here ? size - 1 : 0,
                 set_chunk);
-    ss_out_stream(&g->out, c->u.split.part, SS_PHASE_GATHER, 0, root, here ? 0 : 1);
-    c->result_nnz += c->u.split.part.nnz;
+    ss_out_stream(&g->out, *part, SS_PHASE_GATHER, 0, root, here ? 0 : 1);
+    c->result_nnz += part->nnz;
 }
 
-int ss_gather_step(struct ss_coll *c)
+int ss_gather_step(struct ss_coll *c, struct ss_gather *g)
 {
-    int sent = ss_out_step(&c->x, &c->u.gather.out);
-    int received = ss_in_step(&c->x, &c->u.gather.in);
+    int sent = ss_out_step(&c->x, &g->out);
+    int received = ss_in_step(&c->x, &g->in);
 
     return sent == SS_PENDING || received == SS_PENDING ? SS_PENDING : SS_OK;
 }

@@ -14,17 +14,29 @@
 #include <string.h>
 
 #include "core/coll/coll.h"
-#include "core/select/threshold.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, FOLD_IN, ROUND, ROUND_EXCHANGE, FOLD_OUT, FINISH };
+struct state {
+    bool started;
+    struct ss_doubling doubling;
+    size_t k;                 /* entries that a merge keeps */
+    struct ss_stream current; /* the largest of this rank's group */
+    struct ss_stream received;
+    struct ss_stream spare;   /* room for the next merge */
+    struct ss_stream left;    /* what this rank cut or rounded away: ascending lists, one after the
+                                 other, an index at most once in each */
+    ss_magnitude *magnitudes; /* room for those of one merge */
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
 static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                        const struct ss_chunk *chunk, const void *msg, size_t len)
 {
-    struct ss_coll *c = ss_coll_of(x);
+    struct state *s = ss_coll_state(ss_coll_of(x));
 
     (void)in, (void)msg, (void)len;
-    ss_stream_append(&c->x, src, &c->u.gtopk.received, chunk);
+    ss_stream_append(x, src, &s->received, chunk);
 }
 
 static void append(const struct ss_coll *c, struct ss_stream *s, uint32_t idx, const void *val)
@@ -38,7 +50,7 @@ static void append(const struct ss_coll *c, struct ss_stream *s, uint32_t idx, c
  * NaN are larger than all others. */
 static void cut(struct ss_coll *c, bool keep)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     size_t nnz = s->current.nnz, ties = s->k;
 
     if (nnz <= s->k)
@@ -75,7 +87,7 @@ static void drop_zeros(const struct ss_coll *c, struct ss_stream *rounded)
 /* The sum of both groups becomes the current stream. keep: this rank keeps what is cut. */
 static void merge(struct ss_coll *c, bool keep)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     struct ss_stream merged = s->spare;
     double begin = ss_now(&c->x);
 
@@ -91,31 +103,26 @@ static void merge(struct ss_coll *c, bool keep)
     c->x.times.merge += ss_now(&c->x) - begin;
 }
 
-static bool serves(const struct ss_gtopk_state *s)
+static bool serves(const struct state *s)
 {
-    int low = 1 << s->round;
+    int low = 1 << s->doubling.round;
 
-    return (s->fold.position & (2 * low - 1)) == low - 1;
+    return (s->doubling.fold.position & (2 * low - 1)) == low - 1;
 }
 
-static void start_out(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst)
+/* What it has goes to one rank. What no other rank has added to is rounded; what that takes away is
+ * left. */
+static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
-
-    c->x.arena_used = 0; /* the former round's sends are done: see ROUND */
-    ss_out_stream(&s->out, s->current, phase, round, dst, 1);
-}
-
-/* As start_out, for what no other rank has added to. */
-static void start_own_out(struct ss_coll *c, enum ss_phase phase, int dst)
-{
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     struct ss_stream *left = &s->left;
+    struct ss_out *out = &s->doubling.out;
 
-    start_out(c, phase, 0, dst);
-    if (c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->current.nnz == 0)
+    c->x.arena_used = 0; /* the former round's sends are done */
+    ss_out_stream(out, s->current, phase, round, dst, 1);
+    if (!own || c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->current.nnz == 0)
         return;
-    ss_out_round(&s->out, &c->rounding, ss_at(left->val, left->nnz, c->x.esize));
+    ss_out_round(out, &c->rounding, ss_at(left->val, left->nnz, c->x.esize));
     memcpy(left->idx + left->nnz, s->current.idx, s->current.nnz * sizeof *left->idx);
     memset(ss_at(left->val, left->nnz, c->x.esize), 0, s->current.nnz * c->x.esize);
     left->nnz += s->current.nnz;
@@ -125,21 +132,22 @@ static void start_own_out(struct ss_coll *c, enum ss_phase phase, int dst)
  * rounding left over is dropped, on both sides alike. */
 static void drop_rounded(struct ss_coll *c)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
+    const struct ss_in *in = &s->doubling.in;
 
-    if (c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->in.count == 0)
+    if (c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || in->count == 0)
         return;
-    bool fold_in = s->in.phase == SS_PHASE_FOLD_IN;
-    if (!fold_in && s->fold.partner < 0)
+    bool fold_in = in->phase == SS_PHASE_FOLD_IN;
+    if (!fold_in && s->doubling.fold.partner < 0)
         drop_zeros(c, &s->current);
-    if (fold_in || ss_fold_of(s->in.src, c->x.t->size).partner < 0)
+    if (fold_in || ss_fold_of(in->src, c->x.t->size).partner < 0)
         drop_zeros(c, &s->received);
 }
 
 /* Room for what is left and for magnitudes, one behind the other. */
 static int reserve_left(struct ss_coll *c, size_t merged)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     struct ss_buf *buf = &c->x.work->part_error;
     size_t magnitudes = merged > c->own.nnz ? merged : c->own.nnz;
     size_t left = c->own.nnz + merged; /* own: cut or rounded; one fold and one round */
@@ -156,12 +164,11 @@ static int reserve_left(struct ss_coll *c, size_t merged)
 
 static int start(struct ss_coll *c)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     const struct ss_voted *b = &c->voted;
     size_t limit = (size_t)(b->k_max < b->nnz_sum ? b->k_max : b->nnz_sum);
     size_t merged = 2 * limit < c->own.nnz ? c->own.nnz : 2 * limit;
 
-    s->fold = ss_fold_of(c->x.t->rank, c->x.t->size);
     s->k = limit;
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, ss_arena_bound(c->x.type, limit)) !=
             SS_OK ||
@@ -182,7 +189,7 @@ static int start(struct ss_coll *c)
  * sum that overflowed leaves no trace. */
 static void book(struct ss_coll *c)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    struct state *s = ss_coll_state(c);
     size_t count = s->left.nnz, j = 0;
     uint32_t last = 0;
 
@@ -201,10 +208,29 @@ static void book(struct ss_coll *c)
     ss_claims_book(c, s->left.idx, 0, s->left.val, s->left.nnz);
 }
 
+static void join(struct ss_coll *c)
+{
+    const struct state *s = ss_coll_state(c);
+    bool round = s->doubling.in.phase == SS_PHASE_REDUCE;
+
+    if (!round || s->doubling.round == 0)
+        drop_rounded(c);
+    merge(c, !round || serves(s));
+}
+
+static void forget(struct ss_coll *c)
+{
+    struct state *s = ss_coll_state(c);
+
+    s->current.nnz = 0;
+}
+
 static void finish(struct ss_coll *c)
 {
-    struct ss_gtopk_state *s = &c->u.gtopk;
+    const struct state *s = ss_coll_state(c);
 
+    if (s->doubling.fold.position < 0)
+        merge(c, false); /* the result */
     if (c->x.failed < 0)
         return;
     ss_claims_mark(c, s->current.idx, s->current.nnz);
@@ -213,78 +239,61 @@ static void finish(struct ss_coll *c)
     c->result_nnz = s->current.nnz;
 }
 
-int ss_gtopk_step(struct ss_coll *c)
-{
-    struct ss_gtopk_state *s = &c->u.gtopk;
-    const struct ss_fold *f = &s->fold;
-    int sent, received;
+static const struct ss_doubling_parts parts = {take_chunk, take_chunk, send, join, forget, finish};
 
-    for (;;) {
-        switch (c->step) {
-        case START:
-            if (start(c) != SS_OK)
-                ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-            s->out.done = true;
-            if (f->partner >= 0 && f->position < 0)
-                start_own_out(c, SS_PHASE_FOLD_IN, f->partner);
-            else if (f->partner >= 0)
-                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_IN, 0, f->partner, 1, take_chunk);
-            c->step = FOLD_IN;
-            break;
-        case FOLD_IN:
-            if (ss_out_step(&c->x, &s->out) == SS_PENDING ||
-                ss_in_step(&c->x, &s->in) == SS_PENDING)
-                return SS_PENDING;
-            drop_rounded(c);
-            merge(c, true);
-            c->step = f->position < 0 ? FOLD_OUT : ROUND;
-            break;
-        case ROUND:
-            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
-                return SS_PENDING;
-            if (s->round == ss_fold_rounds(f)) {
-                c->step = FOLD_OUT;
-                break;
-            }
-            if (s->round == 0 && f->partner < 0)
-                start_own_out(c, SS_PHASE_REDUCE, ss_fold_peer(f, 0));
-            else
-                start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
-            ss_in_start(&c->x, &s->in, SS_PHASE_REDUCE, (unsigned)s->round,
-                        ss_fold_peer(f, s->round), 1, take_chunk);
-            c->step = ROUND_EXCHANGE;
-            break;
-        case ROUND_EXCHANGE:
-            sent = ss_out_step(&c->x, &s->out);
-            received = ss_in_step(&c->x, &s->in);
-            if (sent == SS_PENDING || received == SS_PENDING)
-                return SS_PENDING;
-            if (s->round == 0)
-                drop_rounded(c);
-            merge(c, serves(s));
-            s->round++;
-            c->step = ROUND;
-            break;
-        case FOLD_OUT:
-            s->out.done = true;
-            s->in = (struct ss_in){0};
-            if (f->partner >= 0 && f->position >= 0) {
-                start_out(c, SS_PHASE_FOLD_OUT, 0, f->partner);
-            } else if (f->partner >= 0) {
-                s->current.nnz = 0;
-                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_OUT, 0, f->partner, 1, take_chunk);
-            }
-            c->step = FINISH;
-            break;
-        default:
-            sent = ss_out_step(&c->x, &s->out);
-            received = ss_in_step(&c->x, &s->in);
-            if (sent == SS_PENDING || received == SS_PENDING)
-                return SS_PENDING;
-            if (f->position < 0)
-                merge(c, false);
-            finish(c);
-            return SS_OK;
-        }
+static int step(struct ss_coll *c)
+{
+    struct state *s = ss_coll_state(c);
+
+    if (!s->started) {
+        s->started = true;
+        if (start(c) != SS_OK)
+            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        ss_doubling_start(c, &s->doubling, &parts);
     }
+    return ss_doubling_step(c, &s->doubling);
 }
+
+/* ---- the row ---- */
+
+/* The rounds of recursive doubling with k entries at most; finding the k largest sums takes about
+ * as long as adding them up. */
+static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_estimate e = {0, 0, 0, 0};
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    double nnz = ss_min((double)s->k, (double)s->nnz_sum);
+
+    (void)h;
+    for (int i = 0; i < rounds; i++) {
+        bool fold_in = fold.rem > 0 && i == 0;
+        enum ss_values values = i == 0 ? s->values : SS_VALUES_SAME; /* sums travel as they are */
+        double bytes = ss_cost_bytes_as(s, values, nnz, (double)s->n);
+        e.bytes += fold_in ? 0 : bytes;
+        e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
+        e.serial += (2 * s->code + 4 * s->merge) * nnz;
+    }
+    e.serial += s->merge * nnz;
+    return e;
+}
+
+/* Messages, received, twice a merge; its magnitudes, and what is left. */
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type), most = (double)s->nnz_max;
+    double held = ss_min((double)s->k, (double)s->nnz_sum); /* in a stream, before it is cut */
+    double merged = ss_max(2 * held, most);
+
+    return ss_memory_own(s) + (1.1 + 1 + 2 * 2) * held * entry + merged * 8 +
+           (most + merged) * entry + ss_memory_claims(s, SS_VALUES_SAME, 0, true);
+}
+
+const struct ss_row ss_row_gtopk = {
+    .source = "Shi et al., ICDCS 2019, Algorithm 3",
+    .global = true,
+    .cost = cost_gtopk,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

@@ -8,11 +8,11 @@
  * out what would follow. */
 #include <string.h>
 
-#include "core/coll/coll.h"
+#include "core/coll/oktopk_impl.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-_Static_assert(offsetof(struct ss_oktopk_state, split) == 0 &&
-                   offsetof(struct ss_oktopk_state, gather) == sizeof(struct ss_split_state),
-               "the split phase finds its state");
+_Static_assert(sizeof(struct ss_oktopk_state) <= SS_COLL_STATE, "room for the state");
 
 enum { OKTOPK_START, OKTOPK_PARTITION, OKTOPK_SPLIT, OKTOPK_SELECT, OKTOPK_BALANCE, OKTOPK_GATHER };
 
@@ -34,9 +34,9 @@ static int reserve_words(struct ss_coll *c)
         words = ss_cuts_words(c->x.t->size);
     if (ss_buf_reserve_voted(room, c->x.mem, words * sizeof(uint64_t) + cuts) != SS_OK)
         return SS_ERR_MEMORY;
-    c->u.oktopk.words = room->data;
-    ss_cuts_start(&c->u.oktopk.cuts, c->x.t->size, c->x.n, c->voted.nnz_sum,
-                  (struct ss_cut *)(c->u.oktopk.words + words));
+    ss_oktopk_of(c)->words = room->data;
+    ss_cuts_start(&ss_oktopk_of(c)->cuts, c->x.t->size, c->x.n, c->voted.nnz_sum,
+                  (struct ss_cut *)(ss_oktopk_of(c)->words + words));
     return SS_OK;
 }
 
@@ -44,7 +44,7 @@ static int reserve_words(struct ss_coll *c)
  * no room for them and says so in the round. */
 static bool start_round(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     enum ss_partition how = c->oktopk.partition;
     size_t words = 0;
 
@@ -62,7 +62,7 @@ static bool start_round(struct ss_coll *c)
 
 static void keep_bounds(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_agreed *agreed = agreed_of(c);
     uint32_t *bounds = agreed->bounds.data;
     int size = c->x.t->size;
@@ -101,7 +101,7 @@ static bool start_partition(struct ss_coll *c)
 static bool next_round(struct ss_coll *c)
 {
     if (c->oktopk.partition == SS_PARTITION_QUANTILE) {
-        ss_cuts_narrow(&c->u.oktopk.cuts, c->u.oktopk.words);
+        ss_cuts_narrow(&ss_oktopk_of(c)->cuts, ss_oktopk_of(c)->words);
         if (start_round(c))
             return true;
     }
@@ -182,13 +182,13 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 
     (void)in, (void)src, (void)msg, (void)len;
     ss_result_set(c, chunk);
-    if (!c->u.oktopk.all)
+    if (!ss_oktopk_of(c)->all)
         mark_chunk(c, chunk);
 }
 
 static void start_gather(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     int rank = c->x.t->rank, size = c->x.t->size;
 
     ss_in_start(&c->x, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
@@ -207,8 +207,8 @@ static void finish(struct ss_coll *c)
 {
     if (c->x.failed < 0)
         return;
-    ss_result_set_stream(c, &c->u.oktopk.share);
-    c->result_nnz = c->u.oktopk.total;
+    ss_result_set_stream(c, &ss_oktopk_of(c)->share);
+    c->result_nnz = ss_oktopk_of(c)->total;
     c->dense_seen = false;
 }
 
@@ -218,25 +218,24 @@ static void enter_split(struct ss_coll *c)
 {
     if (c->x.failed == 0)
         c->bounds = agreed_of(c)->bounds.data;
-    c->step = 0;
-    c->u.oktopk.place = OKTOPK_SPLIT;
+    ss_oktopk_of(c)->place = OKTOPK_SPLIT;
 }
 
 /* This rank's part of the global set is known. */
 static void leave_selection(struct ss_coll *c)
 {
-    if (!c->u.oktopk.uneven) {
+    if (!ss_oktopk_of(c)->uneven) {
         start_gather(c);
         return;
     }
-    c->u.oktopk.place = OKTOPK_BALANCE;
+    ss_oktopk_of(c)->place = OKTOPK_BALANCE;
     ss_oktopk_balance_start(c);
 }
 
 /* An agreement has ended well. */
 static void move_on(struct ss_coll *c)
 {
-    if (c->u.oktopk.place == OKTOPK_PARTITION) {
+    if (ss_oktopk_of(c)->place == OKTOPK_PARTITION) {
         if (!next_round(c))
             enter_split(c);
     } else if (!ss_oktopk_select_next(c)) {
@@ -244,9 +243,9 @@ static void move_on(struct ss_coll *c)
     }
 }
 
-int ss_oktopk_step(struct ss_coll *c)
+static int step(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
 
     for (;;)
         switch (s->place) {
@@ -257,7 +256,7 @@ int ss_oktopk_step(struct ss_coll *c)
                 enter_split(c);
             break;
         case OKTOPK_SPLIT:
-            if (ss_split_reduce_step(c) == SS_PENDING)
+            if (ss_split_step(c, &s->split) == SS_PENDING)
                 return SS_PENDING;
             s->place = OKTOPK_SELECT;
             ss_oktopk_select_start(c);
@@ -268,7 +267,7 @@ int ss_oktopk_step(struct ss_coll *c)
             start_gather(c);
             break;
         case OKTOPK_GATHER:
-            if (ss_gather_step(c) == SS_PENDING)
+            if (ss_gather_step(c, &s->gather) == SS_PENDING)
                 return SS_PENDING;
             finish(c);
             return SS_OK;
@@ -280,3 +279,47 @@ int ss_oktopk_step(struct ss_coll *c)
             move_on(c);
         }
 }
+
+/* ---- the row ---- */
+
+/* Agreements of a call of oktopk: one, and now and then those of threshold and regions. */
+static const double AGREEMENTS = 1.2;
+
+/* Regions of equal shares; of what is reduced, k entries go on, evenly as a rule. */
+static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    int others = s->size - 1, rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+    double claims = (double)s->nnz_max, mean = claims / s->size, part_n = (double)s->n / s->size;
+    double k = ss_min((double)s->k, ss_plan_union(s, h, s->size)), share = k / s->size;
+    double bytes =
+        others * (ss_cost_stream_bytes(s, mean, part_n) + ss_cost_stream_bytes(s, share, part_n));
+
+    return (struct ss_estimate){
+        .wire = 2 * ss_cost_fan(s, others) + AGREEMENTS * rounds * s->alpha + s->beta * bytes,
+        .overlap = (s->code + 2 * s->merge) * k + ss_cost_rounding(s, s->values, 0, k),
+        .serial = s->code * (claims + share) + (s->code + s->merge) * others * mean +
+                  s->scan * part_n + 2 * s->merge * others * mean +
+                  ss_cost_rounding(s, s->values, claims + share, others * mean),
+        .bytes = bytes};
+}
+
+/* A region may hold all entries; what is sent on, balanced too; agreements. */
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type);
+    double all = ss_min((double)s->n, (double)s->nnz_sum);
+    double limit = 4 * (double)s->k / 3; /* most of the global set */
+
+    return ss_memory_own(s) + 16384 + 160.0 * s->size + ss_memory_sent(s) + all * entry +
+           4 * limit * entry + ss_memory_claims(s, s->values, limit, true);
+}
+
+const struct ss_row ss_row_oktopk = {
+    .source = "Ok-Topk, PPoPP'22, Algorithm 1",
+    .global = true,
+    .cost = cost_oktopk,
+    .memory = memory,
+    .state = sizeof(struct ss_oktopk_state),
+    .step = step,
+};

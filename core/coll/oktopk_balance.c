@@ -2,14 +2,14 @@
  * rank holds an equal share of the global set, in the order of the indices. */
 #include <string.h>
 
-#include "core/coll/coll.h"
+#include "core/coll/oktopk_impl.h"
 
 /* It pays where the largest part is more than four times the mean (section 5.3). */
 enum { UNEVEN = 4 };
 
 bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest)
 {
-    return largest * (uint64_t)c->x.t->size > UNEVEN * c->u.oktopk.total;
+    return largest * (uint64_t)c->x.t->size > UNEVEN * ss_oktopk_of(c)->total;
 }
 
 /* A range of the global set, its entries numbered by index. */
@@ -20,13 +20,13 @@ struct range {
 /* What rank p has of it, once words[p] is the number of its first. */
 static struct range held(const struct ss_coll *c, int p)
 {
-    return (struct range){c->u.oktopk.words[p], c->u.oktopk.words[p + 1]};
+    return (struct range){ss_oktopk_of(c)->words[p], ss_oktopk_of(c)->words[p + 1]};
 }
 
 /* What rank p is to send to all. */
 static struct range share_of(const struct ss_coll *c, int p)
 {
-    uint64_t total = c->u.oktopk.total, size = (uint64_t)c->x.t->size;
+    uint64_t total = ss_oktopk_of(c)->total, size = (uint64_t)c->x.t->size;
 
     return (struct range){total * (uint64_t)p / size, total * ((uint64_t)p + 1) / size};
 }
@@ -50,13 +50,13 @@ static struct range common(struct range a, struct range b)
 /* Entries received from rank p. */
 static uint64_t *taken(struct ss_coll *c, int p)
 {
-    return &c->u.oktopk.words[c->x.t->size + 1 + p];
+    return &ss_oktopk_of(c)->words[c->x.t->size + 1 + p];
 }
 
 /* The place in the own share of what comes from src, as a stream that is filled. */
 static struct ss_stream place_of(struct ss_coll *c, int src)
 {
-    const struct ss_stream *share = &c->u.oktopk.share;
+    const struct ss_stream *share = &ss_oktopk_of(c)->share;
     struct range mine = share_of(c, c->x.t->rank), part = common(held(c, src), mine);
     size_t at = (size_t)(part.lo - mine.lo);
 
@@ -87,7 +87,7 @@ static void take_balanced(struct ss_exchange *x, struct ss_in *in, int src,
 
 static struct ss_stream own_entries(const struct ss_coll *c, struct range share)
 {
-    const struct ss_stream *own = &c->u.oktopk.reduced;
+    const struct ss_stream *own = &ss_oktopk_of(c)->reduced;
     struct range mine = held(c, c->x.t->rank), part = common(mine, share);
     size_t at = (size_t)(part.lo - mine.lo);
 
@@ -109,7 +109,7 @@ static void copy_own(struct ss_coll *c, struct ss_stream own)
 
 void ss_oktopk_balance_start(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     int rank = c->x.t->rank, size = c->x.t->size, sources = 0, top = 0;
     struct range mine = share_of(c, rank);
     uint64_t before = 0;
@@ -140,7 +140,7 @@ void ss_oktopk_balance_start(struct ss_coll *c)
 /* To the next rank whose share meets what this one has; false when there is none left. */
 static bool next_share(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     int *dst = &s->balance.dst;
 
     while (++*dst < c->x.t->size) {
@@ -155,7 +155,7 @@ static bool next_share(struct ss_coll *c)
 
 int ss_oktopk_balance_step(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
 
     while (s->balance.dst < c->x.t->size) {
         if (s->balance.out.done && !next_share(c))

@@ -2,7 +2,7 @@
  * those at or above a threshold that all ranks know, about k of them. */
 #include <string.h>
 
-#include "core/coll/coll.h"
+#include "core/coll/oktopk_impl.h"
 
 enum { SEARCH, COUNT, SHARES };
 
@@ -28,7 +28,7 @@ static uint64_t room_kept(const struct ss_coll *c)
 static void harvest(struct ss_coll *c)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
-    struct ss_stream *s = &c->u.oktopk.reduced;
+    struct ss_stream *s = &ss_oktopk_of(c)->reduced;
     uint64_t room = 2 * c->voted.nnz_max, most = c->voted.nnz_sum;
     struct ss_scan seen = {0};
     double begin = ss_now(&c->x);
@@ -74,14 +74,14 @@ static void add_count(const struct ss_coll *c, uint64_t *words, size_t i, uint64
 
 static uint64_t word_count(const struct ss_coll *c, size_t i)
 {
-    const uint64_t *words = c->u.oktopk.words;
+    const uint64_t *words = ss_oktopk_of(c)->words;
 
     return packed(c) ? words[i / 2] >> 32 * (i & 1) & UINT32_MAX : words[i];
 }
 
 static void start_digit(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     const struct ss_radix *x = &s->radix;
     size_t words = x->last ? 1 : packed(c) ? (DIGIT + 1) / 2 : DIGIT + 1;
 
@@ -101,7 +101,7 @@ static void start_digit(struct ss_coll *c)
 
 static void start_search(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
 
     s->selecting = SEARCH;
     s->exact = true;
@@ -121,7 +121,7 @@ static void found(struct ss_coll *c, ss_magnitude magnitude)
  * all it is the least there is. */
 static bool next_digit(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_radix *x = &s->radix;
     uint64_t k = c->voted.k_max;
     size_t digit = DIGIT;
@@ -160,7 +160,7 @@ enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
 /* 1 where the threshold is to stay: it is exact, or all there is reaches it. */
 static size_t rungs(const struct ss_coll *c)
 {
-    return c->u.oktopk.exact || global_of(c)->magnitude == SS_LEAST_MAGNITUDE ? 1 : RUNGS;
+    return ss_oktopk_of(c)->exact || global_of(c)->magnitude == SS_LEAST_MAGNITUDE ? 1 : RUNGS;
 }
 
 static unsigned rung_shift(const struct ss_coll *c)
@@ -188,7 +188,7 @@ static uint64_t off_by(uint64_t count, uint64_t k)
 
 static void count_rungs(const struct ss_coll *c, uint64_t counts[RUNGS])
 {
-    const struct ss_stream *r = &c->u.oktopk.reduced;
+    const struct ss_stream *r = &ss_oktopk_of(c)->reduced;
     const int64_t low = rung_at(c, 0), highest = (int64_t)rungs(c) - 1;
     const unsigned shift = rung_shift(c);
 
@@ -209,7 +209,7 @@ static size_t rung_words(const struct ss_coll *c)
 
 static void start_count(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     uint64_t counts[RUNGS] = {0};
     size_t sums = rung_words(c), maxima = (rungs(c) + RUNGS_PER_SHARE - 1) / RUNGS_PER_SHARE;
 
@@ -232,7 +232,7 @@ static void start_count(struct ss_coll *c)
  * or a little below. */
 static void choose_rung(struct ss_coll *c, uint64_t *largest)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_threshold *t = global_of(c);
     const uint64_t k = t->k;
     const size_t count = rungs(c);
@@ -264,7 +264,7 @@ static void choose_rung(struct ss_coll *c, uint64_t *largest)
 /* words[p]: entries of rank p above those of which some may be cut; words[size + p]: these. */
 static void start_shares(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     ss_magnitude threshold = global_of(c)->magnitude;
     int rank = c->x.t->rank, size = c->x.t->size;
 
@@ -282,7 +282,7 @@ static void start_shares(struct ss_coll *c)
  * in words[p] what rank p has in the set. */
 static void cut_last(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     int size = c->x.t->size;
     uint64_t k = c->voted.k_max, above = 0, room = UINT64_MAX;
 
@@ -304,7 +304,7 @@ static void cut_last(struct ss_coll *c)
 /* The reduced entries that are not in the global set leave the result. */
 static void select_global(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_stream *r = &s->reduced;
     ss_magnitude threshold = global_of(c)->magnitude;
     uint64_t last = 0;
@@ -342,7 +342,7 @@ void ss_oktopk_select_start(struct ss_coll *c)
 /* All know how many entries reach the threshold. Returns whether an agreement follows. */
 static bool leave_count(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_threshold *t = global_of(c);
     uint64_t largest;
 
@@ -367,7 +367,7 @@ static bool leave_count(struct ss_coll *c)
 
 static void leave_shares(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = &c->u.oktopk;
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
     uint64_t largest = 0;
 
     cut_last(c);
@@ -380,7 +380,7 @@ static void leave_shares(struct ss_coll *c)
 
 bool ss_oktopk_select_next(struct ss_coll *c)
 {
-    switch (c->u.oktopk.selecting) {
+    switch (ss_oktopk_of(c)->selecting) {
     case SEARCH:
         if (!next_digit(c))
             start_count(c);

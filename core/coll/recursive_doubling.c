@@ -8,20 +8,33 @@
  * Both partners of an exchange compute lower group + higher group: the operators commute bit for
  * bit, so each adds the other's stream to its own. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, FOLD_IN, ROUND, ROUND_EXCHANGE, FOLD_OUT, FINISH };
+struct state {
+    bool started;
+    struct ss_doubling doubling;
+    bool dense;
+    size_t delta;
+    struct ss_stream current;
+    struct ss_stream received;
+    struct ss_stream spare; /* room for the next merge */
+    struct ss_stream third;
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
 static uint64_t stream_limit(const struct ss_coll *c)
 {
-    uint64_t delta = c->u.doubling.delta, sum = c->voted.nnz_sum;
+    const struct state *s = ss_coll_state(c);
+    uint64_t sum = c->voted.nnz_sum;
 
-    return sum < delta ? sum : delta;
+    return sum < s->delta ? sum : s->delta;
 }
 
 /* From here on the partial sum lives in the result; the entries received so far follow. */
 static void turn_dense(struct ss_coll *c)
 {
-    struct ss_doubling_state *s = &c->u.doubling;
+    struct state *s = ss_coll_state(c);
 
     s->dense = true;
     ss_fill_range(c, 0, c->x.n);
@@ -35,7 +48,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 {
     struct ss_coll *c = ss_coll_of(x);
 
-    struct ss_doubling_state *s = &c->u.doubling;
+    struct state *s = ss_coll_state(c);
 
     (void)in, (void)msg, (void)len;
     /* A stream that overruns where the vote promised less than delta entries in all is an error:
@@ -58,42 +71,35 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     ss_result_set(c, chunk);
 }
 
-/* The partial sum so far goes to one rank. */
-static void start_out(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst)
+/* The partial sum so far goes to one rank. To this rank's own stream, which goes in round 0, what
+ * comes is added as it is rounded; to a dense one while it goes. */
+static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
-    struct ss_doubling_state *s = &c->u.doubling;
+    struct state *s = ss_coll_state(c);
+    struct ss_out *out = &s->doubling.out;
 
-    c->x.arena_used = 0; /* the former round's sends are done: see ROUND */
+    c->x.arena_used = 0; /* the former round's sends are done */
     if (s->dense)
-        ss_out_result(c, &s->out, 0, c->x.n, phase, round, dst, 1);
+        ss_out_result(c, out, 0, c->x.n, phase, round, dst, 1);
     else
-        ss_out_stream(&s->out, s->current, phase, round, dst, 1);
-}
-
-/* This rank's own stream goes out, in round 0: what comes is added to its rounded values. */
-static void start_own(struct ss_coll *c, enum ss_phase phase, int dst)
-{
-    struct ss_doubling_state *s = &c->u.doubling;
-
-    start_out(c, phase, 0, dst);
-    if (s->dense)
-        return;
-    ss_claims_round_own(c, &s->out);
-    if (s->out.rounding)
-        ss_out_encode_ahead(&c->x, &s->out);
+        ss_out_stream(out, s->current, phase, round, dst, 1);
+    if (own && !s->dense)
+        ss_claims_round_own(c, out);
+    if (out->rounding || (s->dense && phase == SS_PHASE_REDUCE))
+        ss_out_encode_ahead(&c->x, out);
 }
 
 /* current + received becomes current; the three stream buffers change places. */
 static void merge(struct ss_coll *c)
 {
-    struct ss_doubling_state *s = &c->u.doubling;
+    struct state *s = ss_coll_state(c);
     double begin = ss_now(&c->x);
     struct ss_stream merged = s->spare;
 
     if (c->x.failed < 0 || s->dense || s->received.nnz == 0)
         return;
     if (s->current.nnz + s->received.nnz > merged.capacity) {
-        ss_fail(&c->x, SS_ERR_MESSAGE, s->in.peers[0].rank, SS_PHASE_REDUCE);
+        ss_fail(&c->x, SS_ERR_MESSAGE, s->doubling.in.peers[0].rank, SS_PHASE_REDUCE);
         return;
     }
     merged.nnz = c->kernels->merge(c->x.type, c->op, s->current.idx, s->current.val, s->current.nnz,
@@ -107,14 +113,11 @@ static void merge(struct ss_coll *c)
 
 static int start(struct ss_coll *c)
 {
-    struct ss_doubling_state *s = &c->u.doubling;
+    struct state *s = ss_coll_state(c);
     uint64_t n = c->x.n;
     uint64_t limit;
 
-    s->fold = ss_fold_of(c->x.t->rank, c->x.t->size);
     s->delta = (size_t)ss_plan_delta(n, c->x.type);
-    s->round = 0;
-    s->dense = false;
     s->current = c->own;
     limit = stream_limit(c);
     uint64_t largest = limit < c->own.nnz ? c->own.nnz : limit;
@@ -134,78 +137,89 @@ static int start(struct ss_coll *c)
     return SS_OK;
 }
 
-int ss_recursive_doubling_step(struct ss_coll *c)
+/* The result comes from the rank that took this one's part. */
+static void forget(struct ss_coll *c)
 {
-    struct ss_doubling_state *s = &c->u.doubling;
-    const struct ss_fold *f = &s->fold;
-    int received;
+    struct state *s = ss_coll_state(c);
 
-    for (;;) {
-        switch (c->step) {
-        case START:
-            if (start(c) != SS_OK)
-                ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-            s->out.done = true;
-            s->in = (struct ss_in){0};
-            if (f->partner >= 0 && f->position < 0)
-                start_own(c, SS_PHASE_FOLD_IN, f->partner);
-            else if (f->partner >= 0)
-                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_IN, 0, f->partner, 1, take_chunk);
-            c->step = FOLD_IN;
-            break;
-        case FOLD_IN:
-            if (ss_out_step(&c->x, &s->out) == SS_PENDING ||
-                ss_in_step(&c->x, &s->in) == SS_PENDING)
-                return SS_PENDING;
-            merge(c);
-            c->step = f->position < 0 ? FOLD_OUT : ROUND;
-            break;
-        case ROUND:
-            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
-                return SS_PENDING;
-            if (s->round == ss_fold_rounds(f)) {
-                c->step = FOLD_OUT;
-                break;
-            }
-            if (s->round == 0 && f->partner < 0)
-                start_own(c, SS_PHASE_REDUCE, ss_fold_peer(f, 0));
-            else
-                start_out(c, SS_PHASE_REDUCE, (unsigned)s->round, ss_fold_peer(f, s->round));
-            if (s->dense) /* what comes is added to it while it goes */
-                ss_out_encode_ahead(&c->x, &s->out);
-            ss_in_start(&c->x, &s->in, SS_PHASE_REDUCE, (unsigned)s->round,
-                        ss_fold_peer(f, s->round), 1, take_chunk);
-            c->step = ROUND_EXCHANGE;
-            break;
-        case ROUND_EXCHANGE:
-            received = ss_in_step(&c->x, &s->in);
-            if (ss_out_step(&c->x, &s->out) == SS_PENDING || received == SS_PENDING)
-                return SS_PENDING;
-            merge(c);
-            s->round++;
-            c->step = ROUND;
-            break;
-        case FOLD_OUT:
-            s->out.done = true;
-            s->in = (struct ss_in){0};
-            if (f->partner >= 0 && f->position >= 0) {
-                start_out(c, SS_PHASE_FOLD_OUT, 0, f->partner);
-            } else if (f->partner >= 0) {
-                s->dense = false;
-                s->current.nnz = 0;
-                ss_in_start(&c->x, &s->in, SS_PHASE_FOLD_OUT, 0, f->partner, 1, set_chunk);
-            }
-            c->step = FINISH;
-            break;
-        default:
-            received = ss_in_step(&c->x, &s->in);
-            if (ss_out_step(&c->x, &s->out) == SS_PENDING || received == SS_PENDING)
-                return SS_PENDING;
-            if (c->x.failed == 0) {
-                ss_result_set_stream(c, &s->current);
-                c->result_nnz += s->current.nnz;
-            }
-            return SS_OK;
-        }
-    }
+    s->dense = false;
+    s->current.nnz = 0;
 }
+
+static void finish(struct ss_coll *c)
+{
+    const struct state *s = ss_coll_state(c);
+
+    if (c->x.failed < 0)
+        return;
+    ss_result_set_stream(c, &s->current);
+    c->result_nnz += s->current.nnz;
+}
+
+static const struct ss_doubling_parts parts = {take_chunk, set_chunk, send, merge, forget, finish};
+
+static int step(struct ss_coll *c)
+{
+    struct state *s = ss_coll_state(c);
+
+    if (!s->started) {
+        s->started = true;
+        if (start(c) != SS_OK)
+            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        ss_doubling_start(c, &s->doubling, &parts);
+    }
+    return ss_doubling_step(c, &s->doubling);
+}
+
+/* ---- the row ---- */
+
+/* Where ranks fold, the one that stays sends most, but not the first message; of an odd number of
+ * folds one meets a rank that did not fold and whose stream comes over the same link at the same
+ * time. */
+static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
+                                                  const struct ss_history *h)
+{
+    struct ss_estimate e = {0, 0, 0, 0};
+    struct ss_fold fold = ss_fold_of(0, s->size);
+    double n = (double)s->n, delta = (double)ss_plan_delta(s->n, s->type);
+    double largest = (double)s->nnz_max * s->size / ss_max(1, (double)s->nnz_sum);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0), group = 1;
+    bool dense = (double)s->nnz_max > delta;
+
+    for (int i = 0; i < rounds; i++) {
+        bool fold_in = fold.rem > 0 && i == 0, fold_out = fold.rem > 0 && i == rounds - 1;
+        double nnz = ss_plan_union(s, h, fold_out ? s->size : group);
+        double bytes = n * (double)ss_type_size(s->type);
+        if (i == 0)
+            nnz = ss_min(n, nnz * largest);
+        if (dense)
+            e.serial += 3 * s->fill * bytes;
+        else
+            e.serial += (2 * s->code + 2 * s->merge) * nnz;
+        if (!dense) /* partial sums travel as they are */
+            bytes = ss_cost_bytes_as(s, i == 0 ? s->values : SS_VALUES_SAME, nnz, n);
+        e.bytes += fold_in ? 0 : bytes;
+        e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
+        dense = dense || 2 * nnz > delta;
+        group = group * 2 < s->size ? group * 2 : s->size;
+    }
+    e.serial += s->merge * ss_plan_union(s, h, s->size);
+    return e;
+}
+
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type), n = (double)s->n, sum = (double)s->nnz_sum;
+    double delta = (double)ss_plan_delta(s->n, s->type);
+
+    return ss_memory_own(s) + 3 * ss_min(delta, sum) * entry +
+           1.1 * (sum > delta ? n : sum) * entry + ss_memory_claims(s, SS_VALUES_SAME, 0, false);
+}
+
+const struct ss_row ss_row_recursive_doubling = {
+    .source = "SSAR_Recursive_double, SparCML section 5.3.1",
+    .cost = cost_recursive_doubling,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

@@ -1,31 +1,102 @@
 /* Reduce_scatter: the first phase of split_allgather (SparCML section 5.3.2). Reduce: the same, and
  * each reduced part goes to the root, as in Rabenseifner 2004. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER = 3 };
+enum { START, REDUCE, GATHER };
 
-int ss_reduce_scatter_step(struct ss_coll *c)
+struct state {
+    int step;
+    struct ss_split split;
+    struct ss_gather gather;
+    struct ss_stream part; /* own part, reduced */
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
+
+static int step_reduce_scatter(struct ss_coll *c)
 {
-    if (c->step == START && ss_split_reserve_slices(c) != SS_OK)
+    struct state *s = ss_coll_state(c);
+
+    if (s->step == START && ss_split_reserve_slices(c) != SS_OK)
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-    return ss_split_reduce_step(c);
+    s->step = REDUCE;
+    return ss_split_step(c, &s->split);
 }
 
-int ss_reduce_step(struct ss_coll *c)
+static int step_reduce(struct ss_coll *c)
 {
-    switch (c->step) {
+    struct state *s = ss_coll_state(c);
+
+    switch (s->step) {
     case START:
-        if (ss_split_reserve(c, false) != SS_OK)
+        if (ss_split_reserve(c, &s->part) != SS_OK)
             ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        s->step = REDUCE;
         /* fall through */
     case REDUCE:
-        if (ss_split_reduce_step(c) == SS_PENDING)
+        if (ss_split_step(c, &s->split) == SS_PENDING)
             return SS_PENDING;
-        ss_split_harvest(c);
-        ss_gather_start_to(c, c->root);
-        c->step = GATHER;
+        ss_split_harvest(c, &s->part);
+        ss_gather_start_to(c, &s->gather, &s->part, c->root);
+        s->step = GATHER;
         /* fall through */
     default:
-        return ss_gather_step(c);
+        return ss_gather_step(c, &s->gather);
     }
 }
+
+/* ---- the rows ---- */
+
+static struct ss_estimate cost_reduce_scatter(const struct ss_shape *s, const struct ss_history *h)
+{
+    (void)h;
+    return ss_cost_split(s);
+}
+
+/* The parts meet on the root's link. */
+static struct ss_estimate cost_reduce(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_estimate e = ss_cost_split(s);
+    int others = s->size - 1;
+    double whole = ss_plan_union(s, h, s->size), part_n = (double)s->n / s->size;
+    double part = ss_min(part_n, whole / s->size * ss_cost_skew(s));
+
+    e.bytes += ss_cost_stream_bytes(s, part, part_n);
+    e.wire += ss_cost_fan(s, others) +
+              s->beta * others * ss_cost_stream_bytes(s, whole / s->size, part_n);
+    e.overlap = (s->code + s->merge) * whole;
+    e.serial += s->scan * part_n + s->code * part;
+    return e;
+}
+
+/* The own stream and its messages; */
+static double memory_reduce_scatter(const struct ss_shape *s)
+{
+    return ss_memory_own(s) + ss_memory_sent(s);
+}
+
+/* and the reduced part, dense, its entries and their messages. */
+static double memory_reduce(const struct ss_shape *s)
+{
+    double size = (double)ss_type_size(s->type), part = (double)s->part_n + 16;
+
+    return memory_reduce_scatter(s) + part * size +
+           2.1 * ss_min(part, (double)s->nnz_sum) * (4 + size);
+}
+
+const struct ss_row ss_row_reduce_scatter = {
+    .source = "SparCML section 5.3.2",
+    .cost = cost_reduce_scatter,
+    .memory = memory_reduce_scatter,
+    .state = sizeof(struct state),
+    .step = step_reduce_scatter,
+};
+
+const struct ss_row ss_row_reduce = {
+    .source = "SparCML section 5.3.2, Rabenseifner 2004",
+    .cost = cost_reduce,
+    .memory = memory_reduce,
+    .state = sizeof(struct state),
+    .step = step_reduce,
+};

@@ -5,8 +5,24 @@
 #include <string.h>
 
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
 enum { START, REDUCE, REDUCE_EXCHANGE, GATHER_START, GATHER };
+
+struct state {
+    int step;
+    int round;
+    struct ss_out out;
+    struct ss_in in;
+    struct ss_stream partial; /* of the part in hand: own slice + received */
+    struct ss_stream received;
+    int forwarded;       /* rounds of the allgather whose stream has been sent on whole */
+    size_t forward_next; /* arena offsets: the next message to send on, and the end of those
+                            received */
+    size_t forward_end;
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
 /* A message to be sent on, in front of its bytes in the arena. */
 struct forward {
@@ -30,7 +46,7 @@ static struct ss_stream own_slice(const struct ss_coll *c, int part)
 
 static int start(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     uint64_t sum = c->voted.nnz_sum, most = 0;
 
     for (int p = 0; p < c->x.t->size; p++) {
@@ -54,16 +70,16 @@ static int start(struct ss_coll *c)
 static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                        const struct ss_chunk *chunk, const void *msg, size_t len)
 {
-    struct ss_coll *c = ss_coll_of(x);
+    struct state *s = ss_coll_state(ss_coll_of(x));
 
     (void)in, (void)msg, (void)len;
-    ss_stream_append(&c->x, src, &c->u.ring.received, chunk);
+    ss_stream_append(x, src, &s->received, chunk);
 }
 
 /* partial = received + own slice of the part that just came. */
 static void merge(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     struct ss_stream own = own_slice(c, part_index(c, -s->round - 1));
     double begin = ss_now(&c->x);
 
@@ -82,7 +98,7 @@ static void merge(struct ss_coll *c)
 
 static void start_reduce_round(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     struct ss_stream part = s->round == 0 ? own_slice(c, c->x.t->rank) : s->partial;
 
     c->x.arena_used = 0;
@@ -109,7 +125,7 @@ static void queue_forward(struct ss_exchange *x, struct ss_in *in, int src,
 {
     struct ss_coll *c = ss_coll_of(x);
 
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     struct ss_buf *arena = &c->x.work->arena;
     struct forward *f;
     size_t need = sizeof *f + (len + 63) / 64 * 64;
@@ -127,7 +143,7 @@ static void queue_forward(struct ss_exchange *x, struct ss_in *in, int src,
 
 static void start_gather_round(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     bool on = s->round < c->x.t->size - 2;
 
     ss_in_start(&c->x, &s->in, SS_PHASE_GATHER, (unsigned)s->round, part_index(c, -1), 1,
@@ -137,7 +153,7 @@ static void start_gather_round(struct ss_coll *c)
 
 static void start_gather(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
 
     c->x.arena_used = 0;
     s->round = 0;
@@ -158,7 +174,7 @@ static void start_gather(struct ss_coll *c)
  * whole. */
 static int forward_step(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     int rounds = c->x.t->size - 2, next = part_index(c, 1);
 
     while (c->x.failed == 0 && s->forward_next < s->forward_end) {
@@ -181,7 +197,7 @@ static int forward_step(struct ss_coll *c)
 
 static int gather_step(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
     int rounds = c->x.t->size - 1;
     int sent = ss_out_step(&c->x, &s->out);
 
@@ -196,41 +212,81 @@ static int gather_step(struct ss_coll *c)
     return SS_OK;
 }
 
-int ss_ring_step(struct ss_coll *c)
+static int step(struct ss_coll *c)
 {
-    struct ss_ring_state *s = &c->u.ring;
+    struct state *s = ss_coll_state(c);
 
     for (;;) {
-        switch (c->step) {
+        switch (s->step) {
         case START:
             if (start(c) != SS_OK)
                 ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
             s->round = 0;
             s->forward_end = s->forward_next = 0;
-            c->step = REDUCE;
+            s->step = REDUCE;
             break;
         case REDUCE:
             if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
                 return SS_PENDING;
             start_reduce_round(c);
-            c->step = REDUCE_EXCHANGE;
+            s->step = REDUCE_EXCHANGE;
             break;
         case REDUCE_EXCHANGE: {
             int sent = ss_out_step(&c->x, &s->out);
             if (ss_in_step(&c->x, &s->in) == SS_PENDING || sent == SS_PENDING)
                 return SS_PENDING;
             merge(c);
-            c->step = ++s->round < c->x.t->size - 1 ? REDUCE : GATHER_START;
+            s->step = ++s->round < c->x.t->size - 1 ? REDUCE : GATHER_START;
             break;
         }
         case GATHER_START:
             if (ss_sends_reap(&c->x) == SS_PENDING)
                 return SS_PENDING;
             start_gather(c);
-            c->step = GATHER;
+            s->step = GATHER;
             break;
         default:
             return gather_step(c);
         }
     }
 }
+
+/* ---- the row ---- */
+
+/* The fullest part holds up each round; each rank sends every part but one. */
+static struct ss_estimate cost_ring(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_estimate e = {0, 0, 0, 0};
+    int others = s->size - 1;
+    double part_n = (double)s->n / s->size, skew = ss_cost_skew(s);
+
+    for (int r = 1; r <= s->size; r++) {
+        int times = r < s->size ? 1 : others;
+        double mean = ss_plan_union(s, h, r) / s->size;
+        double part = ss_min(part_n, mean * skew);
+        bool sums = r > 1 && r < s->size;
+        enum ss_values values = sums ? SS_VALUES_SAME : s->values;
+        e.bytes += times * ss_cost_bytes_as(s, values, mean, part_n);
+        e.wire += times * (s->alpha + s->beta * ss_cost_bytes_as(s, values, part, part_n));
+        e.serial += times * (s->code + s->merge) * part + s->code * part +
+                    ss_cost_rounding(s, values, part, times * part);
+    }
+    return e;
+}
+
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type), n = (double)s->n, sum = (double)s->nnz_sum;
+    double part = n / s->size + 16;
+
+    return ss_memory_own(s) + 1.1 * ss_min(n, sum) * entry + ss_min(part, sum) * entry +
+           ss_min(2 * part, sum) * entry + ss_memory_claims(s, s->values, ss_min(part, sum), false);
+}
+
+const struct ss_row ss_row_ring = {
+    .source = "Patarasuk and Yuan 2009; SparCML section 8.1",
+    .cost = cost_ring,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

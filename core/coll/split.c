@@ -15,19 +15,17 @@ int ss_split_reserve_slices(struct ss_coll *c)
     return ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, slices_bound(c));
 }
 
-int ss_split_reserve(struct ss_coll *c, bool dense)
+int ss_split_reserve(struct ss_coll *c, struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
     uint64_t entries = hi - lo;
 
-    if (!dense && entries > c->voted.nnz_sum)
+    if (part && entries > c->voted.nnz_sum)
         entries = c->voted.nnz_sum;
     size_t arena = slices_bound(c) + ss_arena_bound(c->x.type, entries);
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
         return SS_ERR_MEMORY;
-    if (!dense)
-        return ss_stream_reserve(&c->x, &c->u.split.part, 0, entries);
-    return SS_OK;
+    return part ? ss_stream_reserve(&c->x, part, 0, entries) : SS_OK;
 }
 
 static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
@@ -55,19 +53,17 @@ static void add_own(struct ss_exchange *x)
     ss_result_add_stream(c, &s);
 }
 
-enum { SPLIT_START, SPLIT_EXCHANGE };
+enum { START, EXCHANGE };
 
-/* Uses c->step 0 and 1; leaves it at 2 when the own part is reduced. */
-int ss_split_reduce_step(struct ss_coll *c)
+int ss_split_step(struct ss_coll *c, struct ss_split *s)
 {
-    struct ss_split_state *s = &c->u.split;
     int rank = c->x.t->rank, size = c->x.t->size;
 
-    if (c->step == SPLIT_START) {
+    if (s->step == START) {
         ss_in_start_ordered(&c->x, &s->in, SS_PHASE_REDUCE, add_chunk, add_own);
         s->slice = 0;
         s->out.done = true;
-        c->step = SPLIT_EXCHANGE;
+        s->step = EXCHANGE;
     }
     while (s->slice < size - 1 || !s->out.done) {
         if (s->out.done) {
@@ -82,15 +78,13 @@ int ss_split_reduce_step(struct ss_coll *c)
     if (s->slice < size - 1 || !s->out.done || received == SS_PENDING)
         return SS_PENDING;
     ss_fill_range(c, ss_coll_part(c, rank), ss_coll_part(c, rank + 1));
-    c->step = 2;
     return SS_OK;
 }
 
 /* The reduced part lies dense in the result: its non-zero entries become the stream to send. */
-void ss_split_harvest(struct ss_coll *c)
+void ss_split_harvest(struct ss_coll *c, struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
-    struct ss_stream *part = &c->u.split.part;
     struct ss_scan seen;
     double begin = ss_now(&c->x);
 

@@ -1,24 +1,71 @@
 /* SSAR_Split_allgather (SparCML section 5.3.2): split and reduce, then allgather of the sparse
  * parts. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER = 3 };
+enum { START, REDUCE, GATHER };
 
-int ss_split_allgather_step(struct ss_coll *c)
+struct state {
+    int step;
+    struct ss_split split;
+    struct ss_gather gather;
+    struct ss_stream part; /* own part, reduced */
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
+
+static int step(struct ss_coll *c)
 {
-    switch (c->step) {
+    struct state *s = ss_coll_state(c);
+
+    switch (s->step) {
     case START:
-        if (ss_split_reserve(c, false) != SS_OK)
+        if (ss_split_reserve(c, &s->part) != SS_OK)
             ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        s->step = REDUCE;
         /* fall through */
     case REDUCE:
-        if (ss_split_reduce_step(c) == SS_PENDING)
+        if (ss_split_step(c, &s->split) == SS_PENDING)
             return SS_PENDING;
-        ss_split_harvest(c);
-        ss_gather_start(c, false);
-        c->step = GATHER;
+        ss_split_harvest(c, &s->part);
+        ss_gather_start(c, &s->gather, &s->part);
+        s->step = GATHER;
         /* fall through */
     default:
-        return ss_gather_step(c);
+        return ss_gather_step(c, &s->gather);
     }
 }
+
+/* ---- the row ---- */
+
+static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const struct ss_history *h)
+{
+    struct ss_estimate e = ss_cost_split(s);
+    int others = s->size - 1;
+    double whole = ss_plan_union(s, h, s->size), part_n = (double)s->n / s->size;
+    double part = ss_min(part_n, whole / s->size * ss_cost_skew(s));
+    double bytes = others * ss_cost_stream_bytes(s, part, part_n);
+
+    e.bytes += bytes;
+    e.wire += ss_cost_fan(s, others) + s->beta * bytes;
+    e.overlap = (s->code + s->merge) * whole + ss_cost_rounding(s, s->values, 0, whole);
+    e.serial += s->scan * part_n + s->code * part + ss_cost_rounding(s, s->values, part, 0);
+    return e;
+}
+
+static double memory(const struct ss_shape *s)
+{
+    double entry = 4 + (double)ss_type_size(s->type), part = (double)s->n / s->size + 16;
+    double reduced = ss_min(part, (double)s->nnz_sum);
+
+    return ss_memory_own(s) + ss_memory_sent(s) + 2.1 * reduced * entry +
+           ss_memory_claims(s, s->values, reduced, false);
+}
+
+const struct ss_row ss_row_split_allgather = {
+    .source = "SparCML section 5.3.2",
+    .cost = cost_split_allgather,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

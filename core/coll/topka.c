@@ -1,6 +1,8 @@
 /* Allgather of the sparse inputs (TopkA of the Ok-Topk paper, section 2), summed by every rank in
  * rank order in the result. */
 #include "core/coll/coll.h"
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
 
 static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                       const struct ss_chunk *chunk, const void *msg, size_t len)
@@ -17,23 +19,61 @@ static void add_own(struct ss_exchange *x)
     ss_result_add_stream(c, &c->own);
 }
 
-enum { START, EXCHANGE };
+struct state {
+    bool started;
+    struct ss_gather gather;
+};
+_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
-int ss_allgather_step(struct ss_coll *c)
+static void start(struct ss_coll *c, struct ss_gather *g)
 {
-    struct ss_gather_state *g = &c->u.gather;
     int rank = c->x.t->rank, size = c->x.t->size;
+    size_t arena = ss_arena_bound(c->x.type, c->own.nnz);
 
-    if (c->step == START) {
-        size_t arena = ss_arena_bound(c->x.type, c->own.nnz);
-        if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_GATHER);
-        ss_in_start_ordered(&c->x, &g->in, SS_PHASE_GATHER, add_chunk, add_own);
-        ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-        ss_claims_round_own(c, &g->out);
-        if (g->out.rounding) /* before its own turn: all add the rounded values */
-            ss_out_encode_ahead(&c->x, &g->out);
-        c->step = EXCHANGE;
-    }
-    return ss_gather_step(c);
+    if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
+        ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_GATHER);
+    ss_in_start_ordered(&c->x, &g->in, SS_PHASE_GATHER, add_chunk, add_own);
+    ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
+    ss_claims_round_own(c, &g->out);
+    if (g->out.rounding) /* before its own turn: all add the rounded values */
+        ss_out_encode_ahead(&c->x, &g->out);
 }
+
+static int step(struct ss_coll *c)
+{
+    struct state *s = ss_coll_state(c);
+
+    if (!s->started)
+        start(c, &s->gather);
+    s->started = true;
+    return ss_gather_step(c, &s->gather);
+}
+
+/* ---- the row ---- */
+
+static struct ss_estimate cost_allgather(const struct ss_shape *s, const struct ss_history *h)
+{
+    int others = s->size - 1;
+    double bytes = others * ss_cost_stream_bytes(s, (double)s->nnz_max, (double)s->n);
+
+    (void)h;
+    return (struct ss_estimate){.wire = ss_cost_fan(s, others) + s->beta * bytes,
+                                .overlap = (s->code + s->merge) * (double)s->nnz_sum +
+                                           ss_cost_rounding(s, s->values, 0, (double)s->nnz_sum),
+                                .serial = s->code * (double)s->nnz_max +
+                                          ss_cost_rounding(s, s->values, (double)s->nnz_max, 0),
+                                .bytes = bytes};
+}
+
+static double memory(const struct ss_shape *s)
+{
+    return ss_memory_own(s) + ss_memory_sent(s) + ss_memory_claims(s, SS_VALUES_SAME, 0, false);
+}
+
+const struct ss_row ss_row_allgather = {
+    .source = "TopkA, Ok-Topk section 2",
+    .cost = cost_allgather,
+    .memory = memory,
+    .state = sizeof(struct state),
+    .step = step,
+};

@@ -70,9 +70,10 @@ struct ss_comm {
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
-    bool told;             /* all ranks know, or nothing can be said to them any more */
-    struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
-    struct ss_call *call;  /* storage of the blocking call */
+    bool told;                        /* all ranks know, or nothing can be said to them any more */
+    struct ss_lanes lanes;            /* pages of it that no lane has been in stay untouched */
+    struct ss_call *call;             /* storage of the blocking call */
+    const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
     uint64_t scale_opened;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/coll/rows.h"
 #include "core/compute/vector.h"
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
@@ -506,7 +507,7 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
         t->density_sum += (double)c->own.nnz / (double)x->n;
         t->asked_sum += (double)f->k / (double)x->n;
         t->off_sum += off(c->own.nnz, f->k);
-        if (ran == SS_OKTOPK || ran == SS_GTOPK) {
+        if (ss_keeps_global(ran)) {
             t->global_calls++;
             t->global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
         }

@@ -23,8 +23,11 @@ struct ss_history {
     unsigned skip;                 /* calls still to be handed on without a vote */
 };
 
+struct ss_row;
+
 /* A call as the plan sees it. */
 struct ss_shape {
+    const struct ss_row *const *rows; /* of its kind, by algorithm; NULL: it does not run these */
     enum ss_kind kind;
     uint64_t n;
     uint64_t part_n; /* other kinds than the allreduce: elements of the largest part */
@@ -43,6 +46,28 @@ struct ss_shape {
     double alpha, beta;             /* seconds, seconds per byte */
     double scan, code, merge, fill; /* seconds per element, entry, entry, byte */
     double vote;                    /* seconds */
+};
+
+/* What a collective costs before its result is cleared: time on the wire, work that runs meanwhile,
+ * and work that the wire waits for. */
+struct ss_estimate {
+    double wire;    /* seconds */
+    double overlap; /* seconds */
+    double serial;  /* seconds */
+    double bytes;   /* sent by the busiest rank */
+};
+
+/* An algorithm, or the one sparse way of another kind of collective: all there is to say of it
+ * stands beside its step. */
+struct ss_coll;
+struct ss_row {
+    const char *source; /* paper, section */
+    bool global;        /* keeps the largest entries of all ranks only: MODE=topk */
+    struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
+    double (*memory)(const struct ss_shape *shape); /* most work space of any rank, bytes */
+    size_t state;                                   /* bytes of c->state that it uses */
+    int (*step)(struct ss_coll *c); /* SS_PENDING or SS_OK, failures in c->x.failed; c->state is
+                                       zero at the first. NULL: the MPI library's */
 };
 
 /* Under SS_AUTO an input of higher density on any rank is reduced by the MPI library. */

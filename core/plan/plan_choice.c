@@ -30,12 +30,9 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
     return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
 }
 
-/* The algorithm that has to run, SS_AUTO: none. Those that keep the largest entries only are no
- * matter of an exact call; of other kinds there is one sparse way. */
+/* The algorithm that has to run, SS_AUTO: none; of other kinds there is one sparse way. */
 static enum ss_algorithm forced(const struct ss_shape *s)
 {
-    if (!s->topk && (s->forced == SS_OKTOPK || s->forced == SS_GTOPK))
-        return SS_AUTO;
     if (s->kind != SS_KIND_ALLREDUCE && s->forced != SS_AUTO && s->forced != SS_DENSE)
         return ss_kind_algorithm(s->kind);
     return s->forced;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "core/coll/rows.h"
 #include "tests/unit/oracle.h"
 #include "tests/unit/sim_job.h"
 
@@ -61,7 +62,8 @@ static struct ss_shape shape_without_local_costs(const struct ss_call *c, double
 {
     const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.n = c->f.c.x.n,
+    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+                             .n = c->f.c.x.n,
                              .size = c->f.c.x.t->size,
                              .type = c->f.c.x.type,
                              .nnz_sum = b->nnz_sum,
@@ -195,7 +197,8 @@ static void auto_is_within_a_tenth_of_the_best(void **state)
 
 static struct ss_shape some_shape(void)
 {
-    return (struct ss_shape){.n = 1 << 20,
+    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+                             .n = 1 << 20,
                              .size = 4,
                              .type = SS_F32,
                              .nnz_sum = 40000,

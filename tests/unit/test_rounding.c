@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/coll/rows.h"
 #include "tests/unit/rounding_job.h"
 
 static void nothing_is_lost_where_values_are_rounded(void **state)
@@ -281,7 +282,8 @@ static struct ss_shape shape_of(const struct ss_call *c, const struct ss_setting
 {
     const struct ss_ballot *b = &c->f.vote.ballot;
 
-    return (struct ss_shape){.n = c->f.c.x.n,
+    return (struct ss_shape){.rows = ss_rows(SS_KIND_ALLREDUCE),
+                             .n = c->f.c.x.n,
                              .size = c->f.c.x.t->size,
                              .type = c->f.c.x.type,
                              .topk = true,

@@ -1,8 +1,8 @@
-/* State of core/coll/oktopk.c; included by core/coll/coll.h. */
-#ifndef CORE_COLL_OKTOPK_H
-#define CORE_COLL_OKTOPK_H
+/* What the files of oktopk share. */
+#ifndef CORE_COLL_OKTOPK_IMPL_H
+#define CORE_COLL_OKTOPK_IMPL_H
 
-struct ss_coll;
+#include "core/coll/coll.h"
 
 /* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
  * of its magnitude. */
@@ -14,8 +14,8 @@ struct ss_radix {
 };
 
 struct ss_oktopk_state {
-    struct ss_split_state split; /* these two first: where core/coll/split.c works */
-    struct ss_gather_state gather;
+    struct ss_split split;
+    struct ss_gather gather;
     int place;
     struct ss_agree agree;
     uint64_t *words; /* of agreements */
@@ -38,15 +38,20 @@ struct ss_oktopk_state {
     } balance;
 };
 
+static inline struct ss_oktopk_state *ss_oktopk_of(const struct ss_coll *c)
+{
+    return (struct ss_oktopk_state *)ss_coll_state(c);
+}
+
 /* core/coll/oktopk_select.c: takes the reduced region in and begins; called when an agreement has
- * ended, whether another one follows. When none does, u.oktopk.share is this rank's part of the
- * global set, and, where u.oktopk.uneven, words[p] what rank p has of it. */
+ * ended, whether another one follows. When none does, share is this rank's part of the
+ * global set, and, where uneven, words[p] what rank p has of it. */
 void ss_oktopk_select_start(struct ss_coll *c);
 bool ss_oktopk_select_next(struct ss_coll *c);
 
-/* core/coll/oktopk_balance.c: whether `largest` entries on one rank are too many of u.oktopk.total;
- * begins, words[p] being what rank p has of the global set, u.oktopk.reduced this rank's;
- * SS_PENDING or SS_OK with u.oktopk.share to be sent to all. */
+/* core/coll/oktopk_balance.c: whether `largest` entries on one rank are too many of total;
+ * begins, words[p] being what rank p has of the global set, reduced this rank's;
+ * SS_PENDING or SS_OK with share to be sent to all. */
 bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest);
 void ss_oktopk_balance_start(struct ss_coll *c);
 int ss_oktopk_balance_step(struct ss_coll *c);
