@@ -288,8 +288,9 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 
-lint: ## clang-format, clang-tidy, cppcheck, shellcheck
+lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck
 	@scripts/install-deps build lint
+	BUILD=$(BUILD) scripts/layers
 	clang-format --dry-run -Werror $(FORMATTED)
 	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
