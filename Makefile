@@ -39,7 +39,7 @@ endif
 # The simulator is for tests; it is not in the preloaded library.
 SIM_SRC  := $(sort $(wildcard core/sim/*.c))
 CORE_SRC := $(filter-out $(SIM_SRC),$(sort $(wildcard core/*/*.c config/*.c)))
-SHIM_SRC := $(sort $(wildcard shim/*.c))
+SHIM_SRC := $(sort $(filter-out shim/cli/%,$(wildcard shim/*/*.c)))
 CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
 CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/obj/%.o)
 SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
@@ -285,7 +285,7 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/cli/*.[ch] tests/*/*.[ch])
+FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 
 lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/tensor/rules.h"
 #include "core/report/tensor_record.h"
+#include "core/tensor/rules.h"
 
 enum { LONGEST_RULE = 512 };
 

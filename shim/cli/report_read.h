@@ -1,5 +1,5 @@
-/* Reads the JSON form of a report (core/report/report.h) back, so that printing it again gives the same
- * text byte for byte. */
+/* Reads the JSON form of a report (core/report/report.h) back, so that printing it again gives the
+ * same text byte for byte. */
 #ifndef SHIM_CLI_REPORT_READ_H
 #define SHIM_CLI_REPORT_READ_H
 

@@ -1,0 +1,413 @@
+#define _GNU_SOURCE 1
+#include "shim/comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call/tensor_access.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+/* What a rank without memory takes, so that the others do not wait for it: they all learn that
+ * their calls pass through. */
+static struct shim_comm spares[SHIM_SPARES];
+
+static size_t bucket_of(MPI_Comm handle)
+{
+    return ((uint32_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
+}
+
+/* What this thread is freeing, 0: nothing. */
+static _Thread_local uintptr_t freeing_now;
+
+/* The link to the entry of a handle, or to the end of its bucket. An entry that another thread is
+ * freeing is that thread's alone: MPI may have given the handle away. own: one that this thread is
+ * freeing. Under table_lock. */
+static struct shim_comm **find(MPI_Comm comm, bool own)
+{
+    struct shim_comm **link = &shim.buckets[bucket_of(comm)];
+
+    for (; *link; link = &(*link)->next) {
+        bool mine = (*link)->freeing && pthread_equal((*link)->freer, pthread_self());
+
+        if ((*link)->handle == comm && (mine || !(own || (*link)->freeing)))
+            break;
+    }
+    return link;
+}
+
+struct shim_comm *shim_comm_get(uintptr_t handle)
+{
+    struct shim_comm *c;
+
+    pthread_mutex_lock(&shim.table_lock);
+    c = *find((MPI_Comm)handle, false);
+    if (c)
+        c->refs++;
+    pthread_mutex_unlock(&shim.table_lock);
+    return c;
+}
+
+void shim_comm_insert(struct shim_comm *c)
+{
+    struct shim_comm **bucket = &shim.buckets[bucket_of(c->handle)];
+
+    pthread_mutex_lock(&shim.table_lock);
+    c->freeing = shim_comm_is_going((uintptr_t)c->handle); /* in a callback of that call */
+    c->freer = pthread_self();
+    c->next = *bucket;
+    *bucket = c;
+    shim.known++;
+    c->number = shim.contacts++;
+    pthread_mutex_unlock(&shim.table_lock);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct shim_comm *const *x = a, *const *y = b;
+
+    return ((*x)->number > (*y)->number) - ((*x)->number < (*y)->number);
+}
+
+size_t shim_comm_all(struct shim_comm ***list)
+{
+    size_t room, n = 0;
+
+    pthread_mutex_lock(&shim.table_lock);
+    room = shim.known + 16; /* some may come before the lock is taken again */
+    pthread_mutex_unlock(&shim.table_lock);
+    *list = malloc(room * sizeof **list);
+    if (!*list)
+        return 0;
+    pthread_mutex_lock(&shim.table_lock);
+    for (size_t b = 0; b < SHIM_BUCKETS; b++)
+        for (struct shim_comm *c = shim.buckets[b]; c && n < room; c = c->next) {
+            c->refs++;
+            (*list)[n++] = c;
+        }
+    pthread_mutex_unlock(&shim.table_lock);
+    qsort(*list, n, sizeof **list, by_number);
+    return n;
+}
+
+void shim_comm_release(struct shim_comm *c)
+{
+    bool idle = true;
+
+    if (c->core)
+        shim_tell_held_back(c->core);
+    if (c->core && shim_report_is_due())
+        ss_comm_book_tensors(c->core, true);
+    if (c->transport_open)
+        idle = shim_transport_close(&c->transport);
+    if (c->core && idle)
+        ss_comm_free(c->core);
+    if (c->private != MPI_COMM_NULL)
+        shim_real.Comm_free(&c->private);
+    if (c->group != MPI_GROUP_NULL)
+        shim_real.Group_free(&c->group);
+    if (c->reserved)
+        atomic_fetch_sub(&shim.privates, 1);
+    c->reserved = false;
+    c->core = NULL;
+    c->transport_open = false;
+}
+
+struct shim_comm *shim_comm_allocate(void)
+{
+    struct shim_comm *c = calloc(1, sizeof *c);
+
+    for (size_t i = 0; !c && i < SHIM_SPARES; i++)
+        if (!atomic_exchange(&shim.spare_used[i], true)) {
+            c = &spares[i];
+            memset(c, 0, sizeof *c);
+            c->spare = true;
+        }
+    if (!c)
+        return NULL;
+    pthread_mutex_init(&c->lock, NULL);
+    c->private = MPI_COMM_NULL;
+    c->meeting = MPI_REQUEST_NULL;
+    c->group = MPI_GROUP_NULL;
+    return c;
+}
+
+static void discard(struct shim_comm *c)
+{
+    shim_comm_release(c);
+    if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
+        return; /* a request of ours may still write to it */
+    pthread_mutex_destroy(&c->lock);
+    if (c->spare)
+        atomic_store(&shim.spare_used[c - spares], false);
+    else
+        free(c);
+}
+
+/* Drops a reference; the entry itself when it was the last, for the caller to discard. */
+static struct shim_comm *unreference(struct shim_comm *c)
+{
+    bool last;
+
+    pthread_mutex_lock(&shim.table_lock);
+    last = --c->refs == 0;
+    pthread_mutex_unlock(&shim.table_lock);
+    return last ? c : NULL;
+}
+
+void shim_comm_put(struct shim_comm *c)
+{
+    if (unreference(c))
+        discard(c);
+}
+
+void shim_comm_put_later(struct shim_comm *c)
+{
+    c = unreference(c);
+    if (!c)
+        return;
+    c->next = atomic_load(&shim.leavings);
+    while (!atomic_compare_exchange_weak(&shim.leavings, &c->next, c))
+        ;
+}
+
+void shim_comm_sweep(void)
+{
+    struct shim_comm *c = atomic_exchange(&shim.leavings, NULL);
+
+    while (c) {
+        struct shim_comm *next = c->next;
+
+        discard(c);
+        c = next;
+    }
+}
+
+static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
+{
+    struct shim_comm **link, *c;
+
+    pthread_mutex_lock(&shim.table_lock);
+    link = find(comm, own);
+    c = *link;
+    if (c) {
+        *link = c->next;
+        shim.known--;
+    }
+    *empty = shim.known == 0;
+    pthread_mutex_unlock(&shim.table_lock);
+    return c;
+}
+
+/* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
+ * so nothing is freed here: the entry goes to the leavings, and the next eligible call or the end
+ * of the job frees the private communicator. */
+static void let_go(MPI_Comm comm, bool own)
+{
+    bool empty;
+    struct shim_comm *c = take_out(comm, own, &empty);
+
+    if (!c)
+        return; /* the job has ended */
+    atomic_store(&c->freed, true);
+    if (atomic_load(&shim.finalizing))
+        return; /* what stands behind it ends with MPI, which nothing may call then */
+    shim_comm_put_later(c);
+    if (empty && shim.sessions)
+        shim.hooks.last_comm_gone();
+}
+
+/* Callbacks of the application's that come behind ours may call on the communicator, on other ranks
+ * before ours; and where one fails it lives on. */
+static bool stays(MPI_Comm comm)
+{
+    bool does;
+
+    pthread_mutex_lock(&shim.table_lock);
+    does = *find(comm, true) != NULL;
+    pthread_mutex_unlock(&shim.table_lock);
+    return does;
+}
+
+static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)keyval, (void)value, (void)extra;
+    shim_size_forget(comm);
+    if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
+        return MPI_SUCCESS; /* the same, until MPI_Finalize returns */
+    if (!stays(comm))
+        let_go(comm, false);
+    return MPI_SUCCESS;
+}
+
+static int new_key(void)
+{
+    int keyval = MPI_KEYVAL_INVALID;
+
+    shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &keyval, NULL);
+    return keyval;
+}
+
+/* One key for all communicators, until MPI_Finalize. */
+static atomic_int common_key = MPI_KEYVAL_INVALID;
+
+static int shared_key(void)
+{
+    int keyval = atomic_load(&common_key);
+    int made;
+
+    if (keyval != MPI_KEYVAL_INVALID)
+        return keyval;
+    made = new_key();
+    if (!atomic_compare_exchange_strong(&common_key, &keyval, made))
+        shim_real.Comm_free_keyval(&made);
+    else
+        keyval = made;
+    return keyval;
+}
+
+static bool is_attached(MPI_Comm comm, int keyval)
+{
+    void *value;
+    int there = 0;
+
+    return keyval != MPI_KEYVAL_INVALID &&
+           shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there;
+}
+
+/* Applications with sessions may end their last one at any time: a key of its own for each
+ * communicator, freed at once, lives on with the attribute, and nothing is left to clean up. */
+bool shim_comm_attach(MPI_Comm comm)
+{
+    bool single = shim.sessions || atomic_load(&shim.finalizing);
+    int keyval;
+    bool attached;
+
+    if (shim_comm_is_going((uintptr_t)comm))
+        return true; /* the end of that call is ours */
+    keyval = single ? new_key() : shared_key();
+    if (keyval == MPI_KEYVAL_INVALID)
+        return false;
+    attached = !single && is_attached(comm, keyval);
+    if (!attached)
+        attached = shim_real.Comm_set_attr(comm, keyval, NULL) == MPI_SUCCESS;
+    if (single)
+        shim_real.Comm_free_keyval(&keyval);
+    return attached;
+}
+
+void shim_comm_end_keys(void)
+{
+    int keyval = atomic_exchange(&common_key, MPI_KEYVAL_INVALID);
+
+    if (keyval != MPI_KEYVAL_INVALID)
+        shim_real.Comm_free_keyval(&keyval);
+}
+
+bool shim_comm_is_going(uintptr_t handle)
+{
+    return freeing_now != 0 && (MPI_Comm)handle == (MPI_Comm)freeing_now;
+}
+
+/* MPI_Comm_free returns what the last of the callbacks returned: ours may not be that. */
+static void detach(MPI_Comm comm)
+{
+    int keyval = atomic_load(&common_key);
+
+    if (is_attached(comm, keyval))
+        shim_real.Comm_delete_attr(comm, keyval);
+}
+
+struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
+{
+    struct shim_comm *c = shim_comm_get(handle);
+
+    *outer = freeing_now;
+    freeing_now = handle;
+    if (c) {
+        pthread_mutex_lock(&shim.table_lock);
+        c->freeing = true;
+        c->freer = pthread_self();
+        pthread_mutex_unlock(&shim.table_lock);
+    }
+    if (c || shim_size_known((MPI_Comm)handle))
+        detach((MPI_Comm)handle);
+    return c;
+}
+
+/* A callback has failed, and the communicator lives on. */
+static void keep(MPI_Comm comm)
+{
+    struct shim_comm *c;
+
+    pthread_mutex_lock(&shim.table_lock);
+    c = *find(comm, true);
+    if (c)
+        c->freeing = false;
+    pthread_mutex_unlock(&shim.table_lock);
+    if (c)
+        shim_comm_attach(comm);
+}
+
+void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, bool freed)
+{
+    freeing_now = outer;
+    if (freed)
+        let_go((MPI_Comm)handle, true); /* also what a callback has met on it */
+    else
+        keep((MPI_Comm)handle);
+    if (c)
+        shim_comm_put(c);
+}
+
+void shim_comm_forget_world(void)
+{
+    bool empty;
+
+    take_out(MPI_COMM_WORLD, false, &empty);
+}
+
+struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)
+{
+    struct shim_comm *c = shim_comm_get(handle);
+
+    *seen = c && c->state == SHIM_COMM_SEEN;
+    if (!*seen)
+        return c;
+    shim_comm_put(c);
+    return NULL;
+}
+
+void shim_comm_forget_seen(uintptr_t handle)
+{
+    bool seen, empty;
+    struct shim_comm *c = shim_comm_met(handle, &seen);
+
+    if (c)
+        shim_comm_put(c);
+    c = seen ? take_out((MPI_Comm)handle, false, &empty) : NULL;
+    if (c)
+        shim_comm_put(c);
+}
+
+void shim_comm_close_all(void)
+{
+    struct shim_comm *c;
+
+    for (size_t i = 0; i < SHIM_BUCKETS; i++) {
+        pthread_mutex_lock(&shim.table_lock);
+        c = shim.buckets[i];
+        shim.buckets[i] = NULL;
+        pthread_mutex_unlock(&shim.table_lock);
+        while (c) {
+            struct shim_comm *next = c->next;
+
+            shim_comm_put(c);
+            c = next;
+        }
+    }
+    shim.known = 0;
+    shim_comm_sweep();
+    shim_costs_forget();
+}

@@ -1,0 +1,554 @@
+#define _GNU_SOURCE 1
+/* The ranks of a communicator meet: what is agreed, and the private communicator. */
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/fpenv.h"
+#include "shim/comm/comm.h"
+#include "shim/comm/progress.h"
+#include "shim/mpi/errors.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+/* MPICH has about 2044 communicators for a process. An application that uses most of them is left
+ * most of them. */
+enum { MAX_PRIVATES = 256 };
+
+enum { CREATE_TAG = 0x5353 };
+
+/* Seconds after which a first contact that is still waiting is worth a warning. */
+#define PATIENCE 30.0
+
+static void warn_of_waiting(const struct shim_comm *c, double waited)
+{
+    shim_say(
+        CFG_DEBUG_WARN,
+        "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its first "
+        "eligible call; is the library preloaded on every rank, with the same "
+        "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks call "
+        "the same collective with the same count, datatype and operator?",
+        c->name, c->size, c->rank, waited);
+}
+
+/* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
+ * still under way. */
+static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
+{
+    double begin = shim_now();
+    int done = 0;
+
+    for (unsigned turn = 1; !done; turn++) {
+        if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return SS_ERR_TRANSPORT;
+        if (done)
+            break;
+        if (turn % 4 == 0 && !shim_progress_idle())
+            shim_progress();
+        if (turn % 64 != 0)
+            continue;
+        double waited = shim_now() - begin;
+        if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
+            return SS_ERR_TIMEOUT;
+        if (warn && waited > PATIENCE) {
+            warn = false;
+            warn_of_waiting(c, waited);
+        }
+        sched_yield();
+    }
+    return SS_OK;
+}
+
+int shim_comm_assemble(struct shim_comm *c)
+{
+    MPI_Request request;
+    int status = SS_OK;
+
+    if (!c->agreed[SHIM_MEET_TIMEOUT])
+        return SS_OK;
+    for (int i = 0; i < 2 && status == SS_OK; i++)
+        status = shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS ? await(c, &request, false)
+                                                                         : SS_ERR_TRANSPORT;
+    if (status != SS_OK) {
+        c->status = status;
+        c->state = SHIM_COMM_FAILED;
+    }
+    return status;
+}
+
+/* A number that no other first contact of this process has, nor of one with other ranks that is
+ * led by another: of the communicator's first rank. */
+static long long number_of(const struct shim_comm *c)
+{
+    if (c->rank != 0)
+        return LLONG_MAX;
+    return (long long)((shim.salt + atomic_fetch_add(&shim.numbers, 1)) & (UINT64_MAX >> 2));
+}
+
+/* What this rank says at first contact, and the call that tells all. */
+static int post_meeting(struct shim_comm *c, bool ok)
+{
+    uint64_t hashes[SHIM_SHARED];
+    size_t rows[SHIM_SHARED];
+
+    c->proposal[SHIM_MEET_OK] = ok;
+    c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
+    c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
+    c->proposal[SHIM_MEET_COSTS] = c->costs.known;
+    c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
+    c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
+    c->proposal[SHIM_MEET_NUMBER] = number_of(c);
+    size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
+    for (size_t i = 0; i < shared; i++) {
+        c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
+        c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
+    }
+    /* As many entries with any version: one with another table is told apart, not a truncation. */
+    return shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED,
+                                MPI_LONG_LONG, MPI_MIN, c->handle, &c->meeting);
+}
+
+static bool accepted(const struct shim_comm *c)
+{
+    return c->agreed[SHIM_MEET_OK] &&
+           c->agreed[SHIM_MEET_PROTOCOL_MIN] == -c->agreed[SHIM_MEET_PROTOCOL_MAX];
+}
+
+/* All ranks meet here and settle what a rank knows alone: memory, attribute, costs, settings.
+ * Polled, because a rank without the library never comes. SS_OK, SS_ERR_PEER where a rank cannot,
+ * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
+static int meet(struct shim_comm *c, bool ok)
+{
+    int status;
+
+    if (post_meeting(c, ok) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    status = await(c, &c->meeting, true);
+    if (status != SS_OK)
+        return status;
+    return accepted(c) ? SS_OK : SS_ERR_PEER;
+}
+
+void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
+{
+    uint64_t hashes[SHIM_SHARED];
+    size_t rows[SHIM_SHARED], length = 0;
+    size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
+    struct cfg_row row;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < shared && length < size; i++)
+        if (c->agreed[SHIM_MEETING + 2 * i] != -c->agreed[SHIM_MEETING + 2 * i + 1] &&
+            cfg_row(shim.cfg, rows[i], &row))
+            length +=
+                (size_t)snprintf(text + length, size - length, "%sSPARSESHIM_%s (%s on rank %d)",
+                                 length > 0 ? ", " : "", row.name, row.value, c->rank);
+}
+
+/* Whether a handler of the application's stays out of what makes the private communicator, and its
+ * own communicator, which it may have freed meanwhile: a function of MPI 4, for ranks of one world.
+ */
+static bool can_be_quiet(const struct shim_comm *c)
+{
+    return shim_real_create_from_group && c->within_world;
+}
+
+/* All ranks have met, so this may block. Unlike a duplicate, a communicator made from the group
+ * runs none of the application's attribute callbacks: one that fails on a single rank leaves the
+ * other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). Where no more communicators are
+ * to be had, which MPICH 4.0.2 says by a null handle alone, all ranks are refused alike. */
+static bool make_private(struct shim_comm *c)
+{
+    char tag[64];
+    int err;
+
+    snprintf(tag, sizeof tag, "sparseshim-%llx", (unsigned long long)c->agreed[SHIM_MEET_NUMBER]);
+    err = can_be_quiet(c)
+              ? shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                            &c->private)
+              : shim_real.Comm_create_group(c->handle, c->group, CREATE_TAG, &c->private);
+    if (err != MPI_SUCCESS)
+        c->private = MPI_COMM_NULL;
+    if (c->private != MPI_COMM_NULL)
+        shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+    return c->private != MPI_COMM_NULL;
+}
+
+/* The private communicator stands. */
+static void open_private(struct shim_comm *c)
+{
+    shim_transport_use(&c->transport, c->private);
+    if (c->agreed[SHIM_MEET_COSTS])
+        ss_comm_set_costs(c->core, c->costs);
+    c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
+}
+
+/* A place among the private communicators of this process. */
+static bool reserve(struct shim_comm *c)
+{
+    c->reserved = true;
+    return atomic_fetch_add(&shim.privates, 1) < MAX_PRIVATES;
+}
+
+/* Transport and core. Returns whether this rank can serve. */
+static bool equip(struct shim_comm *c, bool ok)
+{
+    c->costs = shim_costs_of(c->handle);
+    ok = reserve(c) && ok;
+    if (ok) {
+        ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
+        c->transport_open = true;
+        c->core =
+            ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
+    }
+    return ok && c->core;
+}
+
+static int establish(struct shim_comm *c, bool ok)
+{
+    int status = meet(c, equip(c, ok));
+
+    if (status == SS_OK && !make_private(c))
+        status = SS_ERR_PEER;
+    if (status == SS_OK)
+        open_private(c);
+    else
+        shim_comm_release(c);
+    return status;
+}
+
+/* ---- which communicator it is ---- */
+
+/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. */
+static MPI_Comm make_single(void)
+{
+    MPI_Comm single = MPI_COMM_NULL;
+    MPI_Group group;
+
+    if (shim_real.Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    if (shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                    &single) != MPI_SUCCESS)
+        single = MPI_COMM_NULL;
+    shim_real.Group_free(&group);
+    return single;
+}
+
+/* The same for all questions. MPI_COMM_NULL where there is none to be had. */
+static MPI_Comm single(void)
+{
+    pthread_mutex_lock(&shim.single_lock);
+    if (shim.single == 0)
+        shim.single = (uintptr_t)make_single();
+    pthread_mutex_unlock(&shim.single_lock);
+    return (MPI_Comm)shim.single;
+}
+
+/* A handle that was freed is told by a call that fails. MPICH 5 has a handler of the application's
+ * hear of that, whatever communicator the call begins with, and hides the error when it returns:
+ * then nothing was written. */
+bool shim_comm_exists(uintptr_t handle)
+{
+    int result = MPI_UNDEFINED;
+
+    if (!shim.hides_errors || shim.sessions || atomic_load(&shim.finalizing))
+        return true;
+    if ((MPI_Comm)handle == MPI_COMM_NULL)
+        return false;
+    return single() == MPI_COMM_NULL ||
+           (shim_real.Comm_compare(single(), (MPI_Comm)handle, &result) == MPI_SUCCESS &&
+            result != MPI_UNDEFINED);
+}
+
+bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
+{
+    int position = 0;
+    char byte = 0;
+
+    return c->private == MPI_COMM_NULL || shim_real.Pack(&byte, 0, (MPI_Datatype)type, &byte, 1,
+                                                         &position, c->private) == MPI_SUCCESS;
+}
+
+/* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches
+ * beyond it (MPI_Comm_spawn and MPI_Intercomm_merge) all say no: each lacks another's. */
+static bool within_world(MPI_Group group, int size)
+{
+    int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *found = ranks + size;
+    bool within = ranks != NULL;
+    MPI_Group world;
+
+    for (int i = 0; within && i < size; i++)
+        ranks[i] = i;
+    within = within && shim_real.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS;
+    if (within) {
+        within = shim_real.Group_translate_ranks(group, size, ranks, world, found) == MPI_SUCCESS;
+        for (int i = 0; within && i < size; i++)
+            within = found[i] != MPI_UNDEFINED;
+        shim_real.Group_free(&world);
+    }
+    free(ranks);
+    return within;
+}
+
+int shim_comm_size_of(uintptr_t handle)
+{
+    MPI_Comm comm = (MPI_Comm)handle;
+    int inter = 1, size = 0;
+
+    if (shim_real.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
+        shim_real.Comm_size(comm, &size) != MPI_SUCCESS)
+        return 0;
+    return size;
+}
+
+/* Size, rank, name and group; false for a single rank and for an intercommunicator. */
+static bool examine(struct shim_comm *c)
+{
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int len = 0;
+
+    c->size = shim_comm_size_of((uintptr_t)c->handle);
+    if (c->size < 2 || shim_real.Comm_rank(c->handle, &c->rank) != MPI_SUCCESS)
+        return false;
+    if (shim_real.Comm_group(c->handle, &c->group) != MPI_SUCCESS) {
+        c->group = MPI_GROUP_NULL;
+        return false;
+    }
+    c->within_world =
+        shim.sessions || c->handle == MPI_COMM_WORLD || within_world(c->group, c->size);
+    if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
+        snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
+    return true;
+}
+
+/* ---- first contact ---- */
+
+static int refuse_for_memory(uintptr_t handle)
+{
+    static const char text[] = "out of memory at the first eligible call on a communicator";
+
+    shim_say(CFG_DEBUG_WARN, "%s", text);
+    return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY, text);
+}
+
+static void tell_refused(const struct shim_comm *c)
+{
+    shim_say(
+        CFG_DEBUG_INFO,
+        "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
+        "callbacks); its calls pass through",
+        c->name, MAX_PRIVATES);
+}
+
+static int raise_settings(const struct shim_comm *c)
+{
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(c->handle, SS_ERR_PROTOCOL,
+                      "SPARSESHIM_STRICT is on and a setting is not valid; see the messages on "
+                      "the debug channel");
+}
+
+int shim_comm_contact(uintptr_t handle)
+{
+    struct shim_comm *c;
+    bool objects;
+    char text[256];
+    bool attached, ok;
+    int status;
+
+    if (!shim_comm_exists(handle))
+        return MPI_SUCCESS;
+    shim_comm_forget_seen(handle);
+    objects = atomic_exchange(&shim.objects_to_settings, false);
+    c = shim_comm_allocate();
+    if (!c) /* the other ranks wait: no silence */
+        return refuse_for_memory(handle);
+    c->handle = (MPI_Comm)handle;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    attached = shim_comm_attach(c->handle);
+    /* Inside of MPI_Finalize, MPICH 4.0.2 makes no communicator: it waits for ever. */
+    ok = attached && !objects && !c->spare && !atomic_load(&shim.finalizing);
+    status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
+    if (status == SS_OK)
+        c->state = SHIM_COMM_SERVED;
+    else if (status == SS_ERR_TIMEOUT)
+        c->state = SHIM_COMM_FAILED;
+    else if (c->size > 1)
+        tell_refused(c);
+    c->status = status;
+    shim_comm_insert(c);
+
+    if (objects)
+        return raise_settings(c);
+    if (c->state == SHIM_COMM_FAILED) {
+        atomic_fetch_add(&shim.stats.errors, 1);
+        snprintf(text, sizeof text,
+                 "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
+                 "eligible call on its communicator: the library is not preloaded on every rank, "
+                 "SPARSESHIM_MIN_COUNT differs, or the ranks do not make the same call",
+                 c->rank, shim.settings.timeout);
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+        return shim_raise(c->handle, status, text);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Whether one more communicator is to be had in this process; where its ranks have made the same
+ * ones, they all know. */
+static bool has_room(void)
+{
+    MPI_Comm probe = make_single();
+
+    if (probe == MPI_COMM_NULL)
+        return false;
+    shim_real.Comm_free(&probe);
+    return true;
+}
+
+static void start_meeting(struct shim_comm *c, bool ok)
+{
+    ok = equip(c, ok && can_be_quiet(c) && !atomic_load(&shim.callbacks) && has_room());
+    c->met = shim_now();
+    if (post_meeting(c, ok) != MPI_SUCCESS)
+        c->meeting = MPI_REQUEST_NULL;
+    else if (ok)
+        c->state = SHIM_COMM_MEETING;
+}
+
+static void see(struct shim_comm *c)
+{
+    c->size = shim_comm_size_of((uintptr_t)c->handle);
+    shim_comm_attach(c->handle);
+    if (c->size > 1)
+        c->state = SHIM_COMM_SEEN;
+    shim_comm_insert(c);
+}
+
+int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
+{
+    struct shim_comm *c;
+    bool attached, objects;
+
+    if (!shim_comm_exists(handle))
+        return MPI_SUCCESS;
+    shim_comm_forget_seen(handle);
+    c = shim_comm_allocate();
+    if (!c)
+        return refuse_for_memory(handle);
+    c->handle = (MPI_Comm)handle;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    objects = atomic_exchange(&shim.objects_to_settings, false);
+    if (!seen) {
+        see(c);
+        return objects ? raise_settings(c) : MPI_SUCCESS;
+    }
+    attached = shim_comm_attach(c->handle);
+    if (examine(c))
+        start_meeting(c, attached && !objects && !c->spare);
+    shim_comm_insert(c);
+    if (c->meeting != MPI_REQUEST_NULL) {
+        pthread_mutex_lock(&c->lock);
+        c->polled = true;
+        shim_progress_enter(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return objects ? raise_settings(c) : MPI_SUCCESS;
+}
+
+/* The ranks have met, and each calls what makes the private communicator when it sees that: a call
+ * that waits for the others. So a thread of its own makes it; were there one for all communicators,
+ * two ranks could be busy with different ones. */
+static void *create(void *argument)
+{
+    struct shim_comm *c = argument;
+
+    ss_fpenv_enter_full(&(struct ss_fpenv_full){0});
+    atomic_store(&c->creation, make_private(c) ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
+    shim_comm_put(c);
+    atomic_fetch_sub(&shim.watch.inside, 1);
+    return NULL;
+}
+
+/* Where there is no thread to be had, or none of ours may call MPI, the caller waits for the
+ * others' threads. */
+static void start_creation(struct shim_comm *c)
+{
+    pthread_t thread;
+
+    atomic_store(&c->creation, SHIM_CREATING);
+    pthread_mutex_lock(&shim.table_lock);
+    c->refs++;
+    pthread_mutex_unlock(&shim.table_lock);
+    atomic_fetch_add(&shim.watch.inside, 1);
+    if (!atomic_load(&shim.callbacks) && shim_thread_start(&thread, create, c) == 0)
+        pthread_detach(thread);
+    else
+        create(c);
+}
+
+static int settle(struct shim_comm *c, int status)
+{
+    if (status == SS_OK) {
+        open_private(c);
+        c->nonblocking = true; /* on all who came: calls are in the queue already */
+        c->state = SHIM_COMM_SERVED;
+    } else if (status == SS_ERR_PEER) {
+        tell_refused(c);
+    } else {
+        c->status = status;
+        c->state = SHIM_COMM_FAILED;
+        shim_say(CFG_DEBUG_WARN, "communicator \"%s\" of %d ranks: %s at the first contact",
+                 c->name, c->size, ss_status_text(status));
+    }
+    return status;
+}
+
+static int wait_on(struct shim_comm *c)
+{
+    double waited = shim_now() - c->met;
+
+    if (shim.settings.timeout > 0 && waited > shim.settings.timeout)
+        return settle(c, SS_ERR_TIMEOUT);
+    if (waited > PATIENCE && !c->warned) {
+        c->warned = true;
+        warn_of_waiting(c, waited);
+    }
+    return SS_PENDING;
+}
+
+int shim_comm_meet_step(struct shim_comm *c, bool *moved)
+{
+    int creation = atomic_load(&c->creation), met = 0;
+
+    *moved = true;
+    if (c->meeting != MPI_REQUEST_NULL) {
+        if (shim_real.Test(&c->meeting, &met, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return settle(c, SS_ERR_TRANSPORT);
+        *moved = met;
+        if (!met)
+            return wait_on(c);
+        if (c->state != SHIM_COMM_MEETING) /* it was for the others */
+            return SS_ERR_PEER;
+        if (!accepted(c))
+            return settle(c, SS_ERR_PEER);
+        start_creation(c);
+        return SS_PENDING;
+    }
+    *moved = creation != SHIM_CREATING;
+    if (creation == SHIM_CREATING)
+        return wait_on(c);
+    return settle(c, creation == SHIM_CREATED ? SS_OK : SS_ERR_PEER);
+}
+
+bool shim_comm_meets(struct shim_comm *c)
+{
+    bool meets;
+
+    pthread_mutex_lock(&c->lock);
+    meets = c->meeting != MPI_REQUEST_NULL && c->state != SHIM_COMM_FAILED;
+    pthread_mutex_unlock(&c->lock);
+    return meets;
+}

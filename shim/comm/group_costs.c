@@ -1,0 +1,77 @@
+/* Costs of the network, by the group of ranks they were measured over. */
+#include "shim/comm/comm.h"
+#include "shim/mpi/real.h"
+
+/* The slot for costs over a group: the one that has them, else an empty one, else the one not used
+ * for longest. Under costs_lock. */
+static struct shim_costs *costs_slot(MPI_Group group, bool *found)
+{
+    struct shim_costs *oldest = &shim.costs[0];
+    int same;
+
+    *found = true;
+    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+        if (s->last_used > 0 &&
+            shim_real.Group_compare(group, (MPI_Group)s->group, &same) == MPI_SUCCESS &&
+            same != MPI_UNEQUAL)
+            return s;
+        if (s->last_used < oldest->last_used)
+            oldest = s;
+    }
+    *found = false;
+    return oldest;
+}
+
+struct ss_costs shim_costs_of(MPI_Comm comm)
+{
+    struct ss_costs costs = {0};
+    struct shim_costs *slot;
+    MPI_Group group;
+    bool found;
+
+    if (shim_real.Comm_group(comm, &group) != MPI_SUCCESS)
+        return costs;
+    pthread_mutex_lock(&shim.costs_lock);
+    slot = costs_slot(group, &found);
+    if (found) {
+        costs = slot->costs;
+        slot->last_used = ++shim.costs_clock;
+    }
+    pthread_mutex_unlock(&shim.costs_lock);
+    shim_real.Group_free(&group);
+    return costs;
+}
+
+void shim_comm_keep_costs(struct shim_comm *c)
+{
+    struct ss_costs costs;
+    struct shim_costs *slot;
+    MPI_Group group, old;
+    bool found, had;
+
+    if (c->costs_kept)
+        return;
+    costs = ss_comm_costs(c->core);
+    if (!costs.known || shim_real.Comm_group(c->private, &group) != MPI_SUCCESS)
+        return;
+    c->costs_kept = true;
+    pthread_mutex_lock(&shim.costs_lock);
+    slot = costs_slot(group, &found);
+    had = slot->last_used > 0;
+    old = (MPI_Group)slot->group;
+    *slot = (struct shim_costs){costs, (uintptr_t)group, ++shim.costs_clock};
+    pthread_mutex_unlock(&shim.costs_lock);
+    if (had)
+        shim_real.Group_free(&old);
+}
+
+void shim_costs_forget(void)
+{
+    for (struct shim_costs *s = shim.costs; s < shim.costs + SHIM_COSTS; s++) {
+        MPI_Group group = (MPI_Group)s->group;
+
+        if (s->last_used > 0)
+            shim_real.Group_free(&group);
+        *s = (struct shim_costs){0};
+    }
+}

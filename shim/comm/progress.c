@@ -1,0 +1,320 @@
+#define _GNU_SOURCE 1
+#include "shim/comm/progress.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/fpenv.h"
+#include "shim/mpi/log.h"
+
+/* The watchdog looks this often whether the application still moves its calls itself, in
+ * nanoseconds; after a step of its own that moved something it looks again sooner, since the answer
+ * to what it sent may be on its way. */
+enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000 };
+
+/* Steps in a row without movement after which a thread of ours goes to sleep, and looks without
+ * any call under way after which it waits to be woken. */
+enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
+
+enum { BATCH = 32 };
+
+/* Of a thread of ours: what the MPI library's progress needs, whatever stack the application gives
+ * its own threads (ulimit -s, pthread_setattr_default_np). */
+enum { STACK = 1 << 20 };
+
+/* Seconds after which calls under way at the end of the job are worth a warning, and within which
+ * a thread of ours is expected to have left the MPI library. */
+#define PATIENCE 30.0
+#define LEAVING  1.0
+
+static void *watch(void *unused);
+
+int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    int err = pthread_attr_init(&attr);
+
+    if (err != 0)
+        return err;
+    err = pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (err == 0)
+        err = pthread_create(thread, &attr, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+static bool start_thread(void)
+{
+    int err = shim_thread_start(&shim.watch.thread, watch, NULL);
+
+    if (err != 0)
+        shim_say(CFG_DEBUG_WARN,
+                 "no thread for the progress of nonblocking calls (%s): they move only inside of "
+                 "MPI_Wait, MPI_Test and MPI_Allreduce",
+                 strerror(err));
+    return err == 0;
+}
+
+static void wake(void)
+{
+    pthread_mutex_lock(&shim.watch.lock);
+    if (!shim.watch.started && !shim.watch.refused && !shim.watch.stop) {
+        shim.watch.started = start_thread();
+        shim.watch.refused = !shim.watch.started;
+    } else if (shim.watch.asleep) {
+        pthread_cond_signal(&shim.watch.called);
+    }
+    pthread_mutex_unlock(&shim.watch.lock);
+}
+
+void shim_progress_enter(struct shim_comm *comm)
+{
+    bool listed = comm->listed;
+
+    if (!listed) {
+        comm->listed = true;
+        pthread_mutex_lock(&shim.table_lock);
+        comm->refs++;
+        comm->next_active = shim.active;
+        shim.active = comm;
+        pthread_mutex_unlock(&shim.table_lock);
+        atomic_fetch_add(&shim.active_count, 1);
+    }
+    if (atomic_load(&shim.watch.wanted))
+        wake();
+}
+
+/* Under the communicator's lock. Returns whether its reference is the caller's to give back. */
+static bool leave(struct shim_comm *comm)
+{
+    struct shim_comm **link;
+
+    if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING ||
+        comm->meeting != MPI_REQUEST_NULL)
+        return false;
+    comm->listed = false;
+    pthread_mutex_lock(&shim.table_lock);
+    for (link = &shim.active; *link != comm; link = &(*link)->next_active)
+        ;
+    *link = comm->next_active;
+    pthread_mutex_unlock(&shim.table_lock);
+    atomic_fetch_sub(&shim.active_count, 1);
+    return true;
+}
+
+/* References to up to BATCH active communicators, but for the first `skip`. */
+static size_t some_active(struct shim_comm **list, size_t skip)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&shim.table_lock);
+    for (struct shim_comm *c = shim.active; c && n < BATCH; c = c->next_active) {
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        c->refs++;
+        list[n++] = c;
+    }
+    pthread_mutex_unlock(&shim.table_lock);
+    return n;
+}
+
+static bool step(struct shim_comm *comm)
+{
+    struct shim_task *finished = NULL;
+    bool moved, left;
+
+    if (pthread_mutex_trylock(&comm->lock) != 0)
+        return false;
+    moved = shim.hooks.step(comm, &finished);
+    left = leave(comm);
+    pthread_mutex_unlock(&comm->lock);
+    shim.hooks.deliver(finished);
+    if (left)
+        shim_comm_put(comm);
+    return moved;
+}
+
+bool shim_progress(void)
+{
+    struct shim_comm *list[BATCH];
+    bool moved = false;
+    size_t n, skip = 0;
+
+    if (shim_progress_idle())
+        return false;
+    atomic_fetch_add_explicit(&shim.watch.turns, 1, memory_order_relaxed);
+    do {
+        n = some_active(list, skip);
+        for (size_t i = 0; i < n; i++) {
+            moved = step(list[i]) || moved;
+            shim_comm_put(list[i]);
+        }
+        skip += n;
+    } while (n == BATCH);
+    return moved;
+}
+
+/* ---- the thread ---- */
+
+/* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
+ * the application's in there. */
+static bool turn(void)
+{
+    bool moved = false;
+
+    atomic_fetch_add(&shim.watch.inside, 1);
+    if (!atomic_load(&shim.callbacks))
+        moved = shim_progress();
+    atomic_fetch_sub(&shim.watch.inside, 1);
+    return moved;
+}
+
+/* Bounded: whoever calls may stand in a callback of MPI, under the lock that the thread waits for.
+ */
+void shim_progress_keep_out(void)
+{
+    double begin = shim_now();
+
+    atomic_store(&shim.callbacks, true);
+    while (atomic_load(&shim.watch.inside) > 0 && shim_now() - begin < LEAVING)
+        sched_yield();
+}
+
+static void rest(long nanoseconds)
+{
+    struct timespec t = {.tv_nsec = nanoseconds};
+
+    nanosleep(&t, NULL);
+}
+
+/* Steps until nothing has moved for a while; returns whether anything did. */
+static bool burst(void)
+{
+    bool any = false;
+
+    for (int idle = 0; idle < IDLE_STEPS && !shim_progress_idle();) {
+        if (turn()) {
+            any = true;
+            idle = 0;
+        } else {
+            idle++;
+            sched_yield();
+        }
+    }
+    return any;
+}
+
+/* With PROGRESS=thread it steps all the time; otherwise only where nobody else has since it last
+ * looked. */
+static void look(uint64_t *seen, long *pause)
+{
+    bool moved;
+
+    if (!shim.own_thread) {
+        uint64_t turns;
+
+        rest(*pause);
+        turns = atomic_load(&shim.watch.turns);
+        if (turns != *seen) {
+            *seen = turns;
+            *pause = LOOK_AFTER;
+            return;
+        }
+    }
+    moved = burst();
+    *seen = atomic_load(&shim.watch.turns);
+    if (moved)
+        *pause = LOOK_SOON;
+    else if (*pause < LOOK_AFTER)
+        *pause *= 2;
+    if (shim.own_thread && !moved)
+        rest(LOOK_SOON);
+}
+
+static bool called(void)
+{
+    bool stop;
+
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.asleep = true;
+    atomic_store(&shim.watch.wanted, true);
+    while (!shim.watch.stop && atomic_load(&shim.active_count) == 0)
+        pthread_cond_wait(&shim.watch.called, &shim.watch.lock);
+    shim.watch.asleep = false;
+    atomic_store(&shim.watch.wanted, false);
+    stop = shim.watch.stop;
+    pthread_mutex_unlock(&shim.watch.lock);
+    return !stop;
+}
+
+static void *watch(void *unused)
+{
+    uint64_t seen = 0;
+    long pause = LOOK_AFTER;
+
+    (void)unused;
+    ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
+    while (called()) {
+        for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
+            if (shim_progress_idle()) {
+                idle++;
+                rest(shim.own_thread ? LOOK_SOON : LOOK_AFTER);
+            } else {
+                idle = 0;
+                look(&seen, &pause);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- the end ---- */
+
+/* What the program left under way, which is its error, may still end; TIMEOUT bounds each of its
+ * waits. */
+static void drain(void)
+{
+    double begin = shim_now();
+    bool told = false;
+
+    while (!shim_progress_idle()) {
+        if (!shim_progress())
+            rest(LOOK_SOON);
+        if (!told && shim_now() - begin > PATIENCE) {
+            told = true;
+            shim_say(CFG_DEBUG_WARN,
+                     "MPI_Finalize has waited %.0f s for nonblocking calls that the program left "
+                     "under way: a rank has not made the same calls",
+                     PATIENCE);
+        }
+    }
+}
+
+void shim_progress_end(void)
+{
+    bool started;
+
+    drain();
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.stop = true;
+    started = shim.watch.started;
+    shim.watch.started = false;
+    pthread_cond_signal(&shim.watch.called);
+    pthread_mutex_unlock(&shim.watch.lock);
+    atomic_store(&shim.watch.ending, true);
+    if (started)
+        pthread_join(shim.watch.thread, NULL);
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.stop = shim.watch.asleep = false; /* communicators of a session may live on */
+    atomic_store(&shim.watch.wanted, true);
+    atomic_store(&shim.watch.ending, false);
+    pthread_mutex_unlock(&shim.watch.lock);
+}

@@ -1,0 +1,34 @@
+/* What moves nonblocking calls on: the application's own calls of MPI_Wait, MPI_Test and
+ * MPI_Allreduce; a watchdog where the application is busy or blocked elsewhere; a thread of its own
+ * with PROGRESS=thread. */
+#ifndef SHIM_COMM_PROGRESS_H
+#define SHIM_COMM_PROGRESS_H
+
+#include <pthread.h>
+
+#include "shim/comm/comm.h"
+
+/* A communicator has got calls that others than their caller must move: under its lock. */
+void shim_progress_enter(struct shim_comm *comm);
+
+/* Steps all of them but those that another thread is stepping. Returns whether something moved. */
+bool shim_progress(void);
+
+/* Nothing is under way. */
+static inline bool shim_progress_idle(void)
+{
+    return atomic_load_explicit(&shim.active_count, memory_order_relaxed) == 0;
+}
+
+/* MPI may run code of the application's in any thread that is inside of it from here on
+ * (shim/entry/callbacks.h): no thread of ours goes in any more, and those inside have left. */
+void shim_progress_keep_out(void);
+
+/* A thread of ours: with a stack of its own size, and without signals, which go to the
+ * application's own threads. Returns 0 or an errno. */
+int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
+/* MPI_Finalize begins: waits for what is under way, and ends the thread. */
+void shim_progress_end(void);
+
+#endif

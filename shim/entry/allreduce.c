@@ -1,0 +1,234 @@
+#define _GNU_SOURCE 1
+/* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
+ * communicator it names. */
+#include "core/base/fpenv.h"
+#include "shim/comm/comm.h"
+#include "shim/entry/callbacks.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+/* ---- on a communicator ---- */
+
+static int run(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+               enum ss_op op)
+{
+    struct shim_task operation;
+    int err;
+
+    shim_task_init(&operation, call, comm, type, op, true);
+    shim_task_post(&operation);
+    err = shim_task_run(&operation);
+    shim_task_close(&operation);
+    return err;
+}
+
+/* No memory for an operation of its own: it runs to its end here, and the application gets a
+ * request that is done. */
+static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                       enum ss_op op, MPI_Request *request)
+{
+    int err = shim_real.Ibarrier(MPI_COMM_SELF, request);
+
+    pthread_mutex_lock(&comm->lock);
+    comm->polled = true; /* as on the ranks where it is nonblocking */
+    pthread_mutex_unlock(&comm->lock);
+    return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
+}
+
+static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                 enum ss_op op, void *request)
+{
+    struct shim_task *operation;
+    int err;
+
+    if (!request) {
+        err = run(call, comm, type, op);
+    } else if ((operation = shim_request_start(call, comm, type, op, request))) {
+        atomic_fetch_add(&shim.stats.nonblocking, 1);
+        shim_task_post(operation);
+        return MPI_SUCCESS;
+    } else {
+        err = run_at_once(call, comm, type, op, request);
+    }
+    shim_comm_put(comm);
+    return err;
+}
+
+/* A call that went to the MPI library without an operation of its own counts on its communicator
+ * all the same. */
+static void count_native(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                         enum ss_reason reason, double begin)
+{
+    struct ss_fpenv_full saved;
+    uint64_t number;
+
+    pthread_mutex_lock(&comm->lock);
+    number = ++comm->calls;
+    pthread_mutex_unlock(&comm->lock);
+    if (shim.options.debug < CFG_DEBUG_TRACE)
+        return;
+    ss_fpenv_enter_full(&saved);
+    shim_say(CFG_DEBUG_TRACE,
+             "communicator \"%s\", call %llu: %lld %s, native: %s, density not looked at, %.3f ms",
+             comm->name, (unsigned long long)number, (long long)call->count, ss_type_name(type),
+             ss_reason_name(reason), 1e3 * (shim_now() - begin));
+    ss_fpenv_leave_full(&saved);
+}
+
+static int pass_counted(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                        enum ss_reason reason, void *request)
+{
+    double begin = shim_now();
+    int err = shim_pass_for(call, reason, request);
+
+    count_native(call, comm, type, reason, begin);
+    return err;
+}
+
+static void count_first(const struct shim_call *call, enum ss_type type, double begin)
+{
+    struct shim_comm *comm = shim_comm_get(call->comm);
+
+    if (!comm)
+        return;
+    count_native(call, comm, type, SS_WHY_FIRST, begin);
+    shim_comm_put(comm);
+}
+
+static int first_contact(const struct shim_call *call, void *request, bool seen)
+{
+    int err;
+
+    if (request && !shim_asked_for_requests())
+        return shim_pass_for(call, SS_WHY_UNMET, request);
+    err = shim_pass_for(call, SS_WHY_FIRST, request);
+    if (err != MPI_SUCCESS)
+        return err;
+    return request ? shim_comm_contact_nonblocking(call->comm, seen)
+                   : shim_comm_contact(call->comm);
+}
+
+/* A rank has callbacks: behind those of its own that the private communicator has. */
+static int pass_natively(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                         void *request)
+{
+    struct shim_call natively = *call;
+    int err;
+
+    natively.comm = (uintptr_t)comm->private;
+    err = pass_counted(&natively, comm, type, SS_WHY_CALLBACKS, request);
+    if (err != MPI_SUCCESS)
+        shim_real.Comm_call_errhandler(comm->handle, err);
+    return err;
+}
+
+int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                  enum ss_op op, void *request)
+{
+    int err;
+
+    if (comm->state == SHIM_COMM_FAILED)
+        err = shim_refuse(comm);
+    else if (comm->state == SHIM_COMM_PASSES)
+        err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
+    else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
+        err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);
+    else if (request && atomic_load(&comm->natively))
+        err = pass_natively(call, comm, type, request);
+    else
+        return serve(call, comm, type, op, request);
+    shim_comm_put(comm);
+    return err;
+}
+
+static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+{
+    bool seen;
+    struct shim_comm *comm = shim_comm_met(call->comm, &seen);
+    double begin;
+    int err;
+
+    if (comm)
+        return shim_on_known(call, comm, type, op, request);
+    begin = shim_now();
+    err = first_contact(call, request, seen);
+    count_first(call, type, begin);
+    return err;
+}
+
+/* ---- the allreduce ---- */
+
+/* Settled by what is equal on all ranks, before the communicator is looked at. */
+static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum ss_op *op,
+                        enum ss_reason *reason)
+{
+    *reason = SS_WHY_SMALL;
+    if (call->count < shim.min_count)
+        return false;
+    *reason = SS_WHY_TYPE;
+    if (!shim_operation(call, type, op))
+        return false;
+    *reason = SS_WHY_BUFFER;
+    return shim_buffers(call, *type);
+}
+
+/* For a report that says which MIN_COUNT would have taken the call. */
+static void note_small(const struct shim_call *call, bool nonblocking)
+{
+    enum ss_type type;
+    enum ss_op op;
+
+    if (call->count > 0 && (!nonblocking || shim.takes_requests) &&
+        shim_operation(call, &type, &op) && shim_buffers(call, type))
+        *call->small =
+            (struct shim_small){(uint64_t)call->count, (uint64_t)call->count * ss_type_size(type)};
+}
+
+static int route(const struct shim_call *call, void *request)
+{
+    enum ss_reason reason;
+    enum ss_type type;
+    enum ss_op op;
+    bool eligible = is_eligible(call, &type, &op, &reason);
+
+    shim_job_start_if_up();
+    shim_callbacks_operator(call->op);
+    if (reason == SS_WHY_SMALL && !eligible && !request)
+        shim_count_small();
+    if (!eligible && reason == SS_WHY_SMALL && call->small)
+        note_small(call, request != NULL);
+    if (!eligible)
+        return shim_pass_for(call, reason, request);
+    if (request && !shim_takes_requests())
+        return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
+    if (shim.stats.timed)
+        ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));
+    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+        shim_comm_sweep();
+    return on_comm(call, type, op, request);
+}
+
+int shim_allreduce(const struct shim_call *call)
+{
+    return shim_prepare() ? shim_timed(route, call, NULL) : shim_pass(call);
+}
+
+/* Without a place for the request there is nothing to return: the MPI library says so. */
+int shim_iallreduce(const struct shim_call *call, void *request)
+{
+    return shim_prepare() && request ? shim_timed(route, call, request) : shim_ipass(call, request);
+}
+
+void shim_persistent(int err)
+{
+    if (atomic_load(&shim.phase) != SHIM_READY || err != MPI_SUCCESS)
+        return;
+    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
+    atomic_fetch_add(&shim.stats.passed[SS_WHY_PERSISTENT], 1);
+    atomic_fetch_add(&shim.stats.not_timed, 1);
+}

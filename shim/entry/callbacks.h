@@ -1,0 +1,37 @@
+/* Code of the application's that MPI runs inside of whichever call comes by: operators of pending
+ * collectives, callbacks of attributes of freed communicators and datatypes. It must not run in a
+ * thread of ours: it may share data with the computation beside it (seen: wrong sums), or need what
+ * that holds (Python's lock). Once the application has any, no thread of ours calls MPI, and the
+ * next vote says so: nonblocking calls then go to the MPI library on all ranks.
+ *
+ * Not seen: what mpi_f08 makes, until a reduction with such an operator comes by. */
+#ifndef SHIM_ENTRY_CALLBACKS_H
+#define SHIM_ENTRY_CALLBACKS_H
+
+#include "shim/mpi/state.h"
+
+/* Whether an operator is one of the MPI library's, by its handle; false for what is none under
+ * MPICH. No MPI call. */
+static inline bool shim_is_predefined(uintptr_t op)
+{
+    return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
+}
+
+/* Made by MPI_Op_create. Neither MPI_OP_NULL nor what is no operator at all: MPI refuses those. */
+static inline bool shim_is_own_operator(uintptr_t op)
+{
+    return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
+}
+
+/* A reduction comes by. */
+void shim_callbacks_operator(uintptr_t op);
+
+/* Through `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;
+ * MPI_Comm_set_attr; MPI_Comm_free. */
+int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op);
+int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
+                void *extra);
+int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value);
+int shim_comm_free(shim_comm_free_fn *next, void *comm);
+
+#endif

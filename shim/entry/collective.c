@@ -1,0 +1,128 @@
+/* Allgather, reduce_scatter and reduce: which calls are eligible. MPI makes equal on all ranks the
+ * bytes that an allgather moves, not the datatypes that describe them; count, datatype and operator
+ * of a reduction. */
+#include <limits.h>
+
+#include "shim/entry/callbacks.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+/* Words that decide about MIN_COUNT: all of them; and as many as there would be if each rank's
+ * slice were the first rank's, which a look at one number tells. */
+static uint64_t deciding_words(const struct shim_call *call, int size, enum ss_type type)
+{
+    uint64_t bytes = shim_bytes(call, size), even = shim_even_bytes(call, size);
+
+    return (even < bytes ? even : bytes) / ss_type_size(type);
+}
+
+static bool is_eligible(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op,
+                        enum ss_reason *reason)
+{
+    uint64_t words;
+
+    *type = SS_I32;
+    *op = SS_BOR;
+    *reason = SS_WHY_TYPE;
+    if (call->kind != SS_KIND_ALLGATHER && !shim_operation(call, type, op))
+        return false;
+    *reason = SS_WHY_BUFFER; /* an error, for the library to name */
+    if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))
+        return false;
+    *reason = SS_WHY_SMALL;
+    words = deciding_words(call, size, *type);
+    if (words < (uint64_t)shim.min_count) {
+        if (call->small && size > 1 && words > 0)
+            *call->small = (struct shim_small){words, shim_bytes(call, size)};
+        return false;
+    }
+    *reason = SS_WHY_TYPE; /* larger than one window */
+    return shim_bytes(call, size) <= INT_MAX;
+}
+
+/* On a communicator that is not known its size can be asked for once the MPI library has accepted
+ * the call. */
+static int on_unknown(const struct shim_call *call, void *request, bool seen)
+{
+    enum ss_reason reason;
+    enum ss_type type;
+    enum ss_op op;
+    int size, err;
+
+    err = shim_pass_for(call, SS_WHY_FIRST, request);
+    if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
+        return err;
+    size = shim_comm_size_of(call->comm);
+    if (size > 0)
+        shim_size_remember(call->comm, size);
+    reason = request && !shim_asked_for_requests() ? SS_WHY_UNMET : SS_WHY_COMMUNICATOR;
+    if (size == 0 || reason == SS_WHY_UNMET || !is_eligible(call, size, &type, &op, &reason)) {
+        atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);
+        atomic_fetch_add(&shim.stats.passed[reason], 1);
+        return err;
+    }
+    return request ? shim_comm_contact_nonblocking(call->comm, seen)
+                   : shim_comm_contact(call->comm);
+}
+
+static bool is_predefined_type(uintptr_t type)
+{
+    return ((uint32_t)type & 0xfc000000u) == 0x4c000000u;
+}
+
+/* Whether MPI refuses the buffers or datatypes of a gather on this rank, whatever the others give.
+ * A blocking call is refused in its turn; a nonblocking one must be when it is made. Absolute
+ * addresses of a datatype may begin at NULL. */
+static bool is_refused(const struct shim_call *call, const struct shim_comm *comm)
+{
+    if (call->kind != SS_KIND_ALLGATHER)
+        return false;
+    if (call->recv == MPI_IN_PLACE || (!call->recv && is_predefined_type(call->type)))
+        return true;
+    if (!is_predefined_type(call->type) && !shim_type_is_committed(call->type, comm))
+        return true;
+    if (shim_in_place(call) || call->send_count <= 0)
+        return false;
+    return is_predefined_type(call->send_type) ? !call->send
+                                               : !shim_type_is_committed(call->send_type, comm);
+}
+
+static int route(const struct shim_call *call, void *request)
+{
+    struct shim_comm *comm;
+    enum ss_reason reason;
+    enum ss_type type;
+    enum ss_op op;
+    bool seen;
+    int err;
+
+    shim_job_start_if_up();
+    if (call->kind != SS_KIND_ALLGATHER)
+        shim_callbacks_operator(call->op);
+    if (request && !shim_takes_requests())
+        return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
+    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+        shim_comm_sweep();
+    comm = shim_comm_met(call->comm, &seen);
+    if (!comm)
+        return on_unknown(call, request, seen);
+    if (comm->size < 2)
+        reason = SS_WHY_COMMUNICATOR;
+    else if (request && is_refused(call, comm))
+        reason = SS_WHY_BUFFER;
+    else if (is_eligible(call, comm->size, &type, &op, &reason))
+        return shim_on_known(call, comm, type, op, request);
+    err = shim_pass_for(call, reason, request);
+    shim_comm_put(comm);
+    return err;
+}
+
+int shim_collective(const struct shim_call *call, void *request)
+{
+    if (!shim_prepare())
+        return request ? shim_ipass(call, request) : shim_pass(call);
+    return shim_timed(route, call, request);
+}

@@ -1,0 +1,61 @@
+/* Calls counted, and timed where a report wants it, on their way. */
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+/* Bytes of a call that passed without a lane. Only asked after the MPI library accepted the call:
+ * the handles are valid. */
+static void count_bytes(const struct shim_call *call)
+{
+    size_t size = shim_handle_size(call->type);
+    int derived = 0, ranks = 1, inter = 1;
+
+    if (size == 0 && shim_real.Type_size((MPI_Datatype)call->type, &derived) == MPI_SUCCESS &&
+        derived > 0)
+        size = (size_t)derived;
+    if (call->kind == SS_KIND_ALLREDUCE)
+        atomic_fetch_add(&shim.stats.small_bytes, (uint64_t)call->count * size);
+    else if (shim_real.Comm_test_inter((MPI_Comm)call->comm, &inter) == MPI_SUCCESS && !inter &&
+             shim_real.Comm_size((MPI_Comm)call->comm, &ranks) == MPI_SUCCESS)
+        atomic_fetch_add(&shim.stats.small_bytes, shim_bytes(call, ranks));
+}
+
+int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request)
+{
+    int err = request ? shim_ipass(call, request) : shim_pass(call);
+
+    atomic_fetch_add(&shim.stats.passed[reason], 1);
+    if (request)
+        atomic_fetch_add(&shim.stats.not_timed, 1);
+    if (err == MPI_SUCCESS) {
+        shim_job_start(call->comm);
+        if (shim.stats.timed)
+            count_bytes(call);
+    }
+    return err;
+}
+
+int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request)
+{
+    struct shim_small small = {0, 0};
+    struct shim_call timed = *call;
+    double begin, end;
+    int err;
+
+    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
+    if (!shim.stats.timed)
+        return route(call, request);
+    if (call->kind == SS_KIND_ALLREDUCE)
+        atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
+    timed.small = &small;
+    begin = shim_now();
+    err = route(&timed, request);
+    end = shim_now();
+    shim_stats_time(end - begin);
+    if (small.count > 0)
+        ss_stats_small(&shim.stats, small.count, small.bytes, end - begin);
+    shim_report_while_running(end);
+    return err;
+}

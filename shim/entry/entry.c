@@ -1,0 +1,386 @@
+/* The names the dynamic linker finds here before the MPI library's. No mpi.h: its prototypes would
+ * truncate the handles of another MPI, which come through here as well. */
+#include "shim/entry/entry.h"
+
+#include <stdarg.h>
+
+EXPORT shim_allreduce_fn MPI_Allreduce;
+EXPORT shim_allreduce_c_fn MPI_Allreduce_c;
+EXPORT shim_iallreduce_fn MPI_Iallreduce;
+EXPORT shim_iallreduce_c_fn MPI_Iallreduce_c;
+EXPORT shim_allgather_fn MPI_Allgather;
+EXPORT shim_allgather_c_fn MPI_Allgather_c;
+EXPORT shim_iallgather_fn MPI_Iallgather;
+EXPORT shim_iallgather_c_fn MPI_Iallgather_c;
+EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
+EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
+EXPORT shim_reduce_fn MPI_Reduce;
+EXPORT shim_reduce_c_fn MPI_Reduce_c;
+EXPORT shim_allreduce_init_fn MPI_Allreduce_init;
+EXPORT shim_allreduce_init_c_fn MPI_Allreduce_init_c;
+EXPORT shim_pcontrol_fn MPI_Pcontrol;
+EXPORT shim_op_create_fn MPI_Op_create, MPI_Op_create_c;
+EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
+EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put;
+EXPORT shim_comm_free_fn MPI_Comm_free;
+EXPORT shim_comm_free_fn MPI_Comm_disconnect;
+EXPORT shim_query_thread_fn MPI_Query_thread;
+EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
+
+/* mpi_f08 calls the second name of these, and so do profilers. */
+EXPORT shim_init_fn MPI_Init, PMPI_Init;
+EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
+EXPORT shim_finalize_fn MPI_Finalize, PMPI_Finalize;
+EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
+
+/* A call as it came, from arguments named as in all functions below. */
+#define REDUCTION(is_large, ...)                                                                   \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .recv = recv, .count = count, .type = type, .op = op, .comm = comm,          \
+        .large = is_large, __VA_ARGS__                                                             \
+    }
+
+/* ---- the collectives ---- */
+
+SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                    uintptr_t comm, const void *site)
+{
+    return shim_allreduce(REDUCTION(false, .site = site));
+}
+
+int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                  uintptr_t comm)
+{
+    if (is_small(count))
+        return shim.next.allreduce(send, recv, count, type, op, comm);
+    return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                      uintptr_t comm, const void *site)
+{
+    return shim_allreduce(REDUCTION(true, .site = site));
+}
+
+int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                    uintptr_t comm)
+{
+    if (is_small(count))
+        return shim.next.allreduce_c(send, recv, count, type, op, comm);
+    return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
+}
+
+SLOW slow_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                     uintptr_t comm, void *request, const void *site)
+{
+    return shim_iallreduce(REDUCTION(false, .site = site), request);
+}
+
+int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                   uintptr_t comm, void *request)
+{
+    if (ibelow(count, op))
+        return shim.next.iallreduce(send, recv, count, type, op, comm, request);
+    return slow_iallreduce(send, recv, count, type, op, comm, request, __builtin_return_address(0));
+}
+
+SLOW slow_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                       uintptr_t comm, void *request, const void *site)
+{
+    return shim_iallreduce(REDUCTION(true, .site = site), request);
+}
+
+int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                     uintptr_t comm, void *request)
+{
+    if (ibelow(count, op))
+        return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
+    return slow_iallreduce_c(send, recv, count, type, op, comm, request,
+                             __builtin_return_address(0));
+}
+
+SLOW slow_allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                    uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
+    return shim_collective(GATHER(false, .count = count), NULL);
+}
+
+int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                  uintptr_t type, uintptr_t comm)
+{
+    if (little(count, type, comm))
+        return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
+    return slow_allgather(send, send_count, send_type, recv, count, type, comm);
+}
+
+SLOW slow_allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                      int64_t count, uintptr_t type, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
+    return shim_collective(GATHER(true, .count = count), NULL);
+}
+
+int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                    int64_t count, uintptr_t type, uintptr_t comm)
+{
+    if (little_c(count, type, comm))
+        return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
+    return slow_allgather_c(send, send_count, send_type, recv, count, type, comm);
+}
+
+SLOW slow_iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                     uintptr_t type, uintptr_t comm, void *request)
+{
+    return shim_collective(GATHER(false, .count = count), request);
+}
+
+int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
+                   uintptr_t type, uintptr_t comm, void *request)
+{
+    if (all_ipass() || little(count, type, comm))
+        return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
+    return slow_iallgather(send, send_count, send_type, recv, count, type, comm, request);
+}
+
+SLOW slow_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                       int64_t count, uintptr_t type, uintptr_t comm, void *request)
+{
+    return shim_collective(GATHER(true, .count = count), request);
+}
+
+int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                     int64_t count, uintptr_t type, uintptr_t comm, void *request)
+{
+    if (all_ipass() || little_c(count, type, comm))
+        return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
+                                      request);
+    return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
+}
+
+SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                         uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.reduce_scatter(send, recv, count, type, op, comm);
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER), NULL);
+}
+
+int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                             uintptr_t comm)
+{
+    if (little(count, 0x4c000400, comm))
+        return shim.next.reduce_scatter(send, recv, count, type, op, comm);
+    return slow_reduce_scatter(send, recv, count, type, op, comm);
+}
+
+SLOW slow_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                           uintptr_t op, uintptr_t comm)
+{
+    if (all_pass())
+        return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE_SCATTER), NULL);
+}
+
+int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                               uintptr_t op, uintptr_t comm)
+{
+    if (little_c(count, 0x4c000400, comm))
+        return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
+    return slow_reduce_scatter_c(send, recv, count, type, op, comm);
+}
+
+SLOW slow_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+                 uintptr_t comm)
+{
+    return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root), NULL);
+}
+
+int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
+               uintptr_t comm)
+{
+    if (below(count))
+        return shim.next.reduce(send, recv, count, type, op, root, comm);
+    return slow_reduce(send, recv, count, type, op, root, comm);
+}
+
+SLOW slow_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                   int root, uintptr_t comm)
+{
+    return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE, .root = root), NULL);
+}
+
+int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                 int root, uintptr_t comm)
+{
+    if (below(count))
+        return shim.next.reduce_c(send, recv, count, type, op, root, comm);
+    return slow_reduce_c(send, recv, count, type, op, root, comm);
+}
+
+int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
+                       uintptr_t comm, uintptr_t info, void *request)
+{
+    int err;
+
+    shim_prepare();
+    err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
+    shim_persistent(err);
+    return err;
+}
+
+int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                         uintptr_t comm, uintptr_t info, void *request)
+{
+    int err;
+
+    shim_prepare();
+    err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
+    shim_persistent(err);
+    return err;
+}
+
+int MPI_Init(int *argc, char ***argv)
+{
+    shim_prepare();
+    return shim_init(shim.next.init, argc, argv);
+}
+
+int PMPI_Init(int *argc, char ***argv)
+{
+    shim_prepare();
+    return shim_init(shim.next.pmpi_init, argc, argv);
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    shim_prepare();
+    return shim_init_thread(shim.next.init_thread, argc, argv, required, provided);
+}
+
+int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    shim_prepare();
+    return shim_init_thread(shim.next.pmpi_init_thread, argc, argv, required, provided);
+}
+
+int MPI_Finalize(void)
+{
+    shim_prepare();
+    return shim_finalize(shim.next.finalize);
+}
+
+int PMPI_Finalize(void)
+{
+    shim_prepare();
+    return shim_finalize(shim.next.pmpi_finalize);
+}
+
+int MPI_Query_thread(int *provided)
+{
+    return shim_query_thread(provided);
+}
+
+int MPI_Request_get_status(uintptr_t request, int *flag, void *status)
+{
+    shim_prepare();
+    return shim_request_get_status(shim.next.request_get_status, request, flag, status);
+}
+
+int PMPI_Request_get_status(uintptr_t request, int *flag, void *status)
+{
+    shim_prepare();
+    return shim_request_get_status(shim.next.pmpi_request_get_status, request, flag, status);
+}
+
+int MPI_Cancel(void *request)
+{
+    shim_prepare();
+    return shim_request_call(shim.next.cancel, request, true);
+}
+
+int MPI_Request_free(void *request)
+{
+    shim_prepare();
+    return shim_request_call(shim.next.request_free, request, false);
+}
+
+int MPI_Op_create(void *function, int commute, void *op)
+{
+    shim_prepare();
+    return shim_op_create(shim.next.op_create, function, commute, op);
+}
+
+int MPI_Op_create_c(void *function, int commute, void *op)
+{
+    shim_prepare();
+    return shim_op_create(shim.next.op_create_c, function, commute, op);
+}
+
+int MPI_Comm_create_keyval(void *copy, void *delete, int *keyval, void *extra)
+{
+    shim_prepare();
+    return shim_keyval(shim.next.comm_keyval, true, copy, delete, keyval, extra);
+}
+
+int MPI_Keyval_create(void *copy, void *delete, int *keyval, void *extra)
+{
+    shim_prepare();
+    return shim_keyval(shim.next.keyval, true, copy, delete, keyval, extra);
+}
+
+int MPI_Type_create_keyval(void *copy, void *delete, int *keyval, void *extra)
+{
+    shim_prepare();
+    return shim_keyval(shim.next.type_keyval, false, copy, delete, keyval, extra);
+}
+
+int MPI_Comm_set_attr(uintptr_t comm, int keyval, void *value)
+{
+    shim_prepare();
+    return shim_set_attr(shim.next.set_attr, comm, keyval, value);
+}
+
+int MPI_Attr_put(uintptr_t comm, int keyval, void *value)
+{
+    shim_prepare();
+    return shim_set_attr(shim.next.attr_put, comm, keyval, value);
+}
+
+int MPI_Comm_free(void *comm)
+{
+    shim_prepare();
+    return shim_comm_free(shim.next.comm_free, comm);
+}
+
+int MPI_Comm_disconnect(void *comm)
+{
+    shim_prepare();
+    return shim_comm_free(shim.next.comm_disconnect, comm);
+}
+
+/* Levels mean what shim_pcontrol says; others nothing to us. What follows the level is not known
+ * here, so what can stand in argument registers is handed on as it is: x86-64 and aarch64
+ * have registers of their own for words and for doubles, in which the order between the two is
+ * lost anyhow, and reading them is harmless where the caller gave fewer. */
+int MPI_Pcontrol(const int level, ...)
+{
+    void *w[5];
+    double d[8];
+    va_list ap;
+
+    va_start(ap, level);
+    for (int i = 0; i < 5; i++)
+        w[i] = va_arg(ap, void *);
+    for (int i = 0; i < 8; i++)
+        d[i] = va_arg(ap, double);
+    va_end(ap);
+
+    shim_prepare();
+    shim_pcontrol(level);
+    return shim.next.pcontrol(level, w[0], w[1], w[2], w[3], w[4], d[0], d[1], d[2], d[3], d[4],
+                              d[5], d[6], d[7]);
+}

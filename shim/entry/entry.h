@@ -1,0 +1,90 @@
+/* What the entry points share. */
+#ifndef SHIM_ENTRY_ENTRY_H
+#define SHIM_ENTRY_ENTRY_H
+
+#include "shim/entry/callbacks.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/state.h"
+#include "shim/task/request.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* A gather as it came, from arguments named as in all functions of the kind. */
+#define GATHER(is_large, ...)                                                                      \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
+        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
+    }
+
+/* ---- what passes at once ----
+ *
+ * A call below MIN_COUNT that nobody counts goes to the next function by a jump, with its arguments
+ * where they are: some 20 instructions. So what builds a shim_call stands in functions of its own.
+ */
+
+#define SLOW static __attribute__((noinline)) int
+
+static inline bool below(int64_t count)
+{
+    return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
+}
+
+static inline bool is_small(int64_t count)
+{
+    if (!below(count))
+        return false;
+    shim_count_small();
+    return true;
+}
+
+/* Nonblocking: a reduction by an operator of the application's is looked at. */
+static inline bool ibelow(int64_t count, uintptr_t op)
+{
+    int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
+
+    return count < least && (shim_is_predefined(op) || least == INT64_MAX);
+}
+
+/* Bytes against a limit that stands for MIN_COUNT words of all ranks together, as shim_bytes has
+ * them for every call: where the communicator is remembered and the datatype is predefined, which
+ * leaves the size of an element in the second byte, and more bits for any other handle. A negative
+ * count makes a large product. */
+static inline uint64_t remembered(uintptr_t comm)
+{
+    return atomic_load_explicit(&shim_sizes.limits[(uint8_t)comm], memory_order_acquire);
+}
+
+static inline uint32_t element_of(uintptr_t type)
+{
+    return (uint32_t)type ^ 0x4c000000u;
+}
+
+static inline bool little(int count, uintptr_t type, uintptr_t comm)
+{
+    uint64_t entry = remembered(comm);
+    uint32_t element = element_of(type);
+
+    return (uint32_t)entry == (uint32_t)comm && element < 0x10000 &&
+           (uint64_t)(element >> 8) * (uint64_t)count < entry >> 32;
+}
+
+static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)
+{
+    return count >> 31 == 0 && little((int)count, type, comm);
+}
+
+/* Nothing is served, or no nonblocking call. */
+static inline bool all_pass(void)
+{
+    return atomic_load_explicit(&shim.min_fast, memory_order_acquire) == INT64_MAX;
+}
+
+static inline bool all_ipass(void)
+{
+    return atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire) == INT64_MAX;
+}
+
+#endif

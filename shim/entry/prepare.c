@@ -1,0 +1,265 @@
+/* First intercepted call: which functions are next, which MPI library this is, which settings hold.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/fpenv.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+/* Handles are those of MPICH's ABI. */
+static bool library_is_ours(void)
+{
+    static const char *const family[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
+
+    shim_real_library(shim.library, sizeof shim.library);
+    shim.library[strcspn(shim.library, "\n")] = '\0';
+    for (size_t i = 0; i < sizeof family / sizeof *family; i++)
+        if (strstr(shim.library, family[i]))
+            return true;
+    return false;
+}
+
+/* MPICH from 5.0 on. */
+static bool library_hides_errors(void)
+{
+    static const char label[] = "MPICH Version:";
+    const char *at = strstr(shim.library, label);
+
+    return at && atoi(at + sizeof label - 1) >= 5;
+}
+
+/* Differs between processes and between runs, as far as clock and process number do. */
+static uint64_t make_salt(void)
+{
+    struct timespec now;
+    uint64_t salt;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    salt = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)now.tv_sec;
+    return (salt ^ (uint64_t)getpid()) * UINT64_C(0xff51afd7ed558ccd);
+}
+
+static void refuse(const char *why, const char *what)
+{
+    if (shim_launcher_rank() <= 0)
+        shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
+}
+
+/* Equal on the ranks of a host, as far as host names are. */
+static uint64_t host_number(void)
+{
+    char name[256] = "";
+    uint64_t h = 1;
+
+    if (gethostname(name, sizeof name - 1) != 0)
+        return 0;
+    for (const char *at = name; *at; at++)
+        h = ss_mix(h, (unsigned char)*at);
+    return h;
+}
+
+/* Seconds after which a wait inside of a call is told: longer than ranks are usually apart. */
+#define PATIENCE 30.0
+
+static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_options *options)
+{
+    static const enum ss_algorithm algorithms[] = {
+        [CFG_ALGORITHM_AUTO] = SS_AUTO,
+        [CFG_ALGORITHM_RECURSIVE_DOUBLING] = SS_RECURSIVE_DOUBLING,
+        [CFG_ALGORITHM_SPLIT_ALLGATHER] = SS_SPLIT_ALLGATHER,
+        [CFG_ALGORITHM_DSAR] = SS_DSAR,
+        [CFG_ALGORITHM_RING] = SS_RING,
+        [CFG_ALGORITHM_ALLGATHER] = SS_ALLGATHER,
+        [CFG_ALGORITHM_OKTOPK] = SS_OKTOPK,
+        [CFG_ALGORITHM_GTOPK] = SS_GTOPK,
+        [CFG_ALGORITHM_DENSE] = SS_DENSE,
+    };
+    static const enum ss_coding codings[] = {
+        [CFG_CODING_AUTO] = SS_CODING_AUTO,
+        [CFG_CODING_U32] = SS_CODING_U32,
+        [CFG_CODING_PACKED] = SS_CODING_PACKED,
+        [CFG_CODING_BITMAP] = SS_CODING_BITMAP,
+    };
+
+    static const enum ss_identity identities[] = {
+        [CFG_IDENTITY_AUTO] = SS_IDENTITY_AUTO,
+        [CFG_IDENTITY_ADDRESS] = SS_IDENTITY_ADDRESS,
+        [CFG_IDENTITY_SITE] = SS_IDENTITY_SITE,
+        [CFG_IDENTITY_ORDINAL] = SS_IDENTITY_ORDINAL,
+    };
+
+    static const enum ss_values values[] = {
+        [CFG_VALUES_SAME] = SS_VALUES_SAME, [CFG_VALUES_BF16] = SS_VALUES_BF16,
+        [CFG_VALUES_Q8] = SS_VALUES_Q8,     [CFG_VALUES_Q4] = SS_VALUES_Q4,
+        [CFG_VALUES_Q2] = SS_VALUES_Q2,
+    };
+    static const enum ss_values quants[] = {
+        [CFG_QUANT_OFF] = SS_VALUES_SAME,
+        [CFG_QUANT_8] = SS_VALUES_Q8,
+        [CFG_QUANT_4] = SS_VALUES_Q4,
+        [CFG_QUANT_2] = SS_VALUES_Q2,
+    };
+    static const enum ss_partition partitions[] = {
+        [CFG_PARTITION_QUANTILE] = SS_PARTITION_QUANTILE,
+        [CFG_PARTITION_AVERAGE] = SS_PARTITION_AVERAGE,
+        [CFG_PARTITION_EQUAL] = SS_PARTITION_EQUAL,
+    };
+    static const enum ss_guard guards[] = {
+        [CFG_GUARD_OFF] = SS_GUARD_OFF,
+        [CFG_GUARD_WARN] = SS_GUARD_WARN,
+        [CFG_GUARD_EXACT] = SS_GUARD_EXACT,
+    };
+
+    return (struct ss_settings){
+        .values = values[options->value_type],
+        .quant = quants[options->quant_bits],
+        .quant_feedback = options->quant_feedback,
+        .quant_bucket = (uint32_t)options->quant_bucket,
+        .repartition_period = options->repartition_period,
+        .partition = partitions[options->partition],
+        .guard = guards[options->guard],
+        .residual_scale = options->residual_scale == CFG_SWITCH_AUTO,
+        .seed = options->seed,
+        .topk = options->mode == CFG_MODE_TOPK,
+        .density = options->density.density,
+        .k = options->density.k,
+        .bucket = options->density.bucket,
+        .warmup_steps = options->warmup_steps,
+        .tensors = {.identity = identities[options->identity],
+                    .register_after = options->register_after,
+                    .threshold_period = (size_t)options->threshold_period},
+        .observe = options->mode == CFG_MODE_OBSERVE,
+        .algorithm = algorithms[options->algorithm],
+        .coding = codings[options->index_coding],
+        .alpha = options->alpha,
+        .beta = options->beta,
+        .reproducible = options->reproducible,
+        .host = host_number(),
+        .timeout = options->timeout,
+        .patience = PATIENCE,
+        .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
+    };
+}
+
+/* A text that cannot be read counts as empty and is told with the other problems. */
+static const struct ss_rules *rules_of(const char *name, const char *text, bool with_settings,
+                                       char *problem, size_t size)
+{
+    struct ss_rules *rules = NULL;
+    char error[200] = "out of memory";
+
+    if (ss_rules_parse(text, with_settings, &rules, error, sizeof error) != SS_OK)
+        snprintf(problem, size, "SPARSESHIM_%s: %s", name, error);
+    return rules;
+}
+
+static void prepare_rules(void)
+{
+    struct ss_tensor_settings *t = &shim.settings.tensors;
+    size_t size = sizeof shim.rule_problem[0];
+
+    ss_registry_init(&shim.registry);
+    t->registry = &shim.registry;
+    t->include = rules_of("REGISTER", shim.options.include, true, shim.rule_problem[0], size);
+    t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
+}
+
+static bool prepare_settings(void)
+{
+    shim.cfg = cfg_load();
+    if (!shim.cfg)
+        return false;
+    shim.options = *cfg_options(shim.cfg);
+    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
+        shim.start_directory[0] = '\0';
+    shim.settings = settings_of(shim.cfg, &shim.options);
+    prepare_rules();
+    shim.min_count =
+        shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;
+    if (shim.min_count == 0)
+        shim.min_count = 1; /* there is nothing to reduce in an empty call */
+    ss_stats_init(&shim.stats, shim_now());
+    shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
+    shim.start_unix = (int64_t)time(NULL);
+    shim_report_prepare();
+    return true;
+}
+
+/* Returns what the calls are to see. SHIM_NEW: no MPI library, which the next call may find. */
+static enum shim_phase look_around(void)
+{
+    struct timespec now;
+    const char *lacking;
+
+    if (!shim_real_find_next())
+        return SHIM_NEW;
+    shim.pid = getpid();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    shim.start_second = now.tv_sec;
+    if (cfg_disabled() || !prepare_settings() || shim.options.disable)
+        return SHIM_PASS;
+    if (!library_is_ours()) {
+        refuse("this MPI library is not MPICH or of its ABI family: ",
+               shim.library[0] ? shim.library : "(no version text)");
+        return SHIM_PASS;
+    }
+    if (shim_real_is_standard_abi()) {
+        refuse("this MPI library has the standard MPI ABI (libmpi_abi), not MPICH's: ",
+               shim.library);
+        return SHIM_PASS;
+    }
+    shim.hooks = (struct shim_hooks){shim_job_pause, shim_task_step, shim_request_deliver};
+    shim.hides_errors = library_hides_errors();
+    shim.salt = make_salt();
+    lacking = shim_real_find_pmpi();
+    if (lacking) {
+        refuse("the MPI library lacks ", lacking);
+        return SHIM_PASS;
+    }
+    return SHIM_READY;
+}
+
+/* Numbers in options are read alike on all ranks, whatever a program has set before MPI_Init. */
+static enum shim_phase prepare(void)
+{
+    struct ss_fpenv_full saved;
+    enum shim_phase phase;
+
+    ss_fpenv_enter_full(&saved);
+    phase = look_around();
+    ss_fpenv_leave_full(&saved);
+    return phase;
+}
+
+static void pass_at_once(int64_t count)
+{
+    atomic_store(&shim.min_fast_nonblocking, count);
+    atomic_store(&shim.min_fast, count);
+}
+
+bool shim_prepare(void)
+{
+    int phase = atomic_load_explicit(&shim.phase, memory_order_acquire);
+
+    if (phase == SHIM_NEW) {
+        pthread_mutex_lock(&shim.start_lock);
+        phase = atomic_load(&shim.phase);
+        if (phase == SHIM_NEW) {
+            phase = (int)prepare();
+            atomic_store(&shim.phase, phase);
+            if (phase == SHIM_PASS)
+                pass_at_once(INT64_MAX);
+            else if (phase == SHIM_READY && !shim_calls_are_counted())
+                pass_at_once(shim.min_count);
+        }
+        pthread_mutex_unlock(&shim.start_lock);
+    }
+    return phase == SHIM_READY && getpid() == shim.pid;
+}

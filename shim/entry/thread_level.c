@@ -1,0 +1,121 @@
+#define _GNU_SOURCE 1
+/* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
+ * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
+ * or MODE=topk with a REGISTER rule), that level is asked for in the program's name, which is told
+ * the level it asked for. Otherwise all of them go on as they are. */
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "shim/comm/comm.h"
+#include "shim/comm/progress.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+bool shim_asked_for_requests(void)
+{
+    const struct cfg_options *o = &shim.options;
+
+    if (o->progress == CFG_PROGRESS_AUTO)
+        return o->mode == CFG_MODE_TOPK && o->include && o->include[0];
+    return o->progress != CFG_PROGRESS_OFF;
+}
+
+static bool raises(void)
+{
+    return shim_prepare() && shim_asked_for_requests() && shim_real_grequest_start != NULL;
+}
+
+static void remember(int err, int level, int provided)
+{
+    if (err == MPI_SUCCESS)
+        shim.thread_level = level < provided ? level : provided;
+}
+
+/* The level that MPI_Init gives: MPICH leaves it to the user. -1 where it refuses what he says. */
+static int level_of_init(void)
+{
+    static const struct {
+        const char *name;
+        int level;
+    } levels[] = {{"MPI_THREAD_SINGLE", MPI_THREAD_SINGLE},
+                  {"MPI_THREAD_FUNNELED", MPI_THREAD_FUNNELED},
+                  {"MPI_THREAD_SERIALIZED", MPI_THREAD_SERIALIZED},
+                  {"MPI_THREAD_MULTIPLE", MPI_THREAD_MULTIPLE}};
+    const char *said = getenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL");
+
+    if (!said)
+        return MPI_THREAD_SINGLE;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (strcasecmp(said, levels[i].name) == 0)
+            return levels[i].level;
+    return -1;
+}
+
+/* A profiler that stands between us and the library is called as it is; it comes back through
+ * PMPI_Init, which is ours as well. */
+int shim_init(shim_init_fn *next, int *argc, char ***argv)
+{
+    int provided = MPI_THREAD_SINGLE, level;
+    int err;
+
+    if (!raises() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
+        return next(argc, argv);
+    level = level_of_init();
+    if (level < 0)
+        return next(argc, argv);
+    err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+    remember(err, level, provided);
+    return err;
+}
+
+int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
+                     int *provided)
+{
+    int got = MPI_THREAD_SINGLE;
+    int err;
+
+    if (!raises())
+        return next(argc, argv, required, provided);
+    err = next(argc, argv, MPI_THREAD_MULTIPLE, &got);
+    remember(err, required, got);
+    if (err == MPI_SUCCESS)
+        *provided = shim.thread_level;
+    return err;
+}
+
+/* MPICH takes no lock any more from the beginning of MPI_Finalize on, before it deletes the
+ * attributes of MPI_COMM_SELF (seen in 4.0.2): no other thread may be inside of it then, and
+ * nonblocking calls of what runs in there pass through. Blocking ones are served as before, so that
+ * it does not matter which attribute goes first on which rank. */
+int shim_finalize(shim_finalize_fn *next)
+{
+    bool ours = atomic_load(&shim.phase) == SHIM_READY && getpid() == shim.pid;
+    int err;
+
+    if (ours) {
+        shim_progress_end();
+        shim_report_before_end();
+        atomic_store(&shim.finalizing, true);
+    }
+    err = next();
+    if (ours) {
+        shim_comm_forget_world();
+        atomic_store(&shim.finalizing, false);
+        atomic_store(&shim.finalized, err == MPI_SUCCESS);
+    }
+    return err;
+}
+
+int shim_query_thread(int *provided)
+{
+    int err;
+
+    shim_prepare();
+    err = shim.next.query_thread(provided);
+    if (err == MPI_SUCCESS && shim.thread_level >= 0)
+        *provided = shim.thread_level;
+    return err;
+}

@@ -1,0 +1,184 @@
+#define _GNU_SOURCE 1
+#include "shim/job/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/compute/kernels.h"
+#include "shim/comm/comm.h"
+#include "shim/comm/progress.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+/* Ranks on this host as the launcher tells them, else all ranks of the job: known without
+ * communication, and never too few where the launcher says nothing. SLURM_TASKS_PER_NODE reads "4"
+ * or "4(x2),3". */
+static long ranks_here(void)
+{
+    static const char *const names[] = {"MPI_LOCALNRANKS",       "MV2_COMM_WORLD_LOCAL_SIZE",
+                                        "PMI_LOCAL_SIZE",        "PALS_LOCAL_SIZE",
+                                        "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        long n = shim_environment_number(names[i], 0);
+
+        if (n > 0)
+            return n;
+    }
+    return shim.ranks > 0 ? shim.ranks : 1;
+}
+
+static size_t memory_limit(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    if (shim.options.max_memory > 0)
+        return (size_t)shim.options.max_memory;
+    if (pages <= 0 || size <= 0)
+        return 0;
+    return (size_t)pages * (size_t)size / 4 / (size_t)ranks_here();
+}
+
+/* Returns whether a problem is one that STRICT turns into an error. */
+static bool tell_problems(void)
+{
+    const char *problem;
+    bool any = false, fatal = false;
+
+    for (size_t i = 0; (problem = cfg_problem(shim.cfg, i, &fatal)); i++) {
+        any = any || fatal;
+        if (shim.rank == 0)
+            shim_say(CFG_DEBUG_WARN, "%s", problem);
+    }
+    for (int i = 0; i < 2; i++) {
+        any = any || shim.rule_problem[i][0];
+        if (shim.rank == 0 && shim.rule_problem[i][0])
+            shim_say(CFG_DEBUG_WARN, "%s", shim.rule_problem[i]);
+    }
+    return any;
+}
+
+/* Communicators, settings and counters stay: calls may follow, from callbacks of attributes that
+ * are deleted after ours, whose order may differ between the ranks, and on communicators of
+ * sessions. */
+static void job_end(void)
+{
+    MPI_Comm single = (MPI_Comm)shim.single;
+
+    shim_report(true, true);
+    shim_comm_sweep();
+    shim_costs_forget();
+    shim_comm_end_keys();
+    if (shim.single != 0 && single != MPI_COMM_NULL)
+        shim_real.Comm_free(&single);
+    shim.single = 0;
+    shim_log_close();
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else; MPI still works in
+ * here. */
+static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    if (getpid() == shim.pid)
+        job_end();
+    return MPI_SUCCESS;
+}
+
+static void hook_finalize(void)
+{
+    int keyval;
+
+    if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &keyval, NULL) !=
+        MPI_SUCCESS)
+        return;
+    shim_real.Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+    shim_real.Comm_free_keyval(&keyval);
+}
+
+/* Nonblocking calls are taken over where the program runs at MPI_THREAD_MULTIPLE, of its own or
+ * because the user wants it so, and the MPI library can poll our requests. */
+static void start_requests(void)
+{
+    int level = MPI_THREAD_SINGLE;
+
+    if (shim.options.progress != CFG_PROGRESS_OFF && shim_real_grequest_start &&
+        shim_real.Query_thread(&level) == MPI_SUCCESS)
+        shim.takes_requests = level == MPI_THREAD_MULTIPLE;
+    if (!shim.takes_requests)
+        shim_requests_pass();
+    shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
+}
+
+static void start(MPI_Comm comm)
+{
+    int up = 0;
+
+    /* False in a program that only opened MPI sessions: there is no world then. */
+    shim.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
+    if (!shim.sessions)
+        comm = MPI_COMM_WORLD;
+    shim_real.Comm_rank(comm, &shim.rank);
+    shim_real.Comm_size(comm, &shim.ranks);
+    shim.mem.limit = memory_limit();
+    if (tell_problems() && shim.options.strict)
+        atomic_store(&shim.objects_to_settings, true);
+    if (!shim.sessions) {
+        hook_finalize();
+        start_requests();
+    }
+    shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
+             shim.library, ss_kernels()->name, shim.mem.limit);
+}
+
+void shim_job_start(uintptr_t comm)
+{
+    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&shim.start_lock);
+    if (!atomic_load(&shim.started)) {
+        start((MPI_Comm)comm);
+        atomic_store(&shim.started, true);
+    }
+    pthread_mutex_unlock(&shim.start_lock);
+}
+
+void shim_job_start_if_up(void)
+{
+    int up = 0, over = 0;
+
+    if (atomic_load_explicit(&shim.started, memory_order_acquire))
+        return;
+    if (shim_real.Initialized(&up) == MPI_SUCCESS && up &&
+        shim_real.Finalized(&over) == MPI_SUCCESS && !over)
+        shim_job_start((uintptr_t)MPI_COMM_WORLD);
+}
+
+static void text_at_exit(void)
+{
+    if (getpid() == shim.pid)
+        shim_report(false, true);
+}
+
+void shim_job_pause(void)
+{
+    if (!atomic_exchange(&shim.exit_hooked, true) && atexit(text_at_exit) != 0)
+        shim_say(CFG_DEBUG_WARN, "no report will be printed: no memory for an exit handler");
+    shim_report(true, false);
+    shim_comm_close_all();
+}
+
+void shim_pcontrol(int level)
+{
+    if (level == 0 || level == 1)
+        atomic_store(&shim.off, level == 0);
+    if (level != 2 || atomic_load(&shim.phase) != SHIM_READY)
+        return;
+    if (shim.options.report != CFG_REPORT_OFF)
+        shim_report_so_far();
+    else if (shim_launcher_rank() <= 0)
+        shim_say(CFG_DEBUG_INFO, "MPI_Pcontrol(2) writes a report where SPARSESHIM_REPORT is rank0 "
+                                 "or all; it is off");
+}

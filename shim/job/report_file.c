@@ -1,0 +1,264 @@
+#define _GNU_SOURCE 1
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/fpenv.h"
+#include "core/call/tensor_access.h"
+#include "core/report/report.h"
+#include "shim/comm/comm.h"
+#include "shim/job/job.h"
+#include "shim/mpi/files.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+enum {
+    MAX_OPTIONS = 64,
+    REPORT_EVERY = 10 /* seconds between two interim reports */
+};
+
+static int write_fd(void *ctx, const char *text, size_t len)
+{
+    return shim_write(*(int *)ctx, text, len);
+}
+
+/* The options that are not at their default. */
+static size_t options_of(struct ss_report_option *list)
+{
+    struct cfg_row row;
+    size_t count = 0;
+
+    for (size_t i = 0; count < MAX_OPTIONS && cfg_row(shim.cfg, i, &row); i++)
+        if (row.source != CFG_FROM_DEFAULT)
+            list[count++] = (struct ss_report_option){row.name, row.value};
+    return count;
+}
+
+static void write_text(const struct ss_report_job *job)
+{
+    int fd = STDERR_FILENO;
+
+    ss_report_write(&shim.stats, job, SS_EMIT_TEXT, write_fd, &fd);
+}
+
+static int write_json(void *job, int fd)
+{
+    return ss_report_write(&shim.stats, job, SS_EMIT_JSON, write_fd, &fd);
+}
+
+/* One warning for all that goes wrong: an interim report follows every few seconds. */
+static void tell_lost(const char *directory, const char *name, const char *reason)
+{
+    if (!atomic_exchange(&shim.report_lost, true))
+        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_REPORT_DIR: %s%s%s cannot be written: %s", directory,
+                 *name ? "/" : "", name, reason);
+}
+
+/* REPORT_DIR, from the directory in which the program began. */
+static bool directory_of_reports(char *directory, size_t size)
+{
+    size_t used = 0;
+
+    if (*shim.options.report_dir != '/' && *shim.start_directory)
+        used = (size_t)snprintf(directory, size, "%s/", shim.start_directory);
+    return shim_expand(directory + used, size - used, shim.options.report_dir);
+}
+
+static void write_file(struct ss_report_job *job)
+{
+    char directory[4096], name[512], reason[SHIM_REASON];
+    bool in_directory;
+
+    if (!directory_of_reports(directory, sizeof directory) ||
+        !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
+        tell_lost(shim.options.report_dir, "", "the path is too long");
+    else if (!shim_file_replace(directory, name, write_json, job, reason, &in_directory))
+        tell_lost(directory, in_directory ? "" : name, reason);
+}
+
+static void tell_rest(void)
+{
+    char text[300];
+
+    for (int what = 0; what < SS_TELLINGS; what++)
+        if (ss_stats_told(&shim.stats, (enum ss_telling)what, text, sizeof text))
+            shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* Rules that have met calls, and matched none of them. Without communication: of this rank. */
+static void tell_unmatched(void)
+{
+    const struct ss_tensor_settings *t = &shim.settings.tensors;
+    const struct ss_rules *rules[] = {t->include, t->exclude};
+    static const char *const names[] = {"REGISTER", "EXCLUDE"};
+    char text[900];
+
+    for (int i = 0; shim.rank == 0 && i < 2; i++)
+        if (ss_rules_unmatched(rules[i], (uint64_t)shim.min_count, text, sizeof text) > 0)
+            shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
+}
+
+/* Communicators that were freed are booked when they go. tell: also says what was refused; last:
+ * and what is left. */
+static void book_tensors(bool tell, bool last)
+{
+    struct shim_comm **comms;
+    size_t n = shim_comm_all(&comms);
+
+    for (size_t i = 0; i < n; i++) {
+        pthread_mutex_lock(&comms[i]->lock);
+        if (comms[i]->core) {
+            if (tell)
+                shim_tell_refusals(comms[i]->core);
+            if (last)
+                shim_tell_held_back(comms[i]->core);
+            if (shim_report_is_due())
+                ss_comm_book_tensors(comms[i]->core, false);
+        }
+        pthread_mutex_unlock(&comms[i]->lock);
+        shim_comm_put(comms[i]);
+    }
+    free(comms);
+}
+
+static bool has_python(void)
+{
+    return dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
+}
+
+/* The object whose MPI_Allreduce is called in place of ours; NULL where it is ours. A program that
+ * takes the function's address may have an entry of its own for it, which leads to us. */
+static const char *object_before_us(void)
+{
+    void *first = dlsym(RTLD_DEFAULT, "MPI_Allreduce");
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info ours, other;
+
+    if (!first || dladdr(&shim, &ours) == 0 ||
+        dladdr1(first, &other, (void **)&symbol, RTLD_DL_SYMENT) == 0)
+        return NULL;
+    if (other.dli_fbase == ours.dli_fbase || (symbol && symbol->st_shndx == SHN_UNDEF))
+        return NULL;
+    return other.dli_fname;
+}
+
+/* `reasons` is storage for what is noted. */
+static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, const char **notes)
+{
+    struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
+                                    .ranks = shim.sessions ? 0 : shim.ranks};
+
+    if (atomic_load(&shim.stats.allreduces) == 0) {
+        scene.python = has_python();
+        scene.before = object_before_us();
+    }
+    job->note_count = ss_report_why(&shim.stats, &scene, reasons, SS_REPORT_SENTENCES);
+    for (size_t i = 0; i < job->note_count; i++)
+        notes[i] = reasons[i];
+    job->notes = notes;
+}
+
+static bool has_directory(void)
+{
+    return shim.options.report_dir && *shim.options.report_dir;
+}
+
+static void write_report(bool file, bool text, bool complete)
+{
+    struct ss_report_option options[MAX_OPTIONS];
+    ss_report_sentence reasons[SS_REPORT_SENTENCES];
+    const char *notes[SS_REPORT_SENTENCES];
+    struct ss_report_job job = {
+        .program = program_invocation_short_name,
+        .version = SPARSESHIM_VERSION,
+        .mpi_library = shim.library,
+        .rank = shim.rank,
+        .ranks = shim.ranks,
+        .start_unix = shim.start_unix,
+        .observe = shim.settings.observe,
+        .complete = complete,
+        .options = options,
+    };
+    struct ss_fpenv_full saved;
+    char host[256] = "";
+
+    ss_fpenv_enter_full(&saved);
+    if (gethostname(host, sizeof host - 1) == 0)
+        job.hostname = host;
+    job.option_count = options_of(options);
+    note_why(&job, reasons, notes);
+    pthread_mutex_lock(&shim.report_lock);
+    shim.stats.end = shim_now();
+    shim.stats.memory_peak = atomic_load(&shim.mem.peak);
+    if (file && has_directory())
+        write_file(&job);
+    if (text && (!has_directory() || shim.rank == 0))
+        write_text(&job);
+    pthread_mutex_unlock(&shim.report_lock);
+    ss_fpenv_leave_full(&saved);
+}
+
+static void report(bool file, bool text, bool complete)
+{
+    if (text)
+        shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
+                 (unsigned long long)atomic_load(&shim.stats.seen),
+                 (unsigned long long)atomic_load(&shim.stats.sparse),
+                 (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
+    if (shim.settings.topk) {
+        shim_comm_sweep();
+        book_tensors(true, text && complete);
+        tell_rest();
+    }
+    if (shim.settings.topk && text && complete)
+        tell_unmatched();
+    if (shim_report_is_due())
+        write_report(file, text, complete);
+}
+
+void shim_report(bool file, bool text)
+{
+    report(file, text, true);
+}
+
+void shim_report_so_far(void)
+{
+    shim_report_before_end();
+    report(true, true, false);
+}
+
+void shim_report_prepare(void)
+{
+    bool wanted = shim.options.report != CFG_REPORT_OFF && has_directory();
+
+    atomic_store(&shim.report_at, wanted ? 0 : (double)INFINITY);
+}
+
+void shim_report_while_running(double now)
+{
+    double due = atomic_load_explicit(&shim.report_at, memory_order_relaxed);
+
+    if (now < due || isinf(due) || !atomic_load(&shim.started))
+        return;
+    if (!shim_report_is_due())
+        atomic_store(&shim.report_at, (double)INFINITY);
+    else if (atomic_compare_exchange_strong(&shim.report_at, &due, now + REPORT_EVERY)) {
+        if (shim.settings.topk)
+            book_tensors(false, false);
+        write_report(true, false, false);
+    }
+}
+
+void shim_report_before_end(void)
+{
+    int up = 0;
+
+    if (shim.options.report != CFG_REPORT_OFF && !atomic_load(&shim.started) &&
+        shim_real.Initialized(&up) == MPI_SUCCESS && up)
+        shim_job_start((uintptr_t)MPI_COMM_WORLD);
+}

@@ -1,0 +1,37 @@
+#include "shim/mpi/errors.h"
+
+#include <stdio.h>
+
+#include "shim/mpi/real.h"
+
+/* One class for all, one code for each status of core; made when first needed. */
+static int error_code(int status, const char *text)
+{
+    int slot = -status;
+    int code = 0;
+
+    if (slot < 0 || slot >= (int)(sizeof shim.error_codes / sizeof *shim.error_codes))
+        slot = 0;
+    pthread_mutex_lock(&shim.start_lock);
+    if (shim.error_class == 0 && shim_real.Add_error_class(&shim.error_class) == MPI_SUCCESS)
+        shim_real.Add_error_string(shim.error_class, "error of libsparseshim");
+    if (shim.error_class != 0 && shim.error_codes[slot] == 0 &&
+        shim_real.Add_error_code(shim.error_class, &shim.error_codes[slot]) != MPI_SUCCESS)
+        shim.error_codes[slot] = 0;
+    code = shim.error_codes[slot];
+    if (code != 0)
+        shim_real.Add_error_string(code, text);
+    pthread_mutex_unlock(&shim.start_lock);
+    return code != 0 ? code : MPI_ERR_OTHER;
+}
+
+int shim_raise(MPI_Comm comm, int status, const char *text)
+{
+    char string[MPI_MAX_ERROR_STRING];
+    int code;
+
+    snprintf(string, sizeof string, "libsparseshim: %s", text);
+    code = error_code(status, string);
+    shim_real.Comm_call_errhandler(comm, code);
+    return code;
+}

@@ -1,0 +1,234 @@
+#define _GNU_SOURCE 1
+#include "shim/mpi/mpi_transport.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "shim/mpi/real.h"
+#include "shim/mpi/state.h"
+
+/* Tag: call, phase, round, from the high bits to the low. Rounds are told apart mod 64
+ * (core/net/transport.h). A call has up to 32 sends and 16 receives under way
+ * (core/call/call_impl.h): the table has room for them from the start, so that no call lacks memory
+ * for it after the vote. */
+enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
+
+static int tag_of(const struct shim_transport *t, struct ss_tag tag)
+{
+    uint32_t call = tag.call & ((1u << t->call_bits) - 1);
+    uint32_t phase = tag.phase & ((1u << PHASE_BITS) - 1);
+    uint32_t round = tag.round & ((1u << ROUND_BITS) - 1);
+
+    return (int)(((call << PHASE_BITS | phase) << ROUND_BITS) | round);
+}
+
+static int grow(struct shim_transport *t)
+{
+    int capacity = t->capacity == 0 ? FIRST_CAPACITY : 2 * t->capacity;
+    size_t n = (size_t)capacity;
+    void *p;
+
+    if (!(p = realloc(t->requests, n * sizeof *t->requests)))
+        return SS_ERR_MEMORY;
+    t->requests = p;
+    if (!(p = realloc(t->owners, n * sizeof *t->owners)))
+        return SS_ERR_MEMORY;
+    t->owners = p;
+    if (!(p = realloc(t->receives, n * sizeof *t->receives)))
+        return SS_ERR_MEMORY;
+    t->receives = p;
+    if (!(p = realloc(t->indices, n * sizeof *t->indices)))
+        return SS_ERR_MEMORY;
+    t->indices = p;
+    if (!(p = realloc(t->statuses, n * sizeof *t->statuses)))
+        return SS_ERR_MEMORY;
+    t->statuses = p;
+    t->capacity = capacity;
+    return SS_OK;
+}
+
+static void start(struct shim_transport *t, struct ss_request *request, bool receive)
+{
+    *request = (struct ss_request){.active = true, .status = SS_OK, .slot = t->count};
+    t->receives[t->count] = receive;
+    t->owners[t->count++] = request;
+}
+
+/* Takes request i out; the last one moves into its place. */
+static void drop(struct shim_transport *t, int i)
+{
+    int last = --t->count;
+
+    t->requests[i] = t->requests[last];
+    t->owners[i] = t->owners[last];
+    t->receives[i] = t->receives[last];
+    if (t->owners[i])
+        t->owners[i]->slot = i;
+}
+
+static int post_send(struct shim_transport *t, int dst, struct ss_tag tag, const void *buf,
+                     size_t len, struct ss_request *request)
+{
+    if (t->count == t->capacity && grow(t) != SS_OK)
+        return SS_ERR_MEMORY;
+    if (len > INT_MAX || shim_real.Isend(buf, (int)len, MPI_BYTE, dst, tag_of(t, tag), t->comm,
+                                         &t->requests[t->count]) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    start(t, request, false);
+    return SS_OK;
+}
+
+static int post_recv(struct shim_transport *t, int src, struct ss_tag tag, void *buf,
+                     size_t capacity, struct ss_request *request)
+{
+    if (t->count == t->capacity && grow(t) != SS_OK)
+        return SS_ERR_MEMORY;
+    if (capacity > INT_MAX || shim_real.Irecv(buf, (int)capacity, MPI_BYTE, src, tag_of(t, tag),
+                                              t->comm, &t->requests[t->count]) != MPI_SUCCESS)
+        return SS_ERR_TRANSPORT;
+    start(t, request, true);
+    return SS_OK;
+}
+
+static void finish(struct shim_transport *t, int i, MPI_Status *status, bool failed)
+{
+    struct ss_request *owner = t->owners[i];
+    int bytes = 0;
+
+    if (!owner)
+        return;
+    owner->active = false;
+    owner->status = SS_OK;
+    if (failed ||
+        (t->receives[i] && shim_real.Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS) ||
+        bytes < 0)
+        owner->status = SS_ERR_TRANSPORT;
+    owner->bytes = owner->status == SS_OK ? (size_t)bytes : 0;
+}
+
+/* MPICH 4.0.2 raises an error that a completion routine meets on the handler of the world, whatever
+ * stands on the communicator of the request; under the default handler a broken connection or a
+ * message longer than its receive ends the job, as it would inside the native allreduce. */
+static int poll_all(struct shim_transport *t)
+{
+    int done = 0;
+    int err;
+
+    if (t->count == 0)
+        return SS_OK;
+    err = shim_real.Testsome(t->count, t->requests, &done, t->indices, t->statuses);
+    if (err != MPI_SUCCESS && done <= 0)
+        return SS_ERR_TRANSPORT;
+    for (int j = 0; j < done; j++)
+        finish(t, t->indices[j], &t->statuses[j],
+               err != MPI_SUCCESS && t->statuses[j].MPI_ERROR != MPI_SUCCESS);
+    if (done > 0)
+        for (int i = t->count - 1; i >= 0; i--)
+            if (t->requests[i] == MPI_REQUEST_NULL)
+                drop(t, i);
+    return SS_OK;
+}
+
+/* A receive is cancelled and usually gone at once. A send cannot be taken back: it stays without an
+ * owner until it is done. */
+static void cancel(struct shim_transport *t, struct ss_request *request)
+{
+    int i = request->slot;
+    int done = 0;
+
+    if (!request->active)
+        return;
+    request->active = false;
+    request->status = SS_ERR_TRANSPORT;
+    t->owners[i] = NULL;
+    if (t->receives[i] && shim_real.Cancel(&t->requests[i]) == MPI_SUCCESS &&
+        shim_real.Test(&t->requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done)
+        drop(t, i);
+}
+
+/* ---- as core calls it ---- */
+
+static int mpi_send(struct ss_transport *base, int dst, struct ss_tag tag, const void *buf,
+                    size_t len, struct ss_request *request)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = post_send((struct shim_transport *)base, dst, tag, buf, len, request);
+    ss_transport_back(base);
+    return status;
+}
+
+static int mpi_recv(struct ss_transport *base, int src, struct ss_tag tag, void *buf,
+                    size_t capacity, struct ss_request *request)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = post_recv((struct shim_transport *)base, src, tag, buf, capacity, request);
+    ss_transport_back(base);
+    return status;
+}
+
+static int mpi_poll(struct ss_transport *base)
+{
+    int status;
+
+    ss_transport_out(base);
+    status = poll_all((struct shim_transport *)base);
+    ss_transport_back(base);
+    return status;
+}
+
+static void mpi_cancel(struct ss_transport *base, struct ss_request *request)
+{
+    ss_transport_out(base);
+    cancel((struct shim_transport *)base, request);
+    ss_transport_back(base);
+}
+
+static double mpi_now(struct ss_transport *base)
+{
+    (void)base;
+    return shim_now();
+}
+
+static const struct ss_transport_ops ops = {mpi_send, mpi_recv, mpi_poll, mpi_cancel, mpi_now};
+
+int shim_transport_open(struct shim_transport *t, int rank, int size)
+{
+    *t = (struct shim_transport){.base = {.rank = rank, .size = size, .ops = &ops},
+                                 .comm = MPI_COMM_NULL};
+    return grow(t);
+}
+
+void shim_transport_use(struct shim_transport *t, MPI_Comm comm)
+{
+    int *upper = NULL;
+    int found = 0;
+    int bound = 32767; /* the least MPI allows */
+
+    t->comm = comm;
+    t->call_bits = CALL_BITS;
+    if (shim_real.Comm_get_attr(comm, MPI_TAG_UB, &upper, &found) == MPI_SUCCESS && found)
+        bound = *upper;
+    while (t->call_bits > 1 && (1 << (t->call_bits + PHASE_BITS + ROUND_BITS)) - 1 > bound)
+        t->call_bits--;
+}
+
+bool shim_transport_close(struct shim_transport *t)
+{
+    bool idle;
+
+    poll_all(t);
+    idle = t->count == 0;
+    for (int i = 0; i < t->count; i++)
+        shim_real.Request_free(&t->requests[i]);
+    free(t->requests);
+    free(t->owners);
+    free(t->receives);
+    free(t->indices);
+    free(t->statuses);
+    *t = (struct shim_transport){0};
+    return idle;
+}

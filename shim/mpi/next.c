@@ -1,0 +1,80 @@
+/* Calls handed on to the next function, in all their forms. */
+#include "shim/mpi/real.h"
+#include "shim/mpi/state.h"
+
+static int allgather(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.allgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                     c->type, c->comm);
+    return shim.next.allgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                               c->type, c->comm);
+}
+
+static int allgatherv(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.allgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                      c->displs, c->type, c->comm);
+    return shim.next.allgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                c->displs, c->type, c->comm);
+}
+
+static int reduce_scatter(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.reduce_scatter_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return shim.next.reduce_scatter(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+}
+
+static int reduce(const struct shim_call *c)
+{
+    if (c->large)
+        return shim.next.reduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
+    return shim.next.reduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm);
+}
+
+int shim_pass(const struct shim_call *c)
+{
+    switch (c->kind) {
+    case SS_KIND_ALLGATHER:
+        return c->counts ? allgatherv(c) : allgather(c);
+    case SS_KIND_REDUCE_SCATTER:
+        return reduce_scatter(c);
+    case SS_KIND_REDUCE:
+        return reduce(c);
+    default:
+        break;
+    }
+    if (c->large)
+        return shim.next.allreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm);
+    return shim.next.allreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm);
+}
+
+static int iallgather(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.iallgather_c(c->send, c->send_count, c->send_type, c->recv, c->count,
+                                      c->type, c->comm, request);
+    return shim.next.iallgather(c->send, (int)c->send_count, c->send_type, c->recv, (int)c->count,
+                                c->type, c->comm, request);
+}
+
+static int iallgatherv(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.iallgatherv_c(c->send, c->send_count, c->send_type, c->recv, c->counts,
+                                       c->displs, c->type, c->comm, request);
+    return shim.next.iallgatherv(c->send, (int)c->send_count, c->send_type, c->recv, c->counts,
+                                 c->displs, c->type, c->comm, request);
+}
+
+/* Reduce_scatter and reduce are intercepted in their blocking forms only. */
+int shim_ipass(const struct shim_call *c, void *request)
+{
+    if (c->kind == SS_KIND_ALLGATHER)
+        return c->counts ? iallgatherv(c, request) : iallgather(c, request);
+    if (c->large)
+        return shim.next.iallreduce_c(c->send, c->recv, c->count, c->type, c->op, c->comm, request);
+    return shim.next.iallreduce(c->send, c->recv, (int)c->count, c->type, c->op, c->comm, request);
+}

@@ -1,0 +1,242 @@
+#define _GNU_SOURCE 1
+#include "shim/mpi/real.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct shim_real shim_real;
+shim_greq_start_fn *shim_real_grequest_start;
+void *shim_real_dup_fn;
+shim_create_from_group_fn *shim_real_create_from_group;
+shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
+
+/* Returned where no MPI library can be found: not MPI_SUCCESS under any MPI. */
+enum { NO_LIBRARY = 15 };
+
+/* The loaded objects in the dynamic linker's order. */
+struct object {
+    char *name; /* "" = the program */
+    uintptr_t low, high;
+};
+struct objects {
+    struct object *list;
+    size_t count;
+    size_t ours;
+};
+
+static int missing(const char *name)
+{
+    char text[160];
+    int len = snprintf(
+        text, sizeof text,
+        "sparseshim: %s was called, but no MPI library with this function is loaded\n", name);
+
+    if (write(STDERR_FILENO, text, (size_t)len) < 0)
+        return NO_LIBRARY;
+    return NO_LIBRARY;
+}
+
+/* They look at no argument, so one prototype serves all. */
+#define SHIM_MISSING(member, type, name)                                                           \
+    static int missing_##member(void)                                                              \
+    {                                                                                              \
+        return missing(#name);                                                                     \
+    }
+SHIM_WRAPPED(SHIM_MISSING)
+#undef SHIM_MISSING
+
+static bool inside(const struct object *o, const void *address)
+{
+    return (uintptr_t)address >= o->low && (uintptr_t)address < o->high;
+}
+
+/* Only copies: opening objects in here would take the linker's locks in the wrong order. */
+static int collect(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+    struct objects *all = ctx;
+    struct object *list = realloc(all->list, (all->count + 1) * sizeof *list);
+    struct object *o;
+
+    (void)size;
+    if (!list)
+        return 1;
+    all->list = list;
+    o = &list[all->count];
+    *o = (struct object){.name = strdup(info->dlpi_name), .low = UINTPTR_MAX};
+    if (!o->name)
+        return 1;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + p->p_vaddr;
+
+        if (p->p_type != PT_LOAD)
+            continue;
+        if (begin < o->low)
+            o->low = begin;
+        if (begin + p->p_memsz > o->high)
+            o->high = begin + p->p_memsz;
+    }
+    if (inside(o, &shim))
+        all->ours = all->count;
+    all->count++;
+    return 0;
+}
+
+static void objects_free(struct objects *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        free(all->list[i].name);
+    free(all->list);
+}
+
+/* The symbol as object o itself defines it; dlsym alone would also find it in what o depends on. */
+static void *defined_in(const struct object *o, const char *symbol)
+{
+    void *handle = dlopen(o->name[0] ? o->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    void *address;
+
+    if (!handle)
+        return NULL;
+    address = dlsym(handle, symbol);
+    dlclose(handle);
+    return address && inside(o, address) ? address : NULL;
+}
+
+/* RTLD_NEXT first. It sees nothing where MPI was opened RTLD_LOCAL, as Python does: then every
+ * object in turn. A wrapped name is only looked for behind us (`behind`): in front of us stand
+ * those who call us. */
+static void *find(const struct objects *all, const char *symbol, bool behind)
+{
+    void *address = dlsym(RTLD_NEXT, symbol);
+
+    if (address && !inside(&all->list[all->ours], address))
+        return address;
+    address = NULL;
+    for (size_t i = behind ? all->ours + 1 : 0; i < all->count && !address; i++)
+        if (i != all->ours)
+            address = defined_in(&all->list[i], symbol);
+    return address;
+}
+
+/* Functions and data pointers have one size under POSIX; the copy avoids a cast ISO C does not
+ * know. */
+static bool find_into(const struct objects *all, void *pointer, const char *mpi, const char *pmpi)
+{
+    void *address = mpi ? find(all, mpi, true) : NULL;
+
+    if (!address)
+        address = find(all, pmpi, false);
+    if (address)
+        memcpy(pointer, &address, sizeof address);
+    return address != NULL;
+}
+
+/* A name's own second form: "MPI_X" also as "PMPI_X", "PMPI_X" as itself alone. */
+static bool find_wrapped(const struct objects *all, void *pointer, const char *name)
+{
+    char pmpi[64];
+
+    if (name[0] == 'P')
+        return find_into(all, pointer, NULL, name);
+    snprintf(pmpi, sizeof pmpi, "P%s", name);
+    return find_into(all, pointer, name, pmpi);
+}
+
+bool shim_real_find_next(void)
+{
+    struct objects all = {0};
+    struct shim_next next = {0};
+    int (*lacking)(void);
+    bool found;
+
+    dl_iterate_phdr(collect, &all);
+#define SHIM_FIND(member, type, name)                                                              \
+    lacking = missing_##member;                                                                    \
+    memcpy(&next.member, &lacking, sizeof lacking);                                                \
+    if (all.count > 0)                                                                             \
+        find_wrapped(&all, &next.member, #name);
+    SHIM_WRAPPED(SHIM_FIND)
+#undef SHIM_FIND
+    lacking = missing_allreduce;
+    found = memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
+    shim.next = next;
+    objects_free(&all);
+    return found;
+}
+
+void shim_real_library(char *text, size_t size)
+{
+    struct objects all = {0};
+    __typeof__(PMPI_Get_library_version) *ask;
+    char version[8192]; /* the longest any MPI declares */
+    int len = 0;
+
+    text[0] = '\0';
+    dl_iterate_phdr(collect, &all);
+    if (all.count > 0 && find_into(&all, &ask, NULL, "PMPI_Get_library_version") &&
+        ask(version, &len) == MPI_SUCCESS)
+        snprintf(text, size, "%.*s", (int)size - 1, version);
+    objects_free(&all);
+}
+
+static bool is_named_abi(const void *address)
+{
+    static const char abi[] = "libmpi_abi";
+    Dl_info info;
+    const char *slash;
+
+    if (!address || dladdr(address, &info) == 0 || !info.dli_fname)
+        return false;
+    slash = strrchr(info.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : info.dli_fname, abi, sizeof abi - 1) == 0;
+}
+
+bool shim_real_is_standard_abi(void)
+{
+    struct objects all = {0};
+    void *next, *below = NULL; /* a profiler may hold the next function; none holds PMPI_ */
+
+    memcpy(&next, &shim.next.allreduce, sizeof next);
+    dl_iterate_phdr(collect, &all);
+    if (all.count > 0)
+        find_into(&all, &below, NULL, "PMPI_Allreduce");
+    objects_free(&all);
+    return is_named_abi(next) || is_named_abi(below);
+}
+
+const char *shim_real_find_pmpi(void)
+{
+    struct objects all = {0};
+    const char *lacking = NULL;
+
+    dl_iterate_phdr(collect, &all);
+    if (all.count == 0)
+        lacking = "MPI";
+#define SHIM_FIND(name)                                                                            \
+    if (!lacking && !find_into(&all, &shim_real.name, NULL, "PMPI_" #name))                        \
+        lacking = "PMPI_" #name;
+    SHIM_PMPI(SHIM_FIND)
+#undef SHIM_FIND
+    if (!lacking) {
+        find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start");
+        find_into(&all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
+        find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
+        find_into(&all, &shim_real_iallgatherv_c, NULL, "PMPI_Iallgatherv_c");
+    }
+    objects_free(&all);
+    return lacking;
+}
+
+bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b)
+{
+    void *x, *y;
+    Dl_info of_a, of_b;
+
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return dladdr(x, &of_a) != 0 && dladdr(y, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
+}

@@ -1,0 +1,107 @@
+/* The real MPI functions, found at run time: this library links with none. */
+#ifndef SHIM_MPI_REAL_H
+#define SHIM_MPI_REAL_H
+
+#include <mpi.h>
+
+#include "shim/mpi/state.h"
+
+/* Internal traffic; reached as shim_real.Comm_size(...). */
+#define SHIM_PMPI(X)                                                                               \
+    X(Add_error_class)                                                                             \
+    X(Add_error_code)                                                                              \
+    X(Add_error_string)                                                                            \
+    X(Cancel)                                                                                      \
+    X(Comm_call_errhandler)                                                                        \
+    X(Comm_compare)                                                                                \
+    X(Comm_create_group)                                                                           \
+    X(Comm_create_keyval)                                                                          \
+    X(Comm_delete_attr)                                                                            \
+    X(Comm_free)                                                                                   \
+    X(Comm_free_keyval)                                                                            \
+    X(Comm_get_attr)                                                                               \
+    X(Comm_get_name)                                                                               \
+    X(Comm_group)                                                                                  \
+    X(Comm_rank)                                                                                   \
+    X(Comm_set_attr)                                                                               \
+    X(Comm_set_errhandler)                                                                         \
+    X(Comm_size)                                                                                   \
+    X(Comm_test_inter)                                                                             \
+    X(Finalized)                                                                                   \
+    X(Get_count)                                                                                   \
+    X(Grequest_complete)                                                                           \
+    X(Group_compare)                                                                               \
+    X(Group_free)                                                                                  \
+    X(Group_size)                                                                                  \
+    X(Group_translate_ranks)                                                                       \
+    X(Iallgather)                                                                                  \
+    X(Iallgatherv)                                                                                 \
+    X(Iallreduce)                                                                                  \
+    X(Ibarrier)                                                                                    \
+    X(Initialized)                                                                                 \
+    X(Irecv)                                                                                       \
+    X(Ireduce)                                                                                     \
+    X(Ireduce_scatter_block)                                                                       \
+    X(Isend)                                                                                       \
+    X(Pack)                                                                                        \
+    X(Query_thread)                                                                                \
+    X(Request_free)                                                                                \
+    X(Status_set_cancelled)                                                                        \
+    X(Status_set_elements)                                                                         \
+    X(Test)                                                                                        \
+    X(Testsome)                                                                                    \
+    X(Type_commit)                                                                                 \
+    X(Type_contiguous)                                                                             \
+    X(Type_free)                                                                                   \
+    X(Type_get_contents)                                                                           \
+    X(Type_get_envelope)                                                                           \
+    X(Type_size)                                                                                   \
+    X(Type_size_x)                                                                                 \
+    X(Wait)
+
+struct shim_real {
+#define SHIM_MEMBER(name) __typeof__(PMPI_##name) *name;
+    SHIM_PMPI(SHIM_MEMBER)
+#undef SHIM_MEMBER
+};
+
+extern struct shim_real shim_real;
+
+/* MPICH's extension, NULL where the library does not have it. */
+typedef int shim_greq_poll_fn(void *, MPI_Status *);
+typedef int shim_greq_wait_fn(int, void **, double, MPI_Status *);
+typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_function *,
+                               MPI_Grequest_cancel_function *, shim_greq_poll_fn *,
+                               shim_greq_wait_fn *, void *, MPI_Request *);
+extern shim_greq_start_fn *shim_real_grequest_start;
+
+/* Functions of MPI 4, NULL where the library does not have them. */
+typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
+                                      MPI_Comm *);
+typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
+                                       const MPI_Count *, const MPI_Aint *, MPI_Datatype, MPI_Comm,
+                                       MPI_Request *);
+/* MPI_COMM_DUP_FN and the like of C programs; NULL where it has another name. */
+extern void *shim_real_dup_fn;
+extern shim_create_from_group_fn *shim_real_create_from_group;
+extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
+
+/* Whether two functions are defined in one library. */
+bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
+
+/* Fills shim.next. False when no MPI library is found; entries then say so on stderr and return an
+ * error. */
+bool shim_real_find_next(void);
+
+/* First bytes of the MPI library's version text; "" when it cannot be asked. */
+void shim_real_library(char *text, size_t size);
+
+/* Whether the MPI library is built for the ABI of the MPI 5 standard (libmpi_abi.so), by the name
+ * of the object that holds its MPI_Allreduce: MPICH's version text does not tell, and handles are
+ * pointers there. */
+bool shim_real_is_standard_abi(void);
+
+/* Fills shim_real. Returns NULL, or the name of a function the library does not have. */
+const char *shim_real_find_pmpi(void);
+
+#endif

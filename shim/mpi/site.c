@@ -1,0 +1,146 @@
+#define _GNU_SOURCE 1
+#include "shim/mpi/site.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+/* Frames of ours and of the MPI library come first: room for those. */
+enum { DEPTH = 24 };
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    while (*text)
+        h = (h ^ (unsigned char)*text++) * 0x100000001b3u;
+    return h;
+}
+
+/* The MPI library is several: libmpich, libmpichfort, libmpi, libmpifort, libmpicxx, ... */
+static bool is_mpi(const Dl_info *info, const char *module)
+{
+    Dl_info mpi;
+    void *function;
+
+    memcpy(&function, &shim_real.Comm_size, sizeof function);
+    return strncmp(module, "libmpi", 6) == 0 ||
+           (function && dladdr(function, &mpi) && mpi.dli_fbase == info->dli_fbase);
+}
+
+static void examine(const void *address, struct shim_place *place)
+{
+    Dl_info info;
+
+    *place = (struct shim_place){.address = address};
+    /* A return address may be the first byte after its function: what calls stands before it. */
+    if (!dladdr((const char *)address - 1, &info) || !info.dli_fname) {
+        place->hash = mix(0, (uint64_t)(uintptr_t)address); /* code made at run time */
+        return;
+    }
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *module = slash ? slash + 1 : info.dli_fname;
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)info.dli_fbase;
+    place->hash = mix(hash_text(module), offset);
+    place->mpi = is_mpi(&info, module);
+    snprintf(place->name, sizeof place->name, "%s+0x%zx", module, (size_t)offset);
+    if (info.dli_sname)
+        snprintf(place->symbol, sizeof place->symbol, "%s", info.dli_sname);
+}
+
+/* The entry of an address in the table, or the empty one where it belongs. Under the lock. */
+static struct shim_place *entry_of(const void *address)
+{
+    size_t i = (size_t)(mix(0, (uint64_t)(uintptr_t)address) >> 40);
+
+    for (;; i++) {
+        struct shim_place *p = &shim.sites.places[i % SHIM_SITE_PLACES];
+
+        if (!p->address || p->address == address)
+            return p;
+    }
+}
+
+/* What is known of an address; `room` serves where the table is full or cannot be had. */
+static const struct shim_place *place_of(const void *address, struct shim_place *room)
+{
+    struct shim_place *p = shim.sites.places ? entry_of(address) : room;
+
+    if (p != room && p->address == address)
+        return p;
+    if (p != room && shim.sites.known >= SHIM_SITE_PLACES / 4 * 3)
+        p = room;
+    examine(address, p);
+    shim.sites.known += p != room;
+    return p;
+}
+
+static void open_library(void)
+{
+    void *library = dlopen("libunwind.so.8", RTLD_LOCAL | RTLD_LAZY);
+    void *function = library ? dlsym(library, "unw_backtrace") : NULL;
+
+    shim.sites.opened = true;
+    shim.sites.places = calloc(SHIM_SITE_PLACES, sizeof *shim.sites.places);
+    if (function)
+        memcpy(&shim.sites.backtrace, &function, sizeof function);
+    else
+        shim_say(CFG_DEBUG_INFO,
+                 "no call sites by libunwind (%s): layers that call through one wrapper are told "
+                 "apart by their buffers and their order alone",
+                 library ? "it lacks unw_backtrace" : "libunwind.so.8 cannot be opened");
+}
+
+/* The frames from `address` on; only that one where they cannot be told. */
+static int frames_from(const void *address, void **frames)
+{
+    int n = shim.sites.backtrace ? shim.sites.backtrace(frames, DEPTH) : 0;
+    int first = 0;
+
+    while (first < n && frames[first] != address)
+        first++;
+    if (first >= n) {
+        memcpy(frames, &address, sizeof address);
+        return 1;
+    }
+    memmove(frames, frames + first, (size_t)(n - first) * sizeof *frames);
+    return n - first;
+}
+
+void shim_site_find(const void *address, struct shim_place *room, struct ss_call_site *site)
+{
+    void *frames[DEPTH];
+    struct shim_place spare;
+    int first = 0, n;
+    uint64_t path = 0;
+
+    pthread_mutex_lock(&shim.sites.lock);
+    if (!shim.sites.opened)
+        open_library();
+    pthread_mutex_unlock(&shim.sites.lock);
+    n = frames_from(address, frames);
+    pthread_mutex_lock(&shim.sites.lock);
+    while (first < n - 1 && place_of(frames[first], &spare)->mpi)
+        first++;
+    *room = *place_of(frames[first], &spare);
+    for (int i = first + 1; i < n && i <= first + SHIM_CALLERS; i++)
+        path = mix(path, place_of(frames[i], &spare)->hash);
+    pthread_mutex_unlock(&shim.sites.lock);
+    *site = (struct ss_call_site){
+        .hash = room->hash ? room->hash : 1,
+        .path = path,
+        .small = atomic_load_explicit(&shim.small, memory_order_relaxed),
+        .name = room->name[0] ? room->name : NULL,
+        .symbol = room->symbol[0] ? room->symbol : NULL,
+    };
+}

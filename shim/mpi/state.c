@@ -1,0 +1,52 @@
+/* What there is once in a process. */
+#include "shim/mpi/state.h"
+
+#include <time.h>
+
+struct shim_state shim = {
+    .min_fast = INT64_MIN,
+    .min_fast_nonblocking = INT64_MIN,
+    .phase = SHIM_NEW,
+    .start_lock = PTHREAD_MUTEX_INITIALIZER,
+    .rank = -1,
+    .log_fd = -1,
+    .report_lock = PTHREAD_MUTEX_INITIALIZER,
+    .log_lock = PTHREAD_MUTEX_INITIALIZER,
+    .table_lock = PTHREAD_MUTEX_INITIALIZER,
+    .costs_lock = PTHREAD_MUTEX_INITIALIZER,
+    .single_lock = PTHREAD_MUTEX_INITIALIZER,
+    .thread_level = -1,
+    .requests_lock = PTHREAD_MUTEX_INITIALIZER,
+    .watch = {.lock = PTHREAD_MUTEX_INITIALIZER,
+              .called = PTHREAD_COND_INITIALIZER,
+              .wanted = true},
+    .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
+};
+
+double shim_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ticks = (now.tv_sec - shim.start_second) * ((int64_t)1 << 28) +
+                    now.tv_nsec * ((int64_t)1 << 28) / 1000000000;
+    return (double)ticks * 0x1p-28;
+}
+
+bool shim_calls_are_counted(void)
+{
+    return shim.stats.timed || shim.options.debug >= CFG_DEBUG_INFO;
+}
+
+void shim_requests_pass(void)
+{
+    if (!shim_calls_are_counted())
+        atomic_store(&shim.min_fast_nonblocking, INT64_MAX);
+}
+
+void shim_stats_time(double seconds)
+{
+    pthread_mutex_lock(&shim.stats.lock);
+    shim.stats.allreduce_seconds += seconds;
+    pthread_mutex_unlock(&shim.stats.lock);
+}

@@ -1,0 +1,310 @@
+/* Inside of the shim, without mpi.h: what entry points share with the parts that know MPI.
+ *
+ * Handles are uintptr_t here, because entry points are reached under any MPI; they become MPI_Comm
+ * and the like only where PMPI_Get_library_version has named MPICH or its ABI family.
+ */
+#ifndef SHIM_MPI_STATE_H
+#define SHIM_MPI_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "config/config.h"
+#include "core/call/call.h"
+#include "shim/mpi/site.h"
+
+/* Version of what ranks say to each other; part of the settings hash. */
+enum { SHIM_PROTOCOL = 4 };
+
+#ifndef SPARSESHIM_VERSION
+#define SPARSESHIM_VERSION "0.1.0"
+#endif
+
+typedef int shim_allreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t);
+typedef int shim_allreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t);
+typedef int shim_iallreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t,
+                               void *request);
+typedef int shim_iallreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
+                                 void *request);
+typedef int shim_allreduce_init_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t,
+                                   uintptr_t info, void *request);
+typedef int shim_allreduce_init_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
+                                     uintptr_t info, void *request);
+typedef int shim_allgather_fn(const void *, int, uintptr_t, void *, int, uintptr_t, uintptr_t);
+typedef int shim_allgather_c_fn(const void *, int64_t, uintptr_t, void *, int64_t, uintptr_t,
+                                uintptr_t);
+typedef int shim_allgatherv_fn(const void *, int, uintptr_t, void *, const int *, const int *,
+                               uintptr_t, uintptr_t);
+typedef int shim_allgatherv_c_fn(const void *, int64_t, uintptr_t, void *, const int64_t *,
+                                 const int64_t *, uintptr_t, uintptr_t);
+typedef int shim_iallgather_fn(const void *, int, uintptr_t, void *, int, uintptr_t, uintptr_t,
+                               void *request);
+typedef int shim_iallgather_c_fn(const void *, int64_t, uintptr_t, void *, int64_t, uintptr_t,
+                                 uintptr_t, void *request);
+typedef int shim_iallgatherv_fn(const void *, int, uintptr_t, void *, const int *, const int *,
+                                uintptr_t, uintptr_t, void *request);
+typedef int shim_iallgatherv_c_fn(const void *, int64_t, uintptr_t, void *, const int64_t *,
+                                  const int64_t *, uintptr_t, uintptr_t, void *request);
+typedef int shim_reduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int, uintptr_t);
+typedef int shim_reduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t);
+typedef int shim_op_create_fn(void *function, int commute, void *op);
+typedef int shim_keyval_fn(void *copy, void *delete, int *keyval, void *extra);
+typedef int shim_comm_free_fn(void *comm);
+typedef int shim_set_attr_fn(uintptr_t comm, int keyval, void *value);
+typedef int shim_pcontrol_fn(int, ...);
+typedef int shim_init_fn(int *, char ***);
+typedef int shim_init_thread_fn(int *, char ***, int, int *);
+typedef int shim_query_thread_fn(int *);
+typedef int shim_finalize_fn(void);
+typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
+typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
+
+/* The wrapped names: member of struct shim_next, type, name. */
+#define SHIM_WRAPPED(X)                                                                            \
+    X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
+    X(allreduce_c, shim_allreduce_c_fn, MPI_Allreduce_c)                                           \
+    X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \
+    X(iallreduce_c, shim_iallreduce_c_fn, MPI_Iallreduce_c)                                        \
+    X(allgather, shim_allgather_fn, MPI_Allgather)                                                 \
+    X(allgather_c, shim_allgather_c_fn, MPI_Allgather_c)                                           \
+    X(allgatherv, shim_allgatherv_fn, MPI_Allgatherv)                                              \
+    X(allgatherv_c, shim_allgatherv_c_fn, MPI_Allgatherv_c)                                        \
+    X(iallgather, shim_iallgather_fn, MPI_Iallgather)                                              \
+    X(iallgather_c, shim_iallgather_c_fn, MPI_Iallgather_c)                                        \
+    X(iallgatherv, shim_iallgatherv_fn, MPI_Iallgatherv)                                           \
+    X(iallgatherv_c, shim_iallgatherv_c_fn, MPI_Iallgatherv_c)                                     \
+    X(reduce_scatter, shim_allreduce_fn, MPI_Reduce_scatter_block)                                 \
+    X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
+    X(reduce, shim_reduce_fn, MPI_Reduce)                                                          \
+    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
+    X(allreduce_init, shim_allreduce_init_fn, MPI_Allreduce_init)                                  \
+    X(allreduce_init_c, shim_allreduce_init_c_fn, MPI_Allreduce_init_c)                            \
+    X(init, shim_init_fn, MPI_Init)                                                                \
+    X(pmpi_init, shim_init_fn, PMPI_Init)                                                          \
+    X(init_thread, shim_init_thread_fn, MPI_Init_thread)                                           \
+    X(pmpi_init_thread, shim_init_thread_fn, PMPI_Init_thread)                                     \
+    X(query_thread, shim_query_thread_fn, MPI_Query_thread)                                        \
+    X(finalize, shim_finalize_fn, MPI_Finalize)                                                    \
+    X(pmpi_finalize, shim_finalize_fn, PMPI_Finalize)                                              \
+    X(request_get_status, shim_request_get_status_fn, MPI_Request_get_status)                      \
+    X(pmpi_request_get_status, shim_request_get_status_fn, PMPI_Request_get_status)                \
+    X(cancel, shim_request_fn, MPI_Cancel)                                                         \
+    X(request_free, shim_request_fn, MPI_Request_free)                                             \
+    X(op_create, shim_op_create_fn, MPI_Op_create)                                                 \
+    X(op_create_c, shim_op_create_fn, MPI_Op_create_c)                                             \
+    X(comm_keyval, shim_keyval_fn, MPI_Comm_create_keyval)                                         \
+    X(keyval, shim_keyval_fn, MPI_Keyval_create)                                                   \
+    X(type_keyval, shim_keyval_fn, MPI_Type_create_keyval)                                         \
+    X(set_attr, shim_set_attr_fn, MPI_Comm_set_attr)                                               \
+    X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
+    X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
+    X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
+    X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
+
+/* What is called next under each of them: a profiler below us, or the MPI library. */
+struct shim_next {
+#define SHIM_MEMBER(member, type, name) type *member;
+    SHIM_WRAPPED(SHIM_MEMBER)
+#undef SHIM_MEMBER
+};
+
+/* An intercepted call, as it came. */
+struct shim_call {
+    const void *send;
+    void *recv;
+    int64_t count;  /* reduce_scatter and allgather: of the receive buffer, per rank */
+    uintptr_t type; /* of the receive buffer */
+    uintptr_t op;
+    uintptr_t comm;
+    bool large;       /* a name that ends in _c */
+    const void *site; /* return address: where the application calls from */
+    enum ss_kind kind;
+    int root; /* reduce */
+    /* Allgather. counts and displs: allgatherv, int or, where large, int64_t. */
+    int64_t send_count;
+    uintptr_t send_type;
+    const void *counts, *displs;
+    struct shim_small *small; /* where calls are timed: is set if the call was only too small */
+};
+
+struct shim_small {
+    uint64_t count, bytes; /* elements, 0: it was not; of its buffer */
+};
+
+enum shim_phase {
+    SHIM_NEW,   /* nothing is known yet */
+    SHIM_READY, /* functions and settings are there */
+    SHIM_PASS   /* every call goes on untouched, for good */
+};
+
+struct shim_comm;
+struct shim_task;
+
+/* The thread that moves nonblocking calls (shim/comm/progress.c). */
+struct shim_watch {
+    pthread_mutex_t lock;
+    pthread_cond_t called;
+    pthread_t thread;
+    bool started, refused; /* by the system */
+    bool asleep, stop;
+    atomic_bool ending;
+    atomic_bool wanted;         /* it is to be woken, or made */
+    atomic_int inside;          /* threads of ours that are inside of MPI */
+    atomic_uint_fast64_t turns; /* rounds of progress, whoever made them */
+};
+
+enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
+
+/* Costs of the network, and the ranks they were measured over. */
+struct shim_costs {
+    struct ss_costs costs;
+    uintptr_t group;    /* an MPI_Group */
+    uint64_t last_used; /* by shim.costs_clock; 0 = empty */
+};
+
+/* Sizes of communicators, by the low bits of their handles: with them calls whose length depends on
+ * the size are told to be below MIN_COUNT. */
+struct shim_sizes {
+    /* In the upper half the bytes of one rank from which a call is not, in the lower the handle; 0:
+     * empty, as all are where calls are counted. */
+    _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
+};
+
+/* What lower folders call of higher ones; set before the first eligible call. */
+struct shim_hooks {
+    void (*last_comm_gone)(void); /* a Sessions-only program's; shim_job_pause */
+    bool (*step)(struct shim_comm *comm, struct shim_task **finished); /* shim_task_step */
+    void (*deliver)(struct shim_task *finished);                       /* shim_request_deliver */
+};
+
+struct shim_state {
+    /* Read by every call. min_fast: counts below it go straight to the next function, uncounted,
+     * since nobody would read the number. INT64_MIN until the first call has filled `next` (no
+     * count is below that) and where calls are counted; INT64_MAX once everything passes through.
+     */
+    _Alignas(64) _Atomic int64_t min_fast;
+    _Atomic int64_t min_fast_nonblocking; /* INT64_MAX also where none is taken over */
+    struct shim_next next;
+    /* MPI_Allreduce below MIN_COUNT so far; threads may make it lose some. */
+    _Alignas(64) _Atomic uint64_t small;
+    _Alignas(64) atomic_int phase; /* enum shim_phase */
+    pid_t pid;       /* of the process that prepared: a forked child passes everything through */
+    atomic_bool off; /* MPI_Pcontrol(0) */
+    atomic_bool nonblocking_made; /* one was taken over */
+    atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
+    pthread_mutex_t
+        start_lock; /* held while preparing and starting; callbacks of MPI never take it */
+
+    struct shim_hooks hooks;
+    struct cfg *cfg;
+    struct cfg_options options;
+    char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
+    int64_t min_count;
+    struct ss_settings settings;
+    char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */
+    struct ss_registry registry; /* buffers the application registered */
+    atomic_bool refusals_told;   /* of automatic registration: one warning */
+    struct ss_mem mem;
+    struct ss_stats stats;
+    int64_t start_unix;
+    pthread_mutex_t report_lock; /* a leaf but for those of the statistics and the log */
+    _Atomic double report_at;    /* when the next interim report is due; INFINITY: none */
+    atomic_bool report_lost;     /* it was said that the report's file cannot be written */
+    char library[256];           /* first line of the MPI library's version */
+    int64_t start_second;        /* of the steady clock, from which shim_now counts */
+
+    bool sessions;           /* no MPI_Init was called: the world does not exist */
+    atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
+    atomic_bool
+        objects_to_settings; /* STRICT=on and a bad value: raised at the first eligible call */
+    atomic_bool mismatch_told;
+    int rank; /* in the world; in the first communicator where there is none; -1: not known */
+    int ranks;
+    uint64_t salt;                /* tells this process from others */
+    atomic_uint_fast64_t numbers; /* of first contacts that this process has led */
+    bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
+    uintptr_t single;             /* a communicator of ours of this rank alone; 0: not made */
+    pthread_mutex_t single_lock;
+    int error_codes[8]; /* MPI codes of core's statuses, 0 = not made */
+    int error_class;
+
+    int log_fd; /* -1: not open */
+    pthread_mutex_t log_lock;
+
+    /* Table of communicators. The lock is a leaf: no MPI call and no other lock under it, because
+     * the delete callback takes it inside MPI. */
+    pthread_mutex_t table_lock;
+    struct shim_comm *buckets[SHIM_BUCKETS];
+    size_t known;                         /* entries in the buckets */
+    uint64_t contacts;                    /* communicators met so far */
+    atomic_int privates;                  /* private communicators alive */
+    atomic_bool spare_used[SHIM_SPARES];  /* entries for want of memory (shim/comm/comm.c) */
+    _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
+
+    /* Nonblocking calls. */
+    bool takes_requests;    /* known once the job has started */
+    bool own_thread;        /* PROGRESS=thread */
+    int thread_level;       /* where it was raised: what the application was told; -1: it was not */
+    atomic_bool finalizing; /* inside of MPI_Finalize */
+    atomic_bool finalized;
+    atomic_bool callbacks;     /* MPI may run code of the application's in our threads */
+    int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
+    atomic_int keyval_count;
+    atomic_bool deleters;     /* one of them is on a communicator that can be freed */
+    struct shim_comm *active; /* with calls that the thread may step; under table_lock */
+    atomic_int active_count;
+    struct shim_task *requests; /* that the application holds */
+    atomic_int request_count;
+    pthread_mutex_t requests_lock; /* a leaf */
+    struct shim_watch watch;
+
+    struct shim_sites sites; /* its lock is a leaf, too */
+
+    /* Costs measured over several groups; the one not used for longest makes way. */
+    pthread_mutex_t costs_lock;
+    struct shim_costs costs[SHIM_COSTS];
+    uint64_t costs_clock;
+};
+
+/* Hidden, so that the compiler reaches them without a table in between. */
+extern __attribute__((visibility("hidden"))) struct shim_state shim;
+extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
+
+/* Small sums between two calls tell steps (core/tensor/steps.h). Not locked: three instructions. */
+static inline void shim_count_small(void)
+{
+    uint64_t small = atomic_load_explicit(&shim.small, memory_order_relaxed);
+
+    atomic_store_explicit(&shim.small, small + 1, memory_order_relaxed);
+}
+
+/* shim/mpi/next.c: hands a call to the next function; the second form is nonblocking. */
+int shim_pass(const struct shim_call *call);
+int shim_ipass(const struct shim_call *call, void *request);
+
+/* Steady clock, seconds since the first intercepted call, in steps of 2^-28 s: up to 2^25 s their
+ * differences and sums are exact, so that they raise no floating-point exception and depend on no
+ * rounding mode of the application. Anything else is computed as core/base/fpenv.h has it. */
+double shim_now(void);
+
+/* Time in calls of nonblocking operations, in seconds, for the report. */
+void shim_stats_time(double seconds);
+
+/* Whether somebody reads how many calls pass. */
+bool shim_calls_are_counted(void);
+/* No nonblocking call will be taken over. Where none is counted, they pass at once.
+ */
+void shim_requests_pass(void);
+
+/* Whether this process will write a report. */
+static inline bool shim_report_is_due(void)
+{
+    return shim.options.report == CFG_REPORT_ALL ||
+           (shim.options.report != CFG_REPORT_OFF && shim.rank == 0);
+}
+
+#endif

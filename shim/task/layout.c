@@ -1,0 +1,231 @@
+/* What the buffers of allgather, reduce_scatter and reduce hold, in words of 4 or 8 bytes. */
+#include <stdlib.h>
+
+#include "shim/mpi/handles.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+enum { DEEPEST = 4 }; /* contiguous types of contiguous types */
+
+static bool is_predefined(MPI_Datatype type)
+{
+    return shim_handle_size((uintptr_t)type) > 0;
+}
+
+/* Handles of MPICH: kind 2 or 3 (made at run time, and predefined pairs), object class 3. What is
+ * neither this nor predefined is an error, which the library is to name. */
+static bool is_derived(uintptr_t type)
+{
+    return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
+}
+
+/* Datatypes that nobody frees also come as contents: those of pairs, those of given precision. */
+static void let_go(MPI_Datatype *type)
+{
+    int integers, addresses, types, combiner;
+
+    if (!is_predefined(*type) &&
+        shim_real.Type_get_envelope(*type, &integers, &addresses, &types, &combiner) ==
+            MPI_SUCCESS &&
+        combiner != MPI_COMBINER_NAMED && combiner != MPI_COMBINER_F90_INTEGER &&
+        combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX)
+        shim_real.Type_free(type);
+}
+
+/* Elements of one predefined type that stand one behind the other: the type, and how many of it;
+ * MPI_DATATYPE_NULL where the layout is another. Contents are handles of their own. */
+static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
+{
+    int integers = 0, addresses = 0, types = 0, combiner = 0;
+    int count[1];
+    MPI_Datatype inner, found;
+
+    if (is_predefined(type))
+        return type;
+    if (depth == DEEPEST || !is_derived((uintptr_t)type) ||
+        shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
+            MPI_SUCCESS ||
+        types != 1 || integers > 1 || addresses > 0 ||
+        (combiner != MPI_COMBINER_CONTIGUOUS && combiner != MPI_COMBINER_DUP))
+        return MPI_DATATYPE_NULL;
+    if (shim_real.Type_get_contents(type, integers, 0, 1, count, NULL, &inner) != MPI_SUCCESS)
+        return MPI_DATATYPE_NULL;
+    if (combiner == MPI_COMBINER_CONTIGUOUS)
+        *many *= (uint64_t)count[0];
+    found = element_of(inner, many, depth + 1);
+    let_go(&inner);
+    return found;
+}
+
+/* Words per element of a datatype: of 4 bytes, or of 8 where elements have 8 or 16. 0: not served.
+ */
+static uint64_t words_of(uintptr_t datatype, size_t *word)
+{
+    uint64_t many = 1;
+    MPI_Datatype element = element_of((MPI_Datatype)datatype, &many, 0);
+    size_t size = element == MPI_DATATYPE_NULL ? 0 : shim_handle_size((uintptr_t)element);
+
+    if (size != 4 && size != 8 && size != 16)
+        return 0;
+    *word = size == 4 ? 4 : 8;
+    return many * (size / *word);
+}
+
+static uint64_t size_of(uintptr_t type)
+{
+    size_t size = shim_handle_size(type);
+    MPI_Count derived = 0;
+
+    if (is_derived(type) && shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS &&
+        derived > 0)
+        size = (size_t)derived;
+    return size;
+}
+
+static int64_t entry(const void *list, bool large, int i)
+{
+    return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
+}
+
+uint64_t shim_bytes(const struct shim_call *call, int size)
+{
+    uint64_t elements = (uint64_t)call->count, bytes;
+
+    if (call->kind == SS_KIND_ALLGATHER && call->counts) {
+        elements = 0;
+        for (int r = 0; r < size; r++) {
+            int64_t count = entry(call->counts, call->large, r);
+
+            if (count < 0 || __builtin_add_overflow(elements, (uint64_t)count, &elements))
+                return 0;
+        }
+    } else if (call->kind != SS_KIND_REDUCE) {
+        if (__builtin_mul_overflow(elements, (uint64_t)size, &elements))
+            return 0;
+    }
+    return __builtin_mul_overflow(elements, size_of(call->type), &bytes) ? 0 : bytes;
+}
+
+uint64_t shim_even_bytes(const struct shim_call *call, int size)
+{
+    struct shim_call even = *call;
+
+    if (call->counts)
+        even.count = entry(call->counts, call->large, 0);
+    even.counts = NULL;
+    return shim_bytes(&even, size);
+}
+
+/* Where the slices begin. False where they do not follow one another in the order of ranks. */
+static bool slices(struct shim_task *task, uint64_t words)
+{
+    const struct shim_call *call = &task->call;
+    int size = task->comm->size;
+    int64_t next = 0;
+
+    task->parts = malloc(((size_t)size + 1) * sizeof *task->parts);
+    if (!task->parts)
+        return false;
+    for (int r = 0; r < size; r++) {
+        int64_t count = entry(call->counts, call->large, r);
+
+        task->parts[r] = (uint32_t)((uint64_t)next * words);
+        if (count > 0 && entry(call->displs, call->large, r) != next)
+            return false;
+        next += count;
+    }
+    task->parts[size] = (uint32_t)((uint64_t)next * words);
+    return true;
+}
+
+static bool aligned(const void *buffer, size_t word)
+{
+    return (uintptr_t)buffer % word == 0;
+}
+
+static bool apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    return (uintptr_t)a >= (uintptr_t)b + b_bytes || (uintptr_t)b >= (uintptr_t)a + a_bytes;
+}
+
+static bool gathers(struct shim_task *task, uint64_t bytes)
+{
+    const struct shim_call *call = &task->call;
+    size_t word = 0, send_word = 0;
+    uint64_t words = words_of(call->type, &word), own;
+    int rank = task->comm->rank;
+
+    if (words == 0 || !call->recv || !aligned(call->recv, word))
+        return false;
+    task->type = word == 4 ? SS_I32 : SS_I64;
+    task->words = bytes / word;
+    if (call->counts && !slices(task, words))
+        return false;
+    if (shim_in_place(call))
+        return true;
+    own = task->parts ? task->parts[rank + 1] - task->parts[rank]
+                      : task->words / (uint64_t)task->comm->size;
+    return own == 0 || (words_of(call->send_type, &send_word) * (uint64_t)call->send_count == own &&
+                        send_word == word && call->send && aligned(call->send, word) &&
+                        apart(call->send, own * word, call->recv, bytes));
+}
+
+static bool reduces(struct shim_task *task, uint64_t bytes)
+{
+    const struct shim_call *call = &task->call;
+    size_t word = ss_type_size(task->type);
+    bool gets = call->kind != SS_KIND_REDUCE || call->root == task->comm->rank;
+    uint64_t out =
+        call->kind == SS_KIND_REDUCE_SCATTER ? bytes / (uint64_t)task->comm->size : bytes;
+
+    task->words = bytes / word;
+    if (gets && (!call->recv || !aligned(call->recv, word) || call->recv == MPI_IN_PLACE))
+        return false;
+    if (shim_in_place(call))
+        return gets;
+    return call->send && aligned(call->send, word) &&
+           (!gets || apart(call->send, bytes, call->recv, out));
+}
+
+void shim_layout(struct shim_task *task)
+{
+    uint64_t bytes;
+
+    if (task->call.kind == SS_KIND_ALLREDUCE)
+        return;
+    bytes = shim_bytes(&task->call, task->comm->size);
+    if (task->call.kind == SS_KIND_ALLGATHER) {
+        /* Where this rank cannot be served, all it knows is the bytes. */
+        task->type = SS_I32;
+        task->words = bytes / 4;
+        task->cannot = bytes % 4 != 0 || !gathers(task, bytes);
+    } else {
+        task->cannot = !reduces(task, bytes);
+    }
+}
+
+/* A datatype of the same extent and contents as one that the application can free. */
+static void keep(uintptr_t *type, MPI_Datatype *kept)
+{
+    if (!is_derived(*type) ||
+        shim_real.Type_contiguous(1, (MPI_Datatype)*type, kept) != MPI_SUCCESS)
+        return;
+    shim_real.Type_commit(kept);
+    *type = (uintptr_t)*kept;
+}
+
+void shim_layout_keep(struct shim_task *task)
+{
+    if (task->call.kind != SS_KIND_ALLGATHER)
+        return;
+    keep(&task->call.type, &task->kept[0]);
+    if (!shim_in_place(&task->call))
+        keep(&task->call.send_type, &task->kept[1]);
+}
+
+void shim_layout_let_go(struct shim_task *task)
+{
+    for (int i = 0; i < 2; i++)
+        if (task->kept[i] != MPI_DATATYPE_NULL)
+            shim_real.Type_free(&task->kept[i]);
+}

@@ -1,0 +1,238 @@
+#define _GNU_SOURCE 1
+/* Requests of nonblocking calls: MPICH's extended generalized requests, which every completion call
+ * polls (MPIX_Grequest_start; seen in MPICH 4.0.2: MPI_Wait calls poll_fn in a loop, MPI_Waitall
+ * wait_fn, both without a lock of the library's). */
+#include "shim/task/request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "shim/comm/progress.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task.h"
+
+enum { IDLE_POLLS = 32 };
+
+enum shim_completion { PENDING, COMPLETING, FREED };
+
+static void release(struct shim_task *task)
+{
+    if (atomic_fetch_sub(&task->holders, 1) > 1)
+        return;
+    pthread_mutex_lock(&shim.requests_lock);
+    *task->before = task->after;
+    if (task->after)
+        task->after->before = task->before;
+    atomic_fetch_sub(&shim.request_count, 1);
+    pthread_mutex_unlock(&shim.requests_lock);
+    shim_comm_put_later(task->comm); /* MPICH calls on_free with its lock held */
+    shim_task_close(task);
+    free(task);
+}
+
+static void enter(struct shim_task *task)
+{
+    pthread_mutex_lock(&shim.requests_lock);
+    task->after = shim.requests;
+    task->before = &shim.requests;
+    if (task->after)
+        task->after->before = &task->after;
+    shim.requests = task;
+    atomic_fetch_add(&shim.request_count, 1);
+    pthread_mutex_unlock(&shim.requests_lock);
+}
+
+/* With requests_lock held. */
+static struct shim_task *find(uintptr_t request)
+{
+    struct shim_task *task;
+
+    for (task = shim.requests; task && (task->let_go || task->request != (MPI_Request)request);
+         task = task->after)
+        ;
+    return task;
+}
+
+bool shim_request_is_ours(uintptr_t request)
+{
+    bool is;
+
+    if (!atomic_load_explicit(&shim.request_count, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&shim.requests_lock);
+    is = find(request) != NULL;
+    pthread_mutex_unlock(&shim.requests_lock);
+    return is;
+}
+
+/* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
+static void complete(struct shim_task *task)
+{
+    int pending = PENDING;
+
+    if (atomic_compare_exchange_strong(&task->completion, &pending, COMPLETING))
+        shim_real.Grequest_complete(task->request);
+    atomic_store(&task->completed, true);
+}
+
+/* An error is left to the application's own poll: its handler is to run in its own thread, and not
+ * under MPI's lock, as it does where MPI itself asks for the status (on_query). */
+void shim_request_deliver(struct shim_task *finished)
+{
+    while (finished) {
+        struct shim_task *task = finished;
+
+        finished = task->next;
+        shim_layout_let_go(task);
+        if (task->status < 0 || task->err != MPI_SUCCESS)
+            atomic_store(&task->failed, true);
+        else {
+            complete(task);
+            release(task);
+        }
+    }
+}
+
+/* The handler may not return: it comes last. The request, which is being polled, holds the
+ * operation meanwhile. */
+static void raise_failed(struct shim_task *task)
+{
+    if (atomic_exchange(&task->failed, false)) {
+        complete(task);
+        atomic_fetch_sub(&task->holders, 1);
+        shim_task_code(task);
+    }
+}
+
+/* As the status of a request of the MPI library's own collectives: no message is behind it. */
+static int on_query(void *state, MPI_Status *status)
+{
+    shim_real.Status_set_elements(status, MPI_BYTE, 0);
+    shim_real.Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return shim_task_code(state);
+}
+
+static int on_free(void *state)
+{
+    struct shim_task *task = state;
+    int pending = PENDING;
+
+    pthread_mutex_lock(&shim.requests_lock); /* another request may get the handle now */
+    task->let_go = true;
+    pthread_mutex_unlock(&shim.requests_lock);
+    atomic_compare_exchange_strong(&task->completion, &pending, FREED);
+    if (atomic_exchange(&task->failed, false))
+        atomic_fetch_sub(&task->holders, 1); /* nobody polls it any more */
+    release(task);
+    return MPI_SUCCESS;
+}
+
+/* A collective cannot be cancelled. */
+static int on_cancel(void *state, int complete)
+{
+    (void)state, (void)complete;
+    return MPI_ERR_REQUEST;
+}
+
+static void turn(struct shim_task *task)
+{
+    double begin = shim.stats.timed ? shim_now() : 0;
+
+    if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
+        sched_yield();
+    if (shim.stats.timed)
+        shim_stats_time(shim_now() - begin);
+}
+
+/* The status is that of the call that polls: MPI fills it. */
+static int on_poll(void *state, MPI_Status *status)
+{
+    struct shim_task *task = state;
+
+    (void)status;
+    if (!atomic_load(&task->completed))
+        turn(task);
+    raise_failed(task);
+    return MPI_SUCCESS;
+}
+
+static int on_wait(int count, void **states, double timeout, MPI_Status *status)
+{
+    (void)timeout, (void)status;
+    for (int i = 0; i < count; i++) {
+        struct shim_task *task = states[i];
+
+        while (!atomic_load(&task->completed)) {
+            turn(task);
+            raise_failed(task);
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
+                                     enum ss_type type, enum ss_op sum, MPI_Request *request)
+{
+    struct shim_task *task = malloc(sizeof *task);
+
+    if (!task)
+        return NULL;
+    if (!shim_task_init(task, call, comm, type, sum, false) ||
+        shim_real_grequest_start(on_query, on_free, on_cancel, on_poll, on_wait, task,
+                                 &task->request) != MPI_SUCCESS) {
+        shim_layout_let_go(task);
+        shim_task_close(task);
+        free(task);
+        return NULL;
+    }
+    atomic_store(&task->holders, 2);
+    enter(task);
+    *request = task->request;
+    return task;
+}
+
+int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request, int *flag,
+                            void *status)
+{
+    struct shim_task *task = NULL;
+
+    if (!shim_progress_idle())
+        shim_progress(); /* the library's own does not poll */
+    if (atomic_load_explicit(&shim.request_count, memory_order_relaxed)) {
+        pthread_mutex_lock(&shim.requests_lock);
+        task = find(request);
+        pthread_mutex_unlock(&shim.requests_lock);
+    }
+    if (task)
+        raise_failed(task);
+    return next(request, flag, status);
+}
+
+/* Neither can be done to a collective under way. What the library says of it, and to which handler,
+ * it says of one of its own. */
+static int native_objection(bool cancel)
+{
+    MPI_Request request;
+    int err = shim_real.Ibarrier(MPI_COMM_SELF, &request);
+
+    if (err != MPI_SUCCESS)
+        return err;
+    err = cancel ? shim_real.Cancel(&request) : shim_real.Request_free(&request);
+    if (request != MPI_REQUEST_NULL)
+        shim_real.Wait(&request, MPI_STATUS_IGNORE);
+    return err;
+}
+
+int shim_request_call(shim_request_fn *next, void *request, bool cancel)
+{
+    int err;
+
+    if (!request || atomic_load(&shim.phase) != SHIM_READY ||
+        !shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
+        return next(request);
+    err = native_objection(cancel);
+    /* MPICH 5 frees the request of a collective under way, which then runs to its end unseen. */
+    return err == MPI_SUCCESS && !cancel ? next(request) : err;
+}

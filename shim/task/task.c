@@ -1,0 +1,586 @@
+#define _GNU_SOURCE 1
+#include "shim/task/task.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/fpenv.h"
+#include "shim/comm/progress.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task_words.h"
+
+/* Steps without a result after which the processor is offered to others: on a host with more ranks
+ * than cores the message waited for may be theirs to send. */
+enum { IDLE_STEPS = 128 };
+
+/* The application may let go of its arrays as soon as its nonblocking call has returned. */
+static bool keep_lists(struct shim_task *task)
+{
+    struct shim_call *call = &task->call;
+    size_t bytes = (size_t)task->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
+
+    if (task->blocking || !call->counts || !call->displs)
+        return true;
+    task->lists = malloc(2 * bytes);
+    if (!task->lists)
+        return false;
+    memcpy(task->lists, call->counts, bytes);
+    memcpy((char *)task->lists + bytes, call->displs, bytes);
+    call->counts = task->lists;
+    call->displs = (char *)task->lists + bytes;
+    return true;
+}
+
+bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,
+                    enum ss_type type, enum ss_op sum, bool blocking)
+{
+    memset(task, 0, offsetof(struct shim_task, text));
+    task->call = *call;
+    task->comm = comm;
+    task->type = type;
+    task->op = sum;
+    task->blocking = blocking;
+    task->off = atomic_load(&shim.off);
+    task->native = MPI_REQUEST_NULL;
+    task->kept[0] = task->kept[1] = MPI_DATATYPE_NULL;
+    task->text[0] = '\0';
+    if (shim.options.debug >= CFG_DEBUG_TRACE)
+        task->begin = shim_now();
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE)
+        shim_site_find(call->site, &task->place, &task->site);
+    if (!keep_lists(task))
+        return false;
+    shim_layout(task);
+    if (!blocking)
+        shim_layout_keep(task);
+    return true;
+}
+
+void shim_task_close(struct shim_task *task)
+{
+    free(task->parts);
+    free(task->lists);
+}
+
+/* ---- windows ---- */
+
+static void set_stage(struct shim_task *task, enum shim_stage stage)
+{
+    atomic_store_explicit(&task->stage, (int)stage, memory_order_release);
+}
+
+static enum shim_stage stage_of(const struct shim_task *task)
+{
+    return (enum shim_stage)atomic_load_explicit(&task->stage, memory_order_acquire);
+}
+
+static const void *input_of(const struct shim_task *task)
+{
+    return shim_in_place(&task->call)
+               ? NULL
+               : (const char *)task->call.send + task->first * ss_type_size(task->type);
+}
+
+static void *output_of(const struct shim_task *task)
+{
+    return (char *)task->call.recv + task->first * ss_type_size(task->type);
+}
+
+/* The communicator can serve nothing any more: for an operation that has not run, or whose native
+ * part was given up. */
+static void fail_for_comm(struct shim_task *task)
+{
+    task->status = task->comm->status;
+    shim_explain_failed(task->comm, task->text, sizeof task->text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    set_stage(task, SHIM_TASK_DONE);
+}
+
+static void start_window(struct shim_task *task);
+
+/* A window is over. status: of core's call. seconds: spent in the MPI library after SS_NATIVE, < 0
+ * where that failed. */
+static void end_window(struct shim_task *task, int status, double seconds)
+{
+    struct shim_comm *comm = task->comm;
+    struct ss_call *c = task->core;
+
+    ss_call_end(c, seconds);
+    shim_tell_warning(comm);
+    if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
+        shim_tell_mismatch(comm);
+    if (status < 0) {
+        task->status = status;
+        ss_call_explain(c, task->text, sizeof task->text);
+        shim_say(CFG_DEBUG_WARN, "%s", task->text);
+    } else if (comm->state == SHIM_COMM_FAILED) {
+        task->status = comm->status;
+        shim_explain_failed(comm, task->text, sizeof task->text);
+        shim_say(CFG_DEBUG_WARN, "%s", task->text);
+        atomic_fetch_add(&shim.stats.errors, 1);
+    }
+    task->first += task->n;
+    if (task->status == SS_OK && task->err == MPI_SUCCESS &&
+        task->first < (uint64_t)task->call.count) {
+        start_window(task);
+        return;
+    }
+    shim_task_trace(task, status);
+    shim_comm_keep_costs(comm);
+    shim_tell_task_refusals(task);
+    set_stage(task, SHIM_TASK_DONE);
+}
+
+static int post_allgather(struct shim_task *task)
+{
+    const struct shim_call *c = &task->call;
+    MPI_Comm comm = task->comm->private;
+
+    if (!c->counts)
+        return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                    c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
+                                    &task->native);
+    if (!c->large)
+        return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                     c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
+                                     &task->native);
+    return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
+                                   c->counts, c->displs, (MPI_Datatype)c->type, comm,
+                                   &task->native);
+}
+
+static int post_reduction(struct shim_task *task, const void *in)
+{
+    const struct shim_call *c = &task->call;
+    MPI_Datatype type = (MPI_Datatype)c->type;
+    MPI_Op sum = (MPI_Op)c->op;
+    MPI_Comm comm = task->comm->private;
+
+    switch (c->kind) {
+    case SS_KIND_REDUCE_SCATTER:
+        return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
+                                               &task->native);
+    case SS_KIND_REDUCE:
+        return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
+                                 &task->native);
+    default:
+        return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, output_of(task), (int)task->n, type,
+                                    sum, comm, &task->native);
+    }
+}
+
+/* Runs the window as the MPI library's collective on the private communicator. */
+static void post_native(struct shim_task *task)
+{
+    task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
+                                                     : post_reduction(task, task->native_in);
+}
+
+/* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
+ * has them): a rank is missed there, not in a collective that may take as long as it takes. */
+static void post_next(struct shim_task *task)
+{
+    if (task->barriers > 0) {
+        task->barriers--;
+        task->assembling = true;
+        task->err = shim_real.Ibarrier(task->comm->private, &task->native);
+    } else {
+        task->assembling = false;
+        post_native(task);
+    }
+}
+
+static void go_native(struct shim_task *task, const void *in)
+{
+    task->native_in = in;
+    task->native_begin = shim_now();
+    task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    post_next(task);
+    set_stage(task, SHIM_TASK_NATIVE);
+}
+
+/* The call as it came, in the MPI library: on the application's communicator where that is not
+ * served, else on the private one. */
+static void post_whole(struct shim_task *task)
+{
+    struct shim_call call = task->call;
+
+    if (task->comm->state == SHIM_COMM_SERVED)
+        call.comm = (uintptr_t)task->comm->private;
+    task->whole = true;
+    task->native_begin = shim_now();
+    task->err = shim_ipass(&call, &task->native);
+    atomic_fetch_add(
+        &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
+                                                                 : SS_WHY_COMMUNICATOR],
+        1);
+    set_stage(task, SHIM_TASK_NATIVE);
+}
+
+/* Nonblocking calls that wait for their turn, in their order: from here on no call waits for
+ * another. */
+static void post_waiting(struct shim_comm *comm)
+{
+    for (struct shim_task *task = comm->queue; task; task = task->next)
+        if (!task->blocking && stage_of(task) == SHIM_TASK_QUEUED)
+            post_whole(task);
+}
+
+/* A rank has said in the vote of a call that nonblocking ones are the MPI library's from there on.
+ */
+static void heed_callbacks(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    if (!ss_call_callbacks(task->core) || atomic_load(&comm->natively))
+        return;
+    post_waiting(comm);
+    atomic_store(&comm->natively, true);
+}
+
+/* Whether later calls may go to the MPI library before the windows of this one that follow. */
+static bool is_overtaken(const struct shim_task *task)
+{
+    return !task->blocking && ss_call_reason(task->core) == SS_WHY_CALLBACKS &&
+           task->first + task->n < (uint64_t)task->call.count;
+}
+
+/* What is left of it at once, so that the order is the same on all ranks. */
+static void post_rest(struct shim_task *task)
+{
+    struct shim_call *call = &task->call;
+
+    ss_call_end(task->core, 0);
+    if (!shim_in_place(call))
+        call->send = input_of(task);
+    call->recv = output_of(task);
+    call->count -= (int64_t)task->first;
+    task->first = 0;
+    post_whole(task);
+}
+
+static void take_status(struct shim_task *task, int status)
+{
+    if (status == SS_PENDING)
+        return;
+    if (status != SS_NATIVE) {
+        if (status == SS_OK)
+            heed_callbacks(task);
+        end_window(task, status, 0);
+    } else if (task->blocking && !task->polled && !ss_call_polled(task->core)) {
+        heed_callbacks(task);
+        set_stage(task, SHIM_TASK_YOURS);
+    } else if (is_overtaken(task)) {
+        post_rest(task);
+        heed_callbacks(task);
+    } else {
+        go_native(task, ss_call_joined(task->core) ? NULL : input_of(task));
+        heed_callbacks(task);
+    }
+}
+
+static int start_core(struct shim_task *task)
+{
+    const struct shim_call *call = &task->call;
+
+    if (call->kind == SS_KIND_ALLREDUCE)
+        return ss_call_start(task->core, task->comm->core, task->type, task->op, input_of(task),
+                             output_of(task), task->n, (unsigned)(task->first / SS_WINDOW));
+    return ss_call_start_kind(task->core, task->comm->core,
+                              &(struct ss_collective){
+                                  .kind = call->kind,
+                                  .type = task->type,
+                                  .op = task->op,
+                                  .root = call->root,
+                                  .n = task->words,
+                                  .parts = task->parts,
+                                  .in = shim_in_place(call) ? NULL : call->send,
+                                  .out = call->recv,
+                                  .cannot = task->cannot,
+                              });
+}
+
+/* Whether other calls may be under way while this one is the MPI library's. Its allreduce to be
+ * polled may add in another order: what is under way at the moment must not matter then. */
+static bool must_poll(void)
+{
+    return ss_costs_fixed(&shim.settings) ? atomic_load(&shim.nonblocking_made)
+                                          : !shim_progress_idle();
+}
+
+static void start_window(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+    uint64_t left = (uint64_t)task->call.count - task->first;
+
+    /* Windows are of the allreduce; calls of another kind are one. */
+    task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
+    ss_comm_set_off(comm->core, task->off);
+    ss_comm_set_polled(comm->core, task->polled || must_poll());
+    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !task->blocking);
+    if (shim.settings.topk)
+        ss_comm_set_site(comm->core, &task->site);
+    task->core = ss_comm_call(comm->core);
+    comm->started++;
+    set_stage(task, SHIM_TASK_CORE);
+    take_status(task, start_core(task));
+}
+
+static void begin(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    if (comm->state == SHIM_COMM_FAILED) {
+        fail_for_comm(task);
+    } else if (comm->state == SHIM_COMM_PASSES) {
+        set_stage(task, SHIM_TASK_YOURS); /* a blocking one: the others have been posted */
+    } else if (ss_comm_status(comm->core) < 0) {
+        /* What ended that call still stands in its storage. */
+        task->status = ss_comm_status(comm->core);
+        ss_call_explain(ss_comm_call(comm->core), task->text, sizeof task->text);
+        atomic_fetch_add(&shim.stats.errors, 1);
+        set_stage(task, SHIM_TASK_DONE);
+    } else {
+        start_window(task);
+    }
+}
+
+/* The request in the MPI library: done, or given up by TIMEOUT. */
+static bool step_native(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+    double spent;
+    int done = task->err != MPI_SUCCESS; /* it was refused */
+
+    if (!done) {
+        int err = shim_real.Test(&task->native, &done, MPI_STATUS_IGNORE);
+
+        if (err != MPI_SUCCESS) {
+            task->err = err;
+            done = 1;
+        }
+    }
+    task->refused = task->err != MPI_SUCCESS && comm->state == SHIM_COMM_SERVED;
+    spent = shim_now() - task->native_begin;
+    if (done && task->assembling && !task->refused) {
+        post_next(task);
+        return true;
+    }
+    if (!done && task->assembling && spent > shim.settings.timeout) {
+        comm->status = SS_ERR_TIMEOUT;
+        comm->state = SHIM_COMM_FAILED;
+        spent = -1;
+        done = 1;
+    }
+    if (!done)
+        return false;
+    if (task->refused)
+        spent = -1;
+    if (task->whole)
+        set_stage(task, SHIM_TASK_DONE);
+    else
+        end_window(task, SS_NATIVE, spent);
+    return true;
+}
+
+static bool step(struct shim_task *task)
+{
+    int status;
+
+    switch (stage_of(task)) {
+    case SHIM_TASK_QUEUED:
+        begin(task);
+        return true;
+    case SHIM_TASK_CORE:
+        status = ss_call_step(task->core);
+        shim_tell_wait(task, status);
+        bool moved = status != SS_PENDING || ss_call_moved(task->core);
+        take_status(task, status);
+        return moved;
+    case SHIM_TASK_NATIVE:
+        return step_native(task);
+    default:
+        return false;
+    }
+}
+
+/* A meeting that this rank can take nothing from is still under way. */
+static bool waits_for_others(const struct shim_comm *comm)
+{
+    return comm->state == SHIM_COMM_PASSES && comm->meeting != MPI_REQUEST_NULL;
+}
+
+static void meet(struct shim_comm *comm, bool *moved)
+{
+    if (shim_comm_meet_step(comm, moved) != SS_ERR_PEER || comm->state != SHIM_COMM_MEETING)
+        return;
+    /* Who sees the new state makes its calls in the MPI library: behind these. */
+    for (struct shim_task *task = comm->queue; task; task = task->next)
+        if (!task->blocking)
+            post_whole(task);
+    comm->state = SHIM_COMM_PASSES;
+}
+
+bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
+{
+    bool moved = false;
+    struct shim_task *task;
+
+    if (comm->state == SHIM_COMM_MEETING || waits_for_others(comm)) {
+        meet(comm, &moved);
+        if (comm->state == SHIM_COMM_MEETING)
+            return moved;
+    }
+    while ((task = comm->queue) && stage_of(task) != SHIM_TASK_YOURS) {
+        moved = step(task) || moved;
+        if (stage_of(task) != SHIM_TASK_DONE)
+            break;
+        comm->queue = task->next;
+        if (!comm->queue)
+            comm->queue_end = NULL;
+        if (!task->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
+            task->next = *finished;
+            *finished = task;
+        }
+    }
+    return moved;
+}
+
+void shim_task_post(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+    struct shim_task *finished = NULL;
+
+    pthread_mutex_lock(&comm->lock);
+    task->number = ++comm->calls;
+    task->polled = comm->polled;
+    if (!task->blocking) {
+        comm->polled = true;
+        atomic_store(&shim.nonblocking_made, true);
+    }
+    if (comm->queue_end)
+        comm->queue_end->next = task;
+    else
+        comm->queue = task;
+    comm->queue_end = task;
+    if (!task->blocking) {
+        if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
+            post_whole(task); /* since the caller looked */
+        shim_progress_enter(comm);
+        if (!shim.own_thread)
+            shim_task_step(comm, &finished);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    shim_request_deliver(finished);
+}
+
+/* ---- blocking ---- */
+
+/* The window in the MPI library, as the application called it. */
+static int native_window(const struct shim_task *task)
+{
+    struct shim_call part = task->call;
+
+    if (ss_call_joined(task->core)) /* the input stands in the receive buffer already */
+        part.send = MPI_IN_PLACE;
+    if (part.kind != SS_KIND_ALLREDUCE || task->n == (uint64_t)part.count)
+        return shim_pass(&part);
+    if (!shim_in_place(&part))
+        part.send = input_of(task);
+    part.recv = output_of(task);
+    part.count = (int64_t)task->n;
+    part.large = false; /* a window fits an int */
+    return shim_pass(&part);
+}
+
+/* The MPI library's call may not return, where an error handler of the application jumps out of it,
+ * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
+ * not in the queue. */
+static void leave_queue(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    pthread_mutex_lock(&comm->lock);
+    comm->queue = task->next;
+    if (!comm->queue)
+        comm->queue_end = NULL;
+    task->started = comm->started;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* Ends its window, unless core has begun another call meanwhile; the next one goes ahead of what
+ * waits. Under the lock. */
+static void come_back(struct shim_task *task, double spent)
+{
+    struct shim_comm *comm = task->comm;
+
+    set_stage(task, SHIM_TASK_CORE);
+    if (task->core && comm->started == task->started)
+        end_window(task, SS_NATIVE, spent);
+    else
+        set_stage(task, SHIM_TASK_DONE);
+    if (stage_of(task) == SHIM_TASK_DONE)
+        return;
+    task->next = comm->queue;
+    comm->queue = task;
+    if (!comm->queue_end)
+        comm->queue_end = task;
+}
+
+static void run_native(struct shim_task *task)
+{
+    double spent = -1; /* until it has succeeded */
+    struct shim_task *finished = NULL;
+
+    leave_queue(task);
+    if (!task->core) { /* its communicator passes */
+        task->err = shim_pass(&task->call);
+    } else if (shim_comm_assemble(task->comm) == SS_OK) {
+        double begin = shim_now();
+
+        task->err = native_window(task);
+        if (task->err == MPI_SUCCESS)
+            spent = shim_now() - begin;
+    }
+    pthread_mutex_lock(&task->comm->lock);
+    come_back(task, spent);
+    shim_task_step(task->comm, &finished);
+    pthread_mutex_unlock(&task->comm->lock);
+    shim_request_deliver(finished);
+}
+
+/* One round for the caller of a blocking operation. Other communicators only where they have calls
+ * under way, and less often: their own threads step them, too. */
+static void wait_a_turn(struct shim_task *task, unsigned turn)
+{
+    struct shim_task *finished = NULL;
+
+    if (pthread_mutex_trylock(&task->comm->lock) == 0) {
+        shim_task_step(task->comm, &finished);
+        pthread_mutex_unlock(&task->comm->lock);
+        shim_request_deliver(finished);
+    }
+    if (turn % 4 == 0 && !shim_progress_idle())
+        shim_progress();
+    if (turn % IDLE_STEPS == 0)
+        sched_yield();
+}
+
+int shim_task_run(struct shim_task *task)
+{
+    enum shim_stage stage;
+
+    for (unsigned turn = 1; (stage = stage_of(task)) != SHIM_TASK_DONE; turn++) {
+        if (stage == SHIM_TASK_YOURS)
+            run_native(task);
+        else
+            wait_a_turn(task, turn);
+    }
+    /* Whoever finished it has then taken it out of the queue. */
+    pthread_mutex_lock(&task->comm->lock);
+    pthread_mutex_unlock(&task->comm->lock);
+    return shim_task_code(task);
+}

@@ -1,0 +1,120 @@
+#define _GNU_SOURCE 1
+#include "shim/task/task_words.h"
+#include "shim/mpi/errors.h"
+
+#include <stdio.h>
+
+#include "core/base/fpenv.h"
+#include "shim/mpi/log.h"
+#include "shim/mpi/real.h"
+
+/* ---- what is said ---- */
+
+void shim_tell_mismatch(const struct shim_comm *comm)
+{
+    char differing[400];
+
+    if (comm->rank != 0 || atomic_exchange(&shim.mismatch_told, true))
+        return;
+    shim_comm_differing(comm, differing, sizeof differing);
+    shim_say(CFG_DEBUG_WARN,
+             "communicator \"%s\" of %d ranks: %s must be equal on all ranks and is not; its calls "
+             "pass through",
+             comm->name, comm->size, differing);
+}
+
+/* What all ranks have found is told by the first. */
+void shim_tell_warning(struct shim_comm *comm)
+{
+    char text[800];
+
+    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+void shim_tell_wait(const struct shim_task *task, int status)
+{
+    char text[600];
+
+    if (status == SS_PENDING && ss_call_waits(task->core, text, sizeof text))
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* In calls whose number is a power of two, so that it costs nothing. */
+void shim_tell_task_refusals(const struct shim_task *task)
+{
+    if (shim.settings.topk && task->number >= 16 && (task->number & (task->number - 1)) == 0)
+        shim_tell_refusals(task->comm->core);
+}
+
+static void trace_line(const struct shim_task *task, int status)
+{
+    const struct ss_call *c = task->core;
+    char density[32] = "density not looked at";
+    const char *ran = "failed", *why = task->status < 0 ? ss_status_text(task->status) : "";
+
+    if (task->status >= 0 && c) {
+        bool native = status == SS_NATIVE;
+
+        ran = native ? "native" : ss_algorithm_name(ss_call_algorithm(c));
+        why = native ? ss_reason_name(ss_call_reason(c)) : "";
+        if (ss_call_density(c) >= 0)
+            snprintf(density, sizeof density, "density %.4g", ss_call_density(c));
+    }
+    shim_say(CFG_DEBUG_TRACE, "communicator \"%s\", call %llu: %lld %s, %s%s%s, %s, %.3f ms",
+             task->comm->name, (unsigned long long)task->number, (long long)task->call.count,
+             ss_type_name(task->type), ran, *why ? ": " : "", why, density,
+             1e3 * (shim_now() - task->begin));
+}
+
+void shim_task_trace(const struct shim_task *task, int status)
+{
+    struct ss_fpenv_full saved;
+
+    if (shim.options.debug < CFG_DEBUG_TRACE)
+        return;
+    ss_fpenv_enter_full(&saved);
+    trace_line(task, status);
+    ss_fpenv_leave_full(&saved);
+}
+
+/* ---- errors ---- */
+
+void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size)
+{
+    struct ss_fpenv_full saved;
+
+    ss_fpenv_enter_full(&saved);
+    snprintf(
+        text, size,
+        "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
+        comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
+    ss_fpenv_leave_full(&saved);
+}
+
+int shim_refuse(const struct shim_comm *comm)
+{
+    char text[200];
+
+    shim_explain_failed(comm, text, sizeof text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    return shim_raise(comm->handle, comm->status, text);
+}
+
+/* Whose handler hears of an error: the application may have freed the communicator meanwhile. */
+static MPI_Comm handler_of(const struct shim_task *task)
+{
+    return atomic_load(&task->comm->freed) ? MPI_COMM_SELF : task->comm->handle;
+}
+
+int shim_task_code(struct shim_task *task)
+{
+    if (task->status < 0 && !task->raised) {
+        task->raised = true;
+        task->err = shim_raise(handler_of(task), task->status, task->text);
+    } else if (task->refused && !task->raised) {
+        task->raised = true;
+        shim_real.Comm_call_errhandler(handler_of(task), task->err);
+    }
+    return task->err;
+}
