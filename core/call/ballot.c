@@ -195,6 +195,6 @@ struct ss_shape ss_ballot_shape(const struct ss_call *call)
     };
 
     if (ss_costs_fixed(settings))
-        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.schedule.fold));
+        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
     return shape;
 }

@@ -284,7 +284,7 @@ static int step_vote(struct ss_call *call)
     x->bytes_sent += f->vote.bytes;
     if (status != SS_OK) {
         ss_vote_cancel(&f->vote);
-        return give_up(call, status, f->vote.peer, SS_PHASE_VOTE);
+        return give_up(call, status, f->vote.meetings.peer, SS_PHASE_VOTE);
     }
     return decide(call);
 }
@@ -545,7 +545,7 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
         peer = &nobody;
     *peer = -1;
     if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN) {
-        *peer = call->f.vote.peer;
+        *peer = call->f.vote.meetings.peer;
         return SS_PHASE_VOTE;
     }
     if (call->stage == STAGE_CALIBRATE) {

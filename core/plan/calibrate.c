@@ -139,7 +139,7 @@ int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s)
     for (;;) {
         switch (s->step) {
         case START:
-            *s = (struct ss_calibrate){.size = SHORT, .vote.t = x->t, .step = ROUND};
+            *s = (struct ss_calibrate){.size = SHORT, .vote.meetings.t = x->t, .step = ROUND};
             break;
         case ROUND:
             start_round(x, s);

@@ -55,12 +55,8 @@ void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, s
 {
     const struct ss_buf *room = &x->work->agree;
 
-    *a = (struct ss_agree){.schedule = ss_schedule_of(x->t->rank, x->t->size),
-                           .data = data,
-                           .sums = sums,
-                           .maxima = maxima,
-                           .reals = reals,
-                           .peer = -1};
+    *a = (struct ss_agree){.x = x, .data = data, .sums = sums, .maxima = maxima, .reals = reals};
+    ss_meetings_start(&a->meetings, x->t);
     a->capacity = room->size / 2 / 64 * 64;
     if (a->capacity < bytes_of(words_of(a)))
         ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_AGREE);
@@ -69,15 +65,11 @@ void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, s
     x->agreement = a;
 }
 
-/* A send that is refused is tried once more: a rank that leaves an agreement leaves the others
- * waiting. */
-static void send_words(struct ss_exchange *x, struct ss_agree *a, int peer, unsigned round)
+static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, struct ss_tag tag)
 {
-    struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_AGREE, .round = round};
+    struct ss_exchange *x = a->x;
     struct header h = {.magic = AGREE_MAGIC, .call = x->number, .status = x->failed};
-    int status = SS_ERR_TRANSPORT;
 
-    a->send = (struct ss_request){0};
     if (x->failed == 0) {
         h.words = (uint32_t)words_of(a);
         memcpy(a->outgoing + sizeof h, a->data, h.words * sizeof(uint64_t));
@@ -87,31 +79,23 @@ static void send_words(struct ss_exchange *x, struct ss_agree *a, int peer, unsi
     size_t len = sizeof h + h.words * sizeof(uint64_t);
     x->bytes_sent += len;
     x->phase_sent[SS_PHASE_AGREE] += len;
-    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
-        status = x->t->ops->send(x->t, peer, tag, a->outgoing, len, &a->send);
-    if (status != SS_OK) {
-        a->send = (struct ss_request){0};
+    if (ss_meetings_send(m, peer, tag, a->outgoing, len) != SS_OK) {
+        m->send = (struct ss_request){0};
         ss_fail(x, SS_ERR_TRANSPORT, peer, SS_PHASE_AGREE);
     }
 }
 
-static void recv_words(struct ss_exchange *x, struct ss_agree *a, int peer, unsigned round)
+/* A rank that fails here goes on: what comes next tells the others. */
+static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
 {
-    struct ss_tag tag = {.call = x->number, .phase = SS_PHASE_AGREE, .round = round};
+    struct ss_agree *a = owner;
+    struct ss_tag tag = ss_exchange_tag(a->x, SS_PHASE_AGREE, now->round);
 
-    a->peer = peer;
-    a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
-    if (x->t->ops->recv(x->t, peer, tag, a->incoming, a->capacity, &a->recv) != SS_OK)
-        a->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
-}
-
-static void post(struct ss_exchange *x, struct ss_agree *a, const struct ss_meeting *m)
-{
-    a->send = a->recv = (struct ss_request){0};
-    if (m->from >= 0)
-        recv_words(x, a, m->from, m->round);
-    if (m->to >= 0)
-        send_words(x, a, m->to, m->round);
+    if (now->from >= 0 && ss_meetings_recv(m, now->from, tag, a->incoming, a->capacity) != SS_OK)
+        m->recv = (struct ss_request){.status = SS_ERR_TRANSPORT};
+    if (now->to >= 0)
+        send_words(a, m, now->to, tag);
+    return SS_OK;
 }
 
 static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
@@ -133,13 +117,13 @@ static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
 
 static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a, struct header *h)
 {
-    if (a->recv.status != SS_OK)
-        return a->recv.status;
-    if (a->recv.bytes < sizeof *h)
+    if (a->meetings.recv.status != SS_OK)
+        return a->meetings.recv.status;
+    if (a->meetings.recv.bytes < sizeof *h)
         return SS_ERR_MESSAGE;
     memcpy(h, a->incoming, sizeof *h);
     if (h->magic != AGREE_MAGIC || h->call != x->number ||
-        a->recv.bytes != sizeof *h + h->words * sizeof(uint64_t) ||
+        a->meetings.recv.bytes != sizeof *h + h->words * sizeof(uint64_t) ||
         h->check != check_of(h, a->incoming + sizeof *h))
         return SS_ERR_MESSAGE;
     if (h->status < 0)
@@ -147,61 +131,56 @@ static int check_incoming(const struct ss_exchange *x, const struct ss_agree *a,
     return h->words == words_of(a) ? SS_OK : SS_ERR_MESSAGE;
 }
 
-static void take(struct ss_exchange *x, struct ss_agree *a, bool result)
+static void take_words(struct ss_agree *a, const struct ss_meeting *now)
 {
+    struct ss_exchange *x = a->x;
     const unsigned char *words = a->incoming + sizeof(struct header);
     struct header h = {0};
     int status = check_incoming(x, a, &h);
 
-    x->phase_received[SS_PHASE_AGREE] += a->recv.bytes;
+    x->phase_received[SS_PHASE_AGREE] += a->meetings.recv.bytes;
     if (status != SS_OK)
-        ss_fail(x, status, a->peer, SS_PHASE_AGREE);
+        ss_fail(x, status, now->from, SS_PHASE_AGREE);
     if (x->failed < 0)
         return;
     for (size_t i = 0; i < h.words; i++) {
         uint64_t word;
         memcpy(&word, words + i * sizeof word, sizeof word);
-        if (result)
+        if (now->result)
             a->data[i] = word;
         else
             merge_word(a, i, word);
     }
 }
 
+static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
+{
+    struct ss_agree *a = owner;
+
+    if (m->send.status != SS_OK)
+        ss_fail(a->x, m->send.status, now->to, SS_PHASE_AGREE);
+    if (now->from >= 0)
+        take_words(a, now);
+    return SS_OK;
+}
+
 int ss_agree_step(struct ss_exchange *x, struct ss_agree *a)
 {
-    struct ss_meeting m;
+    static const struct ss_meetings_parts parts = {post, take};
 
-    while (ss_schedule_now(&a->schedule, &m)) {
-        if (!a->waiting) {
-            post(x, a, &m);
-            a->waiting = true;
-        }
-        if (a->send.active || a->recv.active)
-            return SS_PENDING;
-        a->waiting = false;
-        x->moved = true;
-        if (a->send.status != SS_OK)
-            ss_fail(x, a->send.status, a->peer, SS_PHASE_AGREE);
-        if (a->peer >= 0)
-            take(x, a, m.result);
-        a->peer = -1;
-        ss_schedule_next(&a->schedule);
-    }
+    if (ss_meetings_step(&a->meetings, &parts, a, &x->moved) == SS_PENDING)
+        return SS_PENDING;
     x->agreement = NULL;
     return SS_OK;
 }
 
 void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a)
 {
-    if (a->recv.active)
-        x->t->ops->cancel(x->t, &a->recv);
-    if (a->send.active)
-        x->t->ops->cancel(x->t, &a->send);
+    ss_meetings_cancel(&a->meetings);
     x->agreement = NULL;
 }
 
 int ss_agree_waiting(const struct ss_agree *a)
 {
-    return a->waiting && a->recv.active ? a->peer : -1;
+    return a->meetings.waiting && a->meetings.recv.active ? a->meetings.peer : -1;
 }

@@ -3,21 +3,18 @@
 #ifndef CORE_STREAM_AGREEMENT_H
 #define CORE_STREAM_AGREEMENT_H
 
-#include "core/net/ranks.h"
+#include "core/net/meetings.h"
 #include "core/stream/exchange.h"
 
 struct ss_call;
 
 struct ss_agree {
-    struct ss_schedule schedule;
+    struct ss_meetings meetings;
+    struct ss_exchange *x;
     uint64_t *data; /* sums, then maxima, then reals: on entry this rank's, at the end of all */
     size_t sums;    /* added mod 2^64 */
     size_t maxima;
     size_t reals; /* doubles, by their bits; added in the order of the ranks' groups */
-    bool waiting;
-    int peer; /* being waited for, -1: nobody */
-    struct ss_request recv;
-    struct ss_request send;
     unsigned char *outgoing, *incoming; /* of work.agree */
     size_t capacity;                    /* of each, bytes */
 };

@@ -46,13 +46,9 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
 
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
 {
-    vote->t = t;
+    ss_meetings_start(&vote->meetings, t);
     vote->call = call;
-    vote->schedule = ss_schedule_of(t->rank, t->size);
-    vote->peer = -1;
-    vote->waiting = false;
     vote->bytes = 0;
-    vote->send = vote->recv = (struct ss_request){0};
 }
 
 /* Evidence travels where there is any. */
@@ -81,38 +77,13 @@ static uint64_t check_of(const struct ss_ballot *ballot, size_t length)
     return hash_words(h, &ballot->evidence, length - behind);
 }
 
-/* A send that is refused is tried once more: a rank that leaves the vote leaves all others waiting.
- */
-static int send_ballot(struct ss_vote *v, int peer, unsigned round)
-{
-    struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = round};
-    int status = SS_ERR_TRANSPORT;
-
-    v->outgoing = v->ballot;
-    size_t length = length_of(&v->outgoing);
-    v->outgoing.check = check_of(&v->outgoing, length);
-    v->peer = peer;
-    v->bytes += length;
-    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
-        status = v->t->ops->send(v->t, peer, tag, &v->outgoing, length, &v->send);
-    return status;
-}
-
-static int recv_ballot(struct ss_vote *v, int peer, unsigned round)
-{
-    struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = round};
-
-    v->peer = peer;
-    return v->t->ops->recv(v->t, peer, tag, &v->incoming, sizeof v->incoming, &v->recv);
-}
-
 /* What arrived is a ballot of this version, else the peer speaks another protocol. */
 static int check_incoming(struct ss_vote *v)
 {
-    size_t length = v->recv.bytes, least = offsetof(struct ss_ballot, evidence);
+    size_t length = v->meetings.recv.bytes, least = offsetof(struct ss_ballot, evidence);
 
-    if (v->recv.status != SS_OK)
-        return v->recv.status;
+    if (v->meetings.recv.status != SS_OK)
+        return v->meetings.recv.status;
     if (length == least)
         ss_evidence_init(&v->incoming.evidence);
     if ((length != least && length != sizeof v->incoming) || v->incoming.magic != BALLOT_MAGIC ||
@@ -122,28 +93,34 @@ static int check_incoming(struct ss_vote *v)
     return SS_OK;
 }
 
-/* Posts the messages of a meeting; one with nobody leaves both requests inactive. */
-static int post(struct ss_vote *v, const struct ss_meeting *m)
+static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
 {
+    struct ss_vote *v = owner;
+    struct ss_tag tag = {.call = v->call, .phase = SS_PHASE_VOTE, .round = now->round};
     int status = SS_OK;
 
-    if (m->from >= 0)
-        status = recv_ballot(v, m->from, m->round);
-    if (m->to >= 0 && status == SS_OK)
-        status = send_ballot(v, m->to, m->round);
-    return status;
+    if (now->from >= 0)
+        status = ss_meetings_recv(m, now->from, tag, &v->incoming, sizeof v->incoming);
+    if (now->to < 0 || status != SS_OK)
+        return status;
+    v->outgoing = v->ballot;
+    size_t length = length_of(&v->outgoing);
+    v->outgoing.check = check_of(&v->outgoing, length);
+    v->bytes += length;
+    return ss_meetings_send(m, now->to, tag, &v->outgoing, length);
 }
 
 /* Takes in what the meeting brought. */
-static int take(struct ss_vote *v, const struct ss_meeting *m)
+static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
 {
-    int status = v->send.status;
+    struct ss_vote *v = owner;
+    int status = m->send.status;
 
-    if (status == SS_OK && m->from >= 0)
+    if (status == SS_OK && now->from >= 0)
         status = check_incoming(v);
-    if (status != SS_OK || m->from < 0)
+    if (status != SS_OK || now->from < 0)
         return status;
-    if (m->result)
+    if (now->result)
         v->ballot = v->incoming;
     else
         ss_ballot_merge(&v->ballot, &v->incoming);
@@ -152,31 +129,12 @@ static int take(struct ss_vote *v, const struct ss_meeting *m)
 
 int ss_vote_step(struct ss_vote *v, bool *moved)
 {
-    struct ss_meeting m;
+    static const struct ss_meetings_parts parts = {post, take};
 
-    while (ss_schedule_now(&v->schedule, &m)) {
-        int status;
-
-        if (!v->waiting) {
-            if ((status = post(v, &m)) != SS_OK)
-                return status;
-            v->waiting = true;
-        }
-        if (v->send.active || v->recv.active)
-            return SS_PENDING;
-        v->waiting = false;
-        *moved = true;
-        if ((status = take(v, &m)) != SS_OK)
-            return status;
-        ss_schedule_next(&v->schedule);
-    }
-    return SS_OK;
+    return ss_meetings_step(&v->meetings, &parts, v, moved);
 }
 
 void ss_vote_cancel(struct ss_vote *v)
 {
-    if (v->recv.active)
-        v->t->ops->cancel(v->t, &v->recv);
-    if (v->send.active)
-        v->t->ops->cancel(v->t, &v->send);
+    ss_meetings_cancel(&v->meetings);
 }

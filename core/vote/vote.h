@@ -7,8 +7,7 @@
 #ifndef CORE_VOTE_VOTE_H
 #define CORE_VOTE_VOTE_H
 
-#include "core/net/ranks.h"
-#include "core/net/transport.h"
+#include "core/net/meetings.h"
 #include "core/tensor/evidence.h"
 #include "core/tensor/steps.h"
 
@@ -96,14 +95,9 @@ static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same f
 
 /* A vote under way. Storage for both directions is here: nothing is allocated. */
 struct ss_vote {
-    struct ss_transport *t;
+    struct ss_meetings meetings;
     uint32_t call;
-    struct ss_schedule schedule;
-    int peer; /* being waited for */
-    bool waiting;
-    uint64_t bytes; /* sent so far */
-    struct ss_request send;
-    struct ss_request recv;
+    uint64_t bytes;          /* sent so far */
     struct ss_ballot ballot; /* in: own; out: combined */
     struct ss_ballot outgoing;
     struct ss_ballot incoming;

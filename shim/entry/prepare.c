@@ -8,6 +8,7 @@
 
 #include "core/base/fpenv.h"
 #include "shim/entry/calls.h"
+#include "shim/entry/settings.h"
 #include "shim/job/job.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -52,102 +53,6 @@ static void refuse(const char *why, const char *what)
         shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
 }
 
-/* Equal on the ranks of a host, as far as host names are. */
-static uint64_t host_number(void)
-{
-    char name[256] = "";
-    uint64_t h = 1;
-
-    if (gethostname(name, sizeof name - 1) != 0)
-        return 0;
-    for (const char *at = name; *at; at++)
-        h = ss_mix(h, (unsigned char)*at);
-    return h;
-}
-
-/* Seconds after which a wait inside of a call is told: longer than ranks are usually apart. */
-#define PATIENCE 30.0
-
-static struct ss_settings settings_of(const struct cfg *cfg, const struct cfg_options *options)
-{
-    static const enum ss_algorithm algorithms[] = {
-        [CFG_ALGORITHM_AUTO] = SS_AUTO,
-        [CFG_ALGORITHM_RECURSIVE_DOUBLING] = SS_RECURSIVE_DOUBLING,
-        [CFG_ALGORITHM_SPLIT_ALLGATHER] = SS_SPLIT_ALLGATHER,
-        [CFG_ALGORITHM_DSAR] = SS_DSAR,
-        [CFG_ALGORITHM_RING] = SS_RING,
-        [CFG_ALGORITHM_ALLGATHER] = SS_ALLGATHER,
-        [CFG_ALGORITHM_OKTOPK] = SS_OKTOPK,
-        [CFG_ALGORITHM_GTOPK] = SS_GTOPK,
-        [CFG_ALGORITHM_DENSE] = SS_DENSE,
-    };
-    static const enum ss_coding codings[] = {
-        [CFG_CODING_AUTO] = SS_CODING_AUTO,
-        [CFG_CODING_U32] = SS_CODING_U32,
-        [CFG_CODING_PACKED] = SS_CODING_PACKED,
-        [CFG_CODING_BITMAP] = SS_CODING_BITMAP,
-    };
-
-    static const enum ss_identity identities[] = {
-        [CFG_IDENTITY_AUTO] = SS_IDENTITY_AUTO,
-        [CFG_IDENTITY_ADDRESS] = SS_IDENTITY_ADDRESS,
-        [CFG_IDENTITY_SITE] = SS_IDENTITY_SITE,
-        [CFG_IDENTITY_ORDINAL] = SS_IDENTITY_ORDINAL,
-    };
-
-    static const enum ss_values values[] = {
-        [CFG_VALUES_SAME] = SS_VALUES_SAME, [CFG_VALUES_BF16] = SS_VALUES_BF16,
-        [CFG_VALUES_Q8] = SS_VALUES_Q8,     [CFG_VALUES_Q4] = SS_VALUES_Q4,
-        [CFG_VALUES_Q2] = SS_VALUES_Q2,
-    };
-    static const enum ss_values quants[] = {
-        [CFG_QUANT_OFF] = SS_VALUES_SAME,
-        [CFG_QUANT_8] = SS_VALUES_Q8,
-        [CFG_QUANT_4] = SS_VALUES_Q4,
-        [CFG_QUANT_2] = SS_VALUES_Q2,
-    };
-    static const enum ss_partition partitions[] = {
-        [CFG_PARTITION_QUANTILE] = SS_PARTITION_QUANTILE,
-        [CFG_PARTITION_AVERAGE] = SS_PARTITION_AVERAGE,
-        [CFG_PARTITION_EQUAL] = SS_PARTITION_EQUAL,
-    };
-    static const enum ss_guard guards[] = {
-        [CFG_GUARD_OFF] = SS_GUARD_OFF,
-        [CFG_GUARD_WARN] = SS_GUARD_WARN,
-        [CFG_GUARD_EXACT] = SS_GUARD_EXACT,
-    };
-
-    return (struct ss_settings){
-        .values = values[options->value_type],
-        .quant = quants[options->quant_bits],
-        .quant_feedback = options->quant_feedback,
-        .quant_bucket = (uint32_t)options->quant_bucket,
-        .repartition_period = options->repartition_period,
-        .partition = partitions[options->partition],
-        .guard = guards[options->guard],
-        .residual_scale = options->residual_scale == CFG_SWITCH_AUTO,
-        .seed = options->seed,
-        .topk = options->mode == CFG_MODE_TOPK,
-        .density = options->density.density,
-        .k = options->density.k,
-        .bucket = options->density.bucket,
-        .warmup_steps = options->warmup_steps,
-        .tensors = {.identity = identities[options->identity],
-                    .register_after = options->register_after,
-                    .threshold_period = (size_t)options->threshold_period},
-        .observe = options->mode == CFG_MODE_OBSERVE,
-        .algorithm = algorithms[options->algorithm],
-        .coding = codings[options->index_coding],
-        .alpha = options->alpha,
-        .beta = options->beta,
-        .reproducible = options->reproducible,
-        .host = host_number(),
-        .timeout = options->timeout,
-        .patience = PATIENCE,
-        .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
-    };
-}
-
 /* A text that cannot be read counts as empty and is told with the other problems. */
 static const struct ss_rules *rules_of(const char *name, const char *text, bool with_settings,
                                        char *problem, size_t size)
@@ -179,7 +84,7 @@ static bool prepare_settings(void)
     shim.options = *cfg_options(shim.cfg);
     if (!getcwd(shim.start_directory, sizeof shim.start_directory))
         shim.start_directory[0] = '\0';
-    shim.settings = settings_of(shim.cfg, &shim.options);
+    shim.settings = shim_settings_of(shim.cfg, &shim.options);
     prepare_rules();
     shim.min_count =
         shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;

@@ -2,6 +2,7 @@
 # MPI_Iallreduce of Fortran's three interfaces and of mpi4py is taken over.
 set -u
 . tests/t/lib.sh
+. tests/t/python.sh
 
 for program in nb_mpif nb_mpi nb_f08; do
     bare 2 "$program"
@@ -13,13 +14,12 @@ for program in nb_mpif nb_mpi nb_f08; do
     done
 done
 
-# tests/t/interpose_python.t builds it.
-PYTHON=$BUILD/venv/bin/python
-if ! "$PYTHON" -c 'import mpi4py, numpy' 2>"$WORK/err"; then
-    skip "mpi4py" "mpi4py and numpy are not in $BUILD/venv (prove tests/t/interpose_python.t installs them)"
+if ! have_mpi4py; then
+    skip "mpi4py" "it could not be built from PyPI: $(tail -n 1 "$WORK/err")"
     finish
     exit 0
 fi
+PYTHON=$VENV/bin/python
 within 60 "$MPIRUN" -n 2 "$PYTHON" tests/py/iallreduce.py
 tap_passed "mpi4py on 2 ranks, bare"
 for progress in watchdog thread; do

@@ -9,38 +9,9 @@ set -u
 
 export SPARSESHIM_MODE=topk
 
-# allowed OPTION WORD: whether the option table has the option, and the word among its values.
-allowed() {
-    "$BUILD/sparseshim" info -f | perl -0777 -ne '
-        BEGIN { ($option, $word) = splice @ARGV, 0, 2 }
-        /^SPARSESHIM_$option=.*?Allowed:(.*?)Default:/ms or exit 1;
-        exit !grep { $_ eq $word } split /[\s,]+/, $1' "$1" "$2"
-}
-
-ALGORITHMS=(auto)
-for algorithm in recursive_doubling split_allgather dsar ring allgather oktopk gtopk; do
-    if allowed ALGORITHM "$algorithm"; then
-        ALGORITHMS+=("$algorithm")
-    else
-        skip "conservation under $algorithm" "the option table does not offer it"
-    fi
-done
-VALUES=(same)
-for values in bf16 q8 q4 q2; do
-    if allowed VALUE_TYPE "$values"; then
-        VALUES+=("$values")
-    else
-        skip "conservation with VALUE_TYPE=$values" "the option table does not offer it"
-    fi
-done
-BITS=()
-for bits in 8 4 2; do
-    if allowed QUANT_BITS "$bits"; then
-        BITS+=("$bits")
-    else
-        skip "conservation with QUANT_BITS=$bits" "the option table does not offer it"
-    fi
-done
+ALGORITHMS=(auto recursive_doubling split_allgather dsar ring allgather oktopk gtopk)
+VALUES=(same bf16 q8 q4 q2)
+BITS=(8 4 2)
 TYPES=(float double both)
 PLACES=(out in turns)
 DENSITIES=(0.05 4/64 0.1 16/128)

@@ -1,0 +1,57 @@
+#include "core/net/meetings.h"
+
+void ss_meetings_start(struct ss_meetings *m, struct ss_transport *t)
+{
+    *m = (struct ss_meetings){.t = t, .schedule = ss_schedule_of(t->rank, t->size), .peer = -1};
+}
+
+int ss_meetings_send(struct ss_meetings *m, int peer, struct ss_tag tag, const void *msg,
+                     size_t len)
+{
+    int status = SS_ERR_TRANSPORT;
+
+    m->peer = peer;
+    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
+        status = m->t->ops->send(m->t, peer, tag, msg, len, &m->send);
+    return status;
+}
+
+int ss_meetings_recv(struct ss_meetings *m, int peer, struct ss_tag tag, void *buffer,
+                     size_t capacity)
+{
+    m->peer = peer;
+    return m->t->ops->recv(m->t, peer, tag, buffer, capacity, &m->recv);
+}
+
+int ss_meetings_step(struct ss_meetings *m, const struct ss_meetings_parts *parts, void *owner,
+                     bool *moved)
+{
+    struct ss_meeting now;
+    int status;
+
+    while (ss_schedule_now(&m->schedule, &now)) {
+        if (!m->waiting) {
+            m->send = m->recv = (struct ss_request){0};
+            if ((status = parts->post(owner, m, &now)) != SS_OK)
+                return status;
+            m->waiting = true;
+        }
+        if (m->send.active || m->recv.active)
+            return SS_PENDING;
+        m->waiting = false;
+        *moved = true;
+        if ((status = parts->take(owner, m, &now)) != SS_OK)
+            return status;
+        m->peer = -1;
+        ss_schedule_next(&m->schedule);
+    }
+    return SS_OK;
+}
+
+void ss_meetings_cancel(struct ss_meetings *m)
+{
+    if (m->recv.active)
+        m->t->ops->cancel(m->t, &m->recv);
+    if (m->send.active)
+        m->t->ops->cancel(m->t, &m->send);
+}

@@ -1,0 +1,10 @@
+#ifndef SHIM_ENTRY_SETTINGS_H
+#define SHIM_ENTRY_SETTINGS_H
+
+#include "config/config.h"
+#include "core/call/call.h"
+
+/* What core is to know of the options; the rules of REGISTER and EXCLUDE are the caller's. */
+struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_options *options);
+
+#endif
