@@ -8,7 +8,7 @@
 
 #include "core/base/fpenv.h"
 #include "shim/entry/calls.h"
-#include "shim/entry/settings.h"
+#include "shim/entry/core_settings.h"
 #include "shim/job/job.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"

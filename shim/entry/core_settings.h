@@ -1,5 +1,5 @@
-#ifndef SHIM_ENTRY_SETTINGS_H
-#define SHIM_ENTRY_SETTINGS_H
+#ifndef SHIM_ENTRY_CORE_SETTINGS_H
+#define SHIM_ENTRY_CORE_SETTINGS_H
 
 #include "config/config.h"
 #include "core/call/call.h"

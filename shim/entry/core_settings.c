@@ -1,5 +1,5 @@
 /* Options as core has them. Names that stand for numbers have one order in config/ and core/. */
-#include "shim/entry/settings.h"
+#include "shim/entry/core_settings.h"
 
 #include <unistd.h>
 
