@@ -426,7 +426,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     x->work = &comm->work;
     x->mem = comm->mem;
     x->coding = comm->settings->coding;
-    f->c.kernels = ss_kernels();
+    f->c.kernels = comm->kernels;
     ss_kind_init(call, what, window);
     call->stage = STAGE_OVER;
     if (comm->told)

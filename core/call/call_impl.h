@@ -10,7 +10,8 @@ struct ss_call {
     struct ss_feedback f;
     struct ss_lane_key key;
     struct ss_lane *lane;
-    bool cannot; /* the arguments are not served */
+    bool cannot;  /* the arguments are not served */
+    bool sampled; /* the input was not looked at as a whole: dense */
 
     int stage;
     uint64_t idle_steps;  /* without movement, in a row until now */

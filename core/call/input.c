@@ -15,6 +15,38 @@ static bool too_dense(const struct ss_call *call)
            (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);
 }
 
+/* A lane whose last input was too dense is asked by a sample first: where that leaves no doubt the
+ * rest is not looked at. What is not finite may then go unseen, which is no matter of a dense call,
+ * unless a loss scale is to be followed. */
+enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
+static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
+
+static bool sampled_dense(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    const struct ss_settings *s = call->f.comm->settings;
+    struct ss_scan run;
+    uint64_t seen = 0;
+
+    if (!call->lane->was_dense || c->in_n < SAMPLE_FROM || s->observe || s->residual_scale)
+        return false;
+    for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
+        size_t at = (size_t)(c->in_n / SAMPLE_RUNS * r);
+        c->kernels->scan(x->type, c->op, ss_at_const(c->in, at, x->esize), SAMPLE_RUN, 0, NULL,
+                         NULL, 0, &run);
+        if (run.not_finite)
+            return false;
+        seen += run.nnz;
+    }
+    c->scan = (struct ss_scan){.stop = (size_t)c->in_n};
+    c->scan.nnz = (size_t)((double)seen / (SAMPLE_RUNS * SAMPLE_RUN) / NO_DOUBT * (double)c->in_n);
+    if (!too_dense(call))
+        return false;
+    c->scan.nnz = (size_t)((double)seen / (SAMPLE_RUNS * SAMPLE_RUN) * (double)c->in_n);
+    return true;
+}
+
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
  * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
  * the first stopped. */
@@ -27,6 +59,9 @@ static int scan_input(struct ss_call *call)
     size_t start = (size_t)ss_plan_own_least(c->in_n);
     struct ss_scan rest;
 
+    call->sampled = sampled_dense(call);
+    if (call->sampled)
+        return SS_OK;
     if (w->own_val.size / x->esize < room)
         room = w->own_val.size / x->esize;
     if (room < start)
@@ -36,7 +71,8 @@ static int scan_input(struct ss_call *call)
     c->kernels->scan(x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first, c->own.idx,
                      c->own.val, c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
-    if (c->scan.stored == c->scan.nnz || too_dense(call))
+    call->lane->was_dense = too_dense(call);
+    if (c->scan.stored == c->scan.nnz || call->lane->was_dense)
         return SS_OK;
     if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
@@ -114,7 +150,7 @@ static int look(struct ss_call *call, double begin)
         return status;
     c->part_max = largest_part(call);
     x->times.scan += ss_now(x) - begin;
-    if (c->in_n >= 4096)
+    if (c->in_n >= 4096 && !call->sampled)
         book_cost(call, x->times.scan / (double)c->in_n);
     return SS_OK;
 }

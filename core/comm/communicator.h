@@ -3,6 +3,7 @@
 #define CORE_COMM_COMMUNICATOR_H
 
 #include "core/comm/settings.h"
+#include "core/compute/kernels.h"
 #include "core/plan/calibrate.h"
 #include "core/plan/plan.h"
 #include "core/report/stats.h"
@@ -25,6 +26,7 @@ struct ss_lane {
     struct ss_history history;
     struct ss_lane_record *record;
     bool holds;                   /* some rank has a residual on it, by its last vote */
+    bool was_dense;               /* this rank's last input, as a whole; not voted */
     uint64_t observed;            /* calls planned in mode observe */
     uint16_t chain, newer, older; /* in its bucket; in the order of use */
 };
@@ -74,6 +76,7 @@ struct ss_comm {
     struct ss_lanes lanes;            /* pages of it that no lane has been in stay untouched */
     struct ss_call *call;             /* storage of the blocking call */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
+    const struct ss_kernels *kernels; /* those of this processor */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
     uint64_t scale_opened;

@@ -73,6 +73,63 @@ static void a_dense_lane_votes_ever_more_rarely(void **state)
     job_close(&l.job);
 }
 
+/* How much of the input a scan has seen. */
+static const struct ss_kernels *real;
+static uint64_t looked_at;
+
+static void counting_scan(enum ss_type type, enum ss_op op, const void *src, size_t n,
+                          uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                          struct ss_scan *out)
+{
+    looked_at += n;
+    real->scan(type, op, src, n, base, idx, val, capacity, out);
+}
+
+/* Of a dense lane a sample is looked at; a call that is sparse after all is found out, at once,
+ * and exact. */
+static void a_dense_lane_is_not_read_as_a_whole(void **state)
+{
+    enum { LONG = 1 << 18 };
+    static float in[2][LONG], out[2][LONG];
+    static const double densities[] = {0.9, 0.9, 0.02, 0.9, 0.9, 0.78};
+    static const bool whole[] = {true, false, true, true, false, true};
+    struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
+    static struct sim_job job;
+
+    (void)state;
+    memset(&job, 0, sizeof job);
+    job_open(&job, 2, 1e-6, 1e-8, 0, &settings);
+    for (size_t i = 0; i < sizeof densities / sizeof densities[0]; i++) {
+        struct ss_kernels counting;
+        for (int r = 0; r < 2; r++) {
+            struct input input = {.size = 2,
+                                  .type = SS_F32,
+                                  .op = SS_SUM,
+                                  .n = LONG,
+                                  .density = densities[i],
+                                  .place = UNIFORM,
+                                  .seed = i + 1};
+            input_fill(&input, r, in[r]);
+            job.in[r] = in[r];
+            job.out[r] = out[r];
+            job.comm[r]->lanes.list[0].history.skip = 0;
+        }
+        real = ss_kernels();
+        counting = *real;
+        counting.scan = counting_scan;
+        job.comm[0]->kernels = &counting;
+        looked_at = 0;
+        assert_true(job_call(&job, SS_F32, SS_SUM, LONG));
+        assert_int_equal(looked_at >= LONG, whole[i]);
+        assert_int_equal(job.status[0], densities[i] < 0.5 ? SS_OK : SS_NATIVE);
+        double density = ss_call_density(ss_comm_call(job.comm[0]));
+        assert_true(fabs(density - densities[i]) < 0.02);
+        for (size_t e = 0; job.status[0] == SS_OK && e < LONG; e++)
+            assert_true(out[0][e] == in[0][e] + in[1][e]);
+    }
+    job_close(&job);
+}
+
 static void a_lane_that_becomes_sparse_again_goes_sparse(void **state)
 {
     static struct lane l;
@@ -112,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dense_lane_votes_ever_more_rarely),
+        cmocka_unit_test(a_dense_lane_is_not_read_as_a_whole),
         cmocka_unit_test(a_lane_that_becomes_sparse_again_goes_sparse),
         cmocka_unit_test(lanes_back_off_apart),
     };
