@@ -425,8 +425,9 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     x->t = comm->t;
     x->work = &comm->work;
     x->mem = comm->mem;
+    x->place = comm->place;
     x->coding = comm->settings->coding;
-    f->c.kernels = comm->kernels;
+    f->c.kernels = ss_kernels();
     ss_kind_init(call, what, window);
     call->stage = STAGE_OVER;
     if (comm->told)

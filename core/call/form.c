@@ -104,6 +104,7 @@ void ss_kind_recipe(struct ss_call *call)
     if (ss_buf_reserve_voted(part, call->f.comm->mem, (size_t)c->out_n * x->esize) != SS_OK)
         ss_fail(x, SS_ERR_MEMORY, x->t->rank, SS_PHASE_REDUCE);
     c->out = part->data;
+    x->place = &ss_host; /* the input has been seen */
 }
 
 /* Where the recipe did not see the size of the result: counted in the own part. */
@@ -116,7 +117,8 @@ static uint64_t estimate_result(const struct ss_call *call)
 
     if (lo == hi)
         return 0;
-    c->kernels->scan(x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL, NULL, 0, &seen);
+    x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL,
+                        NULL, 0, &seen);
     return (uint64_t)((double)seen.nnz * (double)x->n / (double)(hi - lo));
 }
 

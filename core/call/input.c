@@ -33,8 +33,8 @@ static bool sampled_dense(struct ss_call *call)
         return false;
     for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
         size_t at = (size_t)(c->in_n / SAMPLE_RUNS * r);
-        c->kernels->scan(x->type, c->op, ss_at_const(c->in, at, x->esize), SAMPLE_RUN, 0, NULL,
-                         NULL, 0, &run);
+        x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, at, x->esize), SAMPLE_RUN,
+                            0, NULL, NULL, 0, &run);
         if (run.not_finite)
             return false;
         seen += run.nnz;
@@ -68,18 +68,18 @@ static int scan_input(struct ss_call *call)
         room = start;
     if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
-    c->kernels->scan(x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first, c->own.idx,
-                     c->own.val, c->own.capacity, &c->scan);
+    x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
+                        c->own.idx, c->own.val, c->own.capacity, &c->scan);
     c->own.nnz = c->scan.stored;
     call->lane->was_dense = too_dense(call);
     if (c->scan.stored == c->scan.nnz || call->lane->was_dense)
         return SS_OK;
     if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
-    c->kernels->scan(x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
-                     (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
-                     c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
-                     c->own.capacity - c->own.nnz, &rest);
+    x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
+                        (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
+                        c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
+                        c->own.capacity - c->own.nnz, &rest);
     c->own.nnz += rest.stored;
     return SS_OK;
 }

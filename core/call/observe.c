@@ -38,8 +38,9 @@ static void take(const struct ss_call *call, struct sample *s, unsigned char *co
     int part = 0;
 
     for (size_t r = 0; r < s->runs; r++)
-        memcpy(copy + r * s->run * x->esize,
-               ss_at_const(call->f.c.in, (size_t)(r * s->stride), x->esize), s->run * x->esize);
+        x->place->ops->read(x->place, x->type,
+                            ss_at_const(call->f.c.in, (size_t)(r * s->stride), x->esize), s->run,
+                            copy + r * s->run * x->esize);
     ss_exact_threshold(ss_selectors(), x->type, copy, NULL, s->n, k, &exact);
     for (size_t i = 0; i < s->n; i++) {
         double value = value_at(x->type, copy, i);

@@ -42,8 +42,8 @@ static void harvest(struct ss_coll *c)
         }
         if (lo == hi)
             break;
-        c->kernels->scan(c->x.type, SS_SUM, c->out + lo * c->x.esize, (size_t)(hi - lo),
-                         (uint32_t)lo, s->idx, s->val, s->capacity, &seen);
+        c->x.place->ops->scan(c->x.place, c->x.type, SS_SUM, c->out + lo * c->x.esize,
+                              (size_t)(hi - lo), (uint32_t)lo, s->idx, s->val, s->capacity, &seen);
         room = seen.nnz;
         if (seen.stored == seen.nnz)
             break;
@@ -313,7 +313,7 @@ static void select_global(struct ss_coll *c)
     for (size_t i = 0; i < r->nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->x.type, r->val, i);
         if (m < threshold || (m < s->above && last++ >= s->spared)) {
-            memset(c->out + r->idx[i] * c->x.esize, 0, c->x.esize);
+            c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, &r->idx[i], 1);
             continue;
         }
         r->idx[kept] = r->idx[i];

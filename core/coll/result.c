@@ -34,22 +34,31 @@ void ss_fill_start(struct ss_coll *c, bool own_alone)
         f->next = 0;
 }
 
+static void clear(struct ss_coll *c, uint64_t lo, uint64_t hi)
+{
+    struct ss_place *place = c->x.place;
+
+    place->ops->clear(place, c->x.type, ss_out_at(c, lo), (size_t)(hi - lo));
+}
+
 /* Zeros but for the own slice, which is this rank's input. */
 static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
+    struct ss_place *place = c->x.place;
     uint64_t own_lo = c->in_first < lo ? lo : c->in_first, own_hi = c->in_first + c->in_n;
 
     if (own_hi > hi)
         own_hi = hi;
     if (own_lo >= own_hi) {
-        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->x.esize);
+        clear(c, lo, hi);
         return;
     }
-    memset(ss_out_at(c, lo), 0, (size_t)(own_lo - lo) * c->x.esize);
+    clear(c, lo, own_lo);
     if (!c->in_place)
-        memcpy(ss_out_at(c, own_lo), ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->x.esize),
-               (size_t)(own_hi - own_lo) * c->x.esize);
-    memset(ss_out_at(c, own_hi), 0, (size_t)(hi - own_hi) * c->x.esize);
+        place->ops->copy(place, c->x.type, ss_out_at(c, own_lo),
+                         ss_at_const(c->in, (size_t)(own_lo - c->in_first), c->x.esize),
+                         (size_t)(own_hi - own_lo));
+    clear(c, own_hi, hi);
 }
 
 static void clear_piece(struct ss_coll *c, size_t piece)
@@ -66,14 +75,9 @@ static void clear_piece(struct ss_coll *c, size_t piece)
         clear_slices(c, lo, hi);
     } else if (f->sparse) {
         struct ss_stream s = ss_stream_slice(&c->own, c->x.esize, lo, hi);
-        if (c->x.esize == 4)
-            for (size_t i = 0; i < s.nnz; i++)
-                memset(c->out + (size_t)s.idx[i] * 4, 0, 4);
-        else
-            for (size_t i = 0; i < s.nnz; i++)
-                memset(c->out + (size_t)s.idx[i] * 8, 0, 8);
+        c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, s.idx, s.nnz);
     } else {
-        memset(ss_out_at(c, lo), 0, (size_t)(hi - lo) * c->x.esize);
+        clear(c, lo, hi);
     }
 }
 
@@ -120,55 +124,61 @@ bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int 
 
 void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
 {
+    struct ss_place *place = c->x.place;
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
 
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE) {
-        memcpy(ss_out_at(c, lo), chunk->val, chunk->nnz * c->x.esize);
+        place->ops->write(place, c->x.type, ss_out_at(c, lo), chunk->val, chunk->nnz);
         c->dense_seen = true;
     } else {
-        c->kernels->scatter(c->x.type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
+        place->ops->scatter(place, c->x.type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
         c->result_nnz += chunk->nnz;
     }
 }
 
 void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
 {
+    struct ss_place *place = c->x.place;
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
 
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE)
-        c->kernels->reduce(c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
+        place->ops->reduce(place, c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
     else
-        c->kernels->accumulate(c->x.type, c->op, c->out, first, chunk->idx, chunk->val, chunk->nnz);
+        place->ops->accumulate(place, c->x.type, c->op, c->out, first, chunk->idx, chunk->val,
+                               chunk->nnz);
 }
 
 void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
 {
+    struct ss_place *place = c->x.place;
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
-    c->kernels->scatter(c->x.type, c->out, first, s->idx, s->val, s->nnz);
+    place->ops->scatter(place, c->x.type, c->out, first, s->idx, s->val, s->nnz);
 }
 
 void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s)
 {
+    struct ss_place *place = c->x.place;
     uint32_t first = (uint32_t)c->out_first;
 
     if (s->nnz == 0)
         return;
     ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
-    c->kernels->accumulate(c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
+    place->ops->accumulate(place, c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
 }
 
 void ss_out_result(struct ss_coll *c, struct ss_out *o, uint64_t first, uint64_t n,
                    enum ss_phase phase, unsigned round, int dst, int ndst)
 {
-    ss_out_elements(o, ss_at(c->out, (size_t)first, c->x.esize), first, n, phase, round, dst, ndst);
+    ss_out_elements(o, ss_at(c->out, (size_t)first, c->x.esize), true, first, n, phase, round, dst,
+                    ndst);
 }

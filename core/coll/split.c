@@ -91,8 +91,8 @@ void ss_split_harvest(struct ss_coll *c, struct ss_stream *part)
     part->nnz = 0;
     if (c->x.failed < 0 || lo == hi)
         return;
-    c->kernels->scan(c->x.type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), (uint32_t)lo,
-                     part->idx, part->val, part->capacity, &seen);
+    c->x.place->ops->scan(c->x.place, c->x.type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
+                          (uint32_t)lo, part->idx, part->val, part->capacity, &seen);
     part->nnz = seen.stored;
     if (seen.stored < seen.nnz) /* more than the vote announced */
         ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);

@@ -3,7 +3,6 @@
 #define CORE_COMM_COMMUNICATOR_H
 
 #include "core/comm/settings.h"
-#include "core/compute/kernels.h"
 #include "core/plan/calibrate.h"
 #include "core/plan/plan.h"
 #include "core/report/stats.h"
@@ -76,7 +75,7 @@ struct ss_comm {
     struct ss_lanes lanes;            /* pages of it that no lane has been in stay untouched */
     struct ss_call *call;             /* storage of the blocking call */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
-    const struct ss_kernels *kernels; /* those of this processor */
+    struct ss_place *place;           /* of the buffers of the calls that follow */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
     uint64_t scale_opened;

@@ -33,7 +33,7 @@ bool ss_join_pending(struct ss_feedback *f)
             return false;
         }
     }
-    f->input_square = ss_vector_square(x->type, f->c.in, (size_t)x->n);
+    f->input_square = x->place->ops->square(x->place, x->type, f->c.in, (size_t)x->n);
     return true;
 }
 

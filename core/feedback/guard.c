@@ -10,7 +10,7 @@
 #include "core/feedback/feedback.h"
 
 enum {
-    BUCKETS = 2048,
+    BUCKETS = SS_SKETCH_BUCKETS,
     FORGIVEN = 4 /* looks after which one that spoke against a gradient is */
 };
 
@@ -20,24 +20,6 @@ enum {
  * table in scripts/results.md shows: so where a rule has made it lossy, its looks also ask what it
  * looks like (core/tensor/evidence.h). */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
-
-static void add_to_sketch(double *sketch, uint64_t i, double x)
-{
-    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15ULL;
-
-    h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
-    sketch[h >> 53] += h & (1u << 20) ? x : -x;
-}
-
-static void take(double *sketch, enum ss_type type, const void *v, size_t n)
-{
-    memset(sketch, 0, BUCKETS * sizeof *sketch);
-    for (size_t i = 0; i < n; i++) {
-        double x = type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
-        if (x != 0)
-            add_to_sketch(sketch, i, x);
-    }
-}
 
 int ss_guard_reserve(struct ss_feedback *f)
 {
@@ -50,7 +32,7 @@ void ss_guard_take(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
 
-    take(x->work->sketch.data, x->type, f->c.in, (size_t)x->n);
+    x->place->ops->sketch(x->place, x->type, f->c.in, (size_t)x->n, x->work->sketch.data);
 }
 
 void ss_guard_start(struct ss_feedback *f)
@@ -59,7 +41,7 @@ void ss_guard_start(struct ss_feedback *f)
     double *sketch = x->work->sketch.data;
 
     if (x->failed == 0)
-        take(sketch + BUCKETS, x->type, f->c.out, (size_t)x->n);
+        x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
     ss_agree_start(x, &f->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
 }
 

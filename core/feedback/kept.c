@@ -43,7 +43,8 @@ int ss_keep_take(struct ss_feedback *f)
         return SS_OK;
     if (ss_buf_reserve(buf, f->comm->mem, bytes) != SS_OK)
         return SS_ERR_MEMORY;
-    memcpy(buf->data, ss_at_const(f->c.in, (size_t)f->keep.first, x->esize), bytes);
+    x->place->ops->read(x->place, x->type, ss_at_const(f->c.in, (size_t)f->keep.first, x->esize),
+                        (size_t)f->keep.count, buf->data);
     return SS_OK;
 }
 
@@ -60,8 +61,8 @@ static void add(struct ss_exchange *x, struct ss_in *in, int src, const struct s
         ss_fail(x, SS_ERR_MESSAGE, src, SS_PHASE_KEEP);
         return;
     }
-    c->kernels->reduce(x->type, c->op, ss_at(c->out, chunk->first, x->esize), chunk->val,
-                       chunk->nnz);
+    x->place->ops->reduce(x->place, x->type, c->op, ss_at(c->out, chunk->first, x->esize),
+                          chunk->val, chunk->nnz);
 }
 
 static void add_own(struct ss_exchange *x)
@@ -69,8 +70,8 @@ static void add_own(struct ss_exchange *x)
     const struct ss_feedback *f = ss_feedback_of(x);
     const struct ss_coll *c = &f->c;
 
-    c->kernels->reduce(x->type, c->op, ss_at(c->out, (size_t)f->keep.first, x->esize),
-                       x->work->keep.data, (size_t)f->keep.count);
+    x->place->ops->reduce(x->place, x->type, c->op, ss_at(c->out, (size_t)f->keep.first, x->esize),
+                          x->work->keep.data, (size_t)f->keep.count);
 }
 
 void ss_keep_start(struct ss_feedback *f)
@@ -84,9 +85,10 @@ void ss_keep_start(struct ss_feedback *f)
         ss_fail(x, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
     x->arena_used = 0;
     if (x->failed == 0) /* the recipe may have left signed zeros */
-        memset(ss_at(f->c.out, (size_t)k->first, x->esize), 0, (size_t)k->count * x->esize);
+        x->place->ops->clear(x->place, x->type, ss_at(f->c.out, (size_t)k->first, x->esize),
+                             (size_t)k->count);
     ss_in_start_ordered(x, &k->in, SS_PHASE_KEEP, add, add_own);
-    ss_out_elements(&k->out, x->work->keep.data, k->first, k->count, SS_PHASE_KEEP, 0,
+    ss_out_elements(&k->out, x->work->keep.data, false, k->first, k->count, SS_PHASE_KEEP, 0,
                     (rank + 1) % size, size - 1);
 }
 

@@ -59,6 +59,7 @@ void ss_topk_start(struct ss_feedback *f)
         .site = comm->site.hash,
         .path = comm->site.path,
         .address = f->c.out,
+        .place = f->c.x.place,
         .overlaps = comm->nonblocking,
         .type = x->type,
         .op = f->c.op,
@@ -158,7 +159,6 @@ int ss_topk_select(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
-    const struct ss_selectors *selectors = ss_selectors();
     struct ss_tensor *t = f->tensor;
     struct ss_selection seen;
     uint64_t bucket;
@@ -173,11 +173,11 @@ int ss_topk_select(struct ss_feedback *f)
         return SS_ERR_MEMORY;
     f->threshold_before = t->threshold;
     if (bucket > 0)
-        ss_select_buckets(selectors, x->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
-                          c->own.idx, c->own.val, &seen);
+        x->place->ops->claim_buckets(x->place, x->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
+                                     c->own.idx, c->own.val, &seen);
     else
-        f->reevaluate = ss_threshold_select(&t->threshold, selectors, x->type, g, r, n,
-                                            (uint32_t)first, k, c->own.idx, c->own.val, &seen);
+        f->reevaluate = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n,
+                                             (uint32_t)first, k, c->own.idx, c->own.val, &seen);
     f->claimed = true;
     f->select_stop = seen.stop;
     f->input_square = seen.input_square;
@@ -229,7 +229,7 @@ static double level_square(struct ss_feedback *f)
     if (!f->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= x->n / 8)
         return ss_steps_parts_sparse(x->type, c->own.idx, c->own.val, c->own.nnz, (size_t)x->n,
                                      f->parts);
-    return ss_steps_parts(x->type, c->in, (size_t)x->n, SAMPLE, f->parts);
+    return ss_steps_parts(x->place, x->type, c->in, (size_t)x->n, SAMPLE, f->parts);
 }
 
 uint64_t ss_topk_flags(struct ss_feedback *f)
@@ -266,7 +266,8 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     if (ss_join_pending(f)) {
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
         if (!sum_is_finite(f) &&
-            ss_vector_not_finite(x->type, f->c.in, ss_residual_values(f->tensor), (size_t)x->n) > 0)
+            x->place->ops->not_finite(x->place, x->type, f->c.in, ss_residual_values(f->tensor),
+                                      (size_t)x->n) > 0)
             flags |= SS_VOTE_NOT_FINITE;
     }
     return flags;
@@ -277,7 +278,7 @@ void ss_topk_show(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
 
     if (f->tensor && (ss_tensor_watching(f->tensor) || f->guarded))
-        ss_evidence_show(&f->vote.ballot.evidence, &f->tensor->watch, x->type, f->c.in,
+        ss_evidence_show(&f->vote.ballot.evidence, &f->tensor->watch, x->place, x->type, f->c.in,
                          (size_t)x->n);
 }
 
@@ -466,9 +467,9 @@ void ss_topk_undo(struct ss_feedback *f)
 
     if (!f->claimed)
         return;
-    ss_selectors()->undo(x->type, ss_at_const(c->in, (size_t)f->select_first, x->esize),
-                         ss_residual_at(f->tensor, f->select_first), f->select_stop,
-                         (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
+    x->place->ops->undo(x->place, x->type, ss_at_const(c->in, (size_t)f->select_first, x->esize),
+                        ss_residual_at(f->tensor, f->select_first), f->select_stop,
+                        (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
     f->claimed = false;
 }

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/times.h"
 #include "core/net/transport.h"
+#include "core/place/place.h"
 #include "core/stream/work.h"
 #include "core/wire/wire.h"
 
@@ -25,6 +26,7 @@ struct ss_exchange {
     struct ss_transport *t;
     struct ss_work *work;
     struct ss_mem *mem;
+    struct ss_place *place; /* of input and result */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */

@@ -42,6 +42,9 @@ int ss_in_reserve(struct ss_exchange *x, bool rounded)
         (rounded &&
          ss_buf_reserve(&work->values, x->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK))
         return SS_ERR_MEMORY;
+    if (x->place->ops->remote &&
+        ss_buf_reserve(&work->staging, x->mem, SS_CHUNK_ENTRIES * sizeof(double)) != SS_OK)
+        return SS_ERR_MEMORY;
     return ss_buf_reserve(&work->inbox, x->mem, inbox);
 }
 

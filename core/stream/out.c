@@ -38,10 +38,11 @@ void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
     o->error = error;
 }
 
-void ss_out_elements(struct ss_out *o, void *val, uint64_t first, uint64_t n, enum ss_phase phase,
-                     unsigned round, int dst, int ndst)
+void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
+                     enum ss_phase phase, unsigned round, int dst, int ndst)
 {
-    *o = (struct ss_out){.dense = true, .val = val, .nnz = (size_t)n, .first = (uint32_t)first};
+    *o = (struct ss_out){
+        .dense = true, .placed = placed, .val = val, .nnz = (size_t)n, .first = (uint32_t)first};
     out_start(o, phase, round, dst, ndst);
 }
 
@@ -51,7 +52,7 @@ static void encode_next(struct ss_exchange *x, struct ss_out *o)
     size_t left = o->nnz - o->pos;
     uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
     unsigned char *msg = (unsigned char *)x->work->arena.data + x->arena_used;
-    unsigned char *val = o->val + o->pos * x->esize;
+    unsigned char *from = o->val + o->pos * x->esize, *val = from;
     struct ss_wire_rounding rounding = {.how = o->rounding,
                                         .val = val,
                                         .error = o->error ? o->error + o->pos * x->esize : NULL,
@@ -59,6 +60,9 @@ static void encode_next(struct ss_exchange *x, struct ss_out *o)
     const struct ss_wire_rounding *round = o->rounding ? &rounding : NULL;
     double begin = ss_now(x);
 
+    if (o->placed)
+        rounding.val = val =
+            x->place->ops->open(x->place, x->type, from, entries, x->work->staging.data);
     if (o->pos == 0)
         o->stored = x->arena_used;
     if (o->dense)
@@ -67,6 +71,8 @@ static void encode_next(struct ss_exchange *x, struct ss_out *o)
     else
         o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries,
                                 entries == left, round);
+    if (o->placed)
+        x->place->ops->close(x->place, x->type, from, entries, val);
     o->msg = msg;
     o->pos += entries;
     o->last = o->encoded = entries == left;

@@ -10,6 +10,7 @@
  * slots with messages to ranks that do not listen yet. */
 struct ss_out {
     bool dense;
+    bool placed; /* dense: val is in the place */
     const uint32_t *idx;
     unsigned char *val;                 /* written only where it is rounded */
     const struct ss_rounding *rounding; /* NULL: values travel as they are */
@@ -41,8 +42,9 @@ size_t ss_arena_bound(enum ss_type type, uint64_t entries);
 
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst);
-void ss_out_elements(struct ss_out *o, void *val, uint64_t first, uint64_t n, enum ss_phase phase,
-                     unsigned round, int dst, int ndst); /* n elements at val, sent as first.. */
+/* n elements at val, of the host's or, placed, of the place; sent as first, first + 1, ... */
+void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
+                     enum ss_phase phase, unsigned round, int dst, int ndst);
 
 /* Values of `o`, just started, are rounded as they are encoded, in place; what that takes away goes
  * to error (parallel to them, or NULL). Nothing where `how` says SS_VALUES_SAME. */

@@ -12,6 +12,7 @@ struct ss_work {
     struct ss_buf scratch;          /* decoded indices of one chunk */
     struct ss_buf pieces;           /* which pieces of the result are cleared */
     struct ss_buf values;           /* decoded values of one chunk */
+    struct ss_buf staging;          /* elements of one chunk of a place that is remote */
     struct ss_buf own_error;        /* top-k: see struct ss_claims */
     struct ss_buf marks;
     struct ss_buf part_error;

@@ -69,15 +69,12 @@ struct sample {
 };
 
 /* A run of at most SS_RUN elements, as doubles; those behind it are zero. */
-static void load(enum ss_type type, const void *in, size_t first, size_t count, double *x)
+static void load(struct ss_place *place, enum ss_type type, const void *in, size_t first,
+                 size_t count, double *x)
 {
     if (count < SS_RUN)
         memset(x, 0, SS_RUN * sizeof *x);
-    if (type == SS_F32)
-        for (size_t i = 0; i < count; i++)
-            x[i] = (double)((const float *)in)[first + i];
-    else
-        memcpy(x, (const double *)in + first, count * sizeof *x);
+    place->ops->load(place, type, in, first, count, x);
 }
 
 static void add_run(struct sample *s, const double *x, uint64_t h, size_t block)
@@ -106,7 +103,8 @@ static void mark_run(struct sample *s, const double *x, size_t count, uint64_t h
     }
 }
 
-static void take(struct sample *s, enum ss_type type, const void *in, size_t n)
+static void take(struct sample *s, struct ss_place *place, enum ss_type type, const void *in,
+                 size_t n)
 {
     size_t runs = runs_of(n);
     double x[SS_RUN];
@@ -121,7 +119,7 @@ static void take(struct sample *s, enum ss_type type, const void *in, size_t n)
             first += (size_t)((h >> 16 & 0xffffffff) * (room - SS_RUN + 1) >> 32);
         if (room < count)
             count = room;
-        load(type, in, first, count, x);
+        load(place, type, in, first, count, x);
         add_run(s, x, h, (size_t)((uint64_t)first * SS_BLOCKS / n));
         mark_run(s, x, count, h, j, runs);
         s->count += count;
@@ -180,13 +178,13 @@ static void show_stay(struct ss_evidence *e, struct ss_watch *w)
     e->stay = whole(cosine(w->now, w->mine) * SHARE);
 }
 
-void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type, const void *in,
-                      size_t n)
+void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, struct ss_place *place,
+                      enum ss_type type, const void *in, size_t n)
 {
     struct sample s;
 
     ss_evidence_init(e);
-    take(&s, type, in, n);
+    take(&s, place, type, in, n);
     if (s.energy - s.energy != 0)
         return;
     e->shown = 1;

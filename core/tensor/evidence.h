@@ -24,6 +24,7 @@
 #define CORE_TENSOR_EVIDENCE_H
 
 #include "core/base/types.h"
+#include "core/place/place.h"
 
 enum {
     SS_RUN = 16,
@@ -104,8 +105,8 @@ struct ss_watch {
 };
 
 /* Looks at n finite or other elements; `e` becomes this rank's. Not finite: nothing is shown. */
-void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type, const void *in,
-                      size_t n);
+void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, struct ss_place *place,
+                      enum ss_type type, const void *in, size_t n);
 
 /* What one call was like. */
 struct ss_verdict {

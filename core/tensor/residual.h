@@ -13,6 +13,7 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
  * left. NULL without one. */
 void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
+void ss_residual_read(const struct ss_tensor *t, void *to); /* to the host */
 
 /* Made of zeros: false where memory is short. Let go. Made zero, the room kept. */
 bool ss_residual_make(struct ss_tensor *t);

@@ -274,15 +274,16 @@ static double shares(const double *square, uint8_t *parts)
     return sum;
 }
 
-double ss_steps_parts(enum ss_type type, const void *in, size_t n, size_t most, uint8_t *parts)
+double ss_steps_parts(struct ss_place *place, enum ss_type type, const void *in, size_t n,
+                      size_t most, uint8_t *parts)
 {
     double square[SS_STEP_PARTS];
     const char *first = in;
 
     for (size_t i = 0; i < SS_STEP_PARTS; i++)
         square[i] =
-            ss_vector_square_sample(type, first + part_at(n, i) * ss_type_size(type),
-                                    part_at(n, i + 1) - part_at(n, i), most / SS_STEP_PARTS);
+            place->ops->square_sample(place, type, first + part_at(n, i) * ss_type_size(type),
+                                      part_at(n, i + 1) - part_at(n, i), most / SS_STEP_PARTS);
     return shares(square, parts);
 }
 

@@ -37,6 +37,7 @@
 #define CORE_TENSOR_STEPS_H
 
 #include "core/base/types.h"
+#include "core/place/place.h"
 
 enum {
     SS_STEP_LONGEST = 512,    /* calls of the longest step that is found */
@@ -136,7 +137,8 @@ void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
  * (ss_vector_square_sample; a multiple of SS_STEP_PARTS runs); logarithms of the shares of
  * SS_STEP_PARTS equal parts, to be combined by max. The second: of nnz entries at ascending idx <
  * n, all others being zero. */
-double ss_steps_parts(enum ss_type type, const void *in, size_t n, size_t most, uint8_t *parts);
+double ss_steps_parts(struct ss_place *place, enum ss_type type, const void *in, size_t n,
+                      size_t most, uint8_t *parts);
 double ss_steps_parts_sparse(enum ss_type type, const uint32_t *idx, const void *val, size_t nnz,
                              size_t n, uint8_t *parts);
 

@@ -29,7 +29,7 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
 
 static void free_tensor(struct ss_tensor *t)
 {
-    ss_buf_free(&t->residual.values);
+    t->residual.place->ops->drop(t->residual.place, &t->residual.values);
     ss_buf_free(&t->agreed.bounds);
     ss_watch_free(&t->watch);
     free(t);
@@ -317,6 +317,7 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     *t = *key;
     t->owner = ts;
     t->number = ts->numbers++;
+    t->residual.place = call->place ? call->place : &ss_host;
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;

@@ -130,9 +130,10 @@ struct ss_guarding {
 
 /* What error feedback has kept back (core/tensor/residual.h). */
 struct ss_residual {
-    struct ss_buf values; /* n elements, finite; data NULL = none */
-    double square;        /* squared norm after the tensor's last call, up to rounding */
-    double norm;          /* last computed for a report */
+    struct ss_place *place; /* its and that of the tensor's buffers */
+    struct ss_buf values;   /* n elements, finite; data NULL = none */
+    double square;          /* squared norm after the tensor's last call, up to rounding */
+    double norm;            /* last computed for a report */
 };
 
 struct ss_tensors;
@@ -239,11 +240,12 @@ void ss_tensors_unlock(struct ss_tensors *tensors);
 
 /* One call as identity sees it. */
 struct ss_tensor_call {
-    uint32_t lane;       /* number of the lane, as for ss_steps_next */
-    uint64_t site;       /* hash of the call site, 0 = unknown */
-    uint64_t path;       /* hash of its callers, 0 = unknown */
-    const void *address; /* receive buffer */
-    bool overlaps;       /* it is nonblocking: the next one may start before its vote is known */
+    uint32_t lane;          /* number of the lane, as for ss_steps_next */
+    uint64_t site;          /* hash of the call site, 0 = unknown */
+    uint64_t path;          /* hash of its callers, 0 = unknown */
+    const void *address;    /* receive buffer */
+    struct ss_place *place; /* where it is; a tensor stays in its first one */
+    bool overlaps;          /* it is nonblocking: the next one may start before its vote is known */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;

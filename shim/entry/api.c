@@ -261,7 +261,7 @@ static int read_residual(struct ss_tensor *t, void *ctx)
         return SPARSESHIM_BAD_ARGUMENT;
     if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    memcpy(r->values, ss_residual_values(t), (size_t)t->n * ss_type_size(t->type));
+    ss_residual_read(t, r->values);
     return SS_OK;
 }
 

@@ -155,7 +155,10 @@ static inline int kind_job_step(void *ctx, int rank)
     if (k->job.started[rank])
         return ss_call_step(call);
     k->job.started[rank] = true;
-    int status = ss_call_start_kind(call, k->job.comm[rank], &k->what[rank]);
+    struct ss_collective what = k->what[rank];
+    what.in = what.in ? (const char *)what.in + k->job.far : NULL;
+    what.out = what.out ? (char *)what.out + k->job.far : NULL;
+    int status = ss_call_start_kind(call, k->job.comm[rank], &what);
     if (k->job.starve_after_vote && rank == k->job.starve_rank)
         atomic_store(&k->job.mem[rank].used, SIZE_MAX - 1);
     if (k->job.limit_after_vote)

@@ -2,6 +2,7 @@
 #ifndef TESTS_SIM_JOB_H
 #define TESTS_SIM_JOB_H
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ struct sim_job {
     uint64_t n;
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
+    ptrdiff_t far; /* from the test's buffers to their addresses in the place of the job */
 };
 
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
@@ -69,8 +71,10 @@ static inline int job_step(void *ctx, int rank)
     if (!job->started[rank]) {
         job->started[rank] = true;
         uint64_t n = job->other_n > 0 && rank == job->other_n_rank ? job->other_n : job->n;
-        int status = ss_call_start(call, job->comm[rank], job->type, job->op, job->in[rank],
-                                   job->out[rank], n, 0);
+        const char *in = job->in[rank];
+        int status =
+            ss_call_start(call, job->comm[rank], job->type, job->op, in ? in + job->far : NULL,
+                          (char *)job->out[rank] + job->far, n, 0);
         if (job->starve_after_vote && rank == job->starve_rank)
             atomic_store(&job->mem[rank].used, SIZE_MAX - 1);
         if (job->limit_after_vote)

@@ -119,7 +119,7 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
             uint64_t past = t[r]->watch.hash;
             low = past < low ? past : low;
             high = past > high ? past : high;
-            ss_evidence_show(&own, &t[r]->watch, call->type, call->in[r], call->n);
+            ss_evidence_show(&own, &t[r]->watch, &ss_host, call->type, call->in[r], call->n);
             ss_evidence_merge(&seen, &own);
         }
         ss_tensor_begin(t[r]);

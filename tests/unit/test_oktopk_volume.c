@@ -273,23 +273,25 @@ static void averaged_boundaries_fail_where_ranks_differ(void **state)
 /* Elements that kernels have looked through for entries. */
 static size_t scanned;
 
-static void count_scan(enum ss_type type, enum ss_op op, const void *src, size_t n, uint32_t base,
-                       uint32_t *idx, void *val, size_t capacity, struct ss_scan *out)
+static void count_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                       struct ss_scan *out)
 {
     scanned += n;
-    ss_kernels()->scan(type, op, src, n, base, idx, val, capacity, out);
+    ss_host.ops->scan(p, type, op, src, n, base, idx, val, capacity, out);
 }
 
 /* After what is looked through before the vote. */
 static int counted_step(void *ctx, int rank)
 {
-    static struct ss_kernels counting;
+    static struct ss_place_ops counting;
+    static struct ss_place place = {&counting};
     struct sim_job *job = ctx;
     int status = job_step(ctx, rank);
 
-    counting = *ss_kernels();
+    counting = *ss_host.ops;
     counting.scan = count_scan;
-    ss_comm_call(job->comm[rank])->f.c.kernels = &counting;
+    ss_comm_call(job->comm[rank])->f.c.x.place = &place;
     return status;
 }
 

@@ -220,9 +220,9 @@ static void parts_of_entries_and_of_a_sample_are_those_of_the_whole(void **state
                 val[nnz++] = in[i];
             }
         }
-        double square = ss_steps_parts(SS_F32, in, N, 4 * N, whole);
+        double square = ss_steps_parts(&ss_host, SS_F32, in, N, 4 * N, whole);
         double other = every > 1 ? ss_steps_parts_sparse(SS_F32, idx, val, nnz, N, seen)
-                                 : ss_steps_parts(SS_F32, in, N, 8192, seen);
+                                 : ss_steps_parts(&ss_host, SS_F32, in, N, 8192, seen);
         assert_true(fabs(other / square - 1) < 0.09);
         for (int i = 0; i < SS_STEP_PARTS; i++) {
             assert_true(abs(whole[i] - seen[i]) <= 2);

@@ -1,0 +1,235 @@
+/* The host's place: everything is done at once, by the kernels of this processor. */
+#include <string.h>
+
+#include "core/place/place.h"
+
+static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+{
+    (void)p;
+    int status = ss_buf_reserve(buf, mem, bytes);
+    if (status == SS_OK)
+        memset(buf->data, 0, bytes);
+    return status;
+}
+
+static void drop(struct ss_place *p, struct ss_buf *buf)
+{
+    (void)p;
+    ss_buf_free(buf);
+}
+
+static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+{
+    (void)p;
+    ss_vector_clear(type, v, n);
+}
+
+static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+                     const uint32_t *idx, size_t nnz)
+{
+    unsigned char *to = dst;
+
+    (void)p;
+    if (ss_type_size(type) == 4)
+        for (size_t i = 0; i < nnz; i++)
+            memset(to + (size_t)(idx[i] - base) * 4, 0, 4);
+    else
+        for (size_t i = 0; i < nnz; i++)
+            memset(to + (size_t)(idx[i] - base) * 8, 0, 8);
+}
+
+static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
+{
+    (void)p;
+    memcpy(dst, src, n * ss_type_size(type));
+}
+
+static void read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+{
+    copy(p, type, to, src, n);
+}
+
+static void *open_here(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room)
+{
+    (void)p, (void)type, (void)n, (void)room;
+    return v;
+}
+
+static void close_here(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
+{
+    (void)p, (void)type, (void)v, (void)n, (void)opened;
+}
+
+static void scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src, size_t n,
+                 uint32_t base, uint32_t *idx, void *val, size_t capacity, struct ss_scan *out)
+{
+    (void)p;
+    ss_kernels()->scan(type, op, src, n, base, idx, val, capacity, out);
+}
+
+static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+                    const uint32_t *idx, const void *val, size_t nnz)
+{
+    (void)p;
+    ss_kernels()->scatter(type, dst, base, idx, val, nnz);
+}
+
+static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+                       uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
+{
+    (void)p;
+    ss_kernels()->accumulate(type, op, dst, base, idx, val, nnz);
+}
+
+static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+                   const void *from, size_t n)
+{
+    (void)p;
+    ss_kernels()->reduce(type, op, dst, from, n);
+}
+
+static double square(struct ss_place *p, enum ss_type type, const void *v, size_t n)
+{
+    (void)p;
+    return ss_vector_square(type, v, n);
+}
+
+static double square_sample(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                            size_t most)
+{
+    (void)p;
+    return ss_vector_square_sample(type, v, n, most);
+}
+
+static size_t not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+                         size_t n)
+{
+    (void)p;
+    return ss_vector_not_finite(type, g, r, n);
+}
+
+static bool is_clear(struct ss_place *p, enum ss_type type, const void *v, size_t n)
+{
+    (void)p;
+    return ss_vector_is_clear(type, v, n);
+}
+
+static void load(struct ss_place *p, enum ss_type type, const void *v, size_t first, size_t count,
+                 double *to)
+{
+    (void)p;
+    if (type == SS_F32)
+        for (size_t i = 0; i < count; i++)
+            to[i] = (double)((const float *)v)[first + i];
+    else
+        memcpy(to, (const double *)v + first, count * sizeof *to);
+}
+
+static void add_to_sketch(double *sketch, uint64_t i, double x)
+{
+    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15ULL;
+
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
+    sketch[h >> 53] += h & (1u << 20) ? x : -x;
+}
+
+static void sketch_of(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                      double *sketch)
+{
+    (void)p;
+    memset(sketch, 0, SS_SKETCH_BUCKETS * sizeof *sketch);
+    for (size_t i = 0; i < n; i++) {
+        double x = type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+        if (x != 0)
+            add_to_sketch(sketch, i, x);
+    }
+}
+
+static bool claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
+                  void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
+                  struct ss_selection *out)
+{
+    (void)p;
+    return ss_threshold_select(t, ss_selectors(), type, g, r, n, base, k, idx, val, out);
+}
+
+static void claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+                          uint32_t base, size_t k, size_t bucket, uint32_t *idx, void *val,
+                          struct ss_selection *out)
+{
+    (void)p;
+    ss_select_buckets(ss_selectors(), type, g, r, n, base, k, bucket, idx, val, out);
+}
+
+static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+                 uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
+{
+    (void)p;
+    ss_selectors()->undo(type, g, r, n, base, idx, val, claimed);
+}
+
+static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+                   const uint32_t *idx, const void *val, size_t count)
+{
+    (void)p;
+    ss_vector_add_at(type, r, base, idx, val, count);
+}
+
+static void add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
+{
+    (void)p;
+    ss_vector_add(type, r, src, n);
+}
+
+static void join(struct ss_place *p, enum ss_type type, const void *in, const void *r, void *out,
+                 size_t n, double share)
+{
+    (void)p;
+    ss_vector_join(type, in, r, out, n, share);
+}
+
+static void leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
+{
+    (void)p;
+    ss_vector_leave(type, r, n, share);
+}
+
+static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
+{
+    (void)p;
+    ss_vector_scale(type, r, n, factor);
+}
+
+static const struct ss_place_ops ops = {
+    .name = "host",
+    .make = make,
+    .drop = drop,
+    .clear = clear,
+    .clear_at = clear_at,
+    .copy = copy,
+    .write = copy,
+    .read = read_to,
+    .open = open_here,
+    .close = close_here,
+    .scan = scan,
+    .scatter = scatter,
+    .accumulate = accumulate,
+    .reduce = reduce,
+    .square = square,
+    .square_sample = square_sample,
+    .not_finite = not_finite,
+    .is_clear = is_clear,
+    .load = load,
+    .sketch = sketch_of,
+    .claim = claim,
+    .claim_buckets = claim_buckets,
+    .undo = undo,
+    .add_at = add_at,
+    .add_dense = add,
+    .add = add,
+    .join = join,
+    .leave = leave,
+    .scale = scale,
+};
+
+struct ss_place ss_host = {&ops};
