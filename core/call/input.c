@@ -15,9 +15,10 @@ static bool too_dense(const struct ss_call *call)
            (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);
 }
 
-/* A lane whose last input was too dense is asked by a sample first: where that leaves no doubt the
- * rest is not looked at. What is not finite may then go unseen, which is no matter of a dense call,
- * unless a loss scale is to be followed. */
+/* A lane whose last input was too dense is asked by a sample first, at random places lest it see
+ * few columns of a matrix: where that leaves no doubt the rest is not looked at. What is not finite
+ * may then go unseen, which is no matter of a dense call, unless a residual is to join it or a loss
+ * scale is to be followed. */
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
@@ -29,10 +30,12 @@ static bool sampled_dense(struct ss_call *call)
     struct ss_scan run;
     uint64_t seen = 0;
 
-    if (!call->lane->was_dense || c->in_n < SAMPLE_FROM || s->observe || s->residual_scale)
+    if (!call->lane->was_dense || call->lane->holds || c->in_n < SAMPLE_FROM || s->observe ||
+        s->residual_scale)
         return false;
     for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
-        size_t at = (size_t)(c->in_n / SAMPLE_RUNS * r);
+        uint64_t part = c->in_n / SAMPLE_RUNS;
+        size_t at = (size_t)(part * r + ss_mix(r + 1, c->in_n) % (part - SAMPLE_RUN + 1));
         x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, at, x->esize), SAMPLE_RUN,
                             0, NULL, NULL, 0, &run);
         if (run.not_finite)

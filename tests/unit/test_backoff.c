@@ -90,8 +90,9 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
 {
     enum { LONG = 1 << 18 };
     static float in[2][LONG], out[2][LONG];
-    static const double densities[] = {0.9, 0.9, 0.02, 0.9, 0.9, 0.78};
-    static const bool whole[] = {true, false, true, true, false, true};
+    static const double densities[] = {0.9, 0.9, 0.02, 0.9, 0.9, 0.78, 0.9, 0.125};
+    static const bool whole[] = {true, false, true, true, false, true, false, true};
+    enum { COLUMNS = 7, ROW = 512, FULL = 64 }; /* the last one: 64 columns of a matrix */
     struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
     static struct sim_job job;
 
@@ -110,6 +111,8 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
                                   .place = UNIFORM,
                                   .seed = i + 1};
             input_fill(&input, r, in[r]);
+            for (size_t e = 0; i == COLUMNS && e < LONG; e++)
+                in[r][e] = e % ROW < FULL ? 1 : 0;
             job.in[r] = in[r];
             job.out[r] = out[r];
             job.comm[r]->lanes.list[0].history.skip = 0;
