@@ -1,5 +1,5 @@
-/* Any bytes into the decoder: what it accepts must keep the promises of core/wire/wire.h and survive a
- * round trip. Input: 2 bytes that pick the key and the range, then the message. */
+/* Any bytes into the decoder: what it accepts must keep the promises of core/wire/wire.h and
+ * survive a round trip. Input: 2 bytes that pick the key and the range, then the message. */
 #include <stdlib.h>
 #include <string.h>
 
