@@ -30,6 +30,7 @@ enum ss_algorithm {
     SS_ALGORITHM_LIST(SS_ALGORITHM_ID) SS_DENSE, /* the MPI library's */
     SS_ALGORITHMS
 };
+#undef SS_ALGORITHM_ID
 
 /* Status of a step or call: below zero is an error. */
 enum ss_status {

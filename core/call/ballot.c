@@ -31,6 +31,7 @@ static double last_seconds(const struct ss_call *call)
 static double scan_cost(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
+
     return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
 }
 

@@ -260,6 +260,7 @@ static int decide(struct ss_call *call)
         return go_native(call, SS_WHY_DENSE);
     if (calibrate) {
         call->stage = STAGE_CALIBRATE;
+        call->calibrate = (struct ss_calibrate){.step = 0};
         return SS_PENDING;
     }
     comm->costs_agreed = true;
@@ -420,7 +421,8 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     struct ss_exchange *x = &f->c.x;
     int status = SS_OK;
 
-    memset(call, 0, sizeof *call);
+    memset(call, 0, offsetof(struct ss_call, calibrate));
+    f->c.state = call->state;
     f->comm = comm;
     x->t = comm->t;
     x->work = &comm->work;

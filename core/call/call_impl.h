@@ -2,6 +2,8 @@
 #ifndef CORE_CALL_CALL_IMPL_H
 #define CORE_CALL_CALL_IMPL_H
 
+#include <stddef.h>
+
 #include "core/call/call.h"
 #include "core/feedback/feedback.h"
 #include "core/plan/host_costs.h"
@@ -17,13 +19,16 @@ struct ss_call {
     uint64_t idle_steps;  /* without movement, in a row until now */
     double waiting_since; /* about the first of them */
     double waited;        /* seconds since then, where the last step looked at the clock, else 0 */
-    struct ss_calibrate calibrate;
     struct ss_plan plan;
     const struct ss_row *row; /* of what runs */
     enum ss_reason reason;
     bool native;  /* handed to the MPI library, for `reason` */
     double mark;  /* begin of the current stage */
     double aside; /* seconds of the exchange for what is no part of it: GUARD */
+
+    /* Not cleared with the rest when a call starts. */
+    struct ss_calibrate calibrate;
+    _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */

@@ -4,8 +4,6 @@
 #ifndef CORE_COLL_COLL_H
 #define CORE_COLL_COLL_H
 
-#include <stddef.h>
-
 #include "core/base/kind.h"
 #include "core/compute/kernels.h"
 #include "core/net/ranks.h"
@@ -37,8 +35,9 @@ struct ss_claims {
     size_t errors;
 };
 
-/* Bytes for the state of a recipe, which only it knows. */
-enum { SS_COLL_STATE = 8192 };
+/* Bytes for the state of a recipe, which only it knows: its row says how many it uses, zero at its
+ * first step. */
+enum { SS_COLL_STATE = 4096 };
 
 /* What a recipe may rely on: the same on all ranks. */
 struct ss_voted {
@@ -78,7 +77,7 @@ struct ss_coll {
     struct ss_rounding rounding;       /* of streams; values SS_VALUES_SAME: as they are */
     struct ss_rounding rounding_dense; /* of dsar's dense phase */
     struct ss_claims claims;
-    _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
+    void *state; /* of the recipe that runs */
 };
 
 /* The collective whose exchange it is: for what a flow calls back. */
@@ -130,12 +129,6 @@ void ss_claims_round_own(struct ss_coll *c, struct ss_out *o);
  * its errors are booked (in work.part_error, which is reserved here). */
 void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
 
-/* The state of the recipe that runs; its row says how much of it is zero at the first step. */
-static inline void *ss_coll_state(const struct ss_coll *c)
-{
-    return (void *)(uintptr_t)c->state;
-}
-
 /* ---- what several recipes are made of: each has its own state of it, zero at first ---- */
 
 /* core/coll/split.c: every rank gets its part of the sum, in place in the result. */
@@ -164,6 +157,16 @@ void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_
                         int root); /* which has its own in the result */
 int ss_gather_step(struct ss_coll *c, struct ss_gather *g);
 
+/* core/coll/split_gather.c: the one after the other. */
+struct ss_split_gather {
+    int step;
+    struct ss_split split;
+    struct ss_gather gather;
+    struct ss_stream part; /* own part, reduced; not of DENSE */
+};
+enum ss_gathering { SS_GATHER_SPARSE, SS_GATHER_DENSE, SS_GATHER_TO_ROOT };
+int ss_split_gather_step(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how);
+
 /* core/coll/doubling.c: log2 P exchanges with the rank at distance 1, 2, 4, ...; ranks beyond the
  * largest power of two hand what they have to a neighbour first and get the result last. */
 struct ss_doubling {
@@ -172,19 +175,18 @@ struct ss_doubling {
     struct ss_fold fold;
     struct ss_out out;
     struct ss_in in;
-    const struct ss_doubling_parts *parts;
 };
 struct ss_doubling_parts {
-    ss_consume *take;   /* what a rank met in a round, or folded in, has sent */
-    ss_consume *result; /* what comes at the end where this rank was folded away */
+    int (*start)(struct ss_coll *c); /* room: SS_OK or SS_ERR_MEMORY */
+    ss_consume *take;                /* what a rank met in a round, or folded in, has sent */
+    ss_consume *result;              /* what comes at the end where this rank was folded away */
     /* Starts d->out: what this rank has goes to dst. own: no other rank has added to it yet. */
     void (*send)(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own);
     void (*merge)(struct ss_coll *c);  /* what was taken joins what this rank has */
     void (*forget)(struct ss_coll *c); /* it was folded away: what it has makes way */
     void (*finish)(struct ss_coll *c);
 };
-void ss_doubling_start(struct ss_coll *c, struct ss_doubling *d,
-                       const struct ss_doubling_parts *parts);
-int ss_doubling_step(struct ss_coll *c, struct ss_doubling *d);
+int ss_doubling_step(struct ss_coll *c, struct ss_doubling *d,
+                     const struct ss_doubling_parts *parts);
 
 #endif

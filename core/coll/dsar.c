@@ -4,34 +4,9 @@
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER };
-
-struct state {
-    int step;
-    struct ss_split split;
-    struct ss_gather gather;
-};
-_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
-
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
-
-    switch (s->step) {
-    case START:
-        if (ss_split_reserve(c, NULL) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-        s->step = REDUCE;
-        /* fall through */
-    case REDUCE:
-        if (ss_split_step(c, &s->split) == SS_PENDING)
-            return SS_PENDING;
-        ss_gather_start(c, &s->gather, NULL);
-        s->step = GATHER;
-        /* fall through */
-    default:
-        return ss_gather_step(c, &s->gather);
-    }
+    return ss_split_gather_step(c, c->state, SS_GATHER_DENSE);
 }
 
 /* ---- the row ---- */
@@ -70,6 +45,6 @@ const struct ss_row ss_row_dsar = {
     .source = "SparCML section 5.3.3",
     .cost = cost_dsar,
     .memory = memory,
-    .state = sizeof(struct state),
+    .state = sizeof(struct ss_split_gather),
     .step = step,
 };

@@ -35,7 +35,6 @@ void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_str
     }
 }
 
-/* The stream u.split.part goes to the root alone, which has its own in the result. */
 void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_stream *part,
                         int root)
 {

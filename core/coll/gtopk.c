@@ -18,7 +18,6 @@
 #include "core/plan/cost.h"
 
 struct state {
-    bool started;
     struct ss_doubling doubling;
     size_t k;                 /* entries that a merge keeps */
     struct ss_stream current; /* the largest of this rank's group */
@@ -33,7 +32,7 @@ _Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                        const struct ss_chunk *chunk, const void *msg, size_t len)
 {
-    struct state *s = ss_coll_state(ss_coll_of(x));
+    struct state *s = ss_coll_of(x)->state;
 
     (void)in, (void)msg, (void)len;
     ss_stream_append(x, src, &s->received, chunk);
@@ -50,7 +49,7 @@ static void append(const struct ss_coll *c, struct ss_stream *s, uint32_t idx, c
  * NaN are larger than all others. */
 static void cut(struct ss_coll *c, bool keep)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     size_t nnz = s->current.nnz, ties = s->k;
 
     if (nnz <= s->k)
@@ -87,7 +86,7 @@ static void drop_zeros(const struct ss_coll *c, struct ss_stream *rounded)
 /* The sum of both groups becomes the current stream. keep: this rank keeps what is cut. */
 static void merge(struct ss_coll *c, bool keep)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_stream merged = s->spare;
     double begin = ss_now(&c->x);
 
@@ -114,7 +113,7 @@ static bool serves(const struct state *s)
  * left. */
 static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_stream *left = &s->left;
     struct ss_out *out = &s->doubling.out;
 
@@ -132,7 +131,7 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
  * rounding left over is dropped, on both sides alike. */
 static void drop_rounded(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     const struct ss_in *in = &s->doubling.in;
 
     if (c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || in->count == 0)
@@ -147,7 +146,7 @@ static void drop_rounded(struct ss_coll *c)
 /* Room for what is left and for magnitudes, one behind the other. */
 static int reserve_left(struct ss_coll *c, size_t merged)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_buf *buf = &c->x.work->part_error;
     size_t magnitudes = merged > c->own.nnz ? merged : c->own.nnz;
     size_t left = c->own.nnz + merged; /* own: cut or rounded; one fold and one round */
@@ -164,7 +163,7 @@ static int reserve_left(struct ss_coll *c, size_t merged)
 
 static int start(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     const struct ss_voted *b = &c->voted;
     size_t limit = (size_t)(b->k_max < b->nnz_sum ? b->k_max : b->nnz_sum);
     size_t merged = 2 * limit < c->own.nnz ? c->own.nnz : 2 * limit;
@@ -189,7 +188,7 @@ static int start(struct ss_coll *c)
  * sum that overflowed leaves no trace. */
 static void book(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     size_t count = s->left.nnz, j = 0;
     uint32_t last = 0;
 
@@ -210,7 +209,7 @@ static void book(struct ss_coll *c)
 
 static void join(struct ss_coll *c)
 {
-    const struct state *s = ss_coll_state(c);
+    const struct state *s = c->state;
     bool round = s->doubling.in.phase == SS_PHASE_REDUCE;
 
     if (!round || s->doubling.round == 0)
@@ -220,14 +219,14 @@ static void join(struct ss_coll *c)
 
 static void forget(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     s->current.nnz = 0;
 }
 
 static void finish(struct ss_coll *c)
 {
-    const struct state *s = ss_coll_state(c);
+    const struct state *s = c->state;
 
     if (s->doubling.fold.position < 0)
         merge(c, false); /* the result */
@@ -239,19 +238,14 @@ static void finish(struct ss_coll *c)
     c->result_nnz = s->current.nnz;
 }
 
-static const struct ss_doubling_parts parts = {take_chunk, take_chunk, send, join, forget, finish};
+static const struct ss_doubling_parts parts = {start, take_chunk, take_chunk, send,
+                                               join,  forget,     finish};
 
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
-    if (!s->started) {
-        s->started = true;
-        if (start(c) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-        ss_doubling_start(c, &s->doubling, &parts);
-    }
-    return ss_doubling_step(c, &s->doubling);
+    return ss_doubling_step(c, &s->doubling, &parts);
 }
 
 /* ---- the row ---- */

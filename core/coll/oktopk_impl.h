@@ -40,7 +40,7 @@ struct ss_oktopk_state {
 
 static inline struct ss_oktopk_state *ss_oktopk_of(const struct ss_coll *c)
 {
-    return (struct ss_oktopk_state *)ss_coll_state(c);
+    return c->state;
 }
 
 /* core/coll/oktopk_select.c: takes the reduced region in and begins; called when an agreement has

@@ -12,7 +12,6 @@
 #include "core/plan/cost.h"
 
 struct state {
-    bool started;
     struct ss_doubling doubling;
     bool dense;
     size_t delta;
@@ -25,7 +24,7 @@ _Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
 static uint64_t stream_limit(const struct ss_coll *c)
 {
-    const struct state *s = ss_coll_state(c);
+    const struct state *s = c->state;
     uint64_t sum = c->voted.nnz_sum;
 
     return sum < s->delta ? sum : s->delta;
@@ -34,7 +33,7 @@ static uint64_t stream_limit(const struct ss_coll *c)
 /* From here on the partial sum lives in the result; the entries received so far follow. */
 static void turn_dense(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     s->dense = true;
     ss_fill_range(c, 0, c->x.n);
@@ -48,7 +47,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 {
     struct ss_coll *c = ss_coll_of(x);
 
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     (void)in, (void)msg, (void)len;
     /* A stream that overruns where the vote promised less than delta entries in all is an error:
@@ -75,7 +74,7 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
  * comes is added as it is rounded; to a dense one while it goes. */
 static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_out *out = &s->doubling.out;
 
     c->x.arena_used = 0; /* the former round's sends are done */
@@ -92,7 +91,7 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
 /* current + received becomes current; the three stream buffers change places. */
 static void merge(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     double begin = ss_now(&c->x);
     struct ss_stream merged = s->spare;
 
@@ -113,7 +112,7 @@ static void merge(struct ss_coll *c)
 
 static int start(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     uint64_t n = c->x.n;
     uint64_t limit;
 
@@ -140,7 +139,7 @@ static int start(struct ss_coll *c)
 /* The result comes from the rank that took this one's part. */
 static void forget(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     s->dense = false;
     s->current.nnz = 0;
@@ -148,7 +147,7 @@ static void forget(struct ss_coll *c)
 
 static void finish(struct ss_coll *c)
 {
-    const struct state *s = ss_coll_state(c);
+    const struct state *s = c->state;
 
     if (c->x.failed < 0)
         return;
@@ -156,19 +155,14 @@ static void finish(struct ss_coll *c)
     c->result_nnz += s->current.nnz;
 }
 
-static const struct ss_doubling_parts parts = {take_chunk, set_chunk, send, merge, forget, finish};
+static const struct ss_doubling_parts parts = {start, take_chunk, set_chunk, send,
+                                               merge, forget,     finish};
 
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
-    if (!s->started) {
-        s->started = true;
-        if (start(c) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-        ss_doubling_start(c, &s->doubling, &parts);
-    }
-    return ss_doubling_step(c, &s->doubling);
+    return ss_doubling_step(c, &s->doubling, &parts);
 }
 
 /* ---- the row ---- */

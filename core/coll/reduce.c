@@ -4,46 +4,25 @@
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER };
-
-struct state {
-    int step;
+struct scatter {
+    bool started;
     struct ss_split split;
-    struct ss_gather gather;
-    struct ss_stream part; /* own part, reduced */
 };
-_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
+_Static_assert(sizeof(struct scatter) <= SS_COLL_STATE, "room for the state");
 
 static int step_reduce_scatter(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct scatter *s = c->state;
 
-    if (s->step == START && ss_split_reserve_slices(c) != SS_OK)
+    if (!s->started && ss_split_reserve_slices(c) != SS_OK)
         ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-    s->step = REDUCE;
+    s->started = true;
     return ss_split_step(c, &s->split);
 }
 
 static int step_reduce(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
-
-    switch (s->step) {
-    case START:
-        if (ss_split_reserve(c, &s->part) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-        s->step = REDUCE;
-        /* fall through */
-    case REDUCE:
-        if (ss_split_step(c, &s->split) == SS_PENDING)
-            return SS_PENDING;
-        ss_split_harvest(c, &s->part);
-        ss_gather_start_to(c, &s->gather, &s->part, c->root);
-        s->step = GATHER;
-        /* fall through */
-    default:
-        return ss_gather_step(c, &s->gather);
-    }
+    return ss_split_gather_step(c, c->state, SS_GATHER_TO_ROOT);
 }
 
 /* ---- the rows ---- */
@@ -89,7 +68,7 @@ const struct ss_row ss_row_reduce_scatter = {
     .source = "SparCML section 5.3.2",
     .cost = cost_reduce_scatter,
     .memory = memory_reduce_scatter,
-    .state = sizeof(struct state),
+    .state = sizeof(struct scatter),
     .step = step_reduce_scatter,
 };
 
@@ -97,6 +76,6 @@ const struct ss_row ss_row_reduce = {
     .source = "SparCML section 5.3.2, Rabenseifner 2004",
     .cost = cost_reduce,
     .memory = memory_reduce,
-    .state = sizeof(struct state),
+    .state = sizeof(struct ss_split_gather),
     .step = step_reduce,
 };

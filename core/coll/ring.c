@@ -46,7 +46,7 @@ static struct ss_stream own_slice(const struct ss_coll *c, int part)
 
 static int start(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     uint64_t sum = c->voted.nnz_sum, most = 0;
 
     for (int p = 0; p < c->x.t->size; p++) {
@@ -70,7 +70,7 @@ static int start(struct ss_coll *c)
 static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                        const struct ss_chunk *chunk, const void *msg, size_t len)
 {
-    struct state *s = ss_coll_state(ss_coll_of(x));
+    struct state *s = ss_coll_of(x)->state;
 
     (void)in, (void)msg, (void)len;
     ss_stream_append(x, src, &s->received, chunk);
@@ -79,7 +79,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
 /* partial = received + own slice of the part that just came. */
 static void merge(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_stream own = own_slice(c, part_index(c, -s->round - 1));
     double begin = ss_now(&c->x);
 
@@ -98,7 +98,7 @@ static void merge(struct ss_coll *c)
 
 static void start_reduce_round(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_stream part = s->round == 0 ? own_slice(c, c->x.t->rank) : s->partial;
 
     c->x.arena_used = 0;
@@ -125,7 +125,7 @@ static void queue_forward(struct ss_exchange *x, struct ss_in *in, int src,
 {
     struct ss_coll *c = ss_coll_of(x);
 
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     struct ss_buf *arena = &c->x.work->arena;
     struct forward *f;
     size_t need = sizeof *f + (len + 63) / 64 * 64;
@@ -143,7 +143,7 @@ static void queue_forward(struct ss_exchange *x, struct ss_in *in, int src,
 
 static void start_gather_round(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     bool on = s->round < c->x.t->size - 2;
 
     ss_in_start(&c->x, &s->in, SS_PHASE_GATHER, (unsigned)s->round, part_index(c, -1), 1,
@@ -153,7 +153,7 @@ static void start_gather_round(struct ss_coll *c)
 
 static void start_gather(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     c->x.arena_used = 0;
     s->round = 0;
@@ -174,7 +174,7 @@ static void start_gather(struct ss_coll *c)
  * whole. */
 static int forward_step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     int rounds = c->x.t->size - 2, next = part_index(c, 1);
 
     while (c->x.failed == 0 && s->forward_next < s->forward_end) {
@@ -197,7 +197,7 @@ static int forward_step(struct ss_coll *c)
 
 static int gather_step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     int rounds = c->x.t->size - 1;
     int sent = ss_out_step(&c->x, &s->out);
 
@@ -214,7 +214,7 @@ static int gather_step(struct ss_coll *c)
 
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     for (;;) {
         switch (s->step) {

@@ -7,6 +7,7 @@
 
 #define SS_ROW(id, name) extern const struct ss_row ss_row_##name;
 SS_ALGORITHM_LIST(SS_ROW)
+#undef SS_ROW
 extern const struct ss_row ss_row_dense;
 /* The one sparse way of the other kinds. */
 extern const struct ss_row ss_row_slices, ss_row_reduce_scatter, ss_row_reduce;

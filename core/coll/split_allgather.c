@@ -4,36 +4,9 @@
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
-enum { START, REDUCE, GATHER };
-
-struct state {
-    int step;
-    struct ss_split split;
-    struct ss_gather gather;
-    struct ss_stream part; /* own part, reduced */
-};
-_Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
-
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
-
-    switch (s->step) {
-    case START:
-        if (ss_split_reserve(c, &s->part) != SS_OK)
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-        s->step = REDUCE;
-        /* fall through */
-    case REDUCE:
-        if (ss_split_step(c, &s->split) == SS_PENDING)
-            return SS_PENDING;
-        ss_split_harvest(c, &s->part);
-        ss_gather_start(c, &s->gather, &s->part);
-        s->step = GATHER;
-        /* fall through */
-    default:
-        return ss_gather_step(c, &s->gather);
-    }
+    return ss_split_gather_step(c, c->state, SS_GATHER_SPARSE);
 }
 
 /* ---- the row ---- */
@@ -66,6 +39,6 @@ const struct ss_row ss_row_split_allgather = {
     .source = "SparCML section 5.3.2",
     .cost = cost_split_allgather,
     .memory = memory,
-    .state = sizeof(struct state),
+    .state = sizeof(struct ss_split_gather),
     .step = step,
 };

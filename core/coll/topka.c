@@ -41,7 +41,7 @@ static void start(struct ss_coll *c, struct ss_gather *g)
 
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
 
     if (!s->started)
         start(c, &s->gather);

@@ -1,9 +1,7 @@
 /* The residual as a whole: its norm against that of the input, its way into dense calls (design
  * sections 5 and 7). */
 #include <float.h>
-#include <string.h>
 
-#include "core/compute/vector.h"
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
@@ -27,11 +25,9 @@ bool ss_join_pending(struct ss_feedback *f)
         return false;
     if (!f->resting || !(ss_residual_square(t) > 0))
         ss_residual_measure(t);
-    if (ss_residual_square(t) == 0) {
-        if (ss_residual_is_clear(t)) {
-            empty(t);
-            return false;
-        }
+    if (ss_residual_square(t) == 0 && ss_residual_is_clear(t)) {
+        empty(t);
+        return false;
     }
     f->input_square = x->place->ops->square(x->place, x->type, f->c.in, (size_t)x->n);
     return true;

@@ -15,10 +15,6 @@ struct ss_keeping {
     struct ss_in in;
 };
 
-struct ss_guard_state {
-    struct ss_agree agree;
-};
-
 /* A collective and what it keeps back. First member of struct ss_call (core/call/call_impl.h). */
 struct ss_feedback {
     struct ss_coll c;
@@ -44,7 +40,7 @@ struct ss_feedback {
     struct ss_threshold threshold_before; /* that of the tensor, should the call turn native */
     double joined; /* share of the residual that has joined the dense input, 0 = none */
     bool guarded;  /* the result is compared with the dense sum */
-    struct ss_guard_state guard;
+    struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
     uint8_t small;                   /* smaller calls since the last */
@@ -86,7 +82,7 @@ void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
  * being a candidate before. */
 void ss_admission_tell(struct ss_feedback *f);
 
-/* core/feedback/kept.c: sets c->keep and what is left to select from; its code in the vote; the
+/* core/feedback/kept.c: sets f->keep and what is left to select from; its code in the vote; the
  * elements are taken before the result is written; then the exchange. */
 void ss_keep_range(struct ss_feedback *f);
 uint64_t ss_keep_code(const struct ss_feedback *f);
@@ -98,7 +94,7 @@ int ss_keep_step(struct ss_feedback *f);
 /* The tensor is exact and has a residual that is to be sent; sets both norms. */
 bool ss_join_pending(struct ss_feedback *f);
 double ss_join_ratio_square(const struct ss_feedback *f);
-/* The call turns dense: out = in + share of the residual (c->joined); after the sum has succeeded
+/* The call turns dense: out = in + share of the residual (f->joined); after the sum has succeeded
  * that share leaves the residual. */
 void ss_join_start(struct ss_feedback *f);
 void ss_join_end(struct ss_feedback *f);

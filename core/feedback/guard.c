@@ -5,7 +5,6 @@
  * the vectors themselves, with a standard error of 1/sqrt(M): 0.02. So the comparison costs a pass
  * over the input and 16 KiB, not a dense allreduce. */
 #include <float.h>
-#include <string.h>
 
 #include "core/feedback/feedback.h"
 
@@ -42,7 +41,7 @@ void ss_guard_start(struct ss_feedback *f)
 
     if (x->failed == 0)
         x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
-    ss_agree_start(x, &f->guard.agree, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
+    ss_agree_start(x, &f->guard, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
 }
 
 void ss_guard_look(struct ss_feedback *f, bool agreed)
@@ -105,7 +104,7 @@ int ss_guard_step(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
 
-    if (ss_agree_step(x, &f->guard.agree) == SS_PENDING)
+    if (ss_agree_step(x, &f->guard) == SS_PENDING)
         return SS_PENDING;
     if (x->failed == 0)
         judge(f);

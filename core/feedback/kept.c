@@ -1,8 +1,6 @@
 /* Elements that a rule keeps (:keep=first:n or last:n), such as a metric appended to a gradient:
  * they are left out of the selection, travel dense and unrounded from every rank to every other
  * once the recipe is through, and are added in rank order. */
-#include <string.h>
-
 #include "core/feedback/feedback.h"
 
 void ss_keep_range(struct ss_feedback *f)

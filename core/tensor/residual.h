@@ -29,9 +29,9 @@ double ss_residual_measure(struct ss_tensor *t);
 double ss_residual_norm(struct ss_tensor *t);
 bool ss_residual_is_clear(const struct ss_tensor *t);
 
-/* A selection has succeeded and left this squared norm; claims come back (saturating, `count` of
- * them with ascending or any indices), or errors do whose norm does not count; a part of the dense
- * values from `first` on, likewise. */
+/* Claimed: a call that took claims from it has succeeded and left this squared norm. Return: of
+ * them `count` come back, and count in the norm. Add: what rounding took away comes back, at these
+ * indices or from element `first` on, and does not. Sums saturate. */
 void ss_residual_claimed(struct ss_tensor *t, double square);
 void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);

@@ -90,9 +90,11 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
 {
     enum { LONG = 1 << 18 };
     static float in[2][LONG], out[2][LONG];
-    static const double densities[] = {0.9, 0.9, 0.02, 0.9, 0.9, 0.78, 0.9, 0.125};
-    static const bool whole[] = {true, false, true, true, false, true, false, true};
-    enum { COLUMNS = 7, ROW = 512, FULL = 64 }; /* the last one: 64 columns of a matrix */
+    static const double densities[] = {0.9, 0.9, 0.02, 0.9, 0.9, 0.78, 0.9, 0.125, 0.9, 0.9, 0.9};
+    static const bool whole[] = {true,  false, true, true, false, true,
+                                 false, true,  true, true, false};
+    enum { COLUMNS = 7, ROW = 512, FULL = 64 }; /* one of 64 columns of a matrix */
+    enum { HOLDS = 9 };                         /* one that a residual may join */
     struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
     static struct sim_job job;
 
@@ -116,6 +118,7 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
             job.in[r] = in[r];
             job.out[r] = out[r];
             job.comm[r]->lanes.list[0].history.skip = 0;
+            job.comm[r]->lanes.list[0].holds = i == HOLDS;
         }
         counting.scan = counting_scan;
         job.comm[0]->place = &place;

@@ -27,7 +27,7 @@ struct state {
 static void take(struct ss_exchange *x, struct ss_in *in, int src, const struct ss_chunk *chunk,
                  const void *msg, size_t len)
 {
-    struct state *s = ss_coll_state(ss_coll_of(x));
+    struct state *s = ss_coll_of(x)->state;
 
     (void)in, (void)msg, (void)len;
     ss_stream_append(x, src, &s->received, chunk);
@@ -80,7 +80,7 @@ static void spread(struct ss_coll *c, struct state *s)
 
 static int step(struct ss_coll *c)
 {
-    struct state *s = ss_coll_state(c);
+    struct state *s = c->state;
     int sent, received;
 
     for (;;) {
@@ -196,7 +196,7 @@ static void expect_nothing_open(const struct sim_job *job)
 {
     for (int r = 0; r < job->size; r++) {
         const struct ss_coll *c = &ss_comm_call(job->comm[r])->f.c;
-        const struct state *s = ss_coll_state(c);
+        const struct state *s = c->state;
         assert_null(c->x.open);
         for (int i = 0; i < SS_RECV_WINDOW; i++)
             assert_false(s->in.peers[i].request.active);

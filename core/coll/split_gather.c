@@ -1,0 +1,36 @@
+/* Split and reduce, then the reduced parts on their way: what split_allgather, dsar and reduce have
+ * in common. */
+#include "core/coll/coll.h"
+
+_Static_assert(sizeof(struct ss_split_gather) <= SS_COLL_STATE, "room for the state");
+
+enum { START, REDUCE, GATHER };
+
+static void start_gather(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
+{
+    if (how != SS_GATHER_DENSE)
+        ss_split_harvest(c, &s->part);
+    if (how == SS_GATHER_TO_ROOT)
+        ss_gather_start_to(c, &s->gather, &s->part, c->root);
+    else
+        ss_gather_start(c, &s->gather, how == SS_GATHER_DENSE ? NULL : &s->part);
+}
+
+int ss_split_gather_step(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
+{
+    switch (s->step) {
+    case START:
+        if (ss_split_reserve(c, how == SS_GATHER_DENSE ? NULL : &s->part) != SS_OK)
+            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        s->step = REDUCE;
+        /* fall through */
+    case REDUCE:
+        if (ss_split_step(c, &s->split) == SS_PENDING)
+            return SS_PENDING;
+        start_gather(c, s, how);
+        s->step = GATHER;
+        /* fall through */
+    default:
+        return ss_gather_step(c, &s->gather);
+    }
+}
