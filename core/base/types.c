@@ -40,6 +40,8 @@ const char *ss_status_text(int status)
         return "ranks disagree about the call";
     case SS_ERR_DIFFERENT:
         return "ranks called it with different counts, datatypes or operators";
+    case SS_ERR_DEVICE:
+        return "the device that holds the buffers failed";
     default:
         return "unknown status";
     }

@@ -42,7 +42,8 @@ enum ss_status {
     SS_ERR_TIMEOUT = -4,   /* a wait outlasted TIMEOUT */
     SS_ERR_PEER = -5,      /* another rank failed and said so */
     SS_ERR_PROTOCOL = -6,  /* ranks disagree about the number of the call, or speak otherwise */
-    SS_ERR_DIFFERENT = -7  /* what ranks called it with belongs to different lanes */
+    SS_ERR_DIFFERENT = -7, /* what ranks called it with belongs to different lanes */
+    SS_ERR_DEVICE = -8     /* the device that holds the buffers failed */
 };
 
 static inline size_t ss_type_size(enum ss_type type)

@@ -58,7 +58,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
     b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
     b->same_min[SS_SAME_SMALL] = f->small;
-    ss_topk_show(f);
+    ss_look_show(f);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];

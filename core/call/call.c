@@ -9,6 +9,7 @@
 #include "core/call/call_impl.h"
 
 enum {
+    STAGE_LOOK,
     STAGE_VOTE,
     STAGE_CALIBRATE,
     STAGE_VOTE_AGAIN,
@@ -16,6 +17,8 @@ enum {
     STAGE_KEEP,
     STAGE_GUARD,
     STAGE_DRAIN,
+    STAGE_COUNT,
+    STAGE_LEAVE,
     STAGE_OVER
 };
 
@@ -30,18 +33,31 @@ static void start_vote(struct ss_call *call, uint64_t flags)
     call->mark = ss_now(x);
 }
 
+/* The place has what the MPI library is to find: undone claims, a residual that joins. */
+static int step_leave(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (ss_exchange_poll(x) == SS_PENDING) /* where it fails, so will the MPI library's own look */
+        return SS_PENDING;
+    call->stage = STAGE_OVER;
+    return SS_NATIVE;
+}
+
 /* Hands the call to the MPI library on all ranks. */
 static int go_native(struct ss_call *call, enum ss_reason reason)
 {
     struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
 
     ss_topk_undo(f);
     if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->unfit && !f->keeps)
         ss_join_start(f);
     call->reason = reason;
     call->native = true;
-    call->stage = STAGE_OVER;
-    return SS_NATIVE;
+    call->stage = STAGE_LEAVE;
+    x->ticket = x->place->ops->mark(x->place);
+    return step_leave(call);
 }
 
 /* As go_native where most likely the lane's next calls will end so, too: they go there without a
@@ -128,18 +144,35 @@ static void guard(struct ss_call *call)
     ss_guard_take(f);
 }
 
-static int vote_again(struct ss_call *call, int status)
+static int step_look(struct ss_call *call)
 {
-    call->stage = STAGE_VOTE_AGAIN;
+    int status = ss_call_look(call);
+
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    call->stage = call->revote ? STAGE_VOTE_AGAIN : STAGE_VOTE;
     start_vote(call, ss_ballot_flags(call, status));
     return SS_PENDING;
 }
 
-/* Its tensor rested, and the plan is sparse: what it claims is voted on. */
-static int wake(struct ss_call *call)
+static int start_look(struct ss_call *call, enum ss_look_from from)
 {
-    ss_topk_wake(&call->f);
-    return vote_again(call, ss_call_select(call));
+    call->stage = STAGE_LOOK;
+    ss_call_look_start(call, from);
+    return step_look(call);
+}
+
+static int vote_again(struct ss_call *call)
+{
+    call->stage = STAGE_VOTE_AGAIN;
+    start_vote(call, ss_ballot_flags(call, SS_OK));
+    return SS_PENDING;
+}
+
+static int look_again(struct ss_call *call, enum ss_look_from from)
+{
+    call->revote = true;
+    return start_look(call, from);
 }
 
 /* What the recipe goes by. */
@@ -171,8 +204,10 @@ static int start_recipe(struct ss_call *call)
     h->result_nnz = f->vote.ballot.result_max;
     ss_history_measured(h, ss_bits_double(f->vote.ballot.last_min));
     ss_plan_make(&shape, h, &call->plan);
-    if (f->resting && call->plan.algorithm != SS_DENSE)
-        return wake(call);
+    if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
+        ss_topk_wake(f);
+        return look_again(call, SS_LOOK_INPUT);
+    }
     ss_scale_seen(f);
     if (call->plan.settled)
         ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
@@ -233,7 +268,7 @@ static int decide(struct ss_call *call)
     if (call->stage == STAGE_VOTE && !calibrate && !native)
         scaling = ss_scale_look(f);
     if (scaling == SS_SCALE_CHANGED)
-        return vote_again(call, f->resting ? SS_OK : ss_topk_select(f));
+        return look_again(call, f->resting ? SS_LOOK_EXTRAS : SS_LOOK_INPUT);
     bool agreed = (calibrate && !native) ||
                   (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
     if (b->flags & SS_VOTE_OFF)
@@ -303,7 +338,7 @@ static int step_calibrate(struct ss_call *call)
         return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);
     }
     call->f.comm->network = call->calibrate.costs;
-    return vote_again(call, SS_OK);
+    return vote_again(call);
 }
 
 static int step_recipe(struct ss_call *call)
@@ -363,17 +398,13 @@ static double whole_seconds(const struct ss_call *call)
     return scan + x->times.vote + (ss_now(x) - call->mark) - call->aside;
 }
 
-static int step_drain(struct ss_call *call)
+static int step_count(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
     struct ss_history *h = &call->lane->history;
 
-    if (x->failed == 0)
-        ss_fill_range(c, c->out_first, c->out_first + c->out_n);
-    if (ss_sends_reap(x) == SS_PENDING)
-        return SS_PENDING;
-    if (start_extras(call))
+    if (!ss_settled(x, SS_PHASE_GATHER))
         return SS_PENDING;
     if (x->failed == 0)
         c->result_nnz = ss_kind_result(call);
@@ -390,11 +421,32 @@ static int step_drain(struct ss_call *call)
     return SS_OK;
 }
 
+/* The result is written; the place may still be at it. */
+static int step_drain(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+
+    if (x->failed == 0)
+        ss_fill_range(c, c->out_first, c->out_first + c->out_n);
+    if (ss_sends_reap(x) == SS_PENDING)
+        return SS_PENDING;
+    if (start_extras(call))
+        return SS_PENDING;
+    x->ticket = x->place->ops->mark(x->place);
+    if (x->failed == 0)
+        ss_kind_count(call);
+    call->stage = STAGE_COUNT;
+    return step_count(call);
+}
+
 static int step_stage(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
 
     switch (call->stage) {
+    case STAGE_LOOK:
+        return step_look(call);
     case STAGE_VOTE:
     case STAGE_VOTE_AGAIN:
         return step_vote(call);
@@ -407,6 +459,10 @@ static int step_stage(struct ss_call *call)
         return step_extra(call);
     case STAGE_DRAIN:
         return step_drain(call);
+    case STAGE_COUNT:
+        return step_count(call);
+    case STAGE_LEAVE:
+        return step_leave(call);
     default:
         return x->failed < 0 ? x->failed : SS_OK;
     }
@@ -419,7 +475,6 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
 {
     struct ss_feedback *f = &call->f;
     struct ss_exchange *x = &f->c.x;
-    int status = SS_OK;
 
     memset(call, 0, offsetof(struct ss_call, calibrate));
     f->c.state = call->state;
@@ -427,7 +482,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     x->t = comm->t;
     x->work = &comm->work;
     x->mem = comm->mem;
-    x->place = comm->place;
+    x->place = what->place ? what->place : &ss_host;
     x->coding = comm->settings->coding;
     f->c.kernels = ss_kernels();
     ss_kind_init(call, what, window);
@@ -446,11 +501,8 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     x->number = ++comm->calls;
-    call->stage = STAGE_VOTE;
-    if (comm->status == SS_OK && !call->cannot)
-        status = ss_call_prepare(call);
-    start_vote(call, ss_ballot_flags(call, status));
-    return SS_PENDING;
+    bool looks = comm->status == SS_OK && !call->cannot;
+    return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 
 static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
@@ -464,11 +516,17 @@ static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     return status;
 }
 
-int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
-                  const void *in, void *out, uint64_t n, unsigned window)
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *place,
+                  enum ss_type type, enum ss_op op, const void *in, void *out, uint64_t n,
+                  unsigned window)
 {
-    struct ss_collective what = {
-        .kind = SS_KIND_ALLREDUCE, .type = type, .op = op, .in = in, .out = out, .n = n};
+    struct ss_collective what = {.kind = SS_KIND_ALLREDUCE,
+                                 .type = type,
+                                 .op = op,
+                                 .in = in,
+                                 .out = out,
+                                 .place = place,
+                                 .n = n};
 
     return start(call, comm, &what, window);
 }

@@ -2,7 +2,7 @@
 /* One allreduce, or one of the other collectives of core/base/kind.h, from scan to result, over any
  * transport, and the state that lasts between calls on a communicator.
  *
- *     status = ss_call_start(&call, comm, type, op, in, out, n);      or ss_call_start_kind
+ *     status = ss_call_start(&call, comm, place, type, op, in, out, n);      or ss_call_start_kind
  *     while (status == SS_PENDING)
  *         status = ss_call_step(&call);
  *     if (status == SS_NATIVE)
@@ -61,10 +61,11 @@ struct ss_call;
 struct ss_call *
 ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a blocking call */
 
-/* in NULL: in place. n elements, 1 <= n <= SS_WINDOW. `window` tells windows of one large call
- * apart (0 for ordinary calls). */
-int ss_call_start(struct ss_call *call, struct ss_comm *comm, enum ss_type type, enum ss_op op,
-                  const void *in, void *out, uint64_t n, unsigned window);
+/* in NULL: in place. n elements, 1 <= n <= SS_WINDOW, both buffers in `place`, which is this rank's
+ * own matter. `window` tells windows of one large call apart (0 for ordinary calls). */
+int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *place,
+                  enum ss_type type, enum ss_op op, const void *in, void *out, uint64_t n,
+                  unsigned window);
 
 /* A call of any kind.
  *
@@ -98,7 +99,8 @@ struct ss_collective {
      * the first are overwritten by the part. Reduce: n elements on the root, not looked at on other
      * ranks. */
     void *out;
-    bool cannot; /* nothing but kind, root and that size need be set (and type and op) */
+    struct ss_place *place; /* of both; NULL: the host */
+    bool cannot;            /* nothing but kind, root and that size need be set (and type and op) */
 };
 int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm,
                        const struct ss_collective *what);

@@ -12,19 +12,28 @@ struct ss_call {
     struct ss_feedback f;
     struct ss_lane_key key;
     struct ss_lane *lane;
-    bool cannot;  /* the arguments are not served */
-    bool sampled; /* the input was not looked at as a whole: dense */
+    bool cannot; /* the arguments are not served */
+
+    /* Before a vote: which look at the input is under way (core/call/input.c). */
+    int look;
+    int look_status;
+    double look_begin;
+    struct ss_scan rest; /* the second part of a scan */
+    bool sampled;        /* the input was not looked at as a whole: dense */
 
     int stage;
+    bool revote;          /* the vote to come is not the call's first */
     uint64_t idle_steps;  /* without movement, in a row until now */
     double waiting_since; /* about the first of them */
     double waited;        /* seconds since then, where the last step looked at the clock, else 0 */
     struct ss_plan plan;
     const struct ss_row *row; /* of what runs */
     enum ss_reason reason;
-    bool native;  /* handed to the MPI library, for `reason` */
-    double mark;  /* begin of the current stage */
-    double aside; /* seconds of the exchange for what is no part of it: GUARD */
+    bool native;           /* handed to the MPI library, for `reason` */
+    double mark;           /* begin of the current stage */
+    double aside;          /* seconds of the exchange for what is no part of it: GUARD */
+    struct ss_scan result; /* of the own part, where the recipe did not count */
+    size_t observed;       /* elements of the sample that observe has taken, 0: none */
 
     /* Not cleared with the rest when a call starts. */
     struct ss_calibrate calibrate;
@@ -33,7 +42,7 @@ struct ss_call {
 
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
-uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_prepare */
+uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
 
 /* core/call/form.c: what depends on the kind. Init: of a zeroed call. Recipe: before its first
@@ -42,16 +51,23 @@ void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsign
 uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
 double ss_kind_density_max(const struct ss_call *call); /* after the vote */
 void ss_kind_recipe(struct ss_call *call);
-uint64_t ss_kind_result(const struct ss_call *call); /* entries of the result, 0 = not known */
+/* Entries of the result, 0 = not known, once x->ticket is settled. */
+void ss_kind_count(struct ss_call *call);
+uint64_t ss_kind_result(const struct ss_call *call);
 
-/* core/call/observe.c: in mode observe, after the plan: what top-k would have done, into the
- * record; and which calls of the lane are looked at next. */
+/* core/call/observe.c: in mode observe: before the vote, a sample of the input; after the plan,
+ * what top-k would have done with it, into the record; and which calls of the lane are looked at
+ * next.
+ */
+void ss_observe_sample(struct ss_call *call);
 void ss_observe(struct ss_call *call);
 
-/* core/call/input.c: fills scan, own and part_max. SS_OK or SS_ERR_MEMORY. The second form is for a
- * call that was prepared while its tensor rested, and is to claim after all. */
-int ss_call_prepare(struct ss_call *call);
-int ss_call_select(struct ss_call *call);
+/* core/call/input.c: fills scan, own and part_max, and what the vote is to hear beside. All of it;
+ * the input again, such as where a tensor rested and is to claim after all; or only what goes with
+ * it. SS_PENDING, SS_OK, SS_ERR_MEMORY or SS_ERR_DEVICE. */
+enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
+void ss_call_look_start(struct ss_call *call, enum ss_look_from from);
+int ss_call_look(struct ss_call *call);
 double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as the plan counts it */
 /* Where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in particular. */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);

@@ -19,7 +19,6 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     comm->t = transport;
     comm->settings = settings;
     comm->mem = mem;
-    comm->place = &ss_host;
     comm->stats = stats;
     snprintf(comm->name, sizeof comm->name, "%s", name);
     comm->cost_scan = 1e-10;

@@ -107,30 +107,39 @@ void ss_kind_recipe(struct ss_call *call)
     x->place = &ss_host; /* the input has been seen */
 }
 
-/* Where the recipe did not see the size of the result: counted in the own part. */
-static uint64_t estimate_result(const struct ss_call *call)
+/* This rank has all of the result. */
+static bool has_all(const struct ss_coll *c)
 {
-    const struct ss_coll *c = &call->f.c;
-    const struct ss_exchange *x = &c->x;
-    uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
-    struct ss_scan seen = {0};
+    return c->kind == SS_KIND_ALLREDUCE || (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
+}
 
-    if (lo == hi)
-        return 0;
-    x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo), 0, NULL,
-                        NULL, 0, &seen);
-    return (uint64_t)((double)seen.nnz * (double)x->n / (double)(hi - lo));
+/* It does, but the recipe did not see how many entries there are. */
+static bool uncounted(const struct ss_coll *c)
+{
+    return has_all(c) && (c->result_nnz == 0 || c->dense_seen);
+}
+
+void ss_kind_count(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    uint64_t lo = ss_coll_part(c, x->t->rank), hi = ss_coll_part(c, x->t->rank + 1);
+
+    if (uncounted(c) && lo < hi)
+        x->ticket = x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo),
+                                        (size_t)(hi - lo), 0, NULL, NULL, 0, &call->result);
 }
 
 uint64_t ss_kind_result(const struct ss_call *call)
 {
     const struct ss_coll *c = &call->f.c;
-    bool whole =
-        c->kind == SS_KIND_ALLREDUCE || (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
+    uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
 
     if (c->kind == SS_KIND_ALLGATHER)
         return call->f.vote.ballot.nnz_sum;
-    if (!whole)
+    if (!uncounted(c))
+        return has_all(c) ? c->result_nnz : 0;
+    if (lo == hi)
         return 0;
-    return c->result_nnz == 0 || c->dense_seen ? estimate_result(call) : c->result_nnz;
+    return (uint64_t)((double)call->result.nnz * (double)c->x.n / (double)(hi - lo));
 }

@@ -1,7 +1,8 @@
-/* What happens on a rank before the vote, and may fail there alone: room for the messages, and the
- * entries of the input. */
+/* What happens on a rank before the vote, and may fail there alone: room for the messages, the
+ * entries of the input, and what else the vote is to hear of it. */
 #include "core/call/call_impl.h"
 #include "core/coll/rows.h"
+#include "core/stream/sample.h"
 
 /* An input with more entries than this is not extracted where the plan chooses: it says dense. */
 static bool too_dense(const struct ss_call *call)
@@ -22,68 +23,93 @@ static bool too_dense(const struct ss_call *call)
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
+static bool to_sample(const struct ss_call *call)
+{
+    const struct ss_settings *s = call->f.comm->settings;
+
+    return call->lane->was_dense && !call->lane->holds && call->f.c.in_n >= SAMPLE_FROM &&
+           !s->observe && !s->residual_scale;
+}
+
+static int start_sample(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_sample *s = &c->x.work->sample;
+
+    if (ss_sample_reserve(&c->x, s, SAMPLE_RUNS, SAMPLE_RUNS * SAMPLE_RUN) != SS_OK)
+        return SS_ERR_MEMORY;
+    for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
+        uint64_t part = c->in_n / SAMPLE_RUNS;
+        ss_sample_places(s)[r].first =
+            (size_t)(part * r + ss_mix(r + 1, c->in_n) % (part - SAMPLE_RUN + 1));
+        ss_sample_places(s)[r].count = SAMPLE_RUN;
+    }
+    ss_sample_take(&c->x, s, c->in, SAMPLE_RUNS);
+    return SS_OK;
+}
+
 static bool sampled_dense(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
-    struct ss_exchange *x = &c->x;
-    const struct ss_settings *s = call->f.comm->settings;
-    struct ss_scan run;
-    uint64_t seen = 0;
+    const size_t of = SAMPLE_RUNS * SAMPLE_RUN;
+    struct ss_scan seen;
 
-    if (!call->lane->was_dense || call->lane->holds || c->in_n < SAMPLE_FROM || s->observe ||
-        s->residual_scale)
+    c->kernels->scan(c->x.type, c->op, c->x.work->sample.values.data, of, 0, NULL, NULL, 0, &seen);
+    if (seen.not_finite)
         return false;
-    for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
-        uint64_t part = c->in_n / SAMPLE_RUNS;
-        size_t at = (size_t)(part * r + ss_mix(r + 1, c->in_n) % (part - SAMPLE_RUN + 1));
-        x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, at, x->esize), SAMPLE_RUN,
-                            0, NULL, NULL, 0, &run);
-        if (run.not_finite)
-            return false;
-        seen += run.nnz;
-    }
     c->scan = (struct ss_scan){.stop = (size_t)c->in_n};
-    c->scan.nnz = (size_t)((double)seen / (SAMPLE_RUNS * SAMPLE_RUN) / NO_DOUBT * (double)c->in_n);
+    c->scan.nnz = (size_t)((double)seen.nnz / (double)of / NO_DOUBT * (double)c->in_n);
     if (!too_dense(call))
         return false;
-    c->scan.nnz = (size_t)((double)seen / (SAMPLE_RUNS * SAMPLE_RUN) * (double)c->in_n);
+    c->scan.nnz = (size_t)((double)seen.nnz / (double)of * (double)c->in_n);
     return true;
 }
 
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
  * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
  * the first stopped. */
-static int scan_input(struct ss_call *call)
+static int start_scan(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
     struct ss_work *w = x->work;
     size_t room = w->own_idx.size / sizeof(uint32_t);
     size_t start = (size_t)ss_plan_own_least(c->in_n);
-    struct ss_scan rest;
 
-    call->sampled = sampled_dense(call);
-    if (call->sampled)
-        return SS_OK;
     if (w->own_val.size / x->esize < room)
         room = w->own_val.size / x->esize;
     if (room < start)
         room = start;
     if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
-    x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
-                        c->own.idx, c->own.val, c->own.capacity, &c->scan);
+    x->ticket =
+        x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
+                            c->own.idx, c->own.val, c->own.capacity, &c->scan);
+    return SS_OK;
+}
+
+/* Whether a second pass is to follow the first. */
+static bool scan_again(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+
     c->own.nnz = c->scan.stored;
     call->lane->was_dense = too_dense(call);
-    if (c->scan.stored == c->scan.nnz || call->lane->was_dense)
-        return SS_OK;
+    return c->scan.stored < c->scan.nnz && !call->lane->was_dense;
+}
+
+static int start_rest(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+
     if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
-    x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
-                        (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
-                        c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
-                        c->own.capacity - c->own.nnz, &rest);
-    c->own.nnz += rest.stored;
+    x->ticket =
+        x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),
+                            (size_t)c->in_n - c->scan.stop, (uint32_t)(c->in_first + c->scan.stop),
+                            c->own.idx + c->own.nnz, ss_at(c->own.val, c->own.nnz, x->esize),
+                            c->own.capacity - c->own.nnz, &call->rest);
     return SS_OK;
 }
 
@@ -105,18 +131,6 @@ static uint64_t largest_part(const struct ss_call *call)
         before = upto;
     }
     return most;
-}
-
-static int prepare_input(struct ss_call *call)
-{
-    struct ss_feedback *f = &call->f;
-
-    if (f->topk)
-        return ss_topk_select(f);
-    if (!f->resting)
-        return scan_input(call);
-    ss_topk_rest(f);
-    return SS_OK;
 }
 
 /* Per element. A selection takes longer where it looks for its threshold anew, once in a period:
@@ -143,32 +157,10 @@ double ss_select_cost(const struct ss_feedback *f)
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
-static int look(struct ss_call *call, double begin)
-{
-    struct ss_coll *c = &call->f.c;
-    struct ss_exchange *x = &c->x;
-    int status = prepare_input(call);
-
-    if (status != SS_OK || call->f.resting)
-        return status;
-    c->part_max = largest_part(call);
-    x->times.scan += ss_now(x) - begin;
-    if (c->in_n >= 4096 && !call->sampled)
-        book_cost(call, x->times.scan / (double)c->in_n);
-    return SS_OK;
-}
-
-int ss_call_select(struct ss_call *call)
-{
-    return look(call, ss_now(&call->f.c.x));
-}
-
-static int try_prepare(struct ss_call *call)
+static int reserve(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
-    struct ss_comm *comm = call->f.comm;
-    double begin = ss_now(x);
-    const struct ss_settings *s = comm->settings;
+    const struct ss_settings *s = call->f.comm->settings;
     bool rounded = s->values != SS_VALUES_SAME || s->quant != SS_VALUES_SAME;
     int status = ss_in_reserve(x, rounded);
 
@@ -176,19 +168,127 @@ static int try_prepare(struct ss_call *call)
         status = ss_agree_reserve(x);
     if (status == SS_OK)
         status = ss_fill_reserve(&call->f.c);
-    if (status == SS_OK && !comm->costs_agreed)
+    if (status == SS_OK && !call->f.comm->costs_agreed)
         status = ss_calibrate_reserve(x);
-    return status == SS_OK ? look(call, begin) : status;
+    return status;
 }
 
-int ss_call_prepare(struct ss_call *call)
+/* ---- one look after the other; each waits for the place ---- */
+
+enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, EXTRAS, JOINS, SEEN };
+
+static int start_input(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    bool sample = to_sample(call);
+
+    call->sampled = false;
+    call->look = EXTRAS;
+    if (f->resting) {
+        ss_topk_rest(f);
+        return SS_OK;
+    }
+    call->look = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
+    return f->topk ? ss_topk_select(f) : sample ? start_sample(call) : start_scan(call);
+}
+
+static void leave_input(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    double seconds = ss_now(x) - call->look_begin;
+
+    c->part_max = largest_part(call);
+    x->times.scan += seconds;
+    if (c->in_n >= 4096 && !call->sampled)
+        book_cost(call, x->times.scan / (double)c->in_n);
+    call->look = EXTRAS;
+}
+
+static int step_look(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+
+    switch (call->look) {
+    case RESERVE:
+        call->look = INPUT;
+        return reserve(call);
+    case INPUT:
+        return start_input(call);
+    case SAMPLED:
+        call->sampled = sampled_dense(call);
+        if (call->sampled) {
+            leave_input(call);
+            return SS_OK;
+        }
+        call->look = SCANNED;
+        return start_scan(call);
+    case SCANNED:
+        if (scan_again(call)) {
+            call->look = RESCANNED;
+            return start_rest(call);
+        }
+        leave_input(call);
+        return SS_OK;
+    case RESCANNED:
+        f->c.own.nnz += call->rest.stored;
+        leave_input(call);
+        return SS_OK;
+    case CLAIMED:
+        ss_topk_selected(f);
+        leave_input(call);
+        return SS_OK;
+    case EXTRAS:
+        call->look = JOINS;
+        ss_look_start(f);
+        if (f->comm->settings->observe)
+            ss_observe_sample(call);
+        return SS_OK;
+    default:
+        call->look = SEEN;
+        ss_look_on(f);
+        return SS_OK;
+    }
+}
+
+void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
+{
+    static const int first[] = {
+        [SS_LOOK_ALL] = RESERVE, [SS_LOOK_INPUT] = INPUT, [SS_LOOK_EXTRAS] = EXTRAS};
+
+    call->look = first[from];
+    call->look_status = SS_OK;
+    call->look_begin = ss_now(&call->f.c.x);
+}
+
+/* Memory is short: work space of other collectives makes way, once. What fails for good ends the
+ * look at the input; the vote is to hear of the tensor all the same. */
+static void look_failed(struct ss_call *call, int status)
 {
     struct ss_work *work = call->f.c.x.work;
-    int status = try_prepare(call);
 
     if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {
         ss_work_drop(work);
-        status = try_prepare(call);
+        call->look = RESERVE;
+        return;
     }
-    return status;
+    call->look_status = status;
+    call->look = call->look < EXTRAS ? EXTRAS : SEEN;
+}
+
+int ss_call_look(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    int status = ss_exchange_poll(x);
+
+    while (status != SS_PENDING && call->look != SEEN) {
+        if (status == SS_OK)
+            status = step_look(call);
+        if (status < 0)
+            look_failed(call, status);
+        status = ss_exchange_poll(x);
+    }
+    if (status != SS_PENDING && call->look_status == SS_OK)
+        call->look_status = status;
+    return status == SS_PENDING ? SS_PENDING : call->look_status;
 }

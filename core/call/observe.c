@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/call/call_impl.h"
+#include "core/stream/sample.h"
 
 enum { SAMPLE = 65536, RUN = 64 }; /* elements, and how many of them stand side by side */
 
@@ -29,18 +30,15 @@ static double value_at(enum ss_type type, const void *v, size_t i)
     return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
 }
 
-/* Copies the sample, and takes what reaches the threshold of its k largest. */
-static void take(const struct ss_call *call, struct sample *s, unsigned char *copy, size_t k)
+/* Takes of the sample what reaches the threshold of its k largest. */
+static void take(const struct ss_call *call, struct sample *s, size_t k)
 {
+    const unsigned char *copy = call->f.c.x.work->sample.values.data;
     const struct ss_exchange *x = &call->f.c.x;
     struct ss_exact exact;
     uint64_t in_part = 0;
     int part = 0;
 
-    for (size_t r = 0; r < s->runs; r++)
-        x->place->ops->read(x->place, x->type,
-                            ss_at_const(call->f.c.in, (size_t)(r * s->stride), x->esize), s->run,
-                            copy + r * s->run * x->esize);
     ss_exact_threshold(ss_selectors(), x->type, copy, NULL, s->n, k, &exact);
     for (size_t i = 0; i < s->n; i++) {
         double value = value_at(x->type, copy, i);
@@ -111,22 +109,36 @@ static void book(struct ss_call *call, const struct sample *s, uint64_t k,
 /* Looked at are the first calls of a lane, then every so many-th. */
 enum { FIRST_LOOKS = 16, BETWEEN_LOOKS = 7 };
 
-static void look_topk(struct ss_call *call)
+void ss_observe_sample(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
-    uint64_t number = call->lane->observed, k = asked(call);
+    struct ss_sample *taken = &x->work->sample;
+    uint64_t number = call->lane->observed + 1;
     struct sample s = sample_of(x->n);
-    struct ss_buf copy = {0};
-    struct ss_plan plan;
 
+    call->observed = 0;
     if ((number & (number - 1)) != 0 || !call->lane->record ||
         call->f.c.kind != SS_KIND_ALLREDUCE || call->f.c.op != SS_SUM || !ss_type_is_float(x->type))
         return;
-    if (ss_buf_reserve(&copy, call->f.comm->mem, s.n * x->esize) != SS_OK)
+    if (ss_sample_reserve(x, taken, s.runs, s.n) != SS_OK)
         return;
+    for (size_t r = 0; r < s.runs; r++)
+        ss_sample_places(taken)[r] = (struct ss_run){(size_t)(r * s.stride), s.run};
+    ss_sample_take(x, taken, call->f.c.in, s.runs);
+    call->observed = s.n;
+}
+
+static void look_topk(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    struct sample s = sample_of(x->n);
+    uint64_t k = asked(call);
     uint64_t of_sample = (uint64_t)((double)k * (double)s.n / (double)x->n);
-    take(call, &s, copy.data, of_sample > 0 ? (size_t)of_sample : 1);
-    ss_buf_free(&copy);
+    struct ss_plan plan;
+
+    if (call->observed == 0)
+        return;
+    take(call, &s, of_sample > 0 ? (size_t)of_sample : 1);
     plan_for(call, &s, k, &plan);
     book(call, &s, k, &plan);
 }

@@ -143,8 +143,14 @@ struct ss_split {
 int ss_split_reserve_slices(struct ss_coll *c);
 int ss_split_reserve(struct ss_coll *c, struct ss_stream *part);
 int ss_split_step(struct ss_coll *c, struct ss_split *s);
-/* The non-zero entries of the own part. */
-void ss_split_harvest(struct ss_coll *c, struct ss_stream *part);
+/* The non-zero entries of the own part, as many as *part has room for: begins; whether they are
+ * there, seen.nnz being how many there are. */
+struct ss_harvest {
+    struct ss_scan seen;
+    double begin;
+};
+void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_stream *part);
+bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *part);
 
 /* core/coll/gather_parts.c: allgather of parts, or their way to one rank. */
 struct ss_gather {
@@ -161,6 +167,7 @@ int ss_gather_step(struct ss_coll *c, struct ss_gather *g);
 struct ss_split_gather {
     int step;
     struct ss_split split;
+    struct ss_harvest harvest;
     struct ss_gather gather;
     struct ss_stream part; /* own part, reduced; not of DENSE */
 };

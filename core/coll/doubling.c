@@ -48,6 +48,8 @@ static void fold_out(struct ss_coll *c, struct ss_doubling *d,
 
 static int exchange(struct ss_coll *c, struct ss_doubling *d)
 {
+    if (!ss_out_ahead(&c->x, &d->out)) /* what comes is added to what goes */
+        return SS_PENDING;
     int received = ss_in_step(&c->x, &d->in);
     int sent = ss_out_step(&c->x, &d->out);
 

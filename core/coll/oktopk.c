@@ -14,7 +14,15 @@
 
 _Static_assert(sizeof(struct ss_oktopk_state) <= SS_COLL_STATE, "room for the state");
 
-enum { OKTOPK_START, OKTOPK_PARTITION, OKTOPK_SPLIT, OKTOPK_SELECT, OKTOPK_BALANCE, OKTOPK_GATHER };
+enum {
+    OKTOPK_START,
+    OKTOPK_PARTITION,
+    OKTOPK_SPLIT,
+    OKTOPK_HARVEST,
+    OKTOPK_SELECT,
+    OKTOPK_BALANCE,
+    OKTOPK_GATHER
+};
 
 static struct ss_agreed *agreed_of(struct ss_coll *c)
 {
@@ -257,6 +265,12 @@ static int step(struct ss_coll *c)
             break;
         case OKTOPK_SPLIT:
             if (ss_split_step(c, &s->split) == SS_PENDING)
+                return SS_PENDING;
+            s->place = OKTOPK_HARVEST;
+            ss_oktopk_harvest_start(c);
+            break;
+        case OKTOPK_HARVEST:
+            if (ss_oktopk_harvest_step(c) == SS_PENDING)
                 return SS_PENDING;
             s->place = OKTOPK_SELECT;
             ss_oktopk_select_start(c);

@@ -20,6 +20,8 @@ struct ss_oktopk_state {
     struct ss_agree agree;
     uint64_t *words; /* of agreements */
     struct ss_cuts cuts;
+    struct ss_harvest harvest;
+    bool harvested;           /* once: there was not room for all */
     struct ss_stream reduced; /* own region: all entries, then those in the global set */
     struct ss_radix radix;
     int selecting;      /* the agreement that the selection waits for */
@@ -43,9 +45,11 @@ static inline struct ss_oktopk_state *ss_oktopk_of(const struct ss_coll *c)
     return c->state;
 }
 
-/* core/coll/oktopk_select.c: takes the reduced region in and begins; called when an agreement has
- * ended, whether another one follows. When none does, share is this rank's part of the
- * global set, and, where uneven, words[p] what rank p has of it. */
+/* core/coll/oktopk_select.c: takes the reduced region in: SS_PENDING or SS_OK; begins; called when
+ * an agreement has ended, whether another one follows. When none does, share is this rank's part of
+ * the global set, and, where uneven, words[p] what rank p has of it. */
+void ss_oktopk_harvest_start(struct ss_coll *c);
+int ss_oktopk_harvest_step(struct ss_coll *c);
 void ss_oktopk_select_start(struct ss_coll *c);
 bool ss_oktopk_select_next(struct ss_coll *c);
 

@@ -25,33 +25,43 @@ static uint64_t room_kept(const struct ss_coll *c)
 
 /* Its entries as a stream. Some ranks' regions may hold more than the mean: room is made for what
  * the usual one takes, or took, and, after a first look, for all. */
-static void harvest(struct ss_coll *c)
+static void start_harvest(struct ss_coll *c, uint64_t room)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
-    struct ss_stream *s = &ss_oktopk_of(c)->reduced;
-    uint64_t room = 2 * c->voted.nnz_max, most = c->voted.nnz_sum;
-    struct ss_scan seen = {0};
-    double begin = ss_now(&c->x);
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
+    uint64_t most = c->voted.nnz_sum < hi - lo ? c->voted.nnz_sum : hi - lo;
 
-    most = most < hi - lo ? most : hi - lo;
-    room = room > room_kept(c) ? room : room_kept(c);
-    for (int pass = 0; c->x.failed == 0 && pass < 2; pass++) {
-        if (ss_stream_reserve(&c->x, s, 0, room < most ? room : most) != SS_OK) {
-            ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
-            break;
+    if (c->x.failed == 0 &&
+        ss_stream_reserve(&c->x, &s->reduced, 0, room < most ? room : most) != SS_OK)
+        ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+    ss_harvest_start(c, &s->harvest, &s->reduced);
+}
+
+void ss_oktopk_harvest_start(struct ss_coll *c)
+{
+    uint64_t room = 2 * c->voted.nnz_max, kept = room_kept(c);
+
+    ss_oktopk_of(c)->harvested = false;
+    start_harvest(c, room > kept ? room : kept);
+}
+
+int ss_oktopk_harvest_step(struct ss_coll *c)
+{
+    struct ss_oktopk_state *s = ss_oktopk_of(c);
+
+    for (;;) {
+        if (!ss_harvest_step(c, &s->harvest, &s->reduced))
+            return SS_PENDING;
+        if (s->harvest.seen.stored == s->harvest.seen.nnz || c->x.failed < 0)
+            return SS_OK;
+        if (s->harvested) { /* more than the vote announced */
+            ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
+            s->reduced.nnz = 0;
+            return SS_OK;
         }
-        if (lo == hi)
-            break;
-        c->x.place->ops->scan(c->x.place, c->x.type, SS_SUM, c->out + lo * c->x.esize,
-                              (size_t)(hi - lo), (uint32_t)lo, s->idx, s->val, s->capacity, &seen);
-        room = seen.nnz;
-        if (seen.stored == seen.nnz)
-            break;
+        s->harvested = true;
+        start_harvest(c, s->harvest.seen.nnz);
     }
-    s->nnz = c->x.failed == 0 ? seen.stored : 0;
-    if (c->x.failed == 0 && seen.stored < seen.nnz) /* more than the vote announced */
-        ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
-    c->x.times.merge += ss_now(&c->x) - begin;
 }
 
 /* ---- the global threshold (Algorithm 1, lines 9 to 12) ---- */
@@ -331,7 +341,6 @@ void ss_oktopk_select_start(struct ss_coll *c)
     struct ss_threshold *t = global_of(c);
     bool due = ss_threshold_due(t, (size_t)c->voted.k_max);
 
-    harvest(c);
     t->calls++;
     if (due)
         start_search(c);

@@ -82,19 +82,24 @@ int ss_split_step(struct ss_coll *c, struct ss_split *s)
 }
 
 /* The reduced part lies dense in the result: its non-zero entries become the stream to send. */
-void ss_split_harvest(struct ss_coll *c, struct ss_stream *part)
+void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
-    struct ss_scan seen;
-    double begin = ss_now(&c->x);
+    struct ss_exchange *x = &c->x;
 
-    part->nnz = 0;
-    if (c->x.failed < 0 || lo == hi)
-        return;
-    c->x.place->ops->scan(c->x.place, c->x.type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
-                          (uint32_t)lo, part->idx, part->val, part->capacity, &seen);
-    part->nnz = seen.stored;
-    if (seen.stored < seen.nnz) /* more than the vote announced */
-        ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
-    c->x.times.merge += ss_now(&c->x) - begin;
+    h->seen = (struct ss_scan){0};
+    h->begin = ss_now(x);
+    if (x->failed == 0 && lo < hi)
+        x->ticket =
+            x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
+                                (uint32_t)lo, part->idx, part->val, part->capacity, &h->seen);
+}
+
+bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *part)
+{
+    if (!ss_settled(&c->x, SS_PHASE_REDUCE))
+        return false;
+    part->nnz = c->x.failed == 0 ? h->seen.stored : 0;
+    c->x.times.merge += ss_now(&c->x) - h->begin;
+    return true;
 }

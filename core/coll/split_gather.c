@@ -4,12 +4,12 @@
 
 _Static_assert(sizeof(struct ss_split_gather) <= SS_COLL_STATE, "room for the state");
 
-enum { START, REDUCE, GATHER };
+enum { START, REDUCE, HARVEST, GATHER };
 
 static void start_gather(struct ss_coll *c, struct ss_split_gather *s, enum ss_gathering how)
 {
-    if (how != SS_GATHER_DENSE)
-        ss_split_harvest(c, &s->part);
+    if (s->harvest.seen.stored < s->harvest.seen.nnz) /* more than the vote announced */
+        ss_fail(&c->x, SS_ERR_MESSAGE, c->x.t->rank, SS_PHASE_REDUCE);
     if (how == SS_GATHER_TO_ROOT)
         ss_gather_start_to(c, &s->gather, &s->part, c->root);
     else
@@ -26,6 +26,13 @@ int ss_split_gather_step(struct ss_coll *c, struct ss_split_gather *s, enum ss_g
         /* fall through */
     case REDUCE:
         if (ss_split_step(c, &s->split) == SS_PENDING)
+            return SS_PENDING;
+        if (how != SS_GATHER_DENSE)
+            ss_harvest_start(c, &s->harvest, &s->part);
+        s->step = HARVEST;
+        /* fall through */
+    case HARVEST:
+        if (how != SS_GATHER_DENSE && !ss_harvest_step(c, &s->harvest, &s->part))
             return SS_PENDING;
         start_gather(c, s, how);
         s->step = GATHER;

@@ -75,7 +75,6 @@ struct ss_comm {
     struct ss_lanes lanes;            /* pages of it that no lane has been in stay untouched */
     struct ss_call *call;             /* storage of the blocking call */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
-    struct ss_place *place;           /* of the buffers of the calls that follow */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
     uint64_t scale_opened;

@@ -148,36 +148,19 @@ double ss_vector_square(enum ss_type type, const void *v, size_t n)
     return sum;
 }
 
-/* The first element of run j: one run in each of as many equal parts, not all in few columns. */
-static size_t run_at(size_t n, size_t runs, size_t j)
+size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs)
 {
-    size_t first = (size_t)((uint64_t)n * j / runs);
-    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - first - SS_SAMPLE_RUN + 1;
+    const size_t count = most / SS_SAMPLE_RUN;
 
-    return first + (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
-}
-
-/* Runs lie pages apart, which no processor fetches of itself. */
-static void fetch_run(const char *run, size_t bytes)
-{
-    enum { LINE = 64 };
-    for (size_t at = 0; at < bytes; at += LINE)
-        __builtin_prefetch(run + at);
-}
-
-double ss_vector_square_sample(enum ss_type type, const void *v, size_t n, size_t most)
-{
-    enum { AHEAD = 8 };
-    const size_t runs = most / SS_SAMPLE_RUN, size = ss_type_size(type);
-    const char *first = v;
-    double sum = 0;
-
-    if (n <= most)
-        return ss_vector_square(type, v, n);
-    for (size_t j = 0; j < runs; j++) {
-        if (j + AHEAD < runs)
-            fetch_run(first + run_at(n, runs, j + AHEAD) * size, SS_SAMPLE_RUN * size);
-        sum += ss_vector_square(type, first + run_at(n, runs, j) * size, SS_SAMPLE_RUN);
+    if (n <= most) {
+        runs[0] = (struct ss_run){0, n};
+        return 1;
     }
-    return sum * ((double)n / (double)(runs * SS_SAMPLE_RUN));
+    for (size_t j = 0; j < count; j++) { /* one in each of as many equal parts */
+        size_t first = (size_t)((uint64_t)n * j / count);
+        size_t room = (size_t)((uint64_t)n * (j + 1) / count) - first - SS_SAMPLE_RUN + 1;
+        first += (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32); /* not all in few columns */
+        runs[j] = (struct ss_run){first, SS_SAMPLE_RUN};
+    }
+    return count;
 }

@@ -8,11 +8,17 @@
 /* Sum of v[i] * v[i]. */
 double ss_vector_square(enum ss_type type, const void *v, size_t n);
 
-/* About the same from a sample, runs of SS_SAMPLE_RUN elements at places that n and most alone say,
- * so that all ranks, and all calls of n elements, look at the same ones: reads at most `most`
- * elements (a multiple of SS_SAMPLE_RUN, 1 or more). Exact where n is no more. */
+/* Elements first, first + 1, ... of a vector. */
+struct ss_run {
+    size_t first, count;
+};
+
+/* A sample of n elements, at most `most` (a multiple of SS_SAMPLE_RUN, 1 or more): runs of
+ * SS_SAMPLE_RUN at places that n and most alone say, so that all ranks, and all calls of n
+ * elements, look at the same ones; one run of all where n is no more. Returns how many: at most
+ * most / SS_SAMPLE_RUN. */
 enum { SS_SAMPLE_RUN = 64 };
-double ss_vector_square_sample(enum ss_type type, const void *v, size_t n, size_t most);
+size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs);
 
 /* Elements i where g[i] + r[i] is not finite; either may be NULL. */
 size_t ss_vector_not_finite(enum ss_type type, const void *g, const void *r, size_t n);

@@ -5,32 +5,13 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* All of it has been sent. A tensor that rests keeps the room. */
-static void empty(struct ss_tensor *t)
+/* A tensor that rests keeps the room. */
+void ss_join_emptied(struct ss_tensor *t)
 {
     if (t->state != SS_TENSOR_REGISTERED)
         ss_residual_drop(t);
     else
         t->emptied = t->resting;
-}
-
-bool ss_join_pending(struct ss_feedback *f)
-{
-    struct ss_exchange *x = &f->c.x;
-    struct ss_tensor *t = f->tensor;
-
-    if (!t || !t->placed || !ss_residual_there(t) || t->fresh)
-        return false;
-    if (t->state == SS_TENSOR_REGISTERED && (!f->resting || t->emptied))
-        return false;
-    if (!f->resting || !(ss_residual_square(t) > 0))
-        ss_residual_measure(t);
-    if (ss_residual_square(t) == 0 && ss_residual_is_clear(t)) {
-        empty(t);
-        return false;
-    }
-    f->input_square = x->place->ops->square(x->place, x->type, f->c.in, (size_t)x->n);
-    return true;
 }
 
 double ss_join_ratio_square(const struct ss_feedback *f)
@@ -68,5 +49,5 @@ void ss_join_end(struct ss_feedback *f)
 {
     ss_residual_leave(f->tensor, f->joined);
     if (f->joined == 1)
-        empty(f->tensor);
+        ss_join_emptied(f->tensor);
 }

@@ -15,6 +15,16 @@ struct ss_keeping {
     struct ss_in in;
 };
 
+/* What was seen of the input beside its entries (core/feedback/look.c). */
+struct ss_looked {
+    struct ss_tensor_ballot ballot;
+    bool level, evidence; /* a sample is taken for the level of the call; for what it looks like */
+    bool joins;           /* the tensor is exact, and has a residual that is to be sent */
+    bool measured;        /* anew: */
+    double residual_square, input_square;
+    size_t not_finite; /* elements of their sum */
+};
+
 /* A collective and what it keeps back. First member of struct ss_call (core/call/call_impl.h). */
 struct ss_feedback {
     struct ss_coll c;
@@ -36,10 +46,13 @@ struct ss_feedback {
     uint64_t topk_calls;   /* registered calls of the tensor before this one */
     size_t select_stop;
     uint64_t select_first, select_n; /* the elements that are selected from */
+    struct ss_selection seen;        /* of them */
+    struct ss_looked looked;
     struct ss_keeping keep;
     struct ss_threshold threshold_before; /* that of the tensor, should the call turn native */
     double joined; /* share of the residual that has joined the dense input, 0 = none */
     bool guarded;  /* the result is compared with the dense sum */
+    bool guarding; /* the comparison is under way */
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
@@ -56,14 +69,14 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
  * nothing where nothing was claimed or no tensor is known. */
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
+void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
 void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_feedback *f);
 void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */
 void ss_topk_planned(struct ss_feedback *f, bool dense); /* and may be trusted: rest where it is */
-void ss_topk_show(struct ss_feedback *f);                /* evidence, into the ballot; */
-uint64_t ss_topk_past(const struct ss_feedback *f);      /* and by what it will be judged, hashed */
-uint64_t ss_topk_forced(const struct ss_feedback *f);    /* algorithm + 1 of a rule, 0: none */
-uint64_t ss_topk_label(const struct ss_feedback *f);     /* of the call site */
+uint64_t ss_topk_past(const struct ss_feedback *f);   /* what evidence will be judged by, hashed */
+uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
+uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags); /* false: registered on some ranks only */
 bool ss_topk_claimed(struct ss_feedback *f,
                      uint64_t flags); /* the part of it on what was claimed */
@@ -90,9 +103,14 @@ int ss_keep_take(struct ss_feedback *f);
 void ss_keep_start(struct ss_feedback *f);
 int ss_keep_step(struct ss_feedback *f);
 
+/* core/feedback/look.c: takes what it needs of the input; then, the place having given it, asks for
+ * what that leaves open; the evidence, into the ballot. Where memory is short less is seen. */
+void ss_look_start(struct ss_feedback *f);
+void ss_look_on(struct ss_feedback *f);
+void ss_look_show(struct ss_feedback *f);
+
 /* core/feedback/dense_join.c. Norms are squared. */
-/* The tensor is exact and has a residual that is to be sent; sets both norms. */
-bool ss_join_pending(struct ss_feedback *f);
+void ss_join_emptied(struct ss_tensor *t); /* all of the residual has been sent */
 double ss_join_ratio_square(const struct ss_feedback *f);
 /* The call turns dense: out = in + share of the residual (f->joined); after the sum has succeeded
  * that share leaves the residual. */

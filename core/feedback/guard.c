@@ -31,7 +31,8 @@ void ss_guard_take(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
 
-    x->place->ops->sketch(x->place, x->type, f->c.in, (size_t)x->n, x->work->sketch.data);
+    x->ticket =
+        x->place->ops->sketch(x->place, x->type, f->c.in, (size_t)x->n, x->work->sketch.data);
 }
 
 void ss_guard_start(struct ss_feedback *f)
@@ -39,9 +40,10 @@ void ss_guard_start(struct ss_feedback *f)
     struct ss_exchange *x = &f->c.x;
     double *sketch = x->work->sketch.data;
 
+    f->guarding = false;
     if (x->failed == 0)
-        x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
-    ss_agree_start(x, &f->guard, (uint64_t *)(void *)sketch, 0, 0, BUCKETS);
+        x->ticket =
+            x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
 }
 
 void ss_guard_look(struct ss_feedback *f, bool agreed)
@@ -104,6 +106,11 @@ int ss_guard_step(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
 
+    if (!f->guarding && !ss_settled(x, SS_PHASE_AGREE))
+        return SS_PENDING;
+    if (!f->guarding)
+        ss_agree_start(x, &f->guard, x->work->sketch.data, 0, 0, BUCKETS);
+    f->guarding = true;
     if (ss_agree_step(x, &f->guard) == SS_PENDING)
         return SS_PENDING;
     if (x->failed == 0)

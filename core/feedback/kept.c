@@ -41,8 +41,9 @@ int ss_keep_take(struct ss_feedback *f)
         return SS_OK;
     if (ss_buf_reserve(buf, f->comm->mem, bytes) != SS_OK)
         return SS_ERR_MEMORY;
-    x->place->ops->read(x->place, x->type, ss_at_const(f->c.in, (size_t)f->keep.first, x->esize),
-                        (size_t)f->keep.count, buf->data);
+    x->ticket = x->place->ops->read(x->place, x->type,
+                                    ss_at_const(f->c.in, (size_t)f->keep.first, x->esize),
+                                    (size_t)f->keep.count, buf->data);
     return SS_OK;
 }
 

@@ -2,8 +2,6 @@
  * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
-#include <float.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +57,7 @@ void ss_topk_start(struct ss_feedback *f)
         .site = comm->site.hash,
         .path = comm->site.path,
         .address = f->c.out,
-        .place = f->c.x.place,
+        .place = x->place,
         .overlaps = comm->nonblocking,
         .type = x->type,
         .op = f->c.op,
@@ -74,6 +72,11 @@ void ss_topk_start(struct ss_feedback *f)
     f->tensor_short = !f->tensor;
     if (!f->tensor)
         return;
+    if (ss_residual_move(f->tensor, x->place) != SS_OK) { /* exact for all, and it stays */
+        f->tensor = NULL;
+        f->tensor_short = true;
+        return;
+    }
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
     f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n;
@@ -160,7 +163,7 @@ int ss_topk_select(struct ss_feedback *f)
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_tensor *t = f->tensor;
-    struct ss_selection seen;
+    struct ss_selection *seen = &f->seen;
     uint64_t bucket;
     size_t k = wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
     const void *g = ss_at_const(c->in, first, x->esize);
@@ -173,27 +176,33 @@ int ss_topk_select(struct ss_feedback *f)
         return SS_ERR_MEMORY;
     f->threshold_before = t->threshold;
     if (bucket > 0)
-        x->place->ops->claim_buckets(x->place, x->type, g, r, n, (uint32_t)first, k, (size_t)bucket,
-                                     c->own.idx, c->own.val, &seen);
+        x->ticket = x->place->ops->claim_buckets(x->place, x->type, g, r, n, (uint32_t)first, k,
+                                                 (size_t)bucket, c->own.idx, c->own.val, seen);
     else
-        f->reevaluate = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n,
-                                             (uint32_t)first, k, c->own.idx, c->own.val, &seen);
-    f->claimed = true;
-    f->select_stop = seen.stop;
-    f->input_square = seen.input_square;
-    f->sum_square = seen.sum_square - ss_vector_square(x->type, c->own.val, seen.claimed);
-    c->own.nnz = seen.claimed;
-    if (f->keep.count > 0)
-        seen.not_finite +=
-            ss_vector_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
-    c->scan = (struct ss_scan){.nnz = seen.claimed,
-                               .stored = seen.claimed,
-                               .stop = (size_t)x->n,
-                               .not_finite = seen.not_finite > 0};
+        x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
+                                         k, c->own.idx, c->own.val, seen, &f->reevaluate);
     f->guarded = guard_due(f);
     if (f->guarded)
         ss_guard_take(f);
     return SS_OK;
+}
+
+void ss_topk_selected(struct ss_feedback *f)
+{
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    size_t claimed = f->seen.claimed, not_finite = f->seen.not_finite;
+
+    f->claimed = true;
+    f->select_stop = f->seen.stop;
+    f->input_square = f->seen.input_square;
+    f->sum_square = f->seen.sum_square - ss_vector_square(x->type, c->own.val, claimed);
+    c->own.nnz = claimed;
+    if (f->keep.count > 0)
+        not_finite +=
+            ss_vector_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
+    c->scan = (struct ss_scan){
+        .nnz = claimed, .stored = claimed, .stop = (size_t)x->n, .not_finite = not_finite > 0};
 }
 
 uint64_t ss_topk_forced(const struct ss_feedback *f)
@@ -203,50 +212,14 @@ uint64_t ss_topk_forced(const struct ss_feedback *f)
     return rule && rule->has_algorithm ? (uint64_t)rule->algorithm + 1 : 0;
 }
 
-/* By the norms alone: no element of input or residual is larger than they are. */
-static bool sum_is_finite(const struct ss_feedback *f)
-{
-    double most = f->c.x.type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
-    double input = f->input_square, kept = ss_residual_square(f->tensor);
-
-    if (!(input < DBL_MAX && kept < DBL_MAX)) /* NaN, too */
-        return false;
-    return ss_root(input) + ss_root(kept) < most / 2;
-}
-
-/* Squared norm and parts of the input for the level of a call whose step is not known yet, infinite
- * where something is not finite: of what was extracted, where that is little, else of a sample. Of
- * what is like noise the norm is right within two percent, a quarter of the unit of levels. */
-static double level_square(struct ss_feedback *f)
-{
-    struct ss_coll *c = &f->c;
-    struct ss_exchange *x = &c->x;
-
-    enum { SAMPLE = 8192 };
-
-    if (c->scan.not_finite)
-        return INFINITY;
-    if (!f->resting && c->own.nnz == c->scan.nnz && c->own.nnz <= x->n / 8)
-        return ss_steps_parts_sparse(x->type, c->own.idx, c->own.val, c->own.nnz, (size_t)x->n,
-                                     f->parts);
-    return ss_steps_parts(x->place, x->type, c->in, (size_t)x->n, SAMPLE, f->parts);
-}
-
 uint64_t ss_topk_flags(struct ss_feedback *f)
 {
-    struct ss_exchange *x = &f->c.x;
-    uint64_t flags = 0;
+    uint64_t flags = f->tensor ? tensor_flags(&f->looked.ballot) : 0;
 
-    if (f->tensor) {
-        struct ss_tensor_ballot ballot = ss_tensor_ballot(f->tensor); /* may make a residual */
-        flags = tensor_flags(&ballot);
-    }
     if (ss_tensors_hold(f->comm->tensors, f->lane_number))
         flags |= SS_VOTE_HOLDS;
     if (!f->tensor)
         return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
-    if (!f->topk && !f->tensor->place.settled && f->tensor->state != SS_TENSOR_EXACT)
-        f->input_square = level_square(f); /* for the step */
     if (ss_tensor_lane_interest(f->tensor))
         flags |= SS_VOTE_INTEREST;
     if (f->topk)
@@ -263,23 +236,11 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     }
     if (f->unlike)
         flags |= SS_VOTE_UNLIKE;
-    if (ss_join_pending(f)) {
+    if (f->looked.joins)
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
-        if (!sum_is_finite(f) &&
-            x->place->ops->not_finite(x->place, x->type, f->c.in, ss_residual_values(f->tensor),
-                                      (size_t)x->n) > 0)
-            flags |= SS_VOTE_NOT_FINITE;
-    }
+    if (f->looked.not_finite > 0)
+        flags |= SS_VOTE_NOT_FINITE;
     return flags;
-}
-
-void ss_topk_show(struct ss_feedback *f)
-{
-    struct ss_exchange *x = &f->c.x;
-
-    if (f->tensor && (ss_tensor_watching(f->tensor) || f->guarded))
-        ss_evidence_show(&f->vote.ballot.evidence, &f->tensor->watch, x->place, x->type, f->c.in,
-                         (size_t)x->n);
 }
 
 uint64_t ss_topk_past(const struct ss_feedback *f)

@@ -1,7 +1,20 @@
 /* The host's place: everything is done at once, by the kernels of this processor. */
+#include <float.h>
 #include <string.h>
 
 #include "core/place/place.h"
+
+static int poll_done(struct ss_place *p, ss_ticket ticket)
+{
+    (void)p, (void)ticket;
+    return SS_OK;
+}
+
+static ss_ticket mark_done(struct ss_place *p)
+{
+    (void)p;
+    return 0;
+}
 
 static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
@@ -44,15 +57,44 @@ static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *s
     memcpy(dst, src, n * ss_type_size(type));
 }
 
-static void read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
 {
     copy(p, type, to, src, n);
+    return 0;
 }
 
-static void *open_here(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room)
+/* Runs lie pages apart, which no processor fetches of itself. */
+static void fetch_run(const char *run, size_t bytes)
+{
+    enum { LINE = 64 };
+    for (size_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch(run + at);
+}
+
+static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
+                         const struct ss_run *runs, size_t count, void *to)
+{
+    enum { AHEAD = 8, SHORT = 64 };
+    const size_t size = ss_type_size(type);
+    const char *from = v;
+    char *next = to;
+
+    (void)p;
+    for (size_t j = 0; j < count; j++) {
+        if (j + AHEAD < count && runs[j + AHEAD].count <= SHORT)
+            fetch_run(from + runs[j + AHEAD].first * size, runs[j + AHEAD].count * size);
+        memcpy(next, from + runs[j].first * size, runs[j].count * size);
+        next += runs[j].count * size;
+    }
+    return 0;
+}
+
+static ss_ticket open_here(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+                           void **at)
 {
     (void)p, (void)type, (void)n, (void)room;
-    return v;
+    *at = v;
+    return 0;
 }
 
 static void close_here(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
@@ -60,11 +102,13 @@ static void close_here(struct ss_place *p, enum ss_type type, void *v, size_t n,
     (void)p, (void)type, (void)v, (void)n, (void)opened;
 }
 
-static void scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src, size_t n,
-                 uint32_t base, uint32_t *idx, void *val, size_t capacity, struct ss_scan *out)
+static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                      size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                      struct ss_scan *out)
 {
     (void)p;
     ss_kernels()->scan(type, op, src, n, base, idx, val, capacity, out);
+    return 0;
 }
 
 static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
@@ -88,41 +132,21 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
     ss_kernels()->reduce(type, op, dst, from, n);
 }
 
-static double square(struct ss_place *p, enum ss_type type, const void *v, size_t n)
+static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
 {
     (void)p;
-    return ss_vector_square(type, v, n);
+    *out = ss_vector_square(type, v, n);
+    if (*out == 0 && !ss_vector_is_clear(type, v, n)) /* squares may be too small */
+        *out = DBL_TRUE_MIN;
+    return 0;
 }
 
-static double square_sample(struct ss_place *p, enum ss_type type, const void *v, size_t n,
-                            size_t most)
+static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+                            size_t n, size_t *out)
 {
     (void)p;
-    return ss_vector_square_sample(type, v, n, most);
-}
-
-static size_t not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
-                         size_t n)
-{
-    (void)p;
-    return ss_vector_not_finite(type, g, r, n);
-}
-
-static bool is_clear(struct ss_place *p, enum ss_type type, const void *v, size_t n)
-{
-    (void)p;
-    return ss_vector_is_clear(type, v, n);
-}
-
-static void load(struct ss_place *p, enum ss_type type, const void *v, size_t first, size_t count,
-                 double *to)
-{
-    (void)p;
-    if (type == SS_F32)
-        for (size_t i = 0; i < count; i++)
-            to[i] = (double)((const float *)v)[first + i];
-    else
-        memcpy(to, (const double *)v + first, count * sizeof *to);
+    *out = ss_vector_not_finite(type, g, r, n);
+    return 0;
 }
 
 static void add_to_sketch(double *sketch, uint64_t i, double x)
@@ -133,8 +157,8 @@ static void add_to_sketch(double *sketch, uint64_t i, double x)
     sketch[h >> 53] += h & (1u << 20) ? x : -x;
 }
 
-static void sketch_of(struct ss_place *p, enum ss_type type, const void *v, size_t n,
-                      double *sketch)
+static ss_ticket sketch_of(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                           double *sketch)
 {
     (void)p;
     memset(sketch, 0, SS_SKETCH_BUCKETS * sizeof *sketch);
@@ -143,22 +167,25 @@ static void sketch_of(struct ss_place *p, enum ss_type type, const void *v, size
         if (x != 0)
             add_to_sketch(sketch, i, x);
     }
+    return 0;
 }
 
-static bool claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
-                  void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
-                  struct ss_selection *out)
+static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
+                       void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
+                       struct ss_selection *out, bool *few)
 {
     (void)p;
-    return ss_threshold_select(t, ss_selectors(), type, g, r, n, base, k, idx, val, out);
+    *few = ss_threshold_select(t, ss_selectors(), type, g, r, n, base, k, idx, val, out);
+    return 0;
 }
 
-static void claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
-                          uint32_t base, size_t k, size_t bucket, uint32_t *idx, void *val,
-                          struct ss_selection *out)
+static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+                               size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
+                               void *val, struct ss_selection *out)
 {
     (void)p;
     ss_select_buckets(ss_selectors(), type, g, r, n, base, k, bucket, idx, val, out);
+    return 0;
 }
 
 static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
@@ -202,6 +229,8 @@ static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, doub
 
 static const struct ss_place_ops ops = {
     .name = "host",
+    .poll = poll_done,
+    .mark = mark_done,
     .make = make,
     .drop = drop,
     .clear = clear,
@@ -209,6 +238,7 @@ static const struct ss_place_ops ops = {
     .copy = copy,
     .write = copy,
     .read = read_to,
+    .runs = runs_to,
     .open = open_here,
     .close = close_here,
     .scan = scan,
@@ -216,10 +246,7 @@ static const struct ss_place_ops ops = {
     .accumulate = accumulate,
     .reduce = reduce,
     .square = square,
-    .square_sample = square_sample,
     .not_finite = not_finite,
-    .is_clear = is_clear,
-    .load = load,
     .sketch = sketch_of,
     .claim = claim,
     .claim_buckets = claim_buckets,

@@ -1,6 +1,11 @@
 /* Where dense vectors are: inputs, results and residuals lie in a place, and nothing but its
  * functions touches their elements. Streams, messages and decisions are the host's. There is the
- * host's own place; a device is another one.
+ * host's own place, where everything is done at once; a device is another one.
+ *
+ * A function hands over work, which a place does in the order of the calls. The host's arrays that
+ * it is given to read are read before it returns. What it gives back, into the host's memory, is
+ * there once poll has said so of the ticket that it returned; what it does to vectors of the place
+ * needs no waiting for but before somebody else looks at them.
  *
  * v, g, r, src, dst and out are in the place, n elements of `type`, SS_F32 or SS_F64 unless said
  * otherwise; idx, val and what is given back are the host's. What a function does is said where the
@@ -18,27 +23,27 @@ struct ss_place {
     const struct ss_place_ops *ops;
 };
 
+/* Work handed over so far; 0: all of it is done. */
+typedef uint64_t ss_ticket;
+
 struct ss_place_ops {
     const char *name;
     bool remote; /* the host cannot touch its elements: open needs room */
+
+    /* Of a ticket: SS_OK, SS_PENDING, or SS_ERR_DEVICE: it will never be done. Never waits. */
+    int (*poll)(struct ss_place *p, ss_ticket ticket);
+    ss_ticket (*mark)(struct ss_place *p); /* of all that was handed over */
 
     /* A vector of zeros: SS_OK or SS_ERR_MEMORY, `buf` being what stands for it. Let go. */
     int (*make)(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
     void (*drop)(struct ss_place *p, struct ss_buf *buf);
 
-    /* Any type. write: from the host, read: to the host. clear_at: zeros at dst[idx[j] - base]. */
+    /* Any type. write: from the host. clear_at: zeros at dst[idx[j] - base]. */
     void (*clear)(struct ss_place *p, enum ss_type type, void *v, size_t n);
     void (*clear_at)(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                      const uint32_t *idx, size_t nnz);
     void (*copy)(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n);
     void (*write)(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n);
-    void (*read)(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to);
-    /* Elements that the host reads and writes: where it finds them, `room` or v itself; and that it
-     * is done with them. */
-    void *(*open)(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room);
-    void (*close)(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened);
-    void (*scan)(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src, size_t n,
-                 uint32_t base, uint32_t *idx, void *val, size_t capacity, struct ss_scan *out);
     void (*scatter)(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                     const uint32_t *idx, const void *val, size_t nnz);
     void (*accumulate)(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
@@ -46,27 +51,40 @@ struct ss_place_ops {
     void (*reduce)(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n); /* `from` is the host's */
 
-    /* Norms and samples. load: `count` elements from `first` on as doubles. sketch: of a vector, in
-     * SS_SKETCH_BUCKETS sums. */
-    double (*square)(struct ss_place *p, enum ss_type type, const void *v, size_t n);
-    double (*square_sample)(struct ss_place *p, enum ss_type type, const void *v, size_t n,
-                            size_t most);
-    size_t (*not_finite)(struct ss_place *p, enum ss_type type, const void *g, const void *r,
-                         size_t n);
-    bool (*is_clear)(struct ss_place *p, enum ss_type type, const void *v, size_t n);
-    void (*load)(struct ss_place *p, enum ss_type type, const void *v, size_t first, size_t count,
-                 double *to);
-    void (*sketch)(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *sketch);
+    /* Any type, to the host. runs: their elements, one run after the other. open: elements that the
+     * host reads and writes; *at is where it finds them, `room` or v itself; close: it is done with
+     * them. */
+    ss_ticket (*read)(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to);
+    ss_ticket (*runs)(struct ss_place *p, enum ss_type type, const void *v,
+                      const struct ss_run *runs, size_t count, void *to);
+    ss_ticket (*open)(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+                      void **at);
+    void (*close)(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened);
+    ss_ticket (*scan)(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                      size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                      struct ss_scan *out);
 
-    /* Residuals. */
-    bool (*claim)(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
-                  void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
-                  struct ss_selection *out);
-    void (*claim_buckets)(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
-                          uint32_t base, size_t k, size_t bucket, uint32_t *idx, void *val,
-                          struct ss_selection *out);
+    /* square: the squared norm, 0 only where all elements are zero. sketch: in SS_SKETCH_BUCKETS
+     * sums. */
+    ss_ticket (*square)(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                        double *out);
+    ss_ticket (*not_finite)(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+                            size_t n, size_t *out);
+    ss_ticket (*sketch)(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                        double *sketch);
+
+    /* Selection. claim: about k entries by the threshold t, which is the place's until it is done;
+     * *few: too few, ask for a new threshold (ss_threshold_select). */
+    ss_ticket (*claim)(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
+                       void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
+                       struct ss_selection *out, bool *few);
+    ss_ticket (*claim_buckets)(struct ss_place *p, enum ss_type type, const void *g, void *r,
+                               size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
+                               void *val, struct ss_selection *out);
     void (*undo)(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
                  uint32_t base, const uint32_t *idx, const void *val, size_t claimed);
+
+    /* Residuals. */
     void (*add_at)(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count);
     void (*add_dense)(struct ss_place *p, enum ss_type type, void *r, const void *from, size_t n);
@@ -81,5 +99,15 @@ enum { SS_SKETCH_BUCKETS = 2048 };
 
 /* The host's own. */
 extern struct ss_place ss_host;
+
+/* Waits for it: not within a call. */
+static inline int ss_place_wait(struct ss_place *p, ss_ticket ticket)
+{
+    int status = SS_OK;
+
+    while (ticket != 0 && (status = p->ops->poll(p, ticket)) == SS_PENDING)
+        ;
+    return status;
+}
 
 #endif

@@ -14,6 +14,26 @@ void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase)
     x->failed_phase = phase;
 }
 
+int ss_exchange_poll(struct ss_exchange *x)
+{
+    int status = x->ticket == 0 ? SS_OK : x->place->ops->poll(x->place, x->ticket);
+
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    x->moved = true;
+    x->ticket = 0;
+    return status;
+}
+
+bool ss_settle(struct ss_exchange *x, enum ss_phase phase)
+{
+    int status = ss_exchange_poll(x);
+
+    if (status < 0)
+        ss_fail(x, status, x->t->rank, phase);
+    return status != SS_PENDING;
+}
+
 struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x)
 {
     for (int i = 0; i < SS_SEND_SLOTS; i++)

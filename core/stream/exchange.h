@@ -27,6 +27,7 @@ struct ss_exchange {
     struct ss_work *work;
     struct ss_mem *mem;
     struct ss_place *place; /* of input and result */
+    ss_ticket ticket;       /* what it waits for there, if anything */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */
@@ -57,6 +58,15 @@ struct ss_stream {
 
 /* Remembers the first failure; from here on error headers go out and what comes in is dropped. */
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase);
+
+/* Of x->ticket: SS_OK, SS_PENDING or SS_ERR_DEVICE. The second form: no longer to be waited for,
+ * the exchange having failed where it is an error. */
+int ss_exchange_poll(struct ss_exchange *x);
+bool ss_settle(struct ss_exchange *x, enum ss_phase phase);
+static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
+{
+    return x->ticket == 0 || ss_settle(x, phase);
+}
 
 static inline double ss_now(const struct ss_exchange *x)
 {

@@ -46,13 +46,40 @@ void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, u
     out_start(o, phase, round, dst, ndst);
 }
 
-static void encode_next(struct ss_exchange *x, struct ss_out *o)
+static uint32_t next_entries(const struct ss_out *o)
+{
+    size_t left = o->nnz - o->pos;
+
+    return left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+}
+
+/* Whether the host has the elements of the next chunk. */
+static bool opened(struct ss_exchange *x, struct ss_out *o)
+{
+    unsigned char *from = o->val + o->pos * x->esize;
+
+    if (!o->placed)
+        return true;
+    if (!o->opened)
+        x->ticket = x->place->ops->open(x->place, x->type, from, next_entries(o),
+                                        x->work->staging.data, &o->opened);
+    return ss_settled(x, (enum ss_phase)o->phase);
+}
+
+/* SS_PENDING: the host does not have the elements yet. SS_OK where the exchange has failed, too. */
+static int encode_next(struct ss_exchange *x, struct ss_out *o)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)o->phase);
-    size_t left = o->nnz - o->pos;
-    uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+    uint32_t entries = next_entries(o);
+    bool last = entries == o->nnz - o->pos;
     unsigned char *msg = (unsigned char *)x->work->arena.data + x->arena_used;
-    unsigned char *from = o->val + o->pos * x->esize, *val = from;
+    unsigned char *from = o->val + o->pos * x->esize;
+
+    if (!opened(x, o))
+        return SS_PENDING;
+    if (x->failed < 0)
+        return SS_OK;
+    unsigned char *val = o->placed ? o->opened : from;
     struct ss_wire_rounding rounding = {.how = o->rounding,
                                         .val = val,
                                         .error = o->error ? o->error + o->pos * x->esize : NULL,
@@ -60,25 +87,23 @@ static void encode_next(struct ss_exchange *x, struct ss_out *o)
     const struct ss_wire_rounding *round = o->rounding ? &rounding : NULL;
     double begin = ss_now(x);
 
-    if (o->placed)
-        rounding.val = val =
-            x->place->ops->open(x->place, x->type, from, entries, x->work->staging.data);
     if (o->pos == 0)
         o->stored = x->arena_used;
     if (o->dense)
-        o->len = ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries,
-                                      entries == left, round);
+        o->len =
+            ss_wire_encode_dense(msg, &key, o->first + (uint32_t)o->pos, val, entries, last, round);
     else
-        o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries,
-                                entries == left, round);
+        o->len = ss_wire_encode(msg, &key, x->coding, o->idx + o->pos, val, entries, last, round);
     if (o->placed)
         x->place->ops->close(x->place, x->type, from, entries, val);
+    o->opened = NULL;
     o->msg = msg;
     o->pos += entries;
-    o->last = o->encoded = entries == left;
+    o->last = o->encoded = last;
     x->arena_used += (o->len + 63) / 64 * 64;
     o->stored_end = o->replay = x->arena_used;
     x->times.coding += ss_now(x) - begin;
+    return SS_OK;
 }
 
 /* The messages go out from the arena from the first on. */
@@ -91,12 +116,21 @@ static void rewind_out(struct ss_out *o)
 
 void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o)
 {
-    if (x->failed < 0 || o->done)
-        return;
-    do
-        encode_next(x, o);
-    while (!o->encoded);
-    rewind_out(o);
+    o->ahead = !o->done;
+    ss_out_ahead(x, o);
+}
+
+bool ss_out_ahead(struct ss_exchange *x, struct ss_out *o)
+{
+    while (o->ahead && x->failed == 0) {
+        if (encode_next(x, o) == SS_PENDING)
+            return false;
+        if (x->failed == 0 && o->encoded) {
+            o->ahead = false;
+            rewind_out(o);
+        }
+    }
+    return true;
 }
 
 static void replay_next(const struct ss_exchange *x, struct ss_out *o)
@@ -131,6 +165,8 @@ static void out_turn_to_errors(struct ss_out *o)
 
 int ss_out_step(struct ss_exchange *x, struct ss_out *o)
 {
+    if (!ss_out_ahead(x, o))
+        return SS_PENDING;
     while (!o->done) {
         struct ss_send_slot *slot = ss_send_slot_free(x);
         int dst = (o->dst + o->next) % x->t->size;
@@ -149,8 +185,10 @@ int ss_out_step(struct ss_exchange *x, struct ss_out *o)
         }
         if (!o->msg && o->encoded)
             replay_next(x, o);
-        else if (!o->msg)
-            encode_next(x, o);
+        else if (!o->msg && encode_next(x, o) == SS_PENDING)
+            return SS_PENDING;
+        if (x->failed < 0)
+            continue;
         if (!ss_send_post(x, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len))
             o->told = o->next;
         if (++o->next == o->group_end)

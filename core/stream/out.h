@@ -26,9 +26,11 @@ struct ss_out {
     int group_end;
     int next;        /* the next of them to get the current chunk */
     int told;        /* the one that got an error header where a send was refused, or -1 */
+    void *opened;    /* placed: where the host finds the next chunk's elements; NULL: not asked */
     const void *msg; /* current chunk, NULL before it is taken */
     size_t len;
     bool last;
+    bool ahead;        /* all is to be encoded before anything is posted */
     bool encoded;      /* all chunks lie in the arena, one after the other */
     size_t stored;     /* where the first of them lies there */
     size_t stored_end; /* behind the last one encoded */
@@ -49,9 +51,11 @@ void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, u
 /* Values of `o`, just started, are rounded as they are encoded, in place; what that takes away goes
  * to error (parallel to them, or NULL). Nothing where `how` says SS_VALUES_SAME. */
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error);
-/* Encodes all of a stream or dense range that was just started: from here on its values are rounded
- * and may change. */
+/* Encodes all of a stream or dense range that was just started, before anything is posted. A stream
+ * is encoded here; a dense range of a place that is not the host may take until ss_out_ahead says
+ * so. From then on the values are rounded and may change. */
 void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o);
+bool ss_out_ahead(struct ss_exchange *x, struct ss_out *o);
 int ss_out_step(struct ss_exchange *x, struct ss_out *o);
 
 #endif

@@ -20,8 +20,10 @@ void ss_work_drop(struct ss_work *w)
 
 void ss_work_free(struct ss_work *w)
 {
-    struct ss_buf *bufs[] = {&w->own_idx, &w->own_val, &w->inbox, &w->scratch, &w->pieces,
-                             &w->values,  &w->staging, &w->agree, &w->keep,    &w->sketch};
+    struct ss_buf *bufs[] = {&w->own_idx,     &w->own_val,      &w->inbox,       &w->scratch,
+                             &w->pieces,      &w->values,       &w->staging,     &w->agree,
+                             &w->keep,        &w->sketch,       &w->sample.runs, &w->sample.values,
+                             &w->levels.runs, &w->levels.values};
 
     ss_work_drop(w);
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)

@@ -4,6 +4,11 @@
 
 #include "core/base/mem.h"
 
+/* Where it is taken, and its elements (core/stream/sample.h). */
+struct ss_sample {
+    struct ss_buf runs, values;
+};
+
 struct ss_work {
     struct ss_buf own_idx, own_val; /* the scanned input */
     struct ss_buf idx[3], val[3];   /* streams a recipe builds */
@@ -19,6 +24,9 @@ struct ss_work {
     struct ss_buf agree;  /* messages of small agreements (core/stream/agreement.h) */
     struct ss_buf sketch; /* of the input, for GUARD */
     struct ss_buf keep;   /* the elements that a rule keeps */
+    struct ss_sample
+        sample; /* of the input: how dense it is, or evidence, or what observe looks at */
+    struct ss_sample levels; /* of the input, for its norm */
 };
 
 /* What recipes built, kept for the next: its bytes, and letting it go. */

@@ -68,13 +68,16 @@ struct sample {
     size_t count;
 };
 
-/* A run of at most SS_RUN elements, as doubles; those behind it are zero. */
-static void load(struct ss_place *place, enum ss_type type, const void *in, size_t first,
-                 size_t count, double *x)
+/* `count` elements, at most SS_RUN, as doubles; those behind them are zero. */
+static void load(enum ss_type type, const void *from, size_t count, double *x)
 {
     if (count < SS_RUN)
         memset(x, 0, SS_RUN * sizeof *x);
-    place->ops->load(place, type, in, first, count, x);
+    if (type == SS_F32)
+        for (size_t i = 0; i < count; i++)
+            x[i] = (double)((const float *)from)[i];
+    else
+        memcpy(x, from, count * sizeof *x);
 }
 
 static void add_run(struct sample *s, const double *x, uint64_t h, size_t block)
@@ -103,26 +106,42 @@ static void mark_run(struct sample *s, const double *x, size_t count, uint64_t h
     }
 }
 
-static void take(struct sample *s, struct ss_place *place, enum ss_type type, const void *in,
-                 size_t n)
+/* Run j of `runs`: a random place in the j-th of as many equal parts. */
+static struct ss_run run_at(size_t n, size_t j, size_t runs)
+{
+    size_t low = (size_t)((uint64_t)n * j / runs);
+    size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - low;
+
+    if (room <= SS_RUN)
+        return (struct ss_run){low, room};
+    low += (size_t)((scramble(j + 1) >> 16 & 0xffffffff) * (room - SS_RUN + 1) >> 32);
+    return (struct ss_run){low, SS_RUN};
+}
+
+size_t ss_evidence_runs(size_t n, struct ss_run *runs)
+{
+    size_t count = runs_of(n);
+
+    for (size_t j = 0; j < count; j++)
+        runs[j] = run_at(n, j, count);
+    return count;
+}
+
+static void take(struct sample *s, enum ss_type type, const void *sample, size_t n)
 {
     size_t runs = runs_of(n);
+    const char *from = sample;
     double x[SS_RUN];
 
     *s = (struct sample){.count = 0};
     for (size_t j = 0; j < runs; j++) {
-        size_t low = (size_t)((uint64_t)n * j / runs);
-        size_t room = (size_t)((uint64_t)n * (j + 1) / runs) - low, first = low, count = SS_RUN;
+        struct ss_run run = run_at(n, j, runs);
         uint64_t h = scramble(j + 1);
 
-        if (room > SS_RUN)
-            first += (size_t)((h >> 16 & 0xffffffff) * (room - SS_RUN + 1) >> 32);
-        if (room < count)
-            count = room;
-        load(place, type, in, first, count, x);
-        add_run(s, x, h, (size_t)((uint64_t)first * SS_BLOCKS / n));
-        mark_run(s, x, count, h, j, runs);
-        s->count += count;
+        load(type, from + s->count * ss_type_size(type), run.count, x);
+        add_run(s, x, h, (size_t)((uint64_t)run.first * SS_BLOCKS / n));
+        mark_run(s, x, run.count, h, j, runs);
+        s->count += run.count;
     }
 }
 
@@ -178,13 +197,13 @@ static void show_stay(struct ss_evidence *e, struct ss_watch *w)
     e->stay = whole(cosine(w->now, w->mine) * SHARE);
 }
 
-void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, struct ss_place *place,
-                      enum ss_type type, const void *in, size_t n)
+void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type,
+                      const void *sample, size_t n)
 {
     struct sample s;
 
     ss_evidence_init(e);
-    take(&s, place, type, in, n);
+    take(&s, type, sample, n);
     if (s.energy - s.energy != 0)
         return;
     e->shown = 1;

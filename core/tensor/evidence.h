@@ -24,7 +24,7 @@
 #define CORE_TENSOR_EVIDENCE_H
 
 #include "core/base/types.h"
-#include "core/place/place.h"
+#include "core/compute/vector.h"
 
 enum {
     SS_RUN = 16,
@@ -104,9 +104,13 @@ struct ss_watch {
     bool has_mine;
 };
 
-/* Looks at n finite or other elements; `e` becomes this rank's. Not finite: nothing is shown. */
-void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, struct ss_place *place,
-                      enum ss_type type, const void *in, size_t n);
+/* The sample of n elements: at most SS_EVIDENCE_RUNS runs, which it returns, of at most SS_RUN
+ * elements, finite or not. `e` becomes what this rank shows of them. Not finite: nothing is shown.
+ */
+enum { SS_EVIDENCE_RUNS = SS_SAMPLE / SS_RUN };
+size_t ss_evidence_runs(size_t n, struct ss_run *runs);
+void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type,
+                      const void *sample, size_t n);
 
 /* What one call was like. */
 struct ss_verdict {

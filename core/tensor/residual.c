@@ -15,10 +15,11 @@ const void *ss_residual_values(const struct ss_tensor *t)
     return t->residual.values.data;
 }
 
-void ss_residual_read(const struct ss_tensor *t, void *to)
+int ss_residual_read(const struct ss_tensor *t, void *to)
 {
-    t->residual.place->ops->read(t->residual.place, t->type, t->residual.values.data, (size_t)t->n,
-                                 to);
+    struct ss_place *p = t->residual.place;
+
+    return ss_place_wait(p, p->ops->read(p, t->type, t->residual.values.data, (size_t)t->n, to));
 }
 
 bool ss_residual_make(struct ss_tensor *t)
@@ -50,25 +51,26 @@ void ss_residual_clear(struct ss_tensor *t)
     t->residual.square = 0;
 }
 
-double ss_residual_measure(struct ss_tensor *t)
+ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square)
 {
-    t->residual.square = t->residual.place->ops->square(t->residual.place, t->type,
-                                                        t->residual.values.data, (size_t)t->n);
-    return t->residual.square;
+    struct ss_place *p = t->residual.place;
+
+    return p->ops->square(p, t->type, t->residual.values.data, (size_t)t->n, square);
+}
+
+void ss_residual_measured(struct ss_tensor *t, double square)
+{
+    t->residual.square = square;
 }
 
 double ss_residual_norm(struct ss_tensor *t)
 {
-    if (!ss_residual_there(t))
-        return t->residual.norm = 0;
-    return t->residual.norm = ss_root(t->residual.place->ops->square(
-               t->residual.place, t->type, t->residual.values.data, (size_t)t->n));
-}
+    double square = 0;
 
-bool ss_residual_is_clear(const struct ss_tensor *t)
-{
-    return t->residual.place->ops->is_clear(t->residual.place, t->type, t->residual.values.data,
-                                            (size_t)t->n);
+    if (ss_residual_there(t) &&
+        ss_place_wait(t->residual.place, ss_residual_measure(t, &square)) != SS_OK)
+        square = 0; /* it is lost */
+    return t->residual.norm = ss_root(square);
 }
 
 void ss_residual_claimed(struct ss_tensor *t, double square)
@@ -123,9 +125,36 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
     ss_threshold_scale(&t->threshold, t->type, factor);
 }
 
+int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
+{
+    struct ss_place *from = t->residual.place;
+    size_t bytes = (size_t)t->n * ss_type_size(t->type);
+    struct ss_buf moved = {0}, copy = {0};
+    int status = SS_OK;
+
+    if (from == to)
+        return SS_OK;
+    if (ss_residual_there(t)) {
+        status = ss_buf_reserve(&copy, t->owner->mem, bytes);
+        if (status == SS_OK)
+            status = ss_residual_read(t, copy.data);
+        if (status == SS_OK)
+            status = to->ops->make(to, t->owner->mem, &moved, bytes);
+        if (status == SS_OK) {
+            to->ops->write(to, t->type, moved.data, copy.data, (size_t)t->n);
+            from->ops->drop(from, &t->residual.values);
+            t->residual.values = moved;
+        }
+        ss_buf_free(&copy);
+    }
+    if (status == SS_OK)
+        t->residual.place = to;
+    return status;
+}
+
 void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
-    if (!ss_residual_there(from))
+    if (!ss_residual_there(from) || ss_residual_move(from, to->residual.place) != SS_OK)
         return;
     if (ss_residual_there(to)) {
         to->residual.place->ops->add(to->residual.place, to->type, to->residual.values.data,

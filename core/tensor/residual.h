@@ -3,6 +3,7 @@
 #ifndef CORE_TENSOR_RESIDUAL_H
 #define CORE_TENSOR_RESIDUAL_H
 
+#include "core/place/place.h"
 #include "core/tensor/tensor.h"
 
 static inline bool ss_residual_there(const struct ss_tensor *t)
@@ -13,21 +14,22 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
  * left. NULL without one. */
 void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
-void ss_residual_read(const struct ss_tensor *t, void *to); /* to the host */
+int ss_residual_read(const struct ss_tensor *t, void *to); /* to the host; waits */
 
 /* Made of zeros: false where memory is short. Let go. Made zero, the room kept. */
 bool ss_residual_make(struct ss_tensor *t);
 void ss_residual_drop(struct ss_tensor *t);
 void ss_residual_clear(struct ss_tensor *t);
 
-/* Squared norm: as last known; computed now. The norm for reports, computed now and kept. */
+/* Squared norm: as last known; to be computed, 0 only where all of it is zero; and taken over when
+ * it has been. The norm for reports, computed now and kept: waits. */
 static inline double ss_residual_square(const struct ss_tensor *t)
 {
     return t->residual.square;
 }
-double ss_residual_measure(struct ss_tensor *t);
+ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square);
+void ss_residual_measured(struct ss_tensor *t, double square);
 double ss_residual_norm(struct ss_tensor *t);
-bool ss_residual_is_clear(const struct ss_tensor *t);
 
 /* Claimed: a call that took claims from it has succeeded and left this squared norm. Return: of
  * them `count` come back, and count in the norm. Add: what rounding took away comes back, at these
@@ -43,6 +45,10 @@ void ss_residual_leave(struct ss_tensor *t, double share);
 
 /* It, its norm and the tensor's threshold are multiplied. */
 void ss_residual_scale(struct ss_tensor *t, double factor);
+
+/* It is in another place from here on, that of the tensor's buffers: waits. SS_OK, or it stays
+ * where it is: SS_ERR_MEMORY, SS_ERR_DEVICE. */
+int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
 
 /* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none. */
 void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);

@@ -274,16 +274,32 @@ static double shares(const double *square, uint8_t *parts)
     return sum;
 }
 
-double ss_steps_parts(struct ss_place *place, enum ss_type type, const void *in, size_t n,
-                      size_t most, uint8_t *parts)
+size_t ss_steps_runs(size_t n, size_t most, struct ss_run *runs)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < SS_STEP_PARTS; i++) {
+        size_t first = part_at(n, i), from = count;
+        count += ss_sample_runs(part_at(n, i + 1) - first, most / SS_STEP_PARTS, runs + count);
+        for (size_t j = from; j < count; j++)
+            runs[j].first += first;
+    }
+    return count;
+}
+
+double ss_steps_parts(enum ss_type type, const void *sample, size_t n, size_t most, uint8_t *parts)
 {
     double square[SS_STEP_PARTS];
-    const char *first = in;
+    const char *from = sample;
 
-    for (size_t i = 0; i < SS_STEP_PARTS; i++)
-        square[i] =
-            place->ops->square_sample(place, type, first + part_at(n, i) * ss_type_size(type),
-                                      part_at(n, i + 1) - part_at(n, i), most / SS_STEP_PARTS);
+    for (size_t i = 0; i < SS_STEP_PARTS; i++) {
+        size_t all = part_at(n, i + 1) - part_at(n, i), share = most / SS_STEP_PARTS;
+        size_t seen = all < share ? all : share;
+        square[i] = ss_vector_square(type, from, seen);
+        if (seen < all)
+            square[i] *= (double)all / (double)seen;
+        from += seen * ss_type_size(type);
+    }
     return shares(square, parts);
 }
 

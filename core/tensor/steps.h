@@ -37,7 +37,7 @@
 #define CORE_TENSOR_STEPS_H
 
 #include "core/base/types.h"
-#include "core/place/place.h"
+#include "core/compute/vector.h"
 
 enum {
     SS_STEP_LONGEST = 512,    /* calls of the longest step that is found */
@@ -133,12 +133,14 @@ void ss_steps_blind(struct ss_steps *steps);
  * no other call. */
 void ss_steps_forget(struct ss_steps *steps, uint32_t lane);
 
-/* This rank's share of it: the squared norm of n elements, from a sample of at most `most`
- * (ss_vector_square_sample; a multiple of SS_STEP_PARTS runs); logarithms of the shares of
- * SS_STEP_PARTS equal parts, to be combined by max. The second: of nnz entries at ascending idx <
- * n, all others being zero. */
-double ss_steps_parts(struct ss_place *place, enum ss_type type, const void *in, size_t n,
-                      size_t most, uint8_t *parts);
+/* The sample of n elements that it is taken from, at most `most` of them, ss_sample_runs of each of
+ * SS_STEP_PARTS equal parts: returns how many runs. most: a multiple of SS_STEP_PARTS runs, of
+ * which `runs` holds SS_STEP_PARTS or all. */
+size_t ss_steps_runs(size_t n, size_t most, struct ss_run *runs);
+/* This rank's share of it, from the elements of that sample: the squared norm of all n elements;
+ * logarithms of the shares of the parts, to be combined by max. The second: of nnz entries at
+ * ascending idx < n, all others being zero. */
+double ss_steps_parts(enum ss_type type, const void *sample, size_t n, size_t most, uint8_t *parts);
 double ss_steps_parts_sparse(enum ss_type type, const uint32_t *idx, const void *val, size_t nnz,
                              size_t n, uint8_t *parts);
 

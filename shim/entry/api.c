@@ -57,6 +57,7 @@ static int code_of(int status)
     case SS_ACCESS_BUSY:
         return SPARSESHIM_BUSY;
     case SS_ACCESS_NO_RESIDUAL:
+    case SS_ERR_DEVICE: /* lost with what held it */
         return SPARSESHIM_NO_RESIDUAL;
     case SS_ERR_MEMORY:
         return SPARSESHIM_NO_MEMORY;
@@ -261,8 +262,7 @@ static int read_residual(struct ss_tensor *t, void *ctx)
         return SPARSESHIM_BAD_ARGUMENT;
     if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    ss_residual_read(t, r->values);
-    return SS_OK;
+    return ss_residual_read(t, r->values);
 }
 
 int sparseshim_1_read_residual(const void *buffer, int which, void *values, uint64_t count)

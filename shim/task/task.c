@@ -287,8 +287,9 @@ static int start_core(struct shim_task *task)
     const struct shim_call *call = &task->call;
 
     if (call->kind == SS_KIND_ALLREDUCE)
-        return ss_call_start(task->core, task->comm->core, task->type, task->op, input_of(task),
-                             output_of(task), task->n, (unsigned)(task->first / SS_WINDOW));
+        return ss_call_start(task->core, task->comm->core, &ss_host, task->type, task->op,
+                             input_of(task), output_of(task), task->n,
+                             (unsigned)(task->first / SS_WINDOW));
     return ss_call_start_kind(task->core, task->comm->core,
                               &(struct ss_collective){
                                   .kind = call->kind,

@@ -1,5 +1,6 @@
 /* A place that the host cannot touch: its addresses lead to pages without access, FAR bytes behind
- * the memory that its functions work on. What goes past them is a crash with a name. */
+ * the memory that its functions work on. What goes past them is a crash with a name. And it is
+ * late: what it gives back is rubbish until poll has said that it is there. */
 #ifndef TESTS_UNIT_FAR_PLACE_H
 #define TESTS_UNIT_FAR_PLACE_H
 
@@ -11,14 +12,30 @@
 
 enum { FAR = 1 << 28 };
 
+struct far_debt {
+    void *to, *value;
+    size_t bytes;
+    ss_ticket ticket;
+};
+
 static struct {
-    char *near; /* FAR bytes, then FAR bytes without access */
-    size_t used;
+    char *near;           /* FAR bytes, then FAR bytes without access */
+    size_t used, vectors; /* from the front: the test's; from the end: those of make */
     uint64_t calls;
+    struct far_debt debts[256]; /* what is to be given back, oldest first */
+    size_t owed;
+    ss_ticket handed, written,
+        done; /* last piece of work, last that wrote in the place, last done */
+    unsigned polls;
 } far_memory;
 
-/* Memory in the place, where the test can see it; its address there. */
-static inline void *far_make(size_t bytes)
+/* One of several such places; fails from that piece of its own work on, 0 = never. */
+struct far_place {
+    struct ss_place place;
+    uint64_t works, fails_at;
+};
+
+static inline void far_room(size_t bytes)
 {
     if (!far_memory.near) {
         far_memory.near = mmap(NULL, 2 * (size_t)FAR, PROT_NONE,
@@ -27,15 +44,92 @@ static inline void *far_make(size_t bytes)
             mprotect(far_memory.near, FAR, PROT_READ | PROT_WRITE) != 0)
             abort();
     }
+    if (far_memory.used + far_memory.vectors + bytes + 128 > FAR)
+        abort();
+}
+
+/* Memory in the place, where the test can see it. */
+static inline void *far_make(size_t bytes)
+{
+    far_room(bytes);
     size_t at = far_memory.used;
     far_memory.used += (bytes + 127) / 64 * 64;
-    if (far_memory.used > FAR)
-        abort();
     return memset(far_memory.near + at, 0, bytes);
 }
+
+static inline void far_pay(ss_ticket upto)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < far_memory.owed; i++) {
+        struct far_debt *d = &far_memory.debts[i];
+        if (d->ticket > upto) {
+            far_memory.debts[kept++] = *d;
+            continue;
+        }
+        memcpy(d->to, d->value, d->bytes);
+        free(d->value);
+    }
+    far_memory.owed = kept;
+    far_memory.done = upto > far_memory.done ? upto : far_memory.done;
+}
+
+/* What nobody waited for is not given back. */
 static inline void far_forget_all(void)
 {
-    far_memory.used = 0;
+    for (size_t i = 0; i < far_memory.owed; i++)
+        free(far_memory.debts[i].value);
+    far_memory.owed = 0;
+    far_memory.used = far_memory.vectors = 0;
+}
+
+/* What was given to the host is given later. */
+static inline void far_owe(void *to, size_t bytes)
+{
+    if (!to || bytes == 0)
+        return;
+    if (far_memory.owed == sizeof far_memory.debts / sizeof far_memory.debts[0])
+        abort();
+    struct far_debt *d = &far_memory.debts[far_memory.owed++];
+    *d = (struct far_debt){to, malloc(bytes), bytes, far_memory.handed};
+    memcpy(d->value, to, bytes);
+    memset(to, 0xa5, bytes);
+}
+
+static inline ss_ticket far_work(struct ss_place *p)
+{
+    ((struct far_place *)p)->works++;
+    return ++far_memory.handed;
+}
+/* Vectors of make are nobody else's to look at. */
+static inline void far_write_work(struct ss_place *p, const void *far)
+{
+    ss_ticket ticket = far_work(p);
+
+    if ((const char *)far < far_memory.near + 2 * (size_t)FAR - far_memory.vectors)
+        far_memory.written = ticket;
+}
+/* Nothing that was written in the place is still to be done, as far as anybody has asked. */
+static inline bool far_all_written(void)
+{
+    return far_memory.written <= far_memory.done;
+}
+
+static int far_poll(struct ss_place *p, ss_ticket ticket)
+{
+    const struct far_place *far = (const struct far_place *)p;
+
+    if (far->fails_at > 0 && far->works >= far->fails_at)
+        return SS_ERR_DEVICE;
+    if (ticket > far_memory.done && far_memory.polls++ % 3 != 2)
+        return SS_PENDING;
+    far_pay(ticket);
+    return SS_OK;
+}
+static ss_ticket far_mark(struct ss_place *p)
+{
+    (void)p;
+    return far_memory.handed;
 }
 
 static inline void *far_near(const void *far)
@@ -49,7 +143,10 @@ static inline void *far_near(const void *far)
 static int far_vector(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p, (void)mem;
-    buf->data = (char *)far_make(bytes) + FAR;
+    far_room(bytes);
+    far_memory.vectors += (bytes + 127) / 64 * 64;
+    buf->data = far_memory.near + 2 * (size_t)FAR - far_memory.vectors;
+    memset(far_near(buf->data), 0, bytes);
     buf->size = bytes;
     return SS_OK;
 }
@@ -60,131 +157,184 @@ static void far_drop(struct ss_place *p, struct ss_buf *buf)
 }
 static void far_clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
+    far_write_work(p, v);
     HOST->clear(p, type, far_near(v), n);
 }
 static void far_clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                          const uint32_t *idx, size_t nnz)
 {
+    far_write_work(p, dst);
     HOST->clear_at(p, type, far_near(dst), base, idx, nnz);
 }
 static void far_copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
+    far_write_work(p, dst);
     HOST->copy(p, type, far_near(dst), far_near(src), n);
 }
 static void far_write(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
 {
+    far_write_work(p, dst);
     HOST->write(p, type, far_near(dst), from, n);
-}
-static void far_read(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
-{
-    HOST->read(p, type, far_near(src), n, to);
-}
-static void *far_open(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room)
-{
-    HOST->read(p, type, far_near(v), n, room);
-    return room;
-}
-static void far_close(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
-{
-    HOST->write(p, type, far_near(v), opened, n);
-}
-static void far_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
-                     size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
-                     struct ss_scan *out)
-{
-    HOST->scan(p, type, op, far_near(src), n, base, idx, val, capacity, out);
 }
 static void far_scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                         const uint32_t *idx, const void *val, size_t nnz)
 {
+    far_write_work(p, dst);
     HOST->scatter(p, type, far_near(dst), base, idx, val, nnz);
 }
 static void far_accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                            uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
+    far_write_work(p, dst);
     HOST->accumulate(p, type, op, far_near(dst), base, idx, val, nnz);
 }
 static void far_reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                        const void *from, size_t n)
 {
+    far_write_work(p, dst);
     HOST->reduce(p, type, op, far_near(dst), from, n);
 }
-static double far_square(struct ss_place *p, enum ss_type type, const void *v, size_t n)
+static ss_ticket far_read(struct ss_place *p, enum ss_type type, const void *src, size_t n,
+                          void *to)
 {
-    return HOST->square(p, type, far_near(v), n);
+    ss_ticket ticket = far_work(p);
+
+    HOST->read(p, type, far_near(src), n, to);
+    far_owe(to, n * ss_type_size(type));
+    return ticket;
 }
-static double far_square_sample(struct ss_place *p, enum ss_type type, const void *v, size_t n,
-                                size_t most)
+static ss_ticket far_runs(struct ss_place *p, enum ss_type type, const void *v,
+                          const struct ss_run *runs, size_t count, void *to)
 {
-    return HOST->square_sample(p, type, far_near(v), n, most);
+    ss_ticket ticket = far_work(p);
+    size_t n = 0;
+
+    HOST->runs(p, type, far_near(v), runs, count, to);
+    for (size_t j = 0; j < count; j++)
+        n += runs[j].count;
+    far_owe(to, n * ss_type_size(type));
+    return ticket;
 }
-static size_t far_not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
-                             size_t n)
+static ss_ticket far_open(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+                          void **at)
 {
-    return HOST->not_finite(p, type, far_near(g), far_near(r), n);
+    *at = room;
+    return far_read(p, type, v, n, room);
 }
-static bool far_is_clear(struct ss_place *p, enum ss_type type, const void *v, size_t n)
+static void far_close(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
 {
-    return HOST->is_clear(p, type, far_near(v), n);
+    far_write(p, type, v, opened, n);
 }
-static void far_load(struct ss_place *p, enum ss_type type, const void *v, size_t first,
-                     size_t count, double *to)
+static ss_ticket far_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                          size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                          struct ss_scan *out)
 {
-    HOST->load(p, type, far_near(v), first, count, to);
+    ss_ticket ticket = far_work(p);
+
+    HOST->scan(p, type, op, far_near(src), n, base, idx, val, capacity, out);
+    far_owe(idx, out->stored * sizeof *idx);
+    far_owe(val, out->stored * ss_type_size(type));
+    far_owe(out, sizeof *out);
+    return ticket;
 }
-static void far_sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
-                       double *sketch)
+static ss_ticket far_square(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                            double *out)
 {
+    ss_ticket ticket = far_work(p);
+
+    HOST->square(p, type, far_near(v), n, out);
+    far_owe(out, sizeof *out);
+    return ticket;
+}
+static ss_ticket far_not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+                                size_t n, size_t *out)
+{
+    ss_ticket ticket = far_work(p);
+
+    HOST->not_finite(p, type, far_near(g), far_near(r), n, out);
+    far_owe(out, sizeof *out);
+    return ticket;
+}
+static ss_ticket far_sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                            double *sketch)
+{
+    ss_ticket ticket = far_work(p);
+
     HOST->sketch(p, type, far_near(v), n, sketch);
+    far_owe(sketch, SS_SKETCH_BUCKETS * sizeof *sketch);
+    return ticket;
 }
-static bool far_claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
-                      void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
-                      struct ss_selection *out)
+static ss_ticket far_claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type,
+                           const void *g, void *r, size_t n, uint32_t base, size_t k, uint32_t *idx,
+                           void *val, struct ss_selection *out, bool *few)
 {
-    return HOST->claim(p, t, type, far_near(g), far_near(r), n, base, k, idx, val, out);
+    ss_ticket ticket = far_work(p);
+
+    HOST->claim(p, t, type, far_near(g), far_near(r), n, base, k, idx, val, out, few);
+    far_owe(idx, out->claimed * sizeof *idx);
+    far_owe(val, out->claimed * ss_type_size(type));
+    far_owe(out, sizeof *out);
+    far_owe(few, sizeof *few);
+    far_owe(t, sizeof *t);
+    return ticket;
 }
-static void far_claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
-                              size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
-                              void *val, struct ss_selection *out)
+static ss_ticket far_claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+                                   size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
+                                   void *val, struct ss_selection *out)
 {
+    ss_ticket ticket = far_work(p);
+
     HOST->claim_buckets(p, type, far_near(g), far_near(r), n, base, k, bucket, idx, val, out);
+    far_owe(idx, out->claimed * sizeof *idx);
+    far_owe(val, out->claimed * ss_type_size(type));
+    far_owe(out, sizeof *out);
+    return ticket;
 }
 static void far_undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
                      uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
+    far_work(p);
     HOST->undo(p, type, far_near(g), far_near(r), n, base, idx, val, claimed);
 }
 static void far_add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
                        const uint32_t *idx, const void *val, size_t count)
 {
+    far_work(p);
     HOST->add_at(p, type, far_near(r), base, idx, val, count);
 }
 static void far_add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from,
                           size_t n)
 {
+    far_work(p);
     HOST->add_dense(p, type, far_near(r), from, n);
 }
 static void far_add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
 {
+    far_work(p);
     HOST->add(p, type, far_near(r), far_near(src), n);
 }
 static void far_join(struct ss_place *p, enum ss_type type, const void *in, const void *r,
                      void *out, size_t n, double share)
 {
+    far_write_work(p, out);
     HOST->join(p, type, far_near(in), far_near(r), far_near(out), n, share);
 }
 static void far_leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
 {
+    far_work(p);
     HOST->leave(p, type, far_near(r), n, share);
 }
 static void far_scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
 {
+    far_work(p);
     HOST->scale(p, type, far_near(r), n, factor);
 }
 
 static const struct ss_place_ops far_ops = {
     .name = "far",
     .remote = true,
+    .poll = far_poll,
+    .mark = far_mark,
     .make = far_vector,
     .drop = far_drop,
     .clear = far_clear,
@@ -192,6 +342,7 @@ static const struct ss_place_ops far_ops = {
     .copy = far_copy,
     .write = far_write,
     .read = far_read,
+    .runs = far_runs,
     .open = far_open,
     .close = far_close,
     .scan = far_scan,
@@ -199,10 +350,7 @@ static const struct ss_place_ops far_ops = {
     .accumulate = far_accumulate,
     .reduce = far_reduce,
     .square = far_square,
-    .square_sample = far_square_sample,
     .not_finite = far_not_finite,
-    .is_clear = far_is_clear,
-    .load = far_load,
     .sketch = far_sketch,
     .claim = far_claim,
     .claim_buckets = far_claim_buckets,
@@ -214,6 +362,12 @@ static const struct ss_place_ops far_ops = {
     .leave = far_leave,
     .scale = far_scale,
 };
-static struct ss_place far_place = {&far_ops};
+static struct far_place far_places[8];
+
+static inline struct ss_place *far_place_of(int rank)
+{
+    far_places[rank] = (struct far_place){.place = {&far_ops}};
+    return &far_places[rank].place;
+}
 
 #endif

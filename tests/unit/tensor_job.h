@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "core/place/place.h"
 #include "core/tensor/tensor.h"
 
 enum { MOST = 4, N = 1000 };
@@ -91,6 +92,18 @@ static inline struct ss_tensor_ballot combine(struct ss_tensor_ballot a, struct 
                                      .refused = a.refused || b.refused};
 }
 
+/* What a rank shows of its input. */
+static inline void show(struct ss_evidence *e, struct ss_tensor *t, const struct shape *call,
+                        int rank)
+{
+    static struct ss_run runs[SS_EVIDENCE_RUNS];
+    static double sample[SS_SAMPLE];
+    size_t count = ss_evidence_runs(call->n, runs);
+
+    ss_host.ops->runs(&ss_host, call->type, call->in[rank], runs, count, sample);
+    ss_evidence_show(e, &t->watch, call->type, sample, call->n);
+}
+
 /* Goes through one call on all ranks; the tensor of rank 0. */
 static inline struct ss_tensor *go(struct job *job, const struct shape *call)
 {
@@ -119,7 +132,7 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
             uint64_t past = t[r]->watch.hash;
             low = past < low ? past : low;
             high = past > high ? past : high;
-            ss_evidence_show(&own, &t[r]->watch, &ss_host, call->type, call->in[r], call->n);
+            show(&own, t[r], call, r);
             ss_evidence_merge(&seen, &own);
         }
         ss_tensor_begin(t[r]);

@@ -76,12 +76,12 @@ static void a_dense_lane_votes_ever_more_rarely(void **state)
 /* How much of the input a scan has seen. */
 static uint64_t looked_at;
 
-static void counting_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
-                          size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
-                          struct ss_scan *out)
+static ss_ticket counting_scan(struct ss_place *p, enum ss_type type, enum ss_op op,
+                               const void *src, size_t n, uint32_t base, uint32_t *idx, void *val,
+                               size_t capacity, struct ss_scan *out)
 {
     looked_at += n;
-    ss_host.ops->scan(p, type, op, src, n, base, idx, val, capacity, out);
+    return ss_host.ops->scan(p, type, op, src, n, base, idx, val, capacity, out);
 }
 
 /* Of a dense lane a sample is looked at; a call that is sparse after all is found out, at once,
@@ -121,7 +121,7 @@ static void a_dense_lane_is_not_read_as_a_whole(void **state)
             job.comm[r]->lanes.list[0].holds = i == HOLDS;
         }
         counting.scan = counting_scan;
-        job.comm[0]->place = &place;
+        job.place[0] = &place;
         looked_at = 0;
         assert_true(job_call(&job, SS_F32, SS_SUM, LONG));
         assert_int_equal(looked_at >= LONG, whole[i]);

@@ -94,9 +94,9 @@ static void crowd_call(const struct crowd *w)
         memset(out, 0, w->n * sizeof *out);
         for (size_t i = 0; i < w->k; i++)
             out[i * w->n / w->k] = 1 + (float)((i + (size_t)r) % 64) / 64;
-        assert_int_equal(
-            ss_call_start(ss_comm_call(w->comm[r]), w->comm[r], SS_F32, SS_SUM, NULL, out, w->n, 0),
-            SS_PENDING);
+        assert_int_equal(ss_call_start(ss_comm_call(w->comm[r]), w->comm[r], &ss_host, SS_F32,
+                                       SS_SUM, NULL, out, w->n, 0),
+                         SS_PENDING);
     }
     for (int turn = 0; left > 0 && turn < 100000; turn++)
         for (int r = 0; r < w->size; r++) {
@@ -273,12 +273,12 @@ static void averaged_boundaries_fail_where_ranks_differ(void **state)
 /* Elements that kernels have looked through for entries. */
 static size_t scanned;
 
-static void count_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
-                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
-                       struct ss_scan *out)
+static ss_ticket count_scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                            size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                            struct ss_scan *out)
 {
     scanned += n;
-    ss_host.ops->scan(p, type, op, src, n, base, idx, val, capacity, out);
+    return ss_host.ops->scan(p, type, op, src, n, base, idx, val, capacity, out);
 }
 
 /* After what is looked through before the vote. */

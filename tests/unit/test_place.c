@@ -20,8 +20,9 @@ enum { N = 3001, STEPS = 40 };
 static void far_job(struct sim_job *job)
 {
     job->far = FAR;
+    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its place moves nothing */
     for (int r = 0; r < job->size; r++)
-        job->comm[r]->place = &far_place;
+        job->place[r] = far_place_of(r);
 }
 
 /* ---- trainings ---- */
@@ -52,6 +53,7 @@ static const struct form forms[] = {
     {"keep", SS_ALLGATHER, .rule = "count=1::keep=last:7", .density = 0.02},
     {"auto", SS_AUTO, .density = 0.02},
     {"auto, dense", SS_AUTO, .density = 0.9},
+    {"by evidence", SS_AUTO, .rule = "auto", .density = 0.02},
 };
 
 static void open_training(struct training *t, const struct form *f, int size, bool far)
@@ -110,6 +112,22 @@ static void spoil(struct training *t, uint64_t step)
         memset(t->gradient[r], 0, (size_t)N * 4);
 }
 
+/* What was voted of the inputs, and what GUARD saw. */
+static void assert_same_sight(const struct training *near, const struct training *far)
+{
+    const struct ss_ballot *a = &ss_comm_call(near->job.comm[0])->f.vote.ballot,
+                           *b = &ss_comm_call(far->job.comm[0])->f.vote.ballot;
+    const struct ss_tensor *t = ss_tensors_first(near->job.comm[0]->tensors),
+                           *u = ss_tensors_first(far->job.comm[0]->tensors);
+
+    assert_true(a->norm_max == b->norm_max && a->ratio_max == b->ratio_max);
+    assert_memory_equal(a->parts, b->parts, sizeof a->parts);
+    assert_memory_equal(&a->evidence, &b->evidence, sizeof a->evidence);
+    assert_true(!t == !u);
+    if (t)
+        assert_memory_equal(&t->guarding, &u->guarding, sizeof t->guarding);
+}
+
 static void trainings_are_the_same_bit_for_bit(void **state)
 {
     static struct training near, far;
@@ -127,6 +145,8 @@ static void trainings_are_the_same_bit_for_bit(void **state)
                 spoil(&far, s);
                 training_call(&near, s & 1);
                 training_call(&far, s & 1);
+                assert_true(far_all_written());
+                assert_same_sight(&near, &far);
                 assert_int_equal(near.job.status[0], far.job.status[0]);
                 for (int r = 0; near.job.status[0] == SS_OK && r < size; r++)
                     assert_memory_equal(near.job.out[r], far.job.out[r], (size_t)N * 4);
@@ -186,6 +206,7 @@ static void every_kind_is_right(void **state)
             into_far(&k.out[r]);
         }
         assert_true(kind_call(&k, &kind));
+        assert_true(far_all_written());
         assert_null(kind_complaint(&k, &kind));
         assert_int_equal(k.job.status[0], SS_OK);
         for (int r = 0; r < kind.in.size; r++) {
@@ -223,6 +244,7 @@ static void exact_allreduces_are_right(void **state)
                     job.out[r] = out[r];
                 }
                 assert_true(job_call(&job, SS_F32, SS_SUM, N));
+                assert_true(far_all_written());
                 for (int r = 0; r < size && job.status[0] == SS_OK; r++)
                     assert_memory_equal(out[r], sums, sizeof sums);
                 assert_int_equal(job.status[0] == SS_NATIVE, a == SS_AUTO);
@@ -231,10 +253,88 @@ static void exact_allreduces_are_right(void **state)
             }
 }
 
+/* A lane whose inputs are dense is asked by a sample. */
+static void a_dense_lane_is_sampled(void **state)
+{
+    enum { LARGE = 1 << 18 };
+    static struct sim_job job;
+    struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
+
+    (void)state;
+    job_open(&job, 2, 1e-6, 1e-8, 0, &settings);
+    far_job(&job);
+    for (int r = 0; r < 2; r++) {
+        float *in = far_make((size_t)LARGE * 4);
+        for (size_t i = 0; i < LARGE; i++)
+            in[i] = 1;
+        job.in[r] = in;
+        job.out[r] = far_make((size_t)LARGE * 4);
+    }
+    int sampled = 0;
+    for (int c = 0; c < 40; c++) {
+        const struct ss_call *call = ss_comm_call(job.comm[1]);
+        assert_true(job_call(&job, SS_F32, SS_SUM, LARGE));
+        assert_int_equal(job.status[0], SS_NATIVE);
+        sampled += call->sampled;
+        assert_true(!call->sampled || call->f.c.scan.nnz == LARGE);
+    }
+    assert_true(sampled > 0);
+    job_close(&job);
+    far_forget_all();
+}
+
+/* A place that fails before the vote sends all ranks to the MPI library; after it all hear of it,
+ * in the next call where it fails last; nobody waits for ever. */
+static void a_place_that_fails_is_an_error_for_all(void **state)
+{
+    enum { SIZE = 3, CALLS = 6, MOST = 400 };
+    static const enum ss_algorithm algorithms[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
+                                                   SS_DSAR, SS_RING, SS_OKTOPK};
+    int native = 0, failed = 0, late = 0;
+
+    (void)state;
+    for (size_t a = 0; a < sizeof algorithms / sizeof algorithms[0]; a++)
+        for (uint64_t at = 1; at < MOST; at += 1 + at / 16) {
+            static struct training t;
+            struct form form = {.algorithm = algorithms[a], .density = 0.3};
+            open_training(&t, &form, SIZE, true);
+            far_places[1].fails_at = at;
+            for (uint64_t c = 0; c < CALLS; c++) {
+                draw(&t, c);
+                for (int r = 0; r < SIZE; r++)
+                    t.job.in[r] = t.gradient[r];
+                assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+                bool error = t.job.status[1] < 0;
+                if (error && (t.job.status[0] == SS_OK || t.job.status[2] == SS_OK)) {
+                    late++;
+                    assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+                }
+                for (int r = 0; r < SIZE; r++)
+                    assert_int_equal(t.job.status[r] < 0, error);
+                if (t.job.status[1] == SS_OK) { /* nothing of it was waited for any more */
+                    assert_true(far_places[1].works < at + 8);
+                    continue;
+                }
+                if (far_places[1].works < at) {
+                    assert_false(error);
+                    continue;
+                }
+                assert_true(!error || t.job.status[1] == SS_ERR_DEVICE);
+                native += !error;
+                failed += error;
+                break;
+            }
+            close_training(&t);
+        }
+    assert_true(native > 0 && failed > late && late > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_allreduces_are_right),
+        cmocka_unit_test(a_dense_lane_is_sampled),
+        cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
     };

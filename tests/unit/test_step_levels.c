@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "core/place/place.h"
 #include "core/tensor/steps.h"
 
 static struct ss_steps *fresh(void)
@@ -201,6 +202,18 @@ static void one_gradient_from_two_places_in_irregular_turn_is_found(void **state
     assert_int_equal(irregular_after(shuffled, 0), 0);
 }
 
+static double parts_of(const float *in, size_t n, size_t most, uint8_t *parts)
+{
+    struct ss_run *runs = calloc(most / SS_SAMPLE_RUN, sizeof *runs);
+    float *sample = calloc(most < n ? most : n, sizeof *sample);
+
+    ss_host.ops->runs(&ss_host, SS_F32, in, runs, ss_steps_runs(n, most, runs), sample);
+    double square = ss_steps_parts(SS_F32, sample, n, most, parts);
+    free(runs);
+    free(sample);
+    return square;
+}
+
 /* A few entries are looked at one by one, what is dense by a sample: parts, and the norm, are those
  * of all elements, to an eighth of an octave and to two units. */
 static void parts_of_entries_and_of_a_sample_are_those_of_the_whole(void **state)
@@ -220,9 +233,9 @@ static void parts_of_entries_and_of_a_sample_are_those_of_the_whole(void **state
                 val[nnz++] = in[i];
             }
         }
-        double square = ss_steps_parts(&ss_host, SS_F32, in, N, 4 * N, whole);
+        double square = parts_of(in, N, 4 * SS_STEP_PARTS * SS_SAMPLE_RUN * 50, whole);
         double other = every > 1 ? ss_steps_parts_sparse(SS_F32, idx, val, nnz, N, seen)
-                                 : ss_steps_parts(&ss_host, SS_F32, in, N, 8192, seen);
+                                 : parts_of(in, N, 8192, seen);
         assert_true(fabs(other / square - 1) < 0.09);
         for (int i = 0; i < SS_STEP_PARTS; i++) {
             assert_true(abs(whole[i] - seen[i]) <= 2);
