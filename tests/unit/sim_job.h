@@ -38,7 +38,7 @@ struct sim_job {
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
     struct ss_place *place[SIM_JOB_RANKS]; /* NULL: the host */
-    ptrdiff_t far; /* from the test's buffers to their addresses in the place of the job */
+    ptrdiff_t far; /* from the test's buffers to their addresses in a remote place */
 };
 
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
@@ -72,10 +72,11 @@ static inline int job_step(void *ctx, int rank)
     if (!job->started[rank]) {
         job->started[rank] = true;
         uint64_t n = job->other_n > 0 && rank == job->other_n_rank ? job->other_n : job->n;
+        struct ss_place *place = job->place[rank] ? job->place[rank] : &ss_host;
+        ptrdiff_t far = place->ops->remote ? job->far : 0;
         const char *in = job->in[rank];
-        int status = ss_call_start(
-            call, job->comm[rank], job->place[rank] ? job->place[rank] : &ss_host, job->type,
-            job->op, in ? in + job->far : NULL, (char *)job->out[rank] + job->far, n, 0);
+        int status = ss_call_start(call, job->comm[rank], place, job->type, job->op,
+                                   in ? in + far : NULL, (char *)job->out[rank] + far, n, 0);
         if (job->starve_after_vote && rank == job->starve_rank)
             atomic_store(&job->mem[rank].used, SIZE_MAX - 1);
         if (job->limit_after_vote)

@@ -283,6 +283,32 @@ static void a_dense_lane_is_sampled(void **state)
     far_forget_all();
 }
 
+/* Buffers that move from place to place, on one rank at other times than on others. */
+static void a_residual_follows_its_buffers(void **state)
+{
+    enum { SIZE = 3 };
+    static struct training near, moving;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        open_training(&near, &forms[f], SIZE, false);
+        open_training(&moving, &forms[f], SIZE, true);
+        for (uint64_t s = 0; s < STEPS; s++) {
+            for (int r = 0; r < SIZE; r++)
+                moving.job.place[r] = (s + (uint64_t)r) / 5 % 2 ? NULL : &far_places[r].place;
+            draw(&near, s);
+            draw(&moving, s);
+            training_call(&near, s & 1);
+            training_call(&moving, s & 1);
+            assert_int_equal(near.job.status[0], moving.job.status[0]);
+            for (int r = 0; near.job.status[0] == SS_OK && r < SIZE; r++)
+                assert_memory_equal(near.job.out[r], moving.job.out[r], (size_t)N * 4);
+        }
+        close_training(&near);
+        close_training(&moving);
+    }
+}
+
 /* A place that fails before the vote sends all ranks to the MPI library; after it all hear of it,
  * in the next call where it fails last; nobody waits for ever. */
 static void a_place_that_fails_is_an_error_for_all(void **state)
@@ -334,6 +360,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_allreduces_are_right),
         cmocka_unit_test(a_dense_lane_is_sampled),
+        cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
