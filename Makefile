@@ -58,7 +58,7 @@ GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(
 BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-frameworks check-mpich check-fuzz campaign demo demo-topk bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -273,10 +273,10 @@ bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather
 	@$(MAKE) --no-print-directory all apps $(BENCH)
 	@BUILD=$(BUILD) scripts/bench-nonblocking
 
-demo-topk: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed
+trainings: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
 	@scripts/install-deps build demo bench
 	@$(MAKE) --no-print-directory all apps $(MPI_SO)
-	@BUILD=$(BUILD) scripts/demo-topk $(ARGS)
+	@BUILD=$(BUILD) scripts/trainings $(ARGS)
 
 bench-topk: ## measurements of top-k on the virtual cluster (root)
 	@scripts/install-deps build demo bench
@@ -287,8 +287,9 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
+PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
 
-lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck
+lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyflakes
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	clang-format --dry-run -Werror $(FORMATTED)
@@ -298,6 +299,7 @@ lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck
 	    --suppress=ctunullpointer:core/compute/select_* --suppress=invalidPointerCast:core/compute/select_* --suppress=uninitvar:core/compute/select_* \
 	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
 	shellcheck -x $(SCRIPTS)
+	pyflakes3 $(PYTHON)
 
 format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)

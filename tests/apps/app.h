@@ -1,8 +1,9 @@
-/* What the training programs share: how they fail, read numbers from options, and log. */
+/* What the training programs share: how they fail, take options from a table, and log. */
 #ifndef TESTS_APPS_APP_H
 #define TESTS_APPS_APP_H
 
 #include <errno.h>
+#include <getopt.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -32,23 +33,213 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
     abort();
 }
 
-static double number(const char *option, const char *text, double low, double high)
+/* ---- options ---- */
+
+enum option_kind { OPTION_FLAG, OPTION_WHOLE, OPTION_NUMBER, OPTION_TEXT, OPTION_CHOICE };
+
+/* A row of a program's table. What the target holds before the command line is read is the default,
+ * and the help says it. */
+struct app_option {
+    const char *name, *value, *help; /* lines of the help are parted by \n */
+    enum option_kind kind;
+    union {
+        bool *flag;
+        long *whole;
+        double *number;
+        const char **text;
+        int *choice;
+    } target;
+    double low, high;
+    long multiple;              /* of which a whole number must be one; 0: any */
+    const char *const *choices; /* NULL behind the last; the target is the index of one */
+};
+
+/* clang-format off */
+#define OPTION_ROW(name, value, help, kind, ...) {name, value, help, OPTION_##kind, __VA_ARGS__}
+#define FLAG(name, target, help) OPTION_ROW(name, "", help, FLAG, {.flag = target}, 0, 0, 0, NULL)
+#define TEXT(name, value, target, help) \
+    OPTION_ROW(name, value, help, TEXT, {.text = target}, 0, 0, 0, NULL)
+#define NUMBER(name, value, target, low, high, help) \
+    OPTION_ROW(name, value, help, NUMBER, {.number = target}, low, high, 0, NULL)
+#define WHOLE(name, value, target, low, high, help) \
+    OPTION_ROW(name, value, help, WHOLE, {.whole = target}, low, high, 0, NULL)
+#define MULTIPLE(name, value, target, low, high, of, help) \
+    OPTION_ROW(name, value, help, WHOLE, {.whole = target}, low, high, of, NULL)
+#define CHOICE(name, value, target, choices, help) \
+    OPTION_ROW(name, value, help, CHOICE, {.choice = target}, 0, 0, 0, choices)
+/* clang-format on */
+
+enum { MAX_OPTIONS = 32, ALLOWED_CHARS = 160 };
+
+static const char *one_of(const char *const *choices, char words[ALLOWED_CHARS])
+{
+    size_t used = 0;
+
+    for (int i = 0; choices[i] && used < ALLOWED_CHARS; i++) {
+        const char *before = choices[i + 1] ? ", " : " or ";
+        used += (size_t)snprintf(words + used, ALLOWED_CHARS - used, "%s%s", i > 0 ? before : "",
+                                 choices[i]);
+    }
+    return words;
+}
+
+/* What an option takes, for an error. */
+static const char *allowed(const struct app_option *o, char words[ALLOWED_CHARS])
+{
+    switch (o->kind) {
+    case OPTION_FLAG:
+        return "no value";
+    case OPTION_TEXT:
+        return "a text";
+    case OPTION_CHOICE:
+        return one_of(o->choices, words);
+    case OPTION_WHOLE:
+    case OPTION_NUMBER:
+        break;
+    }
+    if (o->multiple > 0)
+        snprintf(words, ALLOWED_CHARS, "a multiple of %ld from %.10g to %.10g", o->multiple, o->low,
+                 o->high);
+    else
+        snprintf(words, ALLOWED_CHARS, "a %s from %.10g to %.10g",
+                 o->kind == OPTION_WHOLE ? "whole number" : "number", o->low, o->high);
+    return words;
+}
+
+__attribute__((noreturn)) static void refuse(const struct app_option *o, const char *text)
+{
+    char words[ALLOWED_CHARS];
+
+    fail("--%s takes %s, not '%s'", o->name, allowed(o, words), text);
+}
+
+static double number(const struct app_option *o, const char *text)
 {
     char *end;
     double value = strtod(text, &end);
 
-    if (end == text || *end || !(value >= low && value <= high))
-        fail("--%s takes a number from %g to %g, not '%s'", option, low, high, text);
+    if (end == text || *end || !(value >= o->low && value <= o->high))
+        refuse(o, text);
     return value;
 }
 
-static long whole(const char *option, const char *text, long low, long high)
+static long whole(const struct app_option *o, const char *text)
 {
-    double value = number(option, text, (double)low, (double)high);
+    double value = number(o, text);
 
-    if (value != (double)(long)value)
-        fail("--%s takes a whole number, not '%s'", option, text);
+    if (value != (double)(long)value || (o->multiple > 0 && (long)value % o->multiple != 0))
+        refuse(o, text);
     return (long)value;
+}
+
+static int choice(const struct app_option *o, const char *text)
+{
+    for (int i = 0; o->choices[i]; i++)
+        if (strcmp(o->choices[i], text) == 0)
+            return i;
+    refuse(o, text);
+}
+
+static void take_option(const struct app_option *o, const char *text)
+{
+    switch (o->kind) {
+    case OPTION_FLAG:
+        *o->target.flag = true;
+        break;
+    case OPTION_WHOLE:
+        *o->target.whole = whole(o, text);
+        break;
+    case OPTION_NUMBER:
+        *o->target.number = number(o, text);
+        break;
+    case OPTION_TEXT:
+        *o->target.text = text;
+        break;
+    case OPTION_CHOICE:
+        *o->target.choice = choice(o, text);
+        break;
+    }
+}
+
+static void print_default(const struct app_option *o)
+{
+    char words[ALLOWED_CHARS];
+    size_t length = strlen(o->help);
+
+    if (o->kind == OPTION_FLAG || (o->kind == OPTION_TEXT && !*o->target.text))
+        return;
+    printf(length > 0 && o->help[length - 1] == '\n' ? "(" : " (");
+    if (o->kind == OPTION_WHOLE)
+        printf("default %ld)", *o->target.whole);
+    else if (o->kind == OPTION_NUMBER)
+        printf("default %g)", *o->target.number);
+    else if (o->kind == OPTION_TEXT)
+        printf("default %s)", *o->target.text);
+    else
+        printf("%s; default %s)", allowed(o, words), o->choices[*o->target.choice]);
+}
+
+static void print_help(const struct app_option *options, size_t members)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < members; i++) {
+        int wide = (int)(strlen(options[i].name) + strlen(options[i].value));
+        width = wide > width ? wide : width;
+    }
+    printf("usage: mpirun -n P %s [option]...\n", program_invocation_short_name);
+    for (size_t i = 0; i < members; i++) {
+        const struct app_option *o = &options[i];
+
+        printf("  --%s %-*s  ", o->name, width - (int)strlen(o->name), o->value);
+        for (const char *c = o->help; *c; c++)
+            *c == '\n' ? printf("\n%*s", width + 7, "") : putchar(*c);
+        print_default(o);
+        putchar('\n');
+    }
+}
+
+/* Why getopt_long stopped at `argument`; code: as it left it in optopt. */
+__attribute__((noreturn)) static void refuse_argument(const struct app_option *options, int first,
+                                                      int code, const char *argument)
+{
+    const char *value = strchr(argument, '=');
+
+    if (code >= first)
+        refuse(&options[code - first], value ? value + 1 : "");
+    if (code > 0)
+        fail("'-%c' names no option; see --help", code);
+    fail("'%s' names no option, or more than one; see --help", argument);
+}
+
+/* Reads the command line into the targets of the table. Returns false when all that was wanted is
+ * the help, which the first rank has printed. */
+static bool read_options(int argc, char **argv, const struct app_option *options, size_t members)
+{
+    enum { FIRST = 256 }; /* beyond the letters that getopt_long returns itself */
+    struct option known[MAX_OPTIONS + 2] = {{"help", 0, NULL, 'h'}};
+    char words[ALLOWED_CHARS];
+    int c, rank;
+
+    if (members > MAX_OPTIONS)
+        fail("more than %d options in a table", MAX_OPTIONS);
+    for (size_t i = 0; i < members; i++)
+        known[i + 1] =
+            (struct option){options[i].name, options[i].kind != OPTION_FLAG, NULL, FIRST + (int)i};
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", known, NULL)) >= FIRST)
+        take_option(&options[c - FIRST], optarg);
+    if (c == ':')
+        fail("--%s lacks its value, %s", options[optopt - FIRST].name,
+             allowed(&options[optopt - FIRST], words));
+    if (c == '?')
+        refuse_argument(options, FIRST, optopt, argv[optind - 1]);
+    if (c != 'h' && optind < argc)
+        fail("'%s' is not an option; see --help", argv[optind]);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (c == 'h' && rank == 0)
+        print_help(options, members);
+    return c != 'h';
 }
 
 /* Whether all ranks hold the same bits. Collective. */

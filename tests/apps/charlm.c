@@ -6,7 +6,6 @@
  * is added up over the ranks; clipping by its norm and Adam see the sum, as data-parallel programs
  * do it.
  */
-#include <getopt.h>
 #ifdef __SSE2__
 #include <pmmintrin.h>
 #endif
@@ -17,15 +16,12 @@
 
 enum { MAX_SYMBOLS = 256, HELD_OUT_PART = 10 /* as many held-out characters as chars over this */ };
 
-enum reduction { FLAT, LAYERS, NONBLOCKING };
-
 struct options {
-    enum reduction reduction;
     long epochs, steps, streams, window, hidden, embedding, chars, seed;
     double lr, clip, progress;
+    bool layers, nonblocking; /* a call per tensor, blocking or not; else one of all */
     bool in_place, check;
-    const char *dict, *log;
-    char *languages;
+    const char *dict, *languages, *log;
 };
 
 struct text {
@@ -65,9 +61,8 @@ static void tensor_complete(void *context, enum tensor tensor)
     struct trainer *t = context;
     const size_t *begin = t->model.begin;
 
-    if (t->o->reduction != FLAT)
-        reduce(t, begin[tensor], begin[tensor + 1],
-               t->o->reduction == NONBLOCKING ? &t->pending[tensor] : NULL);
+    if (t->o->layers || t->o->nonblocking)
+        reduce(t, begin[tensor], begin[tensor + 1], t->o->nonblocking ? &t->pending[tensor] : NULL);
 }
 
 static void finish_reduction(struct trainer *t)
@@ -75,9 +70,9 @@ static void finish_reduction(struct trainer *t)
     MPI_Status status[TENSORS];
     double before = MPI_Wtime();
 
-    if (t->o->reduction == FLAT)
+    if (!t->o->layers && !t->o->nonblocking)
         reduce(t, 0, t->model.begin[TENSORS], NULL);
-    if (t->o->reduction != NONBLOCKING)
+    if (!t->o->nonblocking)
         return;
     MPI_Waitall(TENSORS, t->pending, status);
     t->allreduce += MPI_Wtime() - before;
@@ -373,132 +368,44 @@ static size_t make_texts(const struct options *o, struct text *train_text, struc
     append_words(train_text, chars, &corpus, 0, corpus.train, number_of, &symbols);
     append_words(held_out, apart, &corpus, corpus.train, corpus.samples, number_of, &symbols);
     free(number_of);
-    free(corpus.sample);
-    free(corpus.text);
+    free_corpus(&corpus);
     return symbols;
 }
 
-static void usage(void)
-{
-    puts("usage: mpirun -n P charlm [option]...\n"
-         "  --epochs N      passes over the training text (default 4)\n"
-         "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
-         "  --streams N     texts read side by side, over all ranks (default 16)\n"
-         "  --bptt N        characters per stream and step (default 16)\n"
-         "  --lr X          learning rate: rises in a tenth of the steps, falls to 0\n"
-         "                  (default 0.016)\n"
-         "  --clip X        greatest norm of the summed gradient (default 1, 0: any)\n"
-         "  --hidden N      size of the LSTM's state, a multiple of 16 (default 128)\n"
-         "  --embedding N   size of a character's vector, a multiple of 16 (default 64)\n"
-         "  --chars N       characters of training text (default 500000)\n"
-         "  --seed N        order of the words, first weights (default 1)\n"
-         "  --layers        one MPI_Allreduce per tensor as its gradient is complete, last first,\n"
-         "                  not one of all\n"
-         "  --nonblocking   one MPI_Iallreduce per tensor likewise, and one MPI_Waitall\n"
-         "  --in-place      reduce with MPI_IN_PLACE, not into a second buffer\n"
-         "  --check-gradient  only compare the gradient with differences of the loss\n"
-         "  --dict DIR      folder of the word lists (default /usr/share/dict)\n"
-         "  --languages A,B,...  their names, one list per language (default\n"
-         "                  american-english,ngerman,french,spanish,italian)\n"
-         "  --log FILE      write step,epoch,seconds,allreduce_seconds,loss every 10 steps\n"
-         "  --progress S    a line on stderr every S seconds (default 5, 0: none)");
-}
-
-static long sixteens(const char *option, const char *text)
-{
-    long value = whole(option, text, LANES, 4096);
-
-    if (value % LANES != 0)
-        fail("--%s takes a multiple of %d, not '%s'", option, LANES, text);
-    return value;
-}
-
-static void take_option(struct options *o, int c, const char *name, const char *value)
-{
-    switch (c) {
-    case 'e':
-        o->epochs = whole(name, value, 1, 1000000);
-        break;
-    case 's':
-        o->steps = whole(name, value, 0, 1000000000);
-        break;
-    case 'b':
-        o->streams = whole(name, value, 1, 1000000);
-        break;
-    case 't':
-        o->window = whole(name, value, 1, 10000);
-        break;
-    case 'r':
-        o->lr = number(name, value, 0, 1e9);
-        break;
-    case 'c':
-        o->clip = number(name, value, 0, 1e9);
-        break;
-    case 'H':
-        o->hidden = sixteens(name, value);
-        break;
-    case 'E':
-        o->embedding = sixteens(name, value);
-        break;
-    case 'n':
-        o->chars = whole(name, value, 1000, 1000000000);
-        break;
-    case 'S':
-        o->seed = whole(name, value, 0, 1000000000);
-        break;
-    case 'l':
-        o->reduction = LAYERS;
-        break;
-    case 'N':
-        o->reduction = NONBLOCKING;
-        break;
-    case 'i':
-        o->in_place = true;
-        break;
-    case 'g':
-        o->check = true;
-        break;
-    case 'D':
-        o->dict = value;
-        break;
-    case 'L':
-        o->languages = optarg;
-        break;
-    case 'o':
-        o->log = value;
-        break;
-    case 'p':
-        o->progress = number(name, value, 0, 1e9);
-        break;
-    default:
-        fail("see --help");
-    }
-}
-
-/* Returns false when all that was wanted is the usage. */
+/* Returns false when all that was wanted is the help. */
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option known[] = {
-        {"epochs", 1, NULL, 'e'},   {"steps", 1, NULL, 's'},
-        {"streams", 1, NULL, 'b'},  {"bptt", 1, NULL, 't'},
-        {"lr", 1, NULL, 'r'},       {"clip", 1, NULL, 'c'},
-        {"hidden", 1, NULL, 'H'},   {"embedding", 1, NULL, 'E'},
-        {"chars", 1, NULL, 'n'},    {"seed", 1, NULL, 'S'},
-        {"layers", 0, NULL, 'l'},   {"nonblocking", 0, NULL, 'N'},
-        {"in-place", 0, NULL, 'i'}, {"check-gradient", 0, NULL, 'g'},
-        {"dict", 1, NULL, 'D'},     {"languages", 1, NULL, 'L'},
-        {"log", 1, NULL, 'o'},      {"progress", 1, NULL, 'p'},
-        {"help", 0, NULL, 'h'},     {0},
+    const struct app_option table[] = {
+        WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the training text"),
+        WHOLE("steps", "N", &o->steps, 0, 1000000000,
+              "stop after N steps in all, 0: when the epochs are over"),
+        WHOLE("streams", "N", &o->streams, 1, 1000000, "texts read side by side, over all ranks"),
+        WHOLE("bptt", "N", &o->window, 1, 10000, "characters per stream and step"),
+        NUMBER("lr", "X", &o->lr, 0, 1e9,
+               "learning rate: rises in a tenth of the steps, falls to 0"),
+        NUMBER("clip", "X", &o->clip, 0, 1e9, "greatest norm of the summed gradient, 0: any"),
+        MULTIPLE("hidden", "N", &o->hidden, LANES, 4096, LANES,
+                 "size of the LSTM's state, a multiple of 16"),
+        MULTIPLE("embedding", "N", &o->embedding, LANES, 4096, LANES,
+                 "size of a character's vector, a multiple of 16"),
+        WHOLE("chars", "N", &o->chars, 1000, 1000000000, "characters of training text"),
+        WHOLE("seed", "N", &o->seed, 0, 1000000000, "order of the words, first weights"),
+        FLAG("layers", &o->layers,
+             "one MPI_Allreduce per tensor as its gradient is complete, last first,\nnot one of "
+             "all"),
+        FLAG("nonblocking", &o->nonblocking,
+             "one MPI_Iallreduce per tensor likewise, and one MPI_Waitall"),
+        FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
+        FLAG("check-gradient", &o->check, "only compare the gradient with differences of the loss"),
+        TEXT("dict", "DIR", &o->dict, "folder of the word lists"),
+        TEXT("languages", "A,B,...", &o->languages, "their names, one list per language\n"),
+        TEXT("log", "FILE", &o->log,
+             "write step,epoch,seconds,allreduce_seconds,loss every 10 steps"),
+        NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
     };
-    int c, at = 0;
 
-    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
-        if (c == 'h')
-            return false;
-        take_option(o, c, c == '?' ? "" : known[at].name, optarg);
-    }
-    if (optind < argc)
-        fail("'%s' is not an option; see --help", argv[optind]);
+    if (!read_options(argc, argv, table, sizeof table / sizeof *table))
+        return false;
     if (o->streams % ranks != 0)
         fail("--streams %ld: must be a multiple of the number of ranks, %d", o->streams, ranks);
     return true;
@@ -546,7 +453,6 @@ static void flush_subnormals(void)
 
 int main(int argc, char **argv)
 {
-    char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.epochs = 4,
                         .streams = 16,
                         .window = 16,
@@ -558,7 +464,7 @@ int main(int argc, char **argv)
                         .seed = 1,
                         .progress = 5,
                         .dict = "/usr/share/dict",
-                        .languages = all};
+                        .languages = ALL_LANGUAGES};
     struct text train_text = {0}, held_out = {0};
     struct trainer t = {0};
     double result[2] = {0};
@@ -569,8 +475,6 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!parse(argc, argv, &o)) {
-        if (my_rank == 0)
-            usage();
         MPI_Finalize();
         return 0;
     }

@@ -5,7 +5,6 @@
  * step of SGD with momentum. The batch is that of all ranks together, so that runs with different
  * numbers of ranks train alike.
  */
-#include <getopt.h>
 #include <stdbool.h>
 
 #include "tests/apps/fmnist_data.h"
@@ -15,7 +14,7 @@ struct options {
     long epochs, batch, hidden, warmup, seed, limit, window, check_every, grow_every;
     double lr, momentum, weight_decay, loss_scale, overflow_at, progress;
     bool in_place, layers;
-    const char *data, *log;
+    const char *scaling, *data, *log;
 };
 
 struct totals {
@@ -239,123 +238,58 @@ static void report(const struct trainer *t, const struct totals *last)
            t->scale);
 }
 
-static void usage(void)
+/* --loss-scale: a number, or auto:K. */
+static void read_loss_scale(struct options *o)
 {
-    puts("usage: mpirun -n P fmnist [option]...\n"
-         "  --epochs N       passes over the training images (default 5)\n"
-         "  --batch N        images per step, of all ranks together (default 256)\n"
-         "  --lr X           learning rate; a tenth of it over the last third of the steps\n"
-         "                   (default 0.03)\n"
-         "  --momentum X     of SGD (default 0.9)\n"
-         "  --warmup N       steps over which the learning rate rises (default 100)\n"
-         "  --weight-decay X weights shrink by this times the learning rate (default 0)\n"
-         "  --hidden N       units of the hidden layer (default 1024)\n"
-         "  --limit N        use the first N training images only (default 0: all)\n"
-         "  --seed N         first weights and order of the images (default 1)\n"
-         "  --in-place       reduce with MPI_IN_PLACE, not into a second buffer\n"
-         "  --layers         one allreduce per tensor (W1, b1, W2, b2), not one for all\n"
-         "  --loss-scale S   the gradient is that of S times the loss; auto:K begins at 65536,\n"
-         "                   doubles every K steps, halves and leaves the step out when the\n"
-         "                   reduced gradient is not finite (default 1)\n"
-         "  --overflow-at X  gradient entries beyond X become Inf (default 0: none)\n"
-         "  --log FILE       CSV by rank 0: step,epoch,seconds,allreduce_seconds,loss\n"
-         "  --window N       steps that one line of it is the mean of (default 10)\n"
-         "  --check-every N  compare the ranks' weights every N steps (default 0: at the end)\n"
-         "  --data DIR       folder of the data set (default /usr/share/datasets/fashion-mnist)\n"
-         "  --progress S     a line on stderr every S seconds (default 5, 0: none)");
+    bool follows = strncmp(o->scaling, "auto:", 5) == 0;
+    double low = follows ? 1 : 1e-30, high = follows ? 1e9 : 1e30, value;
+    const char *digits = o->scaling + (follows ? 5 : 0);
+    char *end;
+
+    value = strtod(digits, &end);
+    if (end == digits || *end || !(value >= low && value <= high) ||
+        (follows && value != floor(value)))
+        fail("--loss-scale takes a number from 1e-30 to 1e30, or auto:K with a whole number K from "
+             "1 to 1000000000, not '%s'",
+             o->scaling);
+    o->grow_every = follows ? (long)value : 0;
+    o->loss_scale = follows ? 65536 : value;
 }
 
-static void parse_loss_scale(struct options *o, const char *name, const char *text)
-{
-    if (strncmp(text, "auto:", 5) == 0) {
-        o->grow_every = whole(name, text + 5, 1, 1000000000);
-        o->loss_scale = 65536;
-    } else {
-        o->grow_every = 0;
-        o->loss_scale = number(name, text, 1e-30, 1e30);
-    }
-}
-
-/* Takes a numeric option by its letter; returns false for any other. */
-static bool parse_number(struct options *o, int c, const char *name)
-{
-    const struct {
-        long *to;
-        long low, high;
-        int c;
-    } wholes[] = {{&o->epochs, 1, 1000000, 'e'},    {&o->batch, 1, 1000000, 'b'},
-                  {&o->hidden, 1, 1000000, 'H'},    {&o->warmup, 0, 1000000000, 'w'},
-                  {&o->seed, 0, 1000000000, 'S'},   {&o->limit, 0, 1000000000, 'n'},
-                  {&o->window, 1, 1000000000, 'W'}, {&o->check_every, 0, 1000000000, 'C'}};
-    const struct {
-        double *to;
-        double high;
-        int c;
-    } numbers[] = {{&o->lr, 1e9, 'r'},
-                   {&o->momentum, 1, 'm'},
-                   {&o->weight_decay, 1e9, 'd'},
-                   {&o->overflow_at, 1e38, 'O'},
-                   {&o->progress, 1e9, 'p'}};
-
-    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-        if (wholes[i].c == c) {
-            *wholes[i].to = whole(name, optarg, wholes[i].low, wholes[i].high);
-            return true;
-        }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].c == c) {
-            *numbers[i].to = number(name, optarg, 0, numbers[i].high);
-            return true;
-        }
-    return false;
-}
-
-/* Returns false when all that was wanted is the usage. */
+/* Returns false when all that was wanted is the help. */
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option known[] = {
-        {"epochs", 1, NULL, 'e'},      {"batch", 1, NULL, 'b'},
-        {"lr", 1, NULL, 'r'},          {"momentum", 1, NULL, 'm'},
-        {"warmup", 1, NULL, 'w'},      {"weight-decay", 1, NULL, 'd'},
-        {"hidden", 1, NULL, 'H'},      {"limit", 1, NULL, 'n'},
-        {"seed", 1, NULL, 'S'},        {"in-place", 0, NULL, 'i'},
-        {"layers", 0, NULL, 'L'},      {"loss-scale", 1, NULL, 's'},
-        {"overflow-at", 1, NULL, 'O'}, {"log", 1, NULL, 'l'},
-        {"window", 1, NULL, 'W'},      {"check-every", 1, NULL, 'C'},
-        {"data", 1, NULL, 'D'},        {"progress", 1, NULL, 'p'},
-        {"help", 0, NULL, 'h'},        {0},
+    const struct app_option table[] = {
+        WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the training images"),
+        WHOLE("batch", "N", &o->batch, 1, 1000000, "images per step, of all ranks together"),
+        NUMBER("lr", "X", &o->lr, 0, 1e9,
+               "learning rate; a tenth of it over the last third of the steps"),
+        NUMBER("momentum", "X", &o->momentum, 0, 1, "of SGD"),
+        WHOLE("warmup", "N", &o->warmup, 0, 1000000000, "steps over which the learning rate rises"),
+        NUMBER("weight-decay", "X", &o->weight_decay, 0, 1e9,
+               "weights shrink by this times the learning rate"),
+        WHOLE("hidden", "N", &o->hidden, 1, 1000000, "units of the hidden layer"),
+        WHOLE("limit", "N", &o->limit, 0, 1000000000,
+              "use the first N training images only, 0: all"),
+        WHOLE("seed", "N", &o->seed, 0, 1000000000, "first weights and order of the images"),
+        FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
+        FLAG("layers", &o->layers, "one allreduce per tensor (W1, b1, W2, b2), not one for all"),
+        TEXT("loss-scale", "S", &o->scaling,
+             "the gradient is that of S times the loss; auto:K begins at 65536,\ndoubles every K "
+             "steps, halves and leaves the step out when the\nreduced gradient is not finite"),
+        NUMBER("overflow-at", "X", &o->overflow_at, 0, 1e38,
+               "gradient entries beyond X become Inf, 0: none"),
+        TEXT("log", "FILE", &o->log, "CSV by rank 0: step,epoch,seconds,allreduce_seconds,loss"),
+        WHOLE("window", "N", &o->window, 1, 1000000000, "steps that one line of it is the mean of"),
+        WHOLE("check-every", "N", &o->check_every, 0, 1000000000,
+              "compare the ranks' weights every N steps, 0: at the end"),
+        TEXT("data", "DIR", &o->data, "folder of the data set"),
+        NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
     };
-    int c, at = 0;
 
-    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
-        const char *name = c == '?' ? "" : known[at].name;
-
-        if (c != '?' && parse_number(o, c, name))
-            continue;
-        switch (c) {
-        case 'i':
-            o->in_place = true;
-            break;
-        case 'L':
-            o->layers = true;
-            break;
-        case 's':
-            parse_loss_scale(o, name, optarg);
-            break;
-        case 'l':
-            o->log = optarg;
-            break;
-        case 'D':
-            o->data = optarg;
-            break;
-        case 'h':
-            return false;
-        default:
-            fail("see --help");
-        }
-    }
-    if (optind < argc)
-        fail("'%s' is not an option; see --help", argv[optind]);
+    if (!read_options(argc, argv, table, sizeof table / sizeof *table))
+        return false;
+    read_loss_scale(o);
     return true;
 }
 
@@ -369,7 +303,7 @@ int main(int argc, char **argv)
                         .window = 10,
                         .lr = 0.03,
                         .momentum = 0.9,
-                        .loss_scale = 1,
+                        .scaling = "1",
                         .progress = 5,
                         .data = "/usr/share/datasets/fashion-mnist"};
     struct trainer t = {.o = &o};
@@ -379,8 +313,6 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!parse(argc, argv, &o)) {
-        if (my_rank == 0)
-            usage();
         MPI_Finalize();
         return 0;
     }

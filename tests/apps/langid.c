@@ -7,7 +7,6 @@
  * Losses: logistic is the softmax cross entropy; hinge is the multiclass hinge of Crammer and
  * Singer (JMLR 2, 2001), whose gradient is zero where the margin is kept.
  */
-#include <getopt.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -21,13 +20,14 @@
 
 enum loss { LOGISTIC, HINGE };
 
+static const char *const loss_names[] = {"logistic", "hinge", NULL};
+
 struct options {
-    enum loss loss;
+    int loss;
     long epochs, batch, dim, steps, words, seed;
     double lr, l2, progress;
     bool in_place;
-    const char *dict, *log;
-    char *languages;
+    const char *dict, *languages, *log;
 };
 
 struct model {
@@ -103,13 +103,13 @@ static double hinge(double *value, int members, int truth)
     return loss;
 }
 
-static double loss_of(enum loss loss, double *value, int members, int truth)
+static double loss_of(int loss, double *value, int members, int truth)
 {
     return (loss == HINGE ? hinge : logistic)(value, members, truth);
 }
 
 /* Adds one word's gradient to the rank's; returns its loss. */
-static double learn(struct model *model, enum loss loss, const struct corpus *corpus,
+static double learn(struct model *model, int loss, const struct corpus *corpus,
                     const struct sample *sample)
 {
     uint32_t bucket[MAX_FEATURES];
@@ -183,7 +183,7 @@ static void show_progress(const struct options *o, struct timing *timing, long s
 }
 
 /* Adds up loss and right guesses over this rank's share of the held-out words. */
-static void evaluate(const struct model *model, enum loss loss, const struct corpus *corpus,
+static void evaluate(const struct model *model, int loss, const struct corpus *corpus,
                      struct totals *totals)
 {
     for (size_t i = corpus->train + (size_t)my_rank; i < corpus->samples; i += (size_t)ranks) {
@@ -269,98 +269,31 @@ static void report(const struct model *model, struct timing *timing, const struc
            same ? "identical" : "different");
 }
 
-static void usage(void)
-{
-    puts("usage: mpirun -n P langid [option]...\n"
-         "  --loss logistic|hinge  softmax cross entropy (default) or multiclass hinge\n"
-         "  --epochs N      passes over the training words (default 1)\n"
-         "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
-         "  --batch N       words per rank and step (default 8192)\n"
-         "  --dim D         2^D weights or a few more (default 22, 10 to 30)\n"
-         "  --lr X          learning rate: rises in a tenth of the steps, falls to 0 (default 50)\n"
-         "  --l2 LAMBDA     weight decay: LAMBDA times the learning rate, per step (default 0)\n"
-         "  --words N       use N of the words only (default 0: all)\n"
-         "  --seed N        order of the words (default 1)\n"
-         "  --in-place      reduce with MPI_IN_PLACE, not into a second buffer\n"
-         "  --dict DIR      folder of the word lists (default /usr/share/dict)\n"
-         "  --languages A,B,...  their names, one list per language (default\n"
-         "                  american-english,ngerman,french,spanish,italian)\n"
-         "  --log FILE      write step,epoch,seconds,allreduce_seconds,loss every 10 steps\n"
-         "  --progress S    a line on stderr every S seconds (default 5, 0: none)");
-}
-
-/* Returns false when all that was wanted is the usage. */
+/* Returns false when all that was wanted is the help. */
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option known[] = {
-        {"loss", 1, NULL, 'l'},      {"epochs", 1, NULL, 'e'},
-        {"steps", 1, NULL, 's'},     {"batch", 1, NULL, 'b'},
-        {"dim", 1, NULL, 'd'},       {"lr", 1, NULL, 'r'},
-        {"words", 1, NULL, 'w'},     {"seed", 1, NULL, 'S'},
-        {"in-place", 0, NULL, 'i'},  {"dict", 1, NULL, 'D'},
-        {"languages", 1, NULL, 'L'}, {"progress", 1, NULL, 'p'},
-        {"l2", 1, NULL, '2'},        {"log", 1, NULL, 'o'},
-        {"help", 0, NULL, 'h'},      {0},
+    const struct app_option table[] = {
+        CHOICE("loss", "NAME", &o->loss, loss_names, "softmax cross entropy or multiclass hinge\n"),
+        WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the training words"),
+        WHOLE("steps", "N", &o->steps, 0, 1000000000,
+              "stop after N steps in all, 0: when the epochs are over"),
+        WHOLE("batch", "N", &o->batch, 1, 100000000, "words per rank and step"),
+        WHOLE("dim", "D", &o->dim, 10, 30, "2^D weights or a few more, 10 to 30"),
+        NUMBER("lr", "X", &o->lr, 0, 1e9,
+               "learning rate: rises in a tenth of the steps, falls to 0"),
+        NUMBER("l2", "LAMBDA", &o->l2, 0, 1,
+               "weight decay: LAMBDA times the learning rate, per step"),
+        WHOLE("words", "N", &o->words, 0, 1000000000, "use N of the words only, 0: all"),
+        WHOLE("seed", "N", &o->seed, 0, 1000000000, "order of the words"),
+        FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
+        TEXT("dict", "DIR", &o->dict, "folder of the word lists"),
+        TEXT("languages", "A,B,...", &o->languages, "their names, one list per language\n"),
+        TEXT("log", "FILE", &o->log,
+             "write step,epoch,seconds,allreduce_seconds,loss every 10 steps"),
+        NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
     };
-    int c, at = 0;
 
-    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
-        const char *name = c == '?' ? "" : known[at].name;
-
-        switch (c) {
-        case 'l':
-            if (strcmp(optarg, "logistic") != 0 && strcmp(optarg, "hinge") != 0)
-                fail("--loss is logistic or hinge, not '%s'", optarg);
-            o->loss = *optarg == 'h' ? HINGE : LOGISTIC;
-            break;
-        case 'e':
-            o->epochs = whole(name, optarg, 1, 1000000);
-            break;
-        case 's':
-            o->steps = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'b':
-            o->batch = whole(name, optarg, 1, 100000000);
-            break;
-        case 'd':
-            o->dim = whole(name, optarg, 10, 30);
-            break;
-        case 'r':
-            o->lr = number(name, optarg, 0, 1e9);
-            break;
-        case '2':
-            o->l2 = number(name, optarg, 0, 1);
-            break;
-        case 'o':
-            o->log = optarg;
-            break;
-        case 'w':
-            o->words = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'S':
-            o->seed = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'i':
-            o->in_place = true;
-            break;
-        case 'D':
-            o->dict = optarg;
-            break;
-        case 'L':
-            o->languages = optarg;
-            break;
-        case 'p':
-            o->progress = number(name, optarg, 0, 1e9);
-            break;
-        case 'h':
-            return false;
-        default:
-            fail("see --help");
-        }
-    }
-    if (optind < argc)
-        fail("'%s' is not an option; see --help", argv[optind]);
-    return true;
+    return read_options(argc, argv, table, sizeof table / sizeof *table);
 }
 
 static void make_model(struct model *model, const struct options *o, const struct corpus *corpus)
@@ -383,13 +316,11 @@ static void free_all(struct model *model, struct corpus *corpus)
         free(model->sum);
     free(model->gradient);
     free(model->weight);
-    free(corpus->sample);
-    free(corpus->text);
+    free_corpus(corpus);
 }
 
 int main(int argc, char **argv)
 {
-    char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.epochs = 1,
                         .batch = 8192,
                         .dim = 22,
@@ -397,7 +328,7 @@ int main(int argc, char **argv)
                         .lr = 50,
                         .progress = 5,
                         .dict = "/usr/share/dict",
-                        .languages = all};
+                        .languages = ALL_LANGUAGES};
     struct corpus corpus = {0};
     struct model model = {0};
     struct timing timing = {0};
@@ -408,8 +339,6 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!parse(argc, argv, &o)) {
-        if (my_rank == 0)
-            usage();
         MPI_Finalize();
         return 0;
     }

@@ -12,6 +12,8 @@
 
 #include "tests/apps/app.h"
 
+#define ALL_LANGUAGES "american-english,ngerman,french,spanish,italian"
+
 enum {
     MAX_LANGUAGES = 16,
     MAX_CHARS = 64, /* longer words are cut */
@@ -27,6 +29,7 @@ struct corpus {
     size_t text_used, text_room;
     struct sample *sample; /* training words first, then the held-out ones */
     size_t samples, sample_room, train;
+    char *names; /* what the names of the languages lie in */
     const char *language[MAX_LANGUAGES];
     int languages;
 };
@@ -134,12 +137,13 @@ static void shuffle(struct corpus *corpus, size_t words, uint64_t state)
     }
 }
 
-/* Reads the lists of dict that languages names, separated by commas, which is cut up and kept.
- * Takes most of the words, or all if most is 0, and sets 1 in 20 of them apart. */
-static void read_corpus(struct corpus *corpus, const char *dict, char *languages, size_t most,
+/* Reads the lists of dict that languages names, separated by commas. Takes most of the words, or
+ * all if most is 0, and sets 1 in 20 of them apart. */
+static void read_corpus(struct corpus *corpus, const char *dict, const char *languages, size_t most,
                         uint64_t seed)
 {
-    for (char *name = strtok(languages, ","); name; name = strtok(NULL, ","))
+    corpus->names = strcpy(grow(NULL, strlen(languages) + 1, 1), languages);
+    for (char *name = strtok(corpus->names, ","); name; name = strtok(NULL, ","))
         read_language(corpus, dict, name);
     if (corpus->languages < 2)
         fail("--languages must name two word lists or more");
@@ -149,6 +153,13 @@ static void read_corpus(struct corpus *corpus, const char *dict, char *languages
     if (corpus->samples < 20)
         fail("only %zu words: too few to set one in 20 apart", corpus->samples);
     corpus->train = corpus->samples - corpus->samples / 20;
+}
+
+static void free_corpus(struct corpus *corpus)
+{
+    free(corpus->names);
+    free(corpus->sample);
+    free(corpus->text);
 }
 
 #endif

@@ -6,7 +6,6 @@
  * the slice, zero but for them, and all ranks gather these vectors whole with MPI_Allgather. Each
  * rank keeps all words, all weights and the score of each word.
  */
-#include <getopt.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -20,15 +19,14 @@
 
 enum call { ALLGATHER, ALLGATHERV, IALLGATHER, IALLGATHERV, CALLS };
 
-static const char *const call_names[CALLS] = {"allgather", "allgatherv", "iallgather",
-                                              "iallgatherv"};
+static const char *const call_names[CALLS + 1] = {"allgather", "allgatherv", "iallgather",
+                                                  "iallgatherv"};
 
 struct options {
     long coordinates, block, epochs, steps, words, seed;
     double rate, l2, progress;
-    enum call call;
-    const char *dict, *positive, *device, *log;
-    char *languages;
+    int call;
+    const char *dict, *languages, *positive, *device, *log;
 };
 
 /* The training words by columns: the rows of column j are row[begin[j]] to row[begin[j + 1]], in
@@ -128,7 +126,7 @@ static void apply(struct model *m, double *nonzero)
     }
 }
 
-static void gather(const struct model *m, enum call call, int *counts, int *places)
+static void gather(const struct model *m, int call, int *counts, int *places)
 {
     int n = (int)m->slice;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -298,118 +296,31 @@ static void report(const struct model *m, const struct options *o, const struct 
            same ? "identical" : "different");
 }
 
-static void usage(void)
-{
-    puts("usage: mpirun -n P scd [option]...\n"
-         "  --coordinates N number of coordinates (default 1048576)\n"
-         "  --block N       coordinates per rank and step (default 100)\n"
-         "  --epochs N      passes over the coordinates (default 1)\n"
-         "  --steps N       stop after N steps in all (default 0: when the epochs are over)\n"
-         "  --call NAME     allgather (default), allgatherv, iallgather or iallgatherv\n"
-         "  --rate X        share of a Newton step (default 1)\n"
-         "  --l2 LAMBDA     weight of the squared norm (default 1e-7)\n"
-         "  --words N       use N of the words only (default 100000, 0: all)\n"
-         "  --seed N        order of words and coordinates (default 1)\n"
-         "  --dict DIR      folder of the word lists (default /usr/share/dict)\n"
-         "  --languages A,B,...  their names, one list per language (default\n"
-         "                  american-english,ngerman,french,spanish,italian)\n"
-         "  --positive NAME the list to tell from the others (default ngerman)\n"
-         "  --device NAME   interface whose bytes are counted (default eth0)\n"
-         "  --log FILE      write step,epoch,seconds,allreduce_seconds,loss every 10 steps\n"
-         "                  (allreduce_seconds: of the allgather)\n"
-         "  --progress S    a line on stderr every S seconds (default 5, 0: none)");
-}
-
-static enum call call_of(const char *text)
-{
-    for (int c = 0; c < CALLS; c++)
-        if (strcmp(text, call_names[c]) == 0)
-            return (enum call)c;
-    fail("--call is allgather, allgatherv, iallgather or iallgatherv, not '%s'", text);
-}
-
-/* Returns false when all that was wanted is the usage. */
+/* Returns false when all that was wanted is the help. */
 static bool parse(int argc, char **argv, struct options *o)
 {
-    static const struct option known[] = {
-        {"coordinates", 1, NULL, 'n'},
-        {"block", 1, NULL, 'b'},
-        {"epochs", 1, NULL, 'e'},
-        {"steps", 1, NULL, 's'},
-        {"call", 1, NULL, 'c'},
-        {"rate", 1, NULL, 'r'},
-        {"l2", 1, NULL, '2'},
-        {"words", 1, NULL, 'w'},
-        {"seed", 1, NULL, 'S'},
-        {"dict", 1, NULL, 'D'},
-        {"languages", 1, NULL, 'L'},
-        {"positive", 1, NULL, 'P'},
-        {"device", 1, NULL, 'i'},
-        {"log", 1, NULL, 'o'},
-        {"progress", 1, NULL, 'p'},
-        {"help", 0, NULL, 'h'},
-        {0},
+    const struct app_option table[] = {
+        WHOLE("coordinates", "N", &o->coordinates, 1, 2000000000, "number of coordinates"),
+        WHOLE("block", "N", &o->block, 1, 100000000, "coordinates per rank and step"),
+        WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the coordinates"),
+        WHOLE("steps", "N", &o->steps, 0, 1000000000,
+              "stop after N steps in all, 0: when the epochs are over"),
+        CHOICE("call", "NAME", &o->call, call_names, "what the updates are gathered with\n"),
+        NUMBER("rate", "X", &o->rate, 0, 2, "share of a Newton step"),
+        NUMBER("l2", "LAMBDA", &o->l2, 0, 1, "weight of the squared norm"),
+        WHOLE("words", "N", &o->words, 0, 1000000000, "use N of the words only, 0: all"),
+        WHOLE("seed", "N", &o->seed, 0, 1000000000, "order of words and coordinates"),
+        TEXT("dict", "DIR", &o->dict, "folder of the word lists"),
+        TEXT("languages", "A,B,...", &o->languages, "their names, one list per language\n"),
+        TEXT("positive", "NAME", &o->positive, "the list to tell from the others"),
+        TEXT("device", "NAME", &o->device, "interface whose bytes are counted"),
+        TEXT("log", "FILE", &o->log,
+             "write step,epoch,seconds,allreduce_seconds,loss every 10 steps\n(allreduce_seconds: "
+             "of the allgather)"),
+        NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
     };
-    int c, at = 0;
 
-    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
-        const char *name = c == '?' ? "" : known[at].name;
-
-        switch (c) {
-        case 'n':
-            o->coordinates = whole(name, optarg, 1, 2000000000);
-            break;
-        case 'b':
-            o->block = whole(name, optarg, 1, 100000000);
-            break;
-        case 'e':
-            o->epochs = whole(name, optarg, 1, 1000000);
-            break;
-        case 's':
-            o->steps = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'c':
-            o->call = call_of(optarg);
-            break;
-        case 'r':
-            o->rate = number(name, optarg, 0, 2);
-            break;
-        case '2':
-            o->l2 = number(name, optarg, 0, 1);
-            break;
-        case 'w':
-            o->words = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'S':
-            o->seed = whole(name, optarg, 0, 1000000000);
-            break;
-        case 'D':
-            o->dict = optarg;
-            break;
-        case 'L':
-            o->languages = optarg;
-            break;
-        case 'P':
-            o->positive = optarg;
-            break;
-        case 'i':
-            o->device = optarg;
-            break;
-        case 'o':
-            o->log = optarg;
-            break;
-        case 'p':
-            o->progress = number(name, optarg, 0, 1e9);
-            break;
-        case 'h':
-            return false;
-        default:
-            fail("see --help");
-        }
-    }
-    if (optind < argc)
-        fail("'%s' is not an option; see --help", argv[optind]);
-    return true;
+    return read_options(argc, argv, table, sizeof table / sizeof *table);
 }
 
 static int language_of(const struct corpus *corpus, const char *name)
@@ -456,13 +367,11 @@ static void free_all(struct model *m, struct corpus *corpus)
     free(m->score);
     free(m->label);
     free(m->mine);
-    free(corpus->sample);
-    free(corpus->text);
+    free_corpus(corpus);
 }
 
 int main(int argc, char **argv)
 {
-    char all[] = "american-english,ngerman,french,spanish,italian";
     struct options o = {.coordinates = 1048576,
                         .block = 100,
                         .epochs = 1,
@@ -474,7 +383,7 @@ int main(int argc, char **argv)
                         .dict = "/usr/share/dict",
                         .positive = "ngerman",
                         .device = "eth0",
-                        .languages = all};
+                        .languages = ALL_LANGUAGES};
     struct corpus corpus = {0};
     struct model model = {0};
     struct timing timing = {0};
@@ -484,8 +393,6 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (!parse(argc, argv, &o)) {
-        if (my_rank == 0)
-            usage();
         MPI_Finalize();
         return 0;
     }
