@@ -321,84 +321,6 @@ static void long_streams_balance_too(void **state)
     }
 }
 
-enum fault { REFUSED, DAMAGED, LOST, FAULTS };
-
-/* The n-th send of a rank goes wrong in the first call: false when there is none so late. */
-static bool go_wrong(struct training *t, int size, int rank, enum fault kind, uint64_t n)
-{
-    struct ss_settings settings = settings_of(K, N);
-    struct ss_sim_fault fault = {.rank = rank,
-                                 .fail_send = kind == REFUSED ? n : 0,
-                                 .corrupt_send = kind == DAMAGED ? n : 0,
-                                 .lose_send = kind == LOST ? n : 0};
-
-    settings.timeout = 1e-3;
-    training_open(t, size, SS_F32, N, 0, settings);
-    ss_sim_set_eager(t->job.sim, 0);
-    ss_sim_set_idle(t->job.sim, 1e-4);
-    ss_sim_set_fault(t->job.sim, fault);
-    draw_heavy_tailed(t, 0);
-    for (int r = 0; r < size; r++)
-        t->job.in[r] = t->gradient[r];
-    assert_true(job_call(&t->job, SS_F32, SS_SUM, N));
-    if (ss_sim_sends(t->job.sim, rank) >= n)
-        return true;
-    training_close(t);
-    return false;
-}
-
-static void after_a_fault_nobody_waits_and_claims_return(void **state)
-{
-    static struct training t;
-    int failures = 0;
-
-    (void)state;
-    for (int size = 2; size <= 7; size++)
-        for (int kind = 0; kind < FAULTS; kind++)
-            for (int rank = 0; rank < size; rank++)
-                for (uint64_t n = 1; go_wrong(&t, size, rank, (enum fault)kind, n); n++) {
-                    bool failed = false;
-                    for (int r = 0; r < size; r++) {
-                        if (t.job.status[r] == SS_OK)
-                            continue;
-                        failed = true;
-                        failures++;
-                        assert_true(t.job.status[r] < 0);
-                        assert_memory_equal(training_residual(&t, r), t.gradient[r],
-                                            N * sizeof(float));
-                    }
-                    assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-                    for (int r = 0; failed && r < size; r++)
-                        assert_true(t.job.status[r] < 0);
-                    training_close(&t);
-                    if (n > 40)
-                        fail_msg("more than 40 sends in a call of %d ranks", size);
-                }
-    assert_true(failures > 0);
-}
-
-static void a_rank_short_of_memory_after_the_vote_fails_all(void **state)
-{
-    static struct training t;
-
-    (void)state;
-    for (int size = 2; size <= 7; size++) {
-        training_open(&t, size, SS_F32, N, 0, settings_of(K, N));
-        draw_heavy_tailed(&t, 0);
-        for (int r = 0; r < size; r++)
-            t.job.in[r] = t.gradient[r];
-        t.job.starve_after_vote = true;
-        t.job.starve_rank = size - 1;
-        assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-        assert_int_equal(t.job.status[size - 1], SS_ERR_MEMORY);
-        for (int r = 0; r < size; r++) {
-            assert_true(t.job.status[r] < 0);
-            assert_memory_equal(training_residual(&t, r), t.gradient[r], N * sizeof(float));
-        }
-        training_close(&t);
-    }
-}
-
 /* In words of four bytes, indices not packed: 2 k per round. */
 static void volume_is_at_most_2_k_log_p_words(void **state)
 {
@@ -493,8 +415,6 @@ int main(void)
         cmocka_unit_test(exactly_k_entries_arrive_or_all_there_are),
         cmocka_unit_test(replicas_stay_identical_for_any_p_and_order_of_delivery),
         cmocka_unit_test(long_streams_balance_too),
-        cmocka_unit_test(after_a_fault_nobody_waits_and_claims_return),
-        cmocka_unit_test(a_rank_short_of_memory_after_the_vote_fails_all),
         cmocka_unit_test(volume_is_at_most_2_k_log_p_words),
         cmocka_unit_test(the_plan_knows_the_memory),
         cmocka_unit_test(zeros_alone_are_summed_with_rounded_values),

@@ -328,6 +328,43 @@ static void a_first_call_without_entries_has_regions(void **state)
         }
 }
 
+/* What all ranks share has come to differ, in any part: the vote sees it, all begin anew. */
+static void state_that_differs_is_made_anew_by_all(void **state)
+{
+    static struct training t;
+
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        training_open(&t, 5, SS_F32, N, 0, settings_of(0.02));
+        for (int s = 0; s < 6; s++) {
+            draw(&t, 1);
+            training_step(&t, false);
+        }
+        struct ss_agreed *a = &tensor_of(&t, 3)->agreed;
+        uint32_t *bounds = a->bounds.data;
+        if (what == 0)
+            bounds[2]++;
+        else if (what == 1)
+            a->calls += 3;
+        else if (what == 2)
+            a->global.magnitude++;
+        else
+            ss_agreed_forget(a);
+        for (int s = 0; s < 3; s++) {
+            draw(&t, 1);
+            training_step(&t, false);
+            for (int r = 0; r < 5; r++) {
+                const struct ss_agreed *other = &tensor_of(&t, r)->agreed;
+                assert_int_equal(other->calls, s + 1);
+                assert_int_equal(other->partition_call, 1);
+                assert_int_equal(ss_agreed_hash(other, 5), ss_agreed_hash(a, 5));
+            }
+        }
+        expect_conservation(&t, "oktopk");
+        training_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +379,7 @@ int main(void)
         cmocka_unit_test(of_equal_entries_too_many_the_first_are_taken),
         cmocka_unit_test(few_entries_all_arrive),
         cmocka_unit_test(what_cancels_does_not_mask_the_rest),
+        cmocka_unit_test(state_that_differs_is_made_anew_by_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -268,35 +268,6 @@ static void runs_repeat_bit_for_bit(void **state)
     training_close(&t[1]);
 }
 
-/* A send that fails after the vote: every rank gets an error, and the claims are back in the
- * residual. */
-static void a_failed_call_returns_its_claims(void **state)
-{
-    static struct training t;
-    static float sum[N];
-
-    (void)state;
-    training_open(&t, 2, SS_F32, N, 0, settings_of(SS_ALLGATHER));
-    for (uint64_t s = 0; s < 5; s++) {
-        draw(&t, s, 1);
-        training_step(&t, false);
-    }
-    draw(&t, 5, 1);
-    for (size_t i = 0; i < N; i++)
-        sum[i] = ((float *)t.gradient[0])[i] + ((const float *)training_residual(&t, 0))[i];
-    t.job.starve_after_vote = true;
-    t.job.starve_rank = 0;
-    for (int r = 0; r < 2; r++) {
-        t.job.in[r] = t.gradient[r];
-        ss_buf_free(&t.job.comm[r]->work.arena);
-    }
-    assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-    assert_int_equal(t.job.status[0], SS_ERR_MEMORY);
-    assert_int_equal(t.job.status[1], SS_ERR_PEER);
-    assert_memory_equal(training_residual(&t, 0), sum, sizeof sum);
-    training_close(&t);
-}
-
 /* While the step is not known: of a dense input what the sample does not see is not seen. A sparse
  * one is extracted anyway. */
 static void a_look_at_a_new_tensor_reads_a_sample(void **state)
@@ -337,7 +308,6 @@ int main(void)
         cmocka_unit_test(norms_that_overflow_have_a_level),
         cmocka_unit_test(an_exact_buffer_beside_it_does_not_keep_a_gradient_dense),
         cmocka_unit_test(runs_repeat_bit_for_bit),
-        cmocka_unit_test(a_failed_call_returns_its_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -211,15 +211,18 @@ static inline bool slices_are_right(const struct kind_job *k, const struct kind_
 static inline bool sums_are_right(const struct kind_job *k, const struct kind_case *c)
 {
     struct array whole = array_make(c->in.n, k->esize);
+    bool right = true;
 
-    if (c->kind == SS_KIND_REDUCE)
+    if (c->kind != SS_KIND_REDUCE_SCATTER)
         memcpy(whole.data, k->out[c->root].data, whole.bytes);
     for (int r = 0; r < c->in.size && c->kind == SS_KIND_REDUCE_SCATTER; r++)
         memcpy(whole.data + k->parts[r] * k->esize, k->out[r].data,
                (size_t)part_size(k, r) * k->esize);
-    size_t wrong = oracle_first_wrong(&c->in, k->sent, whole.data);
+    for (int r = 0; r < c->in.size && c->kind == SS_KIND_ALLREDUCE; r++)
+        right = right && memcmp(k->out[r].data, whole.data, whole.bytes) == 0;
+    right = right && oracle_first_wrong(&c->in, k->sent, whole.data) == c->in.n;
     free(whole.base);
-    return wrong == c->in.n;
+    return right;
 }
 
 /* What is wrong after a call that ended with the same status everywhere, or NULL. */

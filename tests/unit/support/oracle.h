@@ -136,25 +136,33 @@ static inline uint64_t integer_value(const struct input *in, int r, size_t i, ui
     }
 }
 
+static inline void input_put(const struct input *in, void *data, size_t i, double f, uint64_t u)
+{
+    if (in->type == SS_F32)
+        ((float *)data)[i] = (float)f;
+    else if (in->type == SS_F64)
+        ((double *)data)[i] = f;
+    else if (in->type == SS_I32)
+        ((uint32_t *)data)[i] = (uint32_t)u;
+    else
+        ((uint64_t *)data)[i] = u;
+}
+
 static inline void input_fill(const struct input *in, int r, void *data)
 {
+    memset(data, 0, in->n * ss_type_size(in->type));
     for (size_t i = 0; i < in->n; i++) {
-        uint64_t h = mix(in->seed + 77 * (uint64_t)r + i * 1000003);
         bool has = input_has(in, r, i);
+        if (!has && in->values != NEGATIVE_ZERO)
+            continue;
+        uint64_t h = mix(in->seed + 77 * (uint64_t)r + i * 1000003);
         double f = has && ss_type_is_float(in->type) ? float_value(in, r, i, h) : 0;
         uint64_t u = has && !ss_type_is_float(in->type) ? integer_value(in, r, i, h) : 0;
 
         /* zeros of either sign around the entries */
-        if (!has && in->values == NEGATIVE_ZERO && h % 7 == 0)
+        if (!has && h % 7 == 0)
             f = -0.0;
-        if (in->type == SS_F32)
-            ((float *)data)[i] = (float)f;
-        else if (in->type == SS_F64)
-            ((double *)data)[i] = f;
-        else if (in->type == SS_I32)
-            ((uint32_t *)data)[i] = (uint32_t)u;
-        else
-            ((uint64_t *)data)[i] = u;
+        input_put(in, data, i, f, u);
     }
 }
 
