@@ -46,16 +46,17 @@ SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 
-UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c)))
-MPI_LIBS := profiler failing nothread slow_free wrong_topk xi_probe
-MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
-               $(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.c))))
-FORTRAN := $(patsubst tests/mpi/%.f90,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f90))) \
-           $(patsubst tests/mpi/%.f,$(BUILD)/tests/mpi/%,$(sort $(wildcard tests/mpi/*.f)))
-MPI_SO  := $(patsubst %,$(BUILD)/tests/mpi/%.so,$(filter $(MPI_LIBS),$(basename $(notdir $(wildcard tests/mpi/*.c)))))
-APPS  := $(patsubst tests/apps/%.c,$(BUILD)/tests/apps/%,$(sort $(wildcard tests/apps/*.c)))
-GRADIENTS := $(patsubst tests/gradients/%.c,$(BUILD)/tests/gradients/%,$(sort $(wildcard tests/gradients/*.c)))
-BENCH := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(sort $(wildcard tests/bench/*.c)))
+# Programs of tests/mpi, tests/fortran and tests/preload lie beside each other in $(BUILD)/tests/mpi,
+# those of tests/unit in $(BUILD)/tests/unit, whatever folder their source is in: names are unique.
+built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(sort $(wildcard $(2)))))))
+vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
+UNIT    := $(call built,unit,tests/unit/*/*.c)
+MPI_PROGS := $(call built,mpi,tests/mpi/*/*.c)
+MPI_SO  := $(call built,mpi,tests/preload/*.c,.so)
+FORTRAN := $(call built,mpi,tests/fortran/*.f90 tests/fortran/*.f)
+APPS    := $(call built,apps,tests/apps/*.c)
+GRADIENTS := $(call built,gradients,tests/gradients/*.c)
+BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 .PHONY: all check check-unit check-mpi check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
@@ -152,55 +153,42 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 $(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: \
     $(BUILD)/obj/shim/cli/report_read.o $(BUILD)/obj/shim/cli/json_read.o
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
-$(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a
+$(BUILD)/tests/unit/%: %.c $(BUILD)/libsparseshim_core.a
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) \
-	    $(BUILD)/libsparseshim_core.a -lcmocka -lm
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) -lcmocka -lm
 
-MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(DEPFLAGS) $(LDFLAGS)
-
-$(BUILD)/tests/mpi/oracle_fastmath: tests/mpi/oracle.c
+MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
+    -o $@ $(filter %.c %.a,$^) -lm -ldl
+define MPI_PROGRAM
 	@mkdir -p $(@D)
-	$(call say,MPICC,$< -ffast-math)
-	$(Q)$(MPI_COMPILE) -O3 -ffast-math -o $@ $< -lm -ldl
+	$(call say,MPICC,$< $(EXTRA))
+	$(Q)$(MPI_COMPILE)
+endef
+$(BUILD)/tests/mpi/oracle_fastmath: EXTRA = -O3 -ffast-math
+$(BUILD)/tests/mpi/oracle_fastmath: oracle.c
+	$(MPI_PROGRAM)
+$(BUILD)/tests/mpi/%: %.c
+	$(MPI_PROGRAM)
+$(BUILD)/tests/%: tests/%.c
+	$(MPI_PROGRAM)
+$(BENCH): $(BUILD)/libsparseshim_core.a
 
-$(MPI_SO): $(BUILD)/tests/mpi/%.so: tests/mpi/%.c
+$(BUILD)/tests/mpi/%.so: tests/preload/%.c
 	@mkdir -p $(@D)
-	$(call say,MPICC,$<)
-	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) -fPIC -shared -o $@ $< -lm -ldl
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) $(DEPFLAGS) -fPIC -shared -o $@ $< -lm -ldl
 
-$(BUILD)/tests/mpi/%: tests/mpi/%.c
-	@mkdir -p $(@D)
-	$(call say,MPICC,$<)
-	$(Q)$(MPI_COMPILE) -o $@ $< -lm -ldl
-
-$(BUILD)/tests/mpi/%: tests/mpi/%.f90
+define FORTRAN_PROGRAM
 	@mkdir -p $(@D)/mod_$*
 	$(call say,MPIFC,$<)
 	$(Q)$(MPIFC) -g -O1 -w -J$(@D)/mod_$* -o $@ $<
-
-$(BUILD)/tests/mpi/nb_mixed_f08 $(BUILD)/tests/mpi/nb_mixed_mpi: tests/mpi/nb_mixed.inc
-
-$(BUILD)/tests/mpi/%: tests/mpi/%.f
-	@mkdir -p $(@D)
-	$(call say,MPIFC,$<)
-	$(Q)$(MPIFC) -g -O1 -w -o $@ $<
-
-$(BUILD)/tests/gradients/%: tests/gradients/%.c
-	@mkdir -p $(@D)
-	$(call say,MPICC,$<)
-	$(Q)$(MPI_COMPILE) -o $@ $< -lm -ldl
-
-$(BUILD)/tests/apps/%: tests/apps/%.c
-	@mkdir -p $(@D)
-	$(call say,MPICC,$<)
-	$(Q)$(MPI_COMPILE) -o $@ $< -lm
-
-$(BUILD)/tests/bench/%: tests/bench/%.c $(BUILD)/libsparseshim_core.a
-	@mkdir -p $(@D)
-	$(call say,MPICC,$<)
-	$(Q)$(MPI_COMPILE) -o $@ $< $(BUILD)/libsparseshim_core.a -lm -ldl
+endef
+$(BUILD)/tests/mpi/nb_mixed_f08 $(BUILD)/tests/mpi/nb_mixed_mpi: tests/fortran/nb_mixed.inc
+$(BUILD)/tests/mpi/%: tests/fortran/%.f90
+	$(FORTRAN_PROGRAM)
+$(BUILD)/tests/mpi/%: tests/fortran/%.f
+	$(FORTRAN_PROGRAM)
 
 FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
@@ -285,7 +273,7 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch])
+FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/mpi/gradient.h"
-#include "tests/mpi/tap.h"
+#include "tests/mpi/support/gradient.h"
+#include "tests/mpi/support/tap.h"
 
 enum { MOST = 100, BLOCK = 256, FOUND = 20, POOL = 8 };
 enum { ALIKE = -1, EMBEDDED = -2, PAIRS = -3 };        /* grows */

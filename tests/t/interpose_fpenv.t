@@ -40,7 +40,7 @@ for what in upward downward zero flush; do
 done
 
 within 60 "${MPIFC:-mpifort.mpich}" -w -ffpe-trap=invalid,zero,overflow "-J$WORK" -o "$WORK/trapping" \
-    tests/mpi/ftn_mpi.f90
+    tests/fortran/ftn_mpi.f90
 tap "$STATUS" "a Fortran program is compiled with -ffpe-trap=invalid,zero,overflow"
 for mode in observe exact topk; do
     SPARSESHIM_MODE=$mode within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/trapping"

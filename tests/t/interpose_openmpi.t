@@ -12,7 +12,7 @@ OPEN=(mpirun.openmpi --oversubscribe --mca btl "self,vader,tcp")
 
 for program in fewcalls comms special threads attributes; do
     within 60 mpicc.openmpi -std=c17 -D_GNU_SOURCE -I. -pthread -o "$WORK/$program" \
-        "tests/mpi/$program.c" -ldl
+        tests/mpi/*/"$program.c" -ldl
     tap "$STATUS" "$program is built with Open MPI"
     arguments=()
     [ "$program" = special ] && arguments=(native)

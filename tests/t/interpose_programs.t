@@ -96,7 +96,7 @@ tap_no_sparse "one rank: no call is made sparse"
 for ranks in 2 3; do
     SPARSESHIM_DISABLE=1 preloaded "$ranks" special native
     tap_passed "DISABLE=1 on $ranks ranks: bit for bit native"
-    SPARSESHIM_DISABLE=1 preloaded "$ranks" agree
+    SPARSESHIM_DISABLE=1 preloaded "$ranks" same_as_native
     tap_passed "DISABLE=1 on $ranks ranks: bit for bit native, fractions"
     SPARSESHIM_MIN_COUNT=4097 preloaded "$ranks" special native
     tap_passed "below MIN_COUNT on $ranks ranks: bit for bit native"
@@ -107,10 +107,10 @@ for ranks in 2 3; do
 done
 
 # Erroneous calls: class and handler as under the bare library.
-bare 2 errors
+bare 2 error_codes
 tap "$STATUS" "erroneous calls under the bare MPI library end with an error code"
 cp "$WORK/out" "$WORK/errors.bare"
-SPARSESHIM_ALGORITHM=ring preloaded 2 errors
+SPARSESHIM_ALGORITHM=ring preloaded 2 error_codes
 result=$STATUS
 diff "$WORK/errors.bare" "$WORK/out" >"$WORK/difference" || result=1
 cp "$WORK/difference" "$WORK/out"
@@ -124,9 +124,9 @@ how_it_ended() {
     grep -h 'the fatal call returned' "$WORK/out"
 }
 for case in 0 1 2 3 4 5 6 uninitialized finalized; do
-    bare 2 errors fatal "$case"
+    bare 2 error_codes fatal "$case"
     expected=$(how_it_ended)
-    SPARSESHIM_ALGORITHM=ring preloaded 2 errors fatal "$case"
+    SPARSESHIM_ALGORITHM=ring preloaded 2 error_codes fatal "$case"
     [ "$(how_it_ended)" = "$expected" ]
     tap "$?" "fatal call ($case) ends as under the bare MPI library: ${expected//$'\n'/, }"
 done

@@ -4,10 +4,10 @@
 set -u
 . tests/t/lib.sh
 
-within 60 "${CC:-cc}" -std=c17 -D_GNU_SOURCE -I. -DHOST_ONLY -o "$WORK/host" tests/mpi/plugin.c -ldl
+within 60 "${CC:-cc}" -std=c17 -D_GNU_SOURCE -I. -DHOST_ONLY -o "$WORK/host" tests/mpi/process/plugin.c -ldl
 tap "$STATUS" "a program without MPI is built"
 within 60 "${MPICC:-mpicc.mpich}" -std=c17 -D_GNU_SOURCE -I. -DPLUGIN_ONLY -fPIC -shared \
-    -o "$WORK/plugin.so" tests/mpi/plugin.c
+    -o "$WORK/plugin.so" tests/mpi/process/plugin.c
 tap "$STATUS" "a plugin with MPI is built"
 readelf -d "$WORK/host" >"$WORK/out"
 ! grep -q 'NEEDED.*mpi' "$WORK/out"

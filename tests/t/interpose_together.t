@@ -28,19 +28,19 @@ native_for() {
 for place in "0 3" "3 0" "1 1" "1 0" "2 2"; do
     read -r before after <<<"$place"
     who="rank $before of $((before + after + 1))"
-    one_rank_with SPARSESHIM_MAX_MEMORY 1 "$before" "$after" agree
+    one_rank_with SPARSESHIM_MAX_MEMORY 1 "$before" "$after" same_as_native
     native_for memory "$who has no memory"
-    one_rank_with SPARSESHIM_MODE observe "$before" "$after" agree
+    one_rank_with SPARSESHIM_MODE observe "$before" "$after" same_as_native
     native_for settings "$who has MODE=observe"
-    one_rank_with SPARSESHIM_ALGORITHM ring "$before" "$after" agree
+    one_rank_with SPARSESHIM_ALGORITHM ring "$before" "$after" same_as_native
     native_for settings "$who has another ALGORITHM"
-    one_rank_with SPARSESHIM_MIN_COUNT 100 "$before" "$after" agree
+    one_rank_with SPARSESHIM_MIN_COUNT 100 "$before" "$after" same_as_native
     native_for settings "$who has another MIN_COUNT"
 done
 
 # MPI_Pcontrol(0) on one rank for calls 3, 4 and 5 of 8.
 for ranks in 2 3 4; do
-    preloaded "$ranks" agree 4096 $((ranks - 1))
+    preloaded "$ranks" same_as_native 4096 $((ranks - 1))
     tap_passed "MPI_Pcontrol(0) on one rank of $ranks: native while it lasts" 4
     [ "$(passed_for off)" -eq 3 ]
     tap "$?" "three calls were passed through for it"

@@ -5,18 +5,18 @@ set -u
 . tests/t/lib.sh
 export LIMIT=150
 
-bare 3 callbacks operator
+bare 3 nb_callbacks operator
 tap_passed "callbacks on 3 ranks, bare"
 for what in operator keyval; do
     for ranks in 2 3 4; do
         for progress in auto thread; do
-            SPARSESHIM_PROGRESS=$progress preloaded "$ranks" callbacks "$what"
+            SPARSESHIM_PROGRESS=$progress preloaded "$ranks" nb_callbacks "$what"
             tap_taken "a rank makes an $what of its own: sums on $ranks ranks, PROGRESS=$progress" 6
             tap "$(($(passed_for callbacks) == 0))" "... from then on calls are the MPI library's"
         done
     done
 done
-SPARSESHIM_PROGRESS=auto preloaded 3 callbacks nothing
+SPARSESHIM_PROGRESS=auto preloaded 3 nb_callbacks nothing
 tap_taken "a rank passes MPI_OP_NULL" 50
 tap "$(($(passed_for callbacks) != 0))" "... which is no operator: calls are taken over as before"
 

@@ -6,24 +6,24 @@ set -u
 
 # ---- sparseshim.h ----
 
-bare 2 api bare
+bare 2 header_api bare
 tap_passed "without the library every function says so, and the program runs"
-SPARSESHIM_DISABLE=1 preloaded 2 api inactive
+SPARSESHIM_DISABLE=1 preloaded 2 header_api inactive
 tap_passed "SPARSESHIM_DISABLE=1: not active"
-SPARSESHIM_MODE=exact preloaded 2 api inactive
+SPARSESHIM_MODE=exact preloaded 2 header_api inactive
 tap_passed "MODE=exact: not active"
 export SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather
 for ranks in 2 3; do
-    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" api use
+    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" header_api use
     tap_passed "$ranks ranks: buffers registered by the program" 30
-    SPARSESHIM_REGISTER=auto preloaded "$ranks" api late
+    SPARSESHIM_REGISTER=auto preloaded "$ranks" header_api late
     tap_passed "$ranks ranks: registered against automatic registration" 3
 done
 tap "$(($(grep -c 'does not look like a gradient and stays exact' "$WORK/err") != 1))" \
     "what automatic registration refuses is told in one warning"
 grep -q "SPARSESHIM_REGISTER='count=4000'" "$WORK/err"
 tap "$?" "with the rule that would register it"
-SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 api use
+SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 header_api use
 [ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
 tap "$?" "EXCLUDE stands against the program's word"
 
@@ -37,7 +37,7 @@ compiled() {
         return
     fi
     # shellcheck disable=SC2086 # several flags
-    within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/api.c $MPI_FLAGS -lm
+    within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/topk/header_api.c $MPI_FLAGS -lm
     if [ "$STATUS" -eq 0 ]; then
         SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
             -genv LD_PRELOAD "$LIB" "$WORK/api" use

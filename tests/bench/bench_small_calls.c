@@ -1,0 +1,145 @@
+/* What calls below MIN_COUNT cost on top of the MPI library, on one rank.
+ *
+ *     bench_small_calls [multiple]   nanoseconds: the wrapped name against PMPI_, in alternating
+ *                                    blocks of one run; medians and quartiles of the difference
+ *     bench_small_calls NAME CALLS   makes CALLS calls of one kind, wrapped; PNAME: under the name
+ *                                    that is not. For a counter of instructions outside
+ *     bench_small_calls list         the names
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS = 41, CALLS = 20000 };
+
+static float in[4], out[4];
+static int counts[1] = {2}, displs[1] = {0};
+static MPI_Count large_counts[1] = {2};
+static MPI_Aint large_displs[1] = {0};
+static MPI_Comm comm;
+static MPI_Request request = MPI_REQUEST_NULL;
+
+#define WAIT               MPI_Wait(&request, MPI_STATUS_IGNORE)
+#define BOTH(X, name, ...) X(name, MPI_##name(__VA_ARGS__), PMPI_##name(__VA_ARGS__))
+#define REDUCTION          in, out, 2, MPI_FLOAT, MPI_SUM
+#define GATHER             in, 2, MPI_FLOAT, out, 2, MPI_FLOAT
+#define SLICES             in, 2, MPI_FLOAT, out, counts, displs, MPI_FLOAT
+#define LARGE_SLICES       in, 2, MPI_FLOAT, out, large_counts, large_displs, MPI_FLOAT
+#define KINDS(X)                                                                                   \
+    BOTH(X, Allreduce, REDUCTION, comm)                                                            \
+    BOTH(X, Allreduce_c, REDUCTION, comm)                                                          \
+    BOTH(X, Iallreduce, REDUCTION, comm, &request)                                                 \
+    BOTH(X, Iallreduce_c, REDUCTION, comm, &request)                                               \
+    BOTH(X, Allgather, GATHER, comm)                                                               \
+    BOTH(X, Allgather_c, GATHER, comm)                                                             \
+    BOTH(X, Iallgather, GATHER, comm, &request)                                                    \
+    BOTH(X, Iallgather_c, GATHER, comm, &request)                                                  \
+    BOTH(X, Allgatherv, SLICES, comm)                                                              \
+    BOTH(X, Allgatherv_c, LARGE_SLICES, comm)                                                      \
+    BOTH(X, Iallgatherv, SLICES, comm, &request)                                                   \
+    BOTH(X, Iallgatherv_c, LARGE_SLICES, comm, &request)                                           \
+    BOTH(X, Reduce_scatter_block, REDUCTION, comm)                                                 \
+    BOTH(X, Reduce_scatter_block_c, REDUCTION, comm)                                               \
+    BOTH(X, Reduce, REDUCTION, 0, comm)                                                            \
+    BOTH(X, Reduce_c, REDUCTION, 0, comm)
+
+#define FUNCTIONS(name, wrapped, bare)                                                             \
+    static void wrapped_##name(int n)                                                              \
+    {                                                                                              \
+        for (int i = 0; i < n; i++) {                                                              \
+            wrapped;                                                                               \
+            WAIT;                                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    static void bare_##name(int n)                                                                 \
+    {                                                                                              \
+        for (int i = 0; i < n; i++) {                                                              \
+            bare;                                                                                  \
+            WAIT;                                                                                  \
+        }                                                                                          \
+    }
+KINDS(FUNCTIONS)
+
+typedef void calls(int n);
+static const struct kind {
+    const char *name;
+    calls *wrapped, *bare;
+} kinds[] = {
+#define ROW(name, wrapped, bare) {#name, wrapped_##name, bare_##name},
+    KINDS(ROW)};
+enum { COUNT = sizeof kinds / sizeof kinds[0] };
+
+static double block(calls *make)
+{
+    double begin = MPI_Wtime();
+
+    make(CALLS);
+    return (MPI_Wtime() - begin) / CALLS * 1e9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void measure(const struct kind *k)
+{
+    static double shim[BLOCKS], bare[BLOCKS], difference[BLOCKS];
+
+    block(k->wrapped);
+    block(k->bare);
+    for (int i = 0; i < BLOCKS; i++) {
+        bare[i] = block(k->bare);
+        shim[i] = block(k->wrapped);
+        difference[i] = shim[i] - bare[i];
+    }
+    qsort(shim, BLOCKS, sizeof *shim, by_value);
+    qsort(bare, BLOCKS, sizeof *bare, by_value);
+    qsort(difference, BLOCKS, sizeof *difference, by_value);
+    printf("%-24s bare %6.1f ns, preloaded %6.1f ns, difference %5.1f ns (quartiles %.1f, %.1f)\n",
+           k->name, bare[BLOCKS / 2], shim[BLOCKS / 2], difference[BLOCKS / 2],
+           difference[BLOCKS / 4], difference[3 * BLOCKS / 4]);
+}
+
+static bool make_calls(const char *name, int n)
+{
+    for (int i = 0; i < COUNT; i++) {
+        if (strcmp(name, kinds[i].name) == 0)
+            kinds[i].wrapped(n);
+        else if (name[0] == 'P' && strcmp(name + 1, kinds[i].name) == 0)
+            kinds[i].bare(n);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "single";
+    bool multiple = strcmp(what, "multiple") == 0, known = true;
+    int provided;
+
+    if (strcmp(what, "list") == 0) {
+        for (int i = 0; i < COUNT; i++)
+            puts(kinds[i].name);
+        return 0;
+    }
+    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    MPI_Comm_dup(MPI_COMM_SELF, &comm);
+    if (argc > 2) {
+        known = make_calls(what, atoi(argv[2]));
+    } else {
+        printf("thread level %s\n", provided == MPI_THREAD_MULTIPLE ? "multiple" : "single");
+        for (int i = 0; i < COUNT; i++)
+            measure(&kinds[i]);
+    }
+    MPI_Comm_free(&comm);
+    MPI_Finalize();
+    return known ? 0 : 1;
+}

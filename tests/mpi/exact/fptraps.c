@@ -1,0 +1,264 @@
+/* Programs with a floating-point environment of their own. All sums are of small integers, exact in
+ * any order, so that the MPI library itself raises nothing.
+ *
+ *     fptraps traps     invalid, division by zero and overflow are trapped from before MPI_Init on
+ *     fptraps every     every exception is, while MPI is up
+ *     fptraps MODE      upward, downward, zero: rounding; flush: flush to zero, denormals are zero,
+ *                       and x87 in double precision; set on rank 1 alone before MPI_Init
+ */
+#include <fenv.h>
+#include <stdint.h>
+#include <string.h>
+#include <xmmintrin.h>
+
+#include "shim/sparseshim.h"
+#include "tests/mpi/support/tap.h"
+
+enum { N = 24000, CALLS = 6, EXCEPTIONS = 0x3f };
+
+/* Of 65536 elements so many are not zero. */
+static const uint32_t densities[] = {0, 30, 1300, 20000, 65536};
+enum { DENSITIES = sizeof densities / sizeof *densities };
+
+/* Traps, rounding, flushing; of x87 also the precision. Exceptions seen stand apart. */
+struct environment {
+    unsigned vector;
+    unsigned short x87;
+};
+
+static struct environment environment(void)
+{
+    struct environment e = {.vector = _mm_getcsr() & ~(unsigned)EXCEPTIONS};
+
+    __asm__ volatile("fnstcw %0" : "=m"(e.x87));
+    return e;
+}
+
+static struct environment wanted;
+static bool kept = true, silent = true, right = true;
+
+static bool is_wanted(void)
+{
+    struct environment now = environment();
+
+    return now.vector == wanted.vector && now.x87 == wanted.x87;
+}
+
+/* After each call. */
+static void look(void)
+{
+    kept = kept && is_wanted();
+    silent = silent && fetestexcept(FE_ALL_EXCEPT) == 0;
+}
+
+static void *room(size_t bytes)
+{
+    void *memory = calloc(1, bytes);
+
+    if (!memory)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    return memory;
+}
+
+/* Integers: nothing that is done to them here rounds. */
+static void fill(float *in, uint32_t density, int call)
+{
+    uint32_t random = (uint32_t)(call * 16 + tap.rank + 1) * 2654435761u;
+
+    for (int i = 0; i < N; i++) {
+        random = random * 1664525u + 1013904223u;
+        in[i] = random >> 16 < density ? (float)(int)(random % 63) - 31 : 0;
+    }
+    feclearexcept(FE_ALL_EXCEPT);
+}
+
+/* Rounding downward, the MPI library makes 1 - 1 a -0. */
+static bool is_sum(const float *in, const float *out)
+{
+    static float sum[N];
+    bool is = true;
+
+    PMPI_Reduce(in, sum, N, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    PMPI_Bcast(sum, N, MPI_FLOAT, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < N; i++)
+        is = is && sum[i] == out[i];
+    return is;
+}
+
+/* ---- the calls ---- */
+
+static void reduce_all(const float *in, float *out, bool exact)
+{
+    MPI_Request request;
+
+    MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    look();
+    right = right && (!exact || is_sum(in, out));
+    feclearexcept(FE_ALL_EXCEPT);
+    MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    look();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    look();
+    right = right && (!exact || is_sum(in, out));
+    feclearexcept(FE_ALL_EXCEPT);
+}
+
+static void other_kinds(const float *in)
+{
+    static double wide[N], sums[N];
+    float *all = room((size_t)tap.size * N * sizeof *all);
+
+    MPI_Allgather(in, N, MPI_FLOAT, all, N, MPI_FLOAT, MPI_COMM_WORLD);
+    look();
+    right = right && memcmp(all + tap.rank * N, in, N * sizeof *in) == 0;
+    MPI_Reduce_scatter_block(in, all, N / tap.size, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    look();
+    MPI_Reduce(in, all, N, MPI_FLOAT, MPI_SUM, tap.size - 1, MPI_COMM_WORLD);
+    look();
+    for (int i = 0; i < N; i++)
+        wide[i] = in[i];
+    MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    look();
+    free(all);
+}
+
+/* ---- operators of the program ---- */
+
+static int operated, wrong_inside;
+
+static void add(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    operated++;
+    wrong_inside += !is_wanted();
+    for (int i = 0; i < *count; i++)
+        ((int *)inout)[i] += ((int *)in)[i];
+}
+
+/* Nonblocking reductions by an operator of the program go on inside of our calls. */
+static void operators(const float *in, float *out, MPI_Comm other)
+{
+    int numbers[64] = {1}, sums[8][64];
+    MPI_Request requests[8];
+    MPI_Op op;
+
+    MPI_Op_create(add, 1, &op);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 8; i++)
+            MPI_Iallreduce(numbers, sums[i], 64, MPI_INT, op, other, &requests[i]);
+        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < 8; i++)
+            MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        right = right && sums[7][0] == tap.size;
+    }
+    MPI_Allreduce(numbers, sums[0], 64, MPI_INT, op, other);
+    MPI_Op_free(&op);
+}
+
+/* ---- sparseshim.h ---- */
+
+static void api(const float *in, float *out)
+{
+    double infinite, nan;
+    struct sparseshim_stats stats;
+    uint64_t bits[] = {0x7ff0000000000000u, 0x7ff8000000000000u};
+    float *residual = room(N * sizeof *residual);
+
+    memcpy(&infinite, &bits[0], sizeof infinite);
+    memcpy(&nan, &bits[1], sizeof nan);
+    sparseshim_register(out, N, 0.01);
+    for (int call = 0; call < 3; call++) {
+        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        look();
+    }
+    sparseshim_set_density(out, nan);
+    sparseshim_set_density(out, 0.02);
+    sparseshim_scale_residual(out, infinite);
+    sparseshim_scale_residual(out, nan);
+    sparseshim_scale_residual(out, 0.3);
+    sparseshim_stats(out, 0, &stats);
+    sparseshim_read_residual(out, 0, residual, N);
+    sparseshim_unregister(out);
+    look();
+    free(residual);
+}
+
+/* ---- */
+
+static void set(const char *what)
+{
+    unsigned short precision = 0x27f;
+
+    if (strcmp(what, "traps") == 0)
+        feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+    else if (strcmp(what, "every") == 0)
+        feenableexcept(FE_ALL_EXCEPT);
+    else if (strcmp(what, "upward") == 0)
+        fesetround(FE_UPWARD);
+    else if (strcmp(what, "downward") == 0)
+        fesetround(FE_DOWNWARD);
+    else if (strcmp(what, "zero") == 0)
+        fesetround(FE_TOWARDZERO);
+    else
+        _mm_setcsr(_mm_getcsr() | 0x8040);
+    if (strcmp(what, "flush") == 0)
+        __asm__ volatile("fldcw %0" : : "m"(precision));
+}
+
+static bool is_rank_one(void)
+{
+    const char *rank = getenv("PMI_RANK");
+
+    return rank && strcmp(rank, "1") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "traps", *mode = getenv("SPARSESHIM_MODE");
+    bool exact = !mode || strcmp(mode, "topk") != 0, same;
+    bool traps = strcmp(what, "traps") == 0, every = strcmp(what, "every") == 0;
+    float *in = room(N * sizeof *in), *out = room(N * sizeof *out), *first;
+    MPI_Comm other;
+    int status;
+
+    if (traps || (!every && is_rank_one()))
+        set(what);
+    MPI_Init(&argc, &argv);
+    tap_begin(MPI_COMM_WORLD);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    first = room((size_t)tap.size * N * sizeof *first);
+    is_sum(in, out); /* connections are made */
+    if (every)
+        set(what);
+    wanted = environment();
+    for (int d = 0; d < DENSITIES; d++)
+        for (int call = 0; call < CALLS; call++) {
+            fill(in, densities[d], call);
+            reduce_all(in, out, exact);
+            if (call < 2)
+                other_kinds(in);
+        }
+    PMPI_Allgather(out, N, MPI_FLOAT, first, N, MPI_FLOAT, MPI_COMM_WORLD);
+    same = memcmp(first, first + (tap.size - 1) * N, N * sizeof *first) == 0;
+    fill(in, densities[2], 1);
+    operators(in, out, other);
+    fill(in, densities[3], 2);
+    api(in, out);
+    MPI_Pcontrol(2);
+    look();
+    tap_ok(right, "%s: sums are right", what);
+    tap_ok(same, "%s: all ranks have the same result", what);
+    tap_ok(kept, "%s: after each call the environment is the program's", what);
+    tap_ok(silent, "%s: no exception is left behind", what);
+    tap_ok(operated > 0 && wrong_inside == 0, "%s: operators run in the program's environment",
+           what);
+    if (every) /* UCX computes in MPI_Finalize */
+        fedisableexcept(FE_INEXACT | FE_UNDERFLOW);
+    status = tap_end();
+    MPI_Comm_free(&other);
+    MPI_Finalize();
+    free(first);
+    free(out);
+    free(in);
+    return status;
+}

@@ -1,0 +1,353 @@
+/* No gradient is lost (invariant 3): every algorithm x value type x number of ranks x pattern, per
+ * element, with the residuals in sight. (One rank alone never comes here.) And equal communicators
+ * give equal bits. */
+#include <stdio.h>
+
+#include "tests/unit/support/training.h"
+
+enum { N = 1100, STEPS = 7, MOST_P = 9, DRAIN = 3000 };
+
+static const enum ss_algorithm algorithms[] = {
+    SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR,  SS_RING,
+    SS_ALLGATHER,          SS_OKTOPK,          SS_GTOPK, SS_AUTO};
+enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+
+/* ---- patterns ---- */
+
+static double uniform(uint64_t h)
+{
+    return (double)(mix(h) >> 11) / 4503599627370496.0 - 1; /* -1..1 */
+}
+
+/* Of step s, rank r of P, element i. */
+typedef double pattern(uint64_t s, uint64_t r, uint64_t size, uint64_t i);
+
+static uint64_t hash(uint64_t s, uint64_t r, uint64_t i)
+{
+    return mix(s * 1000003 + r * 7919 + i * 104729 + 1);
+}
+
+static double heavy_tailed(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    double y = uniform(hash(s, r, i) + 1);
+
+    (void)size;
+    return uniform(hash(s, r, i)) * (0.01 + y * y * y * y);
+}
+
+static double sparse(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    (void)size;
+    return hash(s, r, i) % 200 == 0 ? uniform(hash(s, r, i) + 1) : 0;
+}
+
+static double all_equal(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    (void)s, (void)r, (void)size, (void)i;
+    return 0.7;
+}
+
+static double in_region(uint64_t region, uint64_t regions, uint64_t i)
+{
+    return i * regions / N == region ? 1 : 1e-4;
+}
+
+static double one_region(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    (void)size;
+    return uniform(hash(s, r, i)) * in_region(s < 4 ? 1 : 6, 8, i); /* it moves once */
+}
+
+static double opposite_regions(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    return uniform(hash(s, r, i)) * in_region(size - 1 - r, size, i);
+}
+
+static double all_magnitudes(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    (void)size;
+    return uniform(hash(s, r, i)) * pow(10, -15 + 15 * uniform(hash(s, r, i) + 1));
+}
+
+/* Neighbouring ranks hold the negative of each other; the last of an odd number is alone. */
+static double cancelling(uint64_t s, uint64_t r, uint64_t size, uint64_t i)
+{
+    double x = heavy_tailed(s, r / 2, size, i);
+
+    return r & 1 ? -x : x;
+}
+
+enum {
+    HEAVY_TAILED,
+    SPARSE,
+    ALL_EQUAL,
+    ONE_REGION,
+    OPPOSITE_REGIONS,
+    ALL_MAGNITUDES,
+    CANCELLING,
+    PATTERNS
+};
+
+static const struct {
+    const char *name;
+    pattern *draw;
+} patterns[PATTERNS] = {
+    [HEAVY_TAILED] = {"heavy-tailed", heavy_tailed},
+    [SPARSE] = {"sparse", sparse},
+    [ALL_EQUAL] = {"all equal", all_equal},
+    [ONE_REGION] = {"one region", one_region},
+    [OPPOSITE_REGIONS] = {"opposite regions", opposite_regions},
+    [ALL_MAGNITUDES] = {"magnitudes 1e-30 to 1", all_magnitudes},
+    [CANCELLING] = {"cancelling", cancelling},
+};
+
+/* What the inputs of a step are multiplied by: nothing, powers of two that hold for some steps, a
+ * drift, or log-normal. */
+enum { STEADY, IN_STEPS, DRIFTING, LOG_NORMAL, NORMS };
+
+static double norm_of(int norms, uint64_t step)
+{
+    double normal = 0;
+
+    switch (norms) {
+    case IN_STEPS:
+        return ldexp(1, (int)(mix(step * 3 / 8 + 77) % 11) - 5);
+    case DRIFTING:
+        return pow(1.3, (double)step);
+    case LOG_NORMAL:
+        for (uint64_t i = 0; i < 3; i++)
+            normal += uniform(step * 31 + i + 5);
+        return exp(normal);
+    default:
+        return 1;
+    }
+}
+
+static void draw(struct training *t, pattern *p, uint64_t step, double norm)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            put(t->type, t->gradient[r], i, norm * p(step, (uint64_t)r, (uint64_t)t->job.size, i));
+}
+
+/* A call with Inf or NaN on one rank is in neither sum; claims return within eps (|g| + |r|). */
+static void step_not_finite(struct training *t, uint64_t step)
+{
+    int rank = (int)(step % (uint64_t)t->job.size);
+    size_t at = (size_t)(mix(step) % t->n);
+
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            t->magnitude[i] += (long double)fabs(get(t->type, t->gradient[r], i));
+    put(t->type, t->gradient[rank], at, step & 1 ? (double)INFINITY : (double)NAN);
+    training_call(t, step % 4 == 1);
+    assert_int_equal(t->job.status[0], SS_NATIVE);
+    assert_false(ss_call_joined(ss_comm_call(t->job.comm[rank])));
+}
+
+/* ---- the cross ---- */
+
+struct combination {
+    enum ss_algorithm algorithm;
+    enum ss_values values, quant;
+    int size;
+    enum ss_type type;
+    int pattern;
+};
+
+static struct ss_settings settings_of(const struct combination *k)
+{
+    struct ss_settings settings = training_settings(k->algorithm);
+
+    settings.density = 0.03;
+    settings.values = k->values;
+    settings.quant = k->quant;
+    settings.tensors.threshold_period = 4;
+    return settings;
+}
+
+static void describe(const struct combination *k, char *text, size_t size)
+{
+    snprintf(text, size, "%s, values %s, dense phase %s, P = %d, %s, %s",
+             k->algorithm == SS_AUTO ? "auto" : ss_algorithm_name(k->algorithm),
+             ss_values_name(k->values), ss_values_name(k->quant), k->size, ss_type_name(k->type),
+             patterns[k->pattern].name);
+}
+
+/* What is left of element i. oktopk selects from sums, where those of exactly zero are not to be
+ * seen: claims that cancel stay with their ranks. */
+static long double left_of(const struct training *t, const struct combination *k, size_t i)
+{
+    long double most = 0;
+
+    if (k->algorithm == SS_OKTOPK)
+        return fabsl(training_left(t, i));
+    for (int r = 0; r < t->job.size; r++)
+        most = fmaxl(most, fabsl((long double)get(t->type, training_residual(t, r), i)));
+    return most;
+}
+
+/* Zeros in, until all has arrived; where values are rounded, all but a billionth of the largest. */
+static bool drain(struct training *t, const struct combination *k)
+{
+    long double limit = 0;
+    bool drained = false;
+
+    for (size_t i = 0; k->values != SS_VALUES_SAME && i < t->n; i++)
+        limit = fmaxl(limit, 1e-9L * t->magnitude[i]);
+    for (int step = 0; step < DRAIN && !drained; step += 10) {
+        training_drain(t, 10);
+        drained = true;
+        for (size_t i = 0; drained && i < t->n; i++)
+            drained = left_of(t, k, i) <= limit;
+    }
+    return drained;
+}
+
+static void expect_nothing_lost(const struct combination *k, bool draining)
+{
+    static struct training t;
+    char text[200];
+
+    describe(k, text, sizeof text);
+    struct ss_settings settings = settings_of(k);
+    uint64_t seed = k->size % 3 == 2 ? (uint64_t)k->size : 0; /* some with delivery at random */
+    training_open(&t, k->size, k->type, N, seed, settings);
+    for (uint64_t s = 0; s < STEPS; s++) {
+        uint64_t word = mix((uint64_t)k->size * 977 + (uint64_t)k->pattern * 31 + s);
+        double norm = norm_of((k->pattern + k->size + (int)k->type) % NORMS, s);
+        if (word % 4 == 0) {
+            draw(&t, patterns[k->pattern].draw, s + 100, norm);
+            step_not_finite(&t, word);
+        }
+        draw(&t, patterns[k->pattern].draw, s, norm);
+        training_step(&t, s % 3 == 2);
+    }
+    expect_conservation(&t, text);
+    if (k->algorithm != SS_AUTO && t.sparse < STEPS - 1)
+        fail_msg("%s: %d of %d calls sparse", text, t.sparse, STEPS);
+    if (draining) {
+        if (!drain(&t, k))
+            fail_msg("%s: not drained in %d steps", text, DRAIN);
+        expect_conservation(&t, text);
+    }
+    training_close(&t);
+}
+
+static void cross(enum ss_algorithm algorithm)
+{
+    for (int values = 0; values < SS_VALUE_TYPES; values++)
+        for (int size = 2; size <= MOST_P; size++)
+            for (int p = 0; p < PATTERNS; p++)
+                for (int type = 0; type < 2; type++) {
+                    struct combination k = {.algorithm = algorithm,
+                                            .values = (enum ss_values)values,
+                                            .size = size,
+                                            .type = type ? SS_F64 : SS_F32,
+                                            .pattern = p};
+                    expect_nothing_lost(&k, false);
+                }
+}
+
+#define DEFINE_CROSS(name, algorithm)                                                              \
+    static void name##_loses_nothing(void **state)                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        cross(algorithm);                                                                          \
+    }
+
+DEFINE_CROSS(recursive_doubling, SS_RECURSIVE_DOUBLING)
+DEFINE_CROSS(split_allgather, SS_SPLIT_ALLGATHER)
+DEFINE_CROSS(dsar, SS_DSAR)
+DEFINE_CROSS(ring, SS_RING)
+DEFINE_CROSS(allgather, SS_ALLGATHER)
+DEFINE_CROSS(oktopk, SS_OKTOPK)
+DEFINE_CROSS(gtopk, SS_GTOPK)
+DEFINE_CROSS(auto, SS_AUTO)
+
+/* QUANT_BITS with feedback, VALUE_TYPE beside it. */
+static void a_rounded_dense_phase_loses_nothing(void **state)
+{
+    (void)state;
+    for (int quant = SS_VALUES_Q8; quant < SS_VALUE_TYPES; quant++)
+        for (int values = 0; values < SS_VALUE_TYPES; values += 2)
+            for (int size = 2; size <= MOST_P; size++)
+                for (int p = 0; p < PATTERNS; p++) {
+                    struct combination k = {.algorithm = SS_DSAR,
+                                            .values = (enum ss_values)values,
+                                            .quant = (enum ss_values)quant,
+                                            .size = size,
+                                            .type = size & 1 ? SS_F64 : SS_F32,
+                                            .pattern = p};
+                    expect_nothing_lost(&k, false);
+                }
+}
+
+/* Where large claims cancel, oktopk's ranks make them again and again and others wait. */
+static void every_residual_drains(void **state)
+{
+    static const int of[] = {HEAVY_TAILED, SPARSE, ALL_EQUAL, ALL_MAGNITUDES, CANCELLING};
+
+    (void)state;
+    for (int a = 0; a < ALGORITHMS; a++)
+        for (int values = 0; values < SS_VALUE_TYPES; values++)
+            for (size_t p = 0; p < sizeof of / sizeof of[0]; p++) {
+                if (algorithms[a] == SS_OKTOPK && of[p] == CANCELLING)
+                    continue;
+                struct combination k = {.algorithm = algorithms[a],
+                                        .values = (enum ss_values)values,
+                                        .size = 3 + (a + values + (int)p) % 3,
+                                        .type = (a + values) & 1 ? SS_F64 : SS_F32,
+                                        .pattern = of[p]};
+                expect_nothing_lost(&k, true);
+            }
+}
+
+/* ---- equal communicators ---- */
+
+/* A grid of 2 x 3: a row has 3 ranks, a column 2. Rows that are given the same, and columns, must
+ * agree bit for bit, whatever the order of delivery in each. */
+static void communicators_of_equal_size_and_layout_give_equal_bits(void **state)
+{
+    static struct training t[2];
+
+    (void)state;
+    for (int a = 0; a < ALGORITHMS; a++)
+        for (int values = 0; values < SS_VALUE_TYPES; values++)
+            for (int size = 2; size <= 3; size++) {
+                struct combination k = {.algorithm = algorithms[a],
+                                        .values = (enum ss_values)values,
+                                        .size = size,
+                                        .type = SS_F32};
+                for (int i = 0; i < 2; i++) {
+                    training_open(&t[i], size, SS_F32, N, (uint64_t)i * 1234567, settings_of(&k));
+                    for (uint64_t s = 0; s < STEPS; s++) {
+                        draw(&t[i], heavy_tailed, s, 1);
+                        training_step(&t[i], false);
+                    }
+                    assert_true(t[i].sparse > 0);
+                }
+                expect_same_bits(&t[0], &t[1]);
+                assert_memory_equal(t[0].job.out[0], t[1].job.out[size - 1], N * sizeof(float));
+                training_close(&t[0]);
+                training_close(&t[1]);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recursive_doubling_loses_nothing),
+        cmocka_unit_test(split_allgather_loses_nothing),
+        cmocka_unit_test(dsar_loses_nothing),
+        cmocka_unit_test(ring_loses_nothing),
+        cmocka_unit_test(allgather_loses_nothing),
+        cmocka_unit_test(oktopk_loses_nothing),
+        cmocka_unit_test(gtopk_loses_nothing),
+        cmocka_unit_test(auto_loses_nothing),
+        cmocka_unit_test(a_rounded_dense_phase_loses_nothing),
+        cmocka_unit_test(every_residual_drains),
+        cmocka_unit_test(communicators_of_equal_size_and_layout_give_equal_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,369 @@
+/* Nothing but the functions of a place touches the elements of inputs, results and residuals: every
+ * collective and mode with buffers whose addresses lead to pages without access, bit for bit as
+ * with ordinary ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/kind_job.h"
+
+#define mix training_mix
+#include "tests/unit/support/training.h"
+#undef mix
+
+enum { N = 3001, STEPS = 40 };
+
+static void far_job(struct sim_job *job)
+{
+    job->far = FAR;
+    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its place moves nothing */
+    for (int r = 0; r < job->size; r++)
+        job->place[r] = far_place_of(r);
+}
+
+/* ---- trainings ---- */
+
+struct form {
+    const char *name;
+    enum ss_algorithm algorithm;
+    enum ss_values values, quant;
+    uint64_t k, bucket;
+    const char *rule;
+    bool guard, scale;
+    double density;
+};
+
+static const struct form forms[] = {
+    {"recursive_doubling", SS_RECURSIVE_DOUBLING, .density = 0.02},
+    {"recursive_doubling, dense", SS_RECURSIVE_DOUBLING, .density = 0.6},
+    {"split_allgather", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
+    {"dsar", SS_DSAR, .density = 0.05},
+    {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
+    {"dsar, bf16", SS_DSAR, .values = SS_VALUES_BF16, .density = 0.05},
+    {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
+    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
+    {"oktopk", SS_OKTOPK, .density = 0.02, .guard = true},
+    {"oktopk, bf16", SS_OKTOPK, .values = SS_VALUES_BF16, .density = 0.02},
+    {"gtopk", SS_GTOPK, .density = 0.02},
+    {"K of B", SS_SPLIT_ALLGATHER, .k = 4, .bucket = 64, .density = 0.02},
+    {"keep", SS_ALLGATHER, .rule = "count=1::keep=last:7", .density = 0.02},
+    {"auto", SS_AUTO, .density = 0.02},
+    {"auto, dense", SS_AUTO, .density = 0.9},
+    {"by evidence", SS_AUTO, .rule = "auto", .density = 0.02},
+};
+
+static void open_training(struct training *t, const struct form *f, int size, bool far)
+{
+    struct ss_settings settings = training_settings(f->algorithm);
+    char error[200];
+
+    settings.values = f->values;
+    settings.quant = f->quant;
+    settings.density = f->density;
+    settings.k = f->k;
+    settings.bucket = f->bucket;
+    settings.residual_scale = f->scale;
+    settings.guard = f->guard ? SS_GUARD_WARN : SS_GUARD_OFF;
+    training_open(t, size, SS_F32, N, 0, settings);
+    if (f->rule) {
+        ss_rules_free(t->rules);
+        assert_int_equal(ss_rules_parse(f->rule, true, &t->rules, error, sizeof error), SS_OK);
+        for (int r = 0; r < size; r++)
+            t->job.settings[r].tensors.include = t->rules;
+    }
+    if (!far)
+        return;
+    far_job(&t->job);
+    for (int r = 0; r < size; r++) {
+        free(t->gradient[r]);
+        free(t->job.out[r]);
+        t->gradient[r] = far_make((size_t)N * 8);
+        t->job.out[r] = far_make((size_t)N * 8);
+    }
+}
+
+static void close_training(struct training *t)
+{
+    for (int r = 0; t->job.far > 0 && r < t->job.size; r++)
+        t->gradient[r] = t->job.out[r] = NULL;
+    training_close(t);
+    far_forget_all();
+}
+
+static void draw(struct training *t, uint64_t step)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < N; i++) {
+            double x = unit(training_mix(step * 1000003 + (uint64_t)r * 7919 + i + 1)) - 0.5;
+            put(SS_F32, t->gradient[r], i, i % 5 && step > 30 ? 0 : x * x * x);
+        }
+}
+
+/* One is not finite, and takes the claims back; one is all zeros. */
+static void spoil(struct training *t, uint64_t step)
+{
+    if (step == 12)
+        put(SS_F32, t->gradient[t->job.size - 1], 77, (double)INFINITY);
+    for (int r = 0; step == 20 && r < t->job.size; r++)
+        memset(t->gradient[r], 0, (size_t)N * 4);
+}
+
+/* What was voted of the inputs, and what GUARD saw. */
+static void assert_same_sight(const struct training *near, const struct training *far)
+{
+    const struct ss_ballot *a = &ss_comm_call(near->job.comm[0])->f.vote.ballot,
+                           *b = &ss_comm_call(far->job.comm[0])->f.vote.ballot;
+    const struct ss_tensor *t = ss_tensors_first(near->job.comm[0]->tensors),
+                           *u = ss_tensors_first(far->job.comm[0]->tensors);
+
+    assert_true(a->norm_max == b->norm_max && a->ratio_max == b->ratio_max);
+    assert_memory_equal(a->parts, b->parts, sizeof a->parts);
+    assert_memory_equal(&a->evidence, &b->evidence, sizeof a->evidence);
+    assert_true(!t == !u);
+    if (t)
+        assert_memory_equal(&t->guarding, &u->guarding, sizeof t->guarding);
+}
+
+static void trainings_are_the_same_bit_for_bit(void **state)
+{
+    static struct training near, far;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
+        for (int size = 2; size <= 5; size++) {
+            far_memory.calls = 0;
+            open_training(&near, &forms[f], size, false);
+            open_training(&far, &forms[f], size, true);
+            for (uint64_t s = 0; s < STEPS; s++) {
+                draw(&near, s);
+                draw(&far, s);
+                spoil(&near, s);
+                spoil(&far, s);
+                training_call(&near, s & 1);
+                training_call(&far, s & 1);
+                assert_true(far_all_written());
+                assert_same_sight(&near, &far);
+                assert_int_equal(near.job.status[0], far.job.status[0]);
+                for (int r = 0; near.job.status[0] == SS_OK && r < size; r++)
+                    assert_memory_equal(near.job.out[r], far.job.out[r], (size_t)N * 4);
+            }
+            for (int r = 0; r < size; r++)
+                if (training_residual(&near, r))
+                    assert_memory_equal(training_residual(&near, r), training_residual(&far, r),
+                                        (size_t)N * 4);
+            assert_true(far_memory.calls > 0);
+            close_training(&near);
+            close_training(&far);
+        }
+}
+
+/* ---- exact calls of every kind ---- */
+
+static void into_far(struct array *a)
+{
+    struct array moved = *a;
+
+    moved.base = far_make(a->bytes + 2 * a->guard);
+    moved.data = moved.base + a->guard;
+    memcpy(moved.base, a->base, a->bytes + 2 * a->guard);
+    free(a->base);
+    *a = moved;
+}
+
+static void every_kind_is_right(void **state)
+{
+    static struct kind_job k;
+    static const enum ss_kind kinds[] = {SS_KIND_ALLGATHER, SS_KIND_REDUCE_SCATTER, SS_KIND_REDUCE};
+    struct ss_settings settings = {
+        .algorithm = SS_SPLIT_ALLGATHER, .alpha = 1e-6, .beta = 1e-9, .hash = 1};
+
+    (void)state;
+    for (int c = 0; c < 60; c++) {
+        struct kind_case kind = {
+            .kind = kinds[c % 3],
+            .in = {.size = 2 + c % 5,
+                   .type = (enum ss_type)(c / 3 % 4),
+                   .op = SS_SUM,
+                   .n = 2003,
+                   .density = 0.05,
+                   .place = UNIFORM,
+                   .seed = (uint64_t)c},
+            .division = kinds[c % 3] == SS_KIND_REDUCE ? EQUAL_LISTED : UNEVEN,
+            .in_place = c / 12 % 2,
+            .root = c % 2,
+        };
+        memset(&k, 0, sizeof k);
+        k.cannot = -1;
+        job_open(&k.job, kind.in.size, 1e-6, 1e-9, 0, &settings);
+        far_job(&k.job);
+        kind_arrays_make(&k, &kind);
+        for (int r = 0; r < kind.in.size; r++) {
+            into_far(&k.input[r]);
+            into_far(&k.out[r]);
+        }
+        assert_true(kind_call(&k, &kind));
+        assert_true(far_all_written());
+        assert_null(kind_complaint(&k, &kind));
+        assert_int_equal(k.job.status[0], SS_OK);
+        for (int r = 0; r < kind.in.size; r++) {
+            free(k.sent[r].base);
+        }
+        job_close(&k.job);
+        far_forget_all();
+    }
+}
+
+static void exact_allreduces_are_right(void **state)
+{
+    static struct sim_job job;
+    static float sums[N];
+
+    (void)state;
+    for (int a = SS_AUTO; a < SS_OKTOPK; a++)
+        for (int size = 2; size <= 5; size++)
+            for (int dense = 0; dense < 2; dense++) {
+                struct ss_settings settings = {.algorithm = (enum ss_algorithm)a,
+                                               .alpha = 1e-6,
+                                               .beta = 1e-8,
+                                               .hash = 1,
+                                               .observe = a == SS_AUTO};
+                float *in[5], *out[5];
+                memset(sums, 0, sizeof sums);
+                job_open(&job, size, 1e-6, 1e-8, 0, &settings);
+                far_job(&job);
+                for (int r = 0; r < size; r++) {
+                    in[r] = far_make((size_t)N * 4);
+                    out[r] = far_make((size_t)N * 4);
+                    for (size_t i = (size_t)r; i < N; i += dense ? 2 : 40)
+                        sums[i] += in[r][i] = (float)(i % 97 + 1);
+                    job.in[r] = in[r];
+                    job.out[r] = out[r];
+                }
+                assert_true(job_call(&job, SS_F32, SS_SUM, N));
+                assert_true(far_all_written());
+                for (int r = 0; r < size && job.status[0] == SS_OK; r++)
+                    assert_memory_equal(out[r], sums, sizeof sums);
+                assert_int_equal(job.status[0] == SS_NATIVE, a == SS_AUTO);
+                job_close(&job);
+                far_forget_all();
+            }
+}
+
+/* A lane whose inputs are dense is asked by a sample. */
+static void a_dense_lane_is_sampled(void **state)
+{
+    enum { LARGE = 1 << 18 };
+    static struct sim_job job;
+    struct ss_settings settings = {.algorithm = SS_AUTO, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
+
+    (void)state;
+    job_open(&job, 2, 1e-6, 1e-8, 0, &settings);
+    far_job(&job);
+    for (int r = 0; r < 2; r++) {
+        float *in = far_make((size_t)LARGE * 4);
+        for (size_t i = 0; i < LARGE; i++)
+            in[i] = 1;
+        job.in[r] = in;
+        job.out[r] = far_make((size_t)LARGE * 4);
+    }
+    int sampled = 0;
+    for (int c = 0; c < 40; c++) {
+        const struct ss_call *call = ss_comm_call(job.comm[1]);
+        assert_true(job_call(&job, SS_F32, SS_SUM, LARGE));
+        assert_int_equal(job.status[0], SS_NATIVE);
+        sampled += call->sampled;
+        assert_true(!call->sampled || call->f.c.scan.nnz == LARGE);
+    }
+    assert_true(sampled > 0);
+    job_close(&job);
+    far_forget_all();
+}
+
+/* Buffers that move from place to place, on one rank at other times than on others. */
+static void a_residual_follows_its_buffers(void **state)
+{
+    enum { SIZE = 3 };
+    static struct training near, moving;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        open_training(&near, &forms[f], SIZE, false);
+        open_training(&moving, &forms[f], SIZE, true);
+        for (uint64_t s = 0; s < STEPS; s++) {
+            for (int r = 0; r < SIZE; r++)
+                moving.job.place[r] = (s + (uint64_t)r) / 5 % 2 ? NULL : &far_places[r].place;
+            draw(&near, s);
+            draw(&moving, s);
+            training_call(&near, s & 1);
+            training_call(&moving, s & 1);
+            assert_int_equal(near.job.status[0], moving.job.status[0]);
+            for (int r = 0; near.job.status[0] == SS_OK && r < SIZE; r++)
+                assert_memory_equal(near.job.out[r], moving.job.out[r], (size_t)N * 4);
+        }
+        close_training(&near);
+        close_training(&moving);
+    }
+}
+
+/* A place that fails before the vote sends all ranks to the MPI library; after it all hear of it,
+ * in the next call where it fails last; nobody waits for ever. */
+static void a_place_that_fails_is_an_error_for_all(void **state)
+{
+    enum { SIZE = 3, CALLS = 6, MOST = 400 };
+    static const enum ss_algorithm algorithms[] = {SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
+                                                   SS_DSAR, SS_RING, SS_OKTOPK};
+    int native = 0, failed = 0, late = 0;
+
+    (void)state;
+    for (size_t a = 0; a < sizeof algorithms / sizeof algorithms[0]; a++)
+        for (uint64_t at = 1; at < MOST; at += 1 + at / 16) {
+            static struct training t;
+            struct form form = {.algorithm = algorithms[a], .density = 0.3};
+            open_training(&t, &form, SIZE, true);
+            far_places[1].fails_at = at;
+            for (uint64_t c = 0; c < CALLS; c++) {
+                draw(&t, c);
+                for (int r = 0; r < SIZE; r++)
+                    t.job.in[r] = t.gradient[r];
+                assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+                bool error = t.job.status[1] < 0;
+                if (error && (t.job.status[0] == SS_OK || t.job.status[2] == SS_OK)) {
+                    late++;
+                    assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+                }
+                for (int r = 0; r < SIZE; r++)
+                    assert_int_equal(t.job.status[r] < 0, error);
+                if (t.job.status[1] == SS_OK) { /* nothing of it was waited for any more */
+                    assert_true(far_places[1].works < at + 8);
+                    continue;
+                }
+                if (far_places[1].works < at) {
+                    assert_false(error);
+                    continue;
+                }
+                assert_true(!error || t.job.status[1] == SS_ERR_DEVICE);
+                native += !error;
+                failed += error;
+                break;
+            }
+            close_training(&t);
+        }
+    assert_true(native > 0 && failed > late && late > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_allreduces_are_right),
+        cmocka_unit_test(a_dense_lane_is_sampled),
+        cmocka_unit_test(a_residual_follows_its_buffers),
+        cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
+        cmocka_unit_test(every_kind_is_right),
+        cmocka_unit_test(trainings_are_the_same_bit_for_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,207 @@
+/* The report in mode observe: what it advises and when it does not. */
+#include "tests/unit/support/report_sample.h"
+
+#include <math.h>
+
+static void observe_says_what_to_try_and_what_not(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_observed(&stats);
+    job.observe = true;
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "try      SPARSESHIM_MODE=exact: faster on 1 of 2 lanes, all together "
+                           "12.0 s instead of 120 s\n");
+    assert_contains(&text, "     1  SPARSESHIM_MODE=exact  density 0.780 %, recursive_doubling "
+                           "12.0 ms instead of 120 ms per call\n");
+    assert_contains(&text,
+                    "     2  -                      density 83.0 %; no advice: dense was predicted "
+                    "to take 16.0 ms and took 1.00 ms\n");
+    assert_contains(&text,
+                    "     1  native                 25.2 MB   120 ms             -  measured\n");
+    assert_contains(&text,
+                    "     1  recursive_doubling      250 kB  12.0 ms          10.0  best sparse\n");
+    assert_contains(&text, "     1  dense                  2.00 MB  96.0 ms          1.25\n");
+    assert_contains(&text, "mode observe changes nothing");
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
+static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **state)
+{
+    struct ss_lane_record lane = {.calls = 10, .scans = 10};
+    struct ss_report_advice advice = ss_report_advise(&lane);
+
+    (void)state;
+    assert_int_equal(advice.best, SS_AUTO);
+    assert_false(advice.gain);
+
+    lane.passed[SS_WHY_OBSERVE] = 10;
+    lane.times.native = 10;
+    lane.predicted_seconds[SS_RING] = 9.1;
+    lane.predicted_seconds[SS_ALLGATHER] = 9.5;
+    advice = ss_report_advise(&lane);
+    assert_int_equal(advice.best, SS_RING);
+    assert_false(advice.gain);
+
+    lane.predicted_seconds[SS_RING] = 8.9;
+    advice = ss_report_advise(&lane);
+    assert_true(advice.gain);
+    assert_false(advice.force);
+
+    lane.predicted_seconds[SS_DENSE] = 8;
+    advice = ss_report_advise(&lane);
+    assert_true(advice.gain);
+    assert_true(advice.force);
+
+    lane.predicted_seconds[SS_RING] = INFINITY; /* it could not have run in one of the calls */
+    advice = ss_report_advise(&lane);
+    assert_int_equal(advice.best, SS_ALLGATHER);
+    assert_false(advice.gain);
+}
+
+static void no_advice_where_the_model_misses_dense_by_more_than_twice(void **state)
+{
+    (void)state;
+    for (int slower = 0; slower < 2; slower++) {
+        struct ss_lane_record lane = {.calls = 10, .scans = 10};
+        lane.passed[SS_WHY_OBSERVE] = 10;
+        lane.times.native = 10;
+        lane.predicted_seconds[SS_RING] = 2;
+        lane.predicted_seconds[SS_DENSE] = slower ? 19 : 5.5;
+        assert_true(ss_report_advise(&lane).gain);
+        lane.predicted_seconds[SS_DENSE] = slower ? 21 : 4.5;
+        assert_false(ss_report_advise(&lane).gain);
+        assert_true(ss_report_advise(&lane).misfit);
+    }
+}
+
+/* A lane of gradients and one that nothing was sampled of. */
+static void observe_says_what_topk_would_send_and_that_it_is_lossy(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_lane_record *lane;
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_observed(&stats);
+    job.observe = true;
+    for (lane = stats.lanes; lane->count != 1 << 22; lane = lane->next)
+        ;
+    lane->topk_samples = 4;
+    lane->topk_density_sum = 4 * 0.01;
+    lane->topk_kept_sum = 4 * 0.25;
+    for (int a = SS_RECURSIVE_DOUBLING; a < SS_ALGORITHMS; a++) {
+        lane->topk_seconds[a] = 4 * 0.002 * a;
+        lane->topk_bytes[a] = 4 * 126000.0 * a;
+    }
+    lane->topk_seconds[SS_RECURSIVE_DOUBLING] = INFINITY; /* no memory for it */
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "MODE=topk would be LOSSY");
+    assert_contains(&text, "     1  1.00 %         25.0 %  split_allgather      252 kB         99.9"
+                           "  4.00 ms          30.0  LOSSY, for gradients only: "
+                           "SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=auto\n");
+    assert_contains(&text, "lossy    SPARSESHIM_MODE=topk, for gradients only: faster on 1 of 2 "
+                           "lanes, all together 4.01 s instead of 120 s\n");
+    free(text.text);
+    assert_round_trip(&stats, &job);
+    lane->predicted_seconds[SS_DENSE] = (double)lane->scans * 0.3; /* it took 0.12 */
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "lossy; no advice: dense was predicted to take 300 ms and took 120 ms");
+    assert_contains(&text, "try      no advice: the prediction for dense is off by more than 2 "
+                           "times on 2 of 2 lanes");
+    assert_lacks(&text, "lossy    SPARSESHIM_MODE=topk");
+    free(text.text);
+    job.observe = false;
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_lacks(&text, "LOSSY");
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
+static void observe_says_what_a_lower_min_count_would_take(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_observed(&stats);
+    job.observe = true;
+    for (int i = 0; i < 100; i++) {
+        ss_stats_small(&stats, 40000, 160000, 0.03);
+        ss_stats_small(&stats, 33000, 132000, 0.02);
+        ss_stats_small(&stats, 1, 4, 1e-5);
+    }
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "Calls below MIN_COUNT: what a lower one would take over\n");
+    assert_contains(&text, "     32,768         200  29.2 MB  5.00 s      8.33 %\n");
+    assert_contains(&text, "          1         300  29.2 MB  5.00 s      8.33 %\n");
+    free(text.text);
+    assert_round_trip(&stats, &job);
+    ss_stats_free(&stats);
+}
+
+/* Waits for nonblocking calls of the MPI library's are not seen. */
+static void the_share_of_the_job_is_told_only_where_all_of_it_was_timed(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    fill_sample(&stats);
+    assert_true(ss_report_share(&stats) == 0.25);
+    atomic_store(&stats.not_timed, 7);
+    assert_true(isnan(ss_report_share(&stats)));
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "time     15.0 s in the calls themselves; f is not known, since 7 "
+                           "nonblocking or persistent calls end in waits that are not timed\n");
+    assert_lacks(&text, "f = ");
+    free(text.text);
+    assert_round_trip(&stats, &job);
+    ss_stats_free(&stats);
+}
+
+static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_lane_record *lane;
+    struct ss_stats stats;
+    struct page text;
+
+    (void)state;
+    ss_stats_init(&stats, 0);
+    stats.end = 1;
+    job.observe = true;
+    lane = ss_stats_lane(&stats, "", 8, 1 << 20, SS_F32, SS_SUM);
+    lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
+    lane->times.native = 10;
+    lane->predicted_seconds[SS_RING] = 7;
+    lane->predicted_seconds[SS_DENSE] = 6;
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    assert_contains(&text, "     1  SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring  density");
+    assert_contains(&text,
+                    "try      SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=ring: up to 3.00 s");
+    assert_round_trip(&stats, &job);
+    free(text.text);
+    ss_stats_free(&stats);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(observe_says_what_to_try_and_what_not),
+        cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
+        cmocka_unit_test(no_advice_where_the_model_misses_dense_by_more_than_twice),
+        cmocka_unit_test(observe_says_what_topk_would_send_and_that_it_is_lossy),
+        cmocka_unit_test(observe_says_what_a_lower_min_count_would_take),
+        cmocka_unit_test(the_share_of_the_job_is_told_only_where_all_of_it_was_timed),
+        cmocka_unit_test(a_forced_algorithm_is_named_in_the_settings_to_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

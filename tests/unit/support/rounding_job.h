@@ -1,0 +1,114 @@
+/* Trainings in the simulator whose values travel in fewer bits. */
+#ifndef TESTS_ROUNDING_JOB_H
+#define TESTS_ROUNDING_JOB_H
+
+#include <stdio.h>
+
+#include "tests/unit/support/training.h"
+
+enum { MOST_P = 9, N = 2003, STEPS = 12 };
+
+enum pattern { HEAVY, SPREAD, CANCELLING, FLAT, PATTERNS };
+
+/* What rounds: a collective and the options. */
+struct form {
+    enum ss_algorithm algorithm;
+    enum ss_values values, quant;
+};
+
+static const struct form forms[] = {
+    {SS_RECURSIVE_DOUBLING, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_RECURSIVE_DOUBLING, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_RECURSIVE_DOUBLING, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_RECURSIVE_DOUBLING, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_SPLIT_ALLGATHER, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_SPLIT_ALLGATHER, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_SPLIT_ALLGATHER, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_SPLIT_ALLGATHER, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_RING, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_RING, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_RING, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_RING, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_ALLGATHER, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_ALLGATHER, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_ALLGATHER, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_ALLGATHER, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_DSAR, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_DSAR, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_DSAR, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_DSAR, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q8},
+    {SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q4},
+    {SS_DSAR, SS_VALUES_SAME, SS_VALUES_Q2},
+    {SS_DSAR, SS_VALUES_BF16, SS_VALUES_Q4},
+    {SS_DSAR, SS_VALUES_Q2, SS_VALUES_Q8},
+    {SS_OKTOPK, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_OKTOPK, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_OKTOPK, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_OKTOPK, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_GTOPK, SS_VALUES_BF16, SS_VALUES_SAME},
+    {SS_GTOPK, SS_VALUES_Q8, SS_VALUES_SAME},
+    {SS_GTOPK, SS_VALUES_Q4, SS_VALUES_SAME},
+    {SS_GTOPK, SS_VALUES_Q2, SS_VALUES_SAME},
+    {SS_AUTO, SS_VALUES_BF16, SS_VALUES_Q4},
+};
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+static inline double unit(uint64_t x)
+{
+    return (double)(mix(x) >> 11) * 0x1p-53;
+}
+
+static inline struct ss_settings settings_of(const struct form *form)
+{
+    return (struct ss_settings){.algorithm = form->algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-9,
+                                .hash = 1,
+                                .topk = true,
+                                .density = 0.05,
+                                .values = form->values,
+                                .quant = form->quant,
+                                .quant_feedback = true,
+                                .quant_bucket = 64,
+                                .repartition_period = 64,
+                                .seed = 1,
+                                .tensors = {.register_after = 0, .threshold_period = 8}};
+}
+
+static inline double sample(enum pattern pattern, uint64_t step, int rank, size_t i)
+{
+    uint64_t h = mix(step * 1000003 + (uint64_t)rank * 7919 + i * 104729 + 1);
+    double x = 2 * unit(h) - 1, y = unit(h + 1);
+
+    switch (pattern) {
+    case SPREAD: /* each element at its own magnitude, from 1e-30 to 1e30 */
+        return x * pow(10, 60 * unit(i) - 30);
+    case CANCELLING: /* ranks in pairs take each other's gradient back, all but a little */
+        h = mix(step * 1000003 + (uint64_t)(rank / 2) * 7919 + i * 104729 + 1);
+        return (2 * unit(h) - 1) * (rank % 2 ? -1 : 1) + 1e-6 * x;
+    case FLAT:
+        return h & 1 ? 0.25 : -0.25;
+    default:
+        return x * (0.01 + y * y * y * y) * (step % 7 == 3 ? 1e-30 : 1);
+    }
+}
+
+static inline void draw(struct training *t, enum pattern pattern, uint64_t step)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < t->n; i++)
+            put(t->type, t->gradient[r], i, sample(pattern, step, r, i));
+}
+
+/* What conservation is told of. */
+static inline const char *form_name(const struct form *form)
+{
+    static char text[80];
+
+    snprintf(text, sizeof text, "%s, values %s, dense %s", ss_algorithm_name(form->algorithm),
+             ss_values_name(form->values), ss_values_name(form->quant));
+    return text;
+}
+
+#endif

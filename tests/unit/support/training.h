@@ -1,0 +1,218 @@
+/* A training in the simulator: steps of one registered tensor, and what must balance (invariant 3):
+ * results + residuals = inputs. */
+#ifndef TESTS_UNIT_TRAINING_H
+#define TESTS_UNIT_TRAINING_H
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support/sim_job.h"
+
+struct training {
+    struct sim_job job;
+    struct ss_rules *rules;
+    enum ss_type type;
+    size_t n;
+    int pattern;                       /* of the gradients: the test's own */
+    void *gradient[SIM_JOB_RANKS];     /* of the next step, per rank */
+    long double *in, *magnitude, *out; /* per element: sums over ranks and steps */
+    int steps, sparse, native;
+};
+
+static inline uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9ULL;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebULL;
+    return x ^ x >> 31;
+}
+
+static inline double get(enum ss_type type, const void *v, size_t i)
+{
+    return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+}
+
+static inline void put(enum ss_type type, void *v, size_t i, double x)
+{
+    if (type == SS_F32)
+        ((float *)v)[i] = (float)x;
+    else
+        ((double *)v)[i] = x;
+}
+
+static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-9,
+                                .hash = 1,
+                                .topk = true,
+                                .density = 0.01,
+                                .quant_feedback = true,
+                                .quant_bucket = 64,
+                                .repartition_period = 4,
+                                .tensors = {.register_after = 0, .threshold_period = 8}};
+}
+
+/* seed: of the order of delivery, 0 = by the clock. */
+static inline void training_open(struct training *t, int size, enum ss_type type, size_t n,
+                                 uint64_t seed, struct ss_settings settings)
+{
+    char error[200];
+
+    memset(t, 0, sizeof *t);
+    assert_int_equal(ss_rules_parse("count=1:", true, &t->rules, error, sizeof error), SS_OK);
+    settings.tensors.include = t->rules;
+    job_open(&t->job, size, 1e-5, 1e-9, seed, &settings);
+    t->type = type;
+    t->n = n;
+    t->in = calloc(n, sizeof *t->in);
+    t->magnitude = calloc(n, sizeof *t->in);
+    t->out = calloc(n, sizeof *t->in);
+    for (int r = 0; r < size; r++) {
+        t->gradient[r] = calloc(n, 8);
+        t->job.out[r] = calloc(n, 8);
+    }
+}
+
+static inline void training_close(struct training *t)
+{
+    for (int r = 0; r < t->job.size; r++) {
+        free(t->gradient[r]);
+        free(t->job.out[r]);
+    }
+    free(t->in);
+    free(t->magnitude);
+    free(t->out);
+    job_close(&t->job);
+    ss_rules_free(t->rules);
+}
+
+/* The call alone; inputs are those of the next step. */
+static inline void training_call(struct training *t, bool in_place)
+{
+    for (int r = 0; r < t->job.size; r++) {
+        t->job.in[r] = in_place ? NULL : t->gradient[r];
+        if (in_place)
+            memcpy(t->job.out[r], t->gradient[r], t->n * ss_type_size(t->type));
+    }
+    assert_true(job_call(&t->job, t->type, SS_SUM, t->n));
+    for (int r = 1; r < t->job.size; r++)
+        assert_int_equal(t->job.status[r], t->job.status[0]);
+}
+
+/* The MPI library's turn, without rounding here: of the input, or of what has joined it. */
+static inline void training_sum_native(struct training *t)
+{
+    for (int r = 0; r < t->job.size; r++) {
+        bool joined = ss_call_joined(ss_comm_call(t->job.comm[r]));
+        const void *in = joined ? t->job.out[r] : t->gradient[r];
+        for (size_t i = 0; i < t->n; i++)
+            t->out[i] += (long double)get(t->type, in, i);
+    }
+}
+
+static inline void training_step(struct training *t, bool in_place)
+{
+    int size = t->job.size;
+
+    for (int r = 0; r < size; r++)
+        for (size_t i = 0; i < t->n; i++) {
+            t->in[i] += (long double)get(t->type, t->gradient[r], i);
+            t->magnitude[i] += (long double)fabs(get(t->type, t->gradient[r], i));
+        }
+    t->steps++;
+    training_call(t, in_place);
+    if (t->job.status[0] == SS_NATIVE) {
+        t->native++;
+        training_sum_native(t);
+        return;
+    }
+    assert_int_equal(t->job.status[0], SS_OK);
+    t->sparse++;
+    for (int r = 1; r < size; r++)
+        assert_memory_equal(t->job.out[r], t->job.out[0], t->n * ss_type_size(t->type));
+    for (size_t i = 0; i < t->n; i++)
+        t->out[i] += (long double)get(t->type, t->job.out[0], i);
+}
+
+static inline const void *training_residual(const struct training *t, int rank)
+{
+    const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
+
+    const char *values = tensor ? tensor->residual.values.data : NULL;
+    return values ? values - t->job.far : NULL;
+}
+
+static inline long double training_left(const struct training *t, size_t i)
+{
+    long double left = 0;
+
+    for (int r = 0; r < t->job.size; r++)
+        if (training_residual(t, r))
+            left += (long double)get(t->type, training_residual(t, r), i);
+    return left;
+}
+
+/* Sum of results = sum of inputs - residuals, per element within (S + P + 2) eps sum |in|. */
+static inline void expect_conservation(const struct training *t, const char *what)
+{
+    long double eps = t->type == SS_F32 ? (long double)FLT_EPSILON : (long double)DBL_EPSILON;
+
+    for (size_t i = 0; i < t->n; i++) {
+        long double left = training_left(t, i);
+        long double error = fabsl(t->in[i] - left - t->out[i]);
+        if (error > (t->steps + t->job.size + 2) * eps * t->magnitude[i])
+            fail_msg("%s, P = %d, %s, element %zu: in %Lg, residuals %Lg, out %Lg, |in| %Lg", what,
+                     t->job.size, ss_type_name(t->type), i, t->in[i], left, t->out[i],
+                     t->magnitude[i]);
+    }
+}
+
+/* The same to the last bit. */
+static inline void expect_balance(const struct training *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->in[i] != training_left(t, i) + t->out[i])
+            fail_msg("element %zu: in %Lg, residuals %Lg, out %Lg", i, t->in[i],
+                     training_left(t, i), t->out[i]);
+}
+
+/* Two trainings ended alike: the same sums of results, and on each rank the same residual. */
+static inline void expect_same_bits(const struct training *a, const struct training *b)
+{
+    assert_memory_equal(a->out, b->out, a->n * sizeof *a->out);
+    for (int r = 0; r < a->job.size; r++)
+        assert_memory_equal(training_residual(a, r), training_residual(b, r),
+                            a->n * ss_type_size(a->type));
+}
+
+static inline bool training_drained(const struct training *t)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; training_residual(t, r) && i < t->n; i++)
+            if (get(t->type, training_residual(t, r), i) != 0)
+                return false;
+    return true;
+}
+
+/* Zeros in, until nothing is left or `most` steps are over; the steps taken. */
+static inline int training_drain(struct training *t, int most)
+{
+    int steps = 0;
+
+    for (int r = 0; r < t->job.size; r++)
+        memset(t->gradient[r], 0, t->n * ss_type_size(t->type));
+    for (; steps < most && !training_drained(t); steps++)
+        training_step(t, false);
+    return steps;
+}
+
+#endif
