@@ -161,7 +161,7 @@ static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *res
 #define LEAST    0x00800000u
 #define HALF_WAY 0x1.8p23f
 #define FABS     __builtin_fabsf
-#include "core/wire/values_impl.h"
+#include "core/wire/values.inc"
 
 #define REAL     double
 #define BITS     uint64_t
@@ -172,7 +172,7 @@ static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *res
 #define LEAST    0x0010000000000000ULL
 #define HALF_WAY 0x1.8p52
 #define FABS     __builtin_fabs
-#include "core/wire/values_impl.h"
+#include "core/wire/values.inc"
 
 size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t count)
 {
