@@ -29,7 +29,7 @@
 #include "core/tensor/rules.h"
 #include "core/tensor/steps.h"
 
-/* What tells tensors of one lane apart.
+/* What tells tensors of one lane apart (enum ss_identity).
  *
  * AUTO: the ordinal in the step, and the label. A rank numbers the call sites of a lane, their
  * callers included, in the order in which they first come: the label of a call is the number of its
@@ -39,7 +39,6 @@
  * that lane, for good.
  * SITE: the label alone; ORDINAL: the ordinal alone.
  * ADDRESS: the receive buffer, as this rank sees it, alone. */
-enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
 enum { SS_SITES = 256 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };

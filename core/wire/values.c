@@ -15,7 +15,8 @@ enum { HEAD = 8, BLOCK = 64, LANES = 8 };
 
 const char *ss_values_name(enum ss_values values)
 {
-    static const char *const names[SS_VALUE_TYPES] = {"same", "bf16", "q8", "q4", "q2"};
+#define WORD(id, word) #word,
+    static const char *const names[SS_VALUE_TYPES] = {SS_VALUES_LIST(WORD)};
     return names[values];
 }
 

@@ -21,17 +21,7 @@
 
 #include "core/base/types.h"
 
-enum ss_values {
-    SS_VALUES_SAME,
-    SS_VALUES_BF16,
-    SS_VALUES_Q8,
-    SS_VALUES_Q4,
-    SS_VALUES_Q2,
-    SS_VALUE_TYPES
-};
 const char *ss_values_name(enum ss_values values);
-
-enum { SS_BUCKET_LEAST = 64, SS_BUCKET_MOST = 32768 };
 
 /* How values are rounded. */
 struct ss_rounding {
