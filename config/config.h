@@ -41,7 +41,7 @@ struct cfg_options {
     enum cfg_mode mode;
     uint64_t min_count; /* elements */
     struct cfg_share density;
-    const char *include;     /* REGISTER: rules, "" = automatic */
+    const char *include;     /* REGISTER: rules, "" = none: nothing is lossy */
     const char *exclude;     /* rules */
     uint64_t register_after; /* calls */
     uint64_t warmup_steps;   /* calls of a tensor */

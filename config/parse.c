@@ -49,7 +49,7 @@ static const char *scan_exponent(const char *s, int *exponent)
     if (*p == '-' || *p == '+')
         p++;
     if (!is_digit(*p))
-        return s; /* not an exponent: left to whoever reads the suffix */
+        return s; /* not an exponent: left to the reader of the suffix */
     int e = 0;
     for (; is_digit(*p); p++) {
         if (e > 9999)

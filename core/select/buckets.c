@@ -125,7 +125,7 @@ static size_t search(struct buckets *b, const struct range *bucket)
     struct ss_selection first, rest;
 
     if (whole.r)
-        whole.g = NULL; /* it has done its part */
+        whole.g = NULL; /* its sum with the residual is in r since the first pass */
     ss_exact_threshold(b->selectors, b->type, whole.g, whole.r, whole.n, b->k, &exact);
     guess_below(b, exact.threshold);
     size_t n = whole.n;

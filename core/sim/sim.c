@@ -370,7 +370,7 @@ static bool pass_time(struct ss_sim *sim)
     return sim->idle > 0;
 }
 
-/* With a seed, delivery happens in polls: whoever waited may have been served. */
+/* With a seed, delivery happens in polls: any rank that waited may have been served. */
 static void wake_all(struct ss_sim *sim)
 {
     for (int r = 0; r < sim->size; r++)

@@ -68,7 +68,7 @@ struct ss_wire_rounding {
 
 /* Bytes that hold any message with at most `entries` entries (<= SS_CHUNK_ENTRIES) of this type
  * over a range of n elements, in the worst coding allowed to the sender, rounded or not, and 8
- * bytes that the encoder may scribble on past the message's end. */
+ * bytes past the message's end that the encoder may overwrite. */
 size_t ss_wire_bound(enum ss_type type, uint32_t entries);
 
 /* Encodes entries of a stream over [0, n) into msg (ss_wire_bound(type, nnz) bytes, 8-byte

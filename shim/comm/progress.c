@@ -177,8 +177,7 @@ static bool turn(void)
     return moved;
 }
 
-/* Bounded: whoever calls may stand in a callback of MPI, under the lock that the thread waits for.
- */
+/* Bounded: the caller may be in a callback of MPI that holds the lock the thread waits for. */
 void shim_progress_keep_out(void)
 {
     double begin = shim_now();

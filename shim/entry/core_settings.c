@@ -18,7 +18,8 @@ static uint64_t host_number(void)
     return h;
 }
 
-/* Seconds after which a wait inside of a call is told: longer than ranks are usually apart. */
+/* Seconds after which a wait inside of a call is worth a warning: longer than ranks are usually
+ * apart. */
 #define PATIENCE 30.0
 
 static enum ss_values quant_of(enum cfg_quant bits)

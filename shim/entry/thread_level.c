@@ -34,7 +34,7 @@ static void remember(int err, int level, int provided)
         shim.thread_level = level < provided ? level : provided;
 }
 
-/* The level that MPI_Init gives: MPICH leaves it to the user. -1 where it refuses what he says. */
+/* The level that MPI_Init gives: MPICH lets the user set it. -1 where it refuses the setting. */
 static int level_of_init(void)
 {
     static const struct {
