@@ -1,3 +1,4 @@
+/* The pool as an atomic counter, and buffers that grow in whole cache lines. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/base/mem.h"
 

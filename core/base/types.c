@@ -1,3 +1,4 @@
+/* Names for reports and messages, and a square root. */
 #include "core/base/types.h"
 
 const char *ss_type_name(enum ss_type type)

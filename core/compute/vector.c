@@ -1,3 +1,4 @@
+/* Plain loops over dense vectors, which compilers vectorise; those that saturate go by the bits. */
 #include "core/compute/vector.h"
 
 #include <float.h>

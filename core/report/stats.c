@@ -1,3 +1,4 @@
+/* Records of lanes and tensors, and counters, under the lock of the statistics. */
 #include "core/report/stats.h"
 
 #include <stdio.h>

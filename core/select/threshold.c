@@ -1,3 +1,5 @@
+/* Radix select in passes that narrow a range of magnitudes, with a sample to begin from; and the
+ * threshold that is kept between calls. */
 #include "core/select/threshold.h"
 #include "core/compute/vector.h"
 

@@ -1,3 +1,4 @@
+/* The simulator: messages and receives as lists in order of time, and the rank to step next. */
 #include "core/sim/sim.h"
 
 #include <math.h>

@@ -1,3 +1,5 @@
+/* What a rank shows of its sample, what all ranks conclude from the sums, and what is
+ * remembered. */
 #include "core/tensor/evidence.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The table of buffers: an array under a lock. */
 #include "core/tensor/named_buffers.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Rounding of values and the codes they become, packed and unpacked. */
 #include "core/wire/values.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* The search of the dynamic loader for a program's libraries, as ld.so(8) describes it. */
 #include "shim/cli/deps.h"
 
 #include <glob.h>

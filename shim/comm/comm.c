@@ -1,4 +1,5 @@
-#define _GNU_SOURCE 1
+/* The table of communicators, references to its entries, and the attribute that tells when the
+ * application frees one. */
 #include "shim/comm/comm.h"
 
 #include <stdio.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* The ranks of a communicator meet: what is agreed, and the private communicator. */
 #include <limits.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The list of active communicators, and the thread that steps them. */
 #include "shim/comm/progress.h"
 
 #include <sched.h>

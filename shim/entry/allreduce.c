@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
 #include "core/base/fpenv.h"

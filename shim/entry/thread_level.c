@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
  * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
  * or MODE=topk with a REGISTER rule), that level is asked for in the program's name, which is told

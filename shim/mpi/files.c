@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* Files opened to append to and replaced whole, with the checks before. */
 #include "shim/mpi/files.h"
 
 #include <errno.h>

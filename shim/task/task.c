@@ -1,4 +1,5 @@
-#define _GNU_SOURCE 1
+/* The queue of a communicator and the stages of its calls: windows in core, windows in the MPI
+ * library. */
 #include "shim/task/task.h"
 
 #include <sched.h>
