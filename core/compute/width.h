@@ -1,6 +1,6 @@
 /* What the kernels make of elements: integers of the same width, so that zeros, magnitudes and
- * infinities are told by bits. Code for both widths stands once, in .inc files, written in the
- * words that the second half defines. */
+ * infinities are recognised by their bits. Code for both widths stands once, in .inc files, written
+ * in the words that the second half defines. */
 #ifndef CORE_COMPUTE_WIDTH_H
 #define CORE_COMPUTE_WIDTH_H
 

@@ -264,7 +264,7 @@ struct shim_state {
 
     struct shim_sites sites; /* its lock is a leaf, too */
 
-    /* Costs measured over several groups; the one not used for longest makes way. */
+    /* Costs measured over several groups; the one not used for longest is replaced. */
     pthread_mutex_t costs_lock;
     struct shim_costs costs[SHIM_COSTS];
     uint64_t costs_clock;

@@ -17,7 +17,7 @@
  * than cores the message waited for may be theirs to send. */
 enum { IDLE_STEPS = 128 };
 
-/* The application may let go of its arrays as soon as its nonblocking call has returned. */
+/* The application may free its arrays as soon as its nonblocking call has returned. */
 static bool keep_lists(struct shim_task *task)
 {
     struct shim_call *call = &task->call;
