@@ -273,7 +273,7 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*/*.[ch] config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
 
@@ -284,7 +284,6 @@ lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyfla
 	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
-	    --suppress=ctunullpointer:core/compute/select_* --suppress=invalidPointerCast:core/compute/select_* --suppress=uninitvar:core/compute/select_* \
 	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
 	shellcheck -x $(SCRIPTS)
 	pyflakes3 $(PYTHON)

@@ -1,8 +1,8 @@
 /* The one option table and what is read from it.
  *
  * An option exists in config/table.c and nowhere else: environment, configuration files,
- * `sparseshim info`, the README's table and every error text come from its row. Depends on libc
- * only.
+ * `sparseshim info`, the README's table and every error text come from its row. Depends on
+ * libc, and for the choices that core knows too on the lists of core/base/choices.h.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -11,14 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of enumerated options; the texts a user types stand in the table. */
+#include "core/base/choices.h"
+
+/* Values of enumerated options that concern the shim alone; the words a user types stand in the
+ * table. */
 enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_EXACT, CFG_MODE_TOPK };
-enum cfg_identity {
-    CFG_IDENTITY_AUTO,
-    CFG_IDENTITY_ADDRESS,
-    CFG_IDENTITY_SITE,
-    CFG_IDENTITY_ORDINAL,
-};
 
 /* DENSITY: a share of all elements, or, with bucket > 0, the k largest of each `bucket` elements.
  */
@@ -26,29 +23,8 @@ struct cfg_share {
     double density;
     uint64_t k, bucket;
 };
-enum cfg_algorithm {
-    CFG_ALGORITHM_AUTO,
-    CFG_ALGORITHM_RECURSIVE_DOUBLING,
-    CFG_ALGORITHM_SPLIT_ALLGATHER,
-    CFG_ALGORITHM_DSAR,
-    CFG_ALGORITHM_RING,
-    CFG_ALGORITHM_ALLGATHER,
-    CFG_ALGORITHM_OKTOPK,
-    CFG_ALGORITHM_GTOPK,
-    CFG_ALGORITHM_DENSE,
-};
-enum cfg_value_type {
-    CFG_VALUES_SAME,
-    CFG_VALUES_BF16,
-    CFG_VALUES_Q8,
-    CFG_VALUES_Q4,
-    CFG_VALUES_Q2,
-};
 enum cfg_quant { CFG_QUANT_OFF, CFG_QUANT_8, CFG_QUANT_4, CFG_QUANT_2 };
-enum cfg_partition { CFG_PARTITION_QUANTILE, CFG_PARTITION_AVERAGE, CFG_PARTITION_EQUAL };
 enum cfg_switch { CFG_SWITCH_OFF, CFG_SWITCH_AUTO };
-enum cfg_guard { CFG_GUARD_OFF, CFG_GUARD_WARN, CFG_GUARD_EXACT };
-enum cfg_coding { CFG_CODING_AUTO, CFG_CODING_U32, CFG_CODING_PACKED, CFG_CODING_BITMAP };
 enum cfg_progress {
     CFG_PROGRESS_AUTO,
     CFG_PROGRESS_WATCHDOG,
@@ -65,22 +41,22 @@ struct cfg_options {
     enum cfg_mode mode;
     uint64_t min_count; /* elements */
     struct cfg_share density;
-    const char *include;     /* REGISTER: rules, "" = automatic */
+    const char *include;     /* REGISTER: rules, "" = none: nothing is lossy */
     const char *exclude;     /* rules */
     uint64_t register_after; /* calls */
     uint64_t warmup_steps;   /* calls of a tensor */
-    enum cfg_identity identity;
+    enum ss_identity identity;
     uint64_t threshold_period;   /* calls, 1 or more */
     uint64_t repartition_period; /* calls, 1 or more */
-    enum cfg_partition partition;
-    enum cfg_value_type value_type;
+    enum ss_partition partition;
+    enum ss_values value_type;
     enum cfg_quant quant_bits;
     bool quant_feedback;
-    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST of core/wire/values.h */
+    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST */
     enum cfg_switch residual_scale;
-    enum cfg_guard guard;
-    enum cfg_algorithm algorithm;
-    enum cfg_coding index_coding;
+    enum ss_guard guard;
+    enum ss_algorithm algorithm;
+    enum ss_coding index_coding;
     double alpha;        /* seconds; < 0: measured */
     double beta;         /* seconds per byte; < 0: measured */
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */

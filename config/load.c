@@ -283,8 +283,8 @@ static void refuse_without_topk(struct cfg *cfg)
         const char *name;
         bool used;
     } needs[] = {
-        {"ALGORITHM", o->algorithm == CFG_ALGORITHM_OKTOPK || o->algorithm == CFG_ALGORITHM_GTOPK},
-        {"VALUE_TYPE", o->value_type != CFG_VALUES_SAME},
+        {"ALGORITHM", o->algorithm == SS_OKTOPK || o->algorithm == SS_GTOPK},
+        {"VALUE_TYPE", o->value_type != SS_VALUES_SAME},
         {"QUANT_BITS", o->quant_bits != CFG_QUANT_OFF},
     };
 

@@ -49,7 +49,7 @@ static const char *scan_exponent(const char *s, int *exponent)
     if (*p == '-' || *p == '+')
         p++;
     if (!is_digit(*p))
-        return s; /* not an exponent: left to whoever reads the suffix */
+        return s; /* not an exponent: left to the reader of the suffix */
     int e = 0;
     for (; is_digit(*p); p++) {
         if (e > 9999)
@@ -270,7 +270,8 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         good = parse_whole(text, false, &v.whole) && v.whole > 0;
         break;
     case CFG_BUCKET:
-        good = parse_whole(text, false, &v.whole) && v.whole >= 64 && v.whole <= 32768;
+        good = parse_whole(text, false, &v.whole) && v.whole >= SS_BUCKET_LEAST &&
+               v.whole <= SS_BUCKET_MOST;
         break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);

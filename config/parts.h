@@ -12,7 +12,7 @@ enum cfg_type {
     CFG_TEXT,     /* const char * */
     CFG_COUNT,    /* uint64_t, 0 or more */
     CFG_POSITIVE, /* uint64_t, 1 or more */
-    CFG_BUCKET,   /* uint64_t, 64 to 32768 */
+    CFG_BUCKET,   /* uint64_t, SS_BUCKET_LEAST to SS_BUCKET_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */

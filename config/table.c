@@ -6,6 +6,13 @@
 
 #define FIELD(member) offsetof(struct cfg_options, member)
 
+/* The words of a list, as in "auto, u32, packed": each comes with the ", " before it. */
+#define WORD(id, word) ", " #word
+#define WORDS(LIST)    (&(LIST(WORD))[sizeof ", " - 1])
+
+#define NUMBER_(x) #x
+#define NUMBER(x)  NUMBER_(x)
+
 #define COUNT_TEXT   "elements, 0 or more, such as 65536, 64Ki, 16M (= 16,000,000) or 1e6"
 #define SECONDS_TEXT "measured, or seconds, 0 or more, such as 2e-5, 20us or 0.02ms"
 
@@ -46,7 +53,7 @@ const struct cfg_option cfg_table[] = {
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: calls of a buffer over which the density comes down to DENSITY, exponentially.",
      FIELD(warmup_steps), true},
-    {"IDENTITY", CFG_CHOICE, "auto", "auto, address, site, ordinal",
+    {"IDENTITY", CFG_CHOICE, "auto", WORDS(SS_IDENTITY_LIST),
      "MODE=topk: what tells buffers of one count apart: the address of the receive buffer, the "
      "call "
      "site, the position within the step; auto: the position, and the call sites as long as all "
@@ -60,11 +67,11 @@ const struct cfg_option cfg_table[] = {
      "ALGORITHM=oktopk: calls of a buffer between two divisions of the index space among the "
      "ranks.",
      FIELD(repartition_period), true},
-    {"PARTITION", CFG_CHOICE, "quantile", "quantile, average, equal",
+    {"PARTITION", CFG_CHOICE, "quantile", WORDS(SS_PARTITION_LIST),
      "ALGORITHM=oktopk: how that division is found: quantiles of all ranks' entries together; the "
      "average of each rank's own; or equal parts. The last two are for comparison.",
      FIELD(partition), true},
-    {"VALUE_TYPE", CFG_CHOICE, "same", "same, bf16, q8, q4, q2",
+    {"VALUE_TYPE", CFG_CHOICE, "same", WORDS(SS_VALUES_LIST),
      "MODE=topk: how the values of entries travel. bf16, or 8, 4, 2 bits with a scale per "
      "QUANT_BUCKET, rounded to nearest; what rounding takes away stays in the residual.",
      FIELD(value_type), true},
@@ -74,7 +81,8 @@ const struct cfg_option cfg_table[] = {
      "QUANT_BITS: on rounds to nearest and keeps the error in the residual; off rounds at random, "
      "right in the mean (QSGD), and keeps nothing.",
      FIELD(quant_feedback), true},
-    {"QUANT_BUCKET", CFG_BUCKET, "1024", "values, 64 to 32768",
+    {"QUANT_BUCKET", CFG_BUCKET, "1024",
+     "values, " NUMBER(SS_BUCKET_LEAST) " to " NUMBER(SS_BUCKET_MOST),
      "QUANT_BITS and VALUE_TYPE: consecutive values that share a scale.", FIELD(quant_bucket),
      true},
     {"RESIDUAL_SCALE", CFG_CHOICE, "off", "off, auto",
@@ -83,18 +91,17 @@ const struct cfg_option cfg_table[] = {
      "of two below what they were before a call that was not finite, a loss scale has shrunk, and "
      "its residual is scaled along; until that can be told its calls are exact.",
      FIELD(residual_scale), true},
-    {"GUARD", CFG_CHOICE, "warn", "off, warn, exact",
+    {"GUARD", CFG_CHOICE, "warn", WORDS(SS_GUARD_LIST),
      "MODE=topk: in calls 8, 16, 32, ... 256 of a buffer and then in every 256th its result is "
      "compared with the dense sum. Where they "
      "have come apart, warn says so, exact also makes the buffer exact.",
      FIELD(guard), true},
-    {"ALGORITHM", CFG_CHOICE, "auto",
-     "auto, recursive_doubling, split_allgather, dsar, ring, allgather, oktopk, gtopk, dense",
+    {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The collective. auto takes, call by call, the one that the cost model predicts to be the "
      "fastest. oktopk and gtopk keep the largest entries of the sum only; they serve registered "
      "gradients (MODE=topk), where other calls are chosen as by auto.",
      FIELD(algorithm), true},
-    {"INDEX_CODING", CFG_CHOICE, "auto", "auto, u32, packed, bitmap",
+    {"INDEX_CODING", CFG_CHOICE, "auto", WORDS(SS_CODING_LIST),
      "How the positions of the non-zero entries travel. auto takes the cheapest for the density "
      "at hand.",
      FIELD(index_coding), true},

@@ -23,7 +23,7 @@ static const char own[] = "a byte of the file that this is linked into";
 static char *path_of_line(char *line)
 {
     const uintptr_t address = (uintptr_t)own;
-    static const char deleted[] = " (deleted)"; /* replaced by an update, say */
+    static const char deleted[] = " (deleted)"; /* the file was replaced, as by an update */
     char *rest;
     uintptr_t low = strtoull(line, &rest, 16);
     uintptr_t high = *rest == '-' ? strtoull(rest + 1, &rest, 16) : 0;

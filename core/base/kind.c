@@ -1,3 +1,4 @@
+/* Names and costs of the collectives. */
 #include "core/base/kind.h"
 
 const char *ss_kind_name(enum ss_kind kind)

@@ -1,3 +1,4 @@
+/* The pool as an atomic counter, and buffers that grow in whole cache lines. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/base/mem.h"
 
@@ -33,7 +34,7 @@ static void give(struct ss_mem *mem, size_t size)
     atomic_fetch_sub(&mem->used, size);
 }
 
-/* A size that is asked for, in whole lines. */
+/* A size rounded up to whole cache lines. */
 static size_t lines(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -56,7 +57,8 @@ static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t k
     return SS_OK;
 }
 
-/* Whether the pool has so much room that slack takes none away from anybody. */
+/* Whether the pool stays at most half full when `size` is taken from it: only then may a buffer be
+ * made larger than it was asked for. */
 static bool is_ample(struct ss_mem *mem, size_t size)
 {
     size_t used = atomic_load(&mem->used), half = mem->limit / 2;
@@ -72,7 +74,7 @@ static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
         return SS_OK;
     if (size > SIZE_MAX - ALIGNMENT)
         return SS_ERR_MEMORY;
-    if (keep == 0 && buf->data) /* nothing to keep: let go first, so that the peak stays low */
+    if (keep == 0 && buf->data) /* nothing to keep: freed first, so that the peak stays low */
         ss_buf_free(buf);
     if (slack > size && is_ample(mem, lines(slack)) &&
         replace(buf, mem, lines(slack), keep, false) == SS_OK)

@@ -1,3 +1,4 @@
+/* Names for reports and messages, and a square root. */
 #include "core/base/types.h"
 
 const char *ss_type_name(enum ss_type type)
@@ -14,8 +15,8 @@ const char *ss_op_name(enum ss_op op)
 
 const char *ss_algorithm_name(enum ss_algorithm algorithm)
 {
-#define NAME(id, name) #name,
-    static const char *const names[SS_ALGORITHMS] = {"auto", SS_ALGORITHM_LIST(NAME) "dense"};
+#define WORD(id, word) #word,
+    static const char *const names[SS_ALGORITHMS] = {"auto", SS_ALGORITHM_LIST(WORD) "dense"};
     return names[algorithm];
 }
 

@@ -1,4 +1,5 @@
-/* Types every part of core shares: element types, operators, status codes. */
+/* Types every part of core shares: element types, operators, status codes, and what an option
+ * chooses between. */
 #ifndef CORE_BASE_TYPES_H
 #define CORE_BASE_TYPES_H
 
@@ -6,31 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/choices.h"
+
 /* Type classes: what a lane is keyed by, whatever handle the application used. */
 enum ss_type { SS_F32, SS_F64, SS_I32, SS_I64, SS_TYPES };
 
 /* Operators whose neutral element is 0. Logical results are 0 or 1 and need integer types, as do
  * the bitwise ones. */
 enum ss_op { SS_SUM, SS_BOR, SS_BXOR, SS_LOR, SS_LXOR, SS_OPS };
-
-/* The sparse allreduces, each with the name that the option and the report have for it and that its
- * row has (core/coll/rows.h). oktopk and gtopk keep the global top-k only: MODE=topk. */
-#define SS_ALGORITHM_LIST(X)                                                                       \
-    X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
-    X(SS_SPLIT_ALLGATHER, split_allgather)                                                         \
-    X(SS_DSAR, dsar)                                                                               \
-    X(SS_RING, ring)                                                                               \
-    X(SS_ALLGATHER, allgather)                                                                     \
-    X(SS_OKTOPK, oktopk)                                                                           \
-    X(SS_GTOPK, gtopk)
-
-#define SS_ALGORITHM_ID(id, name) id,
-enum ss_algorithm {
-    SS_AUTO,                                     /* the plan chooses */
-    SS_ALGORITHM_LIST(SS_ALGORITHM_ID) SS_DENSE, /* the MPI library's */
-    SS_ALGORITHMS
-};
-#undef SS_ALGORITHM_ID
 
 /* Status of a step or call: below zero is an error. */
 enum ss_status {

@@ -19,7 +19,8 @@ static uint64_t memory_left(const struct ss_call *call)
     return (mem->limit > used ? mem->limit - used : 0) + kept + own;
 }
 
-/* Who has sent his part of a reduce is done with it: the root's time counts. */
+/* A rank that is not the root has ended its reduce as soon as its part is sent: only the root's
+ * time says how long one takes. */
 static double last_seconds(const struct ss_call *call)
 {
     if (call->f.c.kind == SS_KIND_REDUCE && call->f.c.x.t->rank != call->f.c.root)

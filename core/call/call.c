@@ -123,7 +123,7 @@ static void book_predictions(struct ss_call *call)
     pthread_mutex_unlock(&call->f.comm->stats->lock);
 }
 
-/* Work space of other collectives makes way where it may be needed. */
+/* Frees the work space of other collectives where their memory may be needed. */
 static void make_room(struct ss_call *call, double bytes)
 {
     const struct ss_mem *mem = call->f.comm->mem;

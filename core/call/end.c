@@ -1,4 +1,4 @@
-/* The end of a call: what is booked, and what is said of it. */
+/* The end of a call: what is booked, and the texts of reasons, errors and waits. */
 #include <stdio.h>
 
 #include "core/base/fpenv.h"

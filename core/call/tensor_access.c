@@ -1,3 +1,4 @@
+/* Tensors visited from outside of a call, and what the report and the warnings say of them. */
 #include "core/call/tensor_access.h"
 #include "core/tensor/residual.h"
 

@@ -190,7 +190,7 @@ struct ss_doubling_parts {
     /* Starts d->out: what this rank has goes to dst. own: no other rank has added to it yet. */
     void (*send)(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own);
     void (*merge)(struct ss_coll *c);  /* what was taken joins what this rank has */
-    void (*forget)(struct ss_coll *c); /* it was folded away: what it has makes way */
+    void (*forget)(struct ss_coll *c); /* it was folded away: what it has is dropped */
     void (*finish)(struct ss_coll *c);
 };
 int ss_doubling_step(struct ss_coll *c, struct ss_doubling *d,

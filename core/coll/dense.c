@@ -1,4 +1,4 @@
-/* The MPI library's own collective: what the others are held against. */
+/* The MPI library's own collective: what the others are compared with. */
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 

@@ -164,7 +164,8 @@ static bool next_digit(struct ss_coll *c)
 
 /* A threshold kept from an earlier call follows the sums of this one: entries are counted for this
  * many thresholds around it, 128 to the octave, in the one agreement that is needed anyway, and the
- * one that comes closest to k is taken. Of the largest share of a rank every fourth is told. */
+ * one that comes closest to k is taken. The largest number of entries that one rank has is agreed
+ * on for every fourth of them only. */
 enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
 
 /* 1 where the threshold is to stay: it is exact, or all there is reaches it. */

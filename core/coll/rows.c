@@ -1,3 +1,4 @@
+/* Which algorithms run which collective. */
 #include "core/coll/rows.h"
 
 #define ROW(id, name) [id] = &ss_row_##name,

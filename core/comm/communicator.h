@@ -21,7 +21,7 @@ struct ss_lane_key {
 /* A lane of this communicator (design section 5). Changes by voted values only. */
 struct ss_lane {
     struct ss_lane_key key;
-    uint32_t number; /* a place among SS_LANES: another lane's after this one has made way */
+    uint32_t number; /* index among SS_LANES; given to another lane when this one is forgotten */
     struct ss_history history;
     struct ss_lane_record *record;
     bool holds;                   /* some rank has a residual on it, by its last vote */
@@ -71,9 +71,9 @@ struct ss_comm {
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
-    bool told;                        /* all ranks know, or nothing can be said to them any more */
-    struct ss_lanes lanes;            /* pages of it that no lane has been in stay untouched */
-    struct ss_call *call;             /* storage of the blocking call */
+    bool told;             /* all ranks know of it, or no message can reach them any more */
+    struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
+    struct ss_call *call;  /* storage of the blocking call */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */

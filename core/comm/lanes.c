@@ -53,9 +53,9 @@ static void put_first(struct ss_lanes *lanes, struct ss_lane *lane)
     lanes->newest = link_to(lane);
 }
 
-/* ---- making way ---- */
+/* ---- replacement ---- */
 
-/* A number that will mean another lane. */
+/* Before a lane's number is given to another lane. */
 static void forget_number(struct ss_comm *comm, uint32_t number)
 {
     if (!comm->tensors)

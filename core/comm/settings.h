@@ -4,9 +4,6 @@
 #include "core/tensor/tensor.h"
 #include "core/wire/wire.h"
 
-/* What follows where the results of a tensor drift from the dense sum. */
-enum ss_guard { SS_GUARD_OFF, SS_GUARD_WARN, SS_GUARD_EXACT };
-
 /* Options as core needs them; the same on all ranks. */
 struct ss_settings {
     bool observe;

@@ -1,3 +1,4 @@
+/* Which kernels this processor runs, asked of it once (cpuid); the search in an index. */
 #include "core/compute/kernels.h"
 
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* The kernels in AVX-512. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -20,30 +21,24 @@ SS_INLINE __m512i load(const void *p)
     return _mm512_loadu_si512(p);
 }
 
-#define DEFINE_BLOCK(B, SET1)                                                                      \
-    SS_INLINE void flags_tell_##B(const struct flags *flags, struct ss_scan *out)                  \
-    {                                                                                              \
-        out->not_finite = _mm512_reduce_max_epu##B(flags->largest) >= SS_INF##B;                   \
-        out->negative_zero = _mm512_reduce_min_epi##B(flags->least) == INT##B##_MIN;               \
-    }                                                                                              \
-    SS_INLINE uint64_t block_mask_##B(const ss_bits##B *p, bool is_float, struct flags *flags)     \
-    {                                                                                              \
-        const __m512i magnitude = SET1(INT##B##_MAX);                                              \
-        uint64_t mask = 0;                                                                         \
-        for (int i = 0; i < SS_BLOCK; i += 512 / B) {                                              \
-            __m512i bits = load(p + i), x = bits;                                                  \
-            if (is_float) {                                                                        \
-                x = _mm512_and_si512(bits, magnitude);                                             \
-                flags->largest = _mm512_max_epu##B(flags->largest, x);                             \
-                flags->least = _mm512_min_epi##B(flags->least, bits);                              \
-            }                                                                                      \
-            mask |= (uint64_t)_mm512_test_epi##B##_mask(x, x) << i;                                \
-        }                                                                                          \
-        return mask;                                                                               \
-    }
+SS_INLINE __m512i set1_32(ss_bits32 x)
+{
+    return _mm512_set1_epi32((int)x);
+}
 
-DEFINE_BLOCK(32, _mm512_set1_epi32)
-DEFINE_BLOCK(64, _mm512_set1_epi64)
+SS_INLINE __m512i set1_64(ss_bits64 x)
+{
+    return _mm512_set1_epi64((long long)x);
+}
+
+/* -0.0 as a signed integer. */
+static const int32_t minus_zero_32 = INT32_MIN;
+static const int64_t minus_zero_64 = INT64_MIN;
+
+#define WIDTH 32
+#include "core/compute/kernels_avx512.inc"
+#define WIDTH 64
+#include "core/compute/kernels_avx512.inc"
 
 /* Compressed in a register, then stored whole: compressing straight to memory is microcode on AMD.
  * The lanes past the entries are garbage that the next vector overwrites. */
@@ -79,17 +74,9 @@ SS_INLINE void block_store_64(const ss_bits64 *p, uint64_t mask, uint32_t base, 
     }
 }
 
-SS_DEFINE_SCANS(scan)
-SS_DEFINE_REDUCES(reduce)
-
-const struct ss_kernels ss_kernels_avx512 = {
-    .name = "avx512",
-    .scan = scan,
-    .scatter = ss_plain_scatter,
-    .accumulate = ss_plain_accumulate,
-    .reduce = reduce,
-    .merge = ss_plain_merge,
-};
+#define TABLE      ss_kernels_avx512
+#define TABLE_NAME "avx512"
+#include "core/compute/kernels_table.inc"
 #else
 typedef int ss_kernels_avx512_needs_x86;
 #endif

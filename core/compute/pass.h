@@ -5,17 +5,7 @@
 #include <string.h>
 
 #include "core/compute/select.h"
-
-/* Elements as numbers and as bits, whatever the application says they are. */
-typedef float __attribute__((may_alias)) ss_float32;
-typedef double __attribute__((may_alias)) ss_float64;
-typedef uint32_t __attribute__((may_alias)) ss_bits32;
-typedef uint64_t __attribute__((may_alias)) ss_bits64;
-
-#define SS_ABS32 0x7fffffffu
-#define SS_ABS64 0x7fffffffffffffffu
-#define SS_INF32 0x7f800000u
-#define SS_INF64 0x7ff0000000000000u
+#include "core/compute/width.h"
 
 enum { SS_PARTIALS = 16 };
 
@@ -35,14 +25,14 @@ struct ss_pass {
 /* Parts of ss_select_buckets. `pass` is a select that goes on where the last one ended: with the
  * sums and what was seen of the ranges before, over elements [0, pass->n). kth gives a magnitude
  * that fewer than k of `count` values exceed, and how many that are equal to it make up the k: for
- * more than k >= 1 values that all reach `low`. val has room for SS_WIDTH_MOST more. */
+ * more than k >= 1 values that all reach `low`. val has room for SS_LANES_MOST more. */
 struct ss_bucket_parts {
     void (*pass)(enum ss_type type, struct ss_pass *pass, const void *g, void *r);
     ss_magnitude (*kth)(enum ss_type type, void *val, size_t count, size_t k, ss_magnitude low,
                         size_t *ties);
 };
 
-enum { SS_WIDTH_MOST = 16 };
+enum { SS_LANES_MOST = 16 };
 
 /* What the pass has seen, its sums added up. */
 void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);

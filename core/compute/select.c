@@ -1,3 +1,4 @@
+/* Which selection this processor runs; magnitudes and their values; quickselect. */
 #include "core/compute/select.h"
 
 #include "core/compute/select_impl.h"

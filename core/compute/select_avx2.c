@@ -1,10 +1,10 @@
+/* The selection in AVX2. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "core/compute/select_impl.h"
 
-#define SS_TABLE_NAME "avx2"
-enum { SS_VECTOR_BYTES = 32, SS_WIDTH_32 = 8, SS_WIDTH_64 = 4 };
+enum { SS_VECTOR_BYTES = 32, LANES_32 = 8, LANES_64 = 4 };
 
 struct seen {
     __m256i largest, any;
@@ -102,107 +102,47 @@ SS_INLINE __m256i larger_64(__m256i a, __m256i b)
     return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a));
 }
 
-#define SET1_32(x)     _mm256_set1_epi32((int)(x))
-#define SET1_64(x)     _mm256_set1_epi64x((long long)(x))
-#define MOVEMASK_32(x) (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x))
-#define MOVEMASK_64(x) (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x))
+SS_INLINE __m256i set1_32(ss_bits32 x)
+{
+    return _mm256_set1_epi32((int)x);
+}
 
-#define DEFINE_VECTOR(B, VECTOR, PX, LANES)                                                        \
-    SS_INLINE VECTOR sum_##B(enum source source, const ss_float##B *g, const ss_float##B *r,       \
-                             size_t i)                                                             \
-    {                                                                                              \
-        if (source == BOTH)                                                                        \
-            return _mm256_add_##PX(_mm256_loadu_##PX(g + i), _mm256_loadu_##PX(r + i));            \
-        return _mm256_loadu_##PX((source == INPUT ? g : r) + i);                                   \
-    }                                                                                              \
-    SS_INLINE __m256i magnitude_##B(VECTOR x)                                                      \
-    {                                                                                              \
-        return _mm256_and_si256(bits_##B(x), SET1_##B(SS_ABS##B));                                 \
-    }                                                                                              \
-    SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
-    {                                                                                              \
-        ss_bits##B lanes[LANES];                                                                   \
-        pass->any_input = !_mm256_testz_si256(seen->any, SET1_##B(SS_ABS##B));                     \
-        _mm256_storeu_si256((void *)lanes, seen->largest);                                         \
-        pass->out.largest = 0;                                                                     \
-        for (size_t j = 0; j < LANES; j++)                                                         \
-            pass->out.largest = lanes[j] > pass->out.largest ? lanes[j] : pass->out.largest;       \
-    }                                                                                              \
-    SS_INLINE bool is_finite_##B(const struct seen *seen)                                          \
-    {                                                                                              \
-        __m256i odd = _mm256_cmpgt_epi##B(seen->largest, SET1_##B(SS_INF##B - 1));                 \
-        return _mm256_testz_si256(odd, odd);                                                       \
-    }                                                                                              \
-    SS_INLINE uint64_t select_vector_##B(enum source source, const ss_float##B *g,                 \
-                                         const ss_float##B *r, size_t i, __m256i below,            \
-                                         struct seen *seen, ss_bits##B *a)                         \
-    {                                                                                              \
-        VECTOR x = sum_##B(source, g, r, i);                                                       \
-        __m256i magnitude = magnitude_##B(x);                                                      \
-        seen->largest = larger_##B(seen->largest, magnitude);                                      \
-        if (source != RESIDUAL) {                                                                  \
-            VECTOR input = _mm256_loadu_##PX(g + i);                                               \
-            seen->any = _mm256_or_si256(seen->any, bits_##B(input));                               \
-        }                                                                                          \
-        _mm256_store_si256((void *)(a + i), bits_##B(x));                                          \
-        return (uint64_t)MOVEMASK_##B(_mm256_cmpgt_epi##B(magnitude, below)) << i;                 \
-    }                                                                                              \
-    SS_INLINE uint64_t select_block_##B(enum source source, const ss_float##B *g,                  \
-                                        const ss_float##B *r, ss_bits##B threshold,                \
-                                        struct seen *seen, ss_bits##B *a)                          \
-    {                                                                                              \
-        const __m256i below = SET1_##B(threshold - 1);                                             \
-        uint64_t claims = 0;                                                                       \
-        _Pragma("GCC unroll 16") for (size_t i = 0; i < SS_BLOCK; i += LANES) claims |=            \
-            select_vector_##B(source, g, r, i, below, seen, a);                                    \
-        return claims;                                                                             \
-    }                                                                                              \
-    SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
-                                 struct sums *sums)                                                \
-    {                                                                                              \
-        _Pragma("GCC unroll 4") for (size_t i = 0; i < SS_BLOCK; i += 16)                          \
-        {                                                                                          \
-            if (source != RESIDUAL)                                                                \
-                add_row_##B(sums->g, g + i);                                                       \
-            add_row_##B(sums->a, (const ss_float##B *)(const void *)a + i);                        \
-        }                                                                                          \
-    }                                                                                              \
-    SS_INLINE void keep_block_##B(ss_float##B *r, const ss_bits##B *a, ss_bits##B threshold)       \
-    {                                                                                              \
-        const __m256i below = SET1_##B(threshold - 1), magnitude = SET1_##B(SS_ABS##B);            \
-        _Pragma("GCC unroll 16") for (size_t i = 0; i < SS_BLOCK; i += LANES)                      \
-        {                                                                                          \
-            __m256i x = _mm256_load_si256((const void *)(a + i));                                  \
-            __m256i claimed = _mm256_cmpgt_epi##B(_mm256_and_si256(x, magnitude), below);          \
-            _mm256_storeu_si256((void *)(r + i), _mm256_andnot_si256(claimed, x));                 \
-        }                                                                                          \
-    }                                                                                              \
-    SS_INLINE uint64_t range_block_##B(enum source source, const ss_float##B *g,                   \
-                                       const ss_float##B *r, ss_bits##B low, ss_bits##B high,      \
-                                       ss_bits##B *m)                                              \
-    {                                                                                              \
-        const __m256i below = SET1_##B(low - 1), above = SET1_##B(high + 1);                       \
-        uint64_t mask = 0;                                                                         \
-        for (size_t i = 0; i < SS_BLOCK; i += LANES) {                                             \
-            __m256i x = magnitude_##B(sum_##B(source, g, r, i));                                   \
-            __m256i in =                                                                           \
-                _mm256_and_si256(_mm256_cmpgt_epi##B(x, below), _mm256_cmpgt_epi##B(above, x));    \
-            _mm256_store_si256((void *)(m + i), x);                                                \
-            mask |= (uint64_t)MOVEMASK_##B(in) << i;                                               \
-        }                                                                                          \
-        return mask;                                                                               \
-    }                                                                                              \
-    SS_INLINE size_t reach_vector_##B(const ss_bits##B *val, ss_bits##B least)                     \
-    {                                                                                              \
-        __m256i x = _mm256_and_si256(_mm256_loadu_si256((const void *)val), SET1_##B(SS_ABS##B));  \
-        __m256i reach = _mm256_cmpgt_epi##B(x, SET1_##B(least - 1));                               \
-        return (size_t)__builtin_popcount(MOVEMASK_##B(reach));                                    \
-    }                                                                                              \
-    SS_DEFINE_TAKE_BLOCK(B)
+SS_INLINE __m256i set1_64(ss_bits64 x)
+{
+    return _mm256_set1_epi64x((long long)x);
+}
 
-DEFINE_VECTOR(32, __m256, ps, 8)
-DEFINE_VECTOR(64, __m256d, pd, 4)
-SS_DEFINE_TABLE(ss_selectors_avx2)
+SS_INLINE unsigned movemask_32(__m256i x)
+{
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(x));
+}
+
+SS_INLINE unsigned movemask_64(__m256i x)
+{
+    return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(x));
+}
+
+typedef __m256 floats_32;
+typedef __m256d floats_64;
+
+/* An intrinsic named for numbers of the width. */
+#define SUFFIX_32 ps
+#define SUFFIX_64 pd
+#define FLOATS(x) SS_JOIN(x, NAME(SUFFIX))
+
+#define WIDTH 32
+#include "core/compute/select_take.inc"
+#define WIDTH 64
+#include "core/compute/select_take.inc"
+
+#define WIDTH 32
+#include "core/compute/select_avx2.inc"
+#define WIDTH 64
+#include "core/compute/select_avx2.inc"
+
+#define TABLE      ss_selectors_avx2
+#define TABLE_NAME "avx2"
+#include "core/compute/select_table.inc"
 #else
 typedef int ss_selectors_avx2_needs_x86;
 #endif

@@ -1,10 +1,10 @@
+/* The selection in AVX-512. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "core/compute/select_impl.h"
 
-#define SS_TABLE_NAME "avx512"
-enum { SS_VECTOR_BYTES = 64, SS_WIDTH_32 = 16, SS_WIDTH_64 = 8 };
+enum { SS_VECTOR_BYTES = 64, LANES_32 = 16, LANES_64 = 8 };
 
 struct seen {
     __m512i largest, any;
@@ -73,85 +73,36 @@ SS_INLINE __m512i bits_64(__m512d x)
     return _mm512_castpd_si512(x);
 }
 
-#define DEFINE_VECTOR(B, VECTOR, PX, LANES)                                                        \
-    SS_INLINE VECTOR sum_##B(enum source source, const ss_float##B *g, const ss_float##B *r,       \
-                             size_t i)                                                             \
-    {                                                                                              \
-        if (source == BOTH)                                                                        \
-            return _mm512_add_##PX(_mm512_loadu_##PX(g + i), _mm512_loadu_##PX(r + i));            \
-        return _mm512_loadu_##PX((source == INPUT ? g : r) + i);                                   \
-    }                                                                                              \
-    SS_INLINE __m512i magnitude_##B(VECTOR x)                                                      \
-    {                                                                                              \
-        return _mm512_and_si512(bits_##B(x), SET1_##B(SS_ABS##B));                                 \
-    }                                                                                              \
-    SS_INLINE void seen_store_##B(const struct seen *seen, struct ss_pass *pass)                   \
-    {                                                                                              \
-        pass->any_input = (uint64_t)_mm512_reduce_or_epi64(seen->any);                             \
-        pass->out.largest = _mm512_reduce_max_epu##B(seen->largest);                               \
-    }                                                                                              \
-    SS_INLINE bool is_finite_##B(const struct seen *seen)                                          \
-    {                                                                                              \
-        return _mm512_cmpge_epu##B##_mask(seen->largest, SET1_##B(SS_INF##B)) == 0;                \
-    }                                                                                              \
-    /* One vector of a block: its claims. */                                                       \
-    SS_INLINE uint64_t select_vector_##B(enum source source, const ss_float##B *g,                 \
-                                         const ss_float##B *r, size_t i, __m512i threshold,        \
-                                         struct seen *seen, ss_bits##B *a)                         \
-    {                                                                                              \
-        VECTOR x = sum_##B(source, g, r, i);                                                       \
-        __m512i magnitude = magnitude_##B(x);                                                      \
-        seen->largest = _mm512_max_epu##B(seen->largest, magnitude);                               \
-        if (source != RESIDUAL) {                                                                  \
-            VECTOR input = _mm512_loadu_##PX(g + i);                                               \
-            seen->any = _mm512_or_si512(seen->any, magnitude_##B(input));                          \
-        }                                                                                          \
-        _mm512_store_si512(a + i, bits_##B(x));                                                    \
-        return (uint64_t)_mm512_cmpge_epu##B##_mask(magnitude, threshold) << i;                    \
-    }                                                                                              \
-    SS_INLINE void add_block_##B(enum source source, const ss_float##B *g, const ss_bits##B *a,    \
-                                 struct sums *sums)                                                \
-    {                                                                                              \
-        for (size_t i = 0; i < SS_BLOCK; i += 16) {                                                \
-            if (source != RESIDUAL)                                                                \
-                add_row_##B(sums->g, g + i);                                                       \
-            add_row_##B(sums->a, (const ss_float##B *)(const void *)a + i);                        \
-        }                                                                                          \
-    }                                                                                              \
-    SS_INLINE void keep_vector_##B(ss_float##B *r, const ss_bits##B *a, __m512i threshold)         \
-    {                                                                                              \
-        __m512i x = _mm512_load_si512(a);                                                          \
-        __mmask##LANES kept =                                                                      \
-            _mm512_cmplt_epu##B##_mask(_mm512_and_si512(x, SET1_##B(SS_ABS##B)), threshold);       \
-        _mm512_storeu_si512(r, _mm512_maskz_mov_epi##B(kept, x));                                  \
-    }                                                                                              \
-    SS_INLINE uint64_t range_vector_##B(enum source source, const ss_float##B *g,                  \
-                                        const ss_float##B *r, size_t i, __m512i least,             \
-                                        __m512i span, ss_bits##B *m)                               \
-    {                                                                                              \
-        __m512i x = magnitude_##B(sum_##B(source, g, r, i));                                       \
-        _mm512_store_si512(m + i, x);                                                              \
-        x = _mm512_sub_epi##B(x, least);                                                           \
-        return (uint64_t)_mm512_cmple_epu##B##_mask(x, span) << i;                                 \
-    }                                                                                              \
-    SS_INLINE size_t reach_vector_##B(const ss_bits##B *val, ss_bits##B least)                     \
-    {                                                                                              \
-        __m512i x = _mm512_and_si512(_mm512_loadu_si512(val), SET1_##B(SS_ABS##B));                \
-        unsigned reach = _mm512_cmpge_epu##B##_mask(x, SET1_##B(least));                           \
-        return (size_t)__builtin_popcount(reach);                                                  \
-    }
+SS_INLINE __m512i set1_32(ss_bits32 x)
+{
+    return _mm512_set1_epi32((int)x);
+}
 
-#define SET1_32(x) _mm512_set1_epi32((int)(x))
-#define SET1_64(x) _mm512_set1_epi64((long long)(x))
+SS_INLINE __m512i set1_64(ss_bits64 x)
+{
+    return _mm512_set1_epi64((long long)x);
+}
 
-DEFINE_VECTOR(32, __m512, ps, 16)
-DEFINE_VECTOR(64, __m512d, pd, 8)
+typedef __m512 floats_32;
+typedef __m512d floats_64;
+typedef __mmask16 mask_32;
+typedef __mmask8 mask_64;
+
+/* An intrinsic named for numbers of the width. */
+#define SUFFIX_32 ps
+#define SUFFIX_64 pd
+#define FLOATS(x) SS_JOIN(x, NAME(SUFFIX))
+
+#define WIDTH 32
+#include "core/compute/select_avx512.inc"
+#define WIDTH 64
+#include "core/compute/select_avx512.inc"
 
 /* Unrolled by hand, so that the residual is stored from the registers that hold a. */
 SS_INLINE uint64_t select_block_32(enum source source, const ss_float32 *g, const ss_float32 *r,
                                    ss_bits32 threshold, struct seen *seen, ss_bits32 *a)
 {
-    const __m512i least = SET1_32(threshold);
+    const __m512i least = set1_32(threshold);
     uint64_t claims = select_vector_32(source, g, r, 0, least, seen, a);
     claims |= select_vector_32(source, g, r, 16, least, seen, a);
     claims |= select_vector_32(source, g, r, 32, least, seen, a);
@@ -161,7 +112,7 @@ SS_INLINE uint64_t select_block_32(enum source source, const ss_float32 *g, cons
 SS_INLINE uint64_t select_block_64(enum source source, const ss_float64 *g, const ss_float64 *r,
                                    ss_bits64 threshold, struct seen *seen, ss_bits64 *a)
 {
-    const __m512i least = SET1_64(threshold);
+    const __m512i least = set1_64(threshold);
     uint64_t claims = select_vector_64(source, g, r, 0, least, seen, a);
     claims |= select_vector_64(source, g, r, 8, least, seen, a);
     claims |= select_vector_64(source, g, r, 16, least, seen, a);
@@ -174,7 +125,7 @@ SS_INLINE uint64_t select_block_64(enum source source, const ss_float64 *g, cons
 
 SS_INLINE void keep_block_32(ss_float32 *r, const ss_bits32 *a, ss_bits32 threshold)
 {
-    const __m512i least = SET1_32(threshold);
+    const __m512i least = set1_32(threshold);
     keep_vector_32(r, a, least);
     keep_vector_32(r + 16, a + 16, least);
     keep_vector_32(r + 32, a + 32, least);
@@ -183,7 +134,7 @@ SS_INLINE void keep_block_32(ss_float32 *r, const ss_bits32 *a, ss_bits32 thresh
 
 SS_INLINE void keep_block_64(ss_float64 *r, const ss_bits64 *a, ss_bits64 threshold)
 {
-    const __m512i least = SET1_64(threshold);
+    const __m512i least = set1_64(threshold);
     keep_vector_64(r, a, least);
     keep_vector_64(r + 8, a + 8, least);
     keep_vector_64(r + 16, a + 16, least);
@@ -197,7 +148,7 @@ SS_INLINE void keep_block_64(ss_float64 *r, const ss_bits64 *a, ss_bits64 thresh
 SS_INLINE uint64_t range_block_32(enum source source, const ss_float32 *g, const ss_float32 *r,
                                   ss_bits32 low, ss_bits32 high, ss_bits32 *m)
 {
-    const __m512i least = SET1_32(low), span = SET1_32(high - low);
+    const __m512i least = set1_32(low), span = set1_32(high - low);
     uint64_t mask = range_vector_32(source, g, r, 0, least, span, m);
     mask |= range_vector_32(source, g, r, 16, least, span, m);
     mask |= range_vector_32(source, g, r, 32, least, span, m);
@@ -207,7 +158,7 @@ SS_INLINE uint64_t range_block_32(enum source source, const ss_float32 *g, const
 SS_INLINE uint64_t range_block_64(enum source source, const ss_float64 *g, const ss_float64 *r,
                                   ss_bits64 low, ss_bits64 high, ss_bits64 *m)
 {
-    const __m512i least = SET1_64(low), span = SET1_64(high - low);
+    const __m512i least = set1_64(low), span = set1_64(high - low);
     uint64_t mask = 0;
     for (size_t i = 0; i < SS_BLOCK; i += 8)
         mask |= range_vector_64(source, g, r, i, least, span, m);
@@ -248,7 +199,9 @@ SS_INLINE void take_block_64(const ss_bits64 *a, uint64_t claims, uint32_t base,
     }
 }
 
-SS_DEFINE_TABLE(ss_selectors_avx512)
+#define TABLE      ss_selectors_avx512
+#define TABLE_NAME "avx512"
+#include "core/compute/select_table.inc"
 #else
 typedef int ss_selectors_avx512_needs_x86;
 #endif

@@ -1,9 +1,14 @@
+/* Plain loops over dense vectors, which compilers vectorise; those that saturate go by the bits. */
 #include "core/compute/vector.h"
 
 #include <float.h>
 #include <string.h>
 
-#include "core/compute/select_impl.h"
+#include "core/compute/select.h"
+#include "core/compute/width.h"
+
+#define LARGEST_32 FLT_MAX
+#define LARGEST_64 DBL_MAX
 
 bool ss_vector_is_clear(enum ss_type type, const void *v, size_t n)
 {
@@ -21,25 +26,10 @@ void ss_vector_clear(enum ss_type type, void *v, size_t n)
     memset(v, 0, n * ss_type_size(type));
 }
 
-#define DEFINE_JOIN(name, real)                                                                    \
-    static void name(const real *in, const real *r, real *out, size_t n, real share)               \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            out[i] = in[i] + share * r[i];                                                         \
-    }
-
-DEFINE_JOIN(join_32, float)
-DEFINE_JOIN(join_64, double)
-
-#define DEFINE_LEAVE(name, real)                                                                   \
-    static void name(real *r, size_t n, real share)                                                \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            r[i] -= share * r[i];                                                                  \
-    }
-
-DEFINE_LEAVE(leave_32, float)
-DEFINE_LEAVE(leave_64, double)
+#define WIDTH 32
+#include "core/compute/vector.inc"
+#define WIDTH 64
+#include "core/compute/vector.inc"
 
 void ss_vector_join(enum ss_type type, const void *in, const void *r, void *out, size_t n,
                     double share)
@@ -58,22 +48,6 @@ void ss_vector_leave(enum ss_type type, void *r, size_t n, double share)
         leave_64(r, n, share);
 }
 
-static void scale_32(float *r, size_t n, double factor)
-{
-    for (size_t i = 0; i < n; i++) {
-        double x = (double)r[i] * factor;
-        r[i] = x > (double)FLT_MAX ? FLT_MAX : x < -(double)FLT_MAX ? -FLT_MAX : (float)x;
-    }
-}
-
-static void scale_64(double *r, size_t n, double factor)
-{
-    for (size_t i = 0; i < n; i++) {
-        double x = r[i] * factor;
-        r[i] = x > DBL_MAX ? DBL_MAX : x < -DBL_MAX ? -DBL_MAX : x;
-    }
-}
-
 void ss_vector_scale(enum ss_type type, void *r, size_t n, double factor)
 {
     if (type == SS_F32)
@@ -81,37 +55,6 @@ void ss_vector_scale(enum ss_type type, void *r, size_t n, double factor)
     else
         scale_64(r, n, factor);
 }
-
-#define DEFINE_ADD(B)                                                                              \
-    /* Saturates at the largest finite number. */                                                  \
-    static ss_float##B sum_##B(ss_float##B a, ss_float##B b)                                       \
-    {                                                                                              \
-        ss_float##B sum = a + b;                                                                   \
-        ss_bits##B bits;                                                                           \
-        memcpy(&bits, &sum, sizeof bits);                                                          \
-        if ((bits & SS_ABS##B) >= SS_INF##B) {                                                     \
-            bits = (bits & ~SS_ABS##B) | (SS_INF##B - 1);                                          \
-            memcpy(&sum, &bits, sizeof sum);                                                       \
-        }                                                                                          \
-        return sum;                                                                                \
-    }                                                                                              \
-                                                                                                   \
-    static void add_##B(ss_float##B *r, uint32_t base, const uint32_t *idx,                        \
-                        const ss_float##B *val, size_t count)                                      \
-    {                                                                                              \
-        for (size_t j = 0; j < count; j++)                                                         \
-            r[idx[j] - base] = sum_##B(r[idx[j] - base], val[j]);                                  \
-    }                                                                                              \
-                                                                                                   \
-    static void add_dense_##B(ss_float##B *r, const ss_float##B *val, size_t n)                    \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            if (ss_magnitude_at(SS_F##B, val, i) < SS_INF##B)                                      \
-                r[i] = sum_##B(r[i], val[i]);                                                      \
-    }
-
-DEFINE_ADD(32)
-DEFINE_ADD(64)
 
 void ss_vector_add_at(enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
                       const void *val, size_t count)

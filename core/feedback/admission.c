@@ -1,5 +1,5 @@
-/* What is said when a tensor is found to look like a gradient: that it is lossy from here on, or
- * that somebody may say so. By rank 0 of the communicator, once per tensor. */
+/* The line that rank 0 of the communicator logs, once per tensor, when it is found to look like a
+ * gradient: that it is lossy from here on, or which rule would make it so. */
 #include <stdio.h>
 
 #include "core/feedback/feedback.h"

@@ -5,7 +5,7 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* A tensor that rests keeps the room. */
+/* The whole residual has been sent: its memory is freed, unless the tensor is still registered. */
 void ss_join_emptied(struct ss_tensor *t)
 {
     if (t->state != SS_TENSOR_REGISTERED)
@@ -29,8 +29,8 @@ double ss_join_ratio_square(const struct ss_feedback *f)
 
 static const double SIXTEENTH = 0.0625;
 
-/* Of what has left top-k for what it looked like, so little is left that it may go at once: ratio
- * of squared norms. */
+/* The residual of a tensor that was found not to be a gradient is sent at once when it is at most
+ * this small: ratio of squared norms. */
 static const double LITTLE = 1e-6;
 
 void ss_join_start(struct ss_feedback *f)

@@ -35,12 +35,12 @@ struct ss_feedback {
     /* MODE=topk */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
-    bool unfit;            /* by the evidence, on all ranks: it must be exact, and nothing join */
-    bool keeps;            /* here no residual may join it, whatever runs */
-    bool topk;             /* registered: the own stream is claimed, not scanned */
-    bool resting;          /* registered, but nothing is claimed: dense was faster */
-    bool woken;            /* rested when the call began */
-    bool claimed;          /* claims are out of the residual */
+    bool unfit;   /* by the evidence of all ranks no gradient: exact, and no residual joins */
+    bool keeps;   /* no residual may join the input of this call, whatever runs */
+    bool topk;    /* registered: the own stream is claimed, not scanned */
+    bool resting; /* registered, but nothing is claimed: dense was faster */
+    bool woken;   /* rested when the call began */
+    bool claimed; /* claims are out of the residual */
     bool profiled, unlike; /* its profile has been watched; it was unlike its past */
     bool reevaluate;       /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;   /* registered calls of the tensor before this one */
@@ -73,8 +73,8 @@ void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
 void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_feedback *f);
 void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */
-void ss_topk_planned(struct ss_feedback *f, bool dense); /* and may be trusted: rest where it is */
-uint64_t ss_topk_past(const struct ss_feedback *f);   /* what evidence will be judged by, hashed */
+void ss_topk_planned(struct ss_feedback *f, bool dense); /* no trial: rests where dense */
+uint64_t ss_topk_past(const struct ss_feedback *f);   /* hash of what evidence is compared with */
 uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags); /* false: registered on some ranks only */
@@ -123,7 +123,7 @@ enum ss_scaling {
     SS_SCALE_OPEN,   /* the unit of the input cannot be told yet: the call is exact */
     SS_SCALE_CHANGED /* the claims are undone, the residual is scaled: select and vote again */
 };
-bool ss_scale_asked(const struct ss_feedback *f);     /* something is to be found out */
+bool ss_scale_asked(const struct ss_feedback *f);     /* the unit of the input is not known yet */
 uint64_t ss_scale_hash(const struct ss_feedback *f);  /* of what this rank will decide by, or 0 */
 enum ss_scaling ss_scale_look(struct ss_feedback *f); /* after the vote of a finite call */
 void ss_scale_seen(struct ss_feedback *f);            /* a finite call of known unit */

@@ -10,7 +10,7 @@
 
 enum {
     BUCKETS = SS_SKETCH_BUCKETS,
-    FORGIVEN = 4 /* looks after which one that spoke against a gradient is */
+    FORGET_AFTER = 4 /* comparisons after which one that spoke against a gradient is forgotten */
 };
 
 /* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
@@ -50,8 +50,8 @@ void ss_guard_look(struct ss_feedback *f, bool agreed)
 {
     struct ss_tensor *t = f->tensor;
 
-    if (t->watch.since >= FORGIVEN)
-        t->watch.spoken = 0;
+    if (t->watch.since >= FORGET_AFTER)
+        t->watch.window_against = 0;
     if (agreed)
         ss_watch_judge(&t->watch, &f->vote.ballot.evidence, f->c.x.t->size);
     else

@@ -231,7 +231,7 @@ static bool step_passed(struct ss_feedback *f)
     return s->passed = passed;
 }
 
-/* Nothing is known, or cannot be found out. */
+/* The unit cannot be determined: the residual keeps the one it has. */
 static void leave_open(struct ss_feedback *f)
 {
     struct ss_loss_scale *s = &f->tensor->scale;

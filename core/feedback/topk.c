@@ -31,7 +31,7 @@ static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
     };
 }
 
-/* Nothing is to be found out. */
+/* A sparse algorithm is given: dense need not be tried. */
 static bool must_be_sparse(const struct ss_feedback *f)
 {
     uint64_t by_rule = ss_topk_forced(f);
@@ -147,7 +147,7 @@ static bool guard_due(const struct ss_feedback *f)
     return f->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
 }
 
-/* The profile of what is sent: a buffer that holds different tensors in turn is found out. */
+/* The profile of what is sent: it shows a buffer that holds different tensors in turn. */
 static bool unlike(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
@@ -269,7 +269,7 @@ static void judge(struct ss_feedback *f)
 
     if (b->evidence.shown == 0)
         return;
-    /* A rank whose input is not finite shows nothing, and nobody's past moves on. */
+    /* A rank whose input is not finite shows nothing, and no rank's past changes. */
     bool agreed = b->evidence.shown < (uint32_t)x->t->size || ss_ballot_same(b, SS_SAME_WATCH);
     if (t->asked && !ss_tensor_has_left(t)) {
         ss_guard_look(f, agreed);

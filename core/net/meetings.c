@@ -1,3 +1,4 @@
+/* One meeting after the other: its two messages are posted, taken in and, at the end, given up. */
 #include "core/net/meetings.h"
 
 void ss_meetings_start(struct ss_meetings *m, struct ss_transport *t)

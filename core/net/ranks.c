@@ -1,3 +1,4 @@
+/* Folding to a power of two, the meetings that follow from it, and equal parts. */
 #include "core/net/ranks.h"
 
 struct ss_fold ss_fold_of(int rank, int size)

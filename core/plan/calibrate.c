@@ -110,7 +110,7 @@ static bool next_round(struct ss_calibrate *s, double seconds)
         return false;
     }
     double beta = (seconds - s->alpha) / (double)s->size;
-    if (beta < seconds / (double)s->size / 2) /* latency rules even here */
+    if (beta < seconds / (double)s->size / 2) /* the time is mostly latency even at this size */
         beta = seconds / (double)s->size / 2;
     s->costs = (struct ss_costs){.known = true, .alpha = s->alpha, .beta = beta};
     return true;

@@ -1,3 +1,4 @@
+/* The terms of the cost formulas and of the memory formulas. */
 #include "core/plan/cost.h"
 
 double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double nnz, double n)

@@ -5,15 +5,15 @@
 /* The first run of an algorithm on a lane touches fresh memory and tells little. */
 enum { TRUSTED_RUNS = 2 };
 
-static double kinder(double ratio)
+static double half_excess(double ratio)
 {
     return ratio > 1 ? (1 + ratio) / 2 : ratio;
 }
 
-/* How far the lane's measurements lie above the prediction. One that was not tried enough is judged
- * more kindly than those that disappointed, so that each that may be the best gets its turn: a
- * sparse one by the other sparse ones that were, which share the selection and the costs of entries
- * with it, dense by itself, and dsar, of which half is dense, by both. */
+/* Measured over predicted time of an algorithm on this lane. One with fewer than TRUSTED_RUNS runs
+ * is given half the excess of the best of the others, so that it is tried where it may be the best:
+ * a sparse one that of the sparse ones, which share the selection and the costs of entries with it,
+ * and dsar, half of which is dense, that of dense if larger. */
 static double correction(const struct ss_history *h, enum ss_algorithm a)
 {
     double least = 0;
@@ -24,10 +24,10 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
         if (h->runs[i] >= TRUSTED_RUNS && (i == SS_DENSE) == (a == SS_DENSE) &&
             (least == 0 || h->ratio[i] < least))
             least = h->ratio[i];
-    double kind = least > 0 ? kinder(least) : 1;
+    double expected = least > 0 ? half_excess(least) : 1;
     if (a == SS_DSAR && h->runs[SS_DENSE] >= TRUSTED_RUNS && h->ratio[SS_DENSE] > 1)
-        kind = kinder(h->ratio[SS_DENSE] > least ? h->ratio[SS_DENSE] : least);
-    return h->runs[a] > 0 && h->ratio[a] < kind ? h->ratio[a] : kind;
+        expected = half_excess(h->ratio[SS_DENSE] > least ? h->ratio[SS_DENSE] : least);
+    return h->runs[a] > 0 && h->ratio[a] < expected ? h->ratio[a] : expected;
 }
 
 /* The algorithm that has to run, SS_AUTO: none; of other kinds there is one sparse way. */
@@ -73,8 +73,8 @@ static double favoured(const struct ss_shape *s, enum ss_algorithm a, double sec
     return s->topk && (a == SS_DENSE) == s->resting ? seconds * CHANGE : seconds;
 }
 
-/* Dense is measured while a tensor rests, as nothing has to be undone for it; else once, when top-k
- * knows what its best takes. */
+/* Dense is measured while a tensor rests, as nothing has to be undone for it; else once, when the
+ * time of the best sparse algorithm has been measured. */
 static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
                          const struct ss_plan *plan, double least)
 {
@@ -88,8 +88,8 @@ static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
 /* Calls after which a measurement has to be confirmed. */
 enum { FRESH = 16 };
 
-/* Nothing of this choice was to find out how long it takes. Of one that rests nothing but dense is
- * found out: before it is awake the sparse ones do not run. */
+/* Whether the choice is no trial run, made to measure the algorithm. While a tensor rests only
+ * dense is tried, since the sparse ones do not run before it is awake. */
 static bool is_settled(const struct ss_shape *s, const struct ss_history *h,
                        const struct ss_plan *plan)
 {

@@ -1,3 +1,4 @@
+/* Numbers, texts, members and tables, written as text or as JSON through a small buffer. */
 #include "core/report/emit.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The report of the job: headline, summary, reasons, notes, options; and all its parts in order. */
 #include "core/report/report_impl.h"
 
 #include <time.h>

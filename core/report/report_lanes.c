@@ -1,3 +1,5 @@
+/* The report of the lanes: their calls, densities and bytes; predictions, and what mode observe
+ * advises. */
 #include "core/report/report_impl.h"
 
 enum { FIRST_SPARSE = SS_RECURSIVE_DOUBLING, WHY_PARTS = 12 };

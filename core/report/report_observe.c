@@ -1,4 +1,4 @@
-/* What mode observe says of what it did not do: top-k, and a lower MIN_COUNT. */
+/* Mode observe: predictions for top-k and for a lower MIN_COUNT. */
 #include "core/report/report_impl.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))

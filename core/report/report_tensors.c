@@ -1,3 +1,4 @@
+/* The report of the tensors: what became of them, where they are, what was seen of them. */
 #include "core/report/report_impl.h"
 #include "core/report/tensor_record.h"
 

@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct page *page, const c
     va_end(args);
 }
 
-/* No allreduce came by. */
+/* No allreduce was called. */
 static void say_unseen(struct page *page, const struct ss_report_scene *scene, uint64_t others)
 {
     if (others > 0)
@@ -57,7 +57,7 @@ static void say_small(struct page *page, const struct ss_stats *stats, uint64_t 
             (ull)stats->small_largest, (ull)stats->small_calls, (ull)seen);
 }
 
-/* What the calls that came by were passed on for. */
+/* Why the calls that were seen were passed on. */
 static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen, uint64_t min_count)
 {
     static const struct {

@@ -1,3 +1,4 @@
+/* Records of lanes and tensors, and counters, under the lock of the statistics. */
 #include "core/report/stats.h"
 
 #include <stdio.h>
@@ -90,7 +91,7 @@ struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kin
 
     pthread_mutex_lock(&stats->lock);
     r = look_up(stats, kind, comm, size, count, type, op);
-    if (!r && stats->lane_count >= MAX_LANES) { /* one shared record for all that come late */
+    if (!r && stats->lane_count >= MAX_LANES) { /* all further lanes share one record */
         kind = SS_KIND_ALLREDUCE;
         comm = "";
         size = 0;

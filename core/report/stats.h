@@ -71,7 +71,8 @@ struct ss_lane_record {
 
 struct ss_tensor_record; /* core/report/tensor_record.h */
 
-/* What is said of single tensors: the first SS_TOLD of a kind each in a line, the rest in a sum. */
+/* Log lines about single tensors: the first SS_TOLD of a kind get one each, the others are only
+ * counted. */
 enum ss_telling { SS_TELL_ADMITTED, SS_TELL_OFFERED, SS_TELLINGS };
 enum { SS_TOLD = 8 };
 struct ss_told {
@@ -91,7 +92,7 @@ struct ss_small {
 struct ss_stats {
     pthread_mutex_t lock;
     double start;                            /* seconds, steady clock, first intercepted call */
-    double end;                              /* set by whoever prints */
+    double end;                              /* set before printing */
     atomic_uint_fast64_t seen;               /* intercepted calls */
     atomic_uint_fast64_t allreduces;         /* of them, where calls are timed */
     atomic_uint_fast64_t passed[SS_REASONS]; /* handed on, by reason */

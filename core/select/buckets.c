@@ -4,6 +4,7 @@
  * leave the residual. Where the guess was wrong more passes over the bucket follow. */
 #include "core/compute/pass.h"
 #include "core/compute/vector.h"
+#include "core/compute/width.h"
 #include "core/select/threshold.h"
 
 enum {
@@ -19,7 +20,7 @@ struct buckets {
     size_t aim; /* entries that a guess is to collect */
     struct ss_pass pass;
     uint32_t idx[ROOM];
-    uint64_t val[ROOM + SS_WIDTH_MOST];
+    uint64_t val[ROOM + SS_LANES_MOST];
 };
 
 /* A range of elements, and room for its claims. */
@@ -68,30 +69,10 @@ static void guess_below(struct buckets *b, ss_magnitude kth)
         b->pass.threshold = kth > below ? kth - below : SS_LEAST_MAGNITUDE;
 }
 
-/* Of what is collected the first `count` that are above `least`, or one of the first `ties` that
- * are equal to it, leave the residual. An entry that stays is written, too, and overwritten. */
-#define DEFINE_CLAIM(B)                                                                            \
-    static void claim_##B(const struct buckets *b, const struct range *to, size_t count,           \
-                          ss_bits##B least, size_t ties)                                           \
-    {                                                                                              \
-        const ss_bits##B *val = (const void *)b->val;                                              \
-        ss_bits##B *out = (void *)to->val, *r = (void *)to->r;                                     \
-        for (size_t j = 0, claimed = 0; claimed < count; j++) {                                    \
-            const uint32_t at = b->idx[j];                                                         \
-            const ss_bits##B a = val[j], magnitude = a & SS_ABS##B;                                \
-            const size_t tie = (magnitude == least) & (ties > 0);                                  \
-            const size_t claim = (magnitude > least) | tie;                                        \
-            to->idx[claimed] = at;                                                                 \
-            out[claimed] = a;                                                                      \
-            if (r)                                                                                 \
-                r[at - to->base] = claim ? 0 : a;                                                  \
-            claimed += claim;                                                                      \
-            ties -= tie;                                                                           \
-        }                                                                                          \
-    }
-
-DEFINE_CLAIM(32)
-DEFINE_CLAIM(64)
+#define WIDTH 32
+#include "core/select/claim.inc"
+#define WIDTH 64
+#include "core/select/claim.inc"
 
 static void run_pass(const struct buckets *b, struct ss_pass *pass, const char *g, char *r)
 {
@@ -144,7 +125,7 @@ static size_t search(struct buckets *b, const struct range *bucket)
     struct ss_selection first, rest;
 
     if (whole.r)
-        whole.g = NULL; /* it has done its part */
+        whole.g = NULL; /* its sum with the residual is in r since the first pass */
     ss_exact_threshold(b->selectors, b->type, whole.g, whole.r, whole.n, b->k, &exact);
     guess_below(b, exact.threshold);
     size_t n = whole.n;

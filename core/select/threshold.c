@@ -1,3 +1,5 @@
+/* Radix select in passes that narrow a range of magnitudes, with a sample to begin from; and the
+ * threshold that is kept between calls. */
 #include "core/select/threshold.h"
 #include "core/compute/vector.h"
 
@@ -86,7 +88,7 @@ static void finish(const struct search *s, struct ss_exact *out)
     out->count += out->above;
 }
 
-/* What there is when k entries are not. */
+/* The result where fewer than k entries are not zero. */
 static void take_all(const struct search *s, struct ss_exact *out)
 {
     struct search least = *s;
@@ -256,7 +258,8 @@ static void find(struct ss_threshold *t, const struct selection *s)
     ss_exact_threshold(s->selectors, s->type, s->g, s->r, s->n, s->k, &exact);
     ss_threshold_found(t, s->k, exact.threshold);
     t->exact_calls++;
-    /* Of ties that the capacity cuts the sample would ask for all. */
+    /* Where ties pass the capacity, the sample would count those that are cut, too: then it is not
+     * used. */
     if (t->period > 1 && exact.count <= ss_claim_limit(s->k) && !exact.all_zero)
         t->sampled = count_sampled(t, s);
 }

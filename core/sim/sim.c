@@ -1,3 +1,4 @@
+/* The simulator: messages and receives as lists in order of time, and the rank to step next. */
 #include "core/sim/sim.h"
 
 #include <math.h>
@@ -370,7 +371,7 @@ static bool pass_time(struct ss_sim *sim)
     return sim->idle > 0;
 }
 
-/* With a seed, delivery happens in polls: whoever waited may have been served. */
+/* With a seed, delivery happens in polls: any rank that waited may have been served. */
 static void wake_all(struct ss_sim *sim)
 {
     for (int r = 0; r < sim->size; r++)

@@ -1,3 +1,4 @@
+/* Agreements as meetings: the words of a message, its check, and how words are added. */
 #include "core/stream/agreement.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The exchange of one call: what its streams need of it, whatever they carry and whoever asked for
- * it. First member of struct ss_coll (core/coll/coll.h). */
+/* The exchange of one call: what its streams need of it, whatever they carry and whichever call it
+ * belongs to. First member of struct ss_coll (core/coll/coll.h). */
 #ifndef CORE_STREAM_EXCHANGE_H
 #define CORE_STREAM_EXCHANGE_H
 

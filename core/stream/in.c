@@ -121,7 +121,7 @@ static void start_peers(struct ss_exchange *x, struct ss_in *in)
         in->started++;
         if (p->rank != x->t->rank)
             post_recv(x, in, p);
-        else if (!in->ordered) /* nobody sends to himself */
+        else if (!in->ordered) /* no rank sends to itself */
             finish_peer(in, p);
     }
 }

@@ -1,3 +1,4 @@
+/* Freeing of work space. */
 #include "core/stream/work.h"
 
 size_t ss_work_kept(const struct ss_work *w)

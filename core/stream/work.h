@@ -29,7 +29,7 @@ struct ss_work {
     struct ss_sample levels; /* of the input, for its norm */
 };
 
-/* What recipes built, kept for the next: its bytes, and letting it go. */
+/* What recipes built and the next ones find: its bytes; freeing it. */
 size_t ss_work_kept(const struct ss_work *work);
 void ss_work_drop(struct ss_work *work);
 void ss_work_free(struct ss_work *work); /* all of it */

@@ -1,3 +1,5 @@
+/* What a rank shows of its sample, what all ranks conclude from the sums, and what is
+ * remembered. */
 #include "core/tensor/evidence.h"
 
 #include <string.h>
@@ -30,7 +32,7 @@ void ss_evidence_merge(struct ss_evidence *into, const struct ss_evidence *other
     into->balance_min = (uint32_t)min64(into->balance_min, other->balance_min);
     into->balance_max = (uint32_t)max64(into->balance_max, other->balance_max);
     into->marked += other->marked;
-    into->stayers += other->stayers;
+    into->with_past += other->with_past;
     into->stay += other->stay;
     for (int i = 0; i < SS_MARKS / 64; i++)
         into->marks[i] |= other->marks[i];
@@ -193,7 +195,7 @@ static void show_stay(struct ss_evidence *e, struct ss_watch *w)
     memcpy(w->now, e->sketch, sizeof w->now);
     if (!w->has_mine)
         return;
-    e->stayers = 1;
+    e->with_past = 1;
     e->stay = whole(cosine(w->now, w->mine) * SHARE);
 }
 
@@ -384,7 +386,7 @@ static bool forgets_early(const struct ss_watch *w)
     return w->calls > 4 && w->first > MEAN.early && w->third < MEAN.third * w->first;
 }
 
-/* Whether it does is not known before some calls have passed. */
+/* Not known before some calls have passed. */
 static bool lasts(const struct ss_watch *w)
 {
     return w->along > MEAN.first && (w->calls < LONG || w->lasting > MEAN.lasting);
@@ -417,7 +419,7 @@ enum ss_likeness ss_watch_doubt(const struct ss_watch *w)
 {
     static const double AGAIN = 0.65;
 
-    if (w->spoken >= 2)
+    if (w->window_against >= 2)
         return w->why;
     if (w->calls >= 2 && w->balance < MEAN.balance)
         return SS_LIKE_COUNTS;
@@ -457,7 +459,7 @@ static void speak_against(struct ss_watch *w, const struct ss_evidence *all, str
         why = SS_LIKE_COUNTS;
     v->weights = why != SS_LIKE_GRADIENT;
     w->since = v->weights ? 0 : w->since + 1;
-    w->spoken += v->weights;
+    w->window_against += v->weights;
     w->why = v->weights ? why : w->why;
 }
 
@@ -490,7 +492,7 @@ struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *a
     v.ranks = all->nonzero;
     v.alike = alike(all);
     v.overlap = overlap(all);
-    v.stay = all->stayers > 0 ? (double)all->stay / SHARE / all->stayers : 0;
+    v.stay = all->with_past > 0 ? (double)all->stay / SHARE / all->with_past : 0;
     v.parts = parts(all);
     compare(w, all, &v);
     speak_against(w, all, &v);

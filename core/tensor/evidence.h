@@ -38,7 +38,7 @@ enum {
 
 /* In a ballot. Combined by sum, min and max. */
 struct ss_evidence {
-    uint32_t shown;       /* ranks that have looked; sum */
+    uint32_t shown;       /* ranks that have shown a sample; sum */
     uint32_t nonzero;     /* of them, those whose sample is not zero; sum */
     uint64_t energy_min;  /* mean square of a sample that is not zero, double bits; min */
     uint64_t energy_max;  /* max, 0 = all are zero */
@@ -46,7 +46,7 @@ struct ss_evidence {
                              zero, of 2^20; min */
     uint32_t balance_max; /* max */
     uint32_t marked;      /* of the marks, those a rank has; sum */
-    uint32_t stayers;     /* ranks that had an input before; sum */
+    uint32_t with_past;   /* ranks that had an input before; sum */
     int64_t stay;         /* its cosine with theirs now, of 2^20; sum */
     uint64_t marks[SS_MARKS / 64]; /* elements that are not zero; or */
     int32_t sketch[SS_SKETCH];     /* of unit vectors times 2^18; sum */
@@ -80,12 +80,12 @@ struct ss_watch {
     uint64_t seen;                    /* calls that entered the ring */
     double level;                     /* running mean of log2(energy), of the calls that fitted */
     bool leveled;
-    unsigned far;         /* calls in a row whose norm was far from it */
-    unsigned struck;      /* calls that spoke against a gradient */
-    unsigned spoken;      /* of the window */
-    unsigned since;       /* calls since the last of them, or since the window began */
-    enum ss_likeness why; /* of the last of them */
-    unsigned calm;        /* calls in a row after which all means were those of a gradient */
+    unsigned far;            /* calls in a row whose norm was far from it */
+    unsigned against;        /* calls that spoke against a gradient */
+    unsigned window_against; /* calls of this window that spoke against a gradient */
+    unsigned since;          /* calls since the last one that did, or since the window began */
+    enum ss_likeness why;    /* what the last one that did looked like */
+    unsigned calm;           /* calls in a row after which all means were those of a gradient */
     /* Means over the calls of the window that did not speak against a gradient, the newest with
      * weight 1/8. */
     double alike, again, along, same, balance, drift, parts, overlap, stay;
@@ -131,14 +131,14 @@ struct ss_verdict {
 };
 struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *all, int size);
 
-/* What that means, in words. */
+/* The likeness that the view shows. */
 const char *ss_likeness_text(enum ss_likeness likeness);
 
 /* The calls of the window. */
 enum ss_likeness ss_watch_likeness(const struct ss_watch *w);
 
-/* Of looks that are calls apart, as GUARD has them, of what somebody has called a gradient: what
- * speaks against it, SS_LIKE_GRADIENT where nothing does. */
+/* The same for a tensor that a rule or the program has declared a gradient and that is looked at
+ * once in many calls, by GUARD: what speaks against it, SS_LIKE_GRADIENT where nothing does. */
 enum ss_likeness ss_watch_doubt(const struct ss_watch *w);
 
 /* A new window; the past stays. All: nothing stays. */

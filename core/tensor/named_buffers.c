@@ -1,3 +1,4 @@
+/* The table of buffers: an array under a lock. */
 #include "core/tensor/named_buffers.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static struct ss_registered *lookup(struct ss_registry *registry, const void *bu
     return NULL;
 }
 
-/* One that was withdrawn makes way before the table grows. */
+/* The place of one that was withdrawn is used before the table grows. */
 static struct ss_registered *appended(struct ss_registry *registry)
 {
     for (size_t i = 0; registry->count == registry->room && i < registry->count; i++)

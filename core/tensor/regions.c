@@ -1,3 +1,4 @@
+/* Boundaries of regions: quantiles found by bins that are cut again, averages, equal parts. */
 #include "core/tensor/regions.h"
 
 #include <string.h>

@@ -6,11 +6,6 @@
 #include "core/base/mem.h"
 #include "core/select/threshold.h"
 
-/* How the boundaries are found. Quantiles of the merged histogram; averages of each rank's own
- * quantiles, as in the paper (section 3.1.1), which fail when the ranks' distributions differ;
- * equal: N/P elements each. */
-enum ss_partition { SS_PARTITION_QUANTILE, SS_PARTITION_AVERAGE, SS_PARTITION_EQUAL };
-
 /* Agreed per-tensor state: equal on all ranks, which the vote confirms by ss_agreed_hash before it
  * is used (design section 5). */
 struct ss_agreed {

@@ -7,14 +7,14 @@
 
 enum {
     LEAST_CALLS = 8,   /* of the gradient test */
-    CALM = 4,          /* of them in a row, after which all was that of a gradient; */
-    QUIET = 16,        /* after one that spoke against it */
+    CALM = 4,          /* calls in a row after which all means were those of a gradient */
+    QUIET = 16,        /* calls since the last one that spoke against it, where there was one */
     MOST_CALLS = 32,   /* after which it is refused */
-    SPOKEN = 8,        /* against it, and it is refused */
+    MOST_AGAINST = 8,  /* calls of a window that speak against it, and it is refused */
     REFUSALS = 8,      /* votes in a row */
     FIRST_LOOK = 64,   /* calls after which what was refused is looked at again, twice as many */
     LAST_LOOK = 65536, /* each time, up to these */
-    STRIKES = 2
+    LEAVES_AT = 2      /* calls that speak against a registered tensor, and it is exact */
 };
 
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
@@ -145,7 +145,7 @@ static unsigned watched_calls(const struct ss_tensor *t)
 
 static bool is_calm(const struct ss_watch *w)
 {
-    return w->calm >= CALM && (w->spoken == 0 || w->since >= QUIET);
+    return w->calm >= CALM && (w->window_against == 0 || w->since >= QUIET);
 }
 
 /* SS_TENSOR_NONE where the calls of the window look like those of a gradient, SS_TENSOR_WATCHED
@@ -163,9 +163,9 @@ static enum ss_tensor_reason resemblance(const struct ss_tensor *t)
 
     if (w->calls >= watched_calls(t) && is_calm(w))
         return SS_TENSOR_NONE;
-    if ((w->calls < MOST_CALLS || w->calls < watched_calls(t)) && w->spoken < SPOKEN)
+    if ((w->calls < MOST_CALLS || w->calls < watched_calls(t)) && w->window_against < MOST_AGAINST)
         return SS_TENSOR_WATCHED;
-    return reasons[w->spoken > w->calls ? w->why : ss_watch_likeness(w)];
+    return reasons[w->window_against > w->calls ? w->why : ss_watch_likeness(w)];
 }
 
 static bool is_unlike(enum ss_tensor_reason reason)
@@ -179,7 +179,7 @@ static bool is_unlike(enum ss_tensor_reason reason)
     return unlike[reason];
 }
 
-/* What was refused is looked at again, as its first calls may have been special ones. */
+/* A tensor that was refused is watched again later, as its first calls may have been special. */
 static void look_again(struct ss_tensor *t)
 {
     bool again = is_unlike(t->reason) || (t->reason == SS_TENSOR_OTHERS && t->seen_by_others);
@@ -224,7 +224,7 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
     return SS_TENSOR_NONE;
 }
 
-/* Somebody has said so: a rule, `auto` among them, or the program. */
+/* Whether a rule, `auto` among them, or the program has asked for it. */
 static bool may_register(const struct ss_tensor *t)
 {
     return t->asked || t->rule;
@@ -289,7 +289,7 @@ bool ss_tensor_watching(const struct ss_tensor *t)
 
 static bool strike(struct ss_tensor *t)
 {
-    if (++t->watch.struck >= STRIKES)
+    if (++t->watch.against >= LEAVES_AT)
         ss_tensor_settle(t, false, SS_TENSOR_LEFT);
     return false;
 }

@@ -1,3 +1,4 @@
+/* The residual, by way of the place that it lies in. */
 #include "core/tensor/residual.h"
 
 #include "core/compute/vector.h"

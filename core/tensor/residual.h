@@ -16,7 +16,7 @@ void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
 int ss_residual_read(const struct ss_tensor *t, void *to); /* to the host; waits */
 
-/* Made of zeros: false where memory is short. Let go. Made zero, the room kept. */
+/* Make: of zeros, false where memory is short. Drop: freed. Clear: made zero, the memory kept. */
 bool ss_residual_make(struct ss_tensor *t);
 void ss_residual_drop(struct ss_tensor *t);
 void ss_residual_clear(struct ss_tensor *t);

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rule has met. */
+/* Which subjects a rule has been compared with. */
 struct met {
     bool matched;
-    bool any;        /* something that did not match; of the nearest: */
+    bool any;        /* a subject that did not match; the one that came nearest: */
     unsigned misses; /* conditions that failed */
     double distance; /* ratio of the counts, 1 or more */
     char nearest[320];
@@ -471,7 +471,7 @@ void ss_rule_pattern(char *to, size_t size, const char *text, size_t room)
     to[n] = '\0';
 }
 
-/* ---- what rules have met ---- */
+/* ---- rules that have matched nothing ---- */
 
 /* Ratio of a count to the nearest that the rule takes. */
 static double distance(const struct ss_rule *r, uint64_t count)

@@ -41,7 +41,7 @@ struct ss_rule {
 
 struct ss_rules;
 
-/* What a rule is held against. Texts may be NULL, which reads as "". */
+/* What a rule is compared with. Texts may be NULL, which reads as "". */
 struct ss_rule_subject {
     uint64_t count;
     enum ss_type type;
@@ -65,8 +65,8 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
  * one for which `size` is too small. */
 void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
 
-/* Rules that match nothing. ss_rules_meet holds every rule against a subject and remembers what it
- * has met; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
+/* Rules that match nothing. ss_rules_meet compares every rule with a subject and remembers the
+ * result; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
  * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions
  * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
  * met at all. Calls of fewer than min_count elements cannot be met. */

@@ -1,4 +1,4 @@
-/* Lanes that change hands, and labels that stop counting. */
+/* Lane numbers that are reused, and labels that stop counting. */
 #include <string.h>
 
 #include "core/tensor/steps_impl.h"

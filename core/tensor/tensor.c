@@ -1,4 +1,4 @@
-/* Identity of tensors, and how their residuals change hands. */
+/* Identity of tensors, and how a residual passes to the tensor that replaces its own. */
 #include "core/tensor/tensor.h"
 #include "core/tensor/residual.h"
 
@@ -9,7 +9,7 @@
 #include "core/tensor/tensor_impl.h"
 
 enum {
-    MOST_TENSORS = 1024, /* from here on those long unused without a residual are let go */
+    MOST_TENSORS = 1024, /* from here on those long unused without a residual are freed */
     GONE_STEPS = 3,
     GONE_CALLS = 64,
     SWEPT = 8 /* tensors looked at in a call, for samples that nothing will be compared with */
@@ -134,8 +134,9 @@ static void discard(struct ss_tensor *t)
     free_tensor(t);
 }
 
-/* Too many: the one without residual whose lane went on longest without it makes way. */
-static void make_way(struct ss_tensors *ts)
+/* There are too many: the one without residual whose lane has had most calls since its last is
+ * removed. */
+static void remove_oldest(struct ss_tensors *ts)
 {
     struct ss_tensor *oldest = NULL;
     uint64_t most = GONE_CALLS;
@@ -151,7 +152,7 @@ static void make_way(struct ss_tensors *ts)
         discard(oldest);
 }
 
-/* ---- residuals change hands ---- */
+/* ---- residuals that pass to a successor ---- */
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
 {
@@ -311,7 +312,7 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     const struct ss_rule_subject *subject = call->subject;
 
     if (ts->count >= MOST_TENSORS)
-        make_way(ts);
+        remove_oldest(ts);
     if (!(t = malloc(sizeof *t)))
         return NULL;
     *t = *key;
@@ -385,7 +386,7 @@ uint64_t ss_tensor_code(const struct ss_tensor *t)
     return (uint64_t)t->ordinal << 1 | t->placed;
 }
 
-/* ---- what does not come again ---- */
+/* ---- samples that are no longer needed ---- */
 
 /* Samples of what a program calls once or twice and never again must not pile up: such a candidate
  * will be watched from its next call on. */

@@ -29,7 +29,7 @@
 #include "core/tensor/rules.h"
 #include "core/tensor/steps.h"
 
-/* What tells tensors of one lane apart.
+/* What tells tensors of one lane apart (enum ss_identity).
  *
  * AUTO: the ordinal in the step, and the label. A rank numbers the call sites of a lane, their
  * callers included, in the order in which they first come: the label of a call is the number of its
@@ -39,7 +39,6 @@
  * that lane, for good.
  * SITE: the label alone; ORDINAL: the ordinal alone.
  * ADDRESS: the receive buffer, as this rank sees it, alone. */
-enum ss_identity { SS_IDENTITY_AUTO, SS_IDENTITY_ADDRESS, SS_IDENTITY_SITE, SS_IDENTITY_ORDINAL };
 enum { SS_SITES = 256 };
 
 enum ss_tensor_state { SS_TENSOR_CANDIDATE, SS_TENSOR_REGISTERED, SS_TENSOR_EXACT };
@@ -224,8 +223,8 @@ struct ss_tensor_settings {
  * short. */
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
-/* Whether a tensor of a lane has a residual; all tensors of a lane are let go, residuals included,
- * before its number means another lane: how many. */
+/* Whether a tensor of a lane has a residual; all tensors of a lane are freed, residuals included,
+ * before its number is given to another lane: how many. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
 /* What is voted of the last call, as for ss_steps_level. */
@@ -291,10 +290,10 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t);
  * reason on all. Refused by a rank in 8 votes in a row: exact here (a residual stays). */
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined);
 
-/* Settles it by hand: registered = false with a reason such as SS_TENSOR_PROFILE, on all ranks in
- * the same call; a residual stays with the tensor, for the caller to send or a
- * successor to take. registered = true makes the residual; false is returned, and the state
- * is exact, where memory is short. */
+/* Registers it, or makes it exact, without a vote: registered = false with a reason such as
+ * SS_TENSOR_PROFILE, on all ranks in the same call; a residual stays with the tensor, for the
+ * caller to send or a successor to take. registered = true makes the residual; false is returned,
+ * and the state is exact, where memory is short. */
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
 
 /* The application has registered its buffer, or withdrawn it: decided on anew. */
@@ -310,8 +309,8 @@ void ss_tensor_end(struct ss_tensor *t);
 /* Whether it was registered until evidence or GUARD spoke against it. */
 bool ss_tensor_has_left(const struct ss_tensor *t);
 
-/* Whether its next vote wants evidence: it is for `auto`, or REGISTER being empty nobody, to decide
- * on, and a candidate or registered, or has left and has a residual to give back. */
+/* Whether its next vote is to carry evidence: it is for `auto`, or REGISTER being empty nobody, to
+ * decide on, and a candidate or registered, or has left and has a residual to give back. */
 bool ss_tensor_watching(const struct ss_tensor *t);
 
 /* Takes in what the vote says of the call, all = the combined evidence, agreed = all ranks remember

@@ -1,3 +1,4 @@
+/* How ballots are combined, checked and exchanged. */
 #include "core/vote/vote.h"
 
 #include <string.h>

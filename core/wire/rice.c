@@ -1,3 +1,4 @@
+/* The plan of a code, its writer, and a reader that takes four gaps at once. */
 #include "core/wire/rice.h"
 
 #include <string.h>

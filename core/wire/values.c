@@ -1,3 +1,4 @@
+/* Rounding of values and the codes they become, packed and unpacked. */
 #include "core/wire/values.h"
 
 #include <float.h>
@@ -15,7 +16,8 @@ enum { HEAD = 8, BLOCK = 64, LANES = 8 };
 
 const char *ss_values_name(enum ss_values values)
 {
-    static const char *const names[SS_VALUE_TYPES] = {"same", "bf16", "q8", "q4", "q2"};
+#define WORD(id, word) #word,
+    static const char *const names[SS_VALUE_TYPES] = {SS_VALUES_LIST(WORD)};
     return names[values];
 }
 
@@ -161,7 +163,7 @@ static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *res
 #define LEAST    0x00800000u
 #define HALF_WAY 0x1.8p23f
 #define FABS     __builtin_fabsf
-#include "core/wire/values_impl.h"
+#include "core/wire/values.inc"
 
 #define REAL     double
 #define BITS     uint64_t
@@ -172,7 +174,7 @@ static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *res
 #define LEAST    0x0010000000000000ULL
 #define HALF_WAY 0x1.8p52
 #define FABS     __builtin_fabs
-#include "core/wire/values_impl.h"
+#include "core/wire/values.inc"
 
 size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t count)
 {

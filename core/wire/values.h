@@ -21,17 +21,7 @@
 
 #include "core/base/types.h"
 
-enum ss_values {
-    SS_VALUES_SAME,
-    SS_VALUES_BF16,
-    SS_VALUES_Q8,
-    SS_VALUES_Q4,
-    SS_VALUES_Q2,
-    SS_VALUE_TYPES
-};
 const char *ss_values_name(enum ss_values values);
-
-enum { SS_BUCKET_LEAST = 64, SS_BUCKET_MOST = 32768 };
 
 /* How values are rounded. */
 struct ss_rounding {
@@ -45,10 +35,10 @@ struct ss_rounding {
 size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t count);
 
 /* Rounds val[0..count) in place to what the receiver will decode, writes the coded form to `to`
- * (8-byte aligned) and, where error is not NULL, what was minus what is to error[0..count): for
- * finite values that is without rounding in the nearest form. type is SS_F32 or SS_F64. `position`
- * counts values of the whole stream before this one: the random numbers of a value depend on seed
- * and position alone. Returns the bytes written, a multiple of 8. */
+ * (8-byte aligned) and, where error is not NULL, the errors, value before minus value after, to
+ * error[0..count): for finite values that is without rounding in the nearest form. type is SS_F32
+ * or SS_F64. `position` counts values of the whole stream before this one: the random numbers of a
+ * value depend on seed and position alone. Returns the bytes written, a multiple of 8. */
 size_t ss_values_encode(enum ss_type type, const struct ss_rounding *how, uint64_t position,
                         void *val, size_t count, void *error, void *to);
 

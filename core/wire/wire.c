@@ -1,3 +1,4 @@
+/* Messages encoded and decoded, a function for each representation. */
 #include "core/wire/wire.h"
 
 #include <string.h>

@@ -36,10 +36,6 @@ enum { SS_WIRE_MAGIC = 0x5a, SS_WIRE_VERSION = 2, SS_WIRE_HEADER = 16, SS_WIRE_P
 
 enum ss_rep { SS_REP_U32, SS_REP_PACKED, SS_REP_BITMAP, SS_REP_DENSE, SS_REP_ERROR, SS_REPS };
 
-/* How the sender chooses: the first three force an index coding, SS_CODING_AUTO takes the smallest
- * for each chunk (dense included). */
-enum ss_coding { SS_CODING_AUTO, SS_CODING_U32, SS_CODING_PACKED, SS_CODING_BITMAP };
-
 /* Most entries of a sparse chunk, and elements of a dense one: bounds every message, so that
  * receives are posted before the length is known. */
 #define SS_CHUNK_ENTRIES 32768u
@@ -72,7 +68,7 @@ struct ss_wire_rounding {
 
 /* Bytes that hold any message with at most `entries` entries (<= SS_CHUNK_ENTRIES) of this type
  * over a range of n elements, in the worst coding allowed to the sender, rounded or not, and 8
- * bytes that the encoder may scribble on past the message's end. */
+ * bytes past the message's end that the encoder may overwrite. */
 size_t ss_wire_bound(enum ss_type type, uint32_t entries);
 
 /* Encodes entries of a stream over [0, n) into msg (ss_wire_bound(type, nnz) bytes, 8-byte

@@ -1,3 +1,4 @@
+/* The search of the dynamic loader for a program's libraries, as ld.so(8) describes it. */
 #include "shim/cli/deps.h"
 
 #include <glob.h>
@@ -122,7 +123,7 @@ static bool try_directory(struct deps *deps, const char *directory, const char *
     return try_path(deps, path, name, loader);
 }
 
-/* Replaces $ORIGIN by the directory of the object that says it. */
+/* Replaces $ORIGIN by the directory of the object that contains it. */
 static void expand(const char *element, size_t length, const char *object, char *out, size_t size)
 {
     static const char *const tokens[] = {"$ORIGIN", "${ORIGIN}"};

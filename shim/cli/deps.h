@@ -7,7 +7,7 @@
 
 struct deps_object {
     char *path;
-    char *name; /* as the one who needs it calls it */
+    char *name; /* as the object that needs it names it */
     struct elf elf;
     size_t loader;  /* index of the object that needs it */
     bool preloaded; /* named by LD_PRELOAD */

@@ -1,3 +1,4 @@
+/* Headers, dynamic section and symbol tables of a mapped ELF file. */
 #include "shim/cli/elf.h"
 
 #include <elf.h>

@@ -101,7 +101,7 @@ static void print_roff(const struct cfg_row *row)
     fputs(".\n", stdout);
 }
 
-/* Behind the options, where the text is for reading alone. */
+/* After the options, where the text is for people. */
 static void print_files(const struct cfg *cfg)
 {
     const char *path;

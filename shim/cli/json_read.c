@@ -1,3 +1,4 @@
+/* The reader of JSON, character by character. */
 #include "shim/cli/json_read.h"
 
 #include <limits.h>

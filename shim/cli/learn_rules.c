@@ -1,3 +1,4 @@
+/* Rules for the gradients in the reports of a job: the least that takes them and nothing else. */
 #include "shim/cli/learn_rules.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* The members of a report, by tables of names and of the fields that they fill. */
 #include "shim/cli/report_read.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Search along PATH, and the first line of a script. */
 #include "shim/cli/script.h"
 
 #include <fcntl.h>

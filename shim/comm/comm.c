@@ -1,4 +1,5 @@
-#define _GNU_SOURCE 1
+/* The table of communicators, references to its entries, and the attribute that tells when the
+ * application frees one. */
 #include "shim/comm/comm.h"
 
 #include <stdio.h>
@@ -9,8 +10,8 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* What a rank without memory takes, so that the others do not wait for it: they all learn that
- * their calls pass through. */
+/* Entries for a rank without memory: with one it takes part in the first contact, where the others
+ * would wait for it, and all learn that their calls pass through. */
 static struct shim_comm spares[SHIM_SPARES];
 
 static size_t bucket_of(MPI_Comm handle)
@@ -167,14 +168,14 @@ void shim_comm_put_later(struct shim_comm *c)
     c = unreference(c);
     if (!c)
         return;
-    c->next = atomic_load(&shim.leavings);
-    while (!atomic_compare_exchange_weak(&shim.leavings, &c->next, c))
+    c->next = atomic_load(&shim.dropped);
+    while (!atomic_compare_exchange_weak(&shim.dropped, &c->next, c))
         ;
 }
 
 void shim_comm_sweep(void)
 {
-    struct shim_comm *c = atomic_exchange(&shim.leavings, NULL);
+    struct shim_comm *c = atomic_exchange(&shim.dropped, NULL);
 
     while (c) {
         struct shim_comm *next = c->next;
@@ -201,8 +202,8 @@ static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
 }
 
 /* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
- * so nothing is freed here: the entry goes to the leavings, and the next eligible call or the end
- * of the job frees the private communicator. */
+ * so nothing is freed here: the entry goes to the list of the dropped, and the next eligible call
+ * or the end of the job frees the private communicator. */
 static void let_go(MPI_Comm comm, bool own)
 {
     bool empty;

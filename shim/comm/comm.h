@@ -41,7 +41,7 @@ enum shim_creation { SHIM_NOT_CREATED, SHIM_CREATING, SHIM_CREATED, SHIM_NOT_TO_
 enum { SHIM_SHARED = 32 };
 
 struct shim_comm {
-    struct shim_comm *next; /* in its bucket, or among the leavings */
+    struct shim_comm *next; /* in its bucket, or among the dropped */
     MPI_Comm handle;        /* the application's */
     unsigned refs;          /* under table_lock: the table's, and one for each call under way */
     _Atomic(enum shim_communicator) state; /* changes under `lock`; status stands before FAILED */

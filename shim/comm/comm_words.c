@@ -1,4 +1,4 @@
-/* What is said of the tensors of a communicator. */
+/* Log lines about the tensors of a communicator. */
 #include "core/call/tensor_access.h"
 #include "shim/comm/comm.h"
 #include "shim/mpi/log.h"

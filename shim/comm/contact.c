@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* The ranks of a communicator meet: what is agreed, and the private communicator. */
 #include <limits.h>
 #include <sched.h>
@@ -175,7 +174,7 @@ static bool make_private(struct shim_comm *c)
     return c->private != MPI_COMM_NULL;
 }
 
-/* The private communicator stands. */
+/* The private communicator exists. */
 static void open_private(struct shim_comm *c)
 {
     shim_transport_use(&c->transport, c->private);
@@ -362,7 +361,7 @@ int shim_comm_contact(uintptr_t handle)
     shim_comm_forget_seen(handle);
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();
-    if (!c) /* the other ranks wait: no silence */
+    if (!c) /* the other ranks wait for this one */
         return refuse_for_memory(handle);
     c->handle = (MPI_Comm)handle;
     c->refs = 1;
@@ -530,7 +529,7 @@ int shim_comm_meet_step(struct shim_comm *c, bool *moved)
         *moved = met;
         if (!met)
             return wait_on(c);
-        if (c->state != SHIM_COMM_MEETING) /* it was for the others */
+        if (c->state != SHIM_COMM_MEETING) /* this rank had refused; the meeting told the others */
             return SS_ERR_PEER;
         if (!accepted(c))
             return settle(c, SS_ERR_PEER);

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The list of active communicators, and the thread that steps them. */
 #include "shim/comm/progress.h"
 
 #include <sched.h>
@@ -177,8 +177,7 @@ static bool turn(void)
     return moved;
 }
 
-/* Bounded: whoever calls may stand in a callback of MPI, under the lock that the thread waits for.
- */
+/* Bounded: the caller may be in a callback of MPI that holds the lock the thread waits for. */
 void shim_progress_keep_out(void)
 {
     double begin = shim_now();

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
 #include "core/base/fpenv.h"
@@ -112,7 +111,8 @@ static int first_contact(const struct shim_call *call, void *request, bool seen)
                    : shim_comm_contact(call->comm);
 }
 
-/* A rank has callbacks: behind those of its own that the private communicator has. */
+/* A rank has callbacks: the call goes to the MPI library on the private communicator, so that it
+ * comes after those that were taken over there. */
 static int pass_natively(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                          void *request)
 {
@@ -207,7 +207,7 @@ static int route(const struct shim_call *call, void *request)
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (shim.stats.timed)
         ss_stats_reduced(&shim.stats, (uint64_t)call->count * ss_type_size(type));
-    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
         shim_comm_sweep();
     return on_comm(call, type, op, request);
 }

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The calls by which the application gives MPI code of its own, looked at on their way. */
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 

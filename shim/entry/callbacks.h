@@ -1,10 +1,10 @@
-/* Code of the application's that MPI runs inside of whichever call comes by: operators of pending
- * collectives, callbacks of attributes of freed communicators and datatypes. It must not run in a
- * thread of ours: it may share data with the computation beside it (seen: wrong sums), or need what
- * that holds (Python's lock). Once the application has any, no thread of ours calls MPI, and the
- * next vote says so: nonblocking calls then go to the MPI library on all ranks.
+/* Code of the application's that MPI may run inside of any call: operators of pending collectives,
+ * callbacks of attributes of freed communicators and datatypes. It must not run in a thread of
+ * ours: it may share data with the computation beside it (seen: wrong sums), or need what that
+ * holds (Python's lock). Once the application has any, no thread of ours calls MPI, and the next
+ * vote says so: nonblocking calls then go to the MPI library on all ranks.
  *
- * Not seen: what mpi_f08 makes, until a reduction with such an operator comes by. */
+ * Not seen: what mpi_f08 makes, until a reduction with such an operator is called. */
 #ifndef SHIM_ENTRY_CALLBACKS_H
 #define SHIM_ENTRY_CALLBACKS_H
 
@@ -23,7 +23,7 @@ static inline bool shim_is_own_operator(uintptr_t op)
     return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
 }
 
-/* A reduction comes by. */
+/* To be called for every reduction. */
 void shim_callbacks_operator(uintptr_t op);
 
 /* Through `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;

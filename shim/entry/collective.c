@@ -104,7 +104,7 @@ static int route(const struct shim_call *call, void *request)
         shim_callbacks_operator(call->op);
     if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
-    if (atomic_load_explicit(&shim.leavings, memory_order_relaxed))
+    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
         shim_comm_sweep();
     comm = shim_comm_met(call->comm, &seen);
     if (!comm)

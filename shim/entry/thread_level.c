@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
  * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
  * or MODE=topk with a REGISTER rule), that level is asked for in the program's name, which is told
@@ -34,7 +33,7 @@ static void remember(int err, int level, int provided)
         shim.thread_level = level < provided ? level : provided;
 }
 
-/* The level that MPI_Init gives: MPICH leaves it to the user. -1 where it refuses what he says. */
+/* The level that MPI_Init gives: MPICH lets the user set it. -1 where it refuses the setting. */
 static int level_of_init(void)
 {
     static const struct {

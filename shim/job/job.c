@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The job's beginning, in the first call after MPI_Init, and its end, in MPI_Finalize. */
 #include "shim/job/job.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The report of this process: what goes into it, when it is due, and where it is written. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>

@@ -1,3 +1,4 @@
+/* The error class and codes of this library, made when first needed. */
 #include "shim/mpi/errors.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* Files opened to append to and replaced whole, with the checks before. */
 #include "shim/mpi/files.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ static const char *objection(const struct stat *st)
     return st->st_nlink > 1 ? "it has a second name (a hard link)" : NULL;
 }
 
-/* Nothing is waited for while opening: not the reader of a pipe, not the carrier of a line. */
+/* Opening never waits, neither for the reader of a pipe nor for a terminal line. */
 static int open_former(const char *path, char reason[SHIM_REASON])
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -156,8 +156,8 @@ static int open_new(int directory, const char *name, char *temporary, size_t siz
     return fd;
 }
 
-/* Whether what bears the name may make way; the new file gets its mode. Its owner is compared with
- * that of the new file: a file server may give our files to somebody else. */
+/* Whether the file of that name may be replaced; the new file gets its mode. Its owner is compared
+ * with that of the new file: a file server may give our files to somebody else. */
 static bool may_replace(int directory, const char *name, int fd, char reason[SHIM_REASON])
 {
     struct stat former, new;

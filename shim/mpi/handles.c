@@ -1,3 +1,4 @@
+/* Datatypes, operators and buffers, told from MPICH's handles without a call. */
 #include "shim/mpi/handles.h"
 
 #include <mpi.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* Lines of the DEBUG channel, and the patterns of file names. */
 #include "shim/mpi/log.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The transport: a dense array of MPI requests, polled by MPI_Testsome. */
 #include "shim/mpi/mpi_transport.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* The search for the next functions and for the PMPI ones among the loaded objects. */
 #include "shim/mpi/real.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* Frames from libunwind, and a table of the addresses that were seen. */
 #include "shim/mpi/site.h"
 
 #include <dlfcn.h>

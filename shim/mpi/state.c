@@ -1,4 +1,4 @@
-/* What there is once in a process. */
+/* The state of the shim, one per process, and its clock. */
 #include "shim/mpi/state.h"
 
 #include <time.h>

@@ -154,7 +154,7 @@ struct shim_watch {
     atomic_bool ending;
     atomic_bool wanted;         /* it is to be woken, or made */
     atomic_int inside;          /* threads of ours that are inside of MPI */
-    atomic_uint_fast64_t turns; /* rounds of progress, whoever made them */
+    atomic_uint_fast64_t turns; /* rounds of progress, by any thread */
 };
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
@@ -239,11 +239,11 @@ struct shim_state {
      * the delete callback takes it inside MPI. */
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
-    size_t known;                         /* entries in the buckets */
-    uint64_t contacts;                    /* communicators met so far */
-    atomic_int privates;                  /* private communicators alive */
-    atomic_bool spare_used[SHIM_SPARES];  /* entries for want of memory (shim/comm/comm.c) */
-    _Atomic(struct shim_comm *) leavings; /* dropped, private communicator to be freed */
+    size_t known;                        /* entries in the buckets */
+    uint64_t contacts;                   /* communicators met so far */
+    atomic_int privates;                 /* private communicators alive */
+    atomic_bool spare_used[SHIM_SPARES]; /* entries for want of memory (shim/comm/comm.c) */
+    _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
 
     /* Nonblocking calls. */
     bool takes_requests;    /* known once the job has started */
@@ -264,7 +264,7 @@ struct shim_state {
 
     struct shim_sites sites; /* its lock is a leaf, too */
 
-    /* Costs measured over several groups; the one not used for longest makes way. */
+    /* Costs measured over several groups; the one not used for longest is replaced. */
     pthread_mutex_t costs_lock;
     struct shim_costs costs[SHIM_COSTS];
     uint64_t costs_clock;

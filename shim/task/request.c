@@ -1,4 +1,3 @@
-#define _GNU_SOURCE 1
 /* Requests of nonblocking calls: MPICH's extended generalized requests, which every completion call
  * polls (MPIX_Grequest_start; seen in MPICH 4.0.2: MPI_Wait calls poll_fn in a loop, MPI_Waitall
  * wait_fn, both without a lock of the library's). */

@@ -1,4 +1,5 @@
-#define _GNU_SOURCE 1
+/* The queue of a communicator and the stages of its calls: windows in core, windows in the MPI
+ * library. */
 #include "shim/task/task.h"
 
 #include <sched.h>
@@ -16,7 +17,7 @@
  * than cores the message waited for may be theirs to send. */
 enum { IDLE_STEPS = 128 };
 
-/* The application may let go of its arrays as soon as its nonblocking call has returned. */
+/* The application may free its arrays as soon as its nonblocking call has returned. */
 static bool keep_lists(struct shim_task *task)
 {
     struct shim_call *call = &task->call;

@@ -83,7 +83,7 @@ uint64_t shim_even_bytes(const struct shim_call *call, int size);
 void shim_layout(struct shim_task *task);
 
 /* The application may free its datatypes before its nonblocking call has ended: from here on the
- * call names datatypes of the operation, until they are let go. Both outside of MPI's callbacks. */
+ * call names datatypes of the operation, until they are freed. Both outside of MPI's callbacks. */
 void shim_layout_keep(struct shim_task *task);
 void shim_layout_let_go(struct shim_task *task);
 

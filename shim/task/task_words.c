@@ -1,4 +1,4 @@
-#define _GNU_SOURCE 1
+/* Warnings, traces and error texts about calls. */
 #include "shim/task/task_words.h"
 #include "shim/mpi/errors.h"
 

@@ -1,4 +1,4 @@
-/* What is said of operations and of what became of them. */
+/* Log lines and error texts about calls. */
 #ifndef SHIM_TASK_TASK_WORDS_H
 #define SHIM_TASK_TASK_WORDS_H
 

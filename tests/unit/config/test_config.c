@@ -10,23 +10,23 @@ static void defaults_are_as_documented(void **state)
     assert_string_equal(o->config, "");
     assert_int_equal(o->mode, CFG_MODE_EXACT);
     assert_int_equal(o->min_count, 65536);
-    assert_int_equal(o->algorithm, CFG_ALGORITHM_AUTO);
-    assert_int_equal(o->index_coding, CFG_CODING_AUTO);
+    assert_int_equal(o->algorithm, SS_AUTO);
+    assert_int_equal(o->index_coding, SS_CODING_AUTO);
     assert_true(o->density.density == 0.01 && o->density.k == 0 && o->density.bucket == 0);
     assert_string_equal(o->include, "");
     assert_string_equal(o->exclude, "");
     assert_int_equal(o->register_after, 3);
     assert_int_equal(o->warmup_steps, 0);
-    assert_int_equal(o->identity, CFG_IDENTITY_AUTO);
+    assert_int_equal(o->identity, SS_IDENTITY_AUTO);
     assert_int_equal(o->threshold_period, 32);
     assert_int_equal(o->repartition_period, 64);
-    assert_int_equal(o->partition, CFG_PARTITION_QUANTILE);
-    assert_int_equal(o->value_type, CFG_VALUES_SAME);
+    assert_int_equal(o->partition, SS_PARTITION_QUANTILE);
+    assert_int_equal(o->value_type, SS_VALUES_SAME);
     assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
     assert_true(o->quant_feedback);
     assert_int_equal(o->quant_bucket, 1024);
     assert_int_equal(o->residual_scale, CFG_SWITCH_OFF);
-    assert_int_equal(o->guard, CFG_GUARD_WARN);
+    assert_int_equal(o->guard, SS_GUARD_WARN);
     assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);
     assert_int_equal(o->max_memory, 0);
@@ -156,7 +156,7 @@ static void environment_wins_over_file_over_system_file_over_default(void **stat
     assert_value(cfg, "CONFIG", path, CFG_FROM_ENVIRONMENT);
     assert_int_equal(cfg_options(cfg)->mode, CFG_MODE_OBSERVE);
     assert_int_equal(cfg_options(cfg)->min_count, 2);
-    assert_int_equal(cfg_options(cfg)->algorithm, CFG_ALGORITHM_DENSE);
+    assert_int_equal(cfg_options(cfg)->algorithm, SS_DENSE);
     cfg_free(cfg);
 }
 

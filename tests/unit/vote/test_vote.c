@@ -52,7 +52,7 @@ static struct ss_ballot ballot_of(int rank, int size)
                                       .balance_min = (uint32_t)(h % 1001),
                                       .balance_max = (uint32_t)(h % 1003),
                                       .marked = (uint32_t)(h % 1023),
-                                      .stayers = h % 5 > 0,
+                                      .with_past = h % 5 > 0,
                                       .stay = (int64_t)(mix(h + 42) >> 43) - (1 << 20)};
     for (int i = 0; i < SS_MARKS / 64; i++)
         b.evidence.marks[i] = mix(h + 300 + (uint64_t)i) & mix(h + 400 + (uint64_t)i);

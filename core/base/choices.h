@@ -1,0 +1,87 @@
+/* clang-format off */
+/* What an option lets its user choose between: the words, and what code calls them, in one order.
+ * The option table (config/table.c) and core both have them from these lines, so that there is no
+ * second list. Needs nothing, not even libc.
+ *
+ *     X(SS_CODING_U32, u32)    the choice in code; the word that is typed and that reports print
+ */
+/* clang-format on */
+#ifndef CORE_BASE_CHOICES_H
+#define CORE_BASE_CHOICES_H
+
+#define SS_CHOICE_ID(id, word) id,
+
+/* The sparse allreduces. A word is also the name of the algorithm's row (core/coll/rows.h). oktopk
+ * and gtopk keep the global top-k only: MODE=topk. */
+/* clang-format off */
+#define SS_ALGORITHM_LIST(X)                                                                       \
+    X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
+    X(SS_SPLIT_ALLGATHER, split_allgather)                                                         \
+    X(SS_DSAR, dsar)                                                                               \
+    X(SS_RING, ring)                                                                               \
+    X(SS_ALLGATHER, allgather)                                                                     \
+    X(SS_OKTOPK, oktopk)                                                                           \
+    X(SS_GTOPK, gtopk)
+
+enum ss_algorithm {
+    SS_AUTO,  /* the plan chooses */
+    SS_ALGORITHM_LIST(SS_CHOICE_ID)
+    SS_DENSE, /* the MPI library's */
+    SS_ALGORITHMS
+};
+
+/* How the positions of entries travel (core/wire/wire.h): auto takes the smallest form for each
+ * chunk, dense included, the others force one. */
+#define SS_CODING_LIST(X)                                                                          \
+    X(SS_CODING_AUTO, auto)                                                                        \
+    X(SS_CODING_U32, u32)                                                                          \
+    X(SS_CODING_PACKED, packed)                                                                    \
+    X(SS_CODING_BITMAP, bitmap)
+
+enum ss_coding { SS_CODING_LIST(SS_CHOICE_ID) };
+
+/* How the values of entries travel (core/wire/values.h). The numbers are on the wire. */
+#define SS_VALUES_LIST(X)                                                                          \
+    X(SS_VALUES_SAME, same)                                                                        \
+    X(SS_VALUES_BF16, bf16)                                                                        \
+    X(SS_VALUES_Q8, q8)                                                                            \
+    X(SS_VALUES_Q4, q4)                                                                            \
+    X(SS_VALUES_Q2, q2)
+
+enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
+
+/* Consecutive values that share a scale. */
+#define SS_BUCKET_LEAST 64
+#define SS_BUCKET_MOST  32768
+
+/* What tells tensors of one lane apart (core/tensor/tensor.h). */
+#define SS_IDENTITY_LIST(X)                                                                        \
+    X(SS_IDENTITY_AUTO, auto)                                                                      \
+    X(SS_IDENTITY_ADDRESS, address)                                                                \
+    X(SS_IDENTITY_SITE, site)                                                                      \
+    X(SS_IDENTITY_ORDINAL, ordinal)
+
+enum ss_identity { SS_IDENTITY_LIST(SS_CHOICE_ID) };
+
+/* How the boundaries of regions are found (core/tensor/regions.h): quantiles of the merged
+ * histogram; averages of each rank's own quantiles, as in Ok-Topk's section 3.1.1, which fail when
+ * the ranks' distributions differ; N/P elements each. */
+#define SS_PARTITION_LIST(X)                                                                       \
+    X(SS_PARTITION_QUANTILE, quantile)                                                             \
+    X(SS_PARTITION_AVERAGE, average)                                                               \
+    X(SS_PARTITION_EQUAL, equal)
+
+enum ss_partition { SS_PARTITION_LIST(SS_CHOICE_ID) };
+
+/* What follows where the results of a tensor drift from the dense sum. */
+#define SS_GUARD_LIST(X)                                                                           \
+    X(SS_GUARD_OFF, off)                                                                           \
+    X(SS_GUARD_WARN, warn)                                                                         \
+    X(SS_GUARD_EXACT, exact)
+
+enum ss_guard { SS_GUARD_LIST(SS_CHOICE_ID) };
+/* clang-format on */
+
+#undef SS_CHOICE_ID
+
+#endif

@@ -1,0 +1,50 @@
+/* What the kernels make of elements: integers of the same width, so that zeros, magnitudes and
+ * infinities are recognised by their bits. Code for both widths stands once, in .inc files, written
+ * in the words that the second half defines. */
+#ifndef CORE_COMPUTE_WIDTH_H
+#define CORE_COMPUTE_WIDTH_H
+
+#include <stdint.h>
+
+/* Elements as numbers and as bits, whatever type the application stored. */
+typedef float __attribute__((may_alias)) ss_float32;
+typedef double __attribute__((may_alias)) ss_float64;
+typedef uint32_t __attribute__((may_alias)) ss_bits32;
+typedef uint64_t __attribute__((may_alias)) ss_bits64;
+
+/* Everything but the sign; infinity. */
+#define SS_ABS32 0x7fffffffu
+#define SS_ABS64 0x7fffffffffffffffu
+#define SS_INF32 0x7f800000u
+#define SS_INF64 0x7ff0000000000000u
+
+#define SS_INLINE static inline __attribute__((always_inline))
+
+/* clang-format off */
+/* A file of functions for one width is included twice, once for each:
+ *
+ *     #define WIDTH 32
+ *     #include "core/compute/kernels_plain.inc"
+ *     #define WIDTH 64
+ *     #include "core/compute/kernels_plain.inc"
+ *
+ * It undefines WIDTH at its end. Until then these words mean
+ *
+ *     NAME(x)          x_32: its functions and those of its includer that go with the width
+ *     REAL, BITS       the element as a number and as an unsigned integer
+ *     ABS, INFINITE    bits of everything but the sign, and of infinity
+ *     OP(x)            x32: an intrinsic named for the width, and
+ *     OP_MASK(x)       x32_mask: one that gives a mask
+ */
+/* clang-format on */
+#define SS_JOIN_(a, b) a##b
+#define SS_JOIN(a, b)  SS_JOIN_(a, b)
+#define NAME(x)        SS_JOIN(x##_, WIDTH)
+#define REAL           SS_JOIN(ss_float, WIDTH)
+#define BITS           SS_JOIN(ss_bits, WIDTH)
+#define ABS            SS_JOIN(SS_ABS, WIDTH)
+#define INFINITE       SS_JOIN(SS_INF, WIDTH)
+#define OP(x)          SS_JOIN(x, WIDTH)
+#define OP_MASK(x)     SS_JOIN(SS_JOIN(x, WIDTH), _mask)
+
+#endif
