@@ -155,7 +155,6 @@ static enum binary_status read_headers(struct binary *binary)
         return BINARY_FOREIGN;
     if (gelf_getehdr(binary->file, &header) == NULL ||
         elf_getphdrnum(binary->file, &segments) != 0 ||
-        (segments != header.e_phnum && header.e_phnum != PN_XNUM) ||
         (segments > 0 && header.e_phentsize != sizeof(Elf64_Phdr)) ||
         !read_segments(binary, segments))
         return BINARY_MALFORMED;
