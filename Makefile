@@ -19,6 +19,12 @@ MPIFC  ?= $(shell command -v mpifort.mpich || echo mpifort)
 MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
 CLANG  ?= clang
 
+# What the command alone links: archives, so that it starts on nodes that have neither library. A site
+# without archives links dynamically: make CLI_LIBS='-ljansson -lelf'.
+CLI_LIBS ?= -Wl,-Bstatic -ljansson -lelf -lz $(LIBZSTD) -Wl,-Bdynamic
+# libelf since 0.189, for compressed sections.
+LIBZSTD := $(filter /%,$(shell $(CC) -print-file-name=libzstd.a))
+
 VERSION  := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes
 STANDARD := -std=c17 -D_GNU_SOURCE
@@ -126,12 +132,26 @@ $(BUILD)/libsparseshim_core.a: $(CORE_OBJ) $(SIM_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/sparseshim: $(CLI_OBJ) $(BUILD)/libsparseshim_core.a
-$(BUILD)/install/sparseshim: $(CLI_OBJ) $(BUILD)/where/command.o $(BUILD)/libsparseshim_core.a
+$(BUILD)/sparseshim: $(CLI_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/cli-libs
+$(BUILD)/install/sparseshim: $(CLI_OBJ) $(BUILD)/where/command.o $(BUILD)/libsparseshim_core.a $(BUILD)/cli-libs
 $(BUILD)/sparseshim $(BUILD)/install/sparseshim:
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(CLI_LIBS)
+
+# Tried out where they have changed since.
+$(CLI_OBJ): | $(BUILD)/cli-libs
+$(BUILD)/cli-libs: FORCE
+	@mkdir -p $(@D); printf '%s\n' '$(CLI_LIBS)' | cmp -s - $@ || \
+	    if printf '%s\n' '#include <jansson.h>' '#include <libelf.h>' \
+	        'int main(void) { return json_null() == 0 || elf_begin(0, ELF_C_READ, 0) == 0; }' | \
+	        $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -x c -o $@.try - -x none $(CLI_LIBS); then \
+	        rm -f $@.try; printf '%s\n' '$(CLI_LIBS)' >$@; \
+	    else \
+	        echo "The command needs jansson and libelf: their headers, and libjansson.a, libelf.a and libz.a." \
+	            "Debian has them in libjansson-dev, libelf-dev and zlib1g-dev (scripts/install-deps build)." \
+	            "Without the archives: make CLI_LIBS='-ljansson -lelf'" >&2; exit 1; \
+	    fi
 
 # ---- manual pages: the option table and the verbs' help come from the command ----
 
@@ -151,12 +171,14 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 # ---- tests, applications, benchmarks ----
 
 $(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: \
-    $(BUILD)/obj/shim/cli/report_read.o $(BUILD)/obj/shim/cli/json_read.o
+    $(BUILD)/obj/shim/cli/report_read.o
+$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: UNIT_LIBS = $(CLI_LIBS)
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(BUILD)/tests/unit/%: %.c $(BUILD)/libsparseshim_core.a
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) -lcmocka -lm
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) \
+	    $(UNIT_LIBS) -lcmocka -lm
 
 MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
     -o $@ $(filter %.c %.a,$^) -lm -ldl

@@ -25,7 +25,7 @@ struct check {
     bool script;
     bool python;
     struct deps deps;
-    enum elf_status status;
+    enum binary_status status;
     int mpi; /* object that implements MPI, or NOBODY */
     enum family family;
     int caller; /* first object that calls MPI_Allreduce, or NOBODY */
@@ -74,17 +74,17 @@ static const char *object_name(const struct check *c, int i)
     return i == 0 ? c->path : base_name(c->deps.objects[i].path);
 }
 
-static enum elf_presence exported(const struct check *c, int i, const char *symbol)
+static enum binary_presence exported(const struct check *c, int i, const char *symbol)
 {
-    const struct elf *elf = &c->deps.objects[i].elf;
-    return elf_presence(elf, &elf->exported, symbol);
+    const struct binary *binary = &c->deps.objects[i].binary;
+    return binary_presence(&binary->exported, symbol);
 }
 
 /* The name by which an object calls one of the functions, or NULL. */
 static const char *imports(const struct check *c, int i, const char *const *names, size_t n)
 {
     for (size_t k = 0; k < n; k++)
-        if (exported(c, i, names[k]) == ELF_IMPORTED)
+        if (exported(c, i, names[k]) == BINARY_IMPORTED)
             return names[k];
     return NULL;
 }
@@ -93,8 +93,8 @@ static const char *imports(const struct check *c, int i, const char *const *name
 static bool part_of_mpi(const struct check *c, int i)
 {
     return i != 0 && (strncmp(base_name(c->deps.objects[i].name), "libmpi", 6) == 0 ||
-                      exported(c, i, "PMPI_Allreduce") == ELF_DEFINED ||
-                      exported(c, i, "pmpi_allreduce_") == ELF_DEFINED);
+                      exported(c, i, "PMPI_Allreduce") == BINARY_DEFINED ||
+                      exported(c, i, "pmpi_allreduce_") == BINARY_DEFINED);
 }
 
 static int first_caller(const struct check *c, const char *const *names, size_t n)
@@ -126,7 +126,7 @@ static void find_mpi(struct check *c)
     c->mpi = NOBODY;
     c->family = FAMILY_NONE;
     for (int i = 0; i < (int)c->deps.count && c->mpi == NOBODY; i++)
-        if (exported(c, i, "PMPI_Allreduce") == ELF_DEFINED)
+        if (exported(c, i, "PMPI_Allreduce") == BINARY_DEFINED)
             c->mpi = i;
     if (c->mpi == NOBODY) {
         for (size_t i = 0; i < c->deps.n_missing && c->family == FAMILY_NONE; i++)
@@ -134,8 +134,8 @@ static void find_mpi(struct check *c)
         return;
     }
     const struct deps_object *mpi = &c->deps.objects[c->mpi];
-    c->family = family_of_name(mpi->elf.soname != NULL ? mpi->elf.soname : mpi->name);
-    if (exported(c, c->mpi, "ompi_mpi_comm_world") == ELF_DEFINED)
+    c->family = family_of_name(mpi->binary.soname != NULL ? mpi->binary.soname : mpi->name);
+    if (exported(c, c->mpi, "ompi_mpi_comm_world") == BINARY_DEFINED)
         c->family = FAMILY_OPEN_MPI;
     else if (c->family == FAMILY_NONE)
         c->family = FAMILY_OTHER;
@@ -159,9 +159,9 @@ static const char *family_text(enum family family)
 /* Defined in the program itself, exported or not. */
 static bool inside_program(const struct check *c, const char *symbol)
 {
-    const struct elf *elf = &c->deps.objects[0].elf;
-    return elf_presence(elf, &elf->exported, symbol) == ELF_DEFINED ||
-           elf_presence(elf, &elf->all, symbol) == ELF_DEFINED;
+    const struct binary *binary = &c->deps.objects[0].binary;
+    return binary_presence(&binary->exported, symbol) == BINARY_DEFINED ||
+           binary_presence(&binary->all, symbol) == BINARY_DEFINED;
 }
 
 __attribute__((format(printf, 3, 4))) static bool verdict(struct check *c, const char *advice,
@@ -179,15 +179,15 @@ __attribute__((format(printf, 3, 4))) static bool verdict(struct check *c, const
 
 static bool is_no_program(struct check *c)
 {
-    if (c->status == ELF_NOT_ELF)
+    if (c->status == BINARY_NOT_ELF)
         return verdict(c, "name the program itself", "%s is neither an ELF program nor a script",
                        c->path);
-    if (c->status == ELF_FOREIGN)
+    if (c->status == BINARY_FOREIGN)
         return verdict(c, "build it for 64 bit on this machine",
                        "%s is not a 64-bit program of this machine's byte order", c->path);
-    if (c->status == ELF_MALFORMED)
+    if (c->status == BINARY_MALFORMED)
         return verdict(c, "build or copy it again", "%s is a damaged ELF file", c->path);
-    unsigned type = c->deps.objects[0].elf.type;
+    unsigned type = c->deps.objects[0].binary.type;
     if (type != ET_EXEC && type != ET_DYN)
         return verdict(c, "link it to a program", "%s is an object or core file, no program",
                        c->path);
@@ -196,18 +196,18 @@ static bool is_no_program(struct check *c)
 
 static bool is_for_another_machine(struct check *c)
 {
-    struct elf own;
-    unsigned machine = c->deps.objects[0].elf.machine;
+    struct binary own;
+    unsigned machine = c->deps.objects[0].binary.machine;
     char *library = cli_find_library();
     const char *path = library != NULL ? library : "/proc/self/exe";
     bool other = false;
-    if (elf_open(&own, path) == ELF_OK) {
+    if (binary_open(&own, path) == BINARY_OK) {
         other = own.machine != machine;
         if (other)
             verdict(c, "use a libsparseshim.so built for the program's machine",
                     "%s is built for %s and libsparseshim.so for %s", c->path,
-                    elf_machine_name(machine), elf_machine_name(own.machine));
-        elf_close(&own);
+                    binary_machine_name(machine), binary_machine_name(own.machine));
+        binary_close(&own);
     }
     free(library);
     return other;
@@ -215,7 +215,7 @@ static bool is_for_another_machine(struct check *c)
 
 static bool is_static(struct check *c)
 {
-    if (c->library || c->deps.objects[0].elf.interpreter != NULL)
+    if (c->library || c->deps.objects[0].binary.interpreter != NULL)
         return false;
     return verdict(c, "link it dynamically (without -static)",
                    "%s is statically linked%s, and LD_PRELOAD does nothing for such programs",
@@ -313,8 +313,8 @@ static bool never_reduces(struct check *c)
 
 static bool binds_to_itself(struct check *c)
 {
-    const struct elf *elf = &c->deps.objects[c->caller].elf;
-    if (!elf->symbolic || exported(c, c->caller, "MPI_Allreduce") != ELF_DEFINED)
+    const struct binary *binary = &c->deps.objects[c->caller].binary;
+    if (!binary->symbolic || exported(c, c->caller, "MPI_Allreduce") != BINARY_DEFINED)
         return false;
     return verdict(c, "link that library without -Bsymbolic",
                    "%s binds MPI_Allreduce to its own definition (-Bsymbolic)",
@@ -351,10 +351,10 @@ static bool is_shadowed(struct check *c)
     int ours = preloaded_library(c);
     for (size_t k = 0; ours != NOBODY && k < LENGTH(reductions); k++) {
         const char *name = c_name(k);
-        if (exported(c, c->caller, reductions[k]) != ELF_IMPORTED)
+        if (exported(c, c->caller, reductions[k]) != BINARY_IMPORTED)
             continue;
         for (int i = 1; i < ours; i++) {
-            if (exported(c, i, name) != ELF_DEFINED)
+            if (exported(c, i, name) != BINARY_DEFINED)
                 continue;
             char advice[sizeof c->advice];
             char *order = cli_preload(c->deps.objects[ours].name, getenv("LD_PRELOAD"));
@@ -376,11 +376,11 @@ static bool is_shadowed(struct check *c)
 static bool is_wrapped_for_fortran(struct check *c)
 {
     for (size_t k = 0; k < LENGTH(reductions); k++) {
-        if (is_c(reductions[k]) || exported(c, c->caller, reductions[k]) != ELF_IMPORTED)
+        if (is_c(reductions[k]) || exported(c, c->caller, reductions[k]) != BINARY_IMPORTED)
             continue;
         for (int i = 1; i < (int)c->deps.count && i != c->mpi; i++)
-            if (!part_of_mpi(c, i) && exported(c, i, reductions[k]) == ELF_DEFINED &&
-                exported(c, i, c_name(k)) != ELF_IMPORTED)
+            if (!part_of_mpi(c, i) && exported(c, i, reductions[k]) == BINARY_DEFINED &&
+                exported(c, i, c_name(k)) != BINARY_IMPORTED)
                 return verdict(c, "leave that profiler out, or use one that calls the C function",
                                "%s takes %s of Fortran and does not call %s", object_name(c, i),
                                reductions[k], c_name(k));
@@ -442,7 +442,7 @@ static void print_definitions(const struct check *c)
     bool any = false;
     printf("MPI_Allreduce:");
     for (int i = 0; i < (int)c->deps.count; i++) {
-        if (exported(c, i, "MPI_Allreduce") != ELF_DEFINED &&
+        if (exported(c, i, "MPI_Allreduce") != BINARY_DEFINED &&
             !(i == 0 && inside_program(c, "MPI_Allreduce")))
             continue;
         printf("%s %s%s", any ? ", then" : " defined by", object_name(c, i),
@@ -476,8 +476,8 @@ static void print_nonblocking(const struct check *c)
 
 static void print_facts(const struct check *c)
 {
-    const struct elf *program = &c->deps.objects[0].elf;
-    printf("program:       %s, %s, %s\n", c->path, elf_machine_name(program->machine),
+    const struct binary *program = &c->deps.objects[0].binary;
+    printf("program:       %s, %s, %s\n", c->path, binary_machine_name(program->machine),
            c->library                     ? "a shared library"
            : program->interpreter != NULL ? "dynamically linked"
                                           : "statically linked");
@@ -516,8 +516,8 @@ static bool follow_scripts(struct check *c)
 
 static int judge(struct check *c)
 {
-    if (c->status == ELF_OK) {
-        const struct elf *program = &c->deps.objects[0].elf;
+    if (c->status == BINARY_OK) {
+        const struct binary *program = &c->deps.objects[0].binary;
         c->library = program->type == ET_DYN && program->interpreter == NULL && !program->pie;
         deps_resolve(&c->deps);
         if (c->deps.out_of_memory) {
@@ -553,7 +553,7 @@ int cli_check(int argc, char **argv)
         goto done;
     }
     c->status = deps_open(&c->deps, c->path);
-    if (c->status == ELF_UNREADABLE)
+    if (c->status == BINARY_UNREADABLE)
         fprintf(stderr, "sparseshim check: %s cannot be read: %s\n", c->path, strerror(errno));
     else
         status = judge(c);

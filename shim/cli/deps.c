@@ -23,9 +23,9 @@ static bool add_text(struct deps *deps, char ***list, size_t *count, const char 
     return true;
 }
 
-/* Takes over elf on success. */
+/* Takes over the open file on success. */
 static bool add_object(struct deps *deps, const char *path, const char *name, size_t loader,
-                       const struct elf *elf)
+                       const struct binary *binary)
 {
     struct deps_object *more = realloc(deps->objects, (deps->count + 1) * sizeof *more);
     if (more != NULL)
@@ -38,19 +38,22 @@ static bool add_object(struct deps *deps, const char *path, const char *name, si
         free(own_name);
         return false;
     }
-    deps->objects[deps->count++] = (struct deps_object){
-        .path = own_path, .name = own_name, .elf = *elf, .loader = loader, .preloaded = false};
+    deps->objects[deps->count++] = (struct deps_object){.path = own_path,
+                                                        .name = own_name,
+                                                        .binary = *binary,
+                                                        .loader = loader,
+                                                        .preloaded = false};
     return true;
 }
 
-enum elf_status deps_open(struct deps *deps, const char *program)
+enum binary_status deps_open(struct deps *deps, const char *program)
 {
-    struct elf elf;
+    struct binary binary;
     *deps = (struct deps){.count = 0};
-    enum elf_status status = elf_open(&elf, program);
-    if (status == ELF_OK && !add_object(deps, program, program, 0, &elf)) {
-        elf_close(&elf);
-        return ELF_UNREADABLE;
+    enum binary_status status = binary_open(&binary, program);
+    if (status == BINARY_OK && !add_object(deps, program, program, 0, &binary)) {
+        binary_close(&binary);
+        return BINARY_UNREADABLE;
     }
     return status;
 }
@@ -97,13 +100,13 @@ static void find_system_directories(struct deps *deps)
 /* As the loader does, passes over files that are no libraries for the program's machine. */
 static bool try_path(struct deps *deps, const char *path, const char *name, size_t loader)
 {
-    struct elf elf;
+    struct binary binary;
     struct stat st;
     struct stat other;
-    if (elf_open(&elf, path) != ELF_OK)
+    if (binary_open(&binary, path) != BINARY_OK)
         return false;
-    if (elf.machine != deps->objects[0].elf.machine) {
-        elf_close(&elf);
+    if (binary.machine != deps->objects[0].binary.machine) {
+        binary_close(&binary);
         return false;
     }
     bool known = false;
@@ -111,8 +114,8 @@ static bool try_path(struct deps *deps, const char *path, const char *name, size
         for (size_t i = 0; i < deps->count && !known; i++)
             known = stat(deps->objects[i].path, &other) == 0 && other.st_ino == st.st_ino &&
                     other.st_dev == st.st_dev;
-    if (known || !add_object(deps, path, name, loader, &elf))
-        elf_close(&elf);
+    if (known || !add_object(deps, path, name, loader, &binary))
+        binary_close(&binary);
     return true;
 }
 
@@ -174,7 +177,7 @@ static bool try_list(struct deps *deps, const char *list, const char *separators
 static bool loaded(const struct deps *deps, const char *name)
 {
     for (size_t i = 1; i < deps->count; i++) {
-        const char *soname = deps->objects[i].elf.soname;
+        const char *soname = deps->objects[i].binary.soname;
         if (strcmp(deps->objects[i].name, name) == 0 ||
             (soname != NULL && strcmp(soname, name) == 0))
             return true;
@@ -195,17 +198,17 @@ static void find(struct deps *deps, const char *name, size_t loader)
             add_text(deps, &deps->missing, &deps->n_missing, name);
         return;
     }
-    if (deps->objects[loader].elf.runpath == NULL) {
+    if (deps->objects[loader].binary.runpath == NULL) {
         for (size_t owner = loader;; owner = deps->objects[owner].loader) {
-            const struct elf *elf = &deps->objects[owner].elf;
-            if (elf->runpath == NULL && try_list(deps, elf->rpath, ":", owner, name, loader))
+            const struct binary *binary = &deps->objects[owner].binary;
+            if (binary->runpath == NULL && try_list(deps, binary->rpath, ":", owner, name, loader))
                 return;
             if (owner == 0)
                 break;
         }
     }
     if (try_list(deps, getenv("LD_LIBRARY_PATH"), ":;", 0, name, loader) ||
-        try_list(deps, deps->objects[loader].elf.runpath, ":", loader, name, loader))
+        try_list(deps, deps->objects[loader].binary.runpath, ":", loader, name, loader))
         return;
     for (size_t i = 0; i < deps->n_system; i++)
         if (try_directory(deps, deps->system[i], name, loader))
@@ -240,8 +243,8 @@ void deps_resolve(struct deps *deps)
     add_preloads(deps);
     for (size_t i = 0; i < deps->count && !deps->out_of_memory; i++) {
         const char *name;
-        uint64_t cursor = 0;
-        while ((name = elf_needed(&deps->objects[i].elf, &cursor)) != NULL)
+        int cursor = 0;
+        while ((name = binary_needed(&deps->objects[i].binary, &cursor)) != NULL)
             find(deps, name, i);
     }
 }
@@ -256,7 +259,7 @@ static void free_texts(char **list, size_t count)
 void deps_free(struct deps *deps)
 {
     for (size_t i = 0; i < deps->count; i++) {
-        elf_close(&deps->objects[i].elf);
+        binary_close(&deps->objects[i].binary);
         free(deps->objects[i].path);
         free(deps->objects[i].name);
     }

@@ -3,12 +3,12 @@
 #ifndef SHIM_CLI_DEPS_H
 #define SHIM_CLI_DEPS_H
 
-#include "shim/cli/elf.h"
+#include "shim/cli/binary.h"
 
 struct deps_object {
     char *path;
     char *name; /* as the object that needs it names it */
-    struct elf elf;
+    struct binary binary;
     size_t loader;  /* index of the object that needs it */
     bool preloaded; /* named by LD_PRELOAD */
 };
@@ -23,8 +23,8 @@ struct deps {
     bool out_of_memory;
 };
 
-/* Opens the program alone. What elf_open returns; whatever that is, end with deps_free. */
-enum elf_status deps_open(struct deps *deps, const char *program);
+/* Opens the program alone. What binary_open returns; whatever that is, end with deps_free. */
+enum binary_status deps_open(struct deps *deps, const char *program);
 
 /* Adds LD_PRELOAD's libraries and then, breadth first, what each object needs: along RPATH,
  * LD_LIBRARY_PATH, RUNPATH, the directories of /etc/ld.so.conf, and the default ones. Sets

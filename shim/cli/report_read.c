@@ -1,568 +1,489 @@
 /* The members of a report, by tables of names and of the fields that they fill. */
 #include "shim/cli/report_read.h"
 
+#include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/report/tensor_record.h"
-#include "shim/cli/json_read.h"
 
-/* What a member of an object is read into, at an offset from the object's struct. */
-enum kind { K_U64, K_ATOMIC, K_SIZE, K_INT, K_I64, K_F64, K_BOOL, K_TEXT };
+/* What a member of an object is read into. */
+enum kind {
+    COUNT,    /* uint64_t */
+    ATOMIC,   /* atomic_uint_fast64_t */
+    SIZE,     /* size_t */
+    INT,      /* int */
+    I64,      /* int64_t */
+    ORDINAL,  /* uint32_t; -1 is SS_ORDINAL_LOST */
+    F64,      /* double; null is NaN */
+    BOOL,     /* bool */
+    TEXT,     /* const char * into the parsed file; null is NULL */
+    CHARS,    /* char array; null is "" */
+    NAME,     /* enum, by its name */
+    NAME_OR0, /* the same; null is 0 */
+    COUNTS,   /* array of uint64_t: an object that names its elements */
+    SUMS      /* array of double, likewise */
+};
+
+struct names {
+    const char *(*name)(int i);
+    int n;
+};
 
 struct field {
     const char *key;
     enum kind kind;
-    size_t offset;
+    size_t offset, size; /* in the struct */
+    const struct names *names;
 };
 
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-#define STATS(key, kind, member)                                                                   \
+#define NAMES(list, function, type, count)                                                         \
+    static const char *name_of_##list(int i)                                                       \
     {                                                                                              \
-        key, kind, offsetof(struct ss_stats, member)                                               \
-    }
-#define LANE(key, kind, member)                                                                    \
-    {                                                                                              \
-        key, kind, offsetof(struct ss_lane_record, member)                                         \
-    }
-#define TENSOR(key, kind, member)                                                                  \
-    {                                                                                              \
-        key, kind, offsetof(struct ss_tensor_record, member)                                       \
-    }
-#define JOB(key, kind, member)                                                                     \
-    {                                                                                              \
-        key, kind, offsetof(struct ss_report_job, member)                                          \
-    }
+        return function((enum type)i);                                                             \
+    }                                                                                              \
+    static const struct names list = {name_of_##list, count}
+
+NAMES(types, ss_type_name, ss_type, SS_TYPES);
+NAMES(ops, ss_op_name, ss_op, SS_OPS);
+NAMES(kinds, ss_kind_name, ss_kind, SS_KINDS);
+NAMES(reasons, ss_reason_key, ss_reason, SS_REASONS);
+NAMES(algorithms, ss_algorithm_name, ss_algorithm, SS_ALGORITHMS);
+NAMES(states, ss_tensor_state_name, ss_tensor_state, SS_TENSOR_EXACT + 1);
+NAMES(tensor_reasons, ss_tensor_reason_key, ss_tensor_reason, SS_TENSOR_REASONS);
+
+#define LENGTH(array)    (sizeof(array) / sizeof *(array))
+#define IN(type, member) offsetof(struct type, member), sizeof(((struct type *)0)->member)
 
 static const struct field job_fields[] = {
-    JOB("program", K_TEXT, program),
-    JOB("hostname", K_TEXT, hostname),
-    JOB("rank", K_INT, rank),
-    JOB("ranks", K_INT, ranks),
-    JOB("version", K_TEXT, version),
-    JOB("mpi_library", K_TEXT, mpi_library),
-    JOB("start_unix", K_I64, start_unix),
-    JOB("observe", K_BOOL, observe),
-    JOB("complete", K_BOOL, complete),
+    {"program", TEXT, IN(ss_report_job, program), NULL},
+    {"hostname", TEXT, IN(ss_report_job, hostname), NULL},
+    {"rank", INT, IN(ss_report_job, rank), NULL},
+    {"ranks", INT, IN(ss_report_job, ranks), NULL},
+    {"version", TEXT, IN(ss_report_job, version), NULL},
+    {"mpi_library", TEXT, IN(ss_report_job, mpi_library), NULL},
+    {"start_unix", I64, IN(ss_report_job, start_unix), NULL},
+    {"observe", BOOL, IN(ss_report_job, observe), NULL},
+    {"complete", BOOL, IN(ss_report_job, complete), NULL},
 };
 
-/* Members of "calls", "bytes" and "times"; their keys differ. Sums over lanes are made anew when
- * printing. */
+/* Of "calls", "bytes" and "times"; their keys differ. Sums over lanes are made anew when printing.
+ */
 static const struct field stats_fields[] = {
-    STATS("seen", K_ATOMIC, seen),
-    STATS("sparse", K_ATOMIC, sparse),
-    STATS("nonblocking", K_ATOMIC, nonblocking),
-    STATS("not_timed", K_ATOMIC, not_timed),
-    STATS("errors", K_ATOMIC, errors),
-    STATS("tensors_unlisted", K_U64, tensors_unlisted),
-    STATS("bytes_outside", K_ATOMIC, small_bytes),
-    STATS("bytes_largest", K_U64, largest_bytes),
-    STATS("bytes_largest_total", K_U64, largest_total),
-    STATS("bytes_reduced_total", K_U64, reduced_total),
-    STATS("bytes_memory_peak", K_SIZE, memory_peak),
-    STATS("seconds_elapsed", K_F64, end), /* start stays 0 */
-    STATS("timed", K_BOOL, timed),
-    STATS("seconds_allreduce", K_F64, allreduce_seconds),
+    {"seen", ATOMIC, IN(ss_stats, seen), NULL},
+    {"sparse", ATOMIC, IN(ss_stats, sparse), NULL},
+    {"nonblocking", ATOMIC, IN(ss_stats, nonblocking), NULL},
+    {"not_timed", ATOMIC, IN(ss_stats, not_timed), NULL},
+    {"errors", ATOMIC, IN(ss_stats, errors), NULL},
+    {"tensors_unlisted", COUNT, IN(ss_stats, tensors_unlisted), NULL},
+    {"bytes_outside", ATOMIC, IN(ss_stats, small_bytes), NULL},
+    {"bytes_largest", COUNT, IN(ss_stats, largest_bytes), NULL},
+    {"bytes_largest_total", COUNT, IN(ss_stats, largest_total), NULL},
+    {"bytes_reduced_total", COUNT, IN(ss_stats, reduced_total), NULL},
+    {"bytes_memory_peak", SIZE, IN(ss_stats, memory_peak), NULL},
+    {"seconds_elapsed", F64, IN(ss_stats, end), NULL}, /* start stays 0 */
+    {"timed", BOOL, IN(ss_stats, timed), NULL},
+    {"seconds_allreduce", F64, IN(ss_stats, allreduce_seconds), NULL},
 };
 
 static const struct field lane_fields[] = {
-    LANE("ranks", K_INT, size),
-    LANE("count", K_U64, count),
-    LANE("calls", K_U64, calls),
-    LANE("density_max", K_F64, density_max),
-    LANE("bytes_dense", K_U64, bytes_dense),
-    LANE("bytes_sent", K_U64, bytes_sent),
-    LANE("seconds_scan", K_F64, times.scan),
-    LANE("seconds_vote", K_F64, times.vote),
-    LANE("seconds_exchange", K_F64, times.exchange),
-    LANE("seconds_merge", K_F64, times.merge),
-    LANE("seconds_coding", K_F64, times.coding),
-    LANE("seconds_native", K_F64, times.native),
-    LANE("scans", K_U64, scans),
-    LANE("density_sum", K_F64, density_sum),
-    LANE("fillin_calls", K_U64, fillin_calls),
-    LANE("fillin_sum", K_F64, fillin_sum),
-    LANE("topk_samples", K_U64, topk_samples),
-    LANE("topk_density_sum", K_F64, topk_density_sum),
-    LANE("topk_kept_sum", K_F64, topk_kept_sum),
+    {"communicator", CHARS, IN(ss_lane_record, comm), NULL},
+    {"ranks", INT, IN(ss_lane_record, size), NULL},
+    {"count", COUNT, IN(ss_lane_record, count), NULL},
+    {"type", NAME, IN(ss_lane_record, type), &types},
+    {"op", NAME, IN(ss_lane_record, op), &ops},
+    {"kind", NAME, IN(ss_lane_record, kind), &kinds},
+    {"calls", COUNT, IN(ss_lane_record, calls), NULL},
+    {"sparse", COUNTS, IN(ss_lane_record, sparse), &algorithms},
+    {"passed", COUNTS, IN(ss_lane_record, passed), &reasons},
+    {"density_max", F64, IN(ss_lane_record, density_max), NULL},
+    {"bytes_dense", COUNT, IN(ss_lane_record, bytes_dense), NULL},
+    {"bytes_sent", COUNT, IN(ss_lane_record, bytes_sent), NULL},
+    {"seconds_scan", F64, IN(ss_lane_record, times.scan), NULL},
+    {"seconds_vote", F64, IN(ss_lane_record, times.vote), NULL},
+    {"seconds_exchange", F64, IN(ss_lane_record, times.exchange), NULL},
+    {"seconds_merge", F64, IN(ss_lane_record, times.merge), NULL},
+    {"seconds_coding", F64, IN(ss_lane_record, times.coding), NULL},
+    {"seconds_native", F64, IN(ss_lane_record, times.native), NULL},
+    {"scans", COUNT, IN(ss_lane_record, scans), NULL},
+    {"density_sum", F64, IN(ss_lane_record, density_sum), NULL},
+    {"fillin_calls", COUNT, IN(ss_lane_record, fillin_calls), NULL},
+    {"fillin_sum", F64, IN(ss_lane_record, fillin_sum), NULL},
+    {"predicted_seconds_sum", SUMS, IN(ss_lane_record, predicted_seconds), &algorithms},
+    {"predicted_bytes_sum", SUMS, IN(ss_lane_record, predicted_bytes), &algorithms},
+    {"topk_samples", COUNT, IN(ss_lane_record, topk_samples), NULL},
+    {"topk_density_sum", F64, IN(ss_lane_record, topk_density_sum), NULL},
+    {"topk_kept_sum", F64, IN(ss_lane_record, topk_kept_sum), NULL},
+    {"topk_seconds_sum", SUMS, IN(ss_lane_record, topk_seconds), &algorithms},
+    {"topk_bytes_sum", SUMS, IN(ss_lane_record, topk_bytes), &algorithms},
 };
 
 static const struct field tensor_fields[] = {
-    TENSOR("ranks", K_INT, size),
-    TENSOR("count", K_U64, count),
-    TENSOR("calls", K_U64, calls),
-    TENSOR("topk_calls", K_U64, topk_calls),
-    TENSOR("asked_sum", K_F64, asked_sum),
-    TENSOR("density_sum", K_F64, density_sum),
-    TENSOR("off_sum", K_F64, off_sum),
-    TENSOR("global_calls", K_U64, global_calls),
-    TENSOR("global_off_sum", K_F64, global_off_sum),
-    TENSOR("residual_norm", K_F64, residual_norm),
-    TENSOR("input_norm", K_F64, input_norm),
+    {"communicator", CHARS, IN(ss_tensor_record, comm), NULL},
+    {"ranks", INT, IN(ss_tensor_record, size), NULL},
+    {"site", CHARS, IN(ss_tensor_record, site), NULL},
+    {"symbol", CHARS, IN(ss_tensor_record, symbol), NULL},
+    {"ordinal", ORDINAL, IN(ss_tensor_record, ordinal), NULL},
+    {"type", NAME, IN(ss_tensor_record, type), &types},
+    {"count", COUNT, IN(ss_tensor_record, count), NULL},
+    {"state", NAME, IN(ss_tensor_record, state), &states},
+    {"reason", NAME_OR0, IN(ss_tensor_record, reason), &tensor_reasons},
+    {"rule", CHARS, IN(ss_tensor_record, rule), NULL},
+    {"calls", COUNT, IN(ss_tensor_record, calls), NULL},
+    {"topk_calls", COUNT, IN(ss_tensor_record, topk_calls), NULL},
+    {"asked_sum", F64, IN(ss_tensor_record, asked_sum), NULL},
+    {"density_sum", F64, IN(ss_tensor_record, density_sum), NULL},
+    {"off_sum", F64, IN(ss_tensor_record, off_sum), NULL},
+    {"global_calls", COUNT, IN(ss_tensor_record, global_calls), NULL},
+    {"global_off_sum", F64, IN(ss_tensor_record, global_off_sum), NULL},
+    {"residual_norm", F64, IN(ss_tensor_record, residual_norm), NULL},
+    {"input_norm", F64, IN(ss_tensor_record, input_norm), NULL},
 };
 
-/* The report being read and the growing ends of its lists. */
-struct reading {
-    struct cli_report *report;
-    struct ss_lane_record **tail;
-    struct ss_report_option *options;
-    const char **notes;
-    bool schema_seen;
+static const struct field option_fields[] = {
+    {"name", TEXT, IN(ss_report_option, name), NULL},
+    {"value", TEXT, IN(ss_report_option, value), NULL},
 };
 
-static bool read_size(struct cli_json *json, size_t *size)
-{
-    uint64_t value;
+static const struct field note_fields[] = {{"note", TEXT, 0, sizeof(const char *), NULL}};
 
-    if (!cli_json_u64(json, &value))
-        return false;
-    if (value > SIZE_MAX)
-        return cli_json_fail(json, "number too large for this machine");
-    *size = (size_t)value;
-    return true;
-}
-
-static bool read_field(struct cli_json *json, enum kind kind, void *to)
-{
-    uint64_t value;
-
-    switch (kind) {
-    case K_U64:
-        return cli_json_u64(json, to);
-    case K_ATOMIC:
-        if (!cli_json_u64(json, &value))
-            return false;
-        atomic_store((atomic_uint_fast64_t *)to, value);
-        return true;
-    case K_SIZE:
-        return read_size(json, to);
-    case K_INT:
-        return cli_json_int(json, to);
-    case K_I64:
-        return cli_json_i64(json, to);
-    case K_F64:
-        return cli_json_f64(json, to);
-    case K_BOOL:
-        return cli_json_bool(json, to);
-    case K_TEXT:
-        return cli_json_text(json, to);
-    }
-    return false;
-}
-
-/* Reads the member if it is one of the fields, else passes it over. */
-static bool read_member(struct cli_json *json, const char *key, const struct field *fields,
-                        size_t n, void *object)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(key, fields[i].key) == 0)
-            return read_field(json, fields[i].kind, (char *)object + fields[i].offset);
-    return cli_json_skip(json);
-}
-
-static bool job_member(struct cli_json *json, const char *key, void *ctx)
-{
-    return read_member(json, key, job_fields, LENGTH(job_fields), ctx);
-}
-
-static bool stats_member(struct cli_json *json, const char *key, void *ctx)
-{
-    return read_member(json, key, stats_fields, LENGTH(stats_fields), ctx);
-}
-
-static const char *type_name(int i)
-{
-    return ss_type_name((enum ss_type)i);
-}
-
-static const char *op_name(int i)
-{
-    return ss_op_name((enum ss_op)i);
-}
-
-static const char *kind_name(int i)
-{
-    return ss_kind_name((enum ss_kind)i);
-}
-
-static const char *reason_key(int i)
-{
-    return ss_reason_key((enum ss_reason)i);
-}
-
-static const char *algorithm_name(int i)
-{
-    return ss_algorithm_name((enum ss_algorithm)i);
-}
-
-static int index_of(const char *text, const char *(*name)(int), int n)
-{
-    for (int i = 0; i < n; i++)
-        if (strcmp(text, name(i)) == 0)
-            return i;
-    return -1;
-}
-
-/* The index of a name among n; -1 after saying that it is unknown. */
-static int read_name(struct cli_json *json, const char *(*name)(int), int n)
-{
-    const char *text;
-    int i = -1;
-
-    if (cli_json_text(json, &text)) {
-        i = text ? index_of(text, name, n) : -1;
-        if (i < 0)
-            cli_json_fail(json, "unknown name in this schema");
-    }
-    return i;
-}
-
-static bool sparse_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct ss_lane_record *lane = ctx;
-    int i = index_of(key, algorithm_name, SS_ALGORITHMS);
-
-    return i < 0 ? cli_json_skip(json) : cli_json_u64(json, &lane->sparse[i]);
-}
-
-static bool passed_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct ss_lane_record *lane = ctx;
-    int i = index_of(key, reason_key, SS_REASONS);
-
-    return i < 0 ? cli_json_skip(json) : cli_json_u64(json, &lane->passed[i]);
-}
-
-static bool sum_member(struct cli_json *json, const char *key, void *ctx)
-{
-    double *sums = ctx;
-    int i = index_of(key, algorithm_name, SS_ALGORITHMS);
-
-    return i < 0 ? cli_json_skip(json) : cli_json_f64(json, &sums[i]);
-}
-
-/* A text that a record holds itself; null reads as "". */
-static bool read_into(struct cli_json *json, char *to, size_t size, const char *too_long)
-{
-    const char *text;
-
-    if (!cli_json_text(json, &text))
-        return false;
-    if (text && strlen(text) >= size)
-        return cli_json_fail(json, too_long);
-    snprintf(to, size, "%s", text ? text : "");
-    return true;
-}
-
-static bool read_communicator(struct cli_json *json, char to[64])
-{
-    return read_into(json, to, 64, "name of a communicator too long");
-}
-
-static bool lane_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct ss_lane_record *lane = ctx;
-    int i;
-
-    if (strcmp(key, "communicator") == 0)
-        return read_communicator(json, lane->comm);
-    if (strcmp(key, "type") == 0) {
-        i = read_name(json, type_name, SS_TYPES);
-        lane->type = i < 0 ? SS_F32 : (enum ss_type)i;
-        return i >= 0;
-    }
-    if (strcmp(key, "op") == 0) {
-        i = read_name(json, op_name, SS_OPS);
-        lane->op = i < 0 ? SS_SUM : (enum ss_op)i;
-        return i >= 0;
-    }
-    if (strcmp(key, "kind") == 0) {
-        i = read_name(json, kind_name, SS_KINDS);
-        lane->kind = i < 0 ? SS_KIND_ALLREDUCE : (enum ss_kind)i;
-        return i >= 0;
-    }
-    if (strcmp(key, "sparse") == 0)
-        return cli_json_object(json, sparse_member, lane);
-    if (strcmp(key, "passed") == 0)
-        return cli_json_object(json, passed_member, lane);
-    if (strcmp(key, "predicted_seconds_sum") == 0)
-        return cli_json_object(json, sum_member, lane->predicted_seconds);
-    if (strcmp(key, "predicted_bytes_sum") == 0)
-        return cli_json_object(json, sum_member, lane->predicted_bytes);
-    if (strcmp(key, "topk_seconds_sum") == 0)
-        return cli_json_object(json, sum_member, lane->topk_seconds);
-    if (strcmp(key, "topk_bytes_sum") == 0)
-        return cli_json_object(json, sum_member, lane->topk_bytes);
-    return read_member(json, key, lane_fields, LENGTH(lane_fields), lane);
-}
-
-static bool lane_element(struct cli_json *json, void *ctx)
-{
-    struct reading *reading = ctx;
-    struct ss_lane_record *lane = calloc(1, sizeof *lane);
-
-    if (!lane)
-        return cli_json_fail(json, "out of memory");
-    *reading->tail = lane;
-    reading->tail = &lane->next;
-    reading->report->stats.lane_count++;
-    return cli_json_object(json, lane_member, lane);
-}
-
-static const char *state_name(int i)
-{
-    return ss_tensor_state_name((enum ss_tensor_state)i);
-}
-
-static const char *tensor_reason_key(int i)
-{
-    return ss_tensor_reason_key((enum ss_tensor_reason)i);
-}
-
-static bool read_ordinal(struct cli_json *json, uint32_t *ordinal)
-{
-    int64_t value;
-
-    if (!cli_json_i64(json, &value))
-        return false;
-    if (value < -1 || value >= (int64_t)SS_ORDINAL_LOST)
-        return cli_json_fail(json, "no ordinal");
-    *ordinal = value < 0 ? SS_ORDINAL_LOST : (uint32_t)value;
-    return true;
-}
-
-/* null: registered. */
-static bool read_tensor_reason(struct cli_json *json, enum ss_tensor_reason *reason)
-{
-    const char *text;
-    int i = SS_TENSOR_NONE;
-
-    if (!cli_json_text(json, &text))
-        return false;
-    if (text && (i = index_of(text, tensor_reason_key, SS_TENSOR_REASONS)) < 0)
-        return cli_json_fail(json, "unknown name in this schema");
-    *reason = (enum ss_tensor_reason)i;
-    return true;
-}
-
-static bool tensor_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct ss_tensor_record *t = ctx;
-    int i;
-
-    if (strcmp(key, "communicator") == 0)
-        return read_communicator(json, t->comm);
-    if (strcmp(key, "site") == 0)
-        return read_into(json, t->site, sizeof t->site, "call site too long");
-    if (strcmp(key, "symbol") == 0)
-        return read_into(json, t->symbol, sizeof t->symbol, "name of a function too long");
-    if (strcmp(key, "rule") == 0)
-        return read_into(json, t->rule, sizeof t->rule, "rule too long");
-    if (strcmp(key, "ordinal") == 0)
-        return read_ordinal(json, &t->ordinal);
-    if (strcmp(key, "reason") == 0)
-        return read_tensor_reason(json, &t->reason);
-    if (strcmp(key, "type") == 0) {
-        i = read_name(json, type_name, SS_TYPES);
-        t->type = i < 0 ? SS_F32 : (enum ss_type)i;
-        return i >= 0;
-    }
-    if (strcmp(key, "state") == 0) {
-        i = read_name(json, state_name, SS_TENSOR_EXACT + 1);
-        t->state = i < 0 ? SS_TENSOR_EXACT : (enum ss_tensor_state)i;
-        return i >= 0;
-    }
-    return read_member(json, key, tensor_fields, LENGTH(tensor_fields), t);
-}
-
-static bool tensor_element(struct cli_json *json, void *ctx)
-{
-    struct reading *reading = ctx;
-    struct ss_tensor_record *t = ss_stats_tensor(&reading->report->stats, NULL);
-
-    if (!t)
-        return cli_json_fail(json, "out of memory, or more than 4,000 tensors");
-    return cli_json_object(json, tensor_member, t);
-}
-
-struct reason_calls {
-    int reason;
-    uint64_t calls;
-};
-
-static bool reason_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct reason_calls *row = ctx;
-    const char *text;
-
-    if (strcmp(key, "calls") == 0)
-        return cli_json_u64(json, &row->calls);
-    if (strcmp(key, "reason") != 0)
-        return cli_json_skip(json);
-    if (!cli_json_text(json, &text))
-        return false;
-    row->reason = text ? index_of(text, reason_key, SS_REASONS) : -1;
-    return true;
-}
-
-static bool reason_element(struct cli_json *json, void *ctx)
-{
-    struct reading *reading = ctx;
-    struct reason_calls row = {-1, 0};
-
-    if (!cli_json_object(json, reason_member, &row))
-        return false;
-    if (row.reason >= 0)
-        atomic_store(&reading->report->stats.passed[row.reason], row.calls);
-    return true;
-}
-
-/* A row of "small": what it holds by itself, and of which class. */
-struct small_row {
+/* A row of "passed" or of "small": in the report its place in an array says the first of it. */
+struct row {
+    const char *reason;
     uint64_t min_count;
     struct ss_small own;
 };
 
-static bool small_member(struct cli_json *json, const char *key, void *ctx)
-{
-    static const struct field fields[] = {
-        {"min_count", K_U64, offsetof(struct small_row, min_count)},
-        {"calls", K_U64, offsetof(struct small_row, own.calls)},
-        {"bytes", K_U64, offsetof(struct small_row, own.bytes)},
-        {"seconds", K_F64, offsetof(struct small_row, own.seconds)},
-    };
+static const struct field passed_fields[] = {
+    {"reason", TEXT, IN(row, reason), NULL},
+    {"calls", COUNT, IN(row, own.calls), NULL},
+};
 
-    return read_member(json, key, fields, LENGTH(fields), ctx);
+static const struct field small_fields[] = {
+    {"min_count", COUNT, IN(row, min_count), NULL},
+    {"calls", COUNT, IN(row, own.calls), NULL},
+    {"bytes", COUNT, IN(row, own.bytes), NULL},
+    {"seconds", F64, IN(row, own.seconds), NULL},
+};
+
+struct reading {
+    struct cli_report *report;
+    struct ss_lane_record **tail; /* of the list of lanes */
+    struct ss_report_option *options;
+    const char **notes;
+    struct row row;
+    size_t rows; /* of the list being read */
+    char *error;
+    size_t error_size;
+};
+
+/* ---- one value: what is wrong with it, or NULL ---- */
+
+static const char *read_whole(const json_t *value, enum kind kind, void *to)
+{
+    static const struct {
+        int64_t least, most;
+    } range[] = {
+        [COUNT] = {0, INT64_MAX},       [ATOMIC] = {0, INT64_MAX},
+        [SIZE] = {0, PTRDIFF_MAX},      [INT] = {INT_MIN, INT_MAX},
+        [I64] = {INT64_MIN, INT64_MAX}, [ORDINAL] = {-1, (int64_t)SS_ORDINAL_LOST - 1},
+    };
+    int64_t n = json_integer_value(value);
+
+    if (!json_is_integer(value) || (n < 0 && range[kind].least == 0))
+        return "whole number expected";
+    if (n < range[kind].least || n > range[kind].most)
+        return "number out of range";
+    if (kind == ATOMIC)
+        atomic_store((atomic_uint_fast64_t *)to, (uint64_t)n);
+    else if (kind == SIZE)
+        *(size_t *)to = (size_t)n;
+    else if (kind == INT)
+        *(int *)to = (int)n;
+    else if (kind == ORDINAL)
+        *(uint32_t *)to = n < 0 ? SS_ORDINAL_LOST : (uint32_t)n;
+    else
+        memcpy(to, &n, sizeof n); /* a count or a signed number, of the same size */
+    return NULL;
 }
 
-static bool small_element(struct cli_json *json, void *ctx)
+static const char *read_f64(const json_t *value, double *to)
 {
-    struct reading *reading = ctx;
-    struct small_row row = {0};
+    if (!json_is_number(value) && !json_is_null(value))
+        return "number expected";
+    *to = json_is_null(value) ? NAN : json_number_value(value);
+    return NULL;
+}
+
+static const char *read_text(const json_t *value, const char **to)
+{
+    if (!json_is_string(value) && !json_is_null(value))
+        return "text expected";
+    *to = json_string_value(value);
+    return NULL;
+}
+
+static const char *read_chars(const json_t *value, char *to, size_t size)
+{
+    const char *text;
+    const char *wrong = read_text(value, &text);
+
+    if (wrong == NULL && (size_t)snprintf(to, size, "%s", text != NULL ? text : "") >= size)
+        wrong = "text too long";
+    return wrong;
+}
+
+static int index_of(const struct names *names, const char *text)
+{
+    for (int i = 0; text != NULL && i < names->n; i++)
+        if (strcmp(text, names->name(i)) == 0)
+            return i;
+    return -1;
+}
+
+static const char *read_name(const json_t *value, const struct names *names, bool null_is_0,
+                             void *to)
+{
+    int i = null_is_0 && json_is_null(value) ? 0 : index_of(names, json_string_value(value));
+
+    if (i < 0)
+        return "unknown name in this schema";
+    memcpy(to, &i, sizeof i);
+    return NULL;
+}
+_Static_assert(sizeof(int) == sizeof(enum ss_type) && sizeof(int) == sizeof(enum ss_tensor_reason),
+               "read_name writes an enum");
+
+static const char *read_value(const json_t *value, const struct field *field, void *to);
+
+/* Names of a later version are passed over. */
+static const char *read_elements(const json_t *value, const struct field *array, void *to)
+{
+    const struct field element = {.kind = array->kind == COUNTS ? COUNT : F64};
+    size_t size = array->size / (size_t)array->names->n;
+    const char *wrong = json_is_object(value) ? NULL : "object expected";
+
+    for (int i = 0; i < array->names->n && wrong == NULL; i++) {
+        const json_t *named = json_object_get(value, array->names->name(i));
+        if (named != NULL)
+            wrong = read_value(named, &element, (char *)to + (size_t)i * size);
+    }
+    return wrong;
+}
+
+static const char *read_value(const json_t *value, const struct field *field, void *to)
+{
+    switch (field->kind) {
+    case F64:
+        return read_f64(value, to);
+    case BOOL:
+        *(bool *)to = json_is_true(value);
+        return json_is_boolean(value) ? NULL : "true or false expected";
+    case TEXT:
+        return read_text(value, to);
+    case CHARS:
+        return read_chars(value, to, field->size);
+    case NAME:
+    case NAME_OR0:
+        return read_name(value, field->names, field->kind == NAME_OR0, to);
+    case COUNTS:
+    case SUMS:
+        return read_elements(value, field, to);
+    default:
+        return read_whole(value, field->kind, to);
+    }
+}
+
+/* ---- a row of a list: where it is read to, and what becomes of it ---- */
+
+static void *new_lane(struct reading *reading)
+{
+    struct ss_lane_record *lane = calloc(1, sizeof *lane);
+
+    if (lane != NULL) {
+        *reading->tail = lane;
+        reading->tail = &lane->next;
+        reading->report->stats.lane_count++;
+    }
+    return lane;
+}
+
+static void *new_tensor(struct reading *reading)
+{
+    return ss_stats_tensor(&reading->report->stats, NULL);
+}
+
+static void *new_option(struct reading *reading)
+{
+    struct ss_report_job *job = &reading->report->job;
+
+    if (reading->options == NULL)
+        job->options = reading->options = calloc(reading->rows, sizeof *reading->options);
+    return reading->options != NULL ? &reading->options[job->option_count++] : NULL;
+}
+
+static void *new_note(struct reading *reading)
+{
+    struct ss_report_job *job = &reading->report->job;
+
+    if (reading->notes == NULL)
+        job->notes = reading->notes = calloc(reading->rows, sizeof *reading->notes);
+    return reading->notes != NULL ? &reading->notes[job->note_count++] : NULL;
+}
+
+static void *new_row(struct reading *reading)
+{
+    reading->row = (struct row){.reason = NULL};
+    return &reading->row;
+}
+
+/* Reasons of a later version are passed over. */
+static void keep_passed(struct reading *reading)
+{
+    int reason = index_of(&reasons, reading->row.reason);
+
+    if (reason >= 0)
+        atomic_store(&reading->report->stats.passed[reason], reading->row.own.calls);
+}
+
+static void keep_small(struct reading *reading)
+{
     unsigned class = 0;
 
-    if (!cli_json_object(json, small_member, &row))
-        return false;
-    while (row.min_count >>= 1)
+    while (reading->row.min_count >>= 1)
         class ++;
-    reading->report->stats.small[class] = row.own;
+    reading->report->stats.small[class] = reading->row.own;
+}
+
+/* ---- the whole ---- */
+
+/* An object is read into a part of struct cli_report; a list has `row`. */
+struct section {
+    const char *key;
+    const struct field *fields;
+    size_t n_fields, offset;
+    void *(*row)(struct reading *reading);
+    void (*keep)(struct reading *reading);
+};
+
+#define FIELDS(fields) fields, LENGTH(fields)
+
+static const struct section sections[] = {
+    {"job", FIELDS(job_fields), offsetof(struct cli_report, job), NULL, NULL},
+    {"calls", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
+    {"bytes", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
+    {"times", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
+    {"passed", FIELDS(passed_fields), 0, new_row, keep_passed},
+    {"lanes", FIELDS(lane_fields), 0, new_lane, NULL},
+    {"small", FIELDS(small_fields), 0, new_row, keep_small},
+    {"tensors", FIELDS(tensor_fields), 0, new_tensor, NULL},
+    {"options", FIELDS(option_fields), 0, new_option, NULL},
+    {"notes", FIELDS(note_fields), 0, new_note, NULL},
+};
+
+static bool fail(struct reading *reading, const char *place, const char *member, const char *what)
+{
+    snprintf(reading->error, reading->error_size, "%s%s%s: %s", place, *member ? "." : "", member,
+             what);
+    return false;
+}
+
+static bool read_object(struct reading *reading, const struct section *section, const char *place,
+                        const json_t *object, void *to)
+{
+    if (!json_is_object(object))
+        return fail(reading, place, "", "object expected");
+    for (size_t i = 0; i < section->n_fields; i++) {
+        const struct field *field = &section->fields[i];
+        const json_t *value = json_object_get(object, field->key);
+        const char *wrong =
+            value != NULL ? read_value(value, field, (char *)to + field->offset) : NULL;
+
+        if (wrong != NULL)
+            return fail(reading, place, field->key, wrong);
+    }
     return true;
 }
 
-/* Room for one more in an array of n, which is kept a power of two in length. NULL when memory is
- * short. */
-static void *grown(void *array, size_t n, size_t size)
+static bool read_list(struct reading *reading, const struct section *section, const json_t *list)
 {
-    if (n > 0 && (n & (n - 1)) != 0)
-        return array;
-    return realloc(array, (n > 0 ? 2 * n : 1) * size);
-}
+    char place[40];
 
-static bool option_member(struct cli_json *json, const char *key, void *ctx)
-{
-    struct ss_report_option *option = ctx;
+    if (!json_is_array(list))
+        return fail(reading, section->key, "", "array expected");
+    reading->rows = json_array_size(list);
+    for (size_t i = 0; i < reading->rows; i++) {
+        void *to = section->row(reading);
 
-    if (strcmp(key, "name") == 0)
-        return cli_json_text(json, &option->name);
-    if (strcmp(key, "value") == 0)
-        return cli_json_text(json, &option->value);
-    return cli_json_skip(json);
-}
-
-static bool option_element(struct cli_json *json, void *ctx)
-{
-    struct reading *reading = ctx;
-    struct ss_report_job *job = &reading->report->job;
-    void *options = grown(reading->options, job->option_count, sizeof *reading->options);
-
-    if (!options)
-        return cli_json_fail(json, "out of memory");
-    job->options = reading->options = options;
-    reading->options[job->option_count] = (struct ss_report_option){NULL, NULL};
-    return cli_json_object(json, option_member, &reading->options[job->option_count++]);
-}
-
-static bool note_member(struct cli_json *json, const char *key, void *ctx)
-{
-    return strcmp(key, "note") == 0 ? cli_json_text(json, ctx) : cli_json_skip(json);
-}
-
-static bool note_element(struct cli_json *json, void *ctx)
-{
-    struct reading *reading = ctx;
-    struct ss_report_job *job = &reading->report->job;
-    void *notes = grown(reading->notes, job->note_count, sizeof *reading->notes);
-
-    if (!notes)
-        return cli_json_fail(json, "out of memory");
-    reading->notes = notes;
-    job->notes = notes;
-    reading->notes[job->note_count] = NULL;
-    return cli_json_object(json, note_member, &reading->notes[job->note_count++]);
-}
-
-static bool read_schema(struct cli_json *json, struct reading *reading)
-{
-    int schema;
-
-    if (!cli_json_int(json, &schema))
-        return false;
-    if (schema != SS_REPORT_SCHEMA)
-        return cli_json_fail(json, "report of another schema than 1, which this program reads");
-    reading->schema_seen = true;
+        snprintf(place, sizeof place, "%s[%zu]", section->key, i);
+        if (to == NULL)
+            return fail(reading, place, "", "out of memory, or too many of them");
+        if (!read_object(reading, section, place, json_array_get(list, i), to))
+            return false;
+        if (section->keep != NULL)
+            section->keep(reading);
+    }
     return true;
 }
 
-static bool report_member(struct cli_json *json, const char *key, void *ctx)
+static bool read_section(struct reading *reading, const struct section *section,
+                         const json_t *value)
 {
-    struct reading *reading = ctx;
-    struct cli_report *report = reading->report;
+    if (value == NULL)
+        return true;
+    if (section->row != NULL)
+        return read_list(reading, section, value);
+    return read_object(reading, section, section->key, value,
+                       (char *)reading->report + section->offset);
+}
 
-    if (strcmp(key, "schema") == 0)
-        return read_schema(json, reading);
-    if (strcmp(key, "job") == 0)
-        return cli_json_object(json, job_member, &report->job);
-    if (strcmp(key, "calls") == 0 || strcmp(key, "bytes") == 0 || strcmp(key, "times") == 0)
-        return cli_json_object(json, stats_member, &report->stats);
-    if (strcmp(key, "passed") == 0)
-        return cli_json_array(json, reason_element, reading);
-    if (strcmp(key, "lanes") == 0)
-        return cli_json_array(json, lane_element, reading);
-    if (strcmp(key, "small") == 0)
-        return cli_json_array(json, small_element, reading);
-    if (strcmp(key, "tensors") == 0)
-        return cli_json_array(json, tensor_element, reading);
-    if (strcmp(key, "options") == 0)
-        return cli_json_array(json, option_element, reading);
-    if (strcmp(key, "notes") == 0)
-        return cli_json_array(json, note_element, reading);
-    return cli_json_skip(json);
+static bool read_report(struct reading *reading, const json_t *root)
+{
+    const json_t *schema = json_object_get(root, "schema");
+    bool good = true;
+
+    if (schema == NULL)
+        return fail(reading, "no \"schema\"", "", "this is no report of sparseshim");
+    if (json_integer_value(schema) != SS_REPORT_SCHEMA)
+        return fail(reading, "schema", "",
+                    "report of another schema than 1, which this program reads");
+    for (size_t i = 0; i < LENGTH(sections) && good; i++)
+        good = read_section(reading, &sections[i], json_object_get(root, sections[i].key));
+    return good;
+}
+
+/* The text may quote the file, of which nothing is to steer a terminal. */
+static void tell_position(struct reading *reading, json_error_t *at)
+{
+    for (char *p = at->text; *p != '\0'; p++)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+    snprintf(reading->error, reading->error_size, "line %d, column %d: %s", at->line, at->column,
+             at->text[0] != '\0' ? at->text : "out of memory");
 }
 
 int cli_report_read(struct cli_report *report, const char *text, size_t len, char *error,
                     size_t error_size)
 {
-    struct reading reading = {.report = report, .tail = &report->stats.lanes};
-    struct cli_json json;
-    bool read;
+    struct reading reading = {
+        .report = report, .tail = &report->stats.lanes, .error = error, .error_size = error_size};
+    json_error_t at;
+    json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &at);
 
     memset(report, 0, sizeof *report);
     ss_stats_init(&report->stats, 0);
     report->job.rank = -1;
     report->job.complete = true; /* reports that do not say were written at the end */
-    report->storage = malloc(len + 1);
-    cli_json_begin(&json, text, len, report->storage, error, error_size);
-    read = report->storage ? cli_json_object(&json, report_member, &reading) && cli_json_end(&json)
-                           : cli_json_fail(&json, "out of memory");
-    if (read && !reading.schema_seen)
-        read = cli_json_fail(&json, "no \"schema\": this is no report of sparseshim");
-    if (!read) {
-        cli_report_free(report);
-        return -1;
-    }
-    return 0;
+    report->storage = root;
+    if (root == NULL)
+        tell_position(&reading, &at);
+    else if (read_report(&reading, root))
+        return 0;
+    cli_report_free(report);
+    return -1;
 }
 
 void cli_report_free(struct cli_report *report)
@@ -570,7 +491,7 @@ void cli_report_free(struct cli_report *report)
     ss_stats_free(&report->stats);
     free((void *)report->job.options);
     free((void *)report->job.notes);
-    free(report->storage);
+    json_decref(report->storage);
     report->job = (struct ss_report_job){0};
     report->storage = NULL;
 }

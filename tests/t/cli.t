@@ -345,9 +345,43 @@ subtest 'check reports what it cannot read' => sub {
     is($code, 2, 'nothing to check');
 };
 
+sub image {
+    open my $in, '<:raw', "$dir/$_[0]" or die $!;
+    local $/;
+    return scalar <$in>;
+}
+
+subtest 'check tells what is foreign, damaged or without section headers' => sub {
+    my $image = image('app');
+    my $patched = sub {
+        my ($at, $bytes) = @_;
+        my $copy = $image;
+        substr($copy, $at, length $bytes) = $bytes;
+        return file('patched', $copy, 0755);
+    };
+    # Offsets of the ELF header, 64 bit.
+    my ($class, $order, $shoff, $phnum, $shnum) = (4, 5, 40, 56, 60);
+    my $foreign = qr/is not a 64-bit program of this machine's byte order/;
+    my $damaged = qr/is a damaged ELF file/;
+    $patched->($class, "\1");
+    verdict('./patched', 1, $foreign, '32 bit');
+    $patched->($order, ord(substr $image, $order, 1) == 1 ? "\2" : "\1");
+    verdict('./patched', 1, $foreign, 'the other byte order');
+    $patched->($class, "\11");
+    verdict('./patched', 1, $damaged, 'no class of ELF');
+    $patched->($phnum, "\0\377");
+    verdict('./patched', 1, $damaged, 'more segments than the file has room for');
+    file('patched', substr($image, 0, 40), 0755);
+    verdict('./patched', 1, $damaged, 'cut in its header');
+    $image = substr($image, 0, $shoff) . "\0" x 8 . substr($image, $shoff + 8);
+    $patched->($shnum, "\0" x 4);
+    verdict('./patched', 0, qr/would be seen: .*MPI_Allreduce/, 'no section headers');
+    file('patched', '', 0755);
+    verdict('./patched', 1, qr/neither an ELF/, 'empty');
+};
+
 subtest 'check survives damaged programs' => sub {
-    open my $in, '<:raw', "$dir/app" or die $!;
-    my $image = do { local $/; <$in> };
+    my $image = image('app');
     my ($worst, $random) = (0, 12345);
     my $next = sub { $random = ($random * 1103515245 + 12345) % 2147483648; $random >> 8 };
     for my $case (1 .. 300) {
@@ -371,11 +405,17 @@ subtest 'report says what is wrong with a file' => sub {
     ($code, $out, $err) = sh("'$cli' report ./none.json");
     is("$code $err", "1 sparseshim report: ./none.json cannot be read: No such file or directory\n",
         'missing');
-    for my $text ('', '{', '[]', '{"schema": 1', "\0\0", '{"a": ' x 100000) {
+    my $place = qr/line 1, column \d+: (?=\S)/;
+    for my $case (
+        ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 1', $place], ['[]', qr/no "schema": /],
+        ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 1, "a": 1, "a": 2}', qr/$place.*duplicate/],
+        ['{"schema": 1, "lanes": [{}, {"op": "mean"}]}', qr/lanes\[1\]\.op: \S/])
+    {
+        my ($text, $why) = @$case;
         my $path = file('bad.json', $text);
         ($code, $out, $err) = sh("'$cli' report '$path'");
-        is($code, 1, 'no report: status');
-        like($err, qr/^sparseshim report: \Q$path\E is no report: \S/, 'no report: why');
+        is("$code$out", 1, 'no report: status');
+        like($err, qr/^sparseshim report: \Q$path\E is no report: (?:$why).*\n\z/, 'no report: why');
     }
     ($code) = sh("'$cli' report");
     is($code, 2, 'no file');

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An installed tree finds its configuration from where it lies, wherever that is; what it is given as
-# SYSCONFDIR counts as it is.
+# SYSCONFDIR counts as it is. Its command needs libc only.
 set -u
 . tests/t/lib.sh
 umask 022
@@ -51,11 +51,21 @@ tap_finds() {
     tap "$result" "$1: sparseshim run preloads its library"
 }
 
+# needs_libc_only COMMAND: it starts where there is no jansson and no libelf.
+needs_libc_only() {
+    within 30 readelf -d "$1"
+    [ "$STATUS" -eq 0 ] && grep -q '(NEEDED).*\[libc\.so' "$WORK/out" &&
+        ! grep '(NEEDED)' "$WORK/out" | grep -qvE '\[(libc|libm|libpthread|ld-linux[a-z0-9_-]*)\.so\.[0-9]+\]'
+}
+
 X=$(realpath "$WORK")/x
 cp "$LIB" "$BUILD/sparseshim" "$WORK"
 installed PREFIX="$X" && cmp -s "$LIB" "$WORK/libsparseshim.so" &&
     cmp -s "$BUILD/sparseshim" "$WORK/sparseshim"
 tap "$?" "make install PREFIX=X after make, which leaves the build directory's as they are"
+needs_libc_only "$BUILD/sparseshim" && needs_libc_only "$BUILD/install/sparseshim" &&
+    needs_libc_only "$X/bin/sparseshim"
+tap "$?" "the command needs libc only: in the build directory, before and after installation"
 configured "$X/etc/sparseshim.conf" 11
 tap_finds "PREFIX=X" "$X" "$X/lib" "$X/etc/sparseshim.conf" 11
 mkdir -p "$X/etc/sparseshim.d"
