@@ -143,14 +143,14 @@ static void book_cost(struct ss_call *call, double seconds)
     if (!f->topk)
         f->comm->cost_scan = seconds;
     else if (t->threshold.exact_calls == f->threshold_before.exact_calls &&
-             (t->select_least == 0 || seconds < t->select_least))
-        t->select_least = seconds;
+             (t->rest.select_least == 0 || seconds < t->rest.select_least))
+        t->rest.select_least = seconds;
 }
 
 /* Until an ordinary selection was seen: as long as reading and writing the elements. */
 double ss_select_cost(const struct ss_feedback *f)
 {
-    double least = f->tensor->select_least;
+    double least = f->tensor->rest.select_least;
 
     if (least == 0)
         return 4 * ss_host_costs()->fill * (double)f->c.x.esize;

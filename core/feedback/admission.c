@@ -9,8 +9,8 @@ static void describe(const struct ss_feedback *f, char *text, size_t size)
     const struct ss_tensor *t = f->tensor;
     char place[32] = "";
 
-    if (t->place.call > 0)
-        snprintf(place, sizeof place, " (call %u of the step)", t->place.call);
+    if (t->history.place.call > 0)
+        snprintf(place, sizeof place, " (call %u of the step)", t->history.place.call);
     snprintf(text, size, "top-k: %llu %s from %s%s%s%s", (unsigned long long)t->n,
              ss_type_name(t->type), t->site_name[0] ? t->site_name : "an unknown place",
              t->symbol[0] ? " in " : "", t->symbol, place);

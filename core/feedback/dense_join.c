@@ -11,7 +11,7 @@ void ss_join_emptied(struct ss_tensor *t)
     if (t->state != SS_TENSOR_REGISTERED)
         ss_residual_drop(t);
     else
-        t->emptied = t->resting;
+        t->rest.emptied = t->rest.resting;
 }
 
 double ss_join_ratio_square(const struct ss_feedback *f)

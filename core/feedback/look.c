@@ -22,7 +22,7 @@ static void start_level(struct ss_feedback *f)
     const struct ss_tensor *t = f->tensor;
 
     f->looked.level = false;
-    if (f->topk || t->place.settled || t->state == SS_TENSOR_EXACT)
+    if (f->topk || t->history.place.settled || t->state == SS_TENSOR_EXACT)
         return;
     if (c->scan.not_finite) {
         f->input_square = INFINITY;
@@ -54,7 +54,7 @@ static bool joins(const struct ss_feedback *f)
 
     if (!t->placed || !ss_residual_there(t) || t->fresh)
         return false;
-    return t->state != SS_TENSOR_REGISTERED || (f->resting && !t->emptied);
+    return t->state != SS_TENSOR_REGISTERED || (f->resting && !t->rest.emptied);
 }
 
 static void start_join(struct ss_feedback *f)

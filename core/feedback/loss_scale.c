@@ -114,7 +114,7 @@ static uint64_t passed_now(const struct ss_feedback *f)
 
 bool ss_scale_asked(const struct ss_feedback *f)
 {
-    bool kept = f->topk || (f->resting && !f->tensor->emptied);
+    bool kept = f->topk || (f->resting && !f->tensor->rest.emptied);
 
     return kept && f->comm->settings->residual_scale &&
            f->tensor->scale.round < f->comm->scale_opened;

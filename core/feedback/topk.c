@@ -81,15 +81,15 @@ void ss_topk_start(struct ss_feedback *f)
     ss_keep_range(f);
     f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n;
     f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
-    if (f->topk && f->tensor->resting && must_be_sparse(f))
-        f->tensor->resting = false;
-    f->resting = f->topk && f->tensor->resting;
+    if (f->topk && f->tensor->rest.resting && must_be_sparse(f))
+        f->tensor->rest.resting = false;
+    f->resting = f->topk && f->tensor->rest.resting;
     f->topk = f->topk && !f->resting;
 }
 
 void ss_topk_wake(struct ss_feedback *f)
 {
-    f->tensor->resting = false;
+    f->tensor->rest.resting = false;
     f->resting = false;
     f->topk = f->woken = true;
 }
@@ -313,7 +313,7 @@ bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&f->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
-        f->tensor->resting = false;
+        f->tensor->rest.resting = false;
     return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && f->resting);
 }
 
@@ -321,8 +321,8 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
 {
     if (!f->topk || !dense)
         return;
-    f->tensor->resting = true;
-    f->tensor->emptied = false;
+    f->tensor->rest.resting = true;
+    f->tensor->rest.emptied = false;
 }
 
 uint64_t ss_topk_label(const struct ss_feedback *f)
@@ -463,17 +463,17 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
     if (f->joined > 0 && ran == SS_DENSE)
         ss_join_end(f);
     if (f->topk && ran != SS_AUTO && ran != SS_DENSE) {
-        t->topk_calls++;
+        t->stats.topk_calls++;
         if (t->lossy_since == 0)
             t->lossy_since = t->calls;
-        t->density_sum += (double)c->own.nnz / (double)x->n;
-        t->asked_sum += (double)f->k / (double)x->n;
-        t->off_sum += off(c->own.nnz, f->k);
+        t->stats.density_sum += (double)c->own.nnz / (double)x->n;
+        t->stats.asked_sum += (double)f->k / (double)x->n;
+        t->stats.off_sum += off(c->own.nnz, f->k);
         if (ss_keeps_global(ran)) {
-            t->global_calls++;
-            t->global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
+            t->stats.global_calls++;
+            t->stats.global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
         }
-        t->input_norm = ss_root(f->input_square);
+        t->stats.input_norm = ss_root(f->input_square);
     }
     ss_tensor_end(t);
     f->tensor = NULL;

@@ -66,16 +66,16 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
-        t->resting = t->emptied = t->fresh; /* until a plan says otherwise */
+        t->rest.resting = t->rest.emptied = t->fresh; /* until a plan says otherwise */
     }
     if (registered && t->state != SS_TENSOR_REGISTERED)
         t->lossy_since = 0; /* until a result of it is */
-    if (t->state == SS_TENSOR_CANDIDATE && t->decided_at == 0) {
-        t->decided_at = t->calls;
-        t->decided = registered ? SS_TENSOR_NONE : reason;
+    if (t->state == SS_TENSOR_CANDIDATE && t->admission.decided_at == 0) {
+        t->admission.decided_at = t->calls;
+        t->admission.decided = registered ? SS_TENSOR_NONE : reason;
     }
     if (!registered && t->state == SS_TENSOR_CANDIDATE)
-        t->look_at = t->calls + look_after(t->looks++);
+        t->admission.look_at = t->calls + look_after(t->admission.looks++);
     t->fresh = false;
     t->state = registered ? SS_TENSOR_REGISTERED : SS_TENSOR_EXACT;
     t->reason = registered ? SS_TENSOR_NONE : reason;
@@ -90,7 +90,7 @@ static void admit(struct ss_tensor *t)
     if (!given)
         t->density = 0;
     t->asked = (t->rule && !t->rule->automatic) || given;
-    t->refusals = 0;
+    t->admission.refusals = 0;
     t->state = SS_TENSOR_EXACT;
     if (!ss_type_is_float(t->type) || t->op != SS_SUM)
         t->reason = SS_TENSOR_TYPE;
@@ -182,9 +182,10 @@ static bool is_unlike(enum ss_tensor_reason reason)
 /* A tensor that was refused is watched again later, as its first calls may have been special. */
 static void look_again(struct ss_tensor *t)
 {
-    bool again = is_unlike(t->reason) || (t->reason == SS_TENSOR_OTHERS && t->seen_by_others);
+    bool again =
+        is_unlike(t->reason) || (t->reason == SS_TENSOR_OTHERS && t->admission.seen_by_others);
 
-    if (t->state != SS_TENSOR_EXACT || t->asked || !again || t->calls < t->look_at)
+    if (t->state != SS_TENSOR_EXACT || t->asked || !again || t->calls < t->admission.look_at)
         return;
     ss_watch_restart(&t->watch);
     t->state = SS_TENSOR_CANDIDATE;
@@ -196,7 +197,7 @@ static bool is_identified(const struct ss_tensor *t)
 {
     enum ss_identity id = t->owner->settings->identity;
 
-    return id == SS_IDENTITY_ADDRESS || id == SS_IDENTITY_SITE || t->place.settled ||
+    return id == SS_IDENTITY_ADDRESS || id == SS_IDENTITY_SITE || t->history.place.settled ||
            t->owner->settings->register_after == 0;
 }
 
@@ -215,11 +216,11 @@ static enum ss_tensor_reason obstacle(const struct ss_tensor *t)
     enum ss_tensor_reason looks = resemblance(t);
     if (looks != SS_TENSOR_NONE)
         return looks;
-    if (t->place.sync != SS_STEP_IN)
-        return t->place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
-    if (!t->place.settled)
+    if (t->history.place.sync != SS_STEP_IN)
+        return t->history.place.sync == SS_STEP_UNKNOWN ? SS_TENSOR_NO_STEP : SS_TENSOR_OUTSIDE;
+    if (!t->history.place.settled)
         return SS_TENSOR_NO_STEP;
-    if (2 * t->step_calls < t->place.turn - t->first_turn + 1)
+    if (2 * t->history.step_calls < t->history.place.turn - t->history.first_turn + 1)
         return SS_TENSOR_SELDOM;
     return SS_TENSOR_NONE;
 }
@@ -236,34 +237,35 @@ struct ss_tensor_ballot ss_tensor_ballot(struct ss_tensor *t)
 
     look_again(t);
     b.unregistered = !ss_tensor_lossy(t);
-    t->ready = false;
+    t->admission.ready = false;
     if (t->state == SS_TENSOR_CANDIDATE) {
         t->reason = obstacle(t);
         b.not_gradient = is_unlike(t->reason);
-        t->ready = t->reason == SS_TENSOR_NONE || b.not_gradient;
+        t->admission.ready = t->reason == SS_TENSOR_NONE || b.not_gradient;
         if (t->reason == SS_TENSOR_NONE && may_register(t) && !ss_residual_make(t))
             ss_tensor_settle(t, false, SS_TENSOR_MEMORY);
     }
     b.registered = ss_tensor_lossy(t);
     b.refused = t->state == SS_TENSOR_EXACT;
-    b.not_ready = t->state == SS_TENSOR_REGISTERED ? !b.registered
-                                                   : t->state == SS_TENSOR_CANDIDATE && !t->ready;
+    b.not_ready = t->state == SS_TENSOR_REGISTERED
+                      ? !b.registered
+                      : t->state == SS_TENSOR_CANDIDATE && !t->admission.ready;
     return b;
 }
 
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *all)
 {
-    t->refusals = all->refused ? t->refusals + 1 : 0;
+    t->admission.refusals = all->refused ? t->admission.refusals + 1 : 0;
     if (!all->unregistered || t->state == SS_TENSOR_EXACT)
         return;
-    if (t->refusals >= REFUSALS) {
+    if (t->admission.refusals >= REFUSALS) {
         ss_tensor_settle(t, false, SS_TENSOR_OTHERS);
     } else if (!all->not_ready && !all->refused) {
         bool registered = !all->not_gradient;
         enum ss_tensor_reason reason = t->reason;
         if (reason == SS_TENSOR_NONE) {
             reason = SS_TENSOR_OTHERS;
-            t->seen_by_others = true;
+            t->admission.seen_by_others = true;
         }
         if (registered && !may_register(t))
             ss_tensor_settle(t, false, SS_TENSOR_OFFERED);

@@ -169,5 +169,5 @@ void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
         from->residual.values = (struct ss_buf){0};
     }
     from->residual.square = 0;
-    to->emptied = false;
+    to->rest.emptied = false;
 }

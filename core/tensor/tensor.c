@@ -142,7 +142,7 @@ static void remove_oldest(struct ss_tensors *ts)
     uint64_t most = GONE_CALLS;
 
     for (struct ss_tensor *t = ts->first; t; t = t->next) {
-        uint64_t gone = ts->lanes[t->lane].calls - t->last_on_lane;
+        uint64_t gone = ts->lanes[t->lane].calls - t->history.last_on_lane;
         if (!ss_residual_there(t) && t->in_flight == 0 && gone > most) {
             most = gone;
             oldest = t;
@@ -156,12 +156,12 @@ static void remove_oldest(struct ss_tensors *ts)
 
 static bool replaced(const struct ss_tensor *o, const struct ss_tensor *by)
 {
-    return by->ordinal == o->ordinal && by->first_on_lane > o->last_on_lane;
+    return by->ordinal == o->ordinal && by->history.first_on_lane > o->history.last_on_lane;
 }
 
 static bool is_long_gone(const struct ss_tensor *t, const struct ss_step_place *now)
 {
-    uint64_t gone = t->owner->lanes[t->lane].calls - t->last_on_lane;
+    uint64_t gone = t->owner->lanes[t->lane].calls - t->history.last_on_lane;
 
     return gone > GONE_CALLS && gone > 3 * (uint64_t)now->period;
 }
@@ -186,17 +186,18 @@ static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool 
 static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
 {
     bool long_gone = is_long_gone(o, now);
-    bool gone_steps = now->sync == SS_STEP_IN && now->step > o->place.step + GONE_STEPS;
+    bool gone_steps = now->sync == SS_STEP_IN && now->step > o->history.place.step + GONE_STEPS;
     struct ss_tensor *best = NULL;
 
     if (!long_gone && !gone_steps)
         return NULL;
     for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
         bool alike = s->ordinal == o->ordinal;
-        if (s == o || s->in_flight > 0 || s->last_on_lane < o->last_on_lane ||
+        if (s == o || s->in_flight > 0 || s->history.last_on_lane < o->history.last_on_lane ||
             !succeeds(s, o, long_gone) || (best && !alike && best->ordinal == o->ordinal))
             continue;
-        if (!best || (alike && best->ordinal != o->ordinal) || s->last_on_lane > best->last_on_lane)
+        if (!best || (alike && best->ordinal != o->ordinal) ||
+            s->history.last_on_lane > best->history.last_on_lane)
             best = s;
     }
     return best;
@@ -223,8 +224,8 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
-        if ((o->state == SS_TENSOR_REGISTERED && !(o->resting && o->emptied)) ||
-            (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->place)))
+        if ((o->state == SS_TENSOR_REGISTERED && !(o->rest.resting && o->rest.emptied)) ||
+            (o->state == SS_TENSOR_CANDIDATE && !is_long_gone(o, &t->history.place)))
             return true;
     return false;
 }
@@ -322,9 +323,9 @@ static struct ss_tensor *make(struct ss_tensors *ts, const struct ss_tensor_call
     t->type = call->type;
     t->op = call->op;
     t->n = call->n;
-    t->first_on_lane = ts->lanes[call->lane].calls;
-    t->last_on_lane = t->first_on_lane;
-    t->place = *place;
+    t->history.first_on_lane = ts->lanes[call->lane].calls;
+    t->history.last_on_lane = t->history.first_on_lane;
+    t->history.place = *place;
     t->buffer = call->address;
     if (subject && subject->site)
         snprintf(t->site_name, sizeof t->site_name, "%s", subject->site);
@@ -399,7 +400,8 @@ static void sweep(struct ss_tensors *ts, const struct ss_step_place *now)
         if (!t)
             return;
         ts->swept = t->next;
-        if (t->state != SS_TENSOR_CANDIDATE || t->in_flight > 0 || ts->calls - t->last_call <= most)
+        if (t->state != SS_TENSOR_CANDIDATE || t->in_flight > 0 ||
+            ts->calls - t->history.last_call <= most)
             continue;
         ss_watch_free(&t->watch);
         t->watch = (struct ss_watch){.calls = 0};
@@ -435,16 +437,16 @@ static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
                        const struct ss_step_place *place)
 {
     t->calls++;
-    if (t->calls == 1 || t->place.since != place->since) {
-        t->first_turn = place->turn;
-        t->step_calls = 0;
+    if (t->calls == 1 || t->history.place.since != place->since) {
+        t->history.first_turn = place->turn;
+        t->history.step_calls = 0;
     }
-    t->step_calls++;
-    t->place = *place;
+    t->history.step_calls++;
+    t->history.place = *place;
     t->buffer = call->address;
-    t->last_on_lane = t->owner->lanes[t->lane].calls;
-    t->last_call = t->owner->calls;
-    t->confirmed_calls += place->sync == SS_STEP_IN;
+    t->history.last_on_lane = t->owner->lanes[t->lane].calls;
+    t->history.last_call = t->owner->calls;
+    t->history.confirmed += place->sync == SS_STEP_IN;
 }
 
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)

@@ -135,6 +135,49 @@ struct ss_residual {
     double norm;            /* last computed for a report */
 };
 
+/* How it came to be registered, or not (core/tensor/registration.c). */
+struct ss_admission {
+    unsigned refusals;   /* votes in a row in which a rank refused */
+    bool ready;          /* what the last ballot said */
+    uint64_t look_at;    /* refused: looked at again in that call of its own, */
+    unsigned looks;      /* so many times so far */
+    bool seen_by_others; /* SS_TENSOR_OTHERS: their evidence spoke against it, to be looked at again
+                          */
+    uint64_t decided_at; /* call of its own after which was first decided on it, 0 = not yet */
+    enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
+};
+
+/* Where its calls stood (core/tensor/tensor.c). */
+struct ss_call_history {
+    struct ss_step_place place; /* of its last call */
+    uint64_t confirmed;         /* calls in confirmed steps */
+    uint64_t first_turn;        /* step of the cycle in which it was called first */
+    uint64_t step_calls;        /* calls from that one on */
+    uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
+    uint64_t last_on_lane;      /* and of its last */
+    uint64_t last_call;         /* number of that call on the communicator */
+};
+
+/* Registered, but no plan was sparse yet or dense is faster: nothing is claimed, and what the
+ * residual holds is sent in dense calls; once it is empty the lane may back off. From plans alone,
+ * so that all ranks agree (core/feedback). */
+struct ss_rest {
+    bool resting;
+    bool emptied;        /* while resting: the residual is zero */
+    double select_least; /* seconds per element of a selection, least seen; 0: nothing yet */
+};
+
+/* For the report, over registered calls that were sent sparse (core/feedback/topk.c). */
+struct ss_tensor_stats {
+    uint64_t topk_calls;
+    double density_sum;    /* claimed / n */
+    double asked_sum;      /* asked for / n */
+    double off_sum;        /* |claimed - k| / k */
+    uint64_t global_calls; /* by oktopk or gtopk */
+    double global_off_sum; /* |global set - k| / k over these */
+    double input_norm;     /* of the last such call's input */
+};
+
 struct ss_tensors;
 
 struct ss_tensor {
@@ -168,46 +211,18 @@ struct ss_tensor {
     struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
     struct ss_watch watch;
-    unsigned in_flight;  /* operations between begin and end */
-    unsigned refusals;   /* votes in a row in which a rank refused */
-    bool ready;          /* what the last ballot said */
-    uint64_t look_at;    /* refused: looked at again in that call of its own, */
-    unsigned looks;      /* so many times so far */
-    bool seen_by_others; /* SS_TENSOR_OTHERS: their evidence spoke against it, to be looked at again
-                          */
-    uint64_t lossy_since; /* call of its own whose result was the first lossy one, 0 = none */
-    uint64_t decided_at;  /* call of its own after which was first decided on it, 0 = not yet */
-    enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
-    bool fresh;                    /* the residual was made for that ballot and is zero */
+    unsigned in_flight;        /* operations between begin and end */
+    uint64_t calls;            /* all */
+    uint64_t registered_calls; /* that found it registered */
+    uint64_t lossy_since;      /* call of its own whose result was the first lossy one, 0 = none */
+    bool fresh;                /* the residual was made for the last ballot and is zero */
 
-    struct ss_step_place place; /* of its last call */
-    uint64_t calls;             /* all */
-    uint64_t confirmed_calls;   /* in confirmed steps */
-    uint64_t registered_calls;  /* that found it registered */
-    uint64_t first_turn;        /* step of the cycle in which it was called first */
-    uint64_t step_calls;        /* calls from that one on */
-    uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
-    uint64_t last_on_lane;      /* and of its last */
-    uint64_t last_call;         /* number of that call on the communicator */
-
+    struct ss_admission admission;
+    struct ss_call_history history;
     struct ss_loss_scale scale;
-    double select_least; /* seconds per element, least seen; 0: nothing yet */
-
-    /* Registered, but no plan was sparse yet or dense is faster: nothing is claimed, and what the
-     * residual holds is sent in dense calls; once it is empty the lane may back off. From plans
-     * alone, so that all ranks agree. */
-    bool resting;
-    bool emptied; /* while resting: the residual is zero */
+    struct ss_rest rest;
     struct ss_guarding guarding;
-
-    /* Statistics for the report, over registered calls that were sent sparse. */
-    uint64_t topk_calls;
-    double density_sum;    /* claimed / n */
-    double asked_sum;      /* asked for / n */
-    double off_sum;        /* |claimed - k| / k */
-    uint64_t global_calls; /* by oktopk or gtopk */
-    double global_off_sum; /* |global set - k| / k over these */
-    double input_norm;     /* of the last such call's input */
+    struct ss_tensor_stats stats;
 };
 
 struct ss_tensor_settings {

@@ -188,16 +188,16 @@ static int fill_stats(struct ss_tensor *t, void *ctx)
         [SS_TENSOR_REGISTERED] = SPARSESHIM_REGISTERED,
         [SS_TENSOR_EXACT] = SPARSESHIM_EXACT,
     };
-    double calls = t->topk_calls > 0 ? (double)t->topk_calls : 1;
+    double calls = t->stats.topk_calls > 0 ? (double)t->stats.topk_calls : 1;
 
     *(struct sparseshim_stats *)ctx = (struct sparseshim_stats){
         .count = t->n,
         .calls = t->calls,
-        .topk_calls = t->topk_calls,
-        .density_asked = t->asked_sum / calls,
-        .density_selected = t->density_sum / calls,
+        .topk_calls = t->stats.topk_calls,
+        .density_asked = t->stats.asked_sum / calls,
+        .density_selected = t->stats.density_sum / calls,
         .residual_norm = ss_residual_norm(t),
-        .input_norm = t->input_norm,
+        .input_norm = t->stats.input_norm,
         .reason = t->reason == SS_TENSOR_NONE ? "" : ss_tensor_reason_name(t->reason),
         .state = states[t->state],
         .element_size = (uint32_t)ss_type_size(t->type),

@@ -205,7 +205,7 @@ static void many_calls_asked_for_before_auto_decides_are_looked_at(void **state)
     train(&t, 0, 70);
     for (int r = 0; r < P; r++) {
         assert_int_equal(tensor_of(&t, r, 0)->state, SS_TENSOR_REGISTERED);
-        assert_true(tensor_of(&t, r, 0)->decided_at >= 50);
+        assert_true(tensor_of(&t, r, 0)->admission.decided_at >= 50);
     }
     training_close(&t);
 }
@@ -217,7 +217,7 @@ static void what_one_rank_refuses_is_looked_at_again_on_all(void **state)
     (void)state;
     training_open(&t, "auto", settings_of(SS_SPLIT_ALLGATHER));
     train(&t, 0, 14);
-    tensor_of(&t, 0, 0)->step_calls = 0; /* as if it had come seldom there */
+    tensor_of(&t, 0, 0)->history.step_calls = 0; /* as if it had come seldom there */
     train(&t, 14, 16);
     assert_int_equal(tensor_of(&t, 0, 0)->reason, SS_TENSOR_SELDOM);
     for (int r = 1; r < P; r++)

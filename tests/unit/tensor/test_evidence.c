@@ -37,8 +37,8 @@ static void expect_refused(fill *fill_in, enum ss_tensor_reason reason)
             const struct ss_tensor *t = after(fill_in, size, counts[i], STEPS);
             assert_int_equal(t->state, SS_TENSOR_EXACT);
             assert_int_equal(t->reason, reason);
-            assert_int_equal(t->decided, reason);
-            assert_true(t->decided_at > 0 && t->decided_at <= 34);
+            assert_int_equal(t->admission.decided, reason);
+            assert_true(t->admission.decided_at > 0 && t->admission.decided_at <= 34);
         }
 }
 
@@ -163,7 +163,7 @@ static void a_training_whose_first_steps_are_special_is_taken_later(void **state
         assert_int_equal(t->reason, SS_TENSOR_AVERAGE);
         t = after(fill_special_first, size, N, 110);
         assert_int_equal(t->state, SS_TENSOR_REGISTERED);
-        assert_int_equal(t->decided, SS_TENSOR_AVERAGE);
+        assert_int_equal(t->admission.decided, SS_TENSOR_AVERAGE);
     }
 }
 
@@ -186,7 +186,7 @@ static void a_descent_is_taken_once_its_direction_changes(void **state)
     for (int size = 2; size <= 4; size++) {
         const struct ss_tensor *t = after(fill_descent, size, N, 60);
         assert_int_equal(t->state, SS_TENSOR_EXACT);
-        assert_int_equal(t->decided, SS_TENSOR_CONSTANT);
+        assert_int_equal(t->admission.decided, SS_TENSOR_CONSTANT);
         assert_int_equal(after(fill_descent, size, N, 300)->state, SS_TENSOR_REGISTERED);
     }
 }
