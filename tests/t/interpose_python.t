@@ -15,14 +15,14 @@ tap_passed "mpi4py, bare"
 grep -q '^# MPICH Version:.*[0-9]\.' "$WORK/out"
 tap "$?" "it runs on MPICH"
 for ranks in 2 3; do
-    SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB" \
+    SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
         "${python[@]}"
     # 3 sums of 4 types, each in place too; the first call of all is delegated.
     tap_passed "mpi4py on $ranks ranks, preloaded: calls are made sparse" 23
 done
-SPARSESHIM_DISABLE=1 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "${python[@]}"
+SPARSESHIM_DISABLE=1 within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "${python[@]}"
 tap_passed "mpi4py, preloaded with DISABLE=1"
-within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$VENV/bin/python" -c \
+within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" -c \
     'from mpi4py import MPI; assert MPI.COMM_WORLD.allreduce(2) == 4'
 [ "$STATUS" -eq 0 ] && grep -q 'lower-case mpi4py calls such as comm.allreduce send pickled' "$WORK/err"
 tap "$?" "mpi4py's lower-case allreduce: the report says why it saw nothing"
@@ -35,7 +35,7 @@ sort "$WORK/out" >"$WORK/expected"
 for progress in auto off; do
     for form in exact observe; do
         SPARSESHIM_PROGRESS=$progress SPARSESHIM_MODE=$form within 120 env -u SPARSESHIM_REPORT \
-            "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "${edges[@]}"
+            "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "${edges[@]}"
         result=0
         sort "$WORK/out" | cmp -s - "$WORK/expected" && [ "$STATUS" -eq 0 ] && [ ! -s "$WORK/err" ] ||
             result=1

@@ -14,7 +14,7 @@ one_rank_with() {
     [ "$before" -gt 0 ] && line+=(-n "$before" "$program" "$@" :)
     line+=("${odd[@]}")
     [ "$after" -gt 0 ] && line+=(: -n "$after" "$program" "$@")
-    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" "${line[@]}"
+    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" "${line[@]}"
 }
 
 # native_for REASON NAME: the program's comparisons with the bare library held, no call was made

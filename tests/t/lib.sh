@@ -9,6 +9,8 @@ case $BUILD in
 esac
 LIB=$BUILD/libsparseshim.so
 PROGRAMS=$BUILD/tests/mpi
+# Ranks that wait make room for others (tests/preload/yields.c). YIELDS= runs them without it.
+YIELDS=${YIELDS-$BUILD/tests/mpi/yields.so}
 MPIRUN=${MPIRUN:-mpirun.mpich}
 if [ ! -e "$LIB" ] || [ ! -x "$PROGRAMS/oracle" ]; then
     echo "Bail out! $LIB or the programs in $PROGRAMS are missing: run make tests"
@@ -61,14 +63,14 @@ within() {
 bare() {
     local ranks=$1 program=$2
     shift 2
-    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" "$PROGRAMS/$program" "$@"
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$YIELDS" "$PROGRAMS/$program" "$@"
 }
 
 # preloaded RANKS PROGRAM [ARGUMENT...]
 preloaded() {
     local ranks=$1 program=$2
     shift 2
-    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "${PRELOAD:-$LIB}" \
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "${PRELOAD:-$LIB} $YIELDS" \
         "$PROGRAMS/$program" "$@"
 }
 

@@ -23,7 +23,7 @@ PYTHON=$VENV/bin/python
 within 60 "$MPIRUN" -n 2 "$PYTHON" tests/py/iallreduce.py
 tap_passed "mpi4py on 2 ranks, bare"
 for progress in watchdog thread; do
-    SPARSESHIM_PROGRESS=$progress within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB" "$PYTHON" \
+    SPARSESHIM_PROGRESS=$progress within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" "$PYTHON" \
         tests/py/iallreduce.py
     # 8 inputs with 2 calls each, and 100 in one Waitall.
     tap_taken "mpi4py on 3 ranks, PROGRESS=$progress" 100

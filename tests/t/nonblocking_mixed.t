@@ -17,7 +17,7 @@ together() {
         *) ranks+=(: -n 1 "$PROGRAMS/nb_mixed_$language" "$first") ;;
         esac
     done
-    within 60 "$MPIRUN" ${PRELOAD:+-genv LD_PRELOAD "$PRELOAD"} "${ranks[@]:1}"
+    within 60 "$MPIRUN" -genv LD_PRELOAD "${PRELOAD:-} $YIELDS" "${ranks[@]:1}"
 }
 
 languages=(c f08 mpi mpif python)
@@ -58,7 +58,7 @@ for first in nonblocking blocking; do
 done
 
 # One rank takes none over: the others, rank 0 among them, learn it in the blocking first call.
-within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB" -genv SPARSESHIM_PROGRESS watchdog \
+within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_PROGRESS watchdog \
     -n 3 "$PROGRAMS/nb_mixed" blocking : \
     -n 1 -env SPARSESHIM_PROGRESS off "$PROGRAMS/nb_mixed_f08" blocking
 tap_taken_none "a rank that takes no nonblocking calls over keeps the others from it"

@@ -24,7 +24,7 @@ found() {
 # trains NAME PYTHON PROGRAM
 trains() {
     local name=$1 program=$3
-    local python=("$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$2" "tests/gradients/$3.py")
+    local python=("$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$2" "tests/gradients/$3.py")
 
     SPARSESHIM_REGISTER=auto within 240 "${python[@]}"
     found "$name, REGISTER=auto"
@@ -45,7 +45,7 @@ trains() {
 if have_mpi4py; then
     for ranks in 2 3; do
         for rule in auto count=1000:; do
-            SPARSESHIM_REGISTER=$rule within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB" \
+            SPARSESHIM_REGISTER=$rule within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
                 "$VENV/bin/python" tests/gradients/train_numpy.py
             found "numpy, $ranks ranks, REGISTER=$rule"
             awk -v share="$(value early_share)" 'BEGIN { exit !(share >= 0.9) }'

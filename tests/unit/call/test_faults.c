@@ -138,16 +138,15 @@ static size_t size_of(const struct trial *t)
     return t->row->longer ? LONG : t->what->topk ? LOSSY_N : N;
 }
 
-static int failures; /* calls that failed somewhere, for those that look whether any did */
+static int failures; /* calls that failed somewhere */
 
 static void fail_trial(const struct trial *t, const char *complaint)
 {
-    fail_msg("%s %s%s, values %d/%d%s, %d ranks, %zu elements, after %d calls: %s on rank %d, send "
-             "%llu, "
-             "byte %zu ^ %x, gone %x, other %d: %s",
+    fail_msg("%s %s%s, values %d/%d%s, %d ranks, %zu elements, call %d: %s on rank %d, "
+             "send %llu, byte %zu ^ %x, gone %x, other %d: %s",
              ss_kind_name(t->what->kind), ss_algorithm_name(t->what->algorithm),
              t->what->topk ? ", top-k" : "", t->what->values, t->what->quant,
-             t->what->uneven ? ", uneven" : "", t->size, size_of(t), t->row->before,
+             t->what->uneven ? ", uneven" : "", t->size, size_of(t), t->row->before + 1,
              fault_names[t->row->fault], t->rank, (unsigned long long)t->send, t->byte, t->mask,
              t->gone, t->other, complaint);
 }

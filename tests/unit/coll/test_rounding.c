@@ -162,13 +162,14 @@ static void check_replicas(const struct form *form, int size)
     training_close(&t[1]);
 }
 
+/* On most ranks every third of the forms, which has each algorithm and each value type. */
 static void many_replicas_stay_identical(void **state)
 {
     static const int sizes[] = {16, 33, 64};
 
     (void)state;
     for (size_t p = 0; p < sizeof sizes / sizeof sizes[0]; p++) {
-        for (int f = 0; f < FORMS; f++)
+        for (int f = 0; f < FORMS; f += sizes[p] == 64 ? 3 : 1)
             check_replicas(&forms[f], sizes[p]);
         for (int a = SS_AUTO; a < SS_DENSE; a++)
             check_replicas(&(struct form){(enum ss_algorithm)a, SS_VALUES_SAME, SS_VALUES_SAME},
