@@ -55,7 +55,8 @@ GPU_OBJ  := $(GPU_SRC:%.c=$(BUILD)/obj/%.o)
 NVCC     ?= $(shell command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
 GPU_LIBRARY := $(if $(NVCC),libsparseshim_cuda.so)
 
-GPU_UNIT := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(sort $(wildcard tests/gpu/test_*.c)))
+GPU_UNIT := $(patsubst tests/gpu/%.c,$(BUILD)/tests/gpu/%,$(filter-out $(if $(NVCC),,%/test_gpu_images.c), \
+              $(sort $(wildcard tests/gpu/test_*.c))))
 UNIT  := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(sort $(wildcard tests/unit/test_*.c))) $(GPU_UNIT)
 MPI_LIBS := profiler failing nothread slow_free wrong_topk xi_probe
 MPI_PROGS := $(filter-out $(MPI_LIBS:%=$(BUILD)/tests/mpi/%), \
@@ -98,6 +99,9 @@ ISA_FLAGS = $(ISA)
 endif
 $(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
 $(BUILD)/obj/shim/cli/%.o: EXTRA =
+
+# What is seen of them is said by gpu/exports.map.
+$(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
 
 $(BUILD)/obj/config/where.o: EXTRA = $(WHERE_build)
 
@@ -153,6 +157,7 @@ ifneq ($(NVCC),)
 GPU_INSTALLED := $(if $(filter-out file default undefined,$(origin GPU_ARCHS)),$(GPU_ARCHS),$(filter \
                  $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)),$(GPU_LISTED)))
 FATBINARY := $(dir $(realpath $(NVCC)))fatbinary
+FATBINARY_SMALL = $(if $(shell $(FATBINARY) --help | grep -e --compress-mode),--compress-mode=size)
 endif
 # As cuDriverGetVersion has it: 13000.
 CUDA_VERSION = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
@@ -168,14 +173,14 @@ endef
 $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch))))
 .SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
 gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
-JOIN_FATBIN = $(FATBINARY) -64 --compress-mode=size --create=$@ \
+JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
     $(foreach part,$^,--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
 $(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS))
 	$(Q)$(JOIN_FATBIN)
 $(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED))
 	@mkdir -p $(@D)
 	$(Q)$(JOIN_FATBIN)
-IMAGES_FLAGS = -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
+IMAGES_FLAGS = -fvisibility=default -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
 $(BUILD)/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.fatbin)
 $(BUILD)/install/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/install/gpu/%.fatbin)
 $(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
@@ -187,6 +192,14 @@ $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
+gpu-registers: $(BUILD)/libsparseshim_cuda.so ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
+	$(Q)for ptx in $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).ptx); do \
+	    $(dir $(FATBINARY))ptxas -v -fmad false -arch=sm_$(lastword $(GPU_ARCHS)) -o /dev/null $$ptx 2>&1; done | \
+	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
+	         /spill/ { spill = $$5 } \
+	         /Used/ { shared = match($$0, /[0-9]+ bytes smem/) ? substr($$0, RSTART, RLENGTH) : ""; \
+	                  printf "%-26s %3d registers  %3d bytes spilled  %s\n", name, $$5, spill, shared }' | sort
+.PHONY: gpu-registers
 no-nvcc:
 	@echo "no nvcc: device buffers are not built (scripts/install-deps gpu)"
 .PHONY: no-nvcc
@@ -220,7 +233,8 @@ $(BUILD)/tests/unit/test_%: tests/unit/test_%.c $(BUILD)/libsparseshim_core.a
 # Kernels for GPUs, compiled for this machine against an emulation, as they are and with a planted
 # fault each (objects without debug information: they are compiled once and looked at never).
 EMULATED := $(BUILD)/tests/gpu/emulated
-EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fPIC -fvisibility=hidden -include tests/gpu/emulate.h
+EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error \
+               -fPIC -fvisibility=hidden -include tests/gpu/emulate.h
 EMULATED_OBJ := $(GPU_CU:gpu/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
 PLANTED := $(patsubst %,$(BUILD)/tests/gpu/planted/%.so,$(shell tests/gpu/plant))
 $(EMULATED)/%.o: gpu/%.cu tests/gpu/emulate.h
@@ -248,6 +262,11 @@ $(GPU_UNIT): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparsesh
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
+$(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
 $(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
@@ -387,11 +406,11 @@ lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	clang-format --dry-run -Werror $(FORMATTED)
-	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
+	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
 	    --suppress=ctunullpointer:core/compute/select_* --suppress=invalidPointerCast:core/compute/select_* --suppress=uninitvar:core/compute/select_* \
-	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
+	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim $(GPU_SRC)
 	shellcheck -x $(SCRIPTS)
 
 format: ## rewrite the sources in the house's format
