@@ -10,7 +10,7 @@
 #define LOOK_BACK_DELAY 40
 #endif
 
-/* State of a tile: what its own entries are, then what all are up to it. */
+/* State of a tile, one word: what its own entries are, then what all are up to it. */
 #define TILE_OWN   (1ull << 62)
 #define TILE_UP_TO (2ull << 62)
 #define TILE_COUNT (TILE_OWN - 1)
@@ -42,7 +42,7 @@ DEVICE void publish_rows(places *s, u32 rows, u64 *tiles, u32 tile)
     s->row[lane] = up_to - mine;
     if (lane == 0) {
         s->own = own;
-        store_release(tiles + tile, (tile == 0 ? TILE_UP_TO : TILE_OWN) | own);
+        store_relaxed(tiles + tile, (tile == 0 ? TILE_UP_TO : TILE_OWN) | own);
     }
     __syncwarp();
 }
@@ -55,11 +55,11 @@ static __device__ u64 look_back(const u64 *tiles, u32 tile)
 
     for (long long at = (long long)tile - 1; at >= 0; at -= WARP) {
         const long long mine = at - (long long)lane;
-        u64 state = mine >= 0 ? load_acquire(tiles + mine) : TILE_UP_TO;
+        u64 state = mine >= 0 ? load_relaxed(tiles + mine) : TILE_UP_TO;
         while (warp_any((state & ~TILE_COUNT) == 0)) {
             if (LOOK_BACK_DELAY)
                 __nanosleep(LOOK_BACK_DELAY);
-            state = mine >= 0 ? load_acquire(tiles + mine) : TILE_UP_TO;
+            state = mine >= 0 ? load_relaxed(tiles + mine) : TILE_UP_TO;
         }
         const u32 known = __ballot_sync(ALL, (state & TILE_UP_TO) != 0);
         const int nearest = known ? __ffs((int)known) - 1 : (int)WARP;
@@ -79,7 +79,7 @@ DEVICE u64 settle(places *s, u64 *tiles, u32 tile)
     if (threadIdx.x == 0) {
         s->first = first;
         if (tile > 0)
-            store_release(tiles + tile, TILE_UP_TO | up_to);
+            store_relaxed(tiles + tile, TILE_UP_TO | up_to);
     }
     return up_to;
 }

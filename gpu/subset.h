@@ -17,16 +17,18 @@ enum { WARP = 32, THREADS = 256, WARPS = THREADS / WARP };
 #define DEVICE             static __device__ __forceinline__
 #define UNROLL             _Pragma("unroll")
 
-DEVICE u64 load_acquire(const u64 *p)
+/* A word that other blocks read and write, and that says all there is to say: nothing else is
+ * ordered by it. */
+DEVICE u64 load_relaxed(const u64 *p)
 {
     u64 x;
-    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
     return x;
 }
 
-DEVICE void store_release(u64 *p, u64 x)
+DEVICE void store_relaxed(u64 *p, u64 x)
 {
-    asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
 }
 
 /* What another block has written. */

@@ -181,11 +181,11 @@ static inline unsigned atomicOr(unsigned *p, unsigned x)
     *p = old | x;
     return old;
 }
-static inline unsigned long long load_acquire(const unsigned long long *p)
+static inline unsigned long long load_relaxed(const unsigned long long *p)
 {
     return *(const volatile unsigned long long *)p;
 }
-static inline void store_release(unsigned long long *p, unsigned long long x)
+static inline void store_relaxed(unsigned long long *p, unsigned long long x)
 {
     *(volatile unsigned long long *)p = x;
 }

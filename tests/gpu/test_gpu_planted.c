@@ -15,37 +15,45 @@
 
 enum { FAULTS_MOST = 100, SECONDS = 20 };
 
-/* Runs the check that the name begins with; 0 where nothing is found. */
-static int look_for(const char *name)
+static struct emulated machine;
+
+static const struct check *check_of(const char *name)
 {
-    static struct emulated machine;
-    const struct rlimit processor = {SECONDS, SECONDS}, core = {0, 0};
-    char library[300];
     const size_t length = strcspn(name, ".");
 
-    (void)setrlimit(RLIMIT_CPU, &processor);
-    (void)setrlimit(RLIMIT_CORE, &core);
-    (void)snprintf(library, sizeof library, "planted/%s.so", name);
-    emulated_open(&machine, library);
     for (int i = 0; i < CHECKS; i++)
         if (strlen(checks[i].name) == length && strncmp(checks[i].name, name, length) == 0)
-            return run_check(&checks[i], &machine, 0) != NULL;
-    return 0; /* no such check finds nothing */
+            return &checks[i];
+    fail_msg("%s: no such check", name);
+    return NULL;
+}
+
+/* In a process of its own, which it may end; 0 where nothing is found. */
+static int look_for(const struct check *check)
+{
+    const struct rlimit processor = {SECONDS, SECONDS}, core = {0, 0};
+    int nowhere = open("/dev/null", O_WRONLY);
+
+    (void)dup2(nowhere, STDERR_FILENO);
+    (void)setrlimit(RLIMIT_CPU, &processor);
+    (void)setrlimit(RLIMIT_CORE, &core);
+    for (int signal = 1; signal < 32; signal++)
+        (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    return run_check(check, &machine, 0) != NULL;
 }
 
 static bool is_found(const char *name)
 {
+    const struct check *check = check_of(name);
+    char library[300];
     int status = 0;
-    pid_t child = fork();
 
+    (void)snprintf(library, sizeof library, "planted/%s.so", name);
+    emulated_open(&machine, library); /* in this process: a library that is not there is no fault */
+    pid_t child = fork();
     assert_int_not_equal(child, -1);
-    if (child == 0) {
-        int nowhere = open("/dev/null", O_WRONLY);
-        (void)dup2(nowhere, STDERR_FILENO);
-        for (int signal = 1; signal < 32; signal++)
-            (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-        _exit(look_for(name));
-    }
+    if (child == 0)
+        _exit(look_for(check));
     assert_int_equal(waitpid(child, &status, 0), child);
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
