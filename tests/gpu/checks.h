@@ -51,7 +51,20 @@ static const char *complaint(const char *format, ...)
 
 enum { ROOM = 1 << 20, ARRAYS = 24 };
 
-/* Bytes right before a page that faults. An array is good until chance_arrays_end. */
+static void *guarded(size_t bytes)
+{
+    char *map =
+        mmap(NULL, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (map == MAP_FAILED || mprotect(map + bytes, 4096, PROT_NONE) != 0)
+        abort();
+    return map;
+}
+
+/* Where arrays are: before a page that faults, or in memory of another kind. */
+static void *(*array_memory)(size_t bytes) = guarded;
+
+/* An array is at the end of its memory, and good until arrays_end. */
 static struct {
     char *end[ARRAYS];
     size_t used;
@@ -62,13 +75,8 @@ static void *array(size_t bytes)
     if (arrays.used == ARRAYS || bytes > ROOM)
         abort();
     char **end = &arrays.end[arrays.used++];
-    if (!*end) {
-        char *map =
-            mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (map == MAP_FAILED || mprotect(map + ROOM, 4096, PROT_NONE) != 0)
-            abort();
-        *end = map + ROOM;
-    }
+    if (!*end)
+        *end = (char *)array_memory(ROOM) + ROOM;
     return memset(*end - bytes, 0x5a, bytes);
 }
 

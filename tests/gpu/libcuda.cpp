@@ -157,11 +157,16 @@ static bool is_device(const void *p)
     return (char *)p >= the.device_base && (char *)p < the.device_base + ARENA;
 }
 
+static bool is_managed(const void *p)
+{
+    return (char *)p >= the.host_base && (char *)p < the.host_base + ARENA;
+}
+
 static const allocation *find(const void *p, size_t *left)
 {
-    if (!is_device(p))
+    if (!is_device(p) && !is_managed(p))
         return nullptr;
-    size_t at = (size_t)((char *)p - the.device_base);
+    size_t at = (size_t)((char *)p - (is_device(p) ? the.device_base : the.host_base));
     auto it = the.live.upper_bound(at);
     if (it == the.live.begin())
         return nullptr;
@@ -187,15 +192,15 @@ static void *place(const void *p, size_t size)
 
     if (!p)
         return nullptr;
-    if (!is_device(p) && !is_pinned(p))
-        die("a kernel was given host memory that is not pinned", p);
-    if (!is_device(p))
+    if (is_pinned(p))
         return (void *)p;
+    if (!is_device(p) && !is_managed(p))
+        die("a kernel was given host memory that is not pinned", p);
     if (!a || left < size)
         die("a device address out of any allocation", p);
     if (running && a->context->device != running->device)
         die("an address of another device", p);
-    return the.host_base + ((char *)p - the.device_base);
+    return is_managed(p) ? (void *)p : the.host_base + ((char *)p - the.device_base);
 }
 
 static void *place_argument(const void *p)
@@ -496,12 +501,18 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *p, size_t size, CUstream)
     return allocate(p, size, context, true, false);
 }
 
-/* The host may not touch it either: where it lies is on the device. */
+/* One address for host and device. */
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned)
 {
     CONTEXT;
-    return allocate(p, size, context, false, true);
+    CUresult result = allocate(p, size, context, false, true);
+    if (result == CUDA_SUCCESS)
+        *p = (CUdeviceptr)(the.host_base + (*p - (CUdeviceptr)the.device_base));
+    return result;
 }
+
+/* Tells a test whose driver it has. */
+EXPORT const char test_driver[] = "test driver";
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {

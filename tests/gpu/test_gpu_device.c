@@ -1,6 +1,7 @@
 /* The state of a device on a driver for tests, whose memory the host cannot touch and whose work is
  * done late: what is queued comes in order, nothing waits, contexts are left as they were found,
  * and what fails is said once. Each case is a process of its own, as it is for a driver. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -554,6 +555,24 @@ static void a_context_that_a_reset_replaced_is_not_taken_for_its_own(void **stat
     passes(reset_device, NULL);
 }
 
+/* The program that looks at real devices. */
+static void run_checks(void)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof path, "%s", beside_me("driver/libcuda.so.1"));
+    (void)setenv("GPU_LIBCUDA", path, 1);
+    (void)dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+    (void)execl(beside_me("gpu_check"), "gpu_check", "6", (char *)NULL);
+    _exit(1);
+}
+
+static void the_checks_run_through_a_driver(void **state)
+{
+    (void)state;
+    passes(run_checks, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -571,6 +590,7 @@ int main(void)
         cmocka_unit_test(no_memory_is_not_an_error_that_stays),
         cmocka_unit_test(after_an_error_nothing_is_queued_and_nothing_waits),
         cmocka_unit_test(a_context_that_a_reset_replaced_is_not_taken_for_its_own),
+        cmocka_unit_test(the_checks_run_through_a_driver),
     };
     return cmocka_run_group_tests_name("gpu_device", tests, NULL, NULL);
 }
