@@ -30,6 +30,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes
 STANDARD := -std=c17 -D_GNU_SOURCE
 DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"'
 ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
+CXXFLAGS ?= -O2 -g
 DEPFLAGS = -MMD -MP
 # Where mpi.h is; asked once, and only by what needs it.
 MPI_INCLUDES = $(filter -I%,$(shell $(MPICC) -show 2>/dev/null))
@@ -52,11 +53,20 @@ SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
 
+GPU_SRC  := $(filter-out gpu/images.c,$(sort $(wildcard gpu/*.c)))
+GPU_CU   := $(sort $(wildcard gpu/*.cu))
+GPU_OBJ  := $(GPU_SRC:%.c=$(BUILD)/obj/%.o)
+
+# Without nvcc everything but the library of device buffers is built.
+NVCC     ?= $(shell command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
+GPU_LIBRARY := $(if $(NVCC),libsparseshim_cuda.so)
+
 # Programs of tests/mpi, tests/fortran and tests/preload lie beside each other in $(BUILD)/tests/mpi,
 # those of tests/unit in $(BUILD)/tests/unit, whatever folder their source is in: names are unique.
 built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(sort $(wildcard $(2)))))))
 vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
-UNIT    := $(call built,unit,tests/unit/*/*.c)
+GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_images),$(call built,gpu,tests/gpu/test_*.c))
+UNIT    := $(call built,unit,tests/unit/*/*.c) $(GPU_UNIT)
 MPI_PROGS := $(call built,mpi,tests/mpi/*/*.c)
 MPI_SO  := $(call built,mpi,tests/preload/*.c,.so)
 FORTRAN := $(call built,mpi,tests/fortran/*.f90 tests/fortran/*.f)
@@ -81,7 +91,7 @@ WHERE_build   = $(call where,$(SYSCONFDIR),.)
 WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.)
 WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)))
 
-all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim man ## build the library and the command
+all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -95,6 +105,9 @@ ISA_FLAGS = $(ISA)
 endif
 $(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
 $(BUILD)/obj/shim/cli/%.o: EXTRA =
+
+# What is seen of them is said by gpu/exports.map.
+$(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
 
 $(BUILD)/obj/config/where.o: EXTRA = $(WHERE_build)
 
@@ -153,6 +166,64 @@ $(BUILD)/cli-libs: FORCE
 	            "Without the archives: make CLI_LIBS='-ljansson -lelf'" >&2; exit 1; \
 	    fi
 
+# ---- the library of device buffers ----
+
+# A fat binary for each file of kernels. What is built here is for GPU_ARCHS, what is installed for
+# those of the list that nvcc knows (or GPU_ARCHS, where it is given to make); both also have PTX of
+# the last one. So `make` does not take minutes.
+GPU_ARCHS ?= 90
+GPU_LISTED := 70 75 80 86 89 90 100
+ifneq ($(NVCC),)
+GPU_INSTALLED := $(if $(filter-out file default undefined,$(origin GPU_ARCHS)),$(GPU_ARCHS),$(filter \
+                 $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)),$(GPU_LISTED)))
+FATBINARY := $(dir $(realpath $(NVCC)))fatbinary
+FATBINARY_SMALL = $(if $(shell $(FATBINARY) --help | grep -e --compress-mode),--compress-mode=size)
+endif
+# As cuDriverGetVersion has it: 13000.
+CUDA_VERSION = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I.
+define GPU_ARCH
+$(BUILD)/gpu/%.$(1).ptx: gpu/%.cu
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$$< for sm_$(1))
+	$$(Q)$(NVCC) $(NVCC_FLAGS) -arch=compute_$(1) -MD -MF $$@.d -MT $$@ -ptx -o $$@ $$<
+$(BUILD)/gpu/%.$(1).cubin: $(BUILD)/gpu/%.$(1).ptx
+	$$(Q)$(NVCC) -fmad=false -arch=sm_$(1) -cubin -o $$@ $$<
+endef
+$(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch))))
+.SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
+gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
+JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
+    $(foreach part,$^,--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
+$(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS))
+	$(Q)$(JOIN_FATBIN)
+$(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED))
+	@mkdir -p $(@D)
+	$(Q)$(JOIN_FATBIN)
+IMAGES_FLAGS = -fvisibility=default -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
+$(BUILD)/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.fatbin)
+$(BUILD)/install/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/install/gpu/%.fatbin)
+$(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(IMAGES_FLAGS) -c -o $@ $<
+$(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/images.o
+$(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/images.o
+$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) gpu/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
+	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
+gpu-registers: $(BUILD)/libsparseshim_cuda.so ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
+	$(Q)for ptx in $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).ptx); do \
+	    $(dir $(FATBINARY))ptxas -v -fmad false -arch=sm_$(lastword $(GPU_ARCHS)) -o /dev/null $$ptx 2>&1; done | \
+	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
+	         /spill/ { spill = $$5 } \
+	         /Used/ { shared = match($$0, /[0-9]+ bytes smem/) ? substr($$0, RSTART, RLENGTH) : ""; \
+	                  printf "%-26s %3d registers  %3d bytes spilled  %s\n", name, $$5, spill, shared }' | sort
+.PHONY: gpu-registers
+no-nvcc:
+	@echo "no nvcc: device buffers are not built (scripts/install-deps gpu)"
+.PHONY: no-nvcc
+
 # ---- manual pages: the option table and the verbs' help come from the command ----
 
 man: $(BUILD)/man/sparseshim.1 $(BUILD)/man/sparseshim.7 ## the manual pages
@@ -179,6 +250,48 @@ $(BUILD)/tests/unit/%: %.c $(BUILD)/libsparseshim_core.a
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.o,$^) $(filter %.a,$^) \
 	    $(UNIT_LIBS) -lcmocka -lm
+
+# Kernels for GPUs, compiled for this machine against an emulation, as they are and with a planted
+# fault each (objects without debug information: they are compiled once and looked at never).
+EMULATED := $(BUILD)/tests/gpu/emulated
+EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error \
+               -fPIC -fvisibility=hidden -include tests/gpu/emulate.h
+EMULATED_OBJ := $(GPU_CU:gpu/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
+PLANTED := $(patsubst %,$(BUILD)/tests/gpu/planted/%.so,$(shell tests/gpu/plant))
+$(EMULATED)/%.o: gpu/%.cu tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(EMULATED_CXX) -I. $(CXXFLAGS) $(DEPFLAGS) -c -o $@ -x c++ $<
+$(EMULATED)/emulate.o: tests/gpu/emulate.cpp tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(EMULATED_CXX) -I. $(CXXFLAGS) $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/tests/gpu/kernels.so: $(EMULATED_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^
+$(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
+	@mkdir -p $(@D)
+	$(call say,PLANT,$*)
+	$(Q)dir=$(BUILD)/tests/gpu/planted/$*; kernels=$$(tests/gpu/plant $* $$dir) && \
+	    file=$$dir/gpu/$$kernels.cu && { [ -e $$file ] || file=gpu/$$kernels.cu; } && \
+	    $(EMULATED_CXX) -w -O0 -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
+	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
+	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
+$(GPU_UNIT) $(BUILD)/tests/gpu/gpu_check: $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
+$(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
+$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/gpu_check
+$(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
+$(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
+$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
 
 MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
     -o $@ $(filter %.c %.a,$^) -lm -ldl
@@ -295,7 +408,7 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 
 # ---- keeping house ----
 
-FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] tests/*/*.[ch] tests/*/*/*.[ch])
+FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
 PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
 
@@ -303,19 +416,20 @@ lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyfla
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	clang-format --dry-run -Werror $(FORMATTED)
-	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC)) -- \
+	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
-	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim
+	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim $(GPU_SRC)
 	shellcheck -x $(SCRIPTS)
 	pyflakes3 $(PYTHON)
 
 format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)
 
-install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim man ## into $(DESTDIR)$(PREFIX)
+install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim man $(or $(GPU_LIBRARY:%=$(BUILD)/install/%),no-nvcc) ## into $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
 	install -m 755 $(BUILD)/install/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
+	$(if $(GPU_LIBRARY),install -m 755 $(BUILD)/install/$(GPU_LIBRARY) $(DESTDIR)$(LIBDIR)/$(GPU_LIBRARY))
 	install -m 755 $(BUILD)/install/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
 	install -d $(DESTDIR)$(INCLUDEDIR)
 	install -m 644 shim/sparseshim.h $(DESTDIR)$(INCLUDEDIR)
@@ -326,7 +440,7 @@ install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim man ## in
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi # so that the bare name can be preloaded
 
 uninstall: ## remove what install put there
-	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(BINDIR)/sparseshim
+	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim_cuda.so $(DESTDIR)$(BINDIR)/sparseshim
 	rm -f $(DESTDIR)$(INCLUDEDIR)/sparseshim.h
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,README.md LICENSE results.md)
 	rm -f $(DESTDIR)$(MANDIR)/man1/sparseshim.1 $(DESTDIR)$(MANDIR)/man7/sparseshim.7

@@ -1,0 +1,140 @@
+/* Top-k with error feedback, one pass: a = g + r; those with |a| at or above a threshold are
+ * claimed in ascending order of their indices, the others are written back to r. One read of g, one
+ * of r, one write of r. And the way back. */
+#include "gpu/lookback.h"
+#include "gpu/seen.h"
+#include "gpu/tile.h"
+
+template <class B> struct claim_shared {
+    places at;
+    seen_shared<B> seen;
+    alignas(16) B sum[tile_of<B>::SIZE]; /* a, until its place is known */
+};
+
+template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *overflows)
+{
+    for (; which != 0; which &= which - 1) {
+        const u32 at = (u32)__ffs((int)which) - 1;
+        mark(overflows, t.element(at / tile_of<B>::LANES, at % tile_of<B>::LANES));
+    }
+}
+
+/* `found`, where there is one, is the threshold in device memory. `overflows`: a bit for each
+ * element, zero before, or null. */
+template <source FROM, class B>
+static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32 base,
+                             u64 threshold, const u64 *found, u32 *idx, B *val, u32 capacity,
+                             gpu_claimed *total, u64 *tiles, double *squares, u32 *overflows)
+{
+    typedef tile_of<B> tile_type;
+    constexpr u32 LANES = tile_type::LANES, VECTORS = tile_type::VECTORS;
+    SHARED(claim_shared<B>, s);
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const u32 tile = take_tile(&s.at, &total->ticket);
+    const tile_type t(tile, n, skew, aligned);
+    B in[VECTORS][LANES], left[VECTORS][LANES];
+
+    if (FROM != RESIDUAL)
+        t.load(g, in);
+    if (FROM != INPUT)
+        t.load(r, left);
+    if (found)
+        threshold = *found > 0 ? *found : 1;
+
+    seen<B> mine = {};
+    u32 claimed[VECTORS], rank[VECTORS]; /* of its row before this thread */
+    UNROLL
+    for (u32 k = 0; k < VECTORS; k++) {
+        u32 below = 0, row = 0;
+        claimed[k] = 0;
+        UNROLL
+        for (u32 c = 0; c < LANES; c++) {
+            const bool taken =
+                look_at(FROM, in[k][c], left[k][c], (B)threshold, k * LANES + c, &mine);
+            const u32 who = __ballot_sync(ALL, taken);
+            below += (u32)__popc(who & lanes_below(lane));
+            row += (u32)__popc(who);
+            claimed[k] |= (u32)taken << c;
+        }
+        rank[k] = below;
+        store_parked(s.sum + t.slot(k), in[k]);
+        if (FROM == BOTH || (FROM == RESIDUAL && claimed[k] != 0))
+            t.store(r, k, left[k]);
+        if (lane == 0)
+            s.at.row[k * WARPS + warp] = row;
+    }
+    __syncthreads();
+    if (warp == 0)
+        publish_rows(&s.at, VECTORS * WARPS, tiles, tile);
+    tell_seen(s.seen, mine, total);
+    if (mine.overflowed != 0 && overflows)
+        mark_all(t, mine.overflowed, overflows);
+    if (warp == 0) {
+        const u64 up_to = settle(&s.at, tiles, tile);
+        if (lane == 0 && tile == gridDim.x - 1)
+            total->reached = up_to;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        tell_tile(s.seen, total, squares, tile);
+    UNROLL
+    for (u32 k = 0; k < VECTORS; k++) {
+        if (claimed[k] == 0)
+            continue;
+        u64 to = s.at.first + s.at.row[k * WARPS + warp] + rank[k];
+        UNROLL
+        for (u32 c = 0; c < LANES; c++) {
+            if (!(claimed[k] >> c & 1))
+                continue;
+            const B sum = s.sum[t.slot(k) + c];
+            if (to < capacity) {
+                idx[to] = base + t.element(k, c);
+                val[to] = sum;
+            } else if (FROM != INPUT) {
+                r[t.element(k, c)] = sum; /* no room: it stays */
+            }
+            to++;
+        }
+    }
+}
+
+#define CLAIM(name, FROM, B, blocks)                                                               \
+    KERNEL(name, blocks)                                                                           \
+    (const B *g, B *r, u32 n, u32 skew, u32 aligned, u32 base, u64 threshold, const u64 *found,    \
+     u32 *idx, B *val, u32 capacity, gpu_claimed *total, u64 *tiles, double *squares,              \
+     u32 *overflows)                                                                               \
+    {                                                                                              \
+        claim<FROM, B>(g, r, n, skew, aligned, base, threshold, found, idx, val, capacity, total,  \
+                       tiles, squares, overflows);                                                 \
+    }                                                                                              \
+    KERNEL_END(name)
+
+CLAIM(ss_claim_f32, BOTH, u32, 4)
+CLAIM(ss_claim_f64, BOTH, u64, 4)
+CLAIM(ss_claim_input_f32, INPUT, u32, 3)
+CLAIM(ss_claim_input_f64, INPUT, u64, 3)
+CLAIM(ss_claim_residual_f32, RESIDUAL, u32, 4)
+CLAIM(ss_claim_residual_f64, RESIDUAL, u64, 4)
+
+/* Takes the rest of a pass back, once its claims are added again: r -= g where the pass has added
+ * it. Its marks of what overflowed are cleared. */
+template <class B> static __device__ void subtract(B *r, const B *g, u32 n, u32 *overflows)
+{
+    for (u32 i = first_element(); i < n; i += all_threads()) {
+        const B in = g[i];
+        const u32 bit = 1u << i % 32;
+        const bool marked = overflows && (load_foreign(overflows + i / 32) & bit);
+        if (is_finite(in) && !marked)
+            r[i] = sum_saturating(r[i], negative(in));
+    }
+}
+
+#define SUBTRACT(name, B)                                                                          \
+    KERNEL(name, 4)(B * r, const B *g, u32 n, u32 *overflows)                                      \
+    {                                                                                              \
+        subtract(r, g, n, overflows);                                                              \
+    }                                                                                              \
+    KERNEL_END(name)
+
+SUBTRACT(ss_subtract_f32, u32)
+SUBTRACT(ss_subtract_f64, u64)

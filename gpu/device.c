@@ -1,0 +1,335 @@
+#include "gpu/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WHY = 200 };
+
+static void *host_of(CUdeviceptr p)
+{
+    return (void *)(uintptr_t)p;
+}
+
+static CUdeviceptr device_of(const void *p)
+{
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+/* Keeps the first error. */
+static bool good(struct gpu_device *d, CUresult result)
+{
+    if (d->queue.error == 0)
+        d->queue.error = (int)result;
+    return result == CUDA_SUCCESS;
+}
+
+/* ---- the queue of gpu/launch.h ---- */
+
+static int queue_launch(struct gpu_queue *q, enum gpu_kernel kernel, unsigned blocks, void **params)
+{
+    struct gpu_device *d = (struct gpu_device *)(void *)q;
+
+    return (int)d->driver->launch(d->kernel[kernel], blocks, 1, 1, GPU_THREADS, 1, 1, 0, d->stream,
+                                  params, NULL);
+}
+
+static int queue_fill(struct gpu_queue *q, void *to, uint32_t word, size_t words)
+{
+    struct gpu_device *d = (struct gpu_device *)(void *)q;
+
+    return (int)d->driver->fill(device_of(to), word, words, d->stream);
+}
+
+/* ---- contexts ---- */
+
+int gpu_device_enter(struct gpu_device *d)
+{
+    CUresult result = d->driver->context_push(d->context);
+
+    if (!good(d, result))
+        return (int)result;
+    d->capture = CU_STREAM_CAPTURE_MODE_RELAXED;
+    good(d, d->driver->capture_mode(&d->capture));
+    return CUDA_SUCCESS;
+}
+
+void gpu_device_leave(struct gpu_device *d)
+{
+    CUcontext ours;
+
+    good(d, d->driver->capture_mode(&d->capture));
+    good(d, d->driver->context_pop(&ours));
+}
+
+bool gpu_is_alive(const struct gpu_device *d)
+{
+    unsigned long long id;
+
+    return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id == d->id;
+}
+
+/* ---- opening ---- */
+
+static const char *failed(const struct gpu_device *d, char *why, const char *what)
+{
+    (void)snprintf(why, WHY, "%s: %s", what, gpu_error_name(d->driver, (CUresult)d->queue.error));
+    return why;
+}
+
+static const char *too_old(const struct gpu_driver *driver, int needed, char *why)
+{
+    int version = 0;
+
+    if (driver->version(&version) == CUDA_SUCCESS && version / 1000 >= needed / 1000)
+        return NULL;
+    (void)snprintf(why, WHY, "the driver is for CUDA %d.%d, the kernels need %d.%d", version / 1000,
+                   version % 1000 / 10, needed / 1000, needed % 1000 / 10);
+    return why;
+}
+
+static const char *load(struct gpu_device *d, const struct gpu_images *images, char *why)
+{
+    const size_t most = images->count < GPU_IMAGES_MOST ? images->count : GPU_IMAGES_MOST;
+    char name[100] = "";
+
+    while (d->modules < most) {
+        if (!good(d, d->driver->module_load(&d->module[d->modules], images->image[d->modules]))) {
+            (void)d->driver->device_name(name, sizeof name, d->device);
+            (void)snprintf(why, WHY, "no kernels for %s: %s", name,
+                           gpu_error_name(d->driver, (CUresult)d->queue.error));
+            return why;
+        }
+        d->modules++;
+    }
+    return NULL;
+}
+
+static const char *find_kernels(struct gpu_device *d, char *why)
+{
+    static const char *const names[GPU_KERNELS_ALL] = {
+#define NAME(name) [GPU_##name] = "ss_" #name,
+        GPU_KERNELS(NAME)
+#undef NAME
+    };
+
+    for (int k = 0; k < GPU_KERNELS_ALL; k++) {
+        CUresult result = CUDA_ERROR_NOT_FOUND;
+        for (size_t m = 0; m < d->modules && result == CUDA_ERROR_NOT_FOUND; m++)
+            result = d->driver->function(&d->kernel[k], d->module[m], names[k]);
+        if (!good(d, result))
+            return failed(d, why, names[k]);
+    }
+    return NULL;
+}
+
+static const char *make_parts(struct gpu_device *d, const struct gpu_images *images, char *why)
+{
+    size_t memory = 0;
+    const char *text;
+
+    if (!good(d, d->driver->context_device(&d->device)) ||
+        !good(d, d->driver->context_id(d->context, &d->id)) ||
+        !good(d, d->driver->device_memory(&memory, d->device)))
+        return failed(d, why, "the context of the device");
+    d->limit = memory / 4;
+    text = load(d, images, why);
+    if (!text)
+        text = find_kernels(d, why);
+    if (text)
+        return text;
+    good(d, d->driver->stream_make(&d->stream, CU_STREAM_NON_BLOCKING));
+    good(d, d->driver->event_make(&d->ready, CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < GPU_MARKS; i++)
+        good(d, d->driver->event_make(&d->mark[i], CU_EVENT_DISABLE_TIMING));
+    return d->queue.error == 0 ? NULL : failed(d, why, "a stream and its events");
+}
+
+const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *driver,
+                            const struct gpu_images *images, CUcontext context, int ordinal,
+                            char *why)
+{
+    const char *text = too_old(driver, images->version, why);
+
+    if (text)
+        return text;
+    *d = (struct gpu_device){.queue = {.launch = queue_launch, .fill = queue_fill},
+                             .driver = driver,
+                             .context = context,
+                             .primary = context == NULL};
+    if (d->primary && (!good(d, driver->device(&d->device, ordinal)) ||
+                       !good(d, driver->primary_retain(&d->context, d->device))))
+        return failed(d, why, "the primary context of the device");
+    if (gpu_device_enter(d) != CUDA_SUCCESS)
+        return failed(d, why, "the context of the device");
+    text = make_parts(d, images, why);
+    gpu_device_leave(d);
+    if (text)
+        gpu_device_close(d);
+    return text;
+}
+
+static void free_parts(struct gpu_device *d)
+{
+    const struct gpu_driver *driver = d->driver;
+
+    for (size_t i = 0; i < GPU_SLOTS; i++)
+        if (d->slot[i].data)
+            (void)driver->pinned_free(d->slot[i].data);
+    for (size_t i = 0; i < GPU_MARKS; i++)
+        if (d->mark[i])
+            (void)driver->event_free(d->mark[i]);
+    if (d->ready)
+        (void)driver->event_free(d->ready);
+    if (d->stream)
+        (void)driver->stream_free(d->stream);
+    for (size_t i = 0; i < d->modules; i++)
+        (void)driver->module_unload(d->module[i]);
+}
+
+void gpu_device_close(struct gpu_device *d)
+{
+    /* An id of 0 was never asked for: the context has only just been given. */
+    if ((d->id == 0 || gpu_is_alive(d)) && gpu_device_enter(d) == CUDA_SUCCESS) {
+        if (d->stream)
+            (void)d->driver->stream_finish(d->stream);
+        free_parts(d);
+        gpu_device_leave(d);
+        if (d->primary)
+            (void)d->driver->primary_release(d->device);
+    }
+    *d = (struct gpu_device){.driver = d->driver};
+}
+
+/* ---- order ---- */
+
+void gpu_after_program(struct gpu_device *d)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+    if (d->queue.error != 0)
+        return;
+    /* An error here says that a capture is under way which the default stream would spoil. */
+    if (d->driver->stream_capturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS ||
+        status != CU_STREAM_CAPTURE_STATUS_NONE)
+        return;
+    if (good(d, d->driver->event_record(d->ready, CU_STREAM_LEGACY)))
+        good(d, d->driver->stream_wait(d->stream, d->ready, 0));
+}
+
+gpu_ticket gpu_mark(struct gpu_device *d)
+{
+    /* All in use: the newest one moves on, and with it the tickets it stands for. */
+    if (d->marked - d->passed < GPU_MARKS || gpu_passed(d, d->passed + 1))
+        d->marked++;
+    if (d->queue.error == 0)
+        good(d, d->driver->event_record(d->mark[d->marked % GPU_MARKS], d->stream));
+    return d->marked;
+}
+
+bool gpu_passed(struct gpu_device *d, gpu_ticket ticket)
+{
+    while (d->queue.error == 0 && d->passed < ticket) {
+        const CUresult result = d->driver->event_query(d->mark[(d->passed + 1) % GPU_MARKS]);
+        if (result == CUDA_ERROR_NOT_READY)
+            return false;
+        if (good(d, result))
+            d->passed++;
+    }
+    return true;
+}
+
+/* ---- memory ---- */
+
+void *gpu_memory_make(struct gpu_device *d, size_t bytes)
+{
+    CUdeviceptr p = 0;
+    CUresult result;
+
+    if (d->queue.error != 0 || d->used + bytes > d->limit)
+        return NULL;
+    result = d->driver->memory_make(&p, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || !good(d, result))
+        return NULL;
+    d->used += bytes;
+    return host_of(p);
+}
+
+void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    d->used -= bytes;
+    good(d, d->driver->memory_free(device_of(memory)));
+}
+
+void *gpu_pinned_make(struct gpu_device *d, size_t bytes)
+{
+    void *p = NULL;
+    CUresult result;
+
+    if (d->queue.error != 0)
+        return NULL;
+    result = d->driver->pinned_make(&p, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || !good(d, result))
+        return NULL;
+    return p;
+}
+
+void gpu_pinned_free(struct gpu_device *d, void *memory)
+{
+    if (memory)
+        good(d, d->driver->pinned_free(memory));
+}
+
+struct gpu_slot *gpu_slot_take(struct gpu_device *d)
+{
+    struct gpu_slot *slot = &d->slot[d->next_slot % GPU_SLOTS];
+
+    if (slot->busy == UINT64_MAX || !gpu_passed(d, slot->busy))
+        return NULL;
+    if (!slot->data && !(slot->data = gpu_pinned_make(d, GPU_SLOT_BYTES)))
+        return NULL;
+    d->next_slot++;
+    slot->busy = UINT64_MAX;
+    return slot;
+}
+
+void gpu_slot_give(struct gpu_slot *slot, gpu_ticket busy)
+{
+    slot->busy = busy;
+}
+
+void gpu_upload(struct gpu_device *d, void *to, const void *from, size_t bytes)
+{
+    if (d->queue.error == 0 && bytes > 0)
+        good(d, d->driver->upload(device_of(to), from, bytes, d->stream));
+}
+
+void gpu_download(struct gpu_device *d, void *to, const void *from, size_t bytes)
+{
+    if (d->queue.error == 0 && bytes > 0)
+        good(d, d->driver->download(to, device_of(from), bytes, d->stream));
+}
+
+void gpu_copy(struct gpu_device *d, void *to, const void *from, size_t bytes)
+{
+    if (d->queue.error == 0 && bytes > 0)
+        good(d, d->driver->copy(device_of(to), device_of(from), bytes, d->stream));
+}
+
+/* The plural question: with drivers of 2025 the singular one is many times slower. */
+struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p)
+{
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    unsigned type = 0, managed = 0;
+    struct gpu_where where = {.ordinal = -1};
+    void *to[] = {&type, &where.context, &where.ordinal, &managed};
+
+    if (driver->pointer(4, which, to, device_of(p)) != CUDA_SUCCESS)
+        return (struct gpu_where){.ordinal = -1};
+    where.device = type == CU_MEMORYTYPE_DEVICE;
+    where.managed = managed != 0;
+    return where;
+}

@@ -1,0 +1,131 @@
+/* What kernels do, asked for: each function puts launches into a queue, which does them one after
+ * the other, and returns at once. Addresses are of device memory, `type` of the elements; work and
+ * results belong to the caller until what reads them is done. The host's part of the same is in
+ * core/compute: g, r, base, threshold and the rest mean what they mean there. */
+#ifndef GPU_LAUNCH_H
+#define GPU_LAUNCH_H
+
+#include "core/base/types.h"
+#include "gpu/kernel_list.h"
+#include "gpu/results.h"
+
+/* Where launches go: a stream of a device, or an emulation. What fails is in `error`, of whatever
+ * kind the queue has; then nothing more is done. */
+struct gpu_queue {
+    int (*launch)(struct gpu_queue *q, enum gpu_kernel kernel, unsigned blocks, void **params);
+    int (*fill)(struct gpu_queue *q, void *to, uint32_t word, size_t words);
+    int error;
+};
+
+/* Gradient and residual; either may be NULL. */
+struct gpu_input {
+    enum ss_type type; /* SS_F32 or SS_F64 */
+    const void *g;
+    void *r;
+    size_t n; /* 1..SS_WINDOW */
+    uint32_t base;
+    uint32_t *overflows; /* (n + 31) / 32 words, zero but between a claim that counted overflows
+                            and its undo; NULL: such a claim cannot be undone */
+};
+
+struct gpu_list {
+    uint32_t *idx;
+    void *val;
+    size_t room;
+};
+
+/* ---- selection ---- */
+
+/* Bytes that `work` of a claim has: struct gpu_claimed is at its beginning afterwards. */
+size_t gpu_claim_work(enum ss_type type, size_t n);
+
+/* As ss_selectors.select, but that an overflow does not end the pass: such an entry is left alone,
+ * counted in not_finite and overflowed, and marked. The threshold is `found` in device memory where
+ * that is not NULL (0 there counts as 1). Sums of squares differ from the host's in their order. */
+void gpu_claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t threshold,
+               const uint64_t *found, const struct gpu_list *to, void *work);
+
+/* Takes a claim back. overflowed: what it counted. */
+void gpu_undo(struct gpu_queue *q, const struct gpu_input *in, const struct gpu_list *claims,
+              size_t claimed, bool overflowed);
+
+/* As ss_select_buckets; `reached` of the result are the claims. */
+size_t gpu_buckets_work(size_t n, size_t bucket);
+void gpu_claim_buckets(struct gpu_queue *q, const struct gpu_input *in, size_t k, size_t bucket,
+                       const struct gpu_list *to, void *work);
+
+/* As ss_exact_threshold, k >= 1, by radix: low is the threshold (0: none), above and count as
+ * there. bins: GPU_BINS words. */
+void gpu_find(struct gpu_queue *q, const struct gpu_input *in, size_t k, struct gpu_search *found,
+              uint32_t *bins);
+
+/* The same over a sample, 64 elements of each `step`, and how many of it reach a threshold. */
+void gpu_find_sampled(struct gpu_queue *q, const struct gpu_input *in, size_t step, size_t k,
+                      struct gpu_search *found, uint32_t *bins);
+void gpu_reach_sampled(struct gpu_queue *q, const struct gpu_input *in, size_t step,
+                       uint64_t threshold, uint64_t *count);
+
+/* gpu_find and gpu_claim with that threshold, in about one reading. Where kept.missed, the residual
+ * holds a in each finite entry and nothing is claimed: where all was finite find and claim again,
+ * of the residual alone if there is one; what `claimed` has seen of the input is right. */
+struct gpu_exact {
+    struct gpu_search bound, found;
+    struct gpu_kept kept;
+    struct gpu_claimed claimed; /* but `reached`, which counts what the bound let through */
+};
+size_t gpu_exact_room(size_t n, size_t k); /* entries that `between` has */
+size_t gpu_exact_work(enum ss_type type, size_t n, size_t k);
+/* work: struct gpu_exact at its beginning. */
+void gpu_claim_exact(struct gpu_queue *q, const struct gpu_input *in, size_t k,
+                     const struct gpu_list *between, const struct gpu_list *to, void *work);
+
+/* ---- streams; indices of a call are unique ---- */
+
+size_t gpu_scan_work(enum ss_type type, size_t n);
+/* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */
+void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void *src, size_t n,
+              uint32_t base, const struct gpu_list *to, void *work);
+void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
+                 const uint32_t *idx, const void *val, size_t nnz);
+void gpu_accumulate(struct gpu_queue *q, enum ss_type type, enum ss_op op, void *dst, uint32_t base,
+                    const uint32_t *idx, const void *val, size_t nnz);
+void gpu_clear_at(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
+                  const uint32_t *idx, size_t nnz);
+void gpu_add_at(struct gpu_queue *q, enum ss_type type, void *r, uint32_t base, const uint32_t *idx,
+                const void *val, size_t count);
+void gpu_pick(struct gpu_queue *q, enum ss_type type, const void *v, const uint32_t *places,
+              size_t count, void *to);
+
+/* ---- dense vectors ---- */
+
+void gpu_clear(struct gpu_queue *q, enum ss_type type, void *v, size_t n);
+void gpu_reduce(struct gpu_queue *q, enum ss_type type, enum ss_op op, void *dst, const void *src,
+                size_t n);
+void gpu_add(struct gpu_queue *q, enum ss_type type, void *r, const void *val, size_t n);
+void gpu_join(struct gpu_queue *q, enum ss_type type, const void *in, const void *r, void *out,
+              size_t n, double share);
+void gpu_leave(struct gpu_queue *q, enum ss_type type, void *r, size_t n, double share);
+void gpu_scale(struct gpu_queue *q, enum ss_type type, void *r, size_t n, double factor);
+
+/* Sums of squares: the sum is the double at the beginning of `work`. gpu_square_runs: of the runs
+ * of ss_sample_runs, without the factor n / (runs * run). */
+size_t gpu_square_work(enum ss_type type, size_t n);
+void gpu_square(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, void *work);
+size_t gpu_square_runs_work(size_t runs);
+void gpu_square_runs(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, size_t runs,
+                     size_t run, void *work);
+
+/* Into device memory, which they clear first. any_bit: whether some bit is set. */
+void gpu_not_finite(struct gpu_queue *q, enum ss_type type, const void *g, const void *r, size_t n,
+                    uint64_t *count);
+void gpu_any_bit(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, uint32_t *any);
+void gpu_largest(struct gpu_queue *q, enum ss_type type, const void *v, size_t n,
+                 uint64_t *largest);
+
+/* The sketch of a vector as GPU_SKETCH integers, in units of 2^-shift; Inf and NaN are left out.
+ * The shift is from the largest magnitude, so that no sum overflows. */
+int gpu_sketch_shift(enum ss_type type, uint64_t largest, size_t n);
+void gpu_sketch(struct gpu_queue *q, enum ss_type type, const void *v, size_t n, int shift,
+                int64_t *sums);
+
+#endif

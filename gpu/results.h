@@ -1,0 +1,39 @@
+/* What kernels leave in device memory for the host, and for the kernels behind them. C and CUDA
+ * C++. Zero before a launch unless said otherwise. */
+#ifndef GPU_RESULTS_H
+#define GPU_RESULTS_H
+
+/* Of a pass that claims. */
+struct gpu_claimed {
+    unsigned long long reached;    /* entries at or above the threshold, also those without room */
+    unsigned long long not_finite; /* g or g + r is not finite */
+    unsigned long long overflowed; /* of them g is finite: marked in the bitmap, if there is one */
+    unsigned long long largest;    /* magnitude of the largest finite g + r */
+    double input_square, sum_square; /* of the finite g + r; written by ss_sum */
+    unsigned any_input;              /* some g is not zero */
+    unsigned ticket, done, unused;
+};
+
+struct gpu_scanned {
+    unsigned long long nnz, stop; /* stop is written only where the room does not suffice */
+    unsigned negative_zero, not_finite;
+    unsigned ticket, unused;
+};
+
+/* Of a radix search. */
+struct gpu_search {
+    unsigned long long wanted; /* k, less what is above */
+    unsigned long long low;    /* bits of the k-th largest that are known, the others zero */
+    unsigned long long above;  /* entries larger than those that agree in these bits */
+    unsigned long long count;  /* entries at or above low */
+    unsigned few, done;        /* there are fewer than k */
+};
+
+/* Of what is kept of a list. */
+struct gpu_kept {
+    unsigned long long kept; /* entries that stay claims: those at or above the threshold */
+    unsigned missed; /* 1: the list had not all that were wanted: it was put back as a whole */
+    unsigned ticket;
+};
+
+#endif

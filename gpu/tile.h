@@ -1,0 +1,70 @@
+/* A tile: what a block takes of a vector at once, as rows of 16 bytes a thread. Vectors need not
+ * start at 16 bytes: positions count from `skew` elements before them, where such an address is, so
+ * that the first tile lacks some, as the last may. Where two vectors differ in that, or what is
+ * read is not aligned for another reason, `aligned` is 0 and all goes one by one. */
+#pragma once
+
+#include "gpu/subset.h"
+
+template <class B> struct tile_of {
+    static constexpr u32 LANES = pack<B>::LANES, VECTORS = 4, ROW = THREADS * LANES,
+                         SIZE = VECTORS * ROW;
+    u32 first; /* this thread's first element; before the vector it is past n */
+    u32 n;
+    bool whole;
+
+    __device__ tile_of(u32 tile, u32 count, u32 skew, u32 aligned)
+        : first(tile * SIZE + threadIdx.x * LANES - skew), n(count),
+          whole(aligned && tile * SIZE >= skew && tile * SIZE + SIZE <= count + skew)
+    {
+    }
+
+    /* Of row k: element c of this thread, and where its row is in an array of SIZE. */
+    __device__ u32 element(u32 k, u32 c) const
+    {
+        return first + k * ROW + c;
+    }
+    __device__ u32 slot(u32 k) const
+    {
+        return k * ROW + threadIdx.x * LANES;
+    }
+
+    /* Elements past the ends are zero. All loads stand before the first use. */
+    __device__ void load(const B *v, B (&to)[VECTORS][LANES]) const
+    {
+        if (whole) {
+            UNROLL
+            for (u32 k = 0; k < VECTORS; k++)
+                load_pack(v + element(k, 0), to[k]);
+            return;
+        }
+        UNROLL
+        for (u32 k = 0; k < VECTORS; k++)
+            UNROLL
+        for (u32 c = 0; c < LANES; c++)
+            to[k][c] = element(k, c) < n ? v[element(k, c)] : 0;
+    }
+
+    __device__ void store(B *v, u32 k, const B (&from)[LANES]) const
+    {
+        if (whole) {
+            store_pack(v + element(k, 0), from);
+            return;
+        }
+        UNROLL
+        for (u32 c = 0; c < LANES; c++)
+            if (element(k, c) < n)
+                v[element(k, c)] = from[c];
+    }
+};
+
+/* Into shared memory. */
+DEVICE void store_parked(u32 *p, const u32 (&from)[4])
+{
+    *(uint4 *)p = uint4{from[0], from[1], from[2], from[3]};
+}
+
+DEVICE void store_parked(u64 *p, const u64 (&from)[2])
+{
+    *(ulonglong2 *)p = ulonglong2{from[0], from[1]};
+}

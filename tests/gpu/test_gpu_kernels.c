@@ -1,0 +1,34 @@
+/* Every kernel, compiled for the host: bit for bit what core's plain functions give, whatever the
+ * sizes, the addresses, the numbers and the order in which threads and blocks run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/gpu/checks.h"
+
+static struct emulated machine;
+
+static void equals_the_host(void **state)
+{
+    const struct check *check = *state;
+    const char *text = run_check(check, &machine, 0);
+
+    if (text)
+        fail_msg("%s: %s", check->name, text);
+    assert_true(machine.launches > 0);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[CHECKS];
+
+    emulated_open(&machine, "kernels.so");
+    for (int i = 0; i < CHECKS; i++)
+        tests[i] = (struct CMUnitTest){.name = checks[i].name,
+                                       .test_func = equals_the_host,
+                                       .initial_state = (void *)(uintptr_t)&checks[i]};
+    return _cmocka_run_group_tests("gpu_kernels", tests, CHECKS, NULL, NULL);
+}
