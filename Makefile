@@ -212,8 +212,8 @@ check: ## every test; installs what is missing first
 check-unit: $(UNIT) ## unit tests and the simulator
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 
-# Two at a time, the trainings first, which take longest. MPI_JOBS=1: one after the other.
-MPI_JOBS ?= 2
+# MPI_JOBS=2: two files at a time, the trainings first, which take longest.
+MPI_JOBS ?= 1
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(shell ls -r tests/t/*.t)
 
