@@ -345,10 +345,12 @@ check: ## every test; installs what is missing first
 	@echo "check: all passed"
 
 check-unit: $(UNIT) ## unit tests and the simulator
-	CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(UNIT)
+	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 
+# MPI_JOBS=2: two files at a time, the trainings first, which take longest.
+MPI_JOBS ?= 1
 check-mpi: tests ## MPI programs, interposition, command line
-	BUILD=$(BUILD) prove --timer --failures --comments $(sort $(wildcard tests/t/*.t))
+	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(shell ls -r tests/t/*.t)
 
 check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, minutes)
 	@scripts/install-deps build tests frameworks

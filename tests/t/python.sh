@@ -7,6 +7,8 @@ MPI4PY=4.1.2
 JAX=0.10.2
 MPI4JAX=0.9.1.post2
 PYTHON3=/usr/bin/python3
+# The ranks share the cores: threads that numpy's BLAS adds to each wait for one another.
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 # from_pypi OPTION... PACKAGE...: into $VENV. Without optimization the build takes half a minute
 # instead of two.
@@ -15,8 +17,19 @@ from_pypi() {
         --disable-pip-version-check -q "$@" >"$WORK/out" 2>"$WORK/err" </dev/null
 }
 
-# Whether there is mpi4py; makes it where it is missing.
+# Whether there is mpi4py; makes it where it is missing, one test while the others wait.
 have_mpi4py() {
+    [ -e "$VENV/ready-$MPI4PY" ] && return
+    local lock
+    exec {lock}>"$BUILD/venv.lock"
+    flock "$lock"
+    make_mpi4py
+    local result=$?
+    exec {lock}>&-
+    return "$result"
+}
+
+make_mpi4py() {
     [ -e "$VENV/ready-$MPI4PY" ] && return
     rm -rf "$VENV"
     "$PYTHON3" -m venv "$VENV" >"$WORK/out" 2>"$WORK/err" &&
