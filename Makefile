@@ -256,12 +256,14 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 	    $(EMULATED_CXX) -w -O0 -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
 	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
 	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
-$(GPU_UNIT) $(BUILD)/tests/gpu/gpu_check: $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
+# Programs for real devices; a test runs them on the driver for tests.
+GPU_PROGS := $(BUILD)/tests/gpu/gpu_check $(BUILD)/tests/gpu/gpu_bench
+$(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/gpu_check
+$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)
