@@ -174,10 +174,15 @@ $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch)
 .SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
 gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
 JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
-    $(foreach part,$^,--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
-$(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS))
+    $(foreach part,$(filter-out %/archs,$^),--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
+# Written anew where the list has changed since.
+$(BUILD)/gpu/archs $(BUILD)/install/gpu/archs: FORCE
+	@mkdir -p $(@D); echo '$(FATBIN_ARCHS)' | cmp -s - $@ || echo '$(FATBIN_ARCHS)' >$@
+$(BUILD)/gpu/archs: FATBIN_ARCHS = $(GPU_ARCHS)
+$(BUILD)/install/gpu/archs: FATBIN_ARCHS = $(GPU_INSTALLED)
+$(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS)) $(BUILD)/gpu/archs
 	$(Q)$(JOIN_FATBIN)
-$(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED))
+$(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED)) $(BUILD)/install/gpu/archs
 	@mkdir -p $(@D)
 	$(Q)$(JOIN_FATBIN)
 IMAGES_FLAGS = -fvisibility=default -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
