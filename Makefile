@@ -194,10 +194,15 @@ $(foreach arch,$(sort $(GPU_LISTED) $(GPU_ARCHS)),$(eval $(call GPU_ARCH,$(arch)
 .SECONDARY: $(foreach cu,$(GPU_CU:gpu/%.cu=%),$(foreach arch,$(GPU_LISTED),$(BUILD)/gpu/$(cu).$(arch).ptx $(BUILD)/gpu/$(cu).$(arch).cubin))
 gpu_parts = $(foreach arch,$(1),$(BUILD)/gpu/%.$(arch).cubin) $(BUILD)/gpu/%.$(lastword $(1)).ptx
 JOIN_FATBIN = $(FATBINARY) -64 $(FATBINARY_SMALL) --create=$@ \
-    $(foreach part,$^,--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
-$(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS))
+    $(foreach part,$(filter-out %/archs,$^),--image3=kind=$(if $(filter %.ptx,$(part)),ptx,elf),sm=$(lastword $(subst ., ,$(basename $(part)))),file=$(part))
+# Written anew where the list has changed since.
+$(BUILD)/gpu/archs $(BUILD)/install/gpu/archs: FORCE
+	@mkdir -p $(@D); echo '$(FATBIN_ARCHS)' | cmp -s - $@ || echo '$(FATBIN_ARCHS)' >$@
+$(BUILD)/gpu/archs: FATBIN_ARCHS = $(GPU_ARCHS)
+$(BUILD)/install/gpu/archs: FATBIN_ARCHS = $(GPU_INSTALLED)
+$(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS)) $(BUILD)/gpu/archs
 	$(Q)$(JOIN_FATBIN)
-$(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED))
+$(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED)) $(BUILD)/install/gpu/archs
 	@mkdir -p $(@D)
 	$(Q)$(JOIN_FATBIN)
 IMAGES_FLAGS = -fvisibility=default -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
@@ -277,12 +282,14 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 	    $(EMULATED_CXX) -w -O0 -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
 	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
 	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
-$(GPU_UNIT) $(BUILD)/tests/gpu/gpu_check: $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
+# Programs for real devices; a test runs them on the driver for tests.
+GPU_PROGS := $(BUILD)/tests/gpu/gpu_check $(BUILD)/tests/gpu/gpu_bench
+$(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_OBJ) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/gpu_check
+$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)

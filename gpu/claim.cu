@@ -19,6 +19,36 @@ template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *ove
     }
 }
 
+/* Of each row, a bit for each claim and how many come before this thread's: where they go is known
+ * now. */
+template <source FROM, class B, u32 VECTORS>
+DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t,
+                         const u32 (&claimed)[VECTORS], const u32 (&rank)[VECTORS], u32 base, B *r,
+                         u32 *idx, B *val, u32 capacity)
+{
+    const u32 warp = threadIdx.x / WARP;
+
+    UNROLL
+    for (u32 k = 0; k < VECTORS; k++) {
+        if (claimed[k] == 0)
+            continue;
+        u64 to = s.at.first + s.at.row[k * WARPS + warp] + rank[k];
+        UNROLL
+        for (u32 c = 0; c < tile_of<B>::LANES; c++) {
+            if (!(claimed[k] >> c & 1))
+                continue;
+            const B sum = s.sum[t.slot(k) + c];
+            if (to < capacity) {
+                idx[to] = base + t.element(k, c);
+                val[to] = sum;
+            } else if (FROM != INPUT) {
+                r[t.element(k, c)] = sum; /* no room: it stays */
+            }
+            to++;
+        }
+    }
+}
+
 /* `found`, where there is one, is the threshold in device memory. `overflows`: a bit for each
  * element, zero before, or null. */
 template <source FROM, class B>
@@ -77,25 +107,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
     __syncthreads();
     if (threadIdx.x == 0)
         tell_tile(s.seen, total, squares, tile);
-    UNROLL
-    for (u32 k = 0; k < VECTORS; k++) {
-        if (claimed[k] == 0)
-            continue;
-        u64 to = s.at.first + s.at.row[k * WARPS + warp] + rank[k];
-        UNROLL
-        for (u32 c = 0; c < LANES; c++) {
-            if (!(claimed[k] >> c & 1))
-                continue;
-            const B sum = s.sum[t.slot(k) + c];
-            if (to < capacity) {
-                idx[to] = base + t.element(k, c);
-                val[to] = sum;
-            } else if (FROM != INPUT) {
-                r[t.element(k, c)] = sum; /* no room: it stays */
-            }
-            to++;
-        }
-    }
+    place_claims<FROM>(s, t, claimed, rank, base, r, idx, val, capacity);
 }
 
 #define CLAIM(name, FROM, B, blocks)                                                               \

@@ -555,22 +555,33 @@ static void a_context_that_a_reset_replaced_is_not_taken_for_its_own(void **stat
     passes(reset_device, NULL);
 }
 
-/* The program that looks at real devices. */
-static void run_checks(void)
+/* The programs that look at real devices. */
+static void run_program(const char *name, const char *argument)
 {
     char path[4096];
 
     (void)snprintf(path, sizeof path, "%s", beside_me("driver/libcuda.so.1"));
     (void)setenv("GPU_LIBCUDA", path, 1);
     (void)dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
-    (void)execl(beside_me("gpu_check"), "gpu_check", "6", (char *)NULL);
+    (void)execl(beside_me(name), name, argument, (char *)NULL);
     _exit(1);
 }
 
-static void the_checks_run_through_a_driver(void **state)
+static void run_checks(void)
+{
+    run_program("gpu_check", "6");
+}
+
+static void run_measurements(void)
+{
+    run_program("gpu_bench", "0");
+}
+
+static void checks_and_measurements_run_through_a_driver(void **state)
 {
     (void)state;
     passes(run_checks, NULL);
+    passes(run_measurements, NULL);
 }
 
 int main(void)
@@ -590,7 +601,7 @@ int main(void)
         cmocka_unit_test(no_memory_is_not_an_error_that_stays),
         cmocka_unit_test(after_an_error_nothing_is_queued_and_nothing_waits),
         cmocka_unit_test(a_context_that_a_reset_replaced_is_not_taken_for_its_own),
-        cmocka_unit_test(the_checks_run_through_a_driver),
+        cmocka_unit_test(checks_and_measurements_run_through_a_driver),
     };
     return cmocka_run_group_tests_name("gpu_device", tests, NULL, NULL);
 }

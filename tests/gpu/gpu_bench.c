@@ -1,0 +1,261 @@
+/* How long the main kernels take on a device, beside the rate of its copies in the same run: one
+ * JSON object a line. usage: gpu_bench [elements in Mi, 64 256 by default]... On the driver for
+ * tests (GPU_LIBCUDA) the times mean nothing; a size of 0 is a small one. */
+#include "tests/gpu/real_device.h"
+
+enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20 };
+
+static struct real_device real;
+static CUresult (*elapsed)(float *, CUevent, CUevent);
+static CUevent begin, end;
+
+static struct {
+    enum ss_type type;
+    size_t n, k, room;
+    void *g, *r, *other;
+    struct gpu_list list, between;
+    void *work;
+    struct gpu_search *found;
+    uint32_t *bins;
+    uint64_t threshold;
+} job;
+
+static void *make(size_t bytes)
+{
+    void *p = gpu_memory_make(&real.device, bytes);
+
+    if (!p) {
+        fprintf(stderr, "gpu_bench: no room for %zu bytes\n", bytes);
+        exit(1);
+    }
+    return p;
+}
+
+/* ---- what is timed ---- */
+
+static void copy(void)
+{
+    gpu_copy(&real.device, job.other, job.g, job.n * ss_type_size(job.type));
+}
+
+static struct gpu_input input(void)
+{
+    return (struct gpu_input){.type = job.type, .g = job.g, .r = job.r, .n = job.n};
+}
+
+static void step(void)
+{
+    const struct gpu_input in = input();
+
+    gpu_claim(&real.device.queue, &in, job.threshold, NULL, &job.list, job.work);
+}
+
+static void exact_in_one(void)
+{
+    const struct gpu_input in = input();
+
+    gpu_claim_exact(&real.device.queue, &in, job.k, &job.between, &job.list, job.work);
+}
+
+static void exact_by_radix(void)
+{
+    const struct gpu_input in = input();
+
+    gpu_find(&real.device.queue, &in, job.k, job.found, job.bins);
+    gpu_claim(&real.device.queue, &in, 0, (const uint64_t *)&job.found->low, &job.list, job.work);
+}
+
+static void buckets(void)
+{
+    const struct gpu_input in = input();
+
+    gpu_claim_buckets(&real.device.queue, &in, 4, 512, &job.list, job.work);
+}
+
+/* The claims of the last step, in a vector that is else zero. */
+static void result(void)
+{
+    gpu_clear(&real.device.queue, job.type, job.other, job.n);
+    gpu_scatter(&real.device.queue, job.type, job.other, 0, job.list.idx, job.list.val, job.k / 2);
+}
+
+static void scan(void)
+{
+    gpu_scan(&real.device.queue, job.type, SS_SUM, job.other, job.n, 0, &job.list, job.work);
+}
+
+static void square(void)
+{
+    gpu_square(&real.device.queue, job.type, job.g, job.n, job.work);
+}
+
+/* ---- times ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ms(void (*run)(void))
+{
+    const int times = job.n < SMALL ? 1 : TIMES_MOST;
+    float ms[TIMES_MOST];
+
+    for (int i = 0; i < WARM_UP && job.n >= SMALL; i++)
+        run();
+    for (int i = 0; i < times; i++) {
+        real_check(&real, real.driver.event_record(begin, real.device.stream));
+        run();
+        real_check(&real, real.driver.event_record(end, real.device.stream));
+        real_check(&real, real.driver.stream_finish(real.device.stream));
+        real_check(&real, elapsed(&ms[i], begin, end));
+    }
+    real_check(&real, (CUresult)real.device.queue.error);
+    qsort(ms, (size_t)times, sizeof ms[0], by_size);
+    return (double)ms[times / 2];
+}
+
+/* words: of each element, what cannot but cross. */
+static const struct timed {
+    const char *name;
+    void (*run)(void);
+    double words;
+} timed[] = {
+    {"step", step, 3},
+    {"exact in one reading", exact_in_one, 3},
+    {"exact by radix", exact_by_radix, 3},
+    {"4 of 512", buckets, 3},
+    {"result", result, 1},
+    {"scan", scan, 1},
+    {"square", square, 1},
+};
+
+static void tell(const char *name, double words, double ms, double copy_rate)
+{
+    const double bytes = words * (double)(job.n * ss_type_size(job.type));
+    const double rate = bytes / ms / 1e6;
+
+    printf("{\"type\": \"%s\", \"n\": %zu, \"what\": \"%s\", \"ms\": %.4f, \"GB/s\": %.0f, "
+           "\"of copy\": %.3f}\n",
+           ss_type_name(job.type), job.n, name, ms, rate, copy_rate > 0 ? rate / copy_rate : 1);
+    (void)fflush(stdout);
+}
+
+/* ---- data ---- */
+
+static double draw(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    const double u = (double)(x >> 11) * 0x1p-53 - 0.5;
+    return u * u * u;
+}
+
+/* Slot by slot; the residual is a hundredth of the gradient's size. */
+static void fill(void *v, double scale, uint64_t seed)
+{
+    const size_t size = ss_type_size(job.type), each = GPU_SLOT_BYTES / size;
+
+    for (size_t at = 0; at < job.n; at += each) {
+        const size_t count = job.n - at < each ? job.n - at : each;
+        struct gpu_slot *slot;
+        while (!(slot = gpu_slot_take(&real.device)))
+            real_check(&real, (CUresult)real.device.queue.error);
+        for (size_t i = 0; i < count; i++)
+            if (job.type == SS_F32)
+                ((float *)slot->data)[i] = (float)(scale * draw(&seed));
+            else
+                ((double *)slot->data)[i] = scale * draw(&seed);
+        gpu_upload(&real.device, (char *)v + at * size, slot->data, count * size);
+        gpu_slot_give(slot, gpu_mark(&real.device));
+    }
+}
+
+/* A hundred times the mean magnitude of the gradient: then a step claims one per cent, once the
+ * residual has come to rest. */
+static uint64_t threshold_of(enum ss_type type)
+{
+    const double x = 100 * 0.03125;
+    const float narrow = (float)x;
+    uint64_t bits = 0;
+
+    if (type == SS_F32)
+        memcpy(&bits, &narrow, sizeof narrow);
+    else
+        memcpy(&bits, &x, sizeof x);
+    return bits;
+}
+
+static size_t largest(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void measure(enum ss_type type, size_t n)
+{
+    const size_t size = ss_type_size(type), k = n / 100;
+    size_t work = largest(gpu_exact_work(type, n, k), gpu_buckets_work(n, 512));
+
+    job.type = type;
+    job.n = n;
+    job.k = k;
+    job.room = n / 33 + 64;
+    job.threshold = threshold_of(type);
+    work = largest(work, largest(gpu_scan_work(type, n), gpu_square_work(type, n)));
+    const size_t between = gpu_exact_room(n, k);
+    const size_t sizes[] = {n * size,    n * size,       n * size, 4 * job.room, size * job.room,
+                            4 * between, size * between, work,     64,           4 * GPU_BINS};
+    void **to[] = {&job.g,
+                   &job.r,
+                   &job.other,
+                   (void **)&job.list.idx,
+                   &job.list.val,
+                   (void **)&job.between.idx,
+                   &job.between.val,
+                   &job.work,
+                   (void **)&job.found,
+                   (void **)&job.bins};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        *to[i] = make(sizes[i]);
+    job.list.room = job.room;
+    job.between.room = between;
+    fill(job.g, 1, 1);
+    fill(job.r, 0.01, 2);
+
+    double ms = median_ms(copy);
+    const double rate = 2 * (double)(n * size) / ms / 1e6;
+    tell("copy", 2, ms, 0);
+    for (int i = 0; i < STEADY && n >= SMALL; i++)
+        step();
+    for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++)
+        tell(timed[i].name, timed[i].words, median_ms(timed[i].run), rate);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        gpu_memory_free(&real.device, *to[i], sizes[i]);
+}
+
+int main(int argc, char **argv)
+{
+    static char *ordinary[] = {(char *)(uintptr_t) "", (char *)(uintptr_t) "64",
+                               (char *)(uintptr_t) "256"};
+
+    if (!real_open(&real))
+        return 1;
+    real.device.limit = (size_t)-1;
+    *(void **)(void *)&elapsed = emulated_symbol(real.libcuda, "cuEventElapsedTime");
+    real_check(&real, real.driver.event_make(&begin, 0));
+    real_check(&real, real.driver.event_make(&end, 0));
+    if (argc < 2) {
+        argc = 3;
+        argv = ordinary;
+    }
+    for (int i = 1; i < argc; i++) {
+        const size_t mi = strtoull(argv[i], NULL, 0), n = mi > 0 ? mi << 20 : 20000;
+        measure(SS_F32, n);
+        measure(SS_F64, n);
+    }
+    real_close(&real);
+    return 0;
+}
