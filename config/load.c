@@ -283,7 +283,7 @@ static void refuse_without_topk(struct cfg *cfg)
         const char *name;
         bool used;
     } needs[] = {
-        {"ALGORITHM", o->algorithm == SS_OKTOPK || o->algorithm == SS_GTOPK},
+        {"ALGORITHM", (SS_GLOBAL_ALGORITHMS >> o->algorithm & 1) != 0},
         {"VALUE_TYPE", o->value_type != SS_VALUES_SAME},
         {"QUANT_BITS", o->quant_bits != CFG_QUANT_OFF},
     };

@@ -11,8 +11,7 @@
 
 #define SS_CHOICE_ID(id, word) id,
 
-/* The sparse allreduces. A word is also the name of the algorithm's row (core/coll/rows.h). oktopk
- * and gtopk keep the global top-k only: MODE=topk. */
+/* The sparse allreduces. A word is also the name of the algorithm's row (core/coll/rows.h). */
 /* clang-format off */
 #define SS_ALGORITHM_LIST(X)                                                                       \
     X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
@@ -29,6 +28,9 @@ enum ss_algorithm {
     SS_DENSE, /* the MPI library's */
     SS_ALGORITHMS
 };
+
+/* Of these, a bit each: those that keep the global top-k only, so that they need MODE=topk. */
+#define SS_GLOBAL_ALGORITHMS (1u << SS_OKTOPK | 1u << SS_GTOPK)
 
 /* How the positions of entries travel (core/wire/wire.h): auto takes the smallest form for each
  * chunk, dense included, the others force one. */

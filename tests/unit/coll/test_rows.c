@@ -227,9 +227,18 @@ static void what_it_has_open_is_given_up(void **state)
     assert_true(in_exchange >= 4);
 }
 
+/* What the option table refuses without MODE=topk is what the rows say. */
+static void rows_and_options_agree_on_who_keeps_a_global_set(void **state)
+{
+    (void)state;
+    for (int a = SS_AUTO; a < SS_ALGORITHMS; a++)
+        assert_int_equal(ss_keeps_global((enum ss_algorithm)a), SS_GLOBAL_ALGORITHMS >> a & 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_and_options_agree_on_who_keeps_a_global_set),
         cmocka_unit_test(a_row_is_all_that_an_algorithm_takes),
         cmocka_unit_test(what_it_has_open_is_given_up),
     };
