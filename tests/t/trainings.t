@@ -91,7 +91,7 @@ for name in steps time; do
     [ -s "$WORK/build/trainings/quick/plots/langid-local2-$name.dat" ]
     tap "$?" "the data of the plot of loss by $name"
     if command -v gnuplot >/dev/null; then
-        [ -s "$WORK/build/trainings/quick/plots/langid-local2-$name.png" ]
+        [ -s "$WORK/build/trainings/quick/plots/langid-local2-$name.svg" ]
         tap "$?" "the plot of loss by $name"
     else
         ended 0 '^No plots: gnuplot is missing'
