@@ -19,6 +19,7 @@ enum {
     STAGE_DRAIN,
     STAGE_COUNT,
     STAGE_LEAVE,
+    STAGE_GIVEN_UP,
     STAGE_OVER
 };
 
@@ -89,6 +90,15 @@ static int end_failed(struct ss_call *call)
 static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase)
 {
     ss_fail(&call->f.c.x, status, peer, phase);
+    return end_failed(call);
+}
+
+/* What the place is still at may end in the call's storage, and claims may be among it. */
+static int step_given_up(struct ss_call *call)
+{
+    if (ss_exchange_poll(&call->f.c.x) == SS_PENDING)
+        return SS_PENDING;
+    ss_call_look_over(call);
     return end_failed(call);
 }
 
@@ -463,6 +473,8 @@ static int step_stage(struct ss_call *call)
         return step_count(call);
     case STAGE_LEAVE:
         return step_leave(call);
+    case STAGE_GIVEN_UP:
+        return step_given_up(call);
     default:
         return x->failed < 0 ? x->failed : SS_OK;
     }
@@ -550,7 +562,17 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
         ss_exchange_cancel(x);
     x->failed = 0;
     call->f.comm->told = true;
-    return give_up(call, status, peer, phase);
+    ss_fail(x, status, peer, phase);
+    call->stage = STAGE_GIVEN_UP;
+    x->ticket = x->place->ops->mark(x->place);
+    return step_given_up(call);
+}
+
+/* Nothing but the place is waited for: that ends, well or badly. */
+static bool waits_for_place(const struct ss_call *call)
+{
+    return call->stage == STAGE_COUNT || call->stage == STAGE_LEAVE ||
+           call->stage == STAGE_GIVEN_UP;
 }
 
 /* The clock costs more than a step without news: it is looked at every so many of them. */
@@ -571,7 +593,7 @@ static int wait_on(struct ss_call *call)
     if (call->idle_steps == LOOK_STEPS)
         call->waiting_since = now;
     call->waited = now - call->waiting_since;
-    if (timeout == 0 || call->waited <= timeout)
+    if (timeout == 0 || call->waited <= timeout || waits_for_place(call))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
@@ -585,7 +607,7 @@ int ss_call_step(struct ss_call *call)
     x->t->outside = ss_fpenv_enter();
     x->moved = false;
     status = x->t->ops->poll(x->t);
-    if (status != SS_OK) {
+    if (status != SS_OK && !waits_for_place(call)) {
         status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {
         status = step_stage(call);
@@ -605,6 +627,10 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
     if (!peer)
         peer = &nobody;
     *peer = -1;
+    if (call->stage == STAGE_LOOK) {
+        *peer = x->t->rank;
+        return SS_PHASE_VOTE;
+    }
     if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN) {
         *peer = call->f.vote.meetings.peer;
         return SS_PHASE_VOTE;

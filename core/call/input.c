@@ -4,6 +4,9 @@
 #include "core/coll/rows.h"
 #include "core/stream/sample.h"
 
+/* One look after the other; between two it waits for the place. */
+enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, EXTRAS, JOINS, SEEN };
+
 /* An input with more entries than this is not extracted where the plan chooses: it says dense. */
 static bool too_dense(const struct ss_call *call)
 {
@@ -31,13 +34,38 @@ static bool to_sample(const struct ss_call *call)
            !s->observe && !s->residual_scale;
 }
 
+/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
+ * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
+ * the first stopped. */
+static int start_scan(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_exchange *x = &c->x;
+    struct ss_work *w = x->work;
+    size_t room = w->own_idx.size / sizeof(uint32_t);
+    size_t start = (size_t)ss_plan_own_least(c->in_n);
+
+    if (w->own_val.size / x->esize < room)
+        room = w->own_val.size / x->esize;
+    if (room < start)
+        room = start;
+    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
+        return SS_ERR_MEMORY;
+    x->ticket =
+        x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
+                            c->own.idx, c->own.val, c->own.capacity, &c->scan);
+    return SS_OK;
+}
+
 static int start_sample(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_sample *s = &c->x.work->sample;
 
-    if (ss_sample_reserve(&c->x, s, SAMPLE_RUNS, SAMPLE_RUNS * SAMPLE_RUN) != SS_OK)
-        return SS_ERR_MEMORY;
+    if (ss_sample_reserve(&c->x, s, SAMPLE_RUNS, SAMPLE_RUNS * SAMPLE_RUN) != SS_OK) {
+        call->look = SCANNED;
+        return start_scan(call);
+    }
     for (uint64_t r = 0; r < SAMPLE_RUNS; r++) {
         uint64_t part = c->in_n / SAMPLE_RUNS;
         ss_sample_places(s)[r].first =
@@ -63,29 +91,6 @@ static bool sampled_dense(struct ss_call *call)
         return false;
     c->scan.nnz = (size_t)((double)seen.nnz / (double)of * (double)c->in_n);
     return true;
-}
-
-/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
- * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
- * the first stopped. */
-static int start_scan(struct ss_call *call)
-{
-    struct ss_coll *c = &call->f.c;
-    struct ss_exchange *x = &c->x;
-    struct ss_work *w = x->work;
-    size_t room = w->own_idx.size / sizeof(uint32_t);
-    size_t start = (size_t)ss_plan_own_least(c->in_n);
-
-    if (w->own_val.size / x->esize < room)
-        room = w->own_val.size / x->esize;
-    if (room < start)
-        room = start;
-    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
-        return SS_ERR_MEMORY;
-    x->ticket =
-        x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
-                            c->own.idx, c->own.val, c->own.capacity, &c->scan);
-    return SS_OK;
 }
 
 /* Whether a second pass is to follow the first. */
@@ -173,10 +178,6 @@ static int reserve(struct ss_call *call)
     return status;
 }
 
-/* ---- one look after the other; each waits for the place ---- */
-
-enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, EXTRAS, JOINS, SEEN };
-
 static int start_input(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
@@ -201,7 +202,7 @@ static void leave_input(struct ss_call *call)
     c->part_max = largest_part(call);
     x->times.scan += seconds;
     if (c->in_n >= 4096 && !call->sampled)
-        book_cost(call, x->times.scan / (double)c->in_n);
+        book_cost(call, seconds / (double)c->in_n);
     call->look = EXTRAS;
 }
 
@@ -269,11 +270,19 @@ static void look_failed(struct ss_call *call, int status)
 
     if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {
         ss_work_drop(work);
-        call->look = RESERVE;
+        ss_call_look_start(call, SS_LOOK_ALL);
         return;
     }
     call->look_status = status;
+    if (call->look >= EXTRAS)
+        ss_look_forget(&call->f);
     call->look = call->look < EXTRAS ? EXTRAS : SEEN;
+}
+
+void ss_call_look_over(struct ss_call *call)
+{
+    if (call->look == CLAIMED && !call->f.claimed)
+        ss_topk_selected(&call->f);
 }
 
 int ss_call_look(struct ss_call *call)

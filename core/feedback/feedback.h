@@ -19,6 +19,7 @@ struct ss_keeping {
 struct ss_looked {
     struct ss_tensor_ballot ballot;
     bool level, evidence; /* a sample is taken for the level of the call; for what it looks like */
+    bool shown;           /* the latter was, in an earlier vote of the call */
     bool joins;           /* the tensor is exact, and has a residual that is to be sent */
     bool measured;        /* anew: */
     double residual_square, input_square;
@@ -35,6 +36,7 @@ struct ss_feedback {
     /* MODE=topk */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
+    bool stuck;               /* its residual cannot follow the buffers: all are to go native */
     bool unfit;   /* by the evidence of all ranks no gradient: exact, and no residual joins */
     bool keeps;   /* no residual may join the input of this call, whatever runs */
     bool topk;    /* registered: the own stream is claimed, not scanned */
@@ -107,6 +109,7 @@ int ss_keep_step(struct ss_feedback *f);
  * what that leaves open; the evidence, into the ballot. Where memory is short less is seen. */
 void ss_look_start(struct ss_feedback *f);
 void ss_look_on(struct ss_feedback *f);
+void ss_look_forget(struct ss_feedback *f); /* the place did not give it */
 void ss_look_show(struct ss_feedback *f);
 
 /* core/feedback/dense_join.c. Norms are squared. */

@@ -42,7 +42,7 @@ static void start_evidence(struct ss_feedback *f)
 
     f->looked.evidence =
         (ss_tensor_watching(f->tensor) || f->guarded) &&
-        ss_sample_reserve(x, s, SS_EVIDENCE_RUNS, x->n < SS_SAMPLE ? x->n : SS_SAMPLE) == SS_OK;
+        ss_sample_reserve(x, s, SS_EVIDENCE_RUNS, ss_evidence_elements((size_t)x->n)) == SS_OK;
     if (f->looked.evidence)
         ss_sample_take(x, s, f->c.in, ss_evidence_runs((size_t)x->n, ss_sample_places(s)));
 }
@@ -52,7 +52,7 @@ static bool joins(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
 
-    if (!t->placed || !ss_residual_there(t) || t->fresh)
+    if (f->stuck || !t->placed || !ss_residual_there(t) || t->fresh)
         return false;
     return t->state != SS_TENSOR_REGISTERED || (f->resting && !t->rest.emptied);
 }
@@ -80,6 +80,12 @@ void ss_look_start(struct ss_feedback *f)
     start_level(f);
     start_evidence(f);
     start_join(f);
+}
+
+void ss_look_forget(struct ss_feedback *f)
+{
+    f->looked.level = f->looked.evidence = f->looked.joins = false;
+    f->looked.not_finite = 0;
 }
 
 /* By the norms alone: no element of input or residual is larger than they are. */
@@ -124,5 +130,6 @@ void ss_look_show(struct ss_feedback *f)
 
     if (f->tensor && f->looked.evidence)
         ss_evidence_show(&f->vote.ballot.evidence, &f->tensor->watch, x->type,
-                         x->work->sample.values.data, (size_t)x->n);
+                         x->work->sample.values.data, (size_t)x->n, f->looked.shown);
+    f->looked.shown = true;
 }

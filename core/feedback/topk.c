@@ -72,14 +72,10 @@ void ss_topk_start(struct ss_feedback *f)
     f->tensor_short = !f->tensor;
     if (!f->tensor)
         return;
-    if (ss_residual_move(f->tensor, x->place) != SS_OK) { /* exact for all, and it stays */
-        f->tensor = NULL;
-        f->tensor_short = true;
-        return;
-    }
+    f->stuck = ss_residual_move(f->tensor, x->place) != SS_OK;
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
-    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n;
+    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n && !f->stuck;
     f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
     if (f->topk && f->tensor->rest.resting && must_be_sparse(f))
         f->tensor->rest.resting = false;
@@ -220,6 +216,8 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
         flags |= SS_VOTE_HOLDS;
     if (!f->tensor)
         return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
+    if (f->stuck)
+        flags |= SS_VOTE_CANNOT;
     if (ss_tensor_lane_interest(f->tensor))
         flags |= SS_VOTE_INTEREST;
     if (f->topk)

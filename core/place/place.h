@@ -100,7 +100,7 @@ enum { SS_SKETCH_BUCKETS = 2048 };
 /* The host's own. */
 extern struct ss_place ss_host;
 
-/* Waits for it: not within a call. */
+/* Waits for it: not within a call, but where a residual changes places. */
 static inline int ss_place_wait(struct ss_place *p, ss_ticket ticket)
 {
     int status = SS_OK;

@@ -1,3 +1,4 @@
+/* Reads a sample: room for it, and the order to the place. */
 #include "core/stream/sample.h"
 
 int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, size_t elements)

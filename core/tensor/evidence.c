@@ -129,6 +129,11 @@ size_t ss_evidence_runs(size_t n, struct ss_run *runs)
     return count;
 }
 
+size_t ss_evidence_elements(size_t n)
+{
+    return runs_of(n) * SS_RUN;
+}
+
 static void take(struct sample *s, enum ss_type type, const void *sample, size_t n)
 {
     size_t runs = runs_of(n);
@@ -172,11 +177,12 @@ static int32_t whole(double x)
     return (int32_t)(x < 0 ? x - 0.5 : x + 0.5);
 }
 
-static void show_blocks(struct ss_evidence *e, struct ss_watch *w, const struct sample *s)
+static void show_blocks(struct ss_evidence *e, struct ss_watch *w, const struct sample *s,
+                        bool again)
 {
-    w->own_calls++;
+    w->own_calls += !again;
     for (int b = 0; b < SS_BLOCKS; b++) {
-        w->own[b] += s->blocks[b] / s->energy;
+        w->own[b] += again ? 0 : s->blocks[b] / s->energy;
         e->blocks[b] = (uint16_t)whole(w->own[b] / w->own_calls * UINT16_MAX);
     }
 }
@@ -200,7 +206,7 @@ static void show_stay(struct ss_evidence *e, struct ss_watch *w)
 }
 
 void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type,
-                      const void *sample, size_t n)
+                      const void *sample, size_t n, bool again)
 {
     struct sample s;
 
@@ -223,7 +229,7 @@ void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type ty
         e->sketch[i] = whole(s.sketch[i] * scale);
     memcpy(e->marks, s.marks, sizeof e->marks);
     e->marked = bits_in(e->marks);
-    show_blocks(e, w, &s);
+    show_blocks(e, w, &s, again);
     show_stay(e, w);
 }
 

@@ -109,8 +109,10 @@ struct ss_watch {
  */
 enum { SS_EVIDENCE_RUNS = SS_SAMPLE / SS_RUN };
 size_t ss_evidence_runs(size_t n, struct ss_run *runs);
+size_t ss_evidence_elements(size_t n); /* of all runs together, at most */
+/* again: the same sample, for another vote of the same call. */
 void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type type,
-                      const void *sample, size_t n);
+                      const void *sample, size_t n, bool again);
 
 /* What one call was like. */
 struct ss_verdict {

@@ -153,10 +153,10 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
     return status;
 }
 
-void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
+bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
     if (!ss_residual_there(from) || ss_residual_move(from, to->residual.place) != SS_OK)
-        return;
+        return false;
     if (ss_residual_there(to)) {
         to->residual.place->ops->add(to->residual.place, to->type, to->residual.values.data,
                                      from->residual.values.data, (size_t)to->n);
@@ -170,4 +170,5 @@ void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
     }
     from->residual.square = 0;
     to->rest.emptied = false;
+    return true;
 }

@@ -50,7 +50,8 @@ void ss_residual_scale(struct ss_tensor *t, double factor);
  * where it is: SS_ERR_MEMORY, SS_ERR_DEVICE. */
 int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
 
-/* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none. */
-void ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
+/* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none.
+ * false: it had to move and could not. */
+bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
 
 #endif

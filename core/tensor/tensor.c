@@ -213,7 +213,8 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
         struct ss_tensor *to = successor(o, now);
         if (!to)
             continue;
-        ss_residual_hand_over(o, to);
+        if (!ss_residual_hand_over(o, to))
+            continue;
         if (o->state == SS_TENSOR_REGISTERED) {
             o->state = SS_TENSOR_CANDIDATE;
             o->reason = SS_TENSOR_WATCHED;

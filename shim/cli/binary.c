@@ -1,3 +1,4 @@
+/* ELF files as far as the loader and nm look at them: what they need, define and are. */
 #include "shim/cli/binary.h"
 
 #include <errno.h>

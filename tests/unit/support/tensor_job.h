@@ -101,7 +101,7 @@ static inline void show(struct ss_evidence *e, struct ss_tensor *t, const struct
     size_t count = ss_evidence_runs(call->n, runs);
 
     ss_host.ops->runs(&ss_host, call->type, call->in[rank], runs, count, sample);
-    ss_evidence_show(e, &t->watch, call->type, sample, call->n);
+    ss_evidence_show(e, &t->watch, call->type, sample, call->n, false);
 }
 
 /* Goes through one call on all ranks; the tensor of rank 0. */
