@@ -2,6 +2,7 @@
  * communicator it names. */
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
+#include "shim/device/memory.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -212,15 +213,27 @@ static int route(const struct shim_call *call, void *request)
     return on_comm(call, type, op, request);
 }
 
+static int bounced(const struct shim_call *call, void *request)
+{
+    (void)request;
+    return shim_bounced(route, call);
+}
+
 int shim_allreduce(const struct shim_call *call)
 {
-    return shim_prepare() ? shim_timed(route, call, NULL) : shim_pass(call);
+    if (!shim_prepare())
+        return shim_pass(call);
+    return shim_timed(shim_is_device(call->send, call->recv) ? bounced : route, call, NULL);
 }
 
 /* Without a place for the request there is nothing to return: the MPI library says so. */
 int shim_iallreduce(const struct shim_call *call, void *request)
 {
-    return shim_prepare() && request ? shim_timed(route, call, request) : shim_ipass(call, request);
+    if (!shim_prepare() || !request)
+        return shim_ipass(call, request);
+    if (shim_is_device(call->send, call->recv))
+        return shim_refuse_device(call->comm, "MPI_Iallreduce");
+    return shim_timed(route, call, request);
 }
 
 void shim_persistent(int err)

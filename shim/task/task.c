@@ -90,6 +90,12 @@ static void *output_of(const struct shim_task *task)
     return (char *)task->call.recv + task->first * ss_type_size(task->type);
 }
 
+/* The same in the application's own buffer, of which it is an image. */
+static const void *known_as(const struct shim_task *task)
+{
+    return (const char *)task->call.known_as + task->first * ss_type_size(task->type);
+}
+
 /* The communicator can serve nothing any more: for an operation that has not run, or whose native
  * part was given up. */
 static void fail_for_comm(struct shim_task *task)
@@ -323,8 +329,10 @@ static void start_window(struct shim_task *task)
     ss_comm_set_off(comm->core, task->off);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !task->blocking);
-    if (shim.settings.topk)
+    if (shim.settings.topk) {
+        task->site.buffer = task->call.known_as ? known_as(task) : NULL;
         ss_comm_set_site(comm->core, &task->site);
+    }
     task->core = ss_comm_call(comm->core);
     comm->started++;
     set_stage(task, SHIM_TASK_CORE);
