@@ -27,11 +27,19 @@ static struct {
 
 /* ---- stack and heap ---- */
 
-/* proc(5): fields 28 and 47 of /proc/self/stat are the bottom of the stack and the start of the
- * heap; 0 where they are kept secret. The name of the program, field 2, may hold blanks and
- * brackets. */
+/* The data of the program stand before its heap, and nothing is mapped between them: the gap is at
+ * most a gigabyte, drawn by the system. */
+#define NEAR 0x80000000u
+
+/* The heap is shorter than that, and what is mapped lies further away. */
+#define REACH ((uintptr_t)1 << 40)
+
+/* proc(5): fields 28, 45 and 47 of /proc/self/stat are the bottom of the stack, the begin of the
+ * data and that of the heap; 0 where they are kept secret. The name of the program, field 2, may
+ * hold blanks and brackets. */
 static void read_ranges(uintptr_t *stack, uintptr_t *heap)
 {
+    uintptr_t data = 0;
     char text[1024];
     const int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     const ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
@@ -47,9 +55,13 @@ static void read_ranges(uintptr_t *stack, uintptr_t *heap)
         at++;
         if (field == 28)
             *stack = (uintptr_t)strtoull(at, NULL, 10);
+        if (field == 45)
+            data = (uintptr_t)strtoull(at, NULL, 10);
         if (field == 47)
             *heap = (uintptr_t)strtoull(at, NULL, 10);
     }
+    if (data != 0 && *heap - data < NEAR)
+        *heap = data;
 }
 
 static void find_ranges(void)
@@ -65,14 +77,17 @@ static void find_ranges(void)
         atomic_store(&shim_memory.stack, stack - SHIM_STACK);
 }
 
-/* The heap moves its end. */
-static void follow_heap(void)
+/* The heap moves its end. Communication libraries put code of their own before sbrk (UCX: 0.3 us),
+ * so it is asked only about what may have become the heap's. */
+static void follow_heap(const void *p)
 {
     const uintptr_t heap = atomic_load_explicit(&shim_memory.heap, memory_order_relaxed);
-    const uintptr_t size = (uintptr_t)sbrk(0) - heap;
+    uintptr_t size;
 
-    if (heap != 0 && size <= PTRDIFF_MAX &&
-        size != atomic_load_explicit(&shim_memory.heap_size, memory_order_relaxed))
+    if (heap == 0 || (uintptr_t)p - heap > REACH)
+        return;
+    size = (uintptr_t)sbrk(0) - heap;
+    if (size <= REACH && size != atomic_load_explicit(&shim_memory.heap_size, memory_order_relaxed))
         atomic_store_explicit(&shim_memory.heap_size, size, memory_order_relaxed);
 }
 
@@ -208,7 +223,10 @@ bool shim_is_device(const void *a, const void *b)
     (void)pthread_once(&the.ranges, find_ranges);
     if (atomic_load_explicit(&the.state, memory_order_relaxed) == IGNORED)
         return false;
-    follow_heap();
+    if (!shim_is_plain(a))
+        follow_heap(a);
+    if (!shim_is_plain(b))
+        follow_heap(b);
     const bool ask_a = is_open(a), ask_b = is_open(b);
     return (ask_a || ask_b) && driver_is_there() &&
            ((ask_a && the.part->on_device(a)) || (ask_b && the.part->on_device(b)));

@@ -1,9 +1,9 @@
 /* Whose memory is it: the host's or a device's?
  *
- * The stack of the program and its heap (brk) are the host's. Other addresses cost a look at
- * whether the program has loaded anything since the last one. Once CUDA's driver is among it, each
- * of them is a question to the driver: nothing is remembered, as addresses are used again. CUDA is
- * never loaded by us, and libsparseshim_cuda.so, which asks, only beside it. */
+ * The stack of the program, its data and its heap (brk) are the host's. Other addresses cost a look
+ * at whether the program has loaded anything since the last one. Once CUDA's driver is among it,
+ * each of them is a question to the driver: nothing is remembered, as addresses are used again.
+ * CUDA is never loaded by us, and libsparseshim_cuda.so, which asks, only beside it. */
 #ifndef SHIM_DEVICE_MEMORY_H
 #define SHIM_DEVICE_MEMORY_H
 
