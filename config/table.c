@@ -140,7 +140,7 @@ const struct cfg_option cfg_table[] = {
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto copies them to "
      "the "
-     "host and the result back, in blocking calls, unless the MPI library says that it is "
+     "host and the result back, unless the MPI library says that it is "
      "CUDA-aware: "
      "then it gets such calls untouched. cuda copies under a CUDA-aware library, too. cpu makes no "
      "CUDA call: the MPI library gets what the program gave.",

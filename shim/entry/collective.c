@@ -129,12 +129,12 @@ static int bounced(const struct shim_call *call, void *request)
 
 int shim_collective(const struct shim_call *call, void *request)
 {
+    struct shim_call placed = *call;
     bool device;
 
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
     device = shim_is_device(call->send, call->recv);
-    if (device && request)
-        return shim_refuse_device(call->comm, call->counts ? "MPI_Iallgatherv" : "MPI_Iallgather");
-    return shim_timed(device ? bounced : route, call, request);
+    placed.on_device = device && request;
+    return shim_timed(device && !request ? bounced : route, &placed, request);
 }

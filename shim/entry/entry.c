@@ -227,7 +227,7 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, 
     int err;
 
     if (shim_prepare() && !shim_on_host(send, recv))
-        return shim_refuse_device(comm, "MPI_Allreduce_init");
+        return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);
     return err;
@@ -239,7 +239,7 @@ int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t 
     int err;
 
     if (shim_prepare() && !shim_on_host(send, recv))
-        return shim_refuse_device(comm, "MPI_Allreduce_init");
+        return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);
     return err;

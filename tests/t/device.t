@@ -91,9 +91,21 @@ PRELOAD=$WORK/alone/libsparseshim.so preloaded 1 device_calls host
 said 'belongs to another version' 1 "with that of another version: one message"
 tap_passed "... the MPI library gets the calls"
 
+# Nonblocking.
+for progress in watchdog thread; do
+    SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress preloaded 3 device_calls nonblocking
+    tap_taken "nonblocking calls, PROGRESS=$progress" 100 100
+    SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=$progress preloaded 2 device_calls nonblocking
+    tap_taken "nonblocking calls that the MPI library's run, PROGRESS=$progress" 100
+done
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
+tap_taken "nonblocking calls, MODE=topk" 100
+
 # What fails.
 preloaded 2 device_calls refused
 tap_passed "calls that are not served give an error"
+SPARSESHIM_PROGRESS=watchdog preloaded 2 device_calls refused
+tap_passed "... the first ones of a communicator under PROGRESS=watchdog, too"
 TEST_CUDA_FAIL=cuMemcpyDtoHAsync_v2:1:700 preloaded 2 device_calls broken
 grep -q 'copied: CUDA_ERROR_ILLEGAL_ADDRESS' "$WORK/out"
 tap_passed "an error of the driver is an MPI error with its name"
