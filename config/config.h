@@ -31,6 +31,7 @@ enum cfg_progress {
     CFG_PROGRESS_THREAD,
     CFG_PROGRESS_OFF
 };
+enum cfg_device { CFG_DEVICE_AUTO, CFG_DEVICE_CPU, CFG_DEVICE_CUDA };
 enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
 enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
 
@@ -63,6 +64,7 @@ struct cfg_options {
     double timeout;      /* seconds; 0: off */
     uint64_t seed;
     enum cfg_progress progress;
+    enum cfg_device device;
     enum cfg_debug debug;
     const char *debug_file; /* "stderr" or a path with %h %p %r %j */
     enum cfg_report report;

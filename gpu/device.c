@@ -132,8 +132,8 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
         !good(d, d->driver->device_memory(&memory, d->device)))
         return failed(d, why, "the context of the device");
     d->limit = memory / 4;
-    text = load(d, images, why);
-    if (!text)
+    text = images ? load(d, images, why) : NULL;
+    if (images && !text)
         text = find_kernels(d, why);
     if (text)
         return text;
@@ -148,7 +148,7 @@ const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *drive
                             const struct gpu_images *images, CUcontext context, int ordinal,
                             char *why)
 {
-    const char *text = too_old(driver, images->version, why);
+    const char *text = images ? too_old(driver, images->version, why) : NULL;
 
     if (text)
         return text;

@@ -48,8 +48,9 @@ struct gpu_device {
     CUstreamCaptureMode capture; /* of the thread within */
 };
 
-/* The state of a context; of NULL the device's primary one. NULL, or why there is none: no memory,
- * a driver that is too old, no kernels for this device. `why` has room for 200 bytes. */
+/* The state of a context; of NULL the device's primary one. images NULL: for copies alone. NULL, or
+ * why there is none: no memory, a driver that is too old, no kernels for this device. `why` has
+ * room for 200 bytes. */
 const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *driver,
                             const struct gpu_images *images, CUcontext context, int ordinal,
                             char *why);

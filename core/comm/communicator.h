@@ -48,6 +48,7 @@ struct ss_call_site {
     uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
     const char *symbol; /* its function, or NULL */
+    const void *buffer; /* the receive buffer as the application has it; NULL: that of the call */
 };
 
 struct ss_comm {

@@ -56,7 +56,7 @@ void ss_topk_start(struct ss_feedback *f)
         .lane = f->lane_number,
         .site = comm->site.hash,
         .path = comm->site.path,
-        .address = f->c.out,
+        .address = comm->site.buffer ? comm->site.buffer : f->c.out,
         .place = x->place,
         .overlaps = comm->nonblocking,
         .type = x->type,

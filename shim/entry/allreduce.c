@@ -1,7 +1,11 @@
 /* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
  * communicator it names. */
+#include <stdlib.h>
+
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
+#include "shim/device/bounce.h"
+#include "shim/device/memory.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -38,13 +42,57 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
 }
 
+/* The copies are under way when it returns. */
+static struct shim_task *start_bounced(const struct shim_call *call, struct shim_bounce *b,
+                                       struct shim_comm *comm, enum ss_type type, enum ss_op op,
+                                       MPI_Request *request)
+{
+    struct shim_call on_host = *call;
+    struct shim_task *operation;
+
+    if (shim_bounce_take(b, &on_host, false) != SHIM_TAKEN) {
+        shim_bounce_give(b);
+        return NULL;
+    }
+    on_host.on_device = false;
+    operation = shim_request_start(&on_host, comm, type, op, request);
+    if (!operation) {
+        shim_bounce_give(b);
+        return NULL;
+    }
+    operation->call.bounce = b;
+    shim_bounce_in(b);
+    return operation;
+}
+
+static int serve_bounced(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                         enum ss_op op, void *request)
+{
+    static const struct shim_bounce no_memory = {.why = "no memory"};
+    struct shim_bounce *b = malloc(sizeof *b);
+    struct shim_task *operation = b ? start_bounced(call, b, comm, type, op, request) : NULL;
+    int err;
+
+    if (operation) {
+        atomic_fetch_add(&shim.stats.nonblocking, 1);
+        shim_task_post(operation);
+        return MPI_SUCCESS;
+    }
+    shim_comm_put(comm);
+    err = shim_bounce_failed(call->comm, b && b->why[0] ? b : &no_memory);
+    free(b);
+    return err;
+}
+
 static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                  enum ss_op op, void *request)
 {
     struct shim_task *operation;
     int err;
 
-    if (!request) {
+    if (call->on_device) {
+        return serve_bounced(call, comm, type, op, request);
+    } else if (!request) {
         err = run(call, comm, type, op);
     } else if ((operation = shim_request_start(call, comm, type, op, request))) {
         atomic_fetch_add(&shim.stats.nonblocking, 1);
@@ -212,15 +260,28 @@ static int route(const struct shim_call *call, void *request)
     return on_comm(call, type, op, request);
 }
 
+static int bounced(const struct shim_call *call, void *request)
+{
+    (void)request;
+    return shim_bounced(route, call);
+}
+
 int shim_allreduce(const struct shim_call *call)
 {
-    return shim_prepare() ? shim_timed(route, call, NULL) : shim_pass(call);
+    if (!shim_prepare())
+        return shim_pass(call);
+    return shim_timed(shim_is_device(call->send, call->recv) ? bounced : route, call, NULL);
 }
 
 /* Without a place for the request there is nothing to return: the MPI library says so. */
 int shim_iallreduce(const struct shim_call *call, void *request)
 {
-    return shim_prepare() && request ? shim_timed(route, call, request) : shim_ipass(call, request);
+    struct shim_call placed = *call;
+
+    if (!shim_prepare() || !request)
+        return shim_ipass(call, request);
+    placed.on_device = shim_is_device(call->send, call->recv);
+    return shim_timed(route, &placed, request);
 }
 
 void shim_persistent(int err)

@@ -18,6 +18,13 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
 typedef int shim_route_fn(const struct shim_call *call, void *request);
 int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request);
 
+/* shim/entry/on_device.c: a blocking call with a buffer in device memory, on its way through
+ * `route` with copies on the host. */
+int shim_bounced(shim_route_fn *route, const struct shim_call *call);
+/* Calls with such a buffer that are not served: an error on the communicator. */
+int shim_refuse_nonblocking(const struct shim_call *call);
+int shim_refuse_persistent(uintptr_t comm);
+
 /* A persistent allreduce was made; what it does when started is not seen. */
 void shim_persistent(int err);
 

@@ -3,6 +3,7 @@
  * of a reduction. */
 #include <limits.h>
 
+#include "shim/device/memory.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -120,9 +121,20 @@ static int route(const struct shim_call *call, void *request)
     return err;
 }
 
+static int bounced(const struct shim_call *call, void *request)
+{
+    (void)request;
+    return shim_bounced(route, call);
+}
+
 int shim_collective(const struct shim_call *call, void *request)
 {
+    struct shim_call placed = *call;
+    bool device;
+
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
-    return shim_timed(route, call, request);
+    device = shim_is_device(call->send, call->recv);
+    placed.on_device = device && request;
+    return shim_timed(device && !request ? bounced : route, &placed, request);
 }

@@ -24,8 +24,11 @@ static void count_bytes(const struct shim_call *call)
 
 int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request)
 {
-    int err = request ? shim_ipass(call, request) : shim_pass(call);
+    int err;
 
+    if (call->on_device)
+        return shim_refuse_nonblocking(call);
+    err = request ? shim_ipass(call, request) : shim_pass(call);
     atomic_fetch_add(&shim.stats.passed[reason], 1);
     if (request)
         atomic_fetch_add(&shim.stats.not_timed, 1);

@@ -52,7 +52,7 @@ SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uin
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (is_small(count))
+    if (is_small(count, send, recv))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
 }
@@ -66,7 +66,7 @@ SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t typ
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (is_small(count))
+    if (is_small(count, send, recv))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
 }
@@ -80,7 +80,7 @@ SLOW slow_iallreduce(const void *send, void *recv, int count, uintptr_t type, ui
 int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                    uintptr_t comm, void *request)
 {
-    if (ibelow(count, op))
+    if (ibelow(count, op) && shim_on_host(send, recv))
         return shim.next.iallreduce(send, recv, count, type, op, comm, request);
     return slow_iallreduce(send, recv, count, type, op, comm, request, __builtin_return_address(0));
 }
@@ -94,7 +94,7 @@ SLOW slow_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t ty
 int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                      uintptr_t comm, void *request)
 {
-    if (ibelow(count, op))
+    if (ibelow(count, op) && shim_on_host(send, recv))
         return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
     return slow_iallreduce_c(send, recv, count, type, op, comm, request,
                              __builtin_return_address(0));
@@ -111,7 +111,7 @@ SLOW slow_allgather(const void *send, int send_count, uintptr_t send_type, void 
 int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                   uintptr_t type, uintptr_t comm)
 {
-    if (little(count, type, comm))
+    if (little(count, type, comm) && shim_on_host(send, recv))
         return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
     return slow_allgather(send, send_count, send_type, recv, count, type, comm);
 }
@@ -127,7 +127,7 @@ SLOW slow_allgather_c(const void *send, int64_t send_count, uintptr_t send_type,
 int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                     int64_t count, uintptr_t type, uintptr_t comm)
 {
-    if (little_c(count, type, comm))
+    if (little_c(count, type, comm) && shim_on_host(send, recv))
         return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
     return slow_allgather_c(send, send_count, send_type, recv, count, type, comm);
 }
@@ -141,7 +141,7 @@ SLOW slow_iallgather(const void *send, int send_count, uintptr_t send_type, void
 int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                    uintptr_t type, uintptr_t comm, void *request)
 {
-    if (all_ipass() || little(count, type, comm))
+    if ((all_ipass() || little(count, type, comm)) && shim_on_host(send, recv))
         return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
     return slow_iallgather(send, send_count, send_type, recv, count, type, comm, request);
 }
@@ -155,7 +155,7 @@ SLOW slow_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type
 int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      int64_t count, uintptr_t type, uintptr_t comm, void *request)
 {
-    if (all_ipass() || little_c(count, type, comm))
+    if ((all_ipass() || little_c(count, type, comm)) && shim_on_host(send, recv))
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
     return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
@@ -172,7 +172,7 @@ SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                              uintptr_t comm)
 {
-    if (little(count, 0x4c000400, comm))
+    if (little(count, 0x4c000400, comm) && shim_on_host(send, recv))
         return shim.next.reduce_scatter(send, recv, count, type, op, comm);
     return slow_reduce_scatter(send, recv, count, type, op, comm);
 }
@@ -188,7 +188,7 @@ SLOW slow_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_
 int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uintptr_t type,
                                uintptr_t op, uintptr_t comm)
 {
-    if (little_c(count, 0x4c000400, comm))
+    if (little_c(count, 0x4c000400, comm) && shim_on_host(send, recv))
         return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
     return slow_reduce_scatter_c(send, recv, count, type, op, comm);
 }
@@ -202,7 +202,7 @@ SLOW slow_reduce(const void *send, void *recv, int count, uintptr_t type, uintpt
 int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
                uintptr_t comm)
 {
-    if (below(count))
+    if (below(count) && shim_on_host(send, recv))
         return shim.next.reduce(send, recv, count, type, op, root, comm);
     return slow_reduce(send, recv, count, type, op, root, comm);
 }
@@ -216,7 +216,7 @@ SLOW slow_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, 
 int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                  int root, uintptr_t comm)
 {
-    if (below(count))
+    if (below(count) && shim_on_host(send, recv))
         return shim.next.reduce_c(send, recv, count, type, op, root, comm);
     return slow_reduce_c(send, recv, count, type, op, root, comm);
 }
@@ -226,7 +226,8 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, 
 {
     int err;
 
-    shim_prepare();
+    if (shim_prepare() && !shim_on_host(send, recv))
+        return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);
     return err;
@@ -237,7 +238,8 @@ int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t 
 {
     int err;
 
-    shim_prepare();
+    if (shim_prepare() && !shim_on_host(send, recv))
+        return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);
     return err;

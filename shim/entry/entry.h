@@ -2,6 +2,7 @@
 #ifndef SHIM_ENTRY_ENTRY_H
 #define SHIM_ENTRY_ENTRY_H
 
+#include "shim/device/memory.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -32,9 +33,9 @@ static inline bool below(int64_t count)
     return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
 }
 
-static inline bool is_small(int64_t count)
+static inline bool is_small(int64_t count, const void *send, const void *recv)
 {
-    if (!below(count))
+    if (!below(count) || !shim_on_host(send, recv))
         return false;
     shim_count_small();
     return true;

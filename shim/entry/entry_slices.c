@@ -11,12 +11,22 @@ EXPORT shim_iallgatherv_c_fn MPI_Iallgatherv_c;
 
 #define SLICES .counts = counts, .displs = displs
 
+static inline bool little_slices(const int *counts, uintptr_t type, uintptr_t comm)
+{
+    return counts && little(*counts, type, comm);
+}
+
+static inline bool little_slices_c(const int64_t *counts, uintptr_t type, uintptr_t comm)
+{
+    return counts && little_c(*counts, type, comm);
+}
+
 #define SLICES_SLOW __attribute__((noinline, used)) static int
 
 SLICES_SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                             const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    if (all_pass())
+    if ((all_pass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
         return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
     return shim_collective(GATHER(false, SLICES), NULL);
 }
@@ -25,7 +35,7 @@ SLICES_SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t se
                               const int64_t *counts, const int64_t *displs, uintptr_t type,
                               uintptr_t comm)
 {
-    if (all_pass())
+    if ((all_pass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
         return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                       comm);
     return shim_collective(GATHER(true, SLICES), NULL);
@@ -35,6 +45,9 @@ SLICES_SLOW slow_iallgatherv(const void *send, int send_count, uintptr_t send_ty
                              const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                              void *request)
 {
+    if ((all_ipass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
+        return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
     return shim_collective(GATHER(false, SLICES), request);
 }
 
@@ -42,6 +55,9 @@ SLICES_SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t s
                                void *recv, const int64_t *counts, const int64_t *displs,
                                uintptr_t type, uintptr_t comm, void *request)
 {
+    if ((all_ipass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
+        return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                       comm, request);
     return shim_collective(GATHER(true, SLICES), request);
 }
 
@@ -70,6 +86,20 @@ SLICES_SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t s
     "cmpq %%r10, %%rax\n\t"                                                                        \
     "jae " slow "\n\t"
 
+/* Jumps to `slow` unless both buffers are plain (shim/device/memory.h): rdi and rcx. */
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+#define PLAIN(buffer, label, slow)                                                                 \
+    "movq %%" buffer ", %%rax\n\t"                                                                 \
+    "subq shim_memory(%%rip), %%rax\n\t"                                                           \
+    "cmpq shim_memory+8(%%rip), %%rax\n\t"                                                         \
+    "jb " label "f\n\t"                                                                            \
+    "movq %%" buffer ", %%rax\n\t"                                                                 \
+    "subq shim_memory+16(%%rip), %%rax\n\t"                                                        \
+    "cmpq $" TEXT(SHIM_STACK) ", %%rax\n\t"                                                        \
+                              "jae " slow "\n" label ":\n\t"
+#define ON_HOST(slow) PLAIN("rdi", "2", slow) PLAIN("rcx", "3", slow)
+
 #define NEXT "jmp *shim+%c0(%%rip)"
 
 /* Where no nonblocking call is taken over, all pass at once. */
@@ -87,21 +117,25 @@ SLICES_SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t s
 NAKED int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                          const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    __asm__(LITTLE("movslq", "slow_allgatherv") NEXT : : OFFSET(next.allgatherv));
+    __asm__(ON_HOST("slow_allgatherv") LITTLE("movslq", "slow_allgatherv") NEXT
+            :
+            : OFFSET(next.allgatherv));
 }
 
 NAKED int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                            const int64_t *counts, const int64_t *displs, uintptr_t type,
                            uintptr_t comm)
 {
-    __asm__(LITTLE("movq", "slow_allgatherv_c") NEXT : : OFFSET(next.allgatherv_c));
+    __asm__(ON_HOST("slow_allgatherv_c") LITTLE("movq", "slow_allgatherv_c") NEXT
+            :
+            : OFFSET(next.allgatherv_c));
 }
 
 NAKED int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                           const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                           void *request)
 {
-    __asm__(NOTHING_TAKEN LITTLE("movslq", "slow_iallgatherv") NEXT
+    __asm__(ON_HOST("slow_iallgatherv") NOTHING_TAKEN LITTLE("movslq", "slow_iallgatherv") NEXT
             :
             : OFFSET(next.iallgatherv), OFFSET(min_fast_nonblocking));
 }
@@ -110,27 +144,17 @@ NAKED int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send
                             const int64_t *counts, const int64_t *displs, uintptr_t type,
                             uintptr_t comm, void *request)
 {
-    __asm__(NOTHING_TAKEN LITTLE("movq", "slow_iallgatherv_c") NEXT
+    __asm__(ON_HOST("slow_iallgatherv_c") NOTHING_TAKEN LITTLE("movq", "slow_iallgatherv_c") NEXT
             :
             : OFFSET(next.iallgatherv_c), OFFSET(min_fast_nonblocking));
 }
 
 #else
 
-static inline bool little_slices(const int *counts, uintptr_t type, uintptr_t comm)
-{
-    return counts && little(*counts, type, comm);
-}
-
-static inline bool little_slices_c(const int64_t *counts, uintptr_t type, uintptr_t comm)
-{
-    return counts && little_c(*counts, type, comm);
-}
-
 int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    if (little_slices(counts, type, comm))
+    if (little_slices(counts, type, comm) && shim_on_host(send, recv))
         return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
     return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
 }
@@ -138,7 +162,7 @@ int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *
 int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
 {
-    if (little_slices_c(counts, type, comm))
+    if (little_slices_c(counts, type, comm) && shim_on_host(send, recv))
         return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                       comm);
     return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
@@ -148,7 +172,7 @@ int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void 
                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                     void *request)
 {
-    if (all_ipass() || little_slices(counts, type, comm))
+    if ((all_ipass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
         return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                      request);
     return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
@@ -158,7 +182,7 @@ int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type,
                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
                       void *request)
 {
-    if (all_ipass() || little_slices_c(counts, type, comm))
+    if ((all_ipass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
         return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                        comm, request);
     return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,

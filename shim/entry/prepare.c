@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
+#include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/core_settings.h"
 #include "shim/job/job.h"
@@ -159,6 +160,9 @@ bool shim_prepare(void)
         if (phase == SHIM_NEW) {
             phase = (int)prepare();
             atomic_store(&shim.phase, phase);
+            if (phase == SHIM_PASS ||
+                (phase == SHIM_READY && shim.options.device == CFG_DEVICE_CPU))
+                shim_memory_ignore();
             if (phase == SHIM_PASS)
                 pass_at_once(INT64_MAX);
             else if (phase == SHIM_READY && !shim_calls_are_counted())

@@ -14,6 +14,9 @@ void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 
+/* MPIX_GPU_SUPPORT_CUDA, which older headers do not have. */
+enum { CUDA = 0 };
+
 /* Returned where no MPI library can be found: not MPI_SUCCESS under any MPI. */
 enum { NO_LIBRARY = 15 };
 
@@ -229,6 +232,24 @@ const char *shim_real_find_pmpi(void)
     }
     objects_free(&all);
     return lacking;
+}
+
+bool shim_real_is_cuda_aware(void)
+{
+    struct objects all = {0};
+    int (*ask)(int kind, int *supported); /* MPICH and its family */
+    int (*query)(void);                   /* Open MPI's name, MVAPICH has it too */
+    int supported = 0;
+
+    dl_iterate_phdr(collect, &all);
+    if (all.count == 0)
+        supported = 0;
+    else if (find_into(&all, &ask, NULL, "MPIX_GPU_query_support"))
+        supported = ask(CUDA, &supported) == MPI_SUCCESS && supported;
+    else if (find_into(&all, &query, NULL, "MPIX_Query_cuda_support"))
+        supported = query();
+    objects_free(&all);
+    return supported != 0;
 }
 
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b)

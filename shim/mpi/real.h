@@ -23,6 +23,7 @@
     X(Comm_get_name)                                                                               \
     X(Comm_group)                                                                                  \
     X(Comm_rank)                                                                                   \
+    X(Comm_remote_size)                                                                            \
     X(Comm_set_attr)                                                                               \
     X(Comm_set_errhandler)                                                                         \
     X(Comm_size)                                                                                   \
@@ -55,6 +56,8 @@
     X(Type_free)                                                                                   \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
+    X(Type_get_extent_x)                                                                           \
+    X(Type_get_true_extent_x)                                                                      \
     X(Type_size)                                                                                   \
     X(Type_size_x)                                                                                 \
     X(Wait)
@@ -100,6 +103,9 @@ void shim_real_library(char *text, size_t size);
  * of the object that holds its MPI_Allreduce: MPICH's version text does not tell, and handles are
  * pointers there. */
 bool shim_real_is_standard_abi(void);
+
+/* Whether the MPI library takes buffers in the memory of CUDA's devices, as it says. */
+bool shim_real_is_cuda_aware(void);
 
 /* Fills shim_real. Returns NULL, or the name of a function the library does not have. */
 const char *shim_real_find_pmpi(void);

@@ -112,6 +112,8 @@ struct shim_next {
 #undef SHIM_MEMBER
 };
 
+struct shim_bounce;
+
 /* An intercepted call, as it came. */
 struct shim_call {
     const void *send;
@@ -128,6 +130,9 @@ struct shim_call {
     int64_t send_count;
     uintptr_t send_type;
     const void *counts, *displs;
+    bool on_device;             /* nonblocking: a buffer is in device memory */
+    struct shim_bounce *bounce; /* its images; owned by the operation */
+    const void *known_as; /* the receive buffer, where an image of it stands in recv; else NULL */
     struct shim_small *small; /* where calls are timed: is set if the call was only too small */
 };
 
@@ -229,7 +234,7 @@ struct shim_state {
     bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
     uintptr_t single;             /* a communicator of ours of this rank alone; 0: not made */
     pthread_mutex_t single_lock;
-    int error_codes[8]; /* MPI codes of core's statuses, 0 = not made */
+    int error_codes[9]; /* MPI codes of core's statuses, 0 = not made */
     int error_class;
 
     int log_fd; /* -1: not open */

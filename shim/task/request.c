@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "shim/comm/progress.h"
+#include "shim/device/bounce.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
 
@@ -83,6 +84,8 @@ void shim_request_deliver(struct shim_task *finished)
 
         finished = task->next;
         shim_layout_let_go(task);
+        if (task->call.bounce)
+            shim_bounce_give(task->call.bounce);
         if (task->status < 0 || task->err != MPI_SUCCESS)
             atomic_store(&task->failed, true);
         else {

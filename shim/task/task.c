@@ -3,11 +3,13 @@
 #include "shim/task/task.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
+#include "shim/device/bounce.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -64,6 +66,7 @@ void shim_task_close(struct shim_task *task)
 {
     free(task->parts);
     free(task->lists);
+    free(task->call.bounce);
 }
 
 /* ---- windows ---- */
@@ -90,12 +93,27 @@ static void *output_of(const struct shim_task *task)
     return (char *)task->call.recv + task->first * ss_type_size(task->type);
 }
 
+/* The same in the application's own buffer, of which it is an image. */
+static const void *known_as(const struct shim_task *task)
+{
+    return (const char *)task->call.known_as + task->first * ss_type_size(task->type);
+}
+
 /* The communicator can serve nothing any more: for an operation that has not run, or whose native
  * part was given up. */
 static void fail_for_comm(struct shim_task *task)
 {
     task->status = task->comm->status;
     shim_explain_failed(task->comm, task->text, sizeof task->text);
+    atomic_fetch_add(&shim.stats.errors, 1);
+    set_stage(task, SHIM_TASK_DONE);
+}
+
+static void fail_for_device(struct shim_task *task)
+{
+    task->status = SS_ERR_DEVICE;
+    snprintf(task->text, sizeof task->text, "a buffer in device memory cannot be copied: %s",
+             task->call.bounce->why);
     atomic_fetch_add(&shim.stats.errors, 1);
     set_stage(task, SHIM_TASK_DONE);
 }
@@ -209,6 +227,8 @@ static void post_whole(struct shim_task *task)
 {
     struct shim_call call = task->call;
 
+    if (call.bounce) /* seldom: no call may be made before this one, and none waits for another */
+        (void)shim_bounce_finish(call.bounce);
     if (task->comm->state == SHIM_COMM_SERVED)
         call.comm = (uintptr_t)task->comm->private;
     task->whole = true;
@@ -323,12 +343,40 @@ static void start_window(struct shim_task *task)
     ss_comm_set_off(comm->core, task->off);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !task->blocking);
-    if (shim.settings.topk)
+    if (shim.settings.topk) {
+        task->site.buffer = task->call.known_as ? known_as(task) : NULL;
         ss_comm_set_site(comm->core, &task->site);
+    }
     task->core = ss_comm_call(comm->core);
     comm->started++;
     set_stage(task, SHIM_TASK_CORE);
     take_status(task, start_core(task));
+}
+
+/* What is copied from the device is not there yet, or never will be. */
+static bool comes_in(struct shim_task *task)
+{
+    const int status = task->call.bounce ? shim_bounce_poll(task->call.bounce) : 0;
+
+    if (status < 0)
+        fail_for_device(task);
+    return status != 0;
+}
+
+/* What is copied to the device has not arrived. */
+static bool goes_out(struct shim_task *task)
+{
+    struct shim_bounce *b = task->call.bounce;
+    int status;
+
+    if (!b || task->status < 0 || task->err != MPI_SUCCESS)
+        return false;
+    if (!b->back)
+        shim_bounce_out(b);
+    status = shim_bounce_poll(b);
+    if (status < 0)
+        fail_for_device(task);
+    return status > 0;
 }
 
 static void begin(struct shim_task *task)
@@ -394,6 +442,8 @@ static bool step(struct shim_task *task)
 
     switch (stage_of(task)) {
     case SHIM_TASK_QUEUED:
+        if (comes_in(task))
+            return stage_of(task) == SHIM_TASK_DONE;
         begin(task);
         return true;
     case SHIM_TASK_CORE:
@@ -438,7 +488,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
     }
     while ((task = comm->queue) && stage_of(task) != SHIM_TASK_YOURS) {
         moved = step(task) || moved;
-        if (stage_of(task) != SHIM_TASK_DONE)
+        if (stage_of(task) != SHIM_TASK_DONE || goes_out(task))
             break;
         comm->queue = task->next;
         if (!comm->queue)

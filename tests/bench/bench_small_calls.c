@@ -5,16 +5,21 @@
  *     bench_small_calls NAME CALLS   makes CALLS calls of one kind, wrapped; PNAME: under the name
  *                                    that is not. For a counter of instructions outside
  *     bench_small_calls list         the names
+ *     bench_small_calls memory       nanoseconds of MPI_Allreduce by where its buffers lie, before
+ *                                    and after a driver of CUDA's is loaded, where there is one
  */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { BLOCKS = 41, CALLS = 20000 };
 
-static float in[4], out[4];
+static float static_in[4], static_out[4];
+static float *in = static_in, *out = static_out;
 static int counts[1] = {2}, displs[1] = {0};
 static MPI_Count large_counts[1] = {2};
 static MPI_Aint large_displs[1] = {0};
@@ -86,7 +91,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void measure(const struct kind *k)
+static void measure(const struct kind *k, const char *name)
 {
     static double shim[BLOCKS], bare[BLOCKS], difference[BLOCKS];
 
@@ -101,8 +106,8 @@ static void measure(const struct kind *k)
     qsort(bare, BLOCKS, sizeof *bare, by_value);
     qsort(difference, BLOCKS, sizeof *difference, by_value);
     printf("%-24s bare %6.1f ns, preloaded %6.1f ns, difference %5.1f ns (quartiles %.1f, %.1f)\n",
-           k->name, bare[BLOCKS / 2], shim[BLOCKS / 2], difference[BLOCKS / 2],
-           difference[BLOCKS / 4], difference[3 * BLOCKS / 4]);
+           name, bare[BLOCKS / 2], shim[BLOCKS / 2], difference[BLOCKS / 2], difference[BLOCKS / 4],
+           difference[3 * BLOCKS / 4]);
 }
 
 static bool make_calls(const char *name, int n)
@@ -119,6 +124,42 @@ static bool make_calls(const char *name, int n)
     return false;
 }
 
+/* MPI_Allreduce comes first among the kinds. */
+static void by_memory(const char *when)
+{
+    float on_stack[8], *heap = malloc(8 * sizeof *heap);
+    float *mapped =
+        mmap(NULL, 8 * sizeof *mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const struct {
+        const char *name;
+        float *at;
+    } places[] = {{"data", static_in}, {"stack", on_stack}, {"heap", heap}, {"mapped", mapped}};
+
+    memset(on_stack, 0, sizeof on_stack);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char name[64];
+
+        in = places[i].at;
+        out = places[i].at == static_in ? static_out : in + 4;
+        snprintf(name, sizeof name, "%s, %s", places[i].name, when);
+        measure(&kinds[0], name);
+    }
+    in = static_in;
+    out = static_out;
+    munmap(mapped, 8 * sizeof *mapped);
+    free(heap);
+}
+
+static void measure_memory(void)
+{
+    void *driver;
+
+    by_memory("no CUDA");
+    driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver)
+        by_memory(dlsym(driver, "test_driver") ? "test driver" : "CUDA");
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "single";
@@ -132,12 +173,14 @@ int main(int argc, char **argv)
     }
     MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_dup(MPI_COMM_SELF, &comm);
-    if (argc > 2) {
+    if (strcmp(what, "memory") == 0) {
+        measure_memory();
+    } else if (argc > 2) {
         known = make_calls(what, atoi(argv[2]));
     } else {
         printf("thread level %s\n", provided == MPI_THREAD_MULTIPLE ? "multiple" : "single");
         for (int i = 0; i < COUNT; i++)
-            measure(&kinds[i]);
+            measure(&kinds[i], kinds[i].name);
     }
     MPI_Comm_free(&comm);
     MPI_Finalize();

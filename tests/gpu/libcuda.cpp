@@ -45,12 +45,13 @@ struct CUctx_st {
 struct CUevent_st {
     CUcontext context;
     bool done;
-    unsigned long long turn;
+    unsigned long long turn, passed; /* recorded so often; the last that has come by */
 };
 struct operation {
     std::function<void()> run;
     CUevent wait;
     unsigned long long turn;
+    CUcontext context; /* whose it is, as the legacy stream is one for all */
 };
 struct CUstream_st {
     CUcontext context;
@@ -220,11 +221,11 @@ static bool run_one(CUstream s)
     if (s->operations.empty())
         return false;
     operation &o = s->operations.front();
-    if (o.wait && !o.wait->done && o.wait->turn <= o.turn)
+    if (o.wait && o.wait->passed < o.turn)
         return false;
     auto run = std::move(o.run);
+    running = o.context;
     s->operations.pop_front();
-    running = s->context;
     if (run)
         run();
     running = nullptr;
@@ -281,7 +282,8 @@ static CUresult add(CUstream s, std::function<void()> run, CUevent wait = nullpt
     for (CUstream x : the.streams)
         if (legacy && x->capturing && x->blocking)
             return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    begin_work(s)->operations.push_back({std::move(run), wait, turn});
+    CUstream in = begin_work(s);
+    in->operations.push_back({std::move(run), wait, turn, in->context});
     return CUDA_SUCCESS;
 }
 
@@ -560,12 +562,12 @@ static CUresult copy(void *to, const void *from, size_t size, CUstream s)
 {
     (void)end_of_copy(to, size);
     (void)end_of_copy(from, size);
-    if (!is_device(from) && !is_pinned(from)) {
+    if (!is_device(from) && !is_managed(from) && !is_pinned(from)) {
         std::string kept((const char *)from, size);
         return add(s, [=] { memcpy(end_of_copy(to, size), kept.data(), size); });
     }
     CUresult result = add(s, [=] { memcpy(end_of_copy(to, size), end_of_copy(from, size), size); });
-    if (result == CUDA_SUCCESS && !is_device(to) && !is_pinned(to))
+    if (result == CUDA_SUCCESS && !is_device(to) && !is_managed(to) && !is_pinned(to))
         drain(begin_work(s));
     return result;
 }
@@ -712,7 +714,7 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned)
 {
     CONTEXT;
-    *e = new CUevent_st{context, true, 0};
+    *e = new CUevent_st{context, true, 0, 0};
     return CUDA_SUCCESS;
 }
 
@@ -733,8 +735,8 @@ EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
     unsigned long long turn = ++e->turn;
     e->done = false;
     return add(s, [=] {
-        if (e->turn == turn)
-            e->done = true;
+        e->passed = turn > e->passed ? turn : e->passed;
+        e->done = e->passed == e->turn;
     });
 }
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/images.h"
+#include "gpu/staging.h"
 #include "tests/gpu/emulated.h"
 
 static void *library(void)
@@ -53,7 +54,10 @@ static void it_holds_fat_binaries(void **state)
     for (size_t i = 0; i < images->count; i++)
         assert_int_equal(*(const unsigned *)images->image[i], 0xba55ed50u);
     assert_null(dlsym(library(), "gpu_claim"));
-    assert_non_null(dlsym(library(), "gpu_device_open"));
+    assert_null(dlsym(library(), "gpu_device_open"));
+    assert_int_equal(
+        ((const struct gpu_staging *)emulated_symbol(library(), "sparseshim_cuda"))->version,
+        GPU_STAGING_VERSION);
 }
 
 /* Of one file of machine code: whether it has the kernel. */

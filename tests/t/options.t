@@ -79,6 +79,7 @@ my %other = (
     GUARD        => 'exact',
     SEED         => '7',
     PROGRESS     => 'thread',
+    DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',
     INDEX_CODING => 'bitmap',
     ALPHA        => '20us',

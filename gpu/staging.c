@@ -1,0 +1,320 @@
+#include "gpu/staging.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu/device.h"
+
+/* Images that are kept idle, and what the shortest is made for: pinning takes half a millisecond.
+ */
+enum { KEPT_MOST = 16, SHORTEST = 64 << 10 };
+
+struct context {
+    struct context *next;
+    CUcontext context; /* NULL: of memory that belongs to the device at large */
+    int ordinal;
+    bool open;
+    struct gpu_device device;
+};
+
+struct gpu_image {
+    struct gpu_image *next; /* those used last come first */
+    struct context *on;     /* NULL: its context is gone, and what was pinned there with it */
+    void *host;
+    size_t room;
+    bool pinned, busy;
+    void *memory; /* of the device */
+    size_t bytes;
+    gpu_ticket ticket;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct gpu_driver driver;
+    struct context *contexts;
+    struct gpu_image *images;
+    size_t pinned; /* bytes */
+    unsigned idle;
+} the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char *start(void *library)
+{
+    return gpu_driver_find(&the.driver, library);
+}
+
+static bool on_device(const void *p)
+{
+    return gpu_where(&the.driver, p).device;
+}
+
+/* ---- contexts ---- */
+
+/* A reset has taken the context and all that was made there. */
+static void forget(struct context *c)
+{
+    for (struct gpu_image **at = &the.images; *at;) {
+        struct gpu_image *image = *at;
+        if (image->on != c || !image->pinned) {
+            at = &image->next;
+            continue;
+        }
+        *at = image->next;
+        the.pinned -= image->room;
+        image->on = NULL;
+        if (image->busy)
+            continue;
+        the.idle--;
+        free(image);
+    }
+    c->open = false;
+}
+
+static struct context *find(const struct gpu_where *where)
+{
+    struct context *c = the.contexts;
+
+    while (c && (c->context != where->context || (!c->context && c->ordinal != where->ordinal)))
+        c = c->next;
+    if (c)
+        return c;
+    c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->context = where->context;
+    c->ordinal = where->ordinal;
+    c->next = the.contexts;
+    the.contexts = c;
+    return c;
+}
+
+/* The state of the context that the memory at p is of. */
+static struct context *open_context(const void *p, char *why)
+{
+    const struct gpu_where where = gpu_where(&the.driver, p);
+    struct context *c = where.device ? find(&where) : NULL;
+
+    if (!c) {
+        (void)snprintf(why, GPU_STAGING_WHY, "%p: %s", p,
+                       where.device ? "out of memory" : "no memory of a device");
+        return NULL;
+    }
+    if (c->open && !gpu_is_alive(&c->device))
+        forget(c);
+    if (!c->open && gpu_device_open(&c->device, &the.driver, NULL, c->context, c->ordinal, why))
+        return NULL;
+    c->open = true;
+    if (c->device.queue.error == 0)
+        return c;
+    (void)snprintf(why, GPU_STAGING_WHY, "%s",
+                   gpu_error_name(&the.driver, (CUresult)c->device.queue.error));
+    return NULL;
+}
+
+/* ---- images ---- */
+
+static void unlink_image(struct gpu_image *image)
+{
+    struct gpu_image **at = &the.images;
+
+    while (*at != image)
+        at = &(*at)->next;
+    *at = image->next;
+}
+
+static void free_image(struct gpu_image *image)
+{
+    unlink_image(image);
+    if (!image->pinned) {
+        free(image->host);
+    } else if (gpu_device_enter(&image->on->device) == CUDA_SUCCESS) {
+        gpu_pinned_free(&image->on->device, image->host);
+        gpu_device_leave(&image->on->device);
+    }
+    the.pinned -= image->pinned ? image->room : 0;
+    free(image);
+}
+
+/* The idle one that was used longest ago. */
+static bool drop_oldest(void)
+{
+    struct gpu_image *oldest = NULL;
+
+    for (struct gpu_image *image = the.images; image; image = image->next)
+        if (!image->busy)
+            oldest = image;
+    if (!oldest)
+        return false;
+    free_image(oldest);
+    the.idle--;
+    return true;
+}
+
+/* The shortest idle one with room that is not much too large. */
+static struct gpu_image *reuse(const struct context *c, size_t bytes)
+{
+    struct gpu_image *best = NULL;
+
+    for (struct gpu_image *image = the.images; image; image = image->next)
+        if (!image->busy && image->on == c && image->room >= bytes &&
+            (image->room == SHORTEST || image->room / 4 <= bytes) &&
+            (!best || image->room < best->room))
+            best = image;
+    if (!best)
+        return NULL;
+    the.idle--;
+    unlink_image(best);
+    return best;
+}
+
+static struct gpu_image *make(struct context *c, size_t bytes, size_t limit, bool pinned)
+{
+    struct gpu_image *image = calloc(1, sizeof *image);
+    const size_t room = bytes < SHORTEST ? SHORTEST : bytes;
+
+    if (!image)
+        return NULL;
+    *image = (struct gpu_image){.on = c, .room = room};
+    while (the.pinned + room > limit && drop_oldest())
+        ;
+    if (the.pinned + room <= limit && gpu_device_enter(&c->device) == CUDA_SUCCESS) {
+        image->host = gpu_pinned_make(&c->device, room);
+        gpu_device_leave(&c->device);
+        image->pinned = image->host != NULL;
+    }
+    if (!image->host && !pinned)
+        image->host = malloc(room);
+    if (!image->host) {
+        free(image);
+        return NULL;
+    }
+    the.pinned += image->pinned ? room : 0;
+    return image;
+}
+
+static struct gpu_image *take_here(const void *p, size_t bytes, size_t limit, bool pinned,
+                                   char *why)
+{
+    struct context *c = open_context(p, why);
+    struct gpu_image *image;
+
+    if (!c)
+        return NULL;
+    image = reuse(c, bytes);
+    if (!image)
+        image = make(c, bytes, limit, pinned);
+    if (!image) {
+        (void)snprintf(why, GPU_STAGING_WHY, "no memory on the host for %zu bytes of a device",
+                       bytes);
+        return NULL;
+    }
+    image->next = the.images;
+    the.images = image;
+    image->busy = true;
+    image->memory = (void *)(uintptr_t)p;
+    image->bytes = bytes;
+    image->ticket = 0;
+    return image;
+}
+
+static struct gpu_image *take(const void *p, size_t bytes, size_t limit, bool pinned, char *why)
+{
+    struct gpu_image *image;
+
+    (void)pthread_mutex_lock(&the.lock);
+    image = take_here(p, bytes, limit, pinned, why);
+    (void)pthread_mutex_unlock(&the.lock);
+    return image;
+}
+
+static void *host(const struct gpu_image *image)
+{
+    return image->host;
+}
+
+static void give(struct gpu_image *image)
+{
+    (void)pthread_mutex_lock(&the.lock);
+    image->busy = false;
+    if (!image->on) {
+        free(image);
+    } else if (!image->pinned) {
+        free_image(image);
+    } else {
+        the.idle++;
+        while (the.idle > KEPT_MOST && drop_oldest())
+            ;
+    }
+    (void)pthread_mutex_unlock(&the.lock);
+}
+
+/* ---- copies ---- */
+
+static void queue(struct gpu_image *image, bool down)
+{
+    (void)pthread_mutex_lock(&the.lock);
+    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
+        gpu_after_program(d);
+        if (down)
+            gpu_download(d, image->host, image->memory, image->bytes);
+        else
+            gpu_upload(d, image->memory, image->host, image->bytes);
+        image->ticket = gpu_mark(d);
+        gpu_device_leave(d);
+    }
+    (void)pthread_mutex_unlock(&the.lock);
+}
+
+static void download(struct gpu_image *image)
+{
+    queue(image, true);
+}
+
+static void upload(struct gpu_image *image)
+{
+    queue(image, false);
+}
+
+static int look(struct gpu_image *image)
+{
+    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    bool passed = true;
+
+    if (d && d->queue.error == 0 && gpu_device_enter(d) == CUDA_SUCCESS) {
+        passed = gpu_passed(d, image->ticket);
+        gpu_device_leave(d);
+    }
+    return !d || d->queue.error != 0 ? -1 : !passed;
+}
+
+/* Another thread in here may wait for the driver: then there is nothing to be told yet. */
+static int poll(struct gpu_image *image)
+{
+    int status;
+
+    if (pthread_mutex_trylock(&the.lock) != 0)
+        return 1;
+    status = look(image);
+    (void)pthread_mutex_unlock(&the.lock);
+    return status;
+}
+
+static const char *error(const struct gpu_image *image)
+{
+    return image->on ? gpu_error_name(&the.driver, (CUresult)image->on->device.queue.error)
+                     : "the context of the device is gone";
+}
+
+const struct gpu_staging sparseshim_cuda = {
+    .version = GPU_STAGING_VERSION,
+    .start = start,
+    .on_device = on_device,
+    .take = take,
+    .host = host,
+    .download = download,
+    .upload = upload,
+    .poll = poll,
+    .error = error,
+    .give = give,
+};

@@ -1,0 +1,48 @@
+/* What libsparseshim_cuda.so gives the library that is preloaded: one symbol, sparseshim_cuda.
+ *
+ * An image is memory of the host that stands for a range of device memory while somebody looks at
+ * it who knows the host alone. Images are pinned and kept for later calls, up to a limit. Work
+ * comes after what the program has in its default stream; its contexts are left as they were found.
+ * Any thread may call. */
+#ifndef GPU_STAGING_H
+#define GPU_STAGING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GPU_STAGING_VERSION = 1, GPU_STAGING_WHY = 200 };
+
+struct gpu_image;
+
+struct gpu_staging {
+    unsigned version;
+
+    /* Once, before all else. library: a handle of the libcuda that the program has loaded. NULL, or
+     * the name of a function that it lacks. */
+    const char *(*start)(void *library);
+
+    /* Device memory, or memory that host and device share and move to and fro. */
+    bool (*on_device)(const void *p);
+
+    /* An image of `bytes` bytes of the device at p, not filled. `limit`: bytes that may be pinned
+     * in all; what goes beyond is not, unless `pinned` says that it must, for with other memory
+     * copies wait for the device. NULL, and why has the reason (GPU_STAGING_WHY bytes). */
+    struct gpu_image *(*take)(const void *p, size_t bytes, size_t limit, bool pinned, char *why);
+    void *(*host)(const struct gpu_image *image);
+
+    /* Queued: from the device, to the device. */
+    void (*download)(struct gpu_image *image);
+    void (*upload)(struct gpu_image *image);
+    /* Of what was queued last: > 0 it is under way, 0 it is done, < 0 it has failed. Never waits.
+     */
+    int (*poll)(struct gpu_image *image);
+    /* The driver's name for what failed. */
+    const char *(*error)(const struct gpu_image *image);
+
+    /* Nothing is under way. */
+    void (*give)(struct gpu_image *image);
+};
+
+extern const struct gpu_staging sparseshim_cuda;
+
+#endif

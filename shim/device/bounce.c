@@ -1,0 +1,109 @@
+#include "shim/device/bounce.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "shim/device/memory.h"
+#include "shim/device/span.h"
+#include "shim/mpi/errors.h"
+#include "shim/mpi/handles.h"
+
+enum { IDLE_POLLS = 16 };
+
+/* A buffer of the host stays as it is. False where there is no image to be had. */
+static bool take(struct shim_bounce *b, const void *buffer, const struct shim_span *span, bool wait,
+                 struct gpu_image **image)
+{
+    const void *begin = (const void *)((uintptr_t)buffer + (uintptr_t)span->from);
+
+    if (span->bytes == 0 || !shim_is_device(begin, begin))
+        return true;
+    *image = shim_staging()->take(begin, span->bytes, shim.mem.limit / 2, !wait, b->why);
+    return *image != NULL;
+}
+
+/* What the call is to see in place of a buffer. */
+static void *seen(const struct gpu_image *image, const struct shim_span *span)
+{
+    return (void *)((uintptr_t)shim_staging()->host(image) - (uintptr_t)span->from);
+}
+
+enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
+{
+    const bool in_place = shim_in_place(call), one = call->send == call->recv;
+    struct shim_span send, recv;
+
+    *b = (struct shim_bounce){0};
+    if (!shim_spans(call, &send, &recv))
+        return SHIM_NOT_KNOWN;
+    if (!take(b, call->recv, &recv, wait, &b->recv) ||
+        (!in_place && !one && !take(b, call->send, &send, wait, &b->send)))
+        return SHIM_NOT_TAKEN;
+    b->filled = in_place || one || !recv.full;
+    if (b->send)
+        call->send = seen(b->send, &send);
+    if (b->recv) {
+        call->known_as = call->recv;
+        call->recv = seen(b->recv, &recv);
+    }
+    if (one && b->recv)
+        call->send = call->recv; /* an error, for the library to name */
+    return SHIM_TAKEN;
+}
+
+void shim_bounce_in(struct shim_bounce *b)
+{
+    if (b->send)
+        shim_staging()->download(b->send);
+    if (b->recv && b->filled)
+        shim_staging()->download(b->recv);
+}
+
+void shim_bounce_out(struct shim_bounce *b)
+{
+    b->back = true;
+    if (b->recv)
+        shim_staging()->upload(b->recv);
+}
+
+static int poll_one(struct shim_bounce *b, struct gpu_image *image)
+{
+    const int status = image ? shim_staging()->poll(image) : 0;
+
+    if (status < 0)
+        (void)snprintf(b->why, sizeof b->why, "%s", shim_staging()->error(image));
+    return status;
+}
+
+int shim_bounce_poll(struct shim_bounce *b)
+{
+    const int status = poll_one(b, b->send);
+
+    return status != 0 ? status : poll_one(b, b->recv);
+}
+
+bool shim_bounce_finish(struct shim_bounce *b)
+{
+    int status;
+
+    for (unsigned turn = 1; (status = shim_bounce_poll(b)) > 0; turn++)
+        if (turn % IDLE_POLLS == 0)
+            sched_yield();
+    return status == 0;
+}
+
+void shim_bounce_give(const struct shim_bounce *b)
+{
+    if (b->send)
+        shim_staging()->give(b->send);
+    if (b->recv)
+        shim_staging()->give(b->recv);
+}
+
+int shim_bounce_failed(uintptr_t comm, const struct shim_bounce *b)
+{
+    char text[300];
+
+    (void)snprintf(text, sizeof text, "a buffer in device memory cannot be copied: %s", b->why);
+    return shim_raise((MPI_Comm)comm, SS_ERR_DEVICE, text);
+}

@@ -1,0 +1,17 @@
+/* The bytes that a call reads and writes. */
+#ifndef SHIM_DEVICE_SPAN_H
+#define SHIM_DEVICE_SPAN_H
+
+#include "shim/mpi/state.h"
+
+struct shim_span {
+    int64_t from; /* bytes from the address that was given */
+    size_t bytes; /* 0: nothing is touched */
+    bool full;    /* all of it is written, unless the call is in place */
+};
+
+/* Of the send and the receive buffer of this rank. False where the MPI library will refuse the
+ * call, or cannot say. */
+bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shim_span *recv);
+
+#endif

@@ -1,0 +1,68 @@
+/* Calls with buffers in device memory, which the MPI library does not know: it gets images of them
+ * on the host. */
+#include <stdio.h>
+
+#include "shim/device/bounce.h"
+#include "shim/entry/calls.h"
+#include "shim/job/job.h"
+#include "shim/mpi/errors.h"
+
+static void let_go(struct shim_bounce *b)
+{
+    (void)shim_bounce_finish(b);
+    shim_bounce_give(b);
+}
+
+/* The error handler of the program may not return: it comes last. */
+int shim_bounced(shim_route_fn *route, const struct shim_call *call)
+{
+    struct shim_call on_host = *call;
+    struct shim_bounce b;
+    enum shim_taken taken;
+    int err = MPI_SUCCESS;
+    bool done = false;
+
+    shim_job_start_if_up();
+    taken = shim_bounce_take(&b, &on_host, true);
+    if (taken == SHIM_NOT_KNOWN)
+        return route(call, NULL);
+    if (taken == SHIM_TAKEN) {
+        shim_bounce_in(&b);
+        done = shim_bounce_finish(&b);
+    }
+    if (done)
+        err = route(&on_host, NULL);
+    if (done && err == MPI_SUCCESS) {
+        shim_bounce_out(&b);
+        done = shim_bounce_finish(&b);
+    }
+    let_go(&b);
+    return done ? err : shim_bounce_failed(call->comm, &b);
+}
+
+static const char *name_of(const struct shim_call *call)
+{
+    if (call->kind != SS_KIND_ALLGATHER)
+        return "MPI_Iallreduce";
+    return call->counts ? "MPI_Iallgatherv" : "MPI_Iallgather";
+}
+
+int shim_refuse_nonblocking(const struct shim_call *call)
+{
+    char text[400];
+
+    (void)snprintf(text, sizeof text,
+                   "%s with a buffer in device memory, which this MPI library does not know: it is "
+                   "served where nonblocking calls are taken over: SPARSESHIM_PROGRESS=watchdog, "
+                   "from MIN_COUNT elements on, after a blocking call of such a size on the "
+                   "communicator",
+                   name_of(call));
+    return shim_raise((MPI_Comm)call->comm, SS_ERR_DEVICE, text);
+}
+
+int shim_refuse_persistent(uintptr_t comm)
+{
+    return shim_raise((MPI_Comm)comm, SS_ERR_DEVICE,
+                      "MPI_Allreduce_init with a buffer in device memory, which this MPI library "
+                      "does not know: only other calls are served");
+}

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Collectives on buffers in device memory, on a driver for tests whose memory the host cannot touch
+# (tests/gpu/libcuda.cpp): through copies on the host, with the bits that buffers of the host give.
+set -u
+. tests/t/lib.sh
+
+if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
+    skip "buffers in device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
+    finish
+    exit
+fi
+export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on
+
+# said TEXT COUNT NAME: so many lines of the standard error have it.
+said() {
+    local lines
+    lines=$(grep -c -- "$1" "$WORK/err")
+    [ "$lines" = "$2" ]
+    tap "$?" "$3"
+}
+
+# ends_at_a_fault NAME
+ends_at_a_fault() {
+    [ "$STATUS" -ne 0 ] && grep -qi 'segmentation fault' "$WORK/err" "$WORK/out"
+    tap "$?" "$1"
+}
+
+bare 3 device_calls
+ends_at_a_fault "without the library: a segmentation fault"
+for ranks in 1 2 3 4; do
+    TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls
+    tap_passed "all collectives on $ranks ranks" $((ranks > 1 ? 100 : 0))
+done
+SPARSESHIM_ALGORITHM=split_allgather TEST_CUDA_SEED=5 preloaded 3 device_calls
+tap_passed "all collectives, always sparse" 200
+SPARSESHIM_ALGORITHM=dense TEST_CUDA_SEED=6 preloaded 3 device_calls
+tap_passed "all collectives, always the MPI library's"
+SPARSESHIM_MODE=observe preloaded 3 device_calls
+tap_passed "all collectives, MODE=observe"
+SPARSESHIM_PROGRESS=watchdog preloaded 3 device_calls
+tap_passed "all collectives, PROGRESS=watchdog" 100
+SPARSESHIM_REPORT=off SPARSESHIM_REPORT_DIR='' timeout -k 5 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" \
+    "$PROGRAMS/device_calls" >"$WORK/out" 2>"$WORK/err"
+STATUS=$?
+tap_passed "all collectives where nobody counts calls"
+
+for algorithm in allgather ring oktopk gtopk; do
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
+        SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
+    tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
+    [ "$(tensors state=registered)" = 2 ]
+    tap "$?" "... and both are lossy"
+done
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
+tap_passed "MODE=topk with REGISTER_AFTER and values of 8 bits"
+
+# Whose memory it is.
+preloaded 2 device_calls late
+tap_passed "nothing is opened before the program loads CUDA, and all is served after" 100
+within 60 "$MPIRUN" -n 2 -genv LD_DEBUG files -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/smoke"
+tap_passed "a program without CUDA, beside a driver"
+grep -q 'file=libmpich' "$WORK/err"
+tap "$?" "... the libraries that it opens are told"
+said 'libcuda\.so\|libsparseshim_cuda' 0 "... CUDA is not among them, nor what serves it"
+preloaded 2 device_calls host
+grep -q 'libsparseshim_cuda.so is there' "$WORK/out"
+tap_passed "pinned memory is the host's"
+SPARSESHIM_DEVICE=cpu preloaded 2 device_calls host
+grep -q 'libsparseshim_cuda.so is not there' "$WORK/out"
+tap "$?" "DEVICE=cpu: nothing asks CUDA"
+tap_passed "... the sums are right"
+SPARSESHIM_DEVICE=cpu preloaded 2 device_calls
+ends_at_a_fault "DEVICE=cpu: the MPI library gets buffers in device memory as they are"
+PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls host
+grep -q 'libsparseshim_cuda.so is not there' "$WORK/out"
+tap "$?" "an MPI library that is CUDA-aware gets calls untouched"
+tap_passed "... the sums are right"
+SPARSESHIM_DEVICE=cuda PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls
+tap_passed "DEVICE=cuda: copies under such a library, too" 100
+
+# What lies beside the library.
+mkdir "$WORK/alone"
+cp "$LIB" "$WORK/alone/"
+PRELOAD=$WORK/alone/libsparseshim.so preloaded 1 device_calls host
+said 'the program uses CUDA, but .*libsparseshim_cuda.so' 1 "without its part for CUDA: one message"
+tap_passed "... the MPI library gets the calls"
+echo 'const struct { unsigned version; } sparseshim_cuda = {0};' >"$WORK/old.c"
+"${CC:-cc}" -shared -fPIC -o "$WORK/alone/libsparseshim_cuda.so" "$WORK/old.c"
+PRELOAD=$WORK/alone/libsparseshim.so preloaded 1 device_calls host
+said 'belongs to another version' 1 "with that of another version: one message"
+tap_passed "... the MPI library gets the calls"
+
+# Nonblocking.
+for progress in watchdog thread; do
+    SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=$progress preloaded 3 device_calls nonblocking
+    tap_taken "nonblocking calls, PROGRESS=$progress" 100 100
+    SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=$progress preloaded 2 device_calls nonblocking
+    tap_taken "nonblocking calls that the MPI library's run, PROGRESS=$progress" 100
+done
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
+tap_taken "nonblocking calls, MODE=topk" 100
+
+# What fails.
+preloaded 2 device_calls refused
+tap_passed "calls that are not served give an error"
+SPARSESHIM_PROGRESS=watchdog preloaded 2 device_calls refused
+tap_passed "... the first ones of a communicator under PROGRESS=watchdog, too"
+TEST_CUDA_FAIL=cuMemcpyDtoHAsync_v2:1:700 preloaded 2 device_calls broken
+grep -q 'copied: CUDA_ERROR_ILLEGAL_ADDRESS' "$WORK/out"
+tap_passed "an error of the driver is an MPI error with its name"
+TEST_CUDA_FAIL=cuMemHostAlloc:3:2 preloaded 2 device_calls
+tap_passed "no pinned memory for an image" 100
+SPARSESHIM_MAX_MEMORY=100Ki preloaded 2 device_calls
+tap_passed "MAX_MEMORY leaves no room for pinned memory"
+finish
