@@ -208,7 +208,7 @@ $(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(IMAGES_FLAGS) -c -o $@ $<
 $(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/images.o
 $(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/images.o
-$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) gpu/exports.map
+$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o gpu/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
@@ -282,7 +282,8 @@ $(GPU_UNIT) $(BUILD)/tests/gpu/gpu_check: $(BUILD)/tests/gpu/%: tests/gpu/%.c $(
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/gpu_check
+$(BUILD)/tests/gpu/test_gpu_device $(BUILD)/tests/gpu/test_gpu_place: $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/gpu_check
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)
