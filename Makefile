@@ -282,7 +282,7 @@ $(GPU_UNIT) $(BUILD)/tests/gpu/gpu_check: $(BUILD)/tests/gpu/%: tests/gpu/%.c $(
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_OBJ) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(BUILD)/tests/gpu/test_gpu_device $(BUILD)/tests/gpu/test_gpu_place: $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,device place training): $(BUILD)/tests/gpu/driver/libcuda.so.1
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/gpu_check
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
