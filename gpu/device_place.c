@@ -1,72 +1,12 @@
 #include "gpu/device_place.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "gpu/device_place_impl.h"
 
 enum { COUNTS = 256, ALIGNED = 256 };
 
-struct gpu_gone {
-    struct gpu_gone *next;
-    void *memory;
-    size_t bytes;
-    gpu_ticket after;
-};
-
-static void fail(struct gpu_place *p)
-{
-    if (p->device.queue.error == 0)
-        p->device.queue.error = CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/* ---- memory ---- */
-
-static void let_go(struct gpu_place *p, void *memory, size_t bytes)
-{
-    struct gpu_gone *g = malloc(sizeof *g);
-
-    if (!g) {
-        fail(p);
-        return;
-    }
-    *g = (struct gpu_gone){p->gone, memory, bytes, gpu_mark(&p->device)};
-    p->gone = g;
-}
-
-static void free_gone(struct gpu_place *p, bool all)
-{
-    struct gpu_gone *g, **at = &p->gone;
-
-    while ((g = *at) != NULL) {
-        if (!all && !gpu_passed(&p->device, g->after)) {
-            at = &g->next;
-            continue;
-        }
-        gpu_memory_free(&p->device, g->memory, g->bytes);
-        *at = g->next;
-        free(g);
-    }
-}
-
-void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
-{
-    const size_t more = area->bytes + area->bytes / 2;
-    void *data;
-
-    if (bytes <= area->bytes)
-        return area->data;
-    bytes = ((bytes > more ? bytes : more) + ALIGNED - 1) / ALIGNED * ALIGNED;
-    data = gpu_memory_make(&p->device, bytes);
-    if (!data) {
-        fail(p);
-        return NULL;
-    }
-    if (area->data)
-        let_go(p, area->data, area->bytes);
-    *area = (struct gpu_area){data, bytes};
-    return data;
-}
+/* ---- vectors ---- */
 
 struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v)
 {
@@ -81,232 +21,6 @@ uint32_t *gpu_vector_marks(const struct gpu_vector *x)
 {
     return (uint32_t *)(void *)(x->data + (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
 }
-
-/* ---- slots ---- */
-
-/* The ring gives them in turn: what uploads hold is given back, lest it stand in the way. */
-static struct gpu_slot *take_slot(struct gpu_place *p)
-{
-    struct gpu_device *d = &p->device;
-    struct gpu_slot *slot = gpu_slot_take(d);
-
-    if (!slot && p->open) {
-        gpu_slot_give(p->open, gpu_mark(d));
-        p->open = NULL;
-    }
-    if (!slot && !d->slot[d->next_slot % GPU_SLOTS].data)
-        fail(p); /* no pinned memory */
-    return slot;
-}
-
-void *gpu_upload_room(struct gpu_place *p, size_t bytes)
-{
-    char *at;
-
-    bytes = (bytes + 63) / 64 * 64;
-    if (p->open && p->open_used + bytes > GPU_SLOT_BYTES) {
-        gpu_slot_give(p->open, gpu_mark(&p->device));
-        p->open = NULL;
-    }
-    if (!p->open) {
-        p->open = take_slot(p);
-        p->open_used = 0;
-    }
-    if (!p->open)
-        return NULL;
-    at = (char *)p->open->data + p->open_used;
-    p->open_used += bytes;
-    return at;
-}
-
-bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from, size_t bytes)
-{
-    struct gpu_slot *slot = take_slot(p);
-    struct gpu_parcel *parcel = slot ? malloc(sizeof *parcel) : NULL;
-
-    if (!parcel) {
-        if (slot) {
-            gpu_slot_give(slot, 0);
-            fail(p);
-        }
-        return false;
-    }
-    gpu_download(&p->device, slot->data, from, bytes);
-    *parcel = (struct gpu_parcel){NULL, slot, to, bytes, gpu_mark(&p->device)};
-    *j->parcels_end = parcel;
-    j->parcels_end = &parcel->next;
-    return true;
-}
-
-bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
-                       size_t bytes, size_t *sent)
-{
-    while (*sent < bytes) {
-        size_t piece = bytes - *sent;
-        if (piece > GPU_SLOT_BYTES)
-            piece = GPU_SLOT_BYTES;
-        if (!gpu_send_home(p, j, (char *)to + *sent, (const char *)from + *sent, piece))
-            return false;
-        *sent += piece;
-    }
-    return true;
-}
-
-bool gpu_list_make(struct gpu_place *p, struct gpu_list *list, size_t size)
-{
-    const size_t before = (list->room * sizeof *list->idx + ALIGNED - 1) / ALIGNED * ALIGNED;
-    char *data = gpu_area(p, &p->list, before + (list->room + 1) * size);
-
-    if (!data)
-        return false;
-    list->idx = (uint32_t *)(void *)data;
-    list->val = data + before;
-    return true;
-}
-
-bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
-                        uint32_t *idx, void *val, size_t count)
-{
-    return gpu_send_all_home(p, j, idx, list->idx, count * sizeof *idx, &j->sent[1]) &&
-           gpu_send_all_home(p, j, val, list->val, count * ss_type_size(j->type), &j->sent[0]);
-}
-
-/* ---- jobs ---- */
-
-static void hand_over_parcels(struct gpu_place *p, struct gpu_job *j)
-{
-    struct gpu_parcel *x;
-
-    while ((x = j->parcels) != NULL && gpu_passed(&p->device, x->mark) &&
-           p->device.queue.error == 0) {
-        if (j->arrive)
-            j->arrive(j, x->slot->data);
-        memcpy(x->to, x->slot->data, x->bytes);
-        gpu_slot_give(x->slot, 0);
-        j->parcels = x->next;
-        free(x);
-    }
-    if (!j->parcels)
-        j->parcels_end = &j->parcels;
-}
-
-static void free_job(struct gpu_job *j)
-{
-    for (struct gpu_parcel *x = j->parcels, *next; x; x = next) {
-        next = x->next;
-        free(x);
-    }
-    free(j->from.kept);
-    free(j);
-}
-
-/* Gives what has come to those who ask up to `asked`, and forgets jobs that are done. */
-static void settle(struct gpu_place *p, ss_ticket asked)
-{
-    struct gpu_job *j, **at = &p->jobs;
-
-    while ((j = *at) != NULL && p->device.queue.error == 0) {
-        const bool mine = j->number <= asked;
-        if (mine)
-            hand_over_parcels(p, j);
-        if (!j->queued || !gpu_arrived(p, j))
-            break;
-        if (j->parcels || (j->give && !mine)) {
-            at = &j->next;
-            continue;
-        }
-        if (j->give)
-            j->give(j);
-        *at = j->next;
-        if (!*at)
-            p->jobs_end = at;
-        free_job(j);
-    }
-    free_gone(p, false);
-}
-
-static void advance(struct gpu_place *p, ss_ticket asked)
-{
-    struct gpu_job *j;
-
-    settle(p, asked);
-    while (p->device.queue.error == 0 && (j = p->front) != NULL && j->step(p, j)) {
-        j->mark = gpu_mark(&p->device);
-        j->queued = true;
-        p->front = j->next;
-    }
-}
-
-/* A job of its own, or NULL where nothing is done any more. */
-static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
-{
-    struct gpu_job *j = p->device.queue.error == 0 ? malloc(sizeof *j) : NULL;
-
-    p->handed++;
-    if (!j) {
-        fail(p);
-        free(as->from.kept);
-        return NULL;
-    }
-    *j = *as;
-    j->number = p->handed;
-    j->parcels_end = &j->parcels;
-    *p->jobs_end = j;
-    p->jobs_end = &j->next;
-    if (!p->front)
-        p->front = j;
-    return j;
-}
-
-static ss_ticket hand_over(struct ss_place *place, const struct gpu_job *as)
-{
-    struct gpu_place *p = gpu_place_of(place);
-    struct gpu_job *j;
-    ss_ticket number;
-
-    pthread_mutex_lock(&p->lock);
-    j = job_at_end(p, as);
-    if (j && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
-        advance(p, 0);
-        if (!j->queued && !gpu_source_keep(&j->from, j->type))
-            fail(p);
-        gpu_device_leave(&p->device);
-    }
-    number = p->handed;
-    pthread_mutex_unlock(&p->lock);
-    return number;
-}
-
-static int poll(struct ss_place *place, ss_ticket ticket)
-{
-    struct gpu_place *p = gpu_place_of(place);
-    int status = SS_OK;
-
-    pthread_mutex_lock(&p->lock);
-    if (p->jobs && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
-        advance(p, ticket);
-        gpu_device_leave(&p->device);
-    }
-    if (p->device.queue.error != 0)
-        status = SS_ERR_DEVICE;
-    else if (p->jobs && p->jobs->number <= ticket)
-        status = SS_PENDING;
-    pthread_mutex_unlock(&p->lock);
-    return status;
-}
-
-static ss_ticket mark(struct ss_place *place)
-{
-    struct gpu_place *p = gpu_place_of(place);
-    ss_ticket number;
-
-    pthread_mutex_lock(&p->lock);
-    number = p->jobs || p->device.queue.error != 0 ? p->handed : 0;
-    pthread_mutex_unlock(&p->lock);
-    return number;
-}
-
-/* ---- vectors ---- */
 
 static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
 {
@@ -353,7 +67,7 @@ static bool step_drop(struct gpu_place *p, struct gpu_job *j)
     if (!x)
         return true;
     *at = x->next;
-    let_go(p, x->data, x->all);
+    gpu_let_go(p, x->data, x->all);
     free(x);
     return true;
 }
@@ -361,7 +75,7 @@ static bool step_drop(struct gpu_place *p, struct gpu_job *j)
 static void drop(struct ss_place *p, struct ss_buf *buf)
 {
     if (buf->data)
-        hand_over(p, &(struct gpu_job){.step = step_drop, .v = buf->data});
+        gpu_hand_over(p, &(struct gpu_job){.step = step_drop, .v = buf->data});
     *buf = (struct ss_buf){.data = NULL};
 }
 
@@ -375,7 +89,7 @@ static bool step_clear(struct gpu_place *p, struct gpu_job *j)
 
 static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
-    hand_over(p, &(struct gpu_job){.step = step_clear, .type = type, .v = v, .n = n});
+    gpu_hand_over(p, &(struct gpu_job){.step = step_clear, .type = type, .v = v, .n = n});
 }
 
 static bool step_copy(struct gpu_place *p, struct gpu_job *j)
@@ -386,7 +100,8 @@ static bool step_copy(struct gpu_place *p, struct gpu_job *j)
 
 static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
-    hand_over(p, &(struct gpu_job){.step = step_copy, .type = type, .v = dst, .g = src, .n = n});
+    gpu_hand_over(p,
+                  &(struct gpu_job){.step = step_copy, .type = type, .v = dst, .g = src, .n = n});
 }
 
 static bool step_add(struct gpu_place *p, struct gpu_job *j)
@@ -398,7 +113,8 @@ static bool step_add(struct gpu_place *p, struct gpu_job *j)
 static void add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = step_add, .type = type, .v = r, .g = src, .n = n});
+        gpu_hand_over(p,
+                      &(struct gpu_job){.step = step_add, .type = type, .v = r, .g = src, .n = n});
 }
 
 static bool step_join(struct gpu_place *p, struct gpu_job *j)
@@ -411,13 +127,13 @@ static void join(struct ss_place *p, enum ss_type type, const void *in, const vo
                  size_t n, double share)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = step_join,
-                                       .type = type,
-                                       .g = in,
-                                       .w = r,
-                                       .v = out,
-                                       .n = n,
-                                       .factor = share});
+        gpu_hand_over(p, &(struct gpu_job){.step = step_join,
+                                           .type = type,
+                                           .g = in,
+                                           .w = r,
+                                           .v = out,
+                                           .n = n,
+                                           .factor = share});
 }
 
 static bool step_leave(struct gpu_place *p, struct gpu_job *j)
@@ -429,8 +145,8 @@ static bool step_leave(struct gpu_place *p, struct gpu_job *j)
 static void leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){
-                         .step = step_leave, .type = type, .v = r, .n = n, .factor = share});
+        gpu_hand_over(p, &(struct gpu_job){
+                             .step = step_leave, .type = type, .v = r, .n = n, .factor = share});
 }
 
 static bool step_scale(struct gpu_place *p, struct gpu_job *j)
@@ -442,8 +158,8 @@ static bool step_scale(struct gpu_place *p, struct gpu_job *j)
 static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){
-                         .step = step_scale, .type = type, .v = r, .n = n, .factor = factor});
+        gpu_hand_over(p, &(struct gpu_job){
+                             .step = step_scale, .type = type, .v = r, .n = n, .factor = factor});
 }
 
 /* ---- from the host ---- */
@@ -452,40 +168,40 @@ static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t 
                      const uint32_t *idx, size_t nnz)
 {
     if (nnz > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_clear_at,
-                                       .type = type,
-                                       .v = dst,
-                                       .base = base,
-                                       .from = {.idx = idx, .count = nnz}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_clear_at,
+                                           .type = type,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .count = nnz}});
 }
 
 static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                     const uint32_t *idx, const void *val, size_t nnz)
 {
     if (nnz > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_scatter,
-                                       .type = type,
-                                       .v = dst,
-                                       .base = base,
-                                       .from = {.idx = idx, .val = val, .count = nnz}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_scatter,
+                                           .type = type,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = nnz}});
 }
 
 static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                        uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     if (nnz > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_accumulate,
-                                       .type = type,
-                                       .op = op,
-                                       .v = dst,
-                                       .base = base,
-                                       .from = {.idx = idx, .val = val, .count = nnz}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_accumulate,
+                                           .type = type,
+                                           .op = op,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = nnz}});
 }
 
 static void lack_memory(struct gpu_place *p)
 {
     pthread_mutex_lock(&p->lock);
-    fail(p);
+    gpu_fail(p);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -503,36 +219,36 @@ static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base
     if (!gpu_source_order(&j.from, type))
         lack_memory(gpu_place_of(p));
     else
-        hand_over(p, &j);
+        gpu_hand_over(p, &j);
 }
 
 static void write_to(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_write,
-                                       .type = type,
-                                       .v = dst,
-                                       .from = {.val = from, .count = n}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_write,
+                                           .type = type,
+                                           .v = dst,
+                                           .from = {.val = from, .count = n}});
 }
 
 static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_reduce,
-                                       .type = type,
-                                       .op = op,
-                                       .v = dst,
-                                       .from = {.val = from, .count = n}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_reduce,
+                                           .type = type,
+                                           .op = op,
+                                           .v = dst,
+                                           .from = {.val = from, .count = n}});
 }
 
 static void add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from, size_t n)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_add_dense,
-                                       .type = type,
-                                       .v = r,
-                                       .from = {.val = from, .count = n}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_add_dense,
+                                           .type = type,
+                                           .v = r,
+                                           .from = {.val = from, .count = n}});
 }
 
 /* ---- to the host ---- */
@@ -544,18 +260,18 @@ static bool step_read(struct gpu_place *p, struct gpu_job *j)
 
 static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
 {
-    return hand_over(
+    return gpu_hand_over(
         p, &(struct gpu_job){.step = step_read, .type = type, .g = src, .n = n, .to = to});
 }
 
 static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
                          const struct ss_run *runs, size_t count, void *to)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_runs,
-                                          .type = type,
-                                          .g = v,
-                                          .from = {.runs = runs, .count = count},
-                                          .to = to});
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_runs,
+                                              .type = type,
+                                              .g = v,
+                                              .from = {.runs = runs, .count = count},
+                                              .to = to});
 }
 
 static ss_ticket open_room(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
@@ -574,50 +290,51 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_scan,
-                                          .give = gpu_give_scan,
-                                          .type = type,
-                                          .op = op,
-                                          .g = src,
-                                          .n = n,
-                                          .base = base,
-                                          .scan = {.out_to = out,
-                                                   .idx = idx,
-                                                   .val = val,
-                                                   .list = {.room = capacity < n ? capacity : n}}});
+    return gpu_hand_over(
+        p, &(struct gpu_job){.step = gpu_step_scan,
+                             .give = gpu_give_scan,
+                             .type = type,
+                             .op = op,
+                             .g = src,
+                             .n = n,
+                             .base = base,
+                             .scan = {.out_to = out,
+                                      .idx = idx,
+                                      .val = val,
+                                      .list = {.room = capacity < n ? capacity : n}}});
 }
 
 static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_square,
-                                          .give = gpu_give_square,
-                                          .type = type,
-                                          .g = v,
-                                          .n = n,
-                                          .to = out});
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_square,
+                                              .give = gpu_give_square,
+                                              .type = type,
+                                              .g = v,
+                                              .n = n,
+                                              .to = out});
 }
 
 static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
                             size_t n, size_t *out)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_not_finite,
-                                          .give = gpu_give_count,
-                                          .type = type,
-                                          .g = g,
-                                          .w = r,
-                                          .n = n,
-                                          .to = out});
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_not_finite,
+                                              .give = gpu_give_count,
+                                              .type = type,
+                                              .g = g,
+                                              .w = r,
+                                              .n = n,
+                                              .to = out});
 }
 
 static ss_ticket sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
                         double *sketch)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_sketch,
-                                          .arrive = gpu_arrive_sketch,
-                                          .type = type,
-                                          .g = v,
-                                          .n = n,
-                                          .to = sketch});
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_sketch,
+                                              .arrive = gpu_arrive_sketch,
+                                              .type = type,
+                                              .g = v,
+                                              .n = n,
+                                              .to = sketch});
 }
 
 /* ---- selection ---- */
@@ -626,27 +343,27 @@ static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type 
                        void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
                        struct ss_selection *out, bool *few)
 {
-    return hand_over(p, &(struct gpu_job){.step = gpu_step_claim,
-                                          .give = gpu_give_selection,
-                                          .type = type,
-                                          .g = g,
-                                          .v = r,
-                                          .n = n,
-                                          .base = base,
-                                          .select = {.threshold = *t,
-                                                     .threshold_to = t,
-                                                     .out_to = out,
-                                                     .few_to = few,
-                                                     .k = k,
-                                                     .idx = idx,
-                                                     .val = val}});
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_claim,
+                                              .give = gpu_give_selection,
+                                              .type = type,
+                                              .g = g,
+                                              .v = r,
+                                              .n = n,
+                                              .base = base,
+                                              .select = {.threshold = *t,
+                                                         .threshold_to = t,
+                                                         .out_to = out,
+                                                         .few_to = few,
+                                                         .k = k,
+                                                         .idx = idx,
+                                                         .val = val}});
 }
 
 static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
                                size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
                                void *val, struct ss_selection *out)
 {
-    return hand_over(
+    return gpu_hand_over(
         p, &(struct gpu_job){
                .step = gpu_step_claim_buckets,
                .give = gpu_give_selection,
@@ -662,13 +379,13 @@ static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, 
                  uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
     if (n > 0)
-        hand_over(p, &(struct gpu_job){.step = gpu_step_undo,
-                                       .type = type,
-                                       .g = g,
-                                       .v = r,
-                                       .n = n,
-                                       .base = base,
-                                       .from = {.idx = idx, .val = val, .count = claimed}});
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_undo,
+                                           .type = type,
+                                           .g = g,
+                                           .v = r,
+                                           .n = n,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = claimed}});
 }
 
 /* ---- the place ---- */
@@ -676,8 +393,8 @@ static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, 
 static const struct ss_place_ops ops = {
     .name = "cuda",
     .remote = true,
-    .poll = poll,
-    .mark = mark,
+    .poll = gpu_poll,
+    .mark = gpu_mark_all,
     .make = make,
     .drop = drop,
     .clear = clear,
@@ -732,7 +449,7 @@ static void free_device_memory(struct gpu_place *p)
 {
     struct gpu_area *const areas[] = {&p->crossing, &p->picked, &p->work, &p->list};
 
-    free_gone(p, true);
+    gpu_free_gone(p);
     for (size_t i = 0; i < sizeof areas / sizeof areas[0]; i++)
         gpu_memory_free(&p->device, areas[i]->data, areas[i]->bytes);
     for (struct gpu_vector *x = p->vectors; x; x = x->next)
@@ -748,17 +465,10 @@ void gpu_place_close(struct gpu_place *p)
         gpu_device_leave(&p->device);
     }
     gpu_device_close(&p->device);
-    for (struct gpu_job *j = p->jobs, *next; j; j = next) {
-        next = j->next;
-        free_job(j);
-    }
+    gpu_forget_jobs(p);
     for (struct gpu_vector *x = p->vectors, *next; x; x = next) {
         next = x->next;
         free(x);
-    }
-    for (struct gpu_gone *g = p->gone, *next; g; g = next) {
-        next = g->next;
-        free(g);
     }
     pthread_mutex_destroy(&p->lock);
     *p = (struct gpu_place){.place = {&ops}};

@@ -85,6 +85,21 @@ static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
     return gpu_passed(&p->device, j->mark) && p->device.queue.error == 0;
 }
 
+/* ---- gpu/device_jobs.c ---- */
+
+/* A job like this at the end of all: its number. */
+ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as);
+int gpu_poll(struct ss_place *place, ss_ticket ticket);
+ss_ticket gpu_mark_all(struct ss_place *place);
+
+/* There is no memory of some kind: an error that stays. */
+void gpu_fail(struct gpu_place *p);
+
+/* Device memory is freed once what is queued has passed; at the end, at once. */
+void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
+void gpu_free_gone(struct gpu_place *p);
+void gpu_forget_jobs(struct gpu_place *p);
+
 /* Device memory that lasts until the next job: `bytes` at least, or NULL and an error that stays.
  */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
@@ -105,6 +120,8 @@ bool gpu_list_make(struct gpu_place *p, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
 
+/* ---- gpu/device_place.c ---- */
+
 /* A vector of make. Behind its elements is a bit for each that a claim has left alone. */
 struct gpu_vector {
     struct gpu_vector *next;
@@ -117,13 +134,15 @@ struct gpu_vector {
 struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
 uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
-/* gpu/place_select.c */
+/* ---- gpu/device_select.c ---- */
+
 bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_claim_buckets(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_undo(struct gpu_place *p, struct gpu_job *j);
 void gpu_give_selection(struct gpu_job *j);
 
-/* gpu/place_feed.c: the host's arrays, piece by piece. */
+/* ---- gpu/device_feed.c: the host's arrays, piece by piece ---- */
+
 bool gpu_step_clear_at(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_accumulate(struct gpu_place *p, struct gpu_job *j);
@@ -138,7 +157,8 @@ bool gpu_source_keep(struct gpu_source *s, enum ss_type type);
 /* Entries in an order in which each ascending run has no index twice. */
 bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 
-/* gpu/place_ask.c: what is asked of a vector. */
+/* ---- gpu/device_ask.c: what is asked of a vector ---- */
+
 bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_square(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j);

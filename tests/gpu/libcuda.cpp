@@ -58,12 +58,13 @@ struct CUstream_st {
     bool blocking, capturing;
     std::deque<operation> operations;
 };
-struct CUmod_st {
-    CUcontext context;
-};
 struct CUfunc_st {
     const emulated_kernel *kernel;
     CUcontext context;
+};
+struct CUmod_st {
+    CUcontext context;
+    std::deque<CUfunc_st> functions;
 };
 struct allocation {
     size_t size;
@@ -800,7 +801,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_INVALID_IMAGE;
     if (!open_kernels())
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    *module = new CUmod_st{context};
+    *module = new CUmod_st{context, {}};
     return CUDA_SUCCESS;
 }
 
@@ -818,7 +819,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
         (const emulated_kernel *)dlsym(the.kernels, (std::string("emulated_") + name).c_str());
     if (!kernel)
         return CUDA_ERROR_NOT_FOUND;
-    *f = new CUfunc_st{kernel, module->context};
+    module->functions.push_back({kernel, module->context});
+    *f = &module->functions.back();
     return CUDA_SUCCESS;
 }
 
