@@ -24,7 +24,7 @@ static bool start_scan(struct gpu_place *p, struct gpu_job *j)
     const size_t size = ss_type_size(j->type);
     void *work = gpu_area(p, &p->work, gpu_scan_work(j->type, j->n));
 
-    if (!work || !gpu_list_make(p, &j->scan.list, size))
+    if (!work || !gpu_list_make(p, &p->list, &j->scan.list, size))
         return false;
     gpu_scan(&p->device.queue, j->type, j->op, j->g, j->n, j->base, &j->scan.list, work);
     return wait_for(p, j, work, sizeof(struct gpu_scanned));

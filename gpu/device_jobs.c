@@ -137,10 +137,10 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
     return true;
 }
 
-bool gpu_list_make(struct gpu_place *p, struct gpu_list *list, size_t size)
+bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)
 {
     const size_t before = (list->room * sizeof *list->idx + ALIGNED - 1) / ALIGNED * ALIGNED;
-    char *data = gpu_area(p, &p->list, before + (list->room + 1) * size);
+    char *data = gpu_area(p, area, before + (list->room + 1) * size);
 
     if (!data)
         return false;

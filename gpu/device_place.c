@@ -390,6 +390,8 @@ static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, 
 
 /* ---- the place ---- */
 
+_Static_assert(sizeof(struct gpu_exact) <= COUNTS, "what a job waits for");
+
 static const struct ss_place_ops ops = {
     .name = "cuda",
     .remote = true,
@@ -447,7 +449,7 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
 
 static void free_device_memory(struct gpu_place *p)
 {
-    struct gpu_area *const areas[] = {&p->crossing, &p->picked, &p->work, &p->list};
+    struct gpu_area *const areas[] = {&p->crossing, &p->picked, &p->work, &p->list, &p->between};
 
     gpu_free_gone(p);
     for (size_t i = 0; i < sizeof areas / sizeof areas[0]; i++)

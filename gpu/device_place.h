@@ -33,8 +33,8 @@ struct gpu_place {
     ss_ticket handed;
     struct gpu_slot *open; /* what uploads take from */
     size_t open_used;
-    struct gpu_area crossing, picked, work, list; /* device memory */
-    void *counts;                                 /* pinned: of the job in front */
+    struct gpu_area crossing, picked, work, list, between; /* device memory */
+    void *counts;                                          /* pinned: of the job in front */
     struct gpu_vector *vectors;
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };

@@ -35,7 +35,9 @@ struct gpu_selection_job {
     size_t k, bucket;
     uint32_t *idx;
     void *val;
-    struct gpu_list list; /* the claims on the device */
+    struct gpu_list list;     /* the claims on the device */
+    bool missed;              /* the threshold was not found at once: */
+    struct ss_selection seen; /* what that pass saw of the gradient */
 };
 
 struct gpu_scan_job {
@@ -116,7 +118,7 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
                        size_t bytes, size_t *sent);
 
 /* Room for entries, and those of them that are wanted home. */
-bool gpu_list_make(struct gpu_place *p, struct gpu_list *list, size_t size);
+bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
 

@@ -55,18 +55,47 @@ static const void *count(struct gpu_place *p, struct gpu_job *j, const struct gp
     return work;
 }
 
+static size_t room_of(const struct gpu_job *j)
+{
+    const size_t limit = ss_claim_limit(j->select.k);
+
+    return limit < j->n ? limit : j->n;
+}
+
 static const void *claim(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
 {
     struct gpu_list *list = &j->select.list;
     void *work = gpu_area(p, &p->work, gpu_claim_work(j->type, j->n));
 
-    list->room = ss_claim_limit(j->select.k);
-    if (list->room > j->n)
-        list->room = j->n;
-    if (!work || !gpu_list_make(p, list, ss_type_size(j->type)))
+    list->room = room_of(j);
+    if (!work || !gpu_list_make(p, &p->list, list, ss_type_size(j->type)))
         return NULL;
     clear_marks(p, j);
     gpu_claim(&p->device.queue, in, j->select.threshold.magnitude, NULL, list, work);
+    return work;
+}
+
+/* Where the threshold is found anew in each call nobody asks for the sample in between: it is found
+ * and claimed by in about one reading. */
+static bool at_once(const struct gpu_job *j)
+{
+    const struct ss_selecting *s = &j->select.control;
+
+    return s->ask == SS_ASK_FIND && s->t->period == 1 && !j->select.missed;
+}
+
+static const void *claim_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
+{
+    const size_t k = j->select.k, size = ss_type_size(j->type);
+    struct gpu_list *list = &j->select.list, between = {.room = gpu_exact_room(j->n, k)};
+    void *work = gpu_area(p, &p->work, gpu_exact_work(j->type, j->n, k));
+
+    list->room = room_of(j);
+    if (!work || !gpu_list_make(p, &p->between, &between, size) ||
+        !gpu_list_make(p, &p->list, list, size))
+        return NULL;
+    clear_marks(p, j);
+    gpu_claim_exact(&p->device.queue, in, k, &between, list, work);
     return work;
 }
 
@@ -75,13 +104,22 @@ static bool ask(struct gpu_place *p, struct gpu_job *j)
 {
     const struct gpu_input in = input_of(p, j);
     const enum ss_ask what = j->select.control.ask;
-    const void *counts = what == SS_ASK_CLAIM   ? claim(p, j, &in)
-                         : what == SS_ASK_COUNT ? count(p, j, &in)
-                                                : find(p, j, &in);
-    const size_t bytes = what == SS_ASK_CLAIM   ? sizeof(struct gpu_claimed)
-                         : what == SS_ASK_COUNT ? sizeof(uint64_t)
-                                                : sizeof(struct gpu_search);
+    const void *counts;
+    size_t bytes;
 
+    if (at_once(j)) {
+        counts = claim_exact(p, j, &in);
+        bytes = sizeof(struct gpu_exact);
+    } else if (what == SS_ASK_CLAIM) {
+        counts = claim(p, j, &in);
+        bytes = sizeof(struct gpu_claimed);
+    } else if (what == SS_ASK_COUNT) {
+        counts = count(p, j, &in);
+        bytes = sizeof(uint64_t);
+    } else {
+        counts = find(p, j, &in);
+        bytes = sizeof(struct gpu_search);
+    }
     if (!counts)
         return false;
     gpu_download(&p->device, p->counts, counts, bytes);
@@ -100,11 +138,10 @@ static void put_back(struct gpu_place *p, struct gpu_job *j)
 
 /* ---- what is answered ---- */
 
-static void see_claimed(struct gpu_place *p, struct gpu_job *j)
+static void see_claimed(struct gpu_place *p, struct gpu_job *j, const struct gpu_claimed *c,
+                        size_t reached)
 {
-    const struct gpu_claimed *c = p->counts;
-    const size_t reached = (size_t)c->reached, room = j->select.list.room;
-    const size_t claimed = reached < room ? reached : room;
+    const size_t room = j->select.list.room, claimed = reached < room ? reached : room;
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
 
     if (x && c->overflowed > 0)
@@ -119,24 +156,60 @@ static void see_claimed(struct gpu_place *p, struct gpu_job *j)
                                           .sum_square = c->sum_square};
 }
 
+static void see_found(struct gpu_job *j, const struct gpu_search *f)
+{
+    const struct ss_exact found = {.threshold = f->low > 0 ? f->low : SS_LEAST_MAGNITUDE,
+                                   .above = (size_t)f->above,
+                                   .count = (size_t)f->count,
+                                   .all_zero = f->count == 0};
+
+    ss_selecting_found(&j->select.control, &found);
+}
+
+/* The sample may have missed: then the residual holds a, and nothing is claimed. What is not finite
+ * ends it all the same. */
+static void see_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_exact *x)
+{
+    const bool missed = x->kept.missed != 0;
+
+    see_claimed(p, j, &x->claimed, missed ? 0 : (size_t)x->kept.kept);
+    if (missed && x->claimed.not_finite == 0) {
+        j->select.missed = true;
+        j->select.seen = j->select.out;
+        j->select.control.alone = j->v != NULL;
+        return;
+    }
+    see_found(j, &x->found);
+    ss_selecting_claimed(&j->select.control, &j->select.out);
+}
+
+static void see_pass(struct gpu_place *p, struct gpu_job *j, const struct gpu_claimed *c)
+{
+    struct ss_selection *out = &j->select.out;
+
+    see_claimed(p, j, c, (size_t)c->reached);
+    if (j->select.missed) { /* the gradient was seen before */
+        out->zero_input = j->select.seen.zero_input;
+        out->input_square = j->select.seen.input_square;
+        out->sum_square = j->select.seen.sum_square;
+    }
+    ss_selecting_claimed(&j->select.control, out);
+}
+
 static void answer(struct gpu_place *p, struct gpu_job *j)
 {
     struct ss_selecting *s = &j->select.control;
-    const struct gpu_search *f = p->counts;
     uint64_t reached;
 
-    if (s->ask == SS_ASK_COUNT) {
+    if (at_once(j)) {
+        see_exact(p, j, p->counts);
+    } else if (s->ask == SS_ASK_COUNT) {
         memcpy(&reached, p->counts, sizeof reached);
         ss_selecting_counted(s, (size_t)reached);
     } else if (s->ask == SS_ASK_CLAIM) {
-        see_claimed(p, j);
-        ss_selecting_claimed(s, &j->select.out);
+        see_pass(p, j, p->counts);
     } else {
-        const struct ss_exact found = {.threshold = f->low > 0 ? f->low : SS_LEAST_MAGNITUDE,
-                                       .above = (size_t)f->above,
-                                       .count = (size_t)f->count,
-                                       .all_zero = f->count == 0};
-        ss_selecting_found(s, &found);
+        see_found(j, p->counts);
     }
 }
 
@@ -181,7 +254,7 @@ static bool start_buckets(struct gpu_place *p, struct gpu_job *j)
     void *work = gpu_area(p, &p->work, gpu_buckets_work(j->n, bucket));
 
     list->room = j->select.k * ((j->n + bucket - 1) / bucket);
-    if (!work || !gpu_list_make(p, list, ss_type_size(j->type)))
+    if (!work || !gpu_list_make(p, &p->list, list, ss_type_size(j->type)))
         return false;
     clear_marks(p, j);
     gpu_claim_buckets(&p->device.queue, &in, j->select.k, bucket, list, work);
@@ -198,7 +271,8 @@ bool gpu_step_claim_buckets(struct gpu_place *p, struct gpu_job *j)
     if (j->phase == WAIT) {
         if (!gpu_arrived(p, j))
             return false;
-        see_claimed(p, j);
+        const struct gpu_claimed *c = p->counts;
+        see_claimed(p, j, c, (size_t)c->reached);
         j->phase = SEND;
     }
     return send_claims(p, j);
