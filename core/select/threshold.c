@@ -1,16 +1,11 @@
 /* Radix select in passes that narrow a range of magnitudes, with a sample to begin from; and the
- * threshold that is kept between calls. */
+ * passes of a selection with the threshold that is kept between calls. */
 #include "core/select/threshold.h"
 #include "core/compute/vector.h"
 
 #include <string.h>
 
 enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18 };
-
-/* The sample that a kept threshold follows: pieces of PIECE elements, so many that about FOLLOWED
- * of the k entries are in it, and at most a share of FOLLOW_SHARE of all elements. With fewer than
- * FOLLOW_LEAST of them the sample says less than the threshold kept. */
-enum { FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
 
 /* What is searched, and what is known: the k-th largest of those in [low, high] is wanted, and
  * `above` entries are larger than high. */
@@ -181,29 +176,6 @@ void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type,
     narrow_to_one(&s, finest, out);
 }
 
-size_t ss_claim_limit(size_t k)
-{
-    return k + k / 3;
-}
-
-bool ss_threshold_due(const struct ss_threshold *t, size_t k)
-{
-    return t->magnitude == 0 || t->reevaluate || t->k != k || t->calls % t->period == 0;
-}
-
-void ss_threshold_found(struct ss_threshold *t, size_t k, ss_magnitude magnitude)
-{
-    t->magnitude = magnitude;
-    t->sampled = 0;
-    t->k = k;
-    t->reevaluate = false;
-}
-
-void ss_threshold_reevaluate(struct ss_threshold *t)
-{
-    t->reevaluate = true;
-}
-
 void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor)
 {
     if (t->magnitude == 0)
@@ -211,13 +183,6 @@ void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor
     t->magnitude = ss_magnitude_of(type, ss_magnitude_value(type, t->magnitude) * factor);
     if (t->magnitude < SS_LEAST_MAGNITUDE)
         t->magnitude = SS_LEAST_MAGNITUDE;
-}
-
-enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count)
-{
-    if (count > ss_claim_limit(t->k))
-        return SS_FIT_MANY;
-    return count < t->k - t->k / 2 ? SS_FIT_FEW : SS_FIT_GOOD;
 }
 
 /* A selection under way. */
@@ -232,108 +197,82 @@ struct selection {
     void *val;
 };
 
-/* The steps are odd, lest the sample see few columns of a matrix. */
-static struct search sample_of(const struct selection *s)
+static struct search sample_of(const struct ss_selecting *control, const struct selection *s)
 {
-    struct search x = search_all(s->selectors, s->type, s->g, s->r, s->n, s->k);
-    size_t step = s->k / (FOLLOWED / PIECE);
-    x.piece = PIECE;
-    x.step = (step > PIECE * FOLLOW_SHARE ? step : PIECE * FOLLOW_SHARE) | 1;
+    struct search x = search_all(s->selectors, s->type, s->g, s->r, s->n, control->rank);
+    x.piece = SS_FOLLOW_PIECE;
+    x.step = control->step;
     return x;
 }
 
-/* What of the sample reaches the threshold. */
-static size_t count_sampled(const struct ss_threshold *t, const struct selection *s)
-{
-    struct search x = sample_of(s);
-    size_t count = 0;
-    for (size_t at = 0; at < x.n; at += x.step)
-        count += gather(&x, at, t->magnitude, NULL, 0);
-    return count;
-}
-
-static void find(struct ss_threshold *t, const struct selection *s)
+static void find(struct ss_selecting *control, const struct selection *s)
 {
     struct ss_exact exact;
     ss_exact_threshold(s->selectors, s->type, s->g, s->r, s->n, s->k, &exact);
-    ss_threshold_found(t, s->k, exact.threshold);
-    t->exact_calls++;
-    /* Where ties pass the capacity, the sample would count those that are cut, too: then it is not
-     * used. */
-    if (t->period > 1 && exact.count <= ss_claim_limit(s->k) && !exact.all_zero)
-        t->sampled = count_sampled(t, s);
+    ss_selecting_found(control, &exact);
 }
 
-/* The gradient of one call may be half or twice that of another throughout. So where the sample's
- * count differs by more than its standard deviation from what it was when the threshold was found,
- * the threshold moves to the next value that makes it the same. */
-static void follow(struct ss_threshold *t, const struct selection *s)
+/* Most likely it is within an octave of the one kept. */
+static void find_sampled(struct ss_selecting *control, const struct selection *s)
 {
     const ss_magnitude octave = (ss_magnitude)1 << ss_mantissa_bits(s->type);
-    struct search x = sample_of(s);
+    const ss_magnitude kept = control->t->magnitude;
+    struct search x = sample_of(control, s);
     struct ss_exact found;
     ss_magnitude finest = x.high;
-    size_t count, apart;
 
-    if (t->sampled < FOLLOW_LEAST)
-        return;
-    count = count_sampled(t, s);
-    apart = count > t->sampled ? count - t->sampled : t->sampled - count;
-    if (apart * apart <= t->sampled)
-        return;
-    x.k = t->sampled + (count > t->sampled);
-    if (t->magnitude > octave)
-        x.low = t->magnitude - octave;
-    if (finest - octave > t->magnitude)
-        finest = t->magnitude + octave;
+    if (kept > octave)
+        x.low = kept - octave;
+    if (finest - octave > kept)
+        finest = kept + octave;
     narrow_to_one(&x, finest, &found);
-    t->magnitude = found.threshold + (found.above == t->sampled);
+    ss_selecting_found(control, &found);
 }
 
-static void pass(const struct ss_threshold *t, const struct selection *s, struct ss_selection *out)
+static void count_sampled(struct ss_selecting *control, const struct selection *s)
 {
-    s->selectors->select(s->type, s->g, s->r, s->n, s->base, t->magnitude, s->idx, s->val,
+    struct search x = sample_of(control, s);
+    size_t count = 0;
+    for (size_t at = 0; at < x.n; at += x.step)
+        count += gather(&x, at, control->t->magnitude, NULL, 0);
+    ss_selecting_counted(control, count);
+}
+
+static void claim(struct ss_selecting *control, const struct selection *s, struct ss_selection *out)
+{
+    s->selectors->select(s->type, s->g, s->r, s->n, s->base, control->t->magnitude, s->idx, s->val,
                          ss_claim_limit(s->k), out);
+    ss_selecting_claimed(control, out);
 }
 
-/* With its claims back the residual holds a = g + r, so the gradient has done its part. */
-static void repeat(struct ss_threshold *t, const struct selection *s, struct ss_selection *out)
+static void put_back(struct ss_selecting *control, struct selection *s, size_t claimed)
 {
-    struct selection again = *s;
-    struct ss_selection first = *out;
-    if (s->r) {
-        ss_vector_add_at(s->type, s->r, s->base, s->idx, s->val, first.claimed);
-        again.g = NULL;
-    }
-    find(t, &again);
-    pass(t, &again, out);
-    out->zero_input = first.zero_input;
-    out->input_square = first.input_square;
-    out->sum_square = first.sum_square;
+    ss_vector_add_at(s->type, s->r, s->base, s->idx, s->val, claimed);
+    s->g = NULL;
+    ss_selecting_put_back(control);
 }
 
 bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
                          enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                          size_t k, uint32_t *idx, void *val, struct ss_selection *out)
 {
-    const struct selection s = {selectors, type, g, r, n, k, base, idx, val};
-    bool exact = ss_threshold_due(t, k);
-    if (exact)
-        find(t, &s);
-    else
-        follow(t, &s);
-    t->calls++;
-    pass(t, &s, out);
-    if (out->not_finite > 0)
-        return false;
+    struct selection s = {selectors, type, g, r, n, k, base, idx, val};
+    struct ss_selecting control;
 
-    enum ss_fit fit = ss_threshold_judge(t, out->claimed + out->over);
-    bool drain = fit == SS_FIT_FEW && out->zero_input && out->largest > 0;
-    if (!exact && (fit == SS_FIT_MANY || drain)) {
-        repeat(t, &s, out);
-        fit = ss_threshold_judge(t, out->claimed + out->over);
+    ss_selecting_start(&control, t, k, r != NULL);
+    while (control.ask != SS_ASK_NOTHING) {
+        if (control.ask == SS_ASK_FIND)
+            find(&control, &s);
+        else if (control.ask == SS_ASK_FIND_SAMPLED)
+            find_sampled(&control, &s);
+        else if (control.ask == SS_ASK_COUNT)
+            count_sampled(&control, &s);
+        else if (control.ask == SS_ASK_CLAIM)
+            claim(&control, &s, out);
+        else
+            put_back(&control, &s, out->claimed);
     }
-    return fit == SS_FIT_FEW && t->magnitude > SS_LEAST_MAGNITUDE;
+    return control.few;
 }
 
 /* x^n by squaring. */

@@ -45,7 +45,7 @@ size_t ss_claim_limit(size_t k);
 
 /* The next selection must find its threshold first: the period is over, the vote asked, k has
  * changed, or there is none yet. The pieces below make one selection: due, then found or not, then
- * judge; ss_threshold_select puts them together. oktopk's global threshold uses them alone, and
+ * judge; struct ss_selecting puts them together. oktopk's global threshold uses them alone, and
  * moves by counts of its own. */
 bool ss_threshold_due(const struct ss_threshold *t, size_t k);
 void ss_threshold_found(struct ss_threshold *t, size_t k, ss_magnitude magnitude);
@@ -56,6 +56,38 @@ void ss_threshold_reevaluate(struct ss_threshold *t);
 
 /* The unit of the elements has changed: the threshold is multiplied. */
 void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor);
+
+/* One selection in steps, whoever makes the passes: `ask` is what it needs to know or to have done
+ * next, and the function named there takes the answer. What is asked for is of g + r or, once
+ * `alone` is set, of the residual alone, which then holds a everywhere. t->magnitude is the
+ * threshold to count and to claim by; the sample has SS_FOLLOW_PIECE elements of each `step`. */
+enum ss_ask {
+    SS_ASK_NOTHING,      /* it is over */
+    SS_ASK_FIND,         /* the k-th largest: ss_selecting_found */
+    SS_ASK_FIND_SAMPLED, /* the `rank`-th largest of the sample: ss_selecting_found */
+    SS_ASK_COUNT,        /* what of the sample reaches the threshold: ss_selecting_counted */
+    SS_ASK_CLAIM,        /* ss_claim_limit(k) entries at most: ss_selecting_claimed */
+    SS_ASK_PUT_BACK      /* these claims, into the residual: ss_selecting_put_back */
+};
+
+enum { SS_FOLLOW_PIECE = 64 };
+
+struct ss_selecting {
+    struct ss_threshold *t;
+    size_t k;
+    enum ss_ask ask;
+    size_t rank, step;
+    bool residual, alone; /* there is one; it holds a */
+    bool due, again;      /* the threshold was found before the pass; this pass is the second */
+    bool few;             /* in the end: ask the vote for a new threshold */
+    struct ss_selection first;
+};
+
+void ss_selecting_start(struct ss_selecting *s, struct ss_threshold *t, size_t k, bool residual);
+void ss_selecting_found(struct ss_selecting *s, const struct ss_exact *found);
+void ss_selecting_counted(struct ss_selecting *s, size_t count);
+void ss_selecting_claimed(struct ss_selecting *s, struct ss_selection *out); /* completes `out` */
+void ss_selecting_put_back(struct ss_selecting *s);
 
 /* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept, moved where
  * clearly more or less of a sample reaches it than did when it was found (a sample of about 512 / k

@@ -4,8 +4,7 @@
 size_t ss_work_kept(const struct ss_work *w)
 {
     return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
-           w->val[2].size + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size +
-           w->sample.values.size + w->levels.values.size;
+           w->val[2].size + w->arena.size + w->own_error.size + w->marks.size + w->part_error.size;
 }
 
 void ss_work_drop(struct ss_work *w)
@@ -18,15 +17,14 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->own_error);
     ss_buf_free(&w->marks);
     ss_buf_free(&w->part_error);
-    ss_buf_free(&w->sample.values);
-    ss_buf_free(&w->levels.values);
 }
 
 void ss_work_free(struct ss_work *w)
 {
-    struct ss_buf *bufs[] = {&w->own_idx, &w->own_val, &w->inbox,       &w->scratch,
-                             &w->pieces,  &w->values,  &w->staging,     &w->agree,
-                             &w->keep,    &w->sketch,  &w->sample.runs, &w->levels.runs};
+    struct ss_buf *bufs[] = {&w->own_idx,       &w->own_val,      &w->inbox,       &w->scratch,
+                             &w->pieces,        &w->values,       &w->staging,     &w->agree,
+                             &w->keep,          &w->sketch,       &w->sample.runs, &w->levels.runs,
+                             &w->sample.values, &w->levels.values};
 
     ss_work_drop(w);
     for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)

@@ -10,7 +10,8 @@
  * TEST_CUDA_MEMORY   bytes of each device
  * TEST_CUDA_VERSION  what cuDriverGetVersion says
  * TEST_CUDA_DEVICES  how many there are; 0: cuInit fails
- * TEST_CUDA_FAIL     NAME:N:ERROR: call N of that function returns the error; from 700 on it stays
+ * TEST_CUDA_FAIL     NAME:N:ERROR: call N of that function returns the error; from 700 on it stays;
+ *                    +N: the N-th from where the variable was set
  */
 #include "gpu/driver.h"
 #include "tests/gpu/emulate.h"
@@ -58,12 +59,13 @@ struct CUstream_st {
     bool blocking, capturing;
     std::deque<operation> operations;
 };
-struct CUmod_st {
-    CUcontext context;
-};
 struct CUfunc_st {
     const emulated_kernel *kernel;
     CUcontext context;
+};
+struct CUmod_st {
+    CUcontext context;
+    std::deque<CUfunc_st> functions;
 };
 struct allocation {
     size_t size;
@@ -86,7 +88,8 @@ static struct {
     unsigned long long seed, ids;
     void *kernels;
     launcher *launch;
-    std::map<std::string, unsigned> calls;
+    std::map<std::string, unsigned> calls, before; /* before the plan of a fault */
+    std::string plan;
     int devices;
 } the;
 
@@ -110,13 +113,20 @@ static unsigned draw(unsigned n)
 
 static CUresult planned_fault(const char *name)
 {
-    const char *plan = getenv("TEST_CUDA_FAIL");
-    unsigned call = ++the.calls[name];
+    const char *text = getenv("TEST_CUDA_FAIL");
+    const std::string plan = text ? text : "";
     char which[64];
     unsigned number;
     int error;
 
-    if (!plan || sscanf(plan, "%63[^:]:%u:%d", which, &number, &error) != 3)
+    if (plan != the.plan) {
+        the.plan = plan;
+        the.before = the.calls;
+    }
+    const unsigned call = ++the.calls[name];
+    if (sscanf(plan.c_str(), "%63[^:]:+%u:%d", which, &number, &error) == 3)
+        number += the.before[which];
+    else if (sscanf(plan.c_str(), "%63[^:]:%u:%d", which, &number, &error) != 3)
         return CUDA_SUCCESS;
     if (strcmp(which, name) != 0 || number != call)
         return CUDA_SUCCESS;
@@ -516,6 +526,12 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *p, size_t size, unsigned)
 /* Tells a test whose driver it has. */
 EXPORT const char test_driver[] = "test driver";
 
+/* From where a test may look at device memory to the address of that memory. */
+EXPORT ptrdiff_t test_driver_far(void)
+{
+    return the.device_base - the.host_base;
+}
+
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {
     CONTEXT;
@@ -795,7 +811,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_INVALID_IMAGE;
     if (!open_kernels())
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    *module = new CUmod_st{context};
+    *module = new CUmod_st{context, {}};
     return CUDA_SUCCESS;
 }
 
@@ -813,7 +829,8 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
         (const emulated_kernel *)dlsym(the.kernels, (std::string("emulated_") + name).c_str());
     if (!kernel)
         return CUDA_ERROR_NOT_FOUND;
-    *f = new CUfunc_st{kernel, module->context};
+    module->functions.push_back({kernel, module->context});
+    *f = &module->functions.back();
     return CUDA_SUCCESS;
 }
 

@@ -11,105 +11,38 @@
 #include "tests/unit/support/far_place.h"
 #include "tests/unit/support/kind_job.h"
 
-#define mix training_mix
-#include "tests/unit/support/training.h"
-#undef mix
+#include "tests/unit/support/place_training.h"
 
-enum { N = 3001, STEPS = 40 };
+enum { STEPS = 40 };
+
+static void *far_make_of(int rank, size_t bytes)
+{
+    (void)rank;
+    return far_make(bytes);
+}
+
+static const struct place_kind far_kind = {far_place_of, far_make_of, far_forget_all, FAR};
 
 static void far_job(struct sim_job *job)
 {
-    job->far = FAR;
-    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its place moves nothing */
-    for (int r = 0; r < job->size; r++)
-        job->place[r] = far_place_of(r);
+    place_ranks(job, &far_kind, 0);
 }
 
 /* ---- trainings ---- */
 
-struct form {
-    const char *name;
-    enum ss_algorithm algorithm;
-    enum ss_values values, quant;
-    uint64_t k, bucket;
-    const char *rule;
-    bool guard, scale;
-    double density;
-};
-
-static const struct form forms[] = {
-    {"recursive_doubling", SS_RECURSIVE_DOUBLING, .density = 0.02},
-    {"recursive_doubling, dense", SS_RECURSIVE_DOUBLING, .density = 0.6},
-    {"split_allgather", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
-    {"dsar", SS_DSAR, .density = 0.05},
-    {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
-    {"dsar, bf16", SS_DSAR, .values = SS_VALUES_BF16, .density = 0.05},
-    {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
-    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
-    {"oktopk", SS_OKTOPK, .density = 0.02, .guard = true},
-    {"oktopk, bf16", SS_OKTOPK, .values = SS_VALUES_BF16, .density = 0.02},
-    {"gtopk", SS_GTOPK, .density = 0.02},
-    {"K of B", SS_SPLIT_ALLGATHER, .k = 4, .bucket = 64, .density = 0.02},
-    {"keep", SS_ALLGATHER, .rule = "count=1::keep=last:7", .density = 0.02},
-    {"auto", SS_AUTO, .density = 0.02},
-    {"auto, dense", SS_AUTO, .density = 0.9},
-    {"by evidence", SS_AUTO, .rule = "auto", .density = 0.02},
-};
-
 static void open_training(struct training *t, const struct form *f, int size, bool far)
 {
-    struct ss_settings settings = training_settings(f->algorithm);
-    char error[200];
-
-    settings.values = f->values;
-    settings.quant = f->quant;
-    settings.density = f->density;
-    settings.k = f->k;
-    settings.bucket = f->bucket;
-    settings.residual_scale = f->scale;
-    settings.guard = f->guard ? SS_GUARD_WARN : SS_GUARD_OFF;
-    training_open(t, size, SS_F32, N, 0, settings);
-    if (f->rule) {
-        ss_rules_free(t->rules);
-        assert_int_equal(ss_rules_parse(f->rule, true, &t->rules, error, sizeof error), SS_OK);
-        for (int r = 0; r < size; r++)
-            t->job.settings[r].tensors.include = t->rules;
-    }
-    if (!far)
-        return;
-    far_job(&t->job);
-    for (int r = 0; r < size; r++) {
-        free(t->gradient[r]);
-        free(t->job.out[r]);
-        t->gradient[r] = far_make((size_t)N * 8);
-        t->job.out[r] = far_make((size_t)N * 8);
-    }
+    open_form(t, f, size);
+    if (far)
+        place_training(t, &far_kind, 0);
 }
 
 static void close_training(struct training *t)
 {
-    for (int r = 0; t->job.far > 0 && r < t->job.size; r++)
-        t->gradient[r] = t->job.out[r] = NULL;
-    training_close(t);
-    far_forget_all();
-}
-
-static void draw(struct training *t, uint64_t step)
-{
-    for (int r = 0; r < t->job.size; r++)
-        for (size_t i = 0; i < N; i++) {
-            double x = unit(training_mix(step * 1000003 + (uint64_t)r * 7919 + i + 1)) - 0.5;
-            put(SS_F32, t->gradient[r], i, i % 5 && step > 30 ? 0 : x * x * x);
-        }
-}
-
-/* One is not finite, and takes the claims back; one is all zeros. */
-static void spoil(struct training *t, uint64_t step)
-{
-    if (step == 12)
-        put(SS_F32, t->gradient[t->job.size - 1], 77, (double)INFINITY);
-    for (int r = 0; step == 20 && r < t->job.size; r++)
-        memset(t->gradient[r], 0, (size_t)N * 4);
+    if (t->job.far > 0)
+        close_placed(t, &far_kind, 0);
+    else
+        training_close(t);
 }
 
 /* What was voted of the inputs, and what GUARD saw. */
@@ -139,22 +72,11 @@ static void trainings_are_the_same_bit_for_bit(void **state)
             open_training(&near, &forms[f], size, false);
             open_training(&far, &forms[f], size, true);
             for (uint64_t s = 0; s < STEPS; s++) {
-                draw(&near, s);
-                draw(&far, s);
-                spoil(&near, s);
-                spoil(&far, s);
-                training_call(&near, s & 1);
-                training_call(&far, s & 1);
+                step_alike(&near, &far, s);
                 assert_true(far_all_written());
                 assert_same_sight(&near, &far);
-                assert_int_equal(near.job.status[0], far.job.status[0]);
-                for (int r = 0; near.job.status[0] == SS_OK && r < size; r++)
-                    assert_memory_equal(near.job.out[r], far.job.out[r], (size_t)N * 4);
             }
-            for (int r = 0; r < size; r++)
-                if (training_residual(&near, r))
-                    assert_memory_equal(training_residual(&near, r), training_residual(&far, r),
-                                        (size_t)N * 4);
+            expect_same_residuals(&near, &far);
             assert_true(far_memory.calls > 0);
             close_training(&near);
             close_training(&far);

@@ -148,7 +148,8 @@ static inline const void *training_residual(const struct training *t, int rank)
     const struct ss_tensor *tensor = ss_tensors_first(t->job.comm[rank]->tensors);
 
     const char *values = tensor ? tensor->residual.values.data : NULL;
-    return values ? values - t->job.far : NULL;
+    bool remote = values && tensor->residual.place->ops->remote;
+    return remote ? values - t->job.far : values;
 }
 
 static inline long double training_left(const struct training *t, size_t i)

@@ -1,0 +1,131 @@
+/* When the threshold of a tensor is found anew, how it moves in between, and what a pass with it
+ * leads to. No pass is made here, so that the places that make them decide alike. */
+#include "core/select/threshold.h"
+
+/* The sample that a kept threshold follows: so many pieces that about FOLLOWED of the k entries are
+ * in it, and at most a share of FOLLOW_SHARE of all elements. With fewer than FOLLOW_LEAST of them
+ * the sample says less than the threshold kept. */
+enum { FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
+
+size_t ss_claim_limit(size_t k)
+{
+    return k + k / 3;
+}
+
+bool ss_threshold_due(const struct ss_threshold *t, size_t k)
+{
+    return t->magnitude == 0 || t->reevaluate || t->k != k || t->calls % t->period == 0;
+}
+
+void ss_threshold_found(struct ss_threshold *t, size_t k, ss_magnitude magnitude)
+{
+    t->magnitude = magnitude;
+    t->sampled = 0;
+    t->k = k;
+    t->reevaluate = false;
+}
+
+void ss_threshold_reevaluate(struct ss_threshold *t)
+{
+    t->reevaluate = true;
+}
+
+enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count)
+{
+    if (count > ss_claim_limit(t->k))
+        return SS_FIT_MANY;
+    return count < t->k - t->k / 2 ? SS_FIT_FEW : SS_FIT_GOOD;
+}
+
+/* The steps are odd, lest the sample see few columns of a matrix. */
+static size_t step_of(size_t k)
+{
+    const size_t step = k / (FOLLOWED / SS_FOLLOW_PIECE), least = SS_FOLLOW_PIECE * FOLLOW_SHARE;
+
+    return (step > least ? step : least) | 1;
+}
+
+static void ask_claim(struct ss_selecting *s)
+{
+    if (!s->again)
+        s->t->calls++;
+    s->ask = SS_ASK_CLAIM;
+}
+
+void ss_selecting_start(struct ss_selecting *s, struct ss_threshold *t, size_t k, bool residual)
+{
+    *s = (struct ss_selecting){
+        .t = t, .k = k, .step = step_of(k), .residual = residual, .due = ss_threshold_due(t, k)};
+    if (s->due)
+        s->ask = SS_ASK_FIND;
+    else if (t->sampled < FOLLOW_LEAST)
+        ask_claim(s);
+    else
+        s->ask = SS_ASK_COUNT;
+}
+
+void ss_selecting_found(struct ss_selecting *s, const struct ss_exact *found)
+{
+    struct ss_threshold *t = s->t;
+
+    if (s->ask == SS_ASK_FIND_SAMPLED) {
+        t->magnitude = found->threshold + (found->above == t->sampled);
+        ask_claim(s);
+        return;
+    }
+    ss_threshold_found(t, s->k, found->threshold);
+    t->exact_calls++;
+    /* Where ties pass the capacity, the sample would count those that are cut, too: then it is not
+     * used. */
+    if (t->period > 1 && found->count <= ss_claim_limit(s->k) && !found->all_zero)
+        s->ask = SS_ASK_COUNT;
+    else
+        ask_claim(s);
+}
+
+/* The gradient of one call may be half or twice that of another throughout. So where the sample's
+ * count differs by more than its standard deviation from what it was when the threshold was found,
+ * the threshold moves to the next value that makes it the same. */
+void ss_selecting_counted(struct ss_selecting *s, size_t count)
+{
+    struct ss_threshold *t = s->t;
+    const size_t apart = count > t->sampled ? count - t->sampled : t->sampled - count;
+
+    if (s->due || s->again) {
+        t->sampled = count;
+        ask_claim(s);
+    } else if (apart * apart <= t->sampled) {
+        ask_claim(s);
+    } else {
+        s->rank = t->sampled + (count > t->sampled);
+        s->ask = SS_ASK_FIND_SAMPLED;
+    }
+}
+
+void ss_selecting_claimed(struct ss_selecting *s, struct ss_selection *out)
+{
+    const enum ss_fit fit = ss_threshold_judge(s->t, out->claimed + out->over);
+    const bool drain = fit == SS_FIT_FEW && out->zero_input && out->largest > 0;
+
+    s->ask = SS_ASK_NOTHING;
+    if (s->again) {
+        out->zero_input = s->first.zero_input;
+        out->input_square = s->first.input_square;
+        out->sum_square = s->first.sum_square;
+    } else if (out->not_finite > 0) {
+        return;
+    } else if (!s->due && (fit == SS_FIT_MANY || drain)) {
+        s->first = *out;
+        s->again = true;
+        s->ask = s->residual ? SS_ASK_PUT_BACK : SS_ASK_FIND;
+        return;
+    }
+    s->few = fit == SS_FIT_FEW && s->t->magnitude > SS_LEAST_MAGNITUDE;
+}
+
+/* With its claims back the residual holds a = g + r, so the gradient has done its part. */
+void ss_selecting_put_back(struct ss_selecting *s)
+{
+    s->alone = true;
+    s->ask = SS_ASK_FIND;
+}

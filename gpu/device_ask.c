@@ -1,0 +1,160 @@
+/* What is asked of a vector: scans, sums, counts, sketches. First the device counts; what more is
+ * to come, and how much, is known once that has arrived. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "gpu/device_place_impl.h"
+
+_Static_assert((int)SS_SKETCH_BUCKETS == (int)GPU_SKETCH, "one sketch for all places");
+
+/* Ends what a job queues before it has to wait. */
+static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts, size_t bytes)
+{
+    gpu_download(&p->device, p->counts, counts, bytes);
+    j->mark = gpu_mark(&p->device);
+    j->phase++;
+    return false;
+}
+
+/* ---- scan ---- */
+
+static bool start_scan(struct gpu_place *p, struct gpu_job *j)
+{
+    const size_t size = ss_type_size(j->type);
+    void *work = gpu_area(p, &p->work, gpu_scan_work(j->type, j->n));
+
+    if (!work || !gpu_list_make(p, &p->list, &j->scan.list, size))
+        return false;
+    gpu_scan(&p->device.queue, j->type, j->op, j->g, j->n, j->base, &j->scan.list, work);
+    return wait_for(p, j, work, sizeof(struct gpu_scanned));
+}
+
+static void see_scan(struct gpu_place *p, struct gpu_job *j)
+{
+    const struct gpu_scanned *s = p->counts;
+    const bool floats = ss_type_is_float(j->type);
+    const size_t room = j->scan.list.room, nnz = (size_t)s->nnz;
+
+    j->scan.out = (struct ss_scan){.nnz = nnz,
+                                   .stored = nnz < room ? nnz : room,
+                                   .stop = nnz > room ? (size_t)s->stop : j->n,
+                                   .negative_zero = floats && s->negative_zero,
+                                   .not_finite = floats && s->not_finite};
+    j->phase++;
+}
+
+bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j)
+{
+    if (j->phase == 0)
+        return start_scan(p, j);
+    if (j->phase == 1) {
+        if (!gpu_arrived(p, j))
+            return false;
+        see_scan(p, j);
+    }
+    return gpu_send_list_home(p, j, &j->scan.list, j->scan.idx, j->scan.val, j->scan.out.stored);
+}
+
+void gpu_give_scan(struct gpu_job *j)
+{
+    *j->scan.out_to = j->scan.out;
+}
+
+/* ---- squares ---- */
+
+/* What is at the beginning of the work area. */
+struct square_counts {
+    uint32_t any, unused[15];
+    double sum;
+};
+
+static bool start_square(struct gpu_place *p, struct gpu_job *j)
+{
+    const size_t before = offsetof(struct square_counts, sum);
+    char *work = gpu_area(p, &p->work, before + gpu_square_work(j->type, j->n));
+
+    if (!work)
+        return false;
+    gpu_any_bit(&p->device.queue, j->type, j->g, j->n, (uint32_t *)(void *)work);
+    gpu_square(&p->device.queue, j->type, j->g, j->n, work + before);
+    return wait_for(p, j, work, sizeof(struct square_counts));
+}
+
+bool gpu_step_square(struct gpu_place *p, struct gpu_job *j)
+{
+    const struct square_counts *c = p->counts;
+
+    if (j->phase == 0)
+        return start_square(p, j);
+    if (!gpu_arrived(p, j))
+        return false;
+    j->square = c->sum == 0 && c->any ? DBL_TRUE_MIN : c->sum;
+    return true;
+}
+
+void gpu_give_square(struct gpu_job *j)
+{
+    memcpy(j->to, &j->square, sizeof j->square);
+}
+
+/* ---- what is not finite ---- */
+
+bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j)
+{
+    uint64_t *work = gpu_area(p, &p->work, sizeof *work), found;
+
+    if (!work)
+        return false;
+    if (j->phase == 0) {
+        gpu_not_finite(&p->device.queue, j->type, j->g, j->w, j->n, work);
+        return wait_for(p, j, work, sizeof *work);
+    }
+    if (!gpu_arrived(p, j))
+        return false;
+    memcpy(&found, p->counts, sizeof found);
+    j->count = (size_t)found;
+    return true;
+}
+
+void gpu_give_count(struct gpu_job *j)
+{
+    memcpy(j->to, &j->count, sizeof j->count);
+}
+
+/* ---- sketch ---- */
+
+/* In the slot. */
+void gpu_arrive_sketch(struct gpu_job *j, void *slot)
+{
+    int64_t sums[GPU_SKETCH];
+    double sketch[GPU_SKETCH];
+
+    memcpy(sums, slot, sizeof sums);
+    for (size_t i = 0; i < GPU_SKETCH; i++)
+        sketch[i] = ldexp((double)sums[i], -j->shift);
+    memcpy(slot, sketch, sizeof sketch);
+}
+
+/* The sums are in units that the largest element allows. */
+bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j)
+{
+    int64_t *sums = gpu_area(p, &p->work, GPU_SKETCH * sizeof *sums);
+    uint64_t largest;
+
+    if (!sums)
+        return false;
+    if (j->phase == 0) {
+        gpu_largest(&p->device.queue, j->type, j->g, j->n, (uint64_t *)sums);
+        return wait_for(p, j, sums, sizeof largest);
+    }
+    if (!gpu_arrived(p, j))
+        return false;
+    if (j->phase == 1) {
+        memcpy(&largest, p->counts, sizeof largest);
+        j->shift = gpu_sketch_shift(j->type, largest, j->n);
+        j->phase++;
+    }
+    gpu_sketch(&p->device.queue, j->type, j->g, j->n, j->shift, sums);
+    return gpu_send_home(p, j, j->to, sums, GPU_SKETCH * sizeof *sums);
+}

@@ -1,0 +1,311 @@
+/* Jobs in call order: what is queued of them, what waits for the device, and what comes home. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/device_place_impl.h"
+
+enum { ALIGNED = 256 };
+
+struct gpu_gone {
+    struct gpu_gone *next;
+    void *memory;
+    size_t bytes;
+    gpu_ticket after;
+};
+
+void gpu_fail(struct gpu_place *p)
+{
+    if (p->device.queue.error == 0)
+        p->device.queue.error = CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* ---- memory ---- */
+
+void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
+{
+    struct gpu_gone *g = malloc(sizeof *g);
+
+    if (!g) {
+        gpu_fail(p);
+        return;
+    }
+    *g = (struct gpu_gone){p->gone, memory, bytes, gpu_mark(&p->device)};
+    p->gone = g;
+}
+
+static void free_gone(struct gpu_place *p, bool all)
+{
+    struct gpu_gone *g, **at = &p->gone;
+
+    while ((g = *at) != NULL) {
+        if (!all && !gpu_passed(&p->device, g->after)) {
+            at = &g->next;
+            continue;
+        }
+        gpu_memory_free(&p->device, g->memory, g->bytes);
+        *at = g->next;
+        free(g);
+    }
+}
+
+void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
+{
+    const size_t more = area->bytes + area->bytes / 2;
+    void *data;
+
+    if (bytes <= area->bytes)
+        return area->data;
+    bytes = ((bytes > more ? bytes : more) + ALIGNED - 1) / ALIGNED * ALIGNED;
+    data = gpu_memory_make(&p->device, bytes);
+    if (!data) {
+        gpu_fail(p);
+        return NULL;
+    }
+    if (area->data)
+        gpu_let_go(p, area->data, area->bytes);
+    *area = (struct gpu_area){data, bytes};
+    return data;
+}
+
+/* ---- slots ---- */
+
+/* The ring gives them in turn: what uploads hold is given back, lest it stand in the way. */
+static struct gpu_slot *take_slot(struct gpu_place *p)
+{
+    struct gpu_device *d = &p->device;
+    struct gpu_slot *slot = gpu_slot_take(d);
+
+    if (!slot && p->open) {
+        gpu_slot_give(p->open, gpu_mark(d));
+        p->open = NULL;
+    }
+    if (!slot && !d->slot[d->next_slot % GPU_SLOTS].data)
+        gpu_fail(p); /* no pinned memory */
+    return slot;
+}
+
+void *gpu_upload_room(struct gpu_place *p, size_t bytes)
+{
+    char *at;
+
+    bytes = (bytes + 63) / 64 * 64;
+    if (p->open && p->open_used + bytes > GPU_SLOT_BYTES) {
+        gpu_slot_give(p->open, gpu_mark(&p->device));
+        p->open = NULL;
+    }
+    if (!p->open) {
+        p->open = take_slot(p);
+        p->open_used = 0;
+    }
+    if (!p->open)
+        return NULL;
+    at = (char *)p->open->data + p->open_used;
+    p->open_used += bytes;
+    return at;
+}
+
+bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from, size_t bytes)
+{
+    struct gpu_slot *slot = take_slot(p);
+    struct gpu_parcel *parcel = slot ? malloc(sizeof *parcel) : NULL;
+
+    if (!parcel) {
+        if (slot) {
+            gpu_slot_give(slot, 0);
+            gpu_fail(p);
+        }
+        return false;
+    }
+    gpu_download(&p->device, slot->data, from, bytes);
+    *parcel = (struct gpu_parcel){NULL, slot, to, bytes, gpu_mark(&p->device)};
+    *j->parcels_end = parcel;
+    j->parcels_end = &parcel->next;
+    return true;
+}
+
+bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+                       size_t bytes, size_t *sent)
+{
+    while (*sent < bytes) {
+        size_t piece = bytes - *sent;
+        if (piece > GPU_SLOT_BYTES)
+            piece = GPU_SLOT_BYTES;
+        if (!gpu_send_home(p, j, (char *)to + *sent, (const char *)from + *sent, piece))
+            return false;
+        *sent += piece;
+    }
+    return true;
+}
+
+bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)
+{
+    const size_t before = (list->room * sizeof *list->idx + ALIGNED - 1) / ALIGNED * ALIGNED;
+    char *data = gpu_area(p, area, before + (list->room + 1) * size);
+
+    if (!data)
+        return false;
+    list->idx = (uint32_t *)(void *)data;
+    list->val = data + before;
+    return true;
+}
+
+bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
+                        uint32_t *idx, void *val, size_t count)
+{
+    return gpu_send_all_home(p, j, idx, list->idx, count * sizeof *idx, &j->sent[1]) &&
+           gpu_send_all_home(p, j, val, list->val, count * ss_type_size(j->type), &j->sent[0]);
+}
+
+/* ---- jobs ---- */
+
+static void hand_over_parcels(struct gpu_place *p, struct gpu_job *j)
+{
+    struct gpu_parcel *x;
+
+    while ((x = j->parcels) != NULL && gpu_passed(&p->device, x->mark) &&
+           p->device.queue.error == 0) {
+        if (j->arrive)
+            j->arrive(j, x->slot->data);
+        memcpy(x->to, x->slot->data, x->bytes);
+        gpu_slot_give(x->slot, 0);
+        j->parcels = x->next;
+        free(x);
+    }
+    if (!j->parcels)
+        j->parcels_end = &j->parcels;
+}
+
+static void free_job(struct gpu_job *j)
+{
+    for (struct gpu_parcel *x = j->parcels, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
+    free(j->from.kept);
+    free(j);
+}
+
+/* Gives what has come to those who ask up to `asked`, and forgets jobs that are done. */
+static void settle(struct gpu_place *p, ss_ticket asked)
+{
+    struct gpu_job *j, **at = &p->jobs;
+
+    while ((j = *at) != NULL && p->device.queue.error == 0) {
+        const bool mine = j->number <= asked;
+        if (mine)
+            hand_over_parcels(p, j);
+        if (!j->queued || !gpu_arrived(p, j))
+            break;
+        if (j->parcels || (j->give && !mine)) {
+            at = &j->next;
+            continue;
+        }
+        if (j->give)
+            j->give(j);
+        *at = j->next;
+        if (!*at)
+            p->jobs_end = at;
+        free_job(j);
+    }
+    free_gone(p, false);
+}
+
+static void advance(struct gpu_place *p, ss_ticket asked)
+{
+    struct gpu_job *j;
+
+    settle(p, asked);
+    while (p->device.queue.error == 0 && (j = p->front) != NULL && j->step(p, j)) {
+        j->mark = gpu_mark(&p->device);
+        j->queued = true;
+        p->front = j->next;
+    }
+}
+
+/* A job of its own, or NULL where nothing is done any more. */
+static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
+{
+    struct gpu_job *j = p->device.queue.error == 0 ? malloc(sizeof *j) : NULL;
+
+    p->handed++;
+    if (!j) {
+        gpu_fail(p);
+        free(as->from.kept);
+        return NULL;
+    }
+    *j = *as;
+    j->number = p->handed;
+    j->parcels_end = &j->parcels;
+    *p->jobs_end = j;
+    p->jobs_end = &j->next;
+    if (!p->front)
+        p->front = j;
+    return j;
+}
+
+ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_job *j;
+    ss_ticket number;
+
+    pthread_mutex_lock(&p->lock);
+    j = job_at_end(p, as);
+    if (j && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        advance(p, 0);
+        if (!j->queued && !gpu_source_keep(&j->from, j->type))
+            gpu_fail(p);
+        gpu_device_leave(&p->device);
+    }
+    number = p->handed;
+    pthread_mutex_unlock(&p->lock);
+    return number;
+}
+
+int gpu_poll(struct ss_place *place, ss_ticket ticket)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    int status = SS_OK;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->jobs && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        advance(p, ticket);
+        gpu_device_leave(&p->device);
+    }
+    if (p->device.queue.error != 0)
+        status = SS_ERR_DEVICE;
+    else if (p->jobs && p->jobs->number <= ticket)
+        status = SS_PENDING;
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+ss_ticket gpu_mark_all(struct ss_place *place)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    ss_ticket number;
+
+    pthread_mutex_lock(&p->lock);
+    number = p->jobs || p->device.queue.error != 0 ? p->handed : 0;
+    pthread_mutex_unlock(&p->lock);
+    return number;
+}
+
+/* ---- the end ---- */
+
+void gpu_free_gone(struct gpu_place *p)
+{
+    free_gone(p, true);
+}
+
+void gpu_forget_jobs(struct gpu_place *p)
+{
+    for (struct gpu_job *j = p->jobs, *next; j; j = next) {
+        next = j->next;
+        free_job(j);
+    }
+    for (struct gpu_gone *g = p->gone, *next; g; g = next) {
+        next = g->next;
+        free(g);
+    }
+}

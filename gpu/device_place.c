@@ -1,0 +1,492 @@
+#include "gpu/device_place.h"
+
+#include <stdlib.h>
+
+#include "gpu/device_place_impl.h"
+
+enum { COUNTS = 256, ALIGNED = 256 };
+
+/* ---- vectors ---- */
+
+struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v)
+{
+    struct gpu_vector *x = p->vectors;
+
+    while (x && ((const char *)v < x->data || (const char *)v >= x->data + x->bytes))
+        x = x->next;
+    return x;
+}
+
+uint32_t *gpu_vector_marks(const struct gpu_vector *x)
+{
+    return (uint32_t *)(void *)(x->data + (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+}
+
+static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
+{
+    struct gpu_vector *x = calloc(1, sizeof *x);
+    const size_t marks = (bytes / 4 + 31) / 32 * 4 + 4;
+
+    if (!x)
+        return NULL;
+    x->bytes = bytes > 0 ? bytes : 1;
+    x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + marks;
+    x->data = gpu_memory_make(&p->device, x->all);
+    if (!x->data) {
+        free(x);
+        return NULL;
+    }
+    gpu_clear(&p->device.queue, SS_F32, x->data, x->all / 4);
+    x->next = p->vectors;
+    p->vectors = x;
+    return x;
+}
+
+static int make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_vector *x = NULL;
+
+    (void)mem; /* the device's has a limit of its own */
+    pthread_mutex_lock(&p->lock);
+    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        x = make_vector(p, bytes);
+        gpu_device_leave(&p->device);
+    }
+    *buf = (struct ss_buf){.data = x ? x->data : NULL, .size = x ? bytes : 0};
+    pthread_mutex_unlock(&p->lock);
+    return x ? SS_OK : SS_ERR_MEMORY;
+}
+
+static bool step_drop(struct gpu_place *p, struct gpu_job *j)
+{
+    struct gpu_vector *x, **at = &p->vectors;
+
+    while ((x = *at) != NULL && x->data != j->v)
+        at = &x->next;
+    if (!x)
+        return true;
+    *at = x->next;
+    gpu_let_go(p, x->data, x->all);
+    free(x);
+    return true;
+}
+
+static void drop(struct ss_place *p, struct ss_buf *buf)
+{
+    if (buf->data)
+        gpu_hand_over(p, &(struct gpu_job){.step = step_drop, .v = buf->data});
+    *buf = (struct ss_buf){.data = NULL};
+}
+
+/* ---- within the device ---- */
+
+static bool step_clear(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_clear(&p->device.queue, j->type, j->v, j->n);
+    return true;
+}
+
+static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
+{
+    gpu_hand_over(p, &(struct gpu_job){.step = step_clear, .type = type, .v = v, .n = n});
+}
+
+static bool step_copy(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_copy(&p->device, j->v, j->g, j->n * ss_type_size(j->type));
+    return true;
+}
+
+static void copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
+{
+    gpu_hand_over(p,
+                  &(struct gpu_job){.step = step_copy, .type = type, .v = dst, .g = src, .n = n});
+}
+
+static bool step_add(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_add(&p->device.queue, j->type, j->v, j->g, j->n);
+    return true;
+}
+
+static void add(struct ss_place *p, enum ss_type type, void *r, const void *src, size_t n)
+{
+    if (n > 0)
+        gpu_hand_over(p,
+                      &(struct gpu_job){.step = step_add, .type = type, .v = r, .g = src, .n = n});
+}
+
+static bool step_join(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_join(&p->device.queue, j->type, j->g, j->w, j->v, j->n, j->factor);
+    return true;
+}
+
+static void join(struct ss_place *p, enum ss_type type, const void *in, const void *r, void *out,
+                 size_t n, double share)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = step_join,
+                                           .type = type,
+                                           .g = in,
+                                           .w = r,
+                                           .v = out,
+                                           .n = n,
+                                           .factor = share});
+}
+
+static bool step_leave(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_leave(&p->device.queue, j->type, j->v, j->n, j->factor);
+    return true;
+}
+
+static void leave(struct ss_place *p, enum ss_type type, void *r, size_t n, double share)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){
+                             .step = step_leave, .type = type, .v = r, .n = n, .factor = share});
+}
+
+static bool step_scale(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_scale(&p->device.queue, j->type, j->v, j->n, j->factor);
+    return true;
+}
+
+static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, double factor)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){
+                             .step = step_scale, .type = type, .v = r, .n = n, .factor = factor});
+}
+
+/* ---- from the host ---- */
+
+static void clear_at(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+                     const uint32_t *idx, size_t nnz)
+{
+    if (nnz > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_clear_at,
+                                           .type = type,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .count = nnz}});
+}
+
+static void scatter(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
+                    const uint32_t *idx, const void *val, size_t nnz)
+{
+    if (nnz > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_scatter,
+                                           .type = type,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = nnz}});
+}
+
+static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+                       uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
+{
+    if (nnz > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_accumulate,
+                                           .type = type,
+                                           .op = op,
+                                           .v = dst,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = nnz}});
+}
+
+static void lack_memory(struct gpu_place *p)
+{
+    pthread_mutex_lock(&p->lock);
+    gpu_fail(p);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+                   const uint32_t *idx, const void *val, size_t count)
+{
+    struct gpu_job j = {.step = gpu_step_add_at,
+                        .type = type,
+                        .v = r,
+                        .base = base,
+                        .from = {.idx = idx, .val = val, .count = count}};
+
+    if (count == 0)
+        return;
+    if (!gpu_source_order(&j.from, type))
+        lack_memory(gpu_place_of(p));
+    else
+        gpu_hand_over(p, &j);
+}
+
+static void write_to(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_write,
+                                           .type = type,
+                                           .v = dst,
+                                           .from = {.val = from, .count = n}});
+}
+
+static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
+                   const void *from, size_t n)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_reduce,
+                                           .type = type,
+                                           .op = op,
+                                           .v = dst,
+                                           .from = {.val = from, .count = n}});
+}
+
+static void add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from, size_t n)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_add_dense,
+                                           .type = type,
+                                           .v = r,
+                                           .from = {.val = from, .count = n}});
+}
+
+/* ---- to the host ---- */
+
+static bool step_read(struct gpu_place *p, struct gpu_job *j)
+{
+    return gpu_send_all_home(p, j, j->to, j->g, j->n * ss_type_size(j->type), &j->sent[0]);
+}
+
+static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
+{
+    return gpu_hand_over(
+        p, &(struct gpu_job){.step = step_read, .type = type, .g = src, .n = n, .to = to});
+}
+
+static ss_ticket runs_to(struct ss_place *p, enum ss_type type, const void *v,
+                         const struct ss_run *runs, size_t count, void *to)
+{
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_runs,
+                                              .type = type,
+                                              .g = v,
+                                              .from = {.runs = runs, .count = count},
+                                              .to = to});
+}
+
+static ss_ticket open_room(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
+                           void **at)
+{
+    *at = room;
+    return read_to(p, type, v, n, room);
+}
+
+static void close_room(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened)
+{
+    write_to(p, type, v, opened, n);
+}
+
+static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
+                      size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
+                      struct ss_scan *out)
+{
+    return gpu_hand_over(
+        p, &(struct gpu_job){.step = gpu_step_scan,
+                             .give = gpu_give_scan,
+                             .type = type,
+                             .op = op,
+                             .g = src,
+                             .n = n,
+                             .base = base,
+                             .scan = {.out_to = out,
+                                      .idx = idx,
+                                      .val = val,
+                                      .list = {.room = capacity < n ? capacity : n}}});
+}
+
+static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
+{
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_square,
+                                              .give = gpu_give_square,
+                                              .type = type,
+                                              .g = v,
+                                              .n = n,
+                                              .to = out});
+}
+
+static ss_ticket not_finite(struct ss_place *p, enum ss_type type, const void *g, const void *r,
+                            size_t n, size_t *out)
+{
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_not_finite,
+                                              .give = gpu_give_count,
+                                              .type = type,
+                                              .g = g,
+                                              .w = r,
+                                              .n = n,
+                                              .to = out});
+}
+
+static ss_ticket sketch(struct ss_place *p, enum ss_type type, const void *v, size_t n,
+                        double *sketch)
+{
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_sketch,
+                                              .arrive = gpu_arrive_sketch,
+                                              .type = type,
+                                              .g = v,
+                                              .n = n,
+                                              .to = sketch});
+}
+
+/* ---- selection ---- */
+
+static ss_ticket claim(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
+                       void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
+                       struct ss_selection *out, bool *few)
+{
+    return gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_claim,
+                                              .give = gpu_give_selection,
+                                              .type = type,
+                                              .g = g,
+                                              .v = r,
+                                              .n = n,
+                                              .base = base,
+                                              .select = {.threshold = *t,
+                                                         .threshold_to = t,
+                                                         .out_to = out,
+                                                         .few_to = few,
+                                                         .k = k,
+                                                         .idx = idx,
+                                                         .val = val}});
+}
+
+static ss_ticket claim_buckets(struct ss_place *p, enum ss_type type, const void *g, void *r,
+                               size_t n, uint32_t base, size_t k, size_t bucket, uint32_t *idx,
+                               void *val, struct ss_selection *out)
+{
+    return gpu_hand_over(
+        p, &(struct gpu_job){
+               .step = gpu_step_claim_buckets,
+               .give = gpu_give_selection,
+               .type = type,
+               .g = g,
+               .v = r,
+               .n = n,
+               .base = base,
+               .select = {.out_to = out, .k = k, .bucket = bucket, .idx = idx, .val = val}});
+}
+
+static void undo(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
+                 uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
+{
+    if (n > 0)
+        gpu_hand_over(p, &(struct gpu_job){.step = gpu_step_undo,
+                                           .type = type,
+                                           .g = g,
+                                           .v = r,
+                                           .n = n,
+                                           .base = base,
+                                           .from = {.idx = idx, .val = val, .count = claimed}});
+}
+
+/* ---- the place ---- */
+
+_Static_assert(sizeof(struct gpu_exact) <= COUNTS, "what a job waits for");
+
+static const struct ss_place_ops ops = {
+    .name = "cuda",
+    .remote = true,
+    .poll = gpu_poll,
+    .mark = gpu_mark_all,
+    .make = make,
+    .drop = drop,
+    .clear = clear,
+    .clear_at = clear_at,
+    .copy = copy,
+    .write = write_to,
+    .scatter = scatter,
+    .accumulate = accumulate,
+    .reduce = reduce,
+    .read = read_to,
+    .runs = runs_to,
+    .open = open_room,
+    .close = close_room,
+    .scan = scan,
+    .square = square,
+    .not_finite = not_finite,
+    .sketch = sketch,
+    .claim = claim,
+    .claim_buckets = claim_buckets,
+    .undo = undo,
+    .add_at = add_at,
+    .add_dense = add_dense,
+    .add = add,
+    .join = join,
+    .leave = leave,
+    .scale = scale,
+};
+
+const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
+                           const struct gpu_images *images, CUcontext context, int ordinal,
+                           char *why)
+{
+    const char *text;
+
+    *p = (struct gpu_place){.place = {&ops}};
+    p->jobs_end = &p->jobs;
+    text = gpu_device_open(&p->device, driver, images, context, ordinal, why);
+    if (text)
+        return text;
+    if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        p->counts = gpu_pinned_make(&p->device, COUNTS);
+        gpu_device_leave(&p->device);
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    if (p->counts)
+        return NULL;
+    gpu_place_close(p);
+    return "no pinned memory";
+}
+
+static void free_device_memory(struct gpu_place *p)
+{
+    struct gpu_area *const areas[] = {&p->crossing, &p->picked, &p->work, &p->list, &p->between};
+
+    gpu_free_gone(p);
+    for (size_t i = 0; i < sizeof areas / sizeof areas[0]; i++)
+        gpu_memory_free(&p->device, areas[i]->data, areas[i]->bytes);
+    for (struct gpu_vector *x = p->vectors; x; x = x->next)
+        gpu_memory_free(&p->device, x->data, x->all);
+    gpu_pinned_free(&p->device, p->counts);
+}
+
+void gpu_place_close(struct gpu_place *p)
+{
+    if (gpu_is_alive(&p->device) && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        (void)p->device.driver->stream_finish(p->device.stream);
+        free_device_memory(p);
+        gpu_device_leave(&p->device);
+    }
+    gpu_device_close(&p->device);
+    gpu_forget_jobs(p);
+    for (struct gpu_vector *x = p->vectors, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
+    pthread_mutex_destroy(&p->lock);
+    *p = (struct gpu_place){.place = {&ops}};
+}
+
+void gpu_place_after_program(struct gpu_place *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        gpu_after_program(&p->device);
+        gpu_device_leave(&p->device);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool gpu_place_is_alive(const struct gpu_place *p)
+{
+    return gpu_is_alive(&p->device);
+}

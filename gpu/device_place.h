@@ -1,0 +1,55 @@
+/* A device as a place (core/place/place.h): vectors lie in its memory, and what is asked for is
+ * queued there. Results come through pinned memory and are written into the caller's by the poll
+ * that says that they are there, so that nothing of it is written once nobody polls. An error of
+ * the driver is one for good: polls say SS_ERR_DEVICE and nothing more is done.
+ *
+ * Functions of the place may be called by any thread. They do not wait for the device but where
+ * its memory is made or let go: in make, in the first calls of a kind, and for a dropped vector.
+ * A claim whose g + r overflowed leaves these entries alone, where the host ends its pass: `stop`
+ * is n, and undo knows. */
+#ifndef GPU_DEVICE_PLACE_H
+#define GPU_DEVICE_PLACE_H
+
+#include <pthread.h>
+
+#include "core/place/place.h"
+#include "gpu/device.h"
+
+struct gpu_job;
+struct gpu_vector;
+struct gpu_gone;
+
+struct gpu_area {
+    void *data;
+    size_t bytes;
+};
+
+struct gpu_place {
+    struct ss_place place;
+    struct gpu_device device;
+    pthread_mutex_t lock;
+    struct gpu_job *jobs, **jobs_end; /* not done, in order */
+    struct gpu_job *front;            /* the first that is not queued as a whole */
+    ss_ticket handed;
+    struct gpu_slot *open; /* what uploads take from */
+    size_t open_used;
+    struct gpu_area crossing, picked, work, list, between; /* device memory */
+    void *counts;                                          /* pinned: of the job in front */
+    struct gpu_vector *vectors;
+    struct gpu_gone *gone; /* memory that is let go when what uses it is done */
+};
+
+/* As gpu_device_open: NULL, or why there is none. */
+const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
+                           const struct gpu_images *images, CUcontext context, int ordinal,
+                           char *why);
+/* Waits for what is queued. Nothing is given to callers any more. */
+void gpu_place_close(struct gpu_place *p);
+
+/* What is asked for from here on comes after what the program has queued: gpu_after_program. */
+void gpu_place_after_program(struct gpu_place *p);
+
+/* The context is still what it was. */
+bool gpu_place_is_alive(const struct gpu_place *p);
+
+#endif

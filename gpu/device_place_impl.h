@@ -1,0 +1,173 @@
+/* The inside of a place on a device: jobs, one for each call of a function of the place. They are
+ * queued in the device's stream in the order of the calls. A job may need what the device says of
+ * its first part before the second can be queued; those behind it wait here, with copies of what
+ * the host's arrays held. */
+#ifndef GPU_DEVICE_PLACE_IMPL_H
+#define GPU_DEVICE_PLACE_IMPL_H
+
+#include "gpu/device_place.h"
+
+/* What has come, or will, into a slot, and where it goes once somebody asks. */
+struct gpu_parcel {
+    struct gpu_parcel *next;
+    struct gpu_slot *slot;
+    void *to;
+    size_t bytes;
+    gpu_ticket mark;
+};
+
+/* The host's arrays: entries, elements or runs. Those up to `done` have been read. */
+struct gpu_source {
+    const uint32_t *idx;
+    const void *val;
+    const struct ss_run *runs;
+    size_t count, done;
+    size_t within; /* of run `done` */
+    void *kept;    /* they are a copy, to be freed */
+};
+
+/* A selection: what is given to the caller in the end, and how it gets there. */
+struct gpu_selection_job {
+    struct ss_selecting control;
+    struct ss_threshold threshold, *threshold_to;
+    struct ss_selection out, *out_to;
+    bool *few_to;
+    size_t k, bucket;
+    uint32_t *idx;
+    void *val;
+    struct gpu_list list;     /* the claims on the device */
+    bool missed;              /* the threshold was not found at once: */
+    struct ss_selection seen; /* what that pass saw of the gradient */
+};
+
+struct gpu_scan_job {
+    struct ss_scan out, *out_to;
+    uint32_t *idx;
+    void *val;
+    struct gpu_list list;
+};
+
+struct gpu_job {
+    struct gpu_job *next;
+    ss_ticket number;
+    /* Queues what can be queued; whether that is all of it. */
+    bool (*step)(struct gpu_place *p, struct gpu_job *j);
+    void (*give)(struct gpu_job *j);               /* small results to the caller, or NULL */
+    void (*arrive)(struct gpu_job *j, void *slot); /* makes of what has come what is wanted */
+    bool queued;                                   /* all of it, up to `mark` */
+    unsigned phase;
+    gpu_ticket mark;
+    enum ss_type type;
+    enum ss_op op;
+    void *v;           /* written: dst, r, out */
+    const void *g, *w; /* read: src, in, g; and a second one */
+    size_t n, sent[2]; /* on their way home: bytes, of elements and of indices */
+    int shift;         /* a sketch is in units of 2^-shift */
+    uint32_t base;
+    double factor;
+    struct gpu_source from;
+    void *to;
+    struct gpu_parcel *parcels, **parcels_end;
+    union {
+        struct gpu_selection_job select;
+        struct gpu_scan_job scan;
+        double square;
+        size_t count;
+    };
+};
+
+static inline struct gpu_place *gpu_place_of(struct ss_place *p)
+{
+    return (struct gpu_place *)(void *)p;
+}
+
+/* Of a job that waits for its first part: it has come. */
+static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
+{
+    return gpu_passed(&p->device, j->mark) && p->device.queue.error == 0;
+}
+
+/* ---- gpu/device_jobs.c ---- */
+
+/* A job like this at the end of all: its number. */
+ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as);
+int gpu_poll(struct ss_place *place, ss_ticket ticket);
+ss_ticket gpu_mark_all(struct ss_place *place);
+
+/* There is no memory of some kind: an error that stays. */
+void gpu_fail(struct gpu_place *p);
+
+/* Device memory is freed once what is queued has passed; at the end, at once. */
+void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
+void gpu_free_gone(struct gpu_place *p);
+void gpu_forget_jobs(struct gpu_place *p);
+
+/* Device memory that lasts until the next job: `bytes` at least, or NULL and an error that stays.
+ */
+void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
+
+/* Pinned memory for an upload, 64 bytes and more, aligned; NULL: none is free now. */
+void *gpu_upload_room(struct gpu_place *p, size_t bytes);
+
+/* Queues a copy of device memory for the caller's. False: there is no slot now. */
+bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+                   size_t bytes);
+
+/* The same from byte *sent on, as far as there are slots: whether all of it is queued. */
+bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
+                       size_t bytes, size_t *sent);
+
+/* Room for entries, and those of them that are wanted home. */
+bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
+bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
+                        uint32_t *idx, void *val, size_t count);
+
+/* ---- gpu/device_place.c ---- */
+
+/* A vector of make. Behind its elements is a bit for each that a claim has left alone. */
+struct gpu_vector {
+    struct gpu_vector *next;
+    char *data;
+    size_t bytes, all; /* of the elements, of the memory */
+    bool marked;       /* some bit is set */
+};
+
+/* The one that an address is of, or NULL. */
+struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
+uint32_t *gpu_vector_marks(const struct gpu_vector *x);
+
+/* ---- gpu/device_select.c ---- */
+
+bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_claim_buckets(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_undo(struct gpu_place *p, struct gpu_job *j);
+void gpu_give_selection(struct gpu_job *j);
+
+/* ---- gpu/device_feed.c: the host's arrays, piece by piece ---- */
+
+bool gpu_step_clear_at(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_accumulate(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_add_at(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_write(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_reduce(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_add_dense(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_runs(struct gpu_place *p, struct gpu_job *j);
+
+/* Copies what has not been read. False: there is no memory. */
+bool gpu_source_keep(struct gpu_source *s, enum ss_type type);
+/* Entries in an order in which each ascending run has no index twice. */
+bool gpu_source_order(struct gpu_source *s, enum ss_type type);
+
+/* ---- gpu/device_ask.c: what is asked of a vector ---- */
+
+bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_square(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j);
+bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j);
+void gpu_give_scan(struct gpu_job *j);
+void gpu_give_square(struct gpu_job *j);
+void gpu_give_count(struct gpu_job *j);
+void gpu_arrive_sketch(struct gpu_job *j, void *slot);
+
+#endif

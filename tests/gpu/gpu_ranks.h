@@ -1,0 +1,113 @@
+/* Places on the devices of the driver for tests, one for each rank, and memory beside them that the
+ * test can see. */
+#ifndef TESTS_GPU_RANKS_H
+#define TESTS_GPU_RANKS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gpu/device_place.h"
+#include "tests/gpu/emulated.h"
+
+enum { GPU_RANKS = 8 };
+
+static struct {
+    struct gpu_driver driver;
+    struct gpu_place place[GPU_RANKS];
+    bool opened[GPU_RANKS];
+    ptrdiff_t far; /* from where the test sees memory to its address */
+    CUresult (*init)(unsigned);
+    CUresult (*set_current)(CUcontext);
+    CUresult (*make)(CUdeviceptr *, size_t);
+    CUresult (*free)(CUdeviceptr);
+    ptrdiff_t (*ask_far)(void);
+    struct {
+        void *near;
+        int rank;
+    } memory[256];
+    size_t used;
+} gpu_ranks;
+
+static inline void gpu_ranks_driver(void)
+{
+    void *libcuda;
+
+    if (gpu_ranks.init)
+        return;
+    (void)setenv("TEST_CUDA_KERNELS", beside_me("kernels.so"), 1);
+    libcuda = dlopen(beside_me("driver/libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(libcuda);
+    assert_null(gpu_driver_find(&gpu_ranks.driver, libcuda));
+    *(void **)&gpu_ranks.init = emulated_symbol(libcuda, "cuInit");
+    *(void **)&gpu_ranks.set_current = emulated_symbol(libcuda, "cuCtxSetCurrent");
+    *(void **)&gpu_ranks.make = emulated_symbol(libcuda, "cuMemAlloc_v2");
+    *(void **)&gpu_ranks.free = emulated_symbol(libcuda, "cuMemFree_v2");
+    *(void **)&gpu_ranks.ask_far = emulated_symbol(libcuda, "test_driver_far");
+    assert_int_equal(gpu_ranks.init(0), CUDA_SUCCESS);
+    gpu_ranks.far = gpu_ranks.ask_far();
+}
+
+static inline struct gpu_place *gpu_rank(int rank)
+{
+    static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
+    static const void *const image[] = {fat_binary};
+    static const struct gpu_images images = {image, 1, 13000};
+    char why[200];
+
+    gpu_ranks_driver();
+    if (!gpu_ranks.opened[rank])
+        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, &images, NULL,
+                                   rank % 2, why));
+    gpu_ranks.opened[rank] = true;
+    return &gpu_ranks.place[rank];
+}
+
+/* On the rank's device, as the test sees it. */
+static inline void *gpu_rank_make(int rank, size_t bytes)
+{
+    const size_t i = gpu_ranks.used++;
+    CUdeviceptr far = 0;
+
+    assert_true(i < sizeof gpu_ranks.memory / sizeof gpu_ranks.memory[0]);
+    gpu_ranks.set_current(gpu_rank(rank)->device.context);
+    assert_int_equal(gpu_ranks.make(&far, bytes), CUDA_SUCCESS);
+    gpu_ranks.set_current(NULL);
+    gpu_ranks.memory[i].near = (char *)(uintptr_t)far - gpu_ranks.far;
+    gpu_ranks.memory[i].rank = rank;
+    return memset(gpu_ranks.memory[i].near, 0, bytes);
+}
+
+static inline void *gpu_far(const void *near)
+{
+    return (char *)(uintptr_t)near + gpu_ranks.far;
+}
+
+static inline void gpu_ranks_finish(void)
+{
+    for (int r = 0; r < GPU_RANKS; r++) {
+        struct ss_place *p = &gpu_ranks.place[r].place;
+        if (gpu_ranks.opened[r])
+            assert_int_equal(ss_place_wait(p, p->ops->mark(p)), SS_OK);
+    }
+}
+
+/* Places are closed, memory is let go: all that there was. */
+static inline void gpu_ranks_end(void)
+{
+    for (size_t i = 0; i < gpu_ranks.used; i++) {
+        gpu_ranks.set_current(gpu_ranks.place[gpu_ranks.memory[i].rank].device.context);
+        gpu_ranks.free((CUdeviceptr)(uintptr_t)gpu_far(gpu_ranks.memory[i].near));
+    }
+    gpu_ranks.set_current(NULL);
+    gpu_ranks.used = 0;
+    for (int r = 0; r < GPU_RANKS; r++)
+        if (gpu_ranks.opened[r])
+            gpu_place_close(&gpu_ranks.place[r]);
+    memset(gpu_ranks.opened, 0, sizeof gpu_ranks.opened);
+}
+
+#endif

@@ -1,0 +1,759 @@
+/* A device as a place against the host's: each function over chance sizes and types, many of them
+ * handed over before anything is waited for, with the host's arrays overwritten as soon as a
+ * function is back. */
+#include <math.h>
+
+#include "tests/gpu/gpu_ranks.h"
+
+enum { VECTORS = 3, IN = 0, RESIDUAL = 1, OUT = 2, RESULTS = 64 };
+
+/* ---- chance ---- */
+
+static uint64_t state_of_chance = 88172645463325252u;
+
+static uint64_t chance(void)
+{
+    state_of_chance ^= state_of_chance << 13;
+    state_of_chance ^= state_of_chance >> 7;
+    state_of_chance ^= state_of_chance << 17;
+    return state_of_chance * 0x2545f4914f6cdd1du;
+}
+
+static size_t below(size_t n)
+{
+    return (size_t)(chance() >> 16) % n;
+}
+
+static double unit(void)
+{
+    return (double)(chance() >> 11) * 0x1p-53;
+}
+
+static void put(enum ss_type type, void *v, size_t i, double x)
+{
+    if (type == SS_F32)
+        ((float *)v)[i] = (float)x;
+    else if (type == SS_F64)
+        ((double *)v)[i] = x;
+    else if (type == SS_I32)
+        ((int32_t *)v)[i] = (int32_t)(x * 1000);
+    else
+        ((int64_t *)v)[i] = (int64_t)(x * 1000);
+}
+
+static double get(enum ss_type type, const void *v, size_t i)
+{
+    return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
+}
+
+static void fill(enum ss_type type, void *v, size_t n)
+{
+    const size_t kind = below(4);
+
+    for (size_t i = 0; i < n; i++) {
+        double x = unit() - 0.5;
+        x = kind == 0 ? x * x * x : kind == 1 ? (below(20) ? 0 : x) : kind == 2 ? rint(x * 6) : x;
+        put(type, v, i, x);
+    }
+}
+
+/* ---- both sides ---- */
+
+/* The same vectors on the host and on a device, and what they are asked for. */
+static struct {
+    enum ss_type type;
+    size_t n;
+    char *here[VECTORS], *near[VECTORS], *there[VECTORS];
+    struct ss_buf residual;
+    struct ss_threshold threshold[2];
+    struct result {
+        void *got, *wanted, *to_idx, *want_idx, *to_val, *want_val;
+        size_t bytes;
+        void (*check)(const struct result *r);
+    } result[RESULTS];
+    size_t results;
+} w;
+
+static struct ss_place *place;
+
+static void open_world(enum ss_type type, size_t n)
+{
+    const size_t size = ss_type_size(type);
+
+    memset(&w, 0, sizeof w);
+    w.type = type;
+    w.n = n;
+    place = &gpu_rank(0)->place;
+    assert_int_equal(place->ops->make(place, NULL, &w.residual, n * size), SS_OK);
+    for (int v = 0; v < VECTORS; v++) {
+        const size_t behind = v == RESIDUAL ? 0 : below(4) * size;
+        w.here[v] = malloc(n * size);
+        w.there[v] = v == RESIDUAL ? w.residual.data
+                                   : (char *)gpu_far(gpu_rank_make(0, n * size + behind)) + behind;
+        w.near[v] = w.there[v] - gpu_ranks.far;
+    }
+    place->ops->clear(place, type, w.residual.data, n); /* behind that of make */
+    gpu_ranks_finish();
+    for (int v = 0; v < VECTORS; v++) {
+        fill(type, w.here[v], n);
+        memcpy(w.near[v], w.here[v], n * size);
+    }
+    w.threshold[0].period = w.threshold[1].period = 1 + below(6);
+}
+
+static void expect_same_vectors(void)
+{
+    for (int v = 0; v < VECTORS; v++)
+        assert_memory_equal(w.near[v], w.here[v], w.n * ss_type_size(w.type));
+}
+
+static void drop_results(void)
+{
+    for (size_t i = 0; i < w.results; i++) {
+        const struct result *r = &w.result[i];
+        void *const all[] = {r->got, r->wanted, r->to_idx, r->want_idx, r->to_val, r->want_val};
+        for (size_t j = 0; j < sizeof all / sizeof all[0]; j++)
+            free(all[j]);
+    }
+    w.results = 0;
+}
+
+static void look_at_results(void)
+{
+    gpu_ranks_finish();
+    for (size_t i = 0; i < w.results; i++)
+        w.result[i].check(&w.result[i]);
+    drop_results();
+    expect_same_vectors();
+}
+
+static void close_world(void)
+{
+    look_at_results();
+    place->ops->drop(place, &w.residual);
+    for (int v = 0; v < VECTORS; v++)
+        free(w.here[v]);
+    gpu_ranks_end();
+}
+
+static struct result *new_result(size_t bytes, void (*check)(const struct result *r))
+{
+    struct result *r = &w.result[w.results++];
+
+    *r = (struct result){
+        .got = malloc(bytes + 1), .wanted = malloc(bytes + 1), .bytes = bytes, .check = check};
+    memset(r->got, 0x5a, bytes);
+    memset(r->wanted, 0x5a, bytes);
+    return r;
+}
+
+static void with_lists(struct result *r, size_t room)
+{
+    r->to_idx = malloc(4 * room + 1);
+    r->want_idx = malloc(4 * room + 64);
+    r->to_val = malloc(8 * room + 1);
+    r->want_val = malloc(8 * room + 64);
+}
+
+static void check_same(const struct result *r)
+{
+    assert_memory_equal(r->got, r->wanted, r->bytes);
+}
+
+static bool close_to(double a, double b)
+{
+    return fabs(a - b) <= 0x1p-40 * fabs(b);
+}
+
+static void check_close(const struct result *r)
+{
+    assert_true(close_to(*(double *)r->got, *(double *)r->wanted));
+}
+
+static void check_sketch(const struct result *r)
+{
+    const double *got = r->got, *wanted = r->wanted;
+
+    for (size_t i = 0; i < SS_SKETCH_BUCKETS; i++)
+        assert_true(fabs(got[i] - wanted[i]) <= 1e-9);
+}
+
+static void check_lists(const struct result *r, size_t entries)
+{
+    assert_memory_equal(r->to_idx, r->want_idx, entries * 4);
+    assert_memory_equal(r->to_val, r->want_val, entries * ss_type_size(w.type));
+}
+
+static void check_scan(const struct result *r)
+{
+    const struct ss_scan *got = r->got, *wanted = r->wanted;
+
+    assert_int_equal(got->nnz, wanted->nnz);
+    assert_int_equal(got->stored, wanted->stored);
+    assert_int_equal(got->stop, wanted->stop);
+    assert_int_equal(got->negative_zero, wanted->negative_zero);
+    assert_int_equal(got->not_finite, wanted->not_finite);
+    check_lists(r, wanted->stored);
+}
+
+struct claimed {
+    struct ss_selection out;
+    bool few;
+};
+
+static void check_claim(const struct result *r)
+{
+    const struct claimed *got = r->got, *wanted = r->wanted;
+
+    assert_int_equal(got->out.claimed, wanted->out.claimed);
+    assert_int_equal(got->out.over, wanted->out.over);
+    assert_int_equal(got->out.not_finite, wanted->out.not_finite);
+    assert_int_equal(got->out.stop, wanted->out.stop);
+    assert_int_equal(got->out.largest, wanted->out.largest);
+    assert_int_equal(got->out.zero_input, wanted->out.zero_input);
+    assert_true(close_to(got->out.input_square, wanted->out.input_square));
+    assert_true(close_to(got->out.sum_square, wanted->out.sum_square));
+    assert_int_equal(got->few, wanted->few);
+    check_lists(r, wanted->out.claimed);
+}
+
+/* ---- operations ---- */
+
+/* Both sides. */
+#define BOTH(call_here, call_there)                                                                \
+    do {                                                                                           \
+        struct ss_place *p = &ss_host;                                                             \
+        char **v = w.here;                                                                         \
+        p->ops->call_here;                                                                         \
+        p = place;                                                                                 \
+        v = w.there;                                                                               \
+        p->ops->call_there;                                                                        \
+        (void)p, (void)v;                                                                          \
+    } while (0)
+#define ALIKE(call) BOTH(call, call)
+
+/* Host's arrays: entries of a range of the vectors, good until overwritten. */
+static struct {
+    size_t count, first, n;
+    uint32_t base;
+    uint32_t *idx;
+    char *val;
+} list;
+
+static char *at(char *v)
+{
+    return v + list.first * ss_type_size(w.type);
+}
+
+static void make_list(bool again)
+{
+    list.first = below(w.n);
+    list.n = 1 + below(w.n - list.first);
+    list.base = (uint32_t)below(1000);
+    list.count = 0;
+    list.idx = malloc(4 * 2 * list.n);
+    list.val = malloc(8 * 2 * list.n);
+    for (size_t i = 0, every = 1 + below(8); i < list.n; i++)
+        if (below(every) == 0)
+            list.idx[list.count++] = list.base + (uint32_t)i;
+    for (size_t i = 0; again && i < list.n; i++)
+        list.idx[list.count++] = list.base + (uint32_t)below(1 + list.n / 3);
+    fill(w.type, list.val, list.n * 2);
+}
+
+static void overwrite_list(void)
+{
+    memset(list.idx, 0x77, 4 * 2 * list.n);
+    memset(list.val, 0x77, 8 * 2 * list.n);
+    free(list.idx);
+    free(list.val);
+}
+
+static void with_list(size_t which, enum ss_op op, int to)
+{
+    make_list(which == 3);
+    if (which == 0)
+        ALIKE(clear_at(p, w.type, at(v[to]), list.base, list.idx, list.count));
+    else if (which == 1)
+        ALIKE(scatter(p, w.type, at(v[to]), list.base, list.idx, list.val, list.count));
+    else if (which == 2)
+        ALIKE(accumulate(p, w.type, op, at(v[to]), list.base, list.idx, list.val, list.count));
+    else if (which == 3)
+        ALIKE(add_at(p, w.type, at(v[RESIDUAL]), list.base, list.idx, list.val, list.count));
+    else if (which == 4)
+        ALIKE(write(p, w.type, at(v[to]), list.val, list.n));
+    else if (which == 5)
+        ALIKE(reduce(p, w.type, op, at(v[to]), list.val, list.n));
+    else
+        ALIKE(add_dense(p, w.type, at(v[RESIDUAL]), list.val, list.n));
+    overwrite_list();
+}
+
+static void a_list(enum ss_op op)
+{
+    size_t which = below(7);
+
+    if (!ss_type_is_float(w.type) && (which == 3 || which == 6))
+        which = 2;
+    with_list(which, op, below(2) ? IN : OUT);
+}
+
+static void within(void)
+{
+    const double share = unit();
+
+    switch (below(ss_type_is_float(w.type) ? 6 : 2)) {
+    case 0:
+        ALIKE(clear(p, w.type, v[OUT], w.n));
+        break;
+    case 1:
+        ALIKE(copy(p, w.type, v[OUT], v[IN], w.n));
+        break;
+    case 2:
+        ALIKE(add(p, w.type, v[RESIDUAL], v[IN], w.n));
+        break;
+    case 3:
+        ALIKE(join(p, w.type, v[IN], v[RESIDUAL], v[OUT], w.n, share));
+        break;
+    case 4:
+        ALIKE(leave(p, w.type, v[RESIDUAL], w.n, share));
+        break;
+    default:
+        ALIKE(scale(p, w.type, v[RESIDUAL], w.n, share));
+        break;
+    }
+}
+
+static void read_some(void)
+{
+    const size_t first = below(w.n), n = below(w.n - first + 1), size = ss_type_size(w.type);
+    struct result *r = new_result(n * size, check_same);
+
+    BOTH(read(p, w.type, v[OUT] + first * size, n, r->wanted),
+         read(p, w.type, v[OUT] + first * size, n, r->got));
+}
+
+/* Opened, changed and closed: waits. */
+static void open_some(void)
+{
+    const size_t size = ss_type_size(w.type);
+    void *room = malloc(w.n * size), *found = NULL;
+    ss_ticket ticket = place->ops->open(place, w.type, w.there[OUT], w.n, room, &found);
+
+    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    assert_memory_equal(found, w.here[OUT], w.n * size);
+    fill(w.type, found, w.n);
+    memcpy(w.here[OUT], found, w.n * size);
+    place->ops->close(place, w.type, w.there[OUT], w.n, found);
+    memset(room, 0x77, w.n * size);
+    free(room);
+}
+
+static void read_runs(void)
+{
+    const size_t count = below(40);
+    struct ss_run *runs = malloc((count + 1) * sizeof *runs);
+    size_t n = 0;
+
+    for (size_t j = 0; j < count; j++) {
+        runs[j].first = below(w.n);
+        runs[j].count = below((w.n - runs[j].first < 200 ? w.n - runs[j].first : 200) + 1);
+        n += runs[j].count;
+    }
+    struct result *r = new_result(n * ss_type_size(w.type), check_same);
+    BOTH(runs(p, w.type, v[OUT], runs, count, r->wanted),
+         runs(p, w.type, v[OUT], runs, count, r->got));
+    memset(runs, 0x77, count * sizeof *runs);
+    free(runs);
+}
+
+static void scan_some(enum ss_op op)
+{
+    const size_t room = below(3) ? below(w.n + 1) : w.n, n = below(8) ? w.n : below(w.n + 1);
+    struct result *r = new_result(sizeof(struct ss_scan), check_scan);
+
+    with_lists(r, room);
+    BOTH(scan(p, w.type, op, v[IN], n, 17, r->want_idx, r->want_val, room, r->wanted),
+         scan(p, w.type, op, v[IN], n, 17, r->to_idx, r->to_val, room, r->got));
+}
+
+static void ask(void)
+{
+    const int g = below(2) ? IN : RESIDUAL;
+    struct result *r;
+
+    switch (below(3)) {
+    case 0:
+        r = new_result(sizeof(double), check_close);
+        BOTH(square(p, w.type, v[g], w.n, r->wanted), square(p, w.type, v[g], w.n, r->got));
+        break;
+    case 1:
+        r = new_result(sizeof(size_t), check_same);
+        BOTH(not_finite(p, w.type, v[IN], g == IN ? NULL : v[g], w.n, r->wanted),
+             not_finite(p, w.type, v[IN], g == IN ? NULL : v[g], w.n, r->got));
+        break;
+    default:
+        r = new_result(SS_SKETCH_BUCKETS * sizeof(double), check_sketch);
+        BOTH(sketch(p, w.type, v[OUT], w.n, r->wanted), sketch(p, w.type, v[OUT], w.n, r->got));
+    }
+}
+
+/* Of g and r, or of one of them. */
+static struct result *claim(size_t source, size_t k)
+{
+    struct result *r = new_result(sizeof(struct claimed), check_claim);
+    struct claimed *got = r->got, *wanted = r->wanted;
+    const bool g = source != 1, res = source != 2;
+
+    memset(got, 0, sizeof *got);
+    memset(wanted, 0, sizeof *wanted);
+    with_lists(r, ss_claim_limit(k));
+    BOTH(claim(p, &w.threshold[0], w.type, g ? v[IN] : NULL, res ? v[RESIDUAL] : NULL, w.n, 5, k,
+               r->want_idx, r->want_val, &wanted->out, &wanted->few),
+         claim(p, &w.threshold[1], w.type, g ? v[IN] : NULL, res ? v[RESIDUAL] : NULL, w.n, 5, k,
+               r->to_idx, r->to_val, &got->out, &got->few));
+    return r;
+}
+
+static struct result *claim_buckets(void)
+{
+    const size_t bucket = 1 + below(below(2) ? w.n : 700),
+                 k = 1 + below(below(2) ? bucket : 1 + bucket / 8);
+    struct result *r = new_result(sizeof(struct claimed), check_claim);
+    struct claimed *got = r->got, *wanted = r->wanted;
+
+    memset(got, 0, sizeof *got);
+    memset(wanted, 0, sizeof *wanted);
+    with_lists(r, k * ((w.n + bucket - 1) / bucket));
+    BOTH(claim_buckets(p, w.type, v[IN], v[RESIDUAL], w.n, 5, k, bucket, r->want_idx, r->want_val,
+                       &wanted->out),
+         claim_buckets(p, w.type, v[IN], v[RESIDUAL], w.n, 5, k, bucket, r->to_idx, r->to_val,
+                       &got->out));
+    return r;
+}
+
+static size_t any_length(void)
+{
+    return 1 + below(below(3) ? 3000 : below(3) ? 64 : 20000);
+}
+
+static void operate(bool floats)
+{
+    const enum ss_op op = floats ? SS_SUM : (enum ss_op)below(SS_OPS);
+
+    switch (below(floats ? 12 : 9)) {
+    case 0:
+    case 1:
+    case 2:
+        a_list(op);
+        break;
+    case 3:
+    case 4:
+        within();
+        break;
+    case 5:
+        read_some();
+        break;
+    case 6:
+        read_runs();
+        break;
+    case 7:
+        scan_some(op);
+        break;
+    case 8:
+        if (below(4) == 0)
+            open_some();
+        break;
+    case 9:
+        ask();
+        break;
+    case 10:
+        if (memcmp(&w.threshold[0], &w.threshold[1], sizeof w.threshold[0]) == 0) /* it is there */
+            claim(below(3), 1 + below(w.n));
+        break;
+    default:
+        claim_buckets();
+    }
+}
+
+static void any_operations_equal_the_hosts(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 60; c++) {
+        const enum ss_type type = (enum ss_type)(c % 6 < 4 ? c % 2 : c % 4);
+        open_world(type, any_length());
+        for (int i = 0; i < 40; i++) {
+            operate(ss_type_is_float(type));
+            if (w.results == RESULTS || below(20) == 0)
+                look_at_results();
+        }
+        close_world();
+    }
+}
+
+/* ---- sequences of claims ---- */
+
+static struct {
+    size_t repeated, followed, drained, undone, few;
+} met;
+
+/* The next gradient: as the last, or scaled, zero, with ties or with what is not finite. */
+static bool next_gradient(size_t step)
+{
+    const double scale = below(4) == 0 ? ldexp(1, (int)below(7) - 3) : 1;
+    const bool zero = step > 2 && below(6) == 0, bad = below(8) == 0;
+    const size_t ties = below(8);
+    const double sampled = below(4) ? 1 : below(2) ? 100 : 0.001; /* where samples look */
+
+    for (size_t i = 0; i < w.n; i++) {
+        const double x = (unit() - 0.5) * (i % 4096 < 64 ? sampled : 1);
+        put(w.type, w.here[IN], i, zero ? 0 : ties == 0 ? rint(x * 4) : scale * x * x * x);
+    }
+    if (bad)
+        put(w.type, w.here[IN], below(w.n), below(2) ? (double)INFINITY : (double)NAN);
+    memcpy(w.near[IN], w.here[IN], w.n * ss_type_size(w.type));
+    return bad;
+}
+
+static void undo(const struct result *r)
+{
+    const struct claimed *wanted = r->wanted;
+    const struct ss_selection *out = &wanted->out;
+
+    ALIKE(
+        undo(p, w.type, v[IN], v[RESIDUAL], out->stop, 5, r->want_idx, r->want_val, out->claimed));
+    met.undone++;
+}
+
+static void count_met(const struct ss_threshold *before, const struct claimed *c)
+{
+    const struct ss_threshold *t = &w.threshold[0];
+    const bool due = ss_threshold_due(before, t->k);
+
+    met.repeated += !due && t->exact_calls > before->exact_calls && !c->out.zero_input;
+    met.drained += !due && t->exact_calls > before->exact_calls && c->out.zero_input;
+    met.followed +=
+        !due && t->exact_calls == before->exact_calls && t->magnitude != before->magnitude;
+    met.few += c->few;
+}
+
+static void claim_again_and_again(size_t k, size_t steps)
+{
+    for (size_t s = 0; s < steps; s++) {
+        const struct ss_threshold before = w.threshold[0];
+        const bool bad = next_gradient(s);
+        struct result *r = claim(below(10) ? 0 : 1, k);
+        gpu_ranks_finish();
+        count_met(&before, r->wanted);
+        if (below(6) == 0)
+            ss_threshold_reevaluate(&w.threshold[0]), ss_threshold_reevaluate(&w.threshold[1]);
+        assert_memory_equal(&w.threshold[0], &w.threshold[1], sizeof w.threshold[0]);
+        if (bad || below(5) == 0)
+            undo(r);
+        look_at_results();
+    }
+}
+
+static void claims_go_by_the_same_control(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 24; c++) {
+        const size_t n = 200 + below(c % 4 ? 3000 : 20000);
+        open_world(c % 2 ? SS_F64 : SS_F32, n);
+        claim_again_and_again(1 + below(n / 4), 16);
+        close_world();
+    }
+    assert_true(met.repeated > 0 && met.followed > 0 && met.drained > 0);
+    assert_true(met.undone > 0 && met.few > 0);
+}
+
+/* Entries whose sum overflowed are left alone, also where another claim came in between that was
+ * never undone. */
+static void an_overflow_is_undone(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 20; c++) {
+        const enum ss_type type = c % 2 ? SS_F64 : SS_F32;
+        const double most = type == SS_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
+        open_world(type, 500);
+        for (int again = 0; again < 3; again++) {
+            const size_t i = below(500);
+            char was[500 * 8];
+            fill(type, w.here[IN], 500);
+            memset(w.here[RESIDUAL], 0, sizeof was / 8 * ss_type_size(type));
+            put(type, w.here[IN], i, most);
+            put(type, w.here[RESIDUAL], i, most);
+            memcpy(w.near[IN], w.here[IN], 500 * ss_type_size(type));
+            memcpy(w.near[RESIDUAL], w.here[RESIDUAL], 500 * ss_type_size(type));
+            memcpy(was, w.here[RESIDUAL], 500 * ss_type_size(type));
+            struct ss_selection out = {0};
+            uint32_t idx[14];
+            double val[14];
+            bool few = false;
+            ss_ticket ticket =
+                place->ops->claim(place, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL], 500,
+                                  0, 10, idx, val, &out, &few);
+            assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+            assert_int_equal(out.not_finite, 1);
+            assert_int_equal(out.stop, 500);
+            if (again == 1) /* failed: the claims are added, the marks stay */
+                continue;
+            place->ops->undo(place, type, w.there[IN], w.there[RESIDUAL], 500, 0, idx, val,
+                             out.claimed);
+            gpu_ranks_finish();
+            for (size_t j = 0; j < 500; j++)
+                assert_true(fabs(get(type, w.near[RESIDUAL], j) - get(type, was, j)) <=
+                            (j == i ? 0 : 1e-6));
+        }
+        memcpy(w.here[RESIDUAL], w.near[RESIDUAL], 500 * ss_type_size(type));
+        close_world();
+    }
+}
+
+/* ---- what is large, what is given up, what fails ---- */
+
+/* More than all slots hold, both ways, behind a claim that is under way. */
+static void arrays_larger_than_all_slots_cross(void **state)
+{
+    const size_t n = (size_t)GPU_SLOTS * GPU_SLOT_BYTES / 4 + 300001;
+    uint32_t *here = malloc(4 * n), *back = malloc(4 * n), *sent = malloc(4 * n), idx[14];
+    void *near, *other;
+    float val[14];
+    struct ss_threshold t = {.period = 1};
+    struct ss_selection out;
+    bool few;
+
+    (void)state;
+    place = &gpu_rank(0)->place;
+    near = gpu_rank_make(0, 4 * n);
+    other = gpu_rank_make(0, 400);
+    for (size_t i = 0; i < n; i++)
+        here[i] = (uint32_t)chance();
+    place->ops->claim(place, &t, SS_F32, gpu_far(other), NULL, 100, 0, 10, idx, val, &out, &few);
+    place->ops->write(place, SS_I32, gpu_far(near), here, n);
+    ss_ticket ticket = place->ops->read(place, SS_I32, gpu_far(near), n, back);
+    place->ops->clear(place, SS_I32, gpu_far(near), n);
+    memcpy(sent, here, 4 * n);
+    memset(here, 0, 4 * n);
+    assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+    assert_memory_equal(back, sent, 4 * n);
+    gpu_ranks_finish();
+    for (size_t i = 0; i < n; i += 997)
+        assert_int_equal(((uint32_t *)near)[i], 0);
+    free(here);
+    free(back);
+    free(sent);
+    gpu_ranks_end();
+}
+
+/* What nobody has asked for up to there is not written, and does not stand in the way. */
+static void results_are_given_to_those_who_ask(void **state)
+{
+    enum { READS = 100 };
+    float to[READS], *near;
+    ss_ticket ticket[READS];
+
+    (void)state;
+    place = &gpu_rank(0)->place;
+    near = gpu_rank_make(0, 4 * READS);
+    for (int i = 0; i < READS; i++) {
+        near[i] = (float)i + 1;
+        to[i] = 0;
+    }
+    for (size_t i = 0; i < READS; i++)
+        ticket[i] = place->ops->read(place, SS_F32, (float *)gpu_far(near) + i, 1, &to[i]);
+    for (size_t i = 0; i < READS; i += 7) {
+        assert_int_equal(ss_place_wait(place, ticket[i]), SS_OK);
+        for (size_t j = 0; j < READS; j++)
+            assert_true(to[j] == (j <= i ? (float)j + 1 : 0));
+    }
+    gpu_ranks_finish();
+    assert_true(to[READS - 1] == READS);
+    gpu_ranks_end();
+}
+
+static void a_vector_is_zero_and_let_go_behind_its_work(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 10; c++) {
+        struct ss_buf a = {.data = NULL};
+        float first[50], last[50];
+        place = &gpu_rank(1)->place;
+        const size_t n = 50 + below(5000);
+        assert_int_equal(place->ops->make(place, NULL, &a, 4 * n), SS_OK);
+        place->ops->read(place, SS_F32, a.data, 50, first);
+        place->ops->read(place, SS_F32, (float *)a.data + n - 50, 50, last);
+        place->ops->drop(place, &a);
+        assert_null(a.data);
+        gpu_ranks_finish();
+        for (size_t i = 0; i < 50; i++)
+            assert_true(first[i] == 0 && last[i] == 0);
+    }
+    assert_true(gpu_rank(1)->device.used < 1 << 22);
+    gpu_ranks_end();
+}
+
+static void without_memory_there_is_no_vector(void **state)
+{
+    struct ss_buf a;
+
+    (void)state;
+    place = &gpu_rank(0)->place;
+    gpu_rank(0)->device.limit = 1000;
+    assert_int_equal(place->ops->make(place, NULL, &a, 4000), SS_ERR_MEMORY);
+    assert_null(a.data);
+    assert_int_equal(place->ops->poll(place, 1), SS_OK);
+    gpu_ranks_end();
+}
+
+/* Wherever it comes, it stays, nothing waits, and nothing is given back any more. */
+static void an_error_is_for_good(void **state)
+{
+    static const char *const functions[] = {"cuLaunchKernel",       "cuMemcpyHtoDAsync_v2",
+                                            "cuMemcpyDtoHAsync_v2", "cuEventQuery",
+                                            "cuEventRecord",        "cuCtxPushCurrent_v2"};
+
+    (void)state;
+    for (size_t c = 0; c < 60; c++) {
+        char plan[100];
+        float back[200];
+        (void)snprintf(plan, sizeof plan, "%s:+%zu:400", functions[c % 6], 1 + c / 6);
+        open_world(SS_F32, 200);
+        (void)setenv("TEST_CUDA_FAIL", plan, 1);
+        for (int i = 0; i < 20; i++) {
+            claim(0, 20);
+            with_list(2, SS_SUM, OUT);
+            place->ops->read(place, SS_F32, w.there[OUT], 200, back);
+            while (place->ops->poll(place, place->ops->mark(place)) == SS_PENDING)
+                ;
+        }
+        assert_int_equal(place->ops->poll(place, place->ops->mark(place)), SS_ERR_DEVICE);
+        memset(back, 0, sizeof back);
+        ss_ticket ticket = place->ops->read(place, SS_F32, w.there[OUT], 200, back);
+        assert_true(ticket > 0);
+        assert_int_equal(ss_place_wait(place, ticket), SS_ERR_DEVICE);
+        assert_true(back[0] == 0 && back[199] == 0);
+        assert_int_equal(place->ops->make(place, NULL, &(struct ss_buf){0}, 40), SS_ERR_MEMORY);
+        (void)unsetenv("TEST_CUDA_FAIL");
+        drop_results();
+        place->ops->drop(place, &w.residual);
+        for (int v = 0; v < VECTORS; v++)
+            free(w.here[v]);
+        gpu_ranks_end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_operations_equal_the_hosts),
+        cmocka_unit_test(claims_go_by_the_same_control),
+        cmocka_unit_test(an_overflow_is_undone),
+        cmocka_unit_test(arrays_larger_than_all_slots_cross),
+        cmocka_unit_test(results_are_given_to_those_who_ask),
+        cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
+        cmocka_unit_test(without_memory_there_is_no_vector),
+        cmocka_unit_test(an_error_is_for_good),
+    };
+    return cmocka_run_group_tests_name("gpu_place", tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* Trainings whose ranks have their buffers on devices, or some of them: results and residuals are
+ * those of ranks with ordinary buffers, bit for bit. */
+#include "tests/gpu/gpu_ranks.h"
+#include "tests/unit/support/place_training.h"
+
+enum { STEPS = 24 };
+
+static struct ss_place *place_of(int rank)
+{
+    return &gpu_rank(rank)->place;
+}
+
+static struct place_kind device_kind(void)
+{
+    gpu_ranks_driver();
+    return (struct place_kind){place_of, gpu_rank_make, gpu_ranks_end, gpu_ranks.far};
+}
+
+/* Sums of squares have an order of their own in each place. */
+static void expect_like_sight(const struct training *near, const struct training *placed)
+{
+    const struct ss_tensor *t = ss_tensors_first(near->job.comm[0]->tensors),
+                           *u = ss_tensors_first(placed->job.comm[0]->tensors);
+    double a = ss_bits_double(ss_comm_call(near->job.comm[0])->f.vote.ballot.norm_max),
+           b = ss_bits_double(ss_comm_call(placed->job.comm[0])->f.vote.ballot.norm_max);
+
+    assert_true(a == b || fabs(a - b) <= 0x1p-30 * a);
+    assert_true(!t == !u);
+    if (!t)
+        return;
+    assert_int_equal(t->guarding.checks, u->guarding.checks);
+    assert_true(fabs(t->guarding.cosine - u->guarding.cosine) <= 1e-9);
+    assert_true(fabs(t->guarding.ratio - u->guarding.ratio) <= 1e-9 * t->guarding.ratio);
+    assert_memory_equal(&t->threshold, &u->threshold, sizeof t->threshold);
+}
+
+static uint64_t train(const struct form *f, int size, unsigned hosts)
+{
+    static struct training near, placed;
+    const struct place_kind kind = device_kind();
+    uint64_t checks;
+
+    open_form(&near, f, size);
+    open_form(&placed, f, size);
+    place_training(&placed, &kind, hosts);
+    for (uint64_t s = 0; s < STEPS; s++) {
+        step_alike(&near, &placed, s);
+        expect_like_sight(&near, &placed);
+    }
+    gpu_ranks_finish();
+    expect_same_residuals(&near, &placed);
+    checks = ss_tensors_first(near.job.comm[0]->tensors)
+                 ? ss_tensors_first(near.job.comm[0]->tensors)->guarding.checks
+                 : 0;
+    close_placed(&placed, &kind, hosts);
+    training_close(&near);
+    return checks;
+}
+
+static void trainings_are_the_same_bit_for_bit(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        uint64_t checks = train(&forms[f], 2, 0) + train(&forms[f], 3, 2);
+        assert_true(!forms[f].guard || checks > 0);
+    }
+}
+
+/* Buffers that move from place to place, on one rank at other times than on others. */
+static void a_residual_follows_its_buffers(void **state)
+{
+    static struct training near, moving;
+    const struct place_kind kind = device_kind();
+
+    (void)state;
+    open_form(&near, &forms[2], 3);
+    open_form(&moving, &forms[2], 3);
+    place_training(&moving, &kind, 0);
+    for (uint64_t s = 0; s < STEPS; s++) {
+        for (int r = 0; r < 3; r++)
+            moving.job.place[r] = (s + (uint64_t)r) / 5 % 2 ? NULL : kind.place(r);
+        step_alike(&near, &moving, s);
+    }
+    gpu_ranks_finish();
+    expect_same_residuals(&near, &moving);
+    close_placed(&moving, &kind, 0);
+    training_close(&near);
+}
+
+/* Before the vote it sends all ranks to the MPI library; after it all hear of it, in the next call
+ * where it fails last. */
+static void a_device_that_fails_is_an_error_for_all(void **state)
+{
+    static struct training t;
+    const struct place_kind kind = device_kind();
+    int native = 0, failed = 0;
+
+    (void)state;
+    for (unsigned at = 1; at < 200; at += 1 + at / 4) {
+        char plan[100];
+        bool over = false;
+        open_form(&t, &forms[at % 3], 3);
+        place_training(&t, &kind, 5); /* rank 1 alone has one */
+        (void)snprintf(plan, sizeof plan, "cuLaunchKernel:+%u:400", at);
+        (void)setenv("TEST_CUDA_FAIL", plan, 1);
+        for (uint64_t c = 0; c < 40 && !over; c++) {
+            draw(&t, c);
+            for (int r = 0; r < 3; r++)
+                t.job.in[r] = t.gradient[r];
+            assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+            if (gpu_rank(1)->device.queue.error == 0) {
+                assert_int_equal(t.job.status[1], t.job.status[0]);
+                continue;
+            }
+            if (t.job.status[1] < 0 && (t.job.status[0] >= 0 || t.job.status[2] >= 0))
+                assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+            over = t.job.status[1] != SS_OK;
+            native += t.job.status[1] == SS_NATIVE;
+            failed += t.job.status[1] < 0;
+            for (int r = 0; over && r < 3; r++)
+                assert_int_equal(t.job.status[r] < 0, t.job.status[1] < 0);
+        }
+        assert_true(over);
+        (void)unsetenv("TEST_CUDA_FAIL");
+        close_placed(&t, &kind, 5);
+    }
+    assert_true(native > 0 && failed > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trainings_are_the_same_bit_for_bit),
+        cmocka_unit_test(a_residual_follows_its_buffers),
+        cmocka_unit_test(a_device_that_fails_is_an_error_for_all),
+    };
+    return cmocka_run_group_tests_name("gpu_training", tests, NULL, NULL);
+}

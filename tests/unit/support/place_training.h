@@ -1,0 +1,145 @@
+/* Trainings on ranks whose buffers lie in places that the host cannot touch, beside one with
+ * ordinary buffers, which they equal to the last bit. */
+#ifndef TESTS_UNIT_PLACE_TRAINING_H
+#define TESTS_UNIT_PLACE_TRAINING_H
+
+#define mix training_mix
+#include "tests/unit/support/training.h"
+#undef mix
+
+enum { N = 3001 };
+
+/* A kind of place: one for each rank, memory there as the test sees it, `far` bytes before its
+ * address, and the end of all of it. */
+struct place_kind {
+    struct ss_place *(*place)(int rank);
+    void *(*make)(int rank, size_t bytes);
+    void (*end)(void);
+    ptrdiff_t far;
+};
+
+struct form {
+    const char *name;
+    enum ss_algorithm algorithm;
+    enum ss_values values, quant;
+    uint64_t k, bucket;
+    const char *rule;
+    bool guard, scale;
+    double density;
+};
+
+static const struct form forms[] = {
+    {"recursive_doubling", SS_RECURSIVE_DOUBLING, .density = 0.02},
+    {"recursive_doubling, dense", SS_RECURSIVE_DOUBLING, .density = 0.6},
+    {"split_allgather", SS_SPLIT_ALLGATHER, .density = 0.02, .guard = true},
+    {"dsar", SS_DSAR, .density = 0.05},
+    {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
+    {"dsar, bf16", SS_DSAR, .values = SS_VALUES_BF16, .density = 0.05},
+    {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
+    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
+    {"oktopk", SS_OKTOPK, .density = 0.02, .guard = true},
+    {"oktopk, bf16", SS_OKTOPK, .values = SS_VALUES_BF16, .density = 0.02},
+    {"gtopk", SS_GTOPK, .density = 0.02},
+    {"K of B", SS_SPLIT_ALLGATHER, .k = 4, .bucket = 64, .density = 0.02},
+    {"keep", SS_ALLGATHER, .rule = "count=1::keep=last:7", .density = 0.02},
+    {"auto", SS_AUTO, .density = 0.02},
+    {"auto, dense", SS_AUTO, .density = 0.9},
+    {"by evidence", SS_AUTO, .rule = "auto", .density = 0.02},
+};
+
+static inline void place_ranks(struct sim_job *job, const struct place_kind *kind, unsigned hosts)
+{
+    job->far = kind->far;
+    ss_sim_set_idle(job->sim, 1e-6); /* a rank that waits for its place moves nothing */
+    for (int r = 0; r < job->size; r++)
+        job->place[r] = hosts >> r & 1 ? NULL : kind->place(r);
+}
+
+static inline void open_form(struct training *t, const struct form *f, int size)
+{
+    struct ss_settings settings = training_settings(f->algorithm);
+    char error[200];
+
+    settings.values = f->values;
+    settings.quant = f->quant;
+    settings.density = f->density;
+    settings.k = f->k;
+    settings.bucket = f->bucket;
+    settings.residual_scale = f->scale;
+    settings.guard = f->guard ? SS_GUARD_WARN : SS_GUARD_OFF;
+    training_open(t, size, SS_F32, N, 0, settings);
+    if (!f->rule)
+        return;
+    ss_rules_free(t->rules);
+    assert_int_equal(ss_rules_parse(f->rule, true, &t->rules, error, sizeof error), SS_OK);
+    for (int r = 0; r < size; r++)
+        t->job.settings[r].tensors.include = t->rules;
+}
+
+/* hosts: a bit for each rank whose buffers stay ordinary ones. */
+static inline void place_training(struct training *t, const struct place_kind *kind, unsigned hosts)
+{
+    place_ranks(&t->job, kind, hosts);
+    for (int r = 0; r < t->job.size; r++) {
+        if (hosts >> r & 1)
+            continue;
+        free(t->gradient[r]);
+        free(t->job.out[r]);
+        t->gradient[r] = kind->make(r, (size_t)N * 8);
+        t->job.out[r] = kind->make(r, (size_t)N * 8);
+    }
+}
+
+static inline void close_placed(struct training *t, const struct place_kind *kind, unsigned hosts)
+{
+    for (int r = 0; r < t->job.size; r++)
+        if (!(hosts >> r & 1))
+            t->gradient[r] = t->job.out[r] = NULL;
+    training_close(t);
+    kind->end();
+}
+
+static inline void draw(struct training *t, uint64_t step)
+{
+    for (int r = 0; r < t->job.size; r++)
+        for (size_t i = 0; i < N; i++) {
+            uint64_t h = training_mix(step * 1000003 + (uint64_t)r * 7919 + i + 1);
+            double x = (double)(h >> 11) * 0x1p-53 - 0.5;
+            put(SS_F32, t->gradient[r], i, i % 5 && step > 30 ? 0 : x * x * x);
+        }
+}
+
+/* One is not finite, and takes the claims back; one is all zeros. */
+static inline void spoil(struct training *t, uint64_t step)
+{
+    if (step == 12)
+        put(SS_F32, t->gradient[t->job.size - 1], 77, (double)INFINITY);
+    for (int r = 0; step == 20 && r < t->job.size; r++)
+        memset(t->gradient[r], 0, (size_t)N * 4);
+}
+
+/* The same step of both: the results. */
+static inline void step_alike(struct training *near, struct training *placed, uint64_t step)
+{
+    draw(near, step);
+    draw(placed, step);
+    spoil(near, step);
+    spoil(placed, step);
+    training_call(near, step & 1);
+    training_call(placed, step & 1);
+    assert_int_equal(near->job.status[0], placed->job.status[0]);
+    for (int r = 0; near->job.status[0] == SS_OK && r < near->job.size; r++)
+        assert_memory_equal(near->job.out[r], placed->job.out[r], (size_t)N * 4);
+}
+
+static inline void expect_same_residuals(const struct training *near, const struct training *placed)
+{
+    for (int r = 0; r < near->job.size; r++) {
+        assert_true(!training_residual(near, r) == !training_residual(placed, r));
+        if (training_residual(near, r))
+            assert_memory_equal(training_residual(near, r), training_residual(placed, r),
+                                (size_t)N * 4);
+    }
+}
+
+#endif
