@@ -693,6 +693,26 @@ static void a_vector_is_zero_and_let_go_behind_its_work(void **state)
     gpu_ranks_end();
 }
 
+/* Also where squares are too small to be told from zero. */
+static void a_square_is_zero_of_zeros_only(void **state)
+{
+    static const double values[] = {0, -0.0, 1e-200, -1e-300, 0x1p-1074};
+
+    (void)state;
+    open_world(SS_F64, 700);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        double found = -1, wanted = -1;
+        memset(w.near[IN], 0, 700 * sizeof(double));
+        put(SS_F64, w.near[IN], 10 + below(600), values[i]);
+        memcpy(w.here[IN], w.near[IN], 700 * sizeof(double));
+        ss_host.ops->square(&ss_host, SS_F64, w.here[IN], 700, &wanted);
+        ss_ticket ticket = place->ops->square(place, SS_F64, w.there[IN], 700, &found);
+        assert_int_equal(ss_place_wait(place, ticket), SS_OK);
+        assert_true(found == wanted && (found > 0) == (i > 0));
+    }
+    close_world();
+}
+
 static void without_memory_there_is_no_vector(void **state)
 {
     struct ss_buf a;
@@ -752,6 +772,7 @@ int main(void)
         cmocka_unit_test(arrays_larger_than_all_slots_cross),
         cmocka_unit_test(results_are_given_to_those_who_ask),
         cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
+        cmocka_unit_test(a_square_is_zero_of_zeros_only),
         cmocka_unit_test(without_memory_there_is_no_vector),
         cmocka_unit_test(an_error_is_for_good),
     };
