@@ -34,9 +34,14 @@ static inline bool shim_is_plain(const void *p)
 /* Whether one of two buffers is a device's and the MPI library knows nothing of those. */
 bool shim_is_device(const void *a, const void *b);
 
+static inline bool shim_are_plain(const void *a, const void *b)
+{
+    return shim_is_plain(a) && shim_is_plain(b);
+}
+
 static inline bool shim_on_host(const void *a, const void *b)
 {
-    return (shim_is_plain(a) && shim_is_plain(b)) || !shim_is_device(a, b);
+    return shim_are_plain(a, b) || !shim_is_device(a, b);
 }
 
 /* From here on all memory is the host's. */
