@@ -96,9 +96,11 @@ static int give_up(struct ss_call *call, int status, int peer, enum ss_phase pha
 /* What the place is still at may end in the call's storage, and claims may be among it. */
 static int step_given_up(struct ss_call *call)
 {
-    if (ss_exchange_poll(&call->f.c.x) == SS_PENDING)
+    int status = ss_exchange_poll(&call->f.c.x);
+
+    if (status == SS_PENDING)
         return SS_PENDING;
-    ss_call_look_over(call);
+    ss_call_look_over(call, status);
     return end_failed(call);
 }
 

@@ -68,8 +68,9 @@ void ss_observe(struct ss_call *call);
 enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
 void ss_call_look_start(struct ss_call *call, enum ss_look_from from);
 int ss_call_look(struct ss_call *call);
-/* The call is given up, and the place is done: claims that were on their way are there. */
-void ss_call_look_over(struct ss_call *call);
+/* The call is given up, and the place is done, or has failed: claims that were on their way are
+ * there, or lost. */
+void ss_call_look_over(struct ss_call *call, int status);
 double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as the plan counts it */
 /* Where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in particular. */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);

@@ -274,15 +274,21 @@ static void look_failed(struct ss_call *call, int status)
         return;
     }
     call->look_status = status;
+    if (call->look == CLAIMED && status != SS_ERR_MEMORY)
+        ss_topk_lost(&call->f);
     if (call->look >= EXTRAS)
         ss_look_forget(&call->f);
     call->look = call->look < EXTRAS ? EXTRAS : SEEN;
 }
 
-void ss_call_look_over(struct ss_call *call)
+void ss_call_look_over(struct ss_call *call, int status)
 {
-    if (call->look == CLAIMED && !call->f.claimed)
+    if (call->look != CLAIMED || call->f.claimed)
+        return;
+    if (status == SS_OK)
         ss_topk_selected(&call->f);
+    else
+        ss_topk_lost(&call->f);
 }
 
 int ss_call_look(struct ss_call *call)

@@ -44,6 +44,7 @@ struct ss_feedback {
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
     bool profiled, unlike; /* its profile has been watched; it was unlike its past */
+    bool few;              /* what the place says of it */
     bool reevaluate;       /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;   /* registered calls of the tensor before this one */
     size_t select_stop;
@@ -72,6 +73,7 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
+void ss_topk_lost(struct ss_feedback *f);     /* or never will be: the place has failed */
 void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_feedback *f);
 void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */

@@ -176,7 +176,7 @@ int ss_topk_select(struct ss_feedback *f)
                                                  (size_t)bucket, c->own.idx, c->own.val, seen);
     else
         x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
-                                         k, c->own.idx, c->own.val, seen, &f->reevaluate);
+                                         k, c->own.idx, c->own.val, seen, &f->few);
     f->guarded = guard_due(f);
     if (f->guarded)
         ss_guard_take(f);
@@ -190,6 +190,7 @@ void ss_topk_selected(struct ss_feedback *f)
     size_t claimed = f->seen.claimed, not_finite = f->seen.not_finite;
 
     f->claimed = true;
+    f->reevaluate = f->few;
     f->select_stop = f->seen.stop;
     f->input_square = f->seen.input_square;
     f->sum_square = f->seen.sum_square - ss_vector_square(x->type, c->own.val, claimed);
@@ -199,6 +200,11 @@ void ss_topk_selected(struct ss_feedback *f)
             ss_vector_not_finite(x->type, x->work->keep.data, NULL, (size_t)f->keep.count);
     c->scan = (struct ss_scan){
         .nnz = claimed, .stored = claimed, .stop = (size_t)x->n, .not_finite = not_finite > 0};
+}
+
+void ss_topk_lost(struct ss_feedback *f)
+{
+    f->tensor->threshold = f->threshold_before;
 }
 
 uint64_t ss_topk_forced(const struct ss_feedback *f)

@@ -277,12 +277,43 @@ static void a_place_that_fails_is_an_error_for_all(void **state)
     assert_true(native > 0 && failed > late && late > 0);
 }
 
+/* A place that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
+static void claims_of_a_call_that_is_given_up_come_back(void **state)
+{
+    enum { SIZE = 2, SLOW = 1 };
+    static struct training t;
+    static float sum[N];
+    struct form form = {.algorithm = SS_SPLIT_ALLGATHER, .density = 0.1};
+
+    (void)state;
+    open_training(&t, &form, SIZE, true);
+    for (int r = 0; r < SIZE; r++)
+        t.job.settings[r].timeout = 1e-4;
+    for (uint64_t s = 0; s < 5; s++) {
+        draw(&t, s);
+        training_call(&t, false);
+        assert_int_equal(t.job.status[0], SS_OK);
+    }
+    draw(&t, 5);
+    for (size_t i = 0; i < N; i++)
+        sum[i] = ((float *)t.gradient[SLOW])[i] + ((const float *)training_residual(&t, SLOW))[i];
+    far_places[SLOW].stalls = 100000;
+    for (int r = 0; r < SIZE; r++)
+        t.job.in[r] = t.gradient[r];
+    assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+    assert_int_equal(t.job.status[SLOW], SS_ERR_TIMEOUT);
+    assert_true(t.job.status[0] < 0);
+    assert_memory_equal(training_residual(&t, SLOW), sum, sizeof sum);
+    close_training(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_allreduces_are_right),
         cmocka_unit_test(a_dense_lane_is_sampled),
         cmocka_unit_test(a_residual_follows_its_buffers),
+        cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
