@@ -1,5 +1,8 @@
 /* Allgather of slices: what SparCML's coordinate descent sends (section 8.2), the entries of each
- * rank's dense slice to all others. The own slice enters the result as it is cleared. */
+ * rank's dense slice to all others. The own slice enters the result as it is cleared.
+ *
+ * Cost on the wire: A + beta e k (P-1), A = alpha (1 + 0.1 (P-2)) for P - 1 messages at once, e the
+ * bytes of an entry, k the entries of the fullest slice. */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"

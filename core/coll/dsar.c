@@ -1,5 +1,9 @@
 /* DSAR_Split_allgather (SparCML section 5.3.3): split and reduce as sparse streams, then allgather
- * of the parts as dense vectors. */
+ * of the parts as dense vectors.
+ *
+ * Cost on the wire: 2 A + beta (e k (P-1)/P + b N (P-1)/P), A = alpha (1 + 0.1 (P-2)) for P - 1
+ * messages at once, e the bytes of an entry, k entries of an input, b the bytes of a dense value.
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"

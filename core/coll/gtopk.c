@@ -10,7 +10,10 @@
  * one of the ranks that cut it. That is one rank in each group: of the positions of a group of 2^(t
  * + 1) the one that ends in t ones, so that each rank serves one round and keeps one list. A cut of
  * its own claims, or of a fold, is seen by one rank only. The same list takes what rounding took
- * away: an input is rounded when it first travels alone, sums travel at full width. */
+ * away: an input is rounded when it first travels alone, sums travel at full width.
+ *
+ * Cost on the wire: log2 P (alpha + beta e k), e being the bytes of an entry; two rounds more where
+ * ranks fold. */
 #include <string.h>
 
 #include "core/coll/coll.h"

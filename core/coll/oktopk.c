@@ -5,7 +5,11 @@
  * global set return to the residual (Algorithm 2, line 6): ss_claims_mark.
  *
  * Every agreement ends with the failure of any rank known to all; where there was one, all leave
- * out what would follow. */
+ * out what would follow.
+ *
+ * Cost on the wire: 2 A + 1.2 L alpha + beta e (P-1)/P (k + K), A = alpha (1 + 0.1 (P-2)) for P - 1
+ * messages at once, L the rounds of an agreement, e the bytes of an entry, k claims of a rank, K
+ * entries of the global set. */
 #include <string.h>
 
 #include "core/coll/oktopk_impl.h"

@@ -1,5 +1,9 @@
 /* Reduce_scatter: the first phase of split_allgather (SparCML section 5.3.2). Reduce: the same, and
- * each reduced part goes to the root, as in Rabenseifner 2004. */
+ * each reduced part goes to the root, as in Rabenseifner 2004.
+ *
+ * Cost on the wire: reduce_scatter A + beta e k (P-1)/P, A = alpha (1 + 0.1 (P-2)) for P - 1
+ * messages at once, e the bytes of an entry, k the entries of an input; reduce A + beta e U(P)
+ * (P-1)/P more, U(P) being the entries of the union. */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"

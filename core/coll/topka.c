@@ -1,5 +1,8 @@
 /* Allgather of the sparse inputs (TopkA of the Ok-Topk paper, section 2), summed by every rank in
- * rank order in the result. */
+ * rank order in the result.
+ *
+ * Cost on the wire: A + beta e k (P-1), A = alpha (1 + 0.1 (P-2)) for P - 1 messages at once, e the
+ * bytes of an entry, k the entries of the largest input. */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
