@@ -136,6 +136,7 @@ void ss_scale_not_finite(struct ss_feedback *f);
 void ss_scale_residual(struct ss_tensor *t, double factor); /* threshold and past included */
 
 /* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
+bool ss_guard_due(const struct ss_feedback *f);
 int ss_guard_reserve(struct ss_feedback *f); /* before the claims */
 /* The vote of such a call, of a tensor that a rule has made lossy: what it looks like. agreed: all
  * ranks remember the same. */

@@ -20,6 +20,17 @@ enum {
  * looks like (core/tensor/evidence.h). */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
 
+/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th. */
+enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
+
+bool ss_guard_due(const struct ss_feedback *f)
+{
+    uint64_t call = f->topk_calls + 1;
+    bool early = call >= GUARD_FIRST && call < GUARD_PERIOD && (call & (call - 1)) == 0;
+
+    return f->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
+}
+
 int ss_guard_reserve(struct ss_feedback *f)
 {
     if (f->comm->settings->guard == SS_GUARD_OFF)

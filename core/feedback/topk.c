@@ -132,17 +132,6 @@ void ss_topk_rest(struct ss_feedback *f)
     f->c.part_max = f->k / (uint64_t)x->t->size + 1;
 }
 
-/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th. */
-enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
-
-static bool guard_due(const struct ss_feedback *f)
-{
-    uint64_t call = f->topk_calls + 1;
-    bool early = call >= GUARD_FIRST && call < GUARD_PERIOD && (call & (call - 1)) == 0;
-
-    return f->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
-}
-
 /* The profile of what is sent: it shows a buffer that holds different tensors in turn. */
 static bool unlike(struct ss_feedback *f)
 {
@@ -177,7 +166,7 @@ int ss_topk_select(struct ss_feedback *f)
     else
         x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
                                          k, c->own.idx, c->own.val, seen, &f->few);
-    f->guarded = guard_due(f);
+    f->guarded = ss_guard_due(f);
     if (f->guarded)
         ss_guard_take(f);
     return SS_OK;

@@ -20,7 +20,7 @@ static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int
     o->ndst = ndst;
     o->group_end = group_end(o);
     o->done = ndst == 0;
-    o->told = -1;
+    o->erred = -1;
 }
 
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
@@ -178,7 +178,7 @@ int ss_out_step(struct ss_exchange *x, struct ss_out *o)
             continue;
         }
         if (o->erring) {
-            if (o->next != o->told)
+            if (o->next != o->erred)
                 ss_send_error(x, dst, (enum ss_phase)o->phase, o->round);
             o->done = ++o->next == o->ndst;
             continue;
@@ -190,7 +190,7 @@ int ss_out_step(struct ss_exchange *x, struct ss_out *o)
         if (x->failed < 0)
             continue;
         if (!ss_send_post(x, slot, dst, (enum ss_phase)o->phase, o->round, o->msg, o->len))
-            o->told = o->next;
+            o->erred = o->next;
         if (++o->next == o->group_end)
             out_advance(o);
     }

@@ -25,7 +25,7 @@ struct ss_out {
     int group; /* first and past the last of the ndst that are being served */
     int group_end;
     int next;        /* the next of them to get the current chunk */
-    int told;        /* the one that got an error header where a send was refused, or -1 */
+    int erred;       /* the one that got an error header where a send was refused, or -1 */
     void *opened;    /* placed: where the host finds the next chunk's elements; NULL: not asked */
     const void *msg; /* current chunk, NULL before it is taken */
     size_t len;
