@@ -312,25 +312,37 @@ static void cut_last(struct ss_coll *c)
     }
 }
 
+static void clear_entries(struct ss_coll *c, const uint32_t *idx, size_t count)
+{
+    if (count > 0)
+        c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, idx, count);
+}
+
 /* The reduced entries that are not in the global set leave the result. */
 static void select_global(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_stream *r = &s->reduced;
     ss_magnitude threshold = global_of(c)->magnitude;
+    uint32_t gone[1024];
     uint64_t last = 0;
-    size_t kept = 0;
+    size_t kept = 0, cleared = 0;
 
     for (size_t i = 0; i < r->nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->x.type, r->val, i);
         if (m < threshold || (m < s->above && last++ >= s->spared)) {
-            c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, &r->idx[i], 1);
+            gone[cleared++] = r->idx[i];
+            if (cleared == sizeof gone / sizeof gone[0]) {
+                clear_entries(c, gone, cleared);
+                cleared = 0;
+            }
             continue;
         }
         r->idx[kept] = r->idx[i];
         memcpy(ss_at(r->val, kept, c->x.esize), ss_at(r->val, i, c->x.esize), c->x.esize);
         kept++;
     }
+    clear_entries(c, gone, cleared);
     r->nnz = kept;
     s->share = *r;
 }
