@@ -18,7 +18,7 @@ bool gpu_source_keep(struct gpu_source *s, enum ss_type type)
 
     if (s->kept || s->done == s->count)
         return true;
-    kept = malloc(values + entries + runs);
+    kept = malloc(values + entries + runs + 1);
     if (!kept)
         return false;
     if (values > 0)
