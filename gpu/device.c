@@ -68,6 +68,13 @@ bool gpu_is_alive(const struct gpu_device *d)
     return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id == d->id;
 }
 
+bool gpu_is_replaced(const struct gpu_device *d)
+{
+    unsigned long long id;
+
+    return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id != d->id;
+}
+
 /* ---- opening ---- */
 
 static const char *failed(const struct gpu_device *d, char *why, const char *what)
@@ -245,13 +252,18 @@ void *gpu_memory_make(struct gpu_device *d, size_t bytes)
     CUdeviceptr p = 0;
     CUresult result;
 
-    if (d->queue.error != 0 || d->used + bytes > d->limit)
+    if (d->queue.error != 0)
         return NULL;
     result = d->driver->memory_make(&p, bytes);
     if (result == CUDA_ERROR_OUT_OF_MEMORY || !good(d, result))
         return NULL;
     d->used += bytes;
     return host_of(p);
+}
+
+bool gpu_is_within(const struct gpu_device *d, size_t bytes)
+{
+    return bytes <= d->limit && d->used <= d->limit - bytes;
 }
 
 void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes)
@@ -279,6 +291,18 @@ void gpu_pinned_free(struct gpu_device *d, void *memory)
 {
     if (memory)
         good(d, d->driver->pinned_free(memory));
+}
+
+bool gpu_slots_make(struct gpu_device *d)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < GPU_SLOTS && all; i++) {
+        if (!d->slot[i].data)
+            d->slot[i].data = gpu_pinned_make(d, GPU_SLOT_BYTES);
+        all = d->slot[i].data != NULL;
+    }
+    return all;
 }
 
 struct gpu_slot *gpu_slot_take(struct gpu_device *d)

@@ -24,7 +24,7 @@ struct gpu_images {
 typedef uint64_t gpu_ticket;
 
 struct gpu_slot {
-    void *data; /* GPU_SLOT_BYTES of pinned memory, made when first used */
+    void *data; /* GPU_SLOT_BYTES of pinned memory, made when first used if not before */
     gpu_ticket busy;
 };
 
@@ -60,6 +60,8 @@ void gpu_device_close(struct gpu_device *d);
 
 /* The context is still what it was: not one that a reset has put in its place. */
 bool gpu_is_alive(const struct gpu_device *d);
+/* A reset has put another one in its place. */
+bool gpu_is_replaced(const struct gpu_device *d);
 
 /* Also within a capture of a graph that the program has under way, which none of this belongs to.
  * The driver's error. */
@@ -74,13 +76,18 @@ gpu_ticket gpu_mark(struct gpu_device *d);
 bool gpu_passed(struct gpu_device *d, gpu_ticket ticket);
 
 /* Device memory, aligned to 256 bytes, not cleared: NULL where there is none left, which is not an
- * error that stays. May wait for the device. */
+ * error that stays. May wait for the device. Whoever can do without it looks first whether so many
+ * bytes more are within the limit. */
 void *gpu_memory_make(struct gpu_device *d, size_t bytes);
+bool gpu_is_within(const struct gpu_device *d, size_t bytes);
 void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes);
 
 /* Pinned memory of any size. */
 void *gpu_pinned_make(struct gpu_device *d, size_t bytes);
 void gpu_pinned_free(struct gpu_device *d, void *memory);
+
+/* All slots have their memory from here on. False: there is not enough. */
+bool gpu_slots_make(struct gpu_device *d);
 
 /* The next of the slots, if what last crossed in it has passed, else NULL. The caller fills it or
  * lets something come to it, then gives it back with the ticket of its last use (0: it is free). */

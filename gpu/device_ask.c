@@ -69,10 +69,15 @@ struct square_counts {
     double sum;
 };
 
+size_t gpu_place_square_work(enum ss_type type, size_t n)
+{
+    return offsetof(struct square_counts, sum) + gpu_square_work(type, n);
+}
+
 static bool start_square(struct gpu_place *p, struct gpu_job *j)
 {
     const size_t before = offsetof(struct square_counts, sum);
-    char *work = gpu_area(p, &p->work, before + gpu_square_work(j->type, j->n));
+    char *work = gpu_area(p, &p->work, gpu_place_square_work(j->type, j->n));
 
     if (!work)
         return false;

@@ -48,23 +48,47 @@ static void free_gone(struct gpu_place *p, bool all)
     }
 }
 
-void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
+/* *old: what it was. */
+static bool enlarge(struct gpu_place *p, struct gpu_area *area, size_t bytes, struct gpu_area *old)
+{
+    void *data = gpu_memory_make(&p->device, bytes);
+
+    if (!data)
+        return false;
+    *old = *area;
+    *area = (struct gpu_area){data, bytes};
+    return true;
+}
+
+/* What an area that is to have so many bytes is made for. */
+static size_t enlarged(const struct gpu_area *area, size_t bytes)
 {
     const size_t more = area->bytes + area->bytes / 2;
-    void *data;
+
+    return ((bytes > more ? bytes : more) + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
+{
+    struct gpu_area old = {0};
+
+    if (bytes > area->bytes && !enlarge(p, area, enlarged(area, bytes), &old))
+        gpu_fail(p);
+    if (old.data)
+        gpu_let_go(p, old.data, old.bytes);
+    return bytes <= area->bytes ? area->data : NULL;
+}
+
+bool gpu_area_reserve(struct gpu_place *p, struct gpu_area *area, size_t bytes,
+                      struct gpu_area *old)
+{
+    size_t all = enlarged(area, bytes);
 
     if (bytes <= area->bytes)
-        return area->data;
-    bytes = ((bytes > more ? bytes : more) + ALIGNED - 1) / ALIGNED * ALIGNED;
-    data = gpu_memory_make(&p->device, bytes);
-    if (!data) {
-        gpu_fail(p);
-        return NULL;
-    }
-    if (area->data)
-        gpu_let_go(p, area->data, area->bytes);
-    *area = (struct gpu_area){data, bytes};
-    return data;
+        return true;
+    if (!gpu_is_within(&p->device, all))
+        all = (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return gpu_is_within(&p->device, all) && enlarge(p, area, all, old);
 }
 
 /* ---- slots ---- */
@@ -137,10 +161,20 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
     return true;
 }
 
+static size_t indices(size_t room)
+{
+    return (room * sizeof(uint32_t) + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+size_t gpu_list_bytes(size_t room, size_t size)
+{
+    return indices(room) + (room + 1) * size;
+}
+
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)
 {
-    const size_t before = (list->room * sizeof *list->idx + ALIGNED - 1) / ALIGNED * ALIGNED;
-    char *data = gpu_area(p, area, before + (list->room + 1) * size);
+    const size_t before = indices(list->room);
+    char *data = gpu_area(p, area, gpu_list_bytes(list->room, size));
 
     if (!data)
         return false;

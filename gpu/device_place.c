@@ -31,7 +31,8 @@ static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
         return NULL;
     x->bytes = bytes > 0 ? bytes : 1;
     x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + marks;
-    x->data = gpu_memory_make(&p->device, x->all);
+    if (gpu_is_within(&p->device, x->all))
+        x->data = gpu_memory_make(&p->device, x->all);
     if (!x->data) {
         free(x);
         return NULL;
@@ -40,6 +41,67 @@ static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
     x->next = p->vectors;
     p->vectors = x;
     return x;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of all functions: claims are of floats. */
+static size_t work_of(enum ss_type type, const struct ss_place_need *need)
+{
+    size_t bytes = most(gpu_scan_work(type, need->n), GPU_SKETCH * sizeof(int64_t));
+
+    bytes = most(bytes, (1 + GPU_BINS) * sizeof(struct gpu_search));
+    if (!ss_type_is_float(type))
+        return bytes;
+    bytes = most(bytes, gpu_place_square_work(type, need->n));
+    if (need->bucket > 0)
+        return most(bytes, gpu_buckets_work(need->n, need->bucket));
+    return most(bytes, gpu_exact_work(type, need->n, need->k));
+}
+
+enum { AREAS = 5 };
+
+static bool reserve_areas(struct gpu_place *p, enum ss_type type, const struct ss_place_need *need,
+                          struct gpu_area old[AREAS])
+{
+    const size_t size = ss_type_size(type),
+                 room = need->k > 0 && need->bucket == 0 ? gpu_exact_room(need->n, need->k) : 0;
+
+    return gpu_area_reserve(p, &p->crossing, GPU_SLOT_BYTES, &old[0]) &&
+           gpu_area_reserve(p, &p->picked, GPU_SLOT_BYTES, &old[1]) &&
+           gpu_area_reserve(p, &p->work, work_of(type, need), &old[2]) &&
+           gpu_area_reserve(p, &p->list, gpu_list_bytes(need->entries, size), &old[3]) &&
+           (room == 0 || gpu_area_reserve(p, &p->between, gpu_list_bytes(room, size), &old[4]));
+}
+
+static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
+{
+    gpu_let_go(p, j->v, j->n);
+    return true;
+}
+
+static int reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_area old[AREAS] = {0};
+    bool there = false;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        there = reserve_areas(p, type, need, old);
+        gpu_device_leave(&p->device);
+    }
+    if (p->device.queue.error != 0) /* the next poll says so */
+        there = true;
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 0; i < AREAS; i++)
+        if (old[i].data)
+            gpu_hand_over(
+                place, &(struct gpu_job){.step = step_let_go, .v = old[i].data, .n = old[i].bytes});
+    return there ? SS_OK : SS_ERR_MEMORY;
 }
 
 static int make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
@@ -397,6 +459,7 @@ static const struct ss_place_ops ops = {
     .remote = true,
     .poll = gpu_poll,
     .mark = gpu_mark_all,
+    .reserve = reserve,
     .make = make,
     .drop = drop,
     .clear = clear,
@@ -430,6 +493,7 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
                            char *why)
 {
     const char *text;
+    bool pinned = false;
 
     *p = (struct gpu_place){.place = {&ops}};
     p->jobs_end = &p->jobs;
@@ -438,10 +502,11 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
         return text;
     if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         p->counts = gpu_pinned_make(&p->device, COUNTS);
+        pinned = p->counts && gpu_slots_make(&p->device);
         gpu_device_leave(&p->device);
     }
     pthread_mutex_init(&p->lock, NULL);
-    if (p->counts)
+    if (pinned)
         return NULL;
     gpu_place_close(p);
     return "no pinned memory";
@@ -486,7 +551,24 @@ void gpu_place_after_program(struct gpu_place *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-bool gpu_place_is_alive(const struct gpu_place *p)
+int gpu_place_error(struct gpu_place *p)
 {
-    return gpu_is_alive(&p->device);
+    int error;
+
+    pthread_mutex_lock(&p->lock);
+    error = p->device.queue.error;
+    pthread_mutex_unlock(&p->lock);
+    return error;
+}
+
+bool gpu_place_is_replaced(struct gpu_place *p)
+{
+    bool replaced;
+
+    pthread_mutex_lock(&p->lock);
+    replaced = gpu_is_replaced(&p->device);
+    if (replaced && p->device.queue.error == 0)
+        p->device.queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    pthread_mutex_unlock(&p->lock);
+    return replaced;
 }

@@ -39,7 +39,7 @@ struct gpu_place {
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };
 
-/* As gpu_device_open: NULL, or why there is none. */
+/* As gpu_device_open, with all pinned memory that it will need: NULL, or why there is none. */
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
                            const struct gpu_images *images, CUcontext context, int ordinal,
                            char *why);
@@ -49,7 +49,10 @@ void gpu_place_close(struct gpu_place *p);
 /* What is asked for from here on comes after what the program has queued: gpu_after_program. */
 void gpu_place_after_program(struct gpu_place *p);
 
-/* The context is still what it was. */
-bool gpu_place_is_alive(const struct gpu_place *p);
+/* What has failed for good, as the driver numbers it; 0: nothing. */
+int gpu_place_error(struct gpu_place *p);
+
+/* A reset has put another context in place of this one: nothing is done any more. */
+bool gpu_place_is_replaced(struct gpu_place *p);
 
 #endif

@@ -105,6 +105,10 @@ void gpu_forget_jobs(struct gpu_place *p);
 /* Device memory that lasts until the next job: `bytes` at least, or NULL and an error that stays.
  */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
+/* So that such a call will not fail, within the limit. *old: what was there is of use to jobs that
+ * were handed over until now. False: there is no memory. */
+bool gpu_area_reserve(struct gpu_place *p, struct gpu_area *area, size_t bytes,
+                      struct gpu_area *old);
 
 /* Pinned memory for an upload, 64 bytes and more, aligned; NULL: none is free now. */
 void *gpu_upload_room(struct gpu_place *p, size_t bytes);
@@ -118,6 +122,7 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
                        size_t bytes, size_t *sent);
 
 /* Room for entries, and those of them that are wanted home. */
+size_t gpu_list_bytes(size_t room, size_t size);
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
@@ -161,6 +166,7 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 
 /* ---- gpu/device_ask.c: what is asked of a vector ---- */
 
+size_t gpu_place_square_work(enum ss_type type, size_t n); /* bytes of the work area */
 bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_square(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j);

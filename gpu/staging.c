@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gpu/device.h"
+#include "gpu/places.h"
 
 /* Images that are kept idle, and what the shortest is made for: pinning takes half a millisecond.
  */
@@ -248,6 +249,16 @@ static void give(struct gpu_image *image)
     (void)pthread_mutex_unlock(&the.lock);
 }
 
+/* ---- places ---- */
+
+static struct ss_place *place(const void *a, const void *b, char *why)
+{
+    const struct gpu_where first = gpu_where(&the.driver, a), second = gpu_where(&the.driver, b);
+
+    why[0] = '\0';
+    return gpu_places_find(&the.driver, &first, &second, why);
+}
+
 /* ---- copies ---- */
 
 static void queue(struct gpu_image *image, bool down)
@@ -310,6 +321,7 @@ const struct gpu_staging sparseshim_cuda = {
     .version = GPU_STAGING_VERSION,
     .start = start,
     .on_device = on_device,
+    .place = place,
     .take = take,
     .host = host,
     .download = download,

@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { GPU_STAGING_VERSION = 1, GPU_STAGING_WHY = 200 };
+struct ss_place;
+
+enum { GPU_STAGING_VERSION = 2, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
 
@@ -23,6 +25,12 @@ struct gpu_staging {
 
     /* Device memory, or memory that host and device share and move to and fro. */
     bool (*on_device)(const void *p);
+
+    /* The place (core/place/place.h) of two buffers of one device; what it is asked for from here
+     * on comes after what the program has queued. It lasts as long as the process. NULL: there is
+     * none
+     * (*why 0), or it cannot be used from here on: why, which is said once for each. */
+    struct ss_place *(*place)(const void *a, const void *b, char *why);
 
     /* An image of `bytes` bytes of the device at p, not filled. `limit`: bytes that may be pinned
      * in all; what goes beyond is not, unless `pinned` says that it must, for with other memory

@@ -156,8 +156,10 @@ int ss_topk_select(struct ss_feedback *f)
 
     f->k = wanted_of_all(f, k, bucket);
     size_t room = bucket > 0 ? f->k : ss_claim_limit(k);
+    struct ss_place_need need = {.n = n, .entries = room, .k = k, .bucket = (size_t)bucket};
     if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK || ss_keep_take(f) != SS_OK ||
-        ss_guard_reserve(f) != SS_OK) /* once claimed, nothing may fail */
+        ss_guard_reserve(f) != SS_OK || /* once claimed, nothing may fail */
+        x->place->ops->reserve(x->place, x->type, &need) != SS_OK)
         return SS_ERR_MEMORY;
     f->threshold_before = t->threshold;
     if (bucket > 0)

@@ -16,6 +16,12 @@ static ss_ticket mark_done(struct ss_place *p)
     return 0;
 }
 
+static int reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
+{
+    (void)p, (void)type, (void)need;
+    return SS_OK;
+}
+
 static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p;
@@ -231,6 +237,7 @@ static const struct ss_place_ops ops = {
     .name = "host",
     .poll = poll_done,
     .mark = mark_done,
+    .reserve = reserve,
     .make = make,
     .drop = drop,
     .clear = clear,

@@ -23,6 +23,12 @@ struct ss_place {
     const struct ss_place_ops *ops;
 };
 
+/* What is to come. `entries` that a scan or a claim gives back; k of a claim, `bucket` where it is
+ * by buckets; 0: no such thing. */
+struct ss_place_need {
+    size_t n, entries, k, bucket;
+};
+
 /* Work handed over so far; 0: all of it is done. */
 typedef uint64_t ss_ticket;
 
@@ -33,6 +39,10 @@ struct ss_place_ops {
     /* Of a ticket: SS_OK, SS_PENDING, or SS_ERR_DEVICE: it will never be done. Never waits. */
     int (*poll)(struct ss_place *p, ss_ticket ticket);
     ss_ticket (*mark)(struct ss_place *p); /* of all that was handed over */
+
+    /* Room for what follows on n elements: SS_OK or SS_ERR_MEMORY. Without it the place may fail
+     * for good where memory is short. */
+    int (*reserve)(struct ss_place *p, enum ss_type type, const struct ss_place_need *need);
 
     /* A vector of zeros: SS_OK or SS_ERR_MEMORY, `buf` being what stands for it. Let go. */
     int (*make)(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);

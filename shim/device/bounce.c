@@ -7,6 +7,7 @@
 #include "shim/device/span.h"
 #include "shim/mpi/errors.h"
 #include "shim/mpi/handles.h"
+#include "shim/mpi/log.h"
 
 enum { IDLE_POLLS = 16 };
 
@@ -40,28 +41,70 @@ enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, 
         (!in_place && !one && !take(b, call->send, &send, wait, &b->send)))
         return SHIM_NOT_TAKEN;
     b->filled = in_place || one || !recv.full;
+    b->device_send = call->send;
+    b->device_recv = call->recv;
+    call->bounce = b;
     if (b->send)
         call->send = seen(b->send, &send);
-    if (b->recv) {
-        call->known_as = call->recv;
+    if (b->recv)
         call->recv = seen(b->recv, &recv);
-    }
     if (one && b->recv)
         call->send = call->recv; /* an error, for the library to name */
     return SHIM_TAKEN;
 }
 
-void shim_bounce_in(struct shim_bounce *b)
+/* The same range is one buffer; others have nothing in common. */
+static bool lie_apart(const void *a, size_t bytes, const void *b, size_t of_b)
 {
-    if (b->send)
+    const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+
+    return first >= second ? first - second >= of_b : second - first >= bytes;
+}
+
+static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *call,
+                                 enum ss_type type)
+{
+    const bool in_place = shim_in_place(call);
+    const void *send = in_place ? b->device_recv : b->device_send;
+    const size_t size = ss_type_size(type);
+    struct shim_span in, out;
+    char why[GPU_STAGING_WHY] = "";
+    struct ss_place *place;
+
+    if (((uintptr_t)send | (uintptr_t)b->device_recv) % size != 0 || !shim_spans(call, &in, &out) ||
+        in.from != 0 || out.from != 0 || out.bytes == 0)
+        return NULL;
+    if (!in_place && !lie_apart(send, in.bytes, b->device_recv, out.bytes))
+        return NULL;
+    place = shim_staging()->place(send, b->device_recv, why);
+    if (why[0])
+        shim_say(CFG_DEBUG_WARN,
+                 "a device is not used, its buffers are copied to the host and the results back: "
+                 "%s",
+                 why);
+    return place;
+}
+
+void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum ss_type type)
+{
+    const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
+
+    b->place =
+        one_window && b->recv && (b->send || shim_in_place(call)) ? place_of(b, call, type) : NULL;
+}
+
+void shim_bounce_in(struct shim_bounce *b, bool joined)
+{
+    b->images = SHIM_IMAGES_COMING;
+    if (b->send && !joined)
         shim_staging()->download(b->send);
-    if (b->recv && b->filled)
+    if (b->recv && (b->filled || joined))
         shim_staging()->download(b->recv);
 }
 
 void shim_bounce_out(struct shim_bounce *b)
 {
-    b->back = true;
+    b->images = SHIM_IMAGES_GOING;
     if (b->recv)
         shim_staging()->upload(b->recv);
 }
@@ -77,9 +120,13 @@ static int poll_one(struct shim_bounce *b, struct gpu_image *image)
 
 int shim_bounce_poll(struct shim_bounce *b)
 {
-    const int status = poll_one(b, b->send);
+    int status = poll_one(b, b->send);
 
-    return status != 0 ? status : poll_one(b, b->recv);
+    if (status == 0)
+        status = poll_one(b, b->recv);
+    if (status == 0 && b->images == SHIM_IMAGES_COMING)
+        b->images = SHIM_IMAGES_FILLED;
+    return status;
 }
 
 bool shim_bounce_finish(struct shim_bounce *b)
@@ -90,6 +137,15 @@ bool shim_bounce_finish(struct shim_bounce *b)
         if (turn % IDLE_POLLS == 0)
             sched_yield();
     return status == 0;
+}
+
+bool shim_bounce_fill(struct shim_bounce *b, bool joined)
+{
+    if (!b)
+        return true;
+    if (b->images == SHIM_IMAGES_EMPTY)
+        shim_bounce_in(b, joined);
+    return shim_bounce_finish(b);
 }
 
 void shim_bounce_give(const struct shim_bounce *b)

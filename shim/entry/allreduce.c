@@ -42,7 +42,7 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
 }
 
-/* The copies are under way when it returns. */
+/* Where the buffers lie, or on images whose copies are under way when it returns. */
 static struct shim_task *start_bounced(const struct shim_call *call, struct shim_bounce *b,
                                        struct shim_comm *comm, enum ss_type type, enum ss_op op,
                                        MPI_Request *request)
@@ -55,13 +55,16 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
         return NULL;
     }
     on_host.on_device = false;
+    on_host.bounce = NULL; /* the operation owns it once there is one */
     operation = shim_request_start(&on_host, comm, type, op, request);
     if (!operation) {
         shim_bounce_give(b);
         return NULL;
     }
     operation->call.bounce = b;
-    shim_bounce_in(b);
+    shim_bounce_place(b, call, type);
+    if (!b->place)
+        shim_bounce_in(b, false);
     return operation;
 }
 
@@ -84,6 +87,16 @@ static int serve_bounced(const struct shim_call *call, struct shim_comm *comm, e
     return err;
 }
 
+/* A blocking call. */
+static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                       enum ss_op op)
+{
+    shim_bounce_place(call->bounce, call, type);
+    if (call->bounce->place || shim_bounce_fill(call->bounce, false))
+        return run(call, comm, type, op);
+    return shim_bounce_failed(call->comm, call->bounce);
+}
+
 static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                  enum ss_op op, void *request)
 {
@@ -92,6 +105,8 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
 
     if (call->on_device) {
         return serve_bounced(call, comm, type, op, request);
+    } else if (call->bounce) {
+        err = run_bounced(call, comm, type, op);
     } else if (!request) {
         err = run(call, comm, type, op);
     } else if ((operation = shim_request_start(call, comm, type, op, request))) {

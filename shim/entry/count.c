@@ -1,4 +1,5 @@
 /* Calls counted, and timed where a report wants it, on their way. */
+#include "shim/device/bounce.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/handles.h"
@@ -28,6 +29,8 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
 
     if (call->on_device)
         return shim_refuse_nonblocking(call);
+    if (!shim_bounce_fill(call->bounce, false))
+        return shim_bounce_failed(call->comm, call->bounce);
     err = request ? shim_ipass(call, request) : shim_pass(call);
     atomic_fetch_add(&shim.stats.passed[reason], 1);
     if (request)

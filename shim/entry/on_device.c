@@ -13,7 +13,8 @@ static void let_go(struct shim_bounce *b)
     shim_bounce_give(b);
 }
 
-/* The error handler of the program may not return: it comes last. */
+/* Who needs the images fills them: shim_pass_for, and the operation of a call that is served. The
+ * error handler of the program may not return: it comes last. */
 int shim_bounced(shim_route_fn *route, const struct shim_call *call)
 {
     struct shim_call on_host = *call;
@@ -27,12 +28,10 @@ int shim_bounced(shim_route_fn *route, const struct shim_call *call)
     if (taken == SHIM_NOT_KNOWN)
         return route(call, NULL);
     if (taken == SHIM_TAKEN) {
-        shim_bounce_in(&b);
-        done = shim_bounce_finish(&b);
-    }
-    if (done)
         err = route(&on_host, NULL);
-    if (done && err == MPI_SUCCESS) {
+        done = true;
+    }
+    if (done && err == MPI_SUCCESS && b.images == SHIM_IMAGES_FILLED) {
         shim_bounce_out(&b);
         done = shim_bounce_finish(&b);
     }

@@ -131,9 +131,9 @@ struct shim_call {
     uintptr_t send_type;
     const void *counts, *displs;
     bool on_device;             /* nonblocking: a buffer is in device memory */
-    struct shim_bounce *bounce; /* its images; owned by the operation */
-    const void *known_as; /* the receive buffer, where an image of it stands in recv; else NULL */
-    struct shim_small *small; /* where calls are timed: is set if the call was only too small */
+    struct shim_bounce *bounce; /* its images, which stand in send and recv, or NULL; owned by a
+                                 * nonblocking operation */
+    struct shim_small *small;   /* where calls are timed: is set if the call was only too small */
 };
 
 struct shim_small {

@@ -9,10 +9,9 @@
 
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
-#include "shim/device/bounce.h"
-#include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
+#include "shim/task/task_impl.h"
 #include "shim/task/task_words.h"
 
 /* Steps without a result after which the processor is offered to others: on a host with more ranks
@@ -66,38 +65,11 @@ void shim_task_close(struct shim_task *task)
 {
     free(task->parts);
     free(task->lists);
-    free(task->call.bounce);
+    if (!task->blocking)
+        free(task->call.bounce);
 }
 
 /* ---- windows ---- */
-
-static void set_stage(struct shim_task *task, enum shim_stage stage)
-{
-    atomic_store_explicit(&task->stage, (int)stage, memory_order_release);
-}
-
-static enum shim_stage stage_of(const struct shim_task *task)
-{
-    return (enum shim_stage)atomic_load_explicit(&task->stage, memory_order_acquire);
-}
-
-static const void *input_of(const struct shim_task *task)
-{
-    return shim_in_place(&task->call)
-               ? NULL
-               : (const char *)task->call.send + task->first * ss_type_size(task->type);
-}
-
-static void *output_of(const struct shim_task *task)
-{
-    return (char *)task->call.recv + task->first * ss_type_size(task->type);
-}
-
-/* The same in the application's own buffer, of which it is an image. */
-static const void *known_as(const struct shim_task *task)
-{
-    return (const char *)task->call.known_as + task->first * ss_type_size(task->type);
-}
 
 /* The communicator can serve nothing any more: for an operation that has not run, or whose native
  * part was given up. */
@@ -106,16 +78,7 @@ static void fail_for_comm(struct shim_task *task)
     task->status = task->comm->status;
     shim_explain_failed(task->comm, task->text, sizeof task->text);
     atomic_fetch_add(&shim.stats.errors, 1);
-    set_stage(task, SHIM_TASK_DONE);
-}
-
-static void fail_for_device(struct shim_task *task)
-{
-    task->status = SS_ERR_DEVICE;
-    snprintf(task->text, sizeof task->text, "a buffer in device memory cannot be copied: %s",
-             task->call.bounce->why);
-    atomic_fetch_add(&shim.stats.errors, 1);
-    set_stage(task, SHIM_TASK_DONE);
+    shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 
 static void start_window(struct shim_task *task);
@@ -150,95 +113,7 @@ static void end_window(struct shim_task *task, int status, double seconds)
     shim_task_trace(task, status);
     shim_comm_keep_costs(comm);
     shim_tell_task_refusals(task);
-    set_stage(task, SHIM_TASK_DONE);
-}
-
-static int post_allgather(struct shim_task *task)
-{
-    const struct shim_call *c = &task->call;
-    MPI_Comm comm = task->comm->private;
-
-    if (!c->counts)
-        return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
-                                    c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
-                                    &task->native);
-    if (!c->large)
-        return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
-                                     c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                     &task->native);
-    return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
-                                   c->counts, c->displs, (MPI_Datatype)c->type, comm,
-                                   &task->native);
-}
-
-static int post_reduction(struct shim_task *task, const void *in)
-{
-    const struct shim_call *c = &task->call;
-    MPI_Datatype type = (MPI_Datatype)c->type;
-    MPI_Op sum = (MPI_Op)c->op;
-    MPI_Comm comm = task->comm->private;
-
-    switch (c->kind) {
-    case SS_KIND_REDUCE_SCATTER:
-        return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
-                                               &task->native);
-    case SS_KIND_REDUCE:
-        return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
-                                 &task->native);
-    default:
-        return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, output_of(task), (int)task->n, type,
-                                    sum, comm, &task->native);
-    }
-}
-
-/* Runs the window as the MPI library's collective on the private communicator. */
-static void post_native(struct shim_task *task)
-{
-    task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
-                                                     : post_reduction(task, task->native_in);
-}
-
-/* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
- * has them): a rank is missed there, not in a collective that may take as long as it takes. */
-static void post_next(struct shim_task *task)
-{
-    if (task->barriers > 0) {
-        task->barriers--;
-        task->assembling = true;
-        task->err = shim_real.Ibarrier(task->comm->private, &task->native);
-    } else {
-        task->assembling = false;
-        post_native(task);
-    }
-}
-
-static void go_native(struct shim_task *task, const void *in)
-{
-    task->native_in = in;
-    task->native_begin = shim_now();
-    task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
-    post_next(task);
-    set_stage(task, SHIM_TASK_NATIVE);
-}
-
-/* The call as it came, in the MPI library: on the application's communicator where that is not
- * served, else on the private one. */
-static void post_whole(struct shim_task *task)
-{
-    struct shim_call call = task->call;
-
-    if (call.bounce) /* seldom: no call may be made before this one, and none waits for another */
-        (void)shim_bounce_finish(call.bounce);
-    if (task->comm->state == SHIM_COMM_SERVED)
-        call.comm = (uintptr_t)task->comm->private;
-    task->whole = true;
-    task->native_begin = shim_now();
-    task->err = shim_ipass(&call, &task->native);
-    atomic_fetch_add(
-        &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
-                                                                 : SS_WHY_COMMUNICATOR],
-        1);
-    set_stage(task, SHIM_TASK_NATIVE);
+    shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 
 /* Nonblocking calls that wait for their turn, in their order: from here on no call waits for
@@ -246,8 +121,8 @@ static void post_whole(struct shim_task *task)
 static void post_waiting(struct shim_comm *comm)
 {
     for (struct shim_task *task = comm->queue; task; task = task->next)
-        if (!task->blocking && stage_of(task) == SHIM_TASK_QUEUED)
-            post_whole(task);
+        if (!task->blocking && shim_task_stage(task) == SHIM_TASK_QUEUED)
+            shim_native_whole(task);
 }
 
 /* A rank has said in the vote of a call that nonblocking ones are the MPI library's from there on.
@@ -269,20 +144,6 @@ static bool is_overtaken(const struct shim_task *task)
            task->first + task->n < (uint64_t)task->call.count;
 }
 
-/* What is left of it at once, so that the order is the same on all ranks. */
-static void post_rest(struct shim_task *task)
-{
-    struct shim_call *call = &task->call;
-
-    ss_call_end(task->core, 0);
-    if (!shim_in_place(call))
-        call->send = input_of(task);
-    call->recv = output_of(task);
-    call->count -= (int64_t)task->first;
-    task->first = 0;
-    post_whole(task);
-}
-
 static void take_status(struct shim_task *task, int status)
 {
     if (status == SS_PENDING)
@@ -293,36 +154,15 @@ static void take_status(struct shim_task *task, int status)
         end_window(task, status, 0);
     } else if (task->blocking && !task->polled && !ss_call_polled(task->core)) {
         heed_callbacks(task);
-        set_stage(task, SHIM_TASK_YOURS);
+        shim_task_set_stage(task, SHIM_TASK_YOURS);
     } else if (is_overtaken(task)) {
-        post_rest(task);
+        ss_call_end(task->core, 0); /* what is left at once: the order is the same on all ranks */
+        shim_native_rest(task);
         heed_callbacks(task);
     } else {
-        go_native(task, ss_call_joined(task->core) ? NULL : input_of(task));
+        shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
         heed_callbacks(task);
     }
-}
-
-static int start_core(struct shim_task *task)
-{
-    const struct shim_call *call = &task->call;
-
-    if (call->kind == SS_KIND_ALLREDUCE)
-        return ss_call_start(task->core, task->comm->core, &ss_host, task->type, task->op,
-                             input_of(task), output_of(task), task->n,
-                             (unsigned)(task->first / SS_WINDOW));
-    return ss_call_start_kind(task->core, task->comm->core,
-                              &(struct ss_collective){
-                                  .kind = call->kind,
-                                  .type = task->type,
-                                  .op = task->op,
-                                  .root = call->root,
-                                  .n = task->words,
-                                  .parts = task->parts,
-                                  .in = shim_in_place(call) ? NULL : call->send,
-                                  .out = call->recv,
-                                  .cannot = task->cannot,
-                              });
 }
 
 /* Whether other calls may be under way while this one is the MPI library's. Its allreduce to be
@@ -344,58 +184,49 @@ static void start_window(struct shim_task *task)
     ss_comm_set_polled(comm->core, task->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !task->blocking);
     if (shim.settings.topk) {
-        task->site.buffer = task->call.known_as ? known_as(task) : NULL;
+        task->site.buffer = shim_task_known_as(task);
         ss_comm_set_site(comm->core, &task->site);
     }
     task->core = ss_comm_call(comm->core);
     comm->started++;
-    set_stage(task, SHIM_TASK_CORE);
-    take_status(task, start_core(task));
-}
-
-/* What is copied from the device is not there yet, or never will be. */
-static bool comes_in(struct shim_task *task)
-{
-    const int status = task->call.bounce ? shim_bounce_poll(task->call.bounce) : 0;
-
-    if (status < 0)
-        fail_for_device(task);
-    return status != 0;
-}
-
-/* What is copied to the device has not arrived. */
-static bool goes_out(struct shim_task *task)
-{
-    struct shim_bounce *b = task->call.bounce;
-    int status;
-
-    if (!b || task->status < 0 || task->err != MPI_SUCCESS)
-        return false;
-    if (!b->back)
-        shim_bounce_out(b);
-    status = shim_bounce_poll(b);
-    if (status < 0)
-        fail_for_device(task);
-    return status > 0;
+    shim_task_set_stage(task, SHIM_TASK_CORE);
+    take_status(task, shim_task_start_core(task));
 }
 
 static void begin(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
 
-    if (comm->state == SHIM_COMM_FAILED) {
+    if (task->status < 0) { /* its buffers cannot be read */
+        shim_task_set_stage(task, SHIM_TASK_DONE);
+    } else if (comm->state == SHIM_COMM_FAILED) {
         fail_for_comm(task);
     } else if (comm->state == SHIM_COMM_PASSES) {
-        set_stage(task, SHIM_TASK_YOURS); /* a blocking one: the others have been posted */
+        shim_task_set_stage(task,
+                            SHIM_TASK_YOURS); /* a blocking one: the others have been posted */
     } else if (ss_comm_status(comm->core) < 0) {
         /* What ended that call still stands in its storage. */
         task->status = ss_comm_status(comm->core);
         ss_call_explain(ss_comm_call(comm->core), task->text, sizeof task->text);
         atomic_fetch_add(&shim.stats.errors, 1);
-        set_stage(task, SHIM_TASK_DONE);
+        shim_task_set_stage(task, SHIM_TASK_DONE);
     } else {
         start_window(task);
     }
+}
+
+/* The images that the MPI library is to see. Where they cannot be made this rank's call ends. */
+static bool step_images(struct shim_task *task)
+{
+    if (shim_task_comes_in(task))
+        return false;
+    if (task->status < 0) {
+        end_window(task, SS_NATIVE, -1);
+        return true;
+    }
+    shim_native_next(task);
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+    return true;
 }
 
 /* The request in the MPI library: done, or given up by TIMEOUT. */
@@ -416,7 +247,7 @@ static bool step_native(struct shim_task *task)
     task->refused = task->err != MPI_SUCCESS && comm->state == SHIM_COMM_SERVED;
     spent = shim_now() - task->native_begin;
     if (done && task->assembling && !task->refused) {
-        post_next(task);
+        shim_native_next(task);
         return true;
     }
     if (!done && task->assembling && spent > shim.settings.timeout) {
@@ -430,7 +261,7 @@ static bool step_native(struct shim_task *task)
     if (task->refused)
         spent = -1;
     if (task->whole)
-        set_stage(task, SHIM_TASK_DONE);
+        shim_task_set_stage(task, SHIM_TASK_DONE);
     else
         end_window(task, SS_NATIVE, spent);
     return true;
@@ -440,10 +271,10 @@ static bool step(struct shim_task *task)
 {
     int status;
 
-    switch (stage_of(task)) {
+    switch (shim_task_stage(task)) {
     case SHIM_TASK_QUEUED:
-        if (comes_in(task))
-            return stage_of(task) == SHIM_TASK_DONE;
+        if (shim_task_comes_in(task))
+            return false;
         begin(task);
         return true;
     case SHIM_TASK_CORE:
@@ -452,6 +283,8 @@ static bool step(struct shim_task *task)
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
         take_status(task, status);
         return moved;
+    case SHIM_TASK_IMAGES:
+        return step_images(task);
     case SHIM_TASK_NATIVE:
         return step_native(task);
     default:
@@ -472,7 +305,7 @@ static void meet(struct shim_comm *comm, bool *moved)
     /* Who sees the new state makes its calls in the MPI library: behind these. */
     for (struct shim_task *task = comm->queue; task; task = task->next)
         if (!task->blocking)
-            post_whole(task);
+            shim_native_whole(task);
     comm->state = SHIM_COMM_PASSES;
 }
 
@@ -486,9 +319,9 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
         if (comm->state == SHIM_COMM_MEETING)
             return moved;
     }
-    while ((task = comm->queue) && stage_of(task) != SHIM_TASK_YOURS) {
+    while ((task = comm->queue) && shim_task_stage(task) != SHIM_TASK_YOURS) {
         moved = step(task) || moved;
-        if (stage_of(task) != SHIM_TASK_DONE || goes_out(task))
+        if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task))
             break;
         comm->queue = task->next;
         if (!comm->queue)
@@ -520,7 +353,7 @@ void shim_task_post(struct shim_task *task)
     comm->queue_end = task;
     if (!task->blocking) {
         if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
-            post_whole(task); /* since the caller looked */
+            shim_native_whole(task); /* since the caller looked */
         shim_progress_enter(comm);
         if (!shim.own_thread)
             shim_task_step(comm, &finished);
@@ -530,23 +363,6 @@ void shim_task_post(struct shim_task *task)
 }
 
 /* ---- blocking ---- */
-
-/* The window in the MPI library, as the application called it. */
-static int native_window(const struct shim_task *task)
-{
-    struct shim_call part = task->call;
-
-    if (ss_call_joined(task->core)) /* the input stands in the receive buffer already */
-        part.send = MPI_IN_PLACE;
-    if (part.kind != SS_KIND_ALLREDUCE || task->n == (uint64_t)part.count)
-        return shim_pass(&part);
-    if (!shim_in_place(&part))
-        part.send = input_of(task);
-    part.recv = output_of(task);
-    part.count = (int64_t)task->n;
-    part.large = false; /* a window fits an int */
-    return shim_pass(&part);
-}
 
 /* The MPI library's call may not return, where an error handler of the application jumps out of it,
  * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
@@ -569,12 +385,12 @@ static void come_back(struct shim_task *task, double spent)
 {
     struct shim_comm *comm = task->comm;
 
-    set_stage(task, SHIM_TASK_CORE);
+    shim_task_set_stage(task, SHIM_TASK_CORE);
     if (task->core && comm->started == task->started)
         end_window(task, SS_NATIVE, spent);
     else
-        set_stage(task, SHIM_TASK_DONE);
-    if (stage_of(task) == SHIM_TASK_DONE)
+        shim_task_set_stage(task, SHIM_TASK_DONE);
+    if (shim_task_stage(task) == SHIM_TASK_DONE)
         return;
     task->next = comm->queue;
     comm->queue = task;
@@ -589,11 +405,11 @@ static void run_native(struct shim_task *task)
 
     leave_queue(task);
     if (!task->core) { /* its communicator passes */
-        task->err = shim_pass(&task->call);
+        task->err = shim_native_call(task);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {
         double begin = shim_now();
 
-        task->err = native_window(task);
+        task->err = shim_native_window(task);
         if (task->err == MPI_SUCCESS)
             spent = shim_now() - begin;
     }
@@ -625,7 +441,7 @@ int shim_task_run(struct shim_task *task)
 {
     enum shim_stage stage;
 
-    for (unsigned turn = 1; (stage = stage_of(task)) != SHIM_TASK_DONE; turn++) {
+    for (unsigned turn = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; turn++) {
         if (stage == SHIM_TASK_YOURS)
             run_native(task);
         else

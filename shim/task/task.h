@@ -16,6 +16,7 @@
 enum shim_stage {
     SHIM_TASK_QUEUED,
     SHIM_TASK_CORE,   /* core steps it */
+    SHIM_TASK_IMAGES, /* buffers are copied for the MPI library's request */
     SHIM_TASK_NATIVE, /* the MPI library's request runs on the private communicator */
     SHIM_TASK_YOURS,  /* blocking: its caller is to run the MPI library's call */
     SHIM_TASK_DONE

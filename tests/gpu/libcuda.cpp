@@ -91,6 +91,7 @@ static struct {
     std::map<std::string, unsigned> calls, before; /* before the plan of a fault */
     std::string plan;
     int devices;
+    unsigned long long crossed[2]; /* bytes to the host and from it */
 } the;
 
 static thread_local std::vector<CUcontext> stack;
@@ -588,15 +589,24 @@ static CUresult copy(void *to, const void *from, size_t size, CUstream s)
     return result;
 }
 
+/* Bytes that asynchronous copies have brought to the host, and from it. */
+EXPORT void test_cuda_crossed(unsigned long long *to_host, unsigned long long *from_host)
+{
+    *to_host = the.crossed[0];
+    *from_host = the.crossed[1];
+}
+
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
     CONTEXT;
+    the.crossed[1] += n;
     return copy((void *)to, from, n, s);
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
 {
     CONTEXT;
+    the.crossed[0] += n;
     return copy(to, (void *)from, n, s);
 }
 

@@ -10,6 +10,7 @@ if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
     exit
 fi
 export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so
 export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on
 
 # said TEXT COUNT NAME: so many lines of the standard error have it.
@@ -54,6 +55,11 @@ for algorithm in allgather ring oktopk gtopk; do
 done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
 tap_passed "MODE=topk with REGISTER_AFTER and values of 8 bits"
+
+for algorithm in recursive_doubling split_allgather ring; do
+    SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_calls stays
+    tap_passed "$algorithm: only what is not zero crosses" 50
+done
 
 # Whose memory it is.
 preloaded 2 device_calls late

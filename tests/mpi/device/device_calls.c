@@ -3,6 +3,7 @@
  *
  *     device_calls [all]        all collectives, kinds of memory, places, alignments, datatypes
  *     device_calls steps        one allreduce many times, in other memory in each step
+ *     device_calls stays        what crosses from and to the device in sparse calls
  *     device_calls late         CUDA comes after the first calls
  *     device_calls nonblocking  calls that are taken over
  *     device_calls host         CUDA is there, all buffers are the host's
@@ -247,6 +248,57 @@ static void steps(void)
     }
 }
 
+/* One element in 200 is not zero; whole numbers, so that sums do not hang on their order. */
+static void fill_sparse(float *values, int n)
+{
+    memset(values, 0, 4 * (size_t)n);
+    for (int i = (int)(seed % 7) + rank; i < n; i += 200)
+        values[i] = (float)((int)(seed + (uint64_t)i) % 50 + 1);
+}
+
+static bool sparse_call(struct place p, unsigned long long crossed[2])
+{
+    unsigned long long before[2], after[2];
+    float *values = (float *)(void *)host_region[0], *sum = (float *)(void *)host_region[1],
+          *got = (float *)(void *)block[1];
+    char *send = region[p.send][0], *recv = region[p.recv][1];
+
+    seed++;
+    fill_sparse(values, BIG);
+    cuda_write(p.send, p.in_place ? recv : send, values, 4 * BIG);
+    cuda.crossed(&before[0], &before[1]);
+    MPI_Allreduce(p.in_place ? MPI_IN_PLACE : send, recv, BIG, MPI_FLOAT, MPI_SUM, on_device);
+    cuda.crossed(&after[0], &after[1]);
+    for (int i = 0; i < 2; i++)
+        crossed[i] += after[i] - before[i];
+    cuda_read(p.recv, got, recv, 4 * BIG);
+    PMPI_Allreduce(values, sum, BIG, MPI_FLOAT, MPI_SUM, on_host);
+    return memcmp(got, sum, 4 * BIG) == 0;
+}
+
+/* In ten calls: a twentieth of what the buffers hold may cross, either way. */
+static void stays(void)
+{
+    static const struct place places[] = {{DEVICE, DEVICE, false, 0},
+                                          {DEVICE, DEVICE, true, 0},
+                                          {POOL, POOL, false, 0},
+                                          {DEVICE, POOL, false, 0},
+                                          {SECOND, SECOND, true, 0}};
+    unsigned long long crossed[2] = {0};
+
+    (void)sparse_call(places[0], crossed); /* the first one is the MPI library's */
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        bool right = true;
+
+        crossed[0] = crossed[1] = 0;
+        for (int call = 0; call < 10; call++)
+            right = sparse_call(places[i], crossed) && right;
+        tap_ok(right, "%s to %s: sums", kind_names[places[i].send], kind_names[places[i].recv]);
+        tap_ok(crossed[0] > 0 && crossed[0] < 2 * BIG && crossed[1] > 0 && crossed[1] < 2 * BIG,
+               "... %llu bytes to the host, %llu from it, of %d", crossed[0], crossed[1], 40 * BIG);
+    }
+}
+
 /* ---- others ---- */
 
 static bool is_mapped(const char *name)
@@ -461,8 +513,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } modes[] = {
-        {"all", all},        {"steps", steps},     {"late", all},     {"nonblocking", nonblocking},
-        {"host", host_only}, {"refused", refused}, {"broken", broken}};
+        {"all", all},     {"steps", steps},    {"late", all},        {"nonblocking", nonblocking},
+        {"stays", stays}, {"host", host_only}, {"refused", refused}, {"broken", broken}};
     const char *mode = argc > 1 ? argv[1] : "all";
 
     MPI_Init(&argc, &argv);

@@ -21,12 +21,16 @@
     X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                         \
     X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))
 
+/* Of the driver for tests. */
+typedef void cuda_crossed_fn(unsigned long long *to_host, unsigned long long *from_host);
+
 static struct {
     void *library;
 #define CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
     CUDA_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
     CUcontext context[2];
+    cuda_crossed_fn *crossed;
 } cuda;
 
 #define CUDA(call)                                                                                 \
@@ -49,6 +53,7 @@ static inline void cuda_open(void)
 #define CUDA_FIND(name, parameters) *(void **)(void *)&cuda.name = dlsym(cuda.library, #name);
     CUDA_FUNCTIONS(CUDA_FIND)
 #undef CUDA_FIND
+    *(void **)(void *)&cuda.crossed = dlsym(cuda.library, "test_cuda_crossed");
     CUDA(cuInit(0));
     for (int i = 0; i < 2; i++)
         CUDA(cuDevicePrimaryCtxRetain(&cuda.context[i], i));

@@ -1,6 +1,8 @@
 /* Nothing but the functions of a place touches the elements of inputs, results and residuals: every
  * collective and mode with buffers whose addresses lead to pages without access, bit for bit as
  * with ordinary ones. */
+#include <float.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -277,6 +279,54 @@ static void a_place_that_fails_is_an_error_for_all(void **state)
     assert_true(native > 0 && failed > late && late > 0);
 }
 
+/* What was claimed and taken back: the rounding of a sum and a difference is left. */
+static void same_residual(const struct training *t, int r, const float *before)
+{
+    const float *now = training_residual(t, r), *g = t->gradient[r];
+
+    for (size_t i = 0; i < N; i++)
+        assert_true(fabsf(now[i] - before[i]) <=
+                    2 * FLT_EPSILON * (fabsf(before[i]) + fabsf(g[i])));
+}
+
+/* A place short of memory says so before the vote: all ranks go native, and no residual changes. */
+static void a_place_short_of_memory_is_native_for_all(void **state)
+{
+    enum { SIZE = 3, CALLS = 8, SHORT = 4 };
+    static float before[SIZE][N];
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
+        for (uint64_t late = 0; forms[f].algorithm != SS_AUTO && late < 3; late++) {
+            static struct training t;
+            int native = 0;
+
+            open_training(&t, &forms[f], SIZE, true);
+            for (uint64_t c = 0; c < CALLS; c++) {
+                if (c == SHORT) {
+                    far_places[1].lacks_at = far_places[1].reserved + 1 + late;
+                    for (int r = 0; r < SIZE; r++)
+                        memcpy(before[r], training_residual(&t, r), sizeof before[r]);
+                }
+                draw(&t, c);
+                for (int r = 0; r < SIZE; r++)
+                    t.job.in[r] = t.gradient[r];
+                assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
+                for (int r = 0; r < SIZE; r++)
+                    assert_int_equal(t.job.status[r], t.job.status[0]);
+                if (c == SHORT && t.job.status[0] == SS_NATIVE) {
+                    native++;
+                    for (int r = 0; r < SIZE; r++)
+                        same_residual(&t, r, before[r]);
+                }
+                assert_true(t.job.status[0] == SS_NATIVE || c != SHORT || late > 0);
+                far_places[1].lacks_at = 0;
+            }
+            assert_true(native == 1 || late > 0);
+            close_training(&t);
+        }
+}
+
 /* A place that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
 static void claims_of_a_call_that_is_given_up_come_back(void **state)
 {
@@ -313,6 +363,7 @@ int main(void)
         cmocka_unit_test(exact_allreduces_are_right),
         cmocka_unit_test(a_dense_lane_is_sampled),
         cmocka_unit_test(a_residual_follows_its_buffers),
+        cmocka_unit_test(a_place_short_of_memory_is_native_for_all),
         cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),

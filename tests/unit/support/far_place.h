@@ -27,6 +27,7 @@ static struct {
     ss_ticket handed, written,
         done; /* last piece of work, last that wrote in the place, last done */
     unsigned polls;
+    struct ss_place_need room; /* last reserved */
 } far_memory;
 
 /* One of several such places; fails from that piece of its own work on, 0 = never. */
@@ -34,6 +35,8 @@ struct far_place {
     struct ss_place place;
     uint64_t works, fails_at;
     unsigned stalls; /* so many times it says that nothing is done yet */
+    uint64_t reserved,
+        lacks_at; /* from that time on it has no room for what is to come, 0 = never */
 };
 
 static inline void far_room(size_t bytes)
@@ -145,6 +148,16 @@ static inline void *far_near(const void *far)
 
 #define HOST ss_host.ops
 
+/* What is asked for beside what was reserved is a mistake of core. */
+static int far_reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
+{
+    struct far_place *far = (struct far_place *)p;
+
+    (void)type;
+    far_memory.room = *need;
+    far->reserved++;
+    return far->lacks_at > 0 && far->reserved >= far->lacks_at ? SS_ERR_MEMORY : SS_OK;
+}
 static int far_vector(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p, (void)mem;
@@ -340,6 +353,7 @@ static const struct ss_place_ops far_ops = {
     .remote = true,
     .poll = far_poll,
     .mark = far_mark,
+    .reserve = far_reserve,
     .make = far_vector,
     .drop = far_drop,
     .clear = far_clear,

@@ -1,0 +1,125 @@
+/* A residual points to the place that it lies in for as long as its tensor is known: places are
+ * never freed. That of a context which a reset has put another in place of stays behind, and says
+ * of all that it is asked for that it will not be done. */
+#include "gpu/places.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gpu/device_place.h"
+#include "gpu/images.h"
+
+enum { WHY = 200 };
+
+struct known {
+    struct known *next;
+    CUcontext context;
+    bool opened, told;
+    struct gpu_place place;
+};
+
+struct primary {
+    struct primary *next;
+    int ordinal;
+    CUcontext context;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct known *list; /* the newest first */
+    struct primary *primaries;
+} the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Memory of a pool belongs to the device at large: to its primary context, which is kept. */
+static CUcontext primary_of(const struct gpu_driver *driver, int ordinal)
+{
+    struct primary *p = the.primaries;
+    CUdevice device;
+
+    while (p && p->ordinal != ordinal)
+        p = p->next;
+    if (p || !(p = calloc(1, sizeof *p)))
+        return p ? p->context : NULL;
+    p->ordinal = ordinal;
+    if (driver->device(&device, ordinal) != CUDA_SUCCESS ||
+        driver->primary_retain(&p->context, device) != CUDA_SUCCESS) {
+        free(p);
+        return NULL;
+    }
+    p->next = the.primaries;
+    the.primaries = p;
+    return p->context;
+}
+
+static CUcontext context_of(const struct gpu_driver *driver, const struct gpu_where *where)
+{
+    if (!where->device || where->managed)
+        return NULL;
+    return where->context ? where->context : primary_of(driver, where->ordinal);
+}
+
+static struct known *find(CUcontext context)
+{
+    struct known *k = the.list;
+
+    while (k && k->context != context)
+        k = k->next;
+    return k;
+}
+
+static struct known *meet(const struct gpu_driver *driver, CUcontext context, char *why)
+{
+    struct known *k = calloc(1, sizeof *k);
+    char text[WHY] = "";
+    const char *lacking;
+
+    if (!k)
+        return NULL;
+    k->context = context;
+    lacking = gpu_place_open(&k->place, driver, &gpu_images, context, -1, text);
+    k->opened = !lacking;
+    if (lacking) {
+        (void)snprintf(why, WHY, "%s", lacking);
+        k->told = true;
+    }
+    k->next = the.list;
+    the.list = k;
+    return k;
+}
+
+static bool is_usable(struct known *k, const struct gpu_driver *driver, char *why)
+{
+    const int error = k->opened ? gpu_place_error(&k->place) : 0;
+
+    if (error != 0 && !k->told) {
+        (void)snprintf(why, WHY, "%s", gpu_error_name(driver, (CUresult)error));
+        k->told = true;
+    }
+    return k->opened && error == 0;
+}
+
+static struct ss_place *of_context(const struct gpu_driver *driver, CUcontext context, char *why)
+{
+    struct known *k = find(context);
+
+    if (!k || (k->opened && gpu_place_is_replaced(&k->place)))
+        k = meet(driver, context, why);
+    if (!k || !is_usable(k, driver, why))
+        return NULL;
+    gpu_place_after_program(&k->place);
+    return &k->place.place;
+}
+
+struct ss_place *gpu_places_find(const struct gpu_driver *driver, const struct gpu_where *a,
+                                 const struct gpu_where *b, char *why)
+{
+    struct ss_place *place = NULL;
+    CUcontext context;
+
+    pthread_mutex_lock(&the.lock);
+    context = context_of(driver, a);
+    if (context && context == context_of(driver, b))
+        place = of_context(driver, context, why);
+    pthread_mutex_unlock(&the.lock);
+    return place;
+}

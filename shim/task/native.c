@@ -1,0 +1,141 @@
+/* The part of a call that is the MPI library's. */
+#include "shim/device/bounce.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task_impl.h"
+
+/* ---- polled ---- */
+
+static int post_allgather(struct shim_task *task)
+{
+    const struct shim_call *c = &task->call;
+    MPI_Comm comm = task->comm->private;
+
+    if (!c->counts)
+        return shim_real.Iallgather(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                    c->recv, (int)c->count, (MPI_Datatype)c->type, comm,
+                                    &task->native);
+    if (!c->large)
+        return shim_real.Iallgatherv(c->send, (int)c->send_count, (MPI_Datatype)c->send_type,
+                                     c->recv, c->counts, c->displs, (MPI_Datatype)c->type, comm,
+                                     &task->native);
+    return shim_real_iallgatherv_c(c->send, c->send_count, (MPI_Datatype)c->send_type, c->recv,
+                                   c->counts, c->displs, (MPI_Datatype)c->type, comm,
+                                   &task->native);
+}
+
+static int post_reduction(struct shim_task *task, const void *in)
+{
+    const struct shim_call *c = &task->call;
+    MPI_Datatype type = (MPI_Datatype)c->type;
+    MPI_Op sum = (MPI_Op)c->op;
+    MPI_Comm comm = task->comm->private;
+
+    switch (c->kind) {
+    case SS_KIND_REDUCE_SCATTER:
+        return shim_real.Ireduce_scatter_block(c->send, c->recv, (int)c->count, type, sum, comm,
+                                               &task->native);
+    case SS_KIND_REDUCE:
+        return shim_real.Ireduce(c->send, c->recv, (int)c->count, type, sum, c->root, comm,
+                                 &task->native);
+    default:
+        return shim_real.Iallreduce(in ? in : MPI_IN_PLACE, shim_task_output(task), (int)task->n,
+                                    type, sum, comm, &task->native);
+    }
+}
+
+void shim_native_next(struct shim_task *task)
+{
+    task->assembling = task->barriers > 0;
+    if (task->assembling) {
+        task->barriers--;
+        task->err = shim_real.Ibarrier(task->comm->private, &task->native);
+    } else {
+        task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
+                                                         : post_reduction(task, task->native_in);
+    }
+}
+
+void shim_native_start(struct shim_task *task, const void *in)
+{
+    task->native_in = in;
+    task->native_begin = shim_now();
+    task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
+    if (shim_task_is_away(task)) {
+        shim_bounce_in(task->call.bounce, !in);
+        shim_task_set_stage(task, SHIM_TASK_IMAGES);
+        return;
+    }
+    shim_native_next(task);
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+}
+
+static void post_whole(struct shim_task *task)
+{
+    struct shim_call call = task->call;
+
+    if (task->comm->state == SHIM_COMM_SERVED)
+        call.comm = (uintptr_t)task->comm->private;
+    task->whole = true;
+    task->native_begin = shim_now();
+    task->err = shim_ipass(&call, &task->native);
+    atomic_fetch_add(
+        &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
+                                                                 : SS_WHY_COMMUNICATOR],
+        1);
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+}
+
+/* Seldom one with images: no call may be made before this one, and none waits for another. */
+void shim_native_whole(struct shim_task *task)
+{
+    if (shim_bounce_fill(task->call.bounce, false)) {
+        post_whole(task);
+        return;
+    }
+    shim_task_fail_for_device(task);
+    shim_task_set_stage(task, SHIM_TASK_DONE);
+}
+
+void shim_native_rest(struct shim_task *task)
+{
+    struct shim_call *call = &task->call;
+
+    if (!shim_in_place(call))
+        call->send = shim_task_input(task);
+    call->recv = shim_task_output(task);
+    call->count -= (int64_t)task->first;
+    task->first = 0;
+    post_whole(task);
+}
+
+/* ---- by the caller of a blocking call ---- */
+
+static int pass(const struct shim_task *task, const struct shim_call *part, bool joined)
+{
+    if (!shim_bounce_fill(task->call.bounce, joined))
+        return shim_bounce_failed(task->call.comm, task->call.bounce);
+    return shim_pass(part);
+}
+
+int shim_native_call(const struct shim_task *task)
+{
+    return pass(task, &task->call, false);
+}
+
+int shim_native_window(const struct shim_task *task)
+{
+    const bool joined = ss_call_joined(task->core); /* the input stands in the receive buffer */
+    struct shim_call part = task->call;
+
+    if (joined)
+        part.send = MPI_IN_PLACE;
+    if (part.kind == SS_KIND_ALLREDUCE && task->n != (uint64_t)part.count) {
+        if (!shim_in_place(&part))
+            part.send = shim_task_input(task);
+        part.recv = shim_task_output(task);
+        part.count = (int64_t)task->n;
+        part.large = false; /* a window fits an int */
+    }
+    return pass(task, &part, joined);
+}

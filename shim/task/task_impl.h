@@ -1,0 +1,63 @@
+/* Inside of shim/task. */
+#ifndef SHIM_TASK_TASK_IMPL_H
+#define SHIM_TASK_TASK_IMPL_H
+
+#include "shim/task/task.h"
+
+static inline void shim_task_set_stage(struct shim_task *task, enum shim_stage stage)
+{
+    atomic_store_explicit(&task->stage, (int)stage, memory_order_release);
+}
+
+static inline enum shim_stage shim_task_stage(const struct shim_task *task)
+{
+    return (enum shim_stage)atomic_load_explicit(&task->stage, memory_order_acquire);
+}
+
+/* ---- shim/task/buffers.c: where the buffers of a call are ---- */
+
+/* The window in hand, as the MPI library gets it: on the host. The input is NULL where the call is
+ * in place. */
+const void *shim_task_input(const struct shim_task *task);
+void *shim_task_output(const struct shim_task *task);
+
+/* The receive buffer of the window by an address of the program's own, where that is not
+ * shim_task_output; else NULL. */
+const void *shim_task_known_as(const struct shim_task *task);
+
+/* Starts core's call with the window, where the buffers lie. Its status. */
+int shim_task_start_core(struct shim_task *task);
+
+/* Whether the call is served in a place that the MPI library cannot see. */
+bool shim_task_is_away(const struct shim_task *task);
+
+/* Copies of the buffers are not there yet. Those that fail end the call. */
+bool shim_task_comes_in(struct shim_task *task);
+/* The result of a call that has ended is not in the program's buffer yet. */
+bool shim_task_goes_out(struct shim_task *task);
+
+/* A copy has failed: the error of the call. */
+void shim_task_fail_for_device(struct shim_task *task);
+
+/* ---- shim/task/native.c: the part of the MPI library ---- */
+
+/* The window in hand, on the private communicator and polled. in NULL: what it reduces stands where
+ * the result is to be. */
+void shim_native_start(struct shim_task *task, const void *in);
+/* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
+ * has them), then the window: a rank is missed there, not in a collective that may take as long as
+ * it takes. */
+void shim_native_next(struct shim_task *task);
+
+/* The call as it came, in the MPI library: on the application's communicator where that is not
+ * served, else on the private one. */
+void shim_native_whole(struct shim_task *task);
+/* What is left of it after the windows that are done. */
+void shim_native_rest(struct shim_task *task);
+
+/* Blocking: the window in hand, or where core has none the call, as the application called it. The
+ * MPI code. */
+int shim_native_window(const struct shim_task *task);
+int shim_native_call(const struct shim_task *task);
+
+#endif
