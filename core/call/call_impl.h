@@ -45,6 +45,18 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags);
 uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
 
+/* core/call/decide.c: how a call goes on after a vote; `first`: its first one. */
+enum ss_next {
+    SS_NEXT_RECIPE,     /* it is ready for its first step */
+    SS_NEXT_CALIBRATE,  /* and vote again */
+    SS_NEXT_LOOK_INPUT, /* again, and vote again */
+    SS_NEXT_LOOK_EXTRAS,
+    SS_NEXT_NATIVE,    /* for call->reason */
+    SS_NEXT_FAIL,      /* x->failed says how */
+    SS_NEXT_FAIL_AGAIN /* as an earlier call of the communicator did */
+};
+enum ss_next ss_call_decide(struct ss_call *call, bool first);
+
 /* core/call/form.c: what depends on the kind. Init: of a zeroed call. Recipe: before its first
  * step. */
 void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsigned window);

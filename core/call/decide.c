@@ -1,0 +1,195 @@
+/* How a call goes on after a vote: by the combined ballot, then by the plan, alike on all ranks;
+ * and what is set for the recipe before its first step. */
+#include <math.h>
+#include <string.h>
+
+#include "core/call/call_impl.h"
+
+/* ---- ways to go on ---- */
+
+static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
+{
+    call->reason = reason;
+    return SS_NEXT_NATIVE;
+}
+
+/* As to_native where most likely the lane's next calls will end so, too: they go there without a
+ * vote, unless a tensor of the lane is watched or registered. */
+static enum ss_next back_off(struct ss_call *call, enum ss_reason reason)
+{
+    if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST))
+        ss_history_back_off(&call->lane->history);
+    return to_native(call, reason);
+}
+
+static enum ss_next fail(struct ss_call *call, int status)
+{
+    ss_fail(&call->f.c.x, status, -1, SS_PHASE_VOTE);
+    return SS_NEXT_FAIL;
+}
+
+/* ---- the plan and its recipe ---- */
+
+static void book_predictions(struct ss_call *call)
+{
+    struct ss_lane_record *r = call->lane->record;
+
+    if (!r)
+        return;
+    pthread_mutex_lock(&call->f.comm->stats->lock);
+    for (int a = 0; a < SS_ALGORITHMS; a++) {
+        bool runs = call->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
+        r->predicted_seconds[a] += runs ? call->plan.seconds[a] : (double)INFINITY;
+        r->predicted_bytes[a] += runs ? call->plan.bytes[a] : (double)INFINITY;
+    }
+    double densest = ss_kind_density_max(call);
+    if (densest > r->density_max)
+        r->density_max = densest;
+    pthread_mutex_unlock(&call->f.comm->stats->lock);
+}
+
+/* Frees the work space of other collectives where their memory may be needed. */
+static void make_room(struct ss_call *call, double bytes)
+{
+    const struct ss_mem *mem = call->f.comm->mem;
+    size_t used = atomic_load(&mem->used);
+
+    if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
+        ss_work_drop(call->f.c.x.work);
+}
+
+/* A rank asks for the comparison: all take part. */
+static void guard(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+
+    if (!(f->vote.ballot.flags & SS_VOTE_GUARD) || !f->topk || f->guarded)
+        return;
+    f->guarded = true;
+    ss_guard_take(f);
+}
+
+/* What the recipe goes by. */
+static void set_voted(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    const struct ss_ballot *b = &f->vote.ballot;
+    const struct ss_settings *s = f->comm->settings;
+
+    f->c.voted = (struct ss_voted){.nnz_sum = b->nnz_sum,
+                                   .nnz_max = b->nnz_max,
+                                   .k_max = b->k_max,
+                                   .same_state = ss_ballot_same(b, SS_SAME_STATE)};
+    f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
+    f->c.oktopk.partition = s->partition;
+    f->c.oktopk.repartition_period = s->repartition_period;
+    f->c.oktopk.threshold_period = s->tensors.threshold_period;
+}
+
+static enum ss_next start_recipe(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_history *h = &call->lane->history;
+    struct ss_shape shape = ss_ballot_shape(call);
+    bool observe = f->comm->settings->observe;
+
+    h->result_nnz = f->vote.ballot.result_max;
+    ss_history_measured(h, ss_bits_double(f->vote.ballot.last_min));
+    ss_plan_make(&shape, h, &call->plan);
+    if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
+        ss_topk_wake(f);
+        return SS_NEXT_LOOK_INPUT;
+    }
+    ss_scale_seen(f);
+    if (call->plan.settled)
+        ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
+    ss_history_planned(h, &call->plan, observe);
+    book_predictions(call);
+    if (observe) {
+        ss_observe(call);
+        return to_native(call, SS_WHY_OBSERVE);
+    }
+    if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
+        return to_native(call, SS_WHY_DENSE);
+    if (call->plan.algorithm == SS_DENSE)
+        return back_off(call, call->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
+    call->row = shape.rows[call->plan.algorithm];
+    x->arena_used = 0;
+    c->result_nnz = 0;
+    memset(c->state, 0, call->row->state);
+    set_voted(call);
+    make_room(call, ss_plan_memory(&shape, call->plan.algorithm));
+    ss_kind_recipe(call);
+    ss_fill_start(c, !c->scan.negative_zero && !f->topk);
+    ss_topk_recipe(f, call->row->global);
+    guard(call);
+    call->mark = ss_now(x);
+    return SS_NEXT_RECIPE;
+}
+
+/* ---- the vote ---- */
+
+/* What sends a call to the MPI library before anything else is looked at. */
+static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
+
+/* In the order of precedence. */
+enum ss_next ss_call_decide(struct ss_call *call, bool first)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_comm *comm = f->comm;
+    const struct ss_ballot *b = &f->vote.ballot;
+
+    if (b->flags & SS_VOTE_BROKEN) {
+        comm->told = true;
+        return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(call, SS_ERR_PEER);
+    }
+    if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
+        comm->mismatch = true;
+        return to_native(call, SS_WHY_SETTINGS);
+    }
+    if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
+        bool lane = ss_ballot_same(b, SS_SAME_CALL);
+
+        comm->told = true;
+        return fail(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
+    }
+    call->lane->holds = b->flags & SS_VOTE_HOLDS;
+    bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
+    bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
+    bool native = callbacks || (b->flags & NATIVE);
+    enum ss_scaling scaling = SS_SCALE_KNOWN;
+    if (first && !calibrate && !native)
+        scaling = ss_scale_look(f);
+    if (scaling == SS_SCALE_CHANGED)
+        return f->resting ? SS_NEXT_LOOK_EXTRAS : SS_NEXT_LOOK_INPUT;
+    bool agreed = (calibrate && !native) ||
+                  (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
+    if (b->flags & SS_VOTE_OFF)
+        return to_native(call, SS_WHY_OFF);
+    if (b->flags & SS_VOTE_CANNOT)
+        return to_native(call, SS_WHY_CANNOT);
+    if (callbacks)
+        return to_native(call, SS_WHY_CALLBACKS);
+    if (b->flags & SS_VOTE_LAYOUT)
+        return back_off(call, SS_WHY_BUFFER);
+    if (!ss_ballot_same(b, SS_SAME_FORM))
+        return back_off(call, SS_WHY_TYPE);
+    if (b->flags & SS_VOTE_NOT_FINITE) {
+        ss_scale_not_finite(f);
+        return to_native(call, SS_WHY_NOT_FINITE);
+    }
+    if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
+        return to_native(call, SS_WHY_UNREGISTERED);
+    if (f->unfit)
+        return to_native(call, SS_WHY_UNFIT);
+    if (scaling == SS_SCALE_OPEN)
+        return to_native(call, SS_WHY_SCALE);
+    if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
+        return to_native(call, SS_WHY_DENSE);
+    if (calibrate)
+        return SS_NEXT_CALIBRATE;
+    comm->costs_agreed = true;
+    return start_recipe(call);
+}
