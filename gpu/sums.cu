@@ -4,20 +4,28 @@
 #include "gpu/results.h"
 #include "gpu/tile.h"
 
-template <class B> struct all_of {
+/* f of each element of this block's tile, and of zeros past the ends. */
+template <class B, class F> DEVICE void each(const B *v, u32 n, u32 skew, F f)
+{
     typedef tile_of<B> tile_type;
     B x[tile_type::VECTORS][tile_type::LANES];
 
-    template <class F> __device__ void each(F f) const
-    {
+    tile_type(blockIdx.x, n, skew, 1).load(v, x);
+    UNROLL
+    for (u32 k = 0; k < tile_type::VECTORS; k++) {
         UNROLL
-        for (u32 k = 0; k < tile_type::VECTORS; k++) {
-            UNROLL
-            for (u32 c = 0; c < tile_type::LANES; c++)
-                f(x[k][c]);
-        }
+        for (u32 c = 0; c < tile_type::LANES; c++)
+            f(x[k][c]);
     }
-};
+}
+
+/* A kernel that asks a vector something. */
+#define ASK(name, B, answer, ask)                                                                  \
+    KERNEL(name, 4)(const B *v, u32 n, u32 skew, answer *to)                                       \
+    {                                                                                              \
+        ask(v, n, skew, to);                                                                       \
+    }                                                                                              \
+    KERNEL_END(name)
 
 typedef double warp_parts[WARPS];
 
@@ -39,11 +47,9 @@ DEVICE double block_sum(double x, double *parts)
 template <class B> static __device__ void square(const B *v, u32 n, u32 skew, double *squares)
 {
     SHARED(warp_parts, parts);
-    all_of<B> a;
     double sum = 0;
 
-    tile_of<B>(blockIdx.x, n, skew, 1).load(v, a.x);
-    a.each([&sum](B x) {
+    each(v, n, skew, [&sum](B x) {
         const double y = number_of(x);
         sum = __fma_rn(y, y, sum);
     });
@@ -52,15 +58,8 @@ template <class B> static __device__ void square(const B *v, u32 n, u32 skew, do
         squares[blockIdx.x] = sum;
 }
 
-#define SQUARE(name, B)                                                                            \
-    KERNEL(name, 4)(const B *v, u32 n, u32 skew, double *squares)                                  \
-    {                                                                                              \
-        square(v, n, skew, squares);                                                               \
-    }                                                                                              \
-    KERNEL_END(name)
-
-SQUARE(ss_square_f32, u32)
-SQUARE(ss_square_f64, u64)
+ASK(ss_square_f32, u32, double, square)
+ASK(ss_square_f64, u64, double, square)
 
 /* Where run j of a sample begins: as core/compute/vector.c says. */
 DEVICE u32 run_at(u32 n, u32 runs, u32 run, u32 j)
@@ -141,19 +140,20 @@ KERNEL_END(ss_sum)
 template <class B>
 static __device__ void not_finite(const B *g, const B *r, u32 n, u32 skew, u32 aligned, u64 *count)
 {
-    const tile_of<B> t(blockIdx.x, n, skew, aligned);
-    all_of<B> a, b;
+    typedef tile_of<B> tile_type;
+    const tile_type t(blockIdx.x, n, skew, aligned);
+    B a[tile_type::VECTORS][tile_type::LANES], b[tile_type::VECTORS][tile_type::LANES];
     u32 found = 0;
 
     if (g)
-        t.load(g, a.x);
+        t.load(g, a);
     if (r)
-        t.load(r, b.x);
+        t.load(r, b);
     UNROLL
-    for (u32 k = 0; k < tile_of<B>::VECTORS; k++) {
+    for (u32 k = 0; k < tile_type::VECTORS; k++) {
         UNROLL
-        for (u32 c = 0; c < tile_of<B>::LANES; c++)
-            found += !is_finite(g && r ? sum_of(a.x[k][c], b.x[k][c]) : g ? a.x[k][c] : b.x[k][c]);
+        for (u32 c = 0; c < tile_type::LANES; c++)
+            found += !is_finite(g && r ? sum_of(a[k][c], b[k][c]) : g ? a[k][c] : b[k][c]);
     }
     if (warp_any(found != 0)) {
         found = warp_sum(found);
@@ -175,47 +175,30 @@ NOT_FINITE(ss_not_finite_f64, u64)
 /* Sets *any where a bit is set. */
 template <class B> static __device__ void any_bit(const B *v, u32 n, u32 skew, u32 *any)
 {
-    all_of<B> a;
     B bits = 0;
 
-    tile_of<B>(blockIdx.x, n, skew, 1).load(v, a.x);
-    a.each([&bits](B x) { bits |= x; });
+    each(v, n, skew, [&bits](B x) { bits |= x; });
     if (warp_any(bits != 0) && threadIdx.x % WARP == 0)
         atomicOr(any, 1u);
 }
 
-#define ANY_BIT(name, B)                                                                           \
-    KERNEL(name, 4)(const B *v, u32 n, u32 skew, u32 *any)                                         \
-    {                                                                                              \
-        any_bit(v, n, skew, any);                                                                  \
-    }                                                                                              \
-    KERNEL_END(name)
-
-ANY_BIT(ss_any_bit_b32, u32)
-ANY_BIT(ss_any_bit_b64, u64)
+ASK(ss_any_bit_b32, u32, u32, any_bit)
+ASK(ss_any_bit_b64, u64, u32, any_bit)
 
 /* Magnitude of the largest that is finite. */
 template <class B> static __device__ void find_largest(const B *v, u32 n, u32 skew, u64 *largest)
 {
-    all_of<B> a;
     B most = 0;
 
-    tile_of<B>(blockIdx.x, n, skew, 1).load(v, a.x);
-    a.each([&most](B x) { most = is_finite(x) && magnitude(x) > most ? magnitude(x) : most; });
+    each(v, n, skew,
+         [&most](B x) { most = is_finite(x) && magnitude(x) > most ? magnitude(x) : most; });
     most = warp_max(most);
     if (most != 0 && threadIdx.x % WARP == 0)
         atomicMax(largest, (u64)most);
 }
 
-#define LARGEST(name, B)                                                                           \
-    KERNEL(name, 4)(const B *v, u32 n, u32 skew, u64 *largest)                                     \
-    {                                                                                              \
-        find_largest(v, n, skew, largest);                                                         \
-    }                                                                                              \
-    KERNEL_END(name)
-
-LARGEST(ss_largest_f32, u32)
-LARGEST(ss_largest_f64, u64)
+ASK(ss_largest_f32, u32, u64, find_largest)
+ASK(ss_largest_f64, u64, u64, find_largest)
 
 /* ---- sketch ---- */
 
