@@ -1,0 +1,271 @@
+/* Checks of the kernels for streams and dense vectors. */
+#ifndef TESTS_GPU_CHECK_VECTOR_H
+#define TESTS_GPU_CHECK_VECTOR_H
+
+#include <float.h>
+
+#include "core/compute/kernels.h"
+#include "core/compute/vector.h"
+#include "core/place/place.h"
+#include "tests/gpu/check_cases.h"
+
+/* ---- streams ---- */
+
+static void *words(enum ss_type type, size_t n, size_t behind)
+{
+    void *v = vector(type, n, behind);
+    const enum kind kind = (enum kind)below(KINDS);
+
+    if (ss_type_is_float(type))
+        for (size_t i = 0; i < n; i++)
+            put(type, v, i, number_like(type, kind));
+    else
+        for (size_t i = 0; i < n; i++) {
+            uint64_t x = below(3) ? 0 : below(2) ? 1 : chance();
+            memcpy((char *)v + bytes_of(type, i), &x, ss_type_size(type));
+        }
+    return v;
+}
+
+static const char *check_scan(struct emulated *e)
+{
+    enum ss_op op;
+    const enum ss_type type = any_type(&op);
+    const size_t n = length(type), room = below(2) ? n : below(n + 1);
+    void *src = words(type, n, below(4));
+    struct gpu_list list = {array(room * 4), array(bytes_of(type, room)), room};
+    uint32_t *idx = array(4 * (n + 1));
+    void *val = array(bytes_of(type, n + 1));
+    struct gpu_scanned *found = work_area(gpu_scan_work(type, n));
+    struct ss_scan want;
+
+    if (ss_type_is_float(type) && below(3) == 0)
+        spoil(type, src, n, 1);
+    shuffle_machine(e);
+    ss_kernels()->scan(type, op, src, n, 7, idx, val, room, &want);
+    gpu_scan(&e->q, type, op, src, n, 7, &list, found);
+    if (found->nnz != want.nnz || (want.nnz > room && found->stop != want.stop))
+        return complaint("%llu entries, stop %llu; wanted %zu, %zu", found->nnz, found->stop,
+                         want.nnz, want.stop);
+    if (ss_type_is_float(type) && ((found->negative_zero != 0) != want.negative_zero ||
+                                   (found->not_finite != 0) != want.not_finite))
+        return "flags differ";
+    if (memcmp(list.idx, idx, 4 * want.stored) != 0 ||
+        memcmp(list.val, val, bytes_of(type, want.stored)) != 0)
+        return "entries differ";
+    return NULL;
+}
+
+/* Some of n indices, ascending or not. */
+static uint32_t *some_of(size_t n, size_t *count, uint32_t base, bool ascending)
+{
+    uint32_t *idx = array(4 * n);
+
+    *count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (below(7) == 0)
+            idx[(*count)++] = base + (uint32_t)i;
+    for (size_t i = *count; !ascending && i > 1; i--) {
+        const size_t j = below(i);
+        const uint32_t x = idx[j];
+        idx[j] = idx[i - 1];
+        idx[i - 1] = x;
+    }
+    return idx;
+}
+
+static const char *check_entries(struct emulated *e)
+{
+    enum ss_op op;
+    const enum ss_type type = any_type(&op);
+    const size_t n = length(type), bytes = bytes_of(type, n);
+    size_t count;
+    uint32_t *idx = some_of(n, &count, 5, true);
+    void *val = words(type, n, below(4)), *dst = words(type, n, below(4)),
+         *want = copied(dst, bytes);
+    const struct ss_place_ops *host = ss_host.ops;
+
+    shuffle_machine(e);
+    gpu_accumulate(&e->q, type, op, dst, 5, idx, val, count);
+    ss_kernels()->accumulate(type, op, want, 5, idx, val, count);
+    if (memcmp(dst, want, bytes) != 0)
+        return complaint("accumulate of %s by %s", ss_type_name(type), ss_op_name(op));
+    gpu_scatter(&e->q, type, dst, 5, idx, val, count);
+    ss_kernels()->scatter(type, want, 5, idx, val, count);
+    if (memcmp(dst, want, bytes) != 0)
+        return "scatter";
+    if (ss_type_is_float(type)) {
+        size_t some;
+        uint32_t *mixed = some_of(n, &some, 5, false);
+        put(type, dst, 0, type == SS_F32 ? (double)FLT_MAX : DBL_MAX);
+        put(type, want, 0, type == SS_F32 ? (double)FLT_MAX : DBL_MAX);
+        put(type, val, 0, type == SS_F32 ? (double)FLT_MAX : DBL_MAX);
+        gpu_add_at(&e->q, type, dst, 5, mixed, val, some);
+        ss_vector_add_at(type, want, 5, mixed, val, some);
+        if (memcmp(dst, want, bytes) != 0)
+            return "add_at";
+    }
+    gpu_clear_at(&e->q, type, dst, 5, idx, count);
+    host->clear_at(&ss_host, type, want, 5, idx, count);
+    if (memcmp(dst, want, bytes) != 0)
+        return "clear_at";
+    for (size_t j = 0; j < count; j++)
+        idx[j] -= 5;
+    gpu_pick(&e->q, type, dst, idx, count, val);
+    for (size_t j = 0; j < count; j++)
+        if (memcmp((char *)val + bytes_of(type, j), (char *)dst + bytes_of(type, idx[j]),
+                   ss_type_size(type)) != 0)
+            return "pick";
+    return NULL;
+}
+
+/* ---- dense vectors ---- */
+
+static const char *check_reduce(struct emulated *e)
+{
+    enum ss_op op;
+    const enum ss_type type = any_type(&op);
+    const size_t n = length(type), behind = below(4);
+    void *dst = words(type, n, behind), *src = words(type, n, below(2) ? behind : below(4)),
+         *want = copied(dst, bytes_of(type, n));
+
+    shuffle_machine(e);
+    gpu_reduce(&e->q, type, op, dst, src, n);
+    ss_kernels()->reduce(type, op, want, src, n);
+    return memcmp(dst, want, bytes_of(type, n)) == 0
+               ? NULL
+               : complaint("reduce of %s by %s", ss_type_name(type), ss_op_name(op));
+}
+
+static const char *check_dense(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    const size_t n = length(type), bytes = bytes_of(type, n), behind = below(4);
+    void *r = numbers(type, n, (enum kind)below(KINDS), behind),
+         *val = numbers(type, n, (enum kind)below(KINDS), below(2) ? behind : below(4)),
+         *out = vector(type, n, below(2) ? behind : below(4)), *want = copied(r, bytes),
+         *joined = array(bytes);
+    const double share = unit(), most = type == SS_F32 ? (double)FLT_MAX : DBL_MAX;
+    static const double factors[] = {0.5, 2, 0.3, 0, 1e-45, 1e300};
+    const double factor = factors[below(6)];
+
+    shuffle_machine(e);
+    gpu_join(&e->q, type, val, r, out, n, share);
+    ss_vector_join(type, val, want, joined, n, share);
+    if (memcmp(out, joined, bytes) != 0)
+        return "join";
+    gpu_leave(&e->q, type, r, n, share);
+    ss_vector_leave(type, want, n, share);
+    if (memcmp(r, want, bytes) != 0)
+        return "leave";
+    spoil(type, val, n, below(3));
+    put(type, val, n / 2, -most);
+    put(type, r, n / 2, -most);
+    put(type, want, n / 2, -most);
+    gpu_add(&e->q, type, r, val, n);
+    ss_vector_add(type, want, val, n);
+    if (memcmp(r, want, bytes) != 0)
+        return "add";
+    gpu_scale(&e->q, type, r, n, factor);
+    ss_vector_scale(type, want, n, factor);
+    if (memcmp(r, want, bytes) != 0)
+        return complaint("scale by %g", factor);
+    gpu_clear(&e->q, type, r, n);
+    return ss_vector_is_clear(type, r, n) ? NULL : "clear";
+}
+
+/* The squared norm by a sample. */
+static double square_of_runs(enum ss_type type, const void *v, size_t n, size_t most)
+{
+    struct ss_run *runs = calloc(most / SS_SAMPLE_RUN, sizeof *runs);
+    const char *from = v;
+    const size_t count = ss_sample_runs(n, most, runs);
+    double sum = 0;
+
+    for (size_t j = 0; j < count; j++)
+        sum += ss_vector_square(type, from + runs[j].first * ss_type_size(type), runs[j].count);
+    free(runs);
+    return sum * (double)n / (double)most;
+}
+
+static const char *check_squares(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    /* Sometimes with so many runs that their sums are added by more than one block. */
+    const size_t runs = below(8) ? 1 + below(20) : GPU_SUM_SHARE + below(100);
+    const size_t most = SS_SAMPLE_RUN * runs;
+    const size_t n = runs > 20 ? most + 1 + below(5000) : length(type);
+    void *v = numbers(type, n, (enum kind)below(KINDS), below(4));
+    double *sum = work_area(gpu_square_work(type, n)), first,
+           *sample = work_area(gpu_square_runs_work(most / SS_SAMPLE_RUN));
+
+    shuffle_machine(e);
+    gpu_square(&e->q, type, v, n, sum);
+    first = *sum;
+    if (!close_to(first, ss_vector_square(type, v, n)))
+        return complaint("square %g, wanted %g", first, ss_vector_square(type, v, n));
+    shuffle_machine(e);
+    gpu_square(&e->q, type, v, n, sum);
+    if (memcmp(sum, &first, sizeof first) != 0)
+        return "the same square twice differs";
+    if (n <= most)
+        return NULL;
+    gpu_square_runs(&e->q, type, v, n, most / SS_SAMPLE_RUN, SS_SAMPLE_RUN, sample);
+    *sample *= (double)n / (double)most;
+    return close_to(*sample, square_of_runs(type, v, n, most)) ? NULL : "sampled square";
+}
+
+static const char *check_questions(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    const size_t n = length(type), behind = below(4), source = below(3);
+    void *g = numbers(type, n, (enum kind)below(KINDS), behind),
+         *r = numbers(type, n, (enum kind)below(KINDS), below(2) ? behind : below(4));
+    uint64_t *count = work_area(8), *largest = work_area(8), most = 0;
+    uint32_t *any = work_area(4);
+
+    spoil(type, g, n, below(4));
+    if (source == 0)
+        g = NULL;
+    if (source == 1)
+        r = NULL;
+    shuffle_machine(e);
+    gpu_not_finite(&e->q, type, g, r, n, count);
+    if (*count != ss_vector_not_finite(type, g, r, n))
+        return "not finite";
+    void *v = g ? g : r;
+    gpu_any_bit(&e->q, type, v, n, any);
+    if ((*any == 0) != ss_vector_is_clear(type, v, n))
+        return "is clear";
+    gpu_largest(&e->q, type, v, n, largest);
+    for (size_t i = 0; i < n; i++)
+        if (ss_magnitude_at(type, v, i) < ss_magnitude_none(type) &&
+            ss_magnitude_at(type, v, i) > most)
+            most = ss_magnitude_at(type, v, i);
+    return *largest == most ? NULL : "largest";
+}
+
+static const char *check_sketch(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    const size_t n = length(type);
+    void *v = numbers(type, n, (enum kind)below(ZEROS), below(4));
+    uint64_t *largest = work_area(8);
+    int64_t *sums = work_area(8 * GPU_SKETCH);
+    static double want[SS_SKETCH_BUCKETS];
+
+    _Static_assert((int)GPU_SKETCH == (int)SS_SKETCH_BUCKETS, "the same buckets");
+    shuffle_machine(e);
+    gpu_largest(&e->q, type, v, n, largest);
+    const int shift = gpu_sketch_shift(type, *largest, n);
+    const double allowed = ldexp((double)n, -shift);
+    gpu_sketch(&e->q, type, v, n, shift, sums);
+    ss_host.ops->sketch(&ss_host, type, v, n, want);
+    for (size_t i = 0; i < SS_SKETCH_BUCKETS; i++)
+        if (fabs(ldexp((double)sums[i], -shift) - want[i]) > allowed + 0x1p-45 * fabs(want[i]))
+            return complaint("bucket %zu: %g, wanted %g", i, ldexp((double)sums[i], -shift),
+                             want[i]);
+    return NULL;
+}
+
+#endif
