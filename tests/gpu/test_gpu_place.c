@@ -1,168 +1,11 @@
-/* A device as a place against the host's: each function over chance sizes and types, many of them
- * handed over before anything is waited for, with the host's arrays overwritten as soon as a
- * function is back. */
-#include <math.h>
-
-#include "tests/gpu/gpu_ranks.h"
-
-enum { VECTORS = 3, IN = 0, RESIDUAL = 1, OUT = 2, RESULTS = 64 };
-
-/* ---- chance ---- */
-
-static uint64_t state_of_chance = 88172645463325252u;
-
-static uint64_t chance(void)
-{
-    state_of_chance ^= state_of_chance << 13;
-    state_of_chance ^= state_of_chance >> 7;
-    state_of_chance ^= state_of_chance << 17;
-    return state_of_chance * 0x2545f4914f6cdd1du;
-}
-
-static size_t below(size_t n)
-{
-    return (size_t)(chance() >> 16) % n;
-}
-
-static double unit(void)
-{
-    return (double)(chance() >> 11) * 0x1p-53;
-}
-
-static void put(enum ss_type type, void *v, size_t i, double x)
-{
-    if (type == SS_F32)
-        ((float *)v)[i] = (float)x;
-    else if (type == SS_F64)
-        ((double *)v)[i] = x;
-    else if (type == SS_I32)
-        ((int32_t *)v)[i] = (int32_t)(x * 1000);
-    else
-        ((int64_t *)v)[i] = (int64_t)(x * 1000);
-}
-
-static double get(enum ss_type type, const void *v, size_t i)
-{
-    return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
-}
-
-static void fill(enum ss_type type, void *v, size_t n)
-{
-    const size_t kind = below(4);
-
-    for (size_t i = 0; i < n; i++) {
-        double x = unit() - 0.5;
-        x = kind == 0 ? x * x * x : kind == 1 ? (below(20) ? 0 : x) : kind == 2 ? rint(x * 6) : x;
-        put(type, v, i, x);
-    }
-}
-
-/* ---- both sides ---- */
-
-/* The same vectors on the host and on a device, and what they are asked for. */
-static struct {
-    enum ss_type type;
-    size_t n;
-    char *here[VECTORS], *near[VECTORS], *there[VECTORS];
-    struct ss_buf residual;
-    struct ss_threshold threshold[2];
-    struct result {
-        void *got, *wanted, *to_idx, *want_idx, *to_val, *want_val;
-        size_t bytes;
-        void (*check)(const struct result *r);
-    } result[RESULTS];
-    size_t results;
-} w;
-
-static struct ss_place *place;
-
-static void open_world(enum ss_type type, size_t n)
-{
-    const size_t size = ss_type_size(type);
-
-    memset(&w, 0, sizeof w);
-    w.type = type;
-    w.n = n;
-    place = &gpu_rank(0)->place;
-    assert_int_equal(place->ops->make(place, NULL, &w.residual, n * size), SS_OK);
-    for (int v = 0; v < VECTORS; v++) {
-        const size_t behind = v == RESIDUAL ? 0 : below(4) * size;
-        w.here[v] = malloc(n * size);
-        w.there[v] = v == RESIDUAL ? w.residual.data
-                                   : (char *)gpu_far(gpu_rank_make(0, n * size + behind)) + behind;
-        w.near[v] = w.there[v] - gpu_ranks.far;
-    }
-    place->ops->clear(place, type, w.residual.data, n); /* behind that of make */
-    gpu_ranks_finish();
-    for (int v = 0; v < VECTORS; v++) {
-        fill(type, w.here[v], n);
-        memcpy(w.near[v], w.here[v], n * size);
-    }
-    w.threshold[0].period = w.threshold[1].period = 1 + below(6);
-}
-
-static void expect_same_vectors(void)
-{
-    for (int v = 0; v < VECTORS; v++)
-        assert_memory_equal(w.near[v], w.here[v], w.n * ss_type_size(w.type));
-}
-
-static void drop_results(void)
-{
-    for (size_t i = 0; i < w.results; i++) {
-        const struct result *r = &w.result[i];
-        void *const all[] = {r->got, r->wanted, r->to_idx, r->want_idx, r->to_val, r->want_val};
-        for (size_t j = 0; j < sizeof all / sizeof all[0]; j++)
-            free(all[j]);
-    }
-    w.results = 0;
-}
-
-static void look_at_results(void)
-{
-    gpu_ranks_finish();
-    for (size_t i = 0; i < w.results; i++)
-        w.result[i].check(&w.result[i]);
-    drop_results();
-    expect_same_vectors();
-}
-
-static void close_world(void)
-{
-    look_at_results();
-    place->ops->drop(place, &w.residual);
-    for (int v = 0; v < VECTORS; v++)
-        free(w.here[v]);
-    gpu_ranks_end();
-}
-
-static struct result *new_result(size_t bytes, void (*check)(const struct result *r))
-{
-    struct result *r = &w.result[w.results++];
-
-    *r = (struct result){
-        .got = malloc(bytes + 1), .wanted = malloc(bytes + 1), .bytes = bytes, .check = check};
-    memset(r->got, 0x5a, bytes);
-    memset(r->wanted, 0x5a, bytes);
-    return r;
-}
-
-static void with_lists(struct result *r, size_t room)
-{
-    r->to_idx = malloc(4 * room + 1);
-    r->want_idx = malloc(4 * room + 64);
-    r->to_val = malloc(8 * room + 1);
-    r->want_val = malloc(8 * room + 64);
-}
+/* A device as a place against the host's: each function over chance sizes and types, with the
+ * host's arrays overwritten as soon as a function is back; and what is large, what is given up,
+ * what fails. */
+#include "tests/gpu/two_places.h"
 
 static void check_same(const struct result *r)
 {
     assert_memory_equal(r->got, r->wanted, r->bytes);
-}
-
-static bool close_to(double a, double b)
-{
-    return fabs(a - b) <= 0x1p-40 * fabs(b);
 }
 
 static void check_close(const struct result *r)
@@ -178,12 +21,6 @@ static void check_sketch(const struct result *r)
         assert_true(fabs(got[i] - wanted[i]) <= 1e-9);
 }
 
-static void check_lists(const struct result *r, size_t entries)
-{
-    assert_memory_equal(r->to_idx, r->want_idx, entries * 4);
-    assert_memory_equal(r->to_val, r->want_val, entries * ss_type_size(w.type));
-}
-
 static void check_scan(const struct result *r)
 {
     const struct ss_scan *got = r->got, *wanted = r->wanted;
@@ -196,41 +33,7 @@ static void check_scan(const struct result *r)
     check_lists(r, wanted->stored);
 }
 
-struct claimed {
-    struct ss_selection out;
-    bool few;
-};
-
-static void check_claim(const struct result *r)
-{
-    const struct claimed *got = r->got, *wanted = r->wanted;
-
-    assert_int_equal(got->out.claimed, wanted->out.claimed);
-    assert_int_equal(got->out.over, wanted->out.over);
-    assert_int_equal(got->out.not_finite, wanted->out.not_finite);
-    assert_int_equal(got->out.stop, wanted->out.stop);
-    assert_int_equal(got->out.largest, wanted->out.largest);
-    assert_int_equal(got->out.zero_input, wanted->out.zero_input);
-    assert_true(close_to(got->out.input_square, wanted->out.input_square));
-    assert_true(close_to(got->out.sum_square, wanted->out.sum_square));
-    assert_int_equal(got->few, wanted->few);
-    check_lists(r, wanted->out.claimed);
-}
-
 /* ---- operations ---- */
-
-/* Both sides. */
-#define BOTH(call_here, call_there)                                                                \
-    do {                                                                                           \
-        struct ss_place *p = &ss_host;                                                             \
-        char **v = w.here;                                                                         \
-        p->ops->call_here;                                                                         \
-        p = place;                                                                                 \
-        v = w.there;                                                                               \
-        p->ops->call_there;                                                                        \
-        (void)p, (void)v;                                                                          \
-    } while (0)
-#define ALIKE(call) BOTH(call, call)
 
 /* Host's arrays: entries of a range of the vectors, good until overwritten. */
 static struct {
@@ -398,23 +201,6 @@ static void ask(void)
     }
 }
 
-/* Of g and r, or of one of them. */
-static struct result *claim(size_t source, size_t k)
-{
-    struct result *r = new_result(sizeof(struct claimed), check_claim);
-    struct claimed *got = r->got, *wanted = r->wanted;
-    const bool g = source != 1, res = source != 2;
-
-    memset(got, 0, sizeof *got);
-    memset(wanted, 0, sizeof *wanted);
-    with_lists(r, ss_claim_limit(k));
-    BOTH(claim(p, &w.threshold[0], w.type, g ? v[IN] : NULL, res ? v[RESIDUAL] : NULL, w.n, 5, k,
-               r->want_idx, r->want_val, &wanted->out, &wanted->few),
-         claim(p, &w.threshold[1], w.type, g ? v[IN] : NULL, res ? v[RESIDUAL] : NULL, w.n, 5, k,
-               r->to_idx, r->to_val, &got->out, &got->few));
-    return r;
-}
-
 static struct result *claim_buckets(void)
 {
     const size_t bucket = 1 + below(below(2) ? w.n : 700),
@@ -487,125 +273,6 @@ static void any_operations_equal_the_hosts(void **state)
             if (w.results == RESULTS || below(20) == 0)
                 look_at_results();
         }
-        close_world();
-    }
-}
-
-/* ---- sequences of claims ---- */
-
-static struct {
-    size_t repeated, followed, drained, undone, few;
-} met;
-
-/* The next gradient: as the last, or scaled, zero, with ties or with what is not finite. */
-static bool next_gradient(size_t step)
-{
-    const double scale = below(4) == 0 ? ldexp(1, (int)below(7) - 3) : 1;
-    const bool zero = step > 2 && below(6) == 0, bad = below(8) == 0;
-    const size_t ties = below(8);
-    const double sampled = below(4) ? 1 : below(2) ? 100 : 0.001; /* where samples look */
-
-    for (size_t i = 0; i < w.n; i++) {
-        const double x = (unit() - 0.5) * (i % 4096 < 64 ? sampled : 1);
-        put(w.type, w.here[IN], i, zero ? 0 : ties == 0 ? rint(x * 4) : scale * x * x * x);
-    }
-    if (bad)
-        put(w.type, w.here[IN], below(w.n), below(2) ? (double)INFINITY : (double)NAN);
-    memcpy(w.near[IN], w.here[IN], w.n * ss_type_size(w.type));
-    return bad;
-}
-
-static void undo(const struct result *r)
-{
-    const struct claimed *wanted = r->wanted;
-    const struct ss_selection *out = &wanted->out;
-
-    ALIKE(
-        undo(p, w.type, v[IN], v[RESIDUAL], out->stop, 5, r->want_idx, r->want_val, out->claimed));
-    met.undone++;
-}
-
-static void count_met(const struct ss_threshold *before, const struct claimed *c)
-{
-    const struct ss_threshold *t = &w.threshold[0];
-    const bool due = ss_threshold_due(before, t->k);
-
-    met.repeated += !due && t->exact_calls > before->exact_calls && !c->out.zero_input;
-    met.drained += !due && t->exact_calls > before->exact_calls && c->out.zero_input;
-    met.followed +=
-        !due && t->exact_calls == before->exact_calls && t->magnitude != before->magnitude;
-    met.few += c->few;
-}
-
-static void claim_again_and_again(size_t k, size_t steps)
-{
-    for (size_t s = 0; s < steps; s++) {
-        const struct ss_threshold before = w.threshold[0];
-        const bool bad = next_gradient(s);
-        struct result *r = claim(below(10) ? 0 : 1, k);
-        gpu_ranks_finish();
-        count_met(&before, r->wanted);
-        if (below(6) == 0)
-            ss_threshold_reevaluate(&w.threshold[0]), ss_threshold_reevaluate(&w.threshold[1]);
-        assert_memory_equal(&w.threshold[0], &w.threshold[1], sizeof w.threshold[0]);
-        if (bad || below(5) == 0)
-            undo(r);
-        look_at_results();
-    }
-}
-
-static void claims_go_by_the_same_control(void **state)
-{
-    (void)state;
-    for (int c = 0; c < 24; c++) {
-        const size_t n = 200 + below(c % 4 ? 3000 : 20000);
-        open_world(c % 2 ? SS_F64 : SS_F32, n);
-        claim_again_and_again(1 + below(n / 4), 16);
-        close_world();
-    }
-    assert_true(met.repeated > 0 && met.followed > 0 && met.drained > 0);
-    assert_true(met.undone > 0 && met.few > 0);
-}
-
-/* Entries whose sum overflowed are left alone, also where another claim came in between that was
- * never undone. */
-static void an_overflow_is_undone(void **state)
-{
-    (void)state;
-    for (int c = 0; c < 20; c++) {
-        const enum ss_type type = c % 2 ? SS_F64 : SS_F32;
-        const double most = type == SS_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-        open_world(type, 500);
-        for (int again = 0; again < 3; again++) {
-            const size_t i = below(500);
-            char was[500 * 8];
-            fill(type, w.here[IN], 500);
-            memset(w.here[RESIDUAL], 0, sizeof was / 8 * ss_type_size(type));
-            put(type, w.here[IN], i, most);
-            put(type, w.here[RESIDUAL], i, most);
-            memcpy(w.near[IN], w.here[IN], 500 * ss_type_size(type));
-            memcpy(w.near[RESIDUAL], w.here[RESIDUAL], 500 * ss_type_size(type));
-            memcpy(was, w.here[RESIDUAL], 500 * ss_type_size(type));
-            struct ss_selection out = {0};
-            uint32_t idx[14];
-            double val[14];
-            bool few = false;
-            ss_ticket ticket =
-                place->ops->claim(place, &w.threshold[1], type, w.there[IN], w.there[RESIDUAL], 500,
-                                  0, 10, idx, val, &out, &few);
-            assert_int_equal(ss_place_wait(place, ticket), SS_OK);
-            assert_int_equal(out.not_finite, 1);
-            assert_int_equal(out.stop, 500);
-            if (again == 1) /* failed: the claims are added, the marks stay */
-                continue;
-            place->ops->undo(place, type, w.there[IN], w.there[RESIDUAL], 500, 0, idx, val,
-                             out.claimed);
-            gpu_ranks_finish();
-            for (size_t j = 0; j < 500; j++)
-                assert_true(fabs(get(type, w.near[RESIDUAL], j) - get(type, was, j)) <=
-                            (j == i ? 0 : 1e-6));
-        }
-        memcpy(w.here[RESIDUAL], w.near[RESIDUAL], 500 * ss_type_size(type));
         close_world();
     }
 }
@@ -767,8 +434,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_operations_equal_the_hosts),
-        cmocka_unit_test(claims_go_by_the_same_control),
-        cmocka_unit_test(an_overflow_is_undone),
         cmocka_unit_test(arrays_larger_than_all_slots_cross),
         cmocka_unit_test(results_are_given_to_those_who_ask),
         cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
