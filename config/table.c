@@ -138,12 +138,11 @@ const struct cfg_option cfg_table[] = {
      "thread do all the work beside the application; off passes them through.",
      FIELD(progress), true},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
-     "Buffers in device memory, in a program that has loaded CUDA's driver. auto copies them to "
-     "the "
-     "host and the result back, unless the MPI library says that it is "
-     "CUDA-aware: "
-     "then it gets such calls untouched. cuda copies under a CUDA-aware library, too. cpu makes no "
-     "CUDA call: the MPI library gets what the program gave.",
+     "Buffers in device memory, in a program that has loaded CUDA's driver. auto: eligible calls "
+     "are served there, and only what is sent crosses to the host; other calls, and those that go "
+     "dense, by copies on the host. Where the MPI library says that it is CUDA-aware it gets all "
+     "of them untouched; cuda serves them there, too. cpu makes no CUDA call: the MPI library gets "
+     "what the program gave.",
      FIELD(device), false},
     {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
      false},

@@ -19,14 +19,29 @@ static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts,
 
 /* ---- scan ---- */
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The next piece. */
 static bool start_scan(struct gpu_place *p, struct gpu_job *j)
 {
+    struct gpu_scan_job *s = &j->scan;
     const size_t size = ss_type_size(j->type);
-    void *work = gpu_area(p, &p->work, gpu_scan_work(j->type, j->n));
+    const size_t left = j->n - s->at, wanted = least(s->capacity - s->out.stored, left);
 
-    if (!work || !gpu_list_make(p, &p->list, &j->scan.list, size))
+    if (s->at == 0)
+        s->out.stop = j->n;
+    s->list.room = gpu_list_room(p, &p->list, wanted, size);
+    if (s->list.room == 0) /* there is always some where it was reserved */
+        s->list.room = wanted;
+    s->piece = s->list.room < wanted ? s->list.room : left;
+    void *work = gpu_area(p, &p->work, gpu_scan_work(j->type, s->piece));
+    if (!work || !gpu_list_make(p, &p->list, &s->list, size))
         return false;
-    gpu_scan(&p->device.queue, j->type, j->op, j->g, j->n, j->base, &j->scan.list, work);
+    gpu_scan(&p->device.queue, j->type, j->op, (const char *)j->g + s->at * size, s->piece,
+             j->base + (uint32_t)s->at, &s->list, work);
     return wait_for(p, j, work, sizeof(struct gpu_scanned));
 }
 
@@ -34,26 +49,47 @@ static void see_scan(struct gpu_place *p, struct gpu_job *j)
 {
     const struct gpu_scanned *s = p->counts;
     const bool floats = ss_type_is_float(j->type);
-    const size_t room = j->scan.list.room, nnz = (size_t)s->nnz;
+    struct ss_scan *out = &j->scan.out;
+    const size_t nnz = (size_t)s->nnz;
 
-    j->scan.out = (struct ss_scan){.nnz = nnz,
-                                   .stored = nnz < room ? nnz : room,
-                                   .stop = nnz > room ? (size_t)s->stop : j->n,
-                                   .negative_zero = floats && s->negative_zero,
-                                   .not_finite = floats && s->not_finite};
+    j->scan.here = least(nnz, j->scan.list.room);
+    if (j->scan.here < nnz && out->stop == j->n)
+        out->stop = j->scan.at + (size_t)s->stop;
+    out->nnz += nnz;
+    out->negative_zero = out->negative_zero || (floats && s->negative_zero);
+    out->not_finite = out->not_finite || (floats && s->not_finite);
     j->phase++;
+}
+
+static bool send_piece(struct gpu_place *p, struct gpu_job *j)
+{
+    struct gpu_scan_job *s = &j->scan;
+    const size_t stored = s->out.stored;
+    void *val = s->val ? (char *)s->val + stored * ss_type_size(j->type) : NULL;
+
+    if (!gpu_send_list_home(p, j, &s->list, s->idx ? s->idx + stored : NULL, val, s->here))
+        return false;
+    s->out.stored += s->here;
+    s->at += s->piece;
+    j->sent[0] = j->sent[1] = 0;
+    j->phase = 0;
+    return true;
 }
 
 bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j)
 {
-    if (j->phase == 0)
-        return start_scan(p, j);
-    if (j->phase == 1) {
-        if (!gpu_arrived(p, j))
+    do {
+        if (j->phase == 0)
+            return start_scan(p, j);
+        if (j->phase == 1) {
+            if (!gpu_arrived(p, j))
+                return false;
+            see_scan(p, j);
+        }
+        if (!send_piece(p, j))
             return false;
-        see_scan(p, j);
-    }
-    return gpu_send_list_home(p, j, &j->scan.list, j->scan.idx, j->scan.val, j->scan.out.stored);
+    } while (j->scan.at < j->n);
+    return true;
 }
 
 void gpu_give_scan(struct gpu_job *j)

@@ -171,6 +171,23 @@ size_t gpu_list_bytes(size_t room, size_t size)
     return indices(room) + (room + 1) * size;
 }
 
+/* The job in front holds no list when it asks. */
+size_t gpu_list_room(struct gpu_place *p, struct gpu_area *area, size_t room, size_t size)
+{
+    const size_t fits = area->bytes > size + ALIGNED
+                            ? (area->bytes - size - ALIGNED) / (sizeof(uint32_t) + size)
+                            : 0;
+    struct gpu_area old = {0};
+
+    if (gpu_list_bytes(room, size) <= area->bytes)
+        return room;
+    if (!gpu_area_reserve(p, area, gpu_list_bytes(room, size), &old))
+        return fits;
+    if (old.data)
+        gpu_let_go(p, old.data, old.bytes);
+    return room;
+}
+
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)
 {
     const size_t before = indices(list->room);

@@ -4,7 +4,7 @@
 
 #include "gpu/device_place_impl.h"
 
-enum { COUNTS = 256, ALIGNED = 256 };
+enum { COUNTS = 256, ALIGNED = 256, LIST_LEAST = 1 << 20 };
 
 /* ---- vectors ---- */
 
@@ -64,6 +64,14 @@ static size_t work_of(enum ss_type type, const struct ss_place_need *need)
 
 enum { AREAS = 5 };
 
+/* Entries in the device's list: claims all at once, a scan goes by pieces where it has to. */
+static size_t listed(const struct ss_place_need *need)
+{
+    const size_t piece = need->n < LIST_LEAST ? need->n : LIST_LEAST;
+
+    return need->k > 0 ? most(need->entries, piece) : piece;
+}
+
 static bool reserve_areas(struct gpu_place *p, enum ss_type type, const struct ss_place_need *need,
                           struct gpu_area old[AREAS])
 {
@@ -73,7 +81,7 @@ static bool reserve_areas(struct gpu_place *p, enum ss_type type, const struct s
     return gpu_area_reserve(p, &p->crossing, GPU_SLOT_BYTES, &old[0]) &&
            gpu_area_reserve(p, &p->picked, GPU_SLOT_BYTES, &old[1]) &&
            gpu_area_reserve(p, &p->work, work_of(type, need), &old[2]) &&
-           gpu_area_reserve(p, &p->list, gpu_list_bytes(need->entries, size), &old[3]) &&
+           gpu_area_reserve(p, &p->list, gpu_list_bytes(listed(need), size), &old[3]) &&
            (room == 0 || gpu_area_reserve(p, &p->between, gpu_list_bytes(room, size), &old[4]));
 }
 
@@ -353,17 +361,15 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
                       struct ss_scan *out)
 {
     return gpu_hand_over(
-        p, &(struct gpu_job){.step = gpu_step_scan,
-                             .give = gpu_give_scan,
-                             .type = type,
-                             .op = op,
-                             .g = src,
-                             .n = n,
-                             .base = base,
-                             .scan = {.out_to = out,
-                                      .idx = idx,
-                                      .val = val,
-                                      .list = {.room = capacity < n ? capacity : n}}});
+        p,
+        &(struct gpu_job){.step = gpu_step_scan,
+                          .give = gpu_give_scan,
+                          .type = type,
+                          .op = op,
+                          .g = src,
+                          .n = n,
+                          .base = base,
+                          .scan = {.out_to = out, .idx = idx, .val = val, .capacity = capacity}});
 }
 
 static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)

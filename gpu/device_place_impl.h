@@ -40,10 +40,13 @@ struct gpu_selection_job {
     struct ss_selection seen; /* what that pass saw of the gradient */
 };
 
+/* By pieces of as many elements as there is room for in the list of the device. */
 struct gpu_scan_job {
     struct ss_scan out, *out_to;
     uint32_t *idx;
     void *val;
+    size_t capacity;        /* of idx and val */
+    size_t at, piece, here; /* elements done; of the piece in hand; entries of it that go home */
     struct gpu_list list;
 };
 
@@ -123,6 +126,8 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
 
 /* Room for entries, and those of them that are wanted home. */
 size_t gpu_list_bytes(size_t room, size_t size);
+/* So many entries, or as many as there is memory for. */
+size_t gpu_list_room(struct gpu_place *p, struct gpu_area *area, size_t room, size_t size);
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);

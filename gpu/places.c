@@ -30,25 +30,26 @@ static struct {
     struct primary *primaries;
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Memory of a pool belongs to the device at large: to its primary context, which is kept. */
+/* Memory of a pool belongs to the device at large: to its primary context, which is held from here
+ * on, once; after a reset it is another one. */
 static CUcontext primary_of(const struct gpu_driver *driver, int ordinal)
 {
     struct primary *p = the.primaries;
+    CUcontext context;
     CUdevice device;
 
-    while (p && p->ordinal != ordinal)
-        p = p->next;
-    if (p || !(p = calloc(1, sizeof *p)))
-        return p ? p->context : NULL;
-    p->ordinal = ordinal;
     if (driver->device(&device, ordinal) != CUDA_SUCCESS ||
-        driver->primary_retain(&p->context, device) != CUDA_SUCCESS) {
-        free(p);
+        driver->primary_retain(&context, device) != CUDA_SUCCESS)
         return NULL;
-    }
-    p->next = the.primaries;
+    while (p && (p->ordinal != ordinal || p->context != context))
+        p = p->next;
+    if (p)
+        (void)driver->primary_release(device);
+    if (p || !(p = malloc(sizeof *p)))
+        return context;
+    *p = (struct primary){the.primaries, ordinal, context};
     the.primaries = p;
-    return p->context;
+    return context;
 }
 
 static CUcontext context_of(const struct gpu_driver *driver, const struct gpu_where *where)

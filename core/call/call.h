@@ -52,8 +52,9 @@ void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblockin
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 
-/* What has come up in a call and should be told: copied to text and forgotten. False: nothing. */
-bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size);
+/* What has come up in a call and should be told: copied to text and forgotten. *own: it is about
+ * this rank alone, not something that all ranks have found. False: nothing. */
+bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size, bool *own);
 
 struct ss_call;
 

@@ -80,10 +80,11 @@ void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
     comm->site = *site;
 }
 
-bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size)
+bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size, bool *own)
 {
     if (!comm->warning[0])
         return false;
+    *own = comm->warning_own;
     snprintf(text, size, "%s", comm->warning);
     comm->warning[0] = '\0';
     return true;

@@ -83,6 +83,7 @@ struct ss_comm {
     unsigned scale_told;   /* lines */
 
     char warning[800]; /* to be told, "" = none */
+    bool warning_own;  /* it is about this rank alone */
     bool wait_told;    /* ss_call_waits */
     bool held_told;    /* ss_comm_held_back */
 

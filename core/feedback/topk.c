@@ -41,6 +41,29 @@ static bool must_be_sparse(const struct ss_feedback *f)
     return a != SS_AUTO && a != SS_DENSE;
 }
 
+static void tell_lost(struct ss_feedback *f, double norm)
+{
+    ss_topk_warn(f,
+                 "the device that held this rank's residual has failed: its residual, of norm "
+                 "%.3g, is lost, and a new one begins",
+                 norm);
+    f->comm->warning_own = true;
+}
+
+/* The residual is to be where the buffers are. False: there is no room for it. */
+static bool follow(struct ss_feedback *f)
+{
+    struct ss_tensor *t = f->tensor;
+    const int status = ss_residual_move(t, f->c.x.place);
+    const double lost = ss_residual_lost(f->comm->tensors);
+
+    if (lost > 0)
+        tell_lost(f, lost);
+    if (status != SS_OK || !ss_tensor_lossy(t) || ss_residual_there(t))
+        return status == SS_OK;
+    return ss_residual_renew(t);
+}
+
 void ss_topk_start(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
@@ -72,7 +95,7 @@ void ss_topk_start(struct ss_feedback *f)
     f->tensor_short = !f->tensor;
     if (!f->tensor)
         return;
-    f->stuck = ss_residual_move(f->tensor, x->place) != SS_OK;
+    f->stuck = !follow(f);
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
     f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n && !f->stuck;
@@ -485,6 +508,7 @@ void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
                  comm->name[0] ? comm->name : "an unnamed communicator");
     va_list rest;
 
+    comm->warning_own = false;
     if (length < 0 || (size_t)length >= sizeof comm->warning)
         return;
     va_start(rest, format);

@@ -23,8 +23,8 @@ struct ss_place {
     const struct ss_place_ops *ops;
 };
 
-/* What is to come. `entries` that a scan or a claim gives back; k of a claim, `bucket` where it is
- * by buckets; 0: no such thing. */
+/* What is to come on n elements: of a claim k, `bucket` where it is by buckets, and the entries
+ * that it may give back; 0: none. */
 struct ss_place_need {
     size_t n, entries, k, bucket;
 };

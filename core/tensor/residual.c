@@ -148,15 +148,39 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
         }
         ss_buf_free(&copy);
     }
+    if (status == SS_ERR_DEVICE) {
+        t->owner->lost_square += t->residual.square;
+        ss_residual_drop(t);
+        t->residual.square = 0;
+        status = SS_OK;
+    }
     if (status == SS_OK)
         t->residual.place = to;
     return status;
+}
+
+double ss_residual_lost(struct ss_tensors *tensors)
+{
+    const double norm = ss_root(tensors->lost_square);
+
+    tensors->lost_square = 0;
+    return norm;
+}
+
+bool ss_residual_renew(struct ss_tensor *t)
+{
+    const bool made = ss_residual_make(t);
+
+    t->fresh = false;
+    return made;
 }
 
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
 {
     if (!ss_residual_there(from) || ss_residual_move(from, to->residual.place) != SS_OK)
         return false;
+    if (!ss_residual_there(from)) /* lost on the way */
+        return true;
     if (ss_residual_there(to)) {
         to->residual.place->ops->add(to->residual.place, to->type, to->residual.values.data,
                                      from->residual.values.data, (size_t)to->n);

@@ -47,8 +47,14 @@ void ss_residual_leave(struct ss_tensor *t, double share);
 void ss_residual_scale(struct ss_tensor *t, double factor);
 
 /* It is in another place from here on, that of the tensor's buffers: waits. SS_OK, or it stays
- * where it is: SS_ERR_MEMORY, SS_ERR_DEVICE. */
+ * where it is: SS_ERR_MEMORY. One whose place has failed is lost: there is none then. */
 int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
+
+/* Of all residuals that were lost with their place since it was last asked: their norm. */
+double ss_residual_lost(struct ss_tensors *tensors);
+
+/* A registered tensor needs one again. False: memory is short. */
+bool ss_residual_renew(struct ss_tensor *t);
 
 /* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none.
  * false: it had to move and could not. */

@@ -27,8 +27,10 @@ void shim_tell_mismatch(const struct shim_comm *comm)
 void shim_tell_warning(struct shim_comm *comm)
 {
     char text[800];
+    bool own;
 
-    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text) && comm->rank == 0)
+    if (shim.settings.topk && ss_comm_warning(comm->core, text, sizeof text, &own) &&
+        (own || comm->rank == 0))
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 

@@ -61,6 +61,29 @@ for algorithm in recursive_doubling split_allgather ring; do
     tap_passed "$algorithm: only what is not zero crosses" 50
 done
 
+# What a device may lack: one message from each rank and device, and the sums are right.
+not_used() {
+    tap_passed "$1: the sums"
+    said "a device is not used, its buffers are copied.*: $3" "$2" "... and $2 messages of two ranks: $3"
+}
+TEST_CUDA_VERSION=11040 preloaded 2 device_calls steps
+not_used "an old driver" 4 'the driver is for CUDA 11.4, the kernels need'
+TEST_CUDA_FAIL=cuModuleLoadData:1:209 preloaded 2 device_calls steps
+not_used "no kernels for one device" 2 'no kernels for test device .: CUDA_ERROR_NO_BINARY_FOR_GPU'
+TEST_CUDA_FAIL=cuMemHostAlloc:9:2 preloaded 2 device_calls steps
+not_used "no pinned memory for one device" 2 'no pinned memory'
+for call in 5 6 7 8 9 10 11; do # the first four are the program's
+    TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_calls steps
+    tap_passed "no device memory at allocation $call: the sums"
+    TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 \
+        SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring preloaded 2 device_calls agree
+    tap_passed "... and lossy ones"
+done
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    preloaded 2 device_calls reset
+tap_passed "a reset of the device: the steps go on" 15
+said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said"
+
 # Whose memory it is.
 preloaded 2 device_calls late
 tap_passed "nothing is opened before the program loads CUDA, and all is served after" 100

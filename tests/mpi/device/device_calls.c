@@ -4,6 +4,8 @@
  *     device_calls [all]        all collectives, kinds of memory, places, alignments, datatypes
  *     device_calls steps        one allreduce many times, in other memory in each step
  *     device_calls stays        what crosses from and to the device in sparse calls
+ *     device_calls agree        steps in which all ranks get the same
+ *     device_calls reset        the first device is reset between two steps
  *     device_calls late         CUDA comes after the first calls
  *     device_calls nonblocking  calls that are taken over
  *     device_calls host         CUDA is there, all buffers are the host's
@@ -299,6 +301,52 @@ static void stays(void)
     }
 }
 
+/* All ranks get the same, and nothing that is not finite. */
+static bool agreeing_step(void)
+{
+    float *values = (float *)(void *)host_region[0], *got = (float *)(void *)block[0],
+          *first = (float *)(void *)block[1];
+    bool same = true;
+
+    seed++;
+    input_fill_fractions(values, BIG, seed, rank);
+    cuda_write(DEVICE, region[DEVICE][0], values, 4 * BIG);
+    same = MPI_Allreduce(region[DEVICE][0], region[DEVICE][1], BIG, MPI_FLOAT, MPI_SUM,
+                         on_device) == MPI_SUCCESS;
+    cuda_read(DEVICE, got, region[DEVICE][1], 4 * BIG);
+    memcpy(first, got, 4 * BIG);
+    MPI_Bcast(first, BIG, MPI_FLOAT, 0, on_host);
+    for (int i = 0; i < BIG; i++)
+        same = same && got[i] == first[i] && got[i] - got[i] == 0;
+    return same;
+}
+
+static void agree(void)
+{
+    bool same = true;
+
+    for (int step = 0; step < 20; step++)
+        same = agreeing_step() && same;
+    tap_ok(same, "steps");
+}
+
+static void reset(void)
+{
+    bool same = true;
+
+    for (int step = 0; step < 10; step++)
+        same = agreeing_step() && same;
+    tap_ok(same, "steps");
+    CUDA(cuDevicePrimaryCtxReset_v2(0));
+    CUDA(cuDevicePrimaryCtxRetain(&cuda.context[0], 0));
+    CUDA(cuCtxSetCurrent(cuda.context[0]));
+    for (int i = 0; i < 2; i++)
+        region[DEVICE][i] = cuda_memory(DEVICE, room);
+    for (int step = 0; step < 10; step++)
+        same = agreeing_step() && same;
+    tap_ok(same, "steps after a reset");
+}
+
 /* ---- others ---- */
 
 static bool is_mapped(const char *name)
@@ -513,8 +561,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } modes[] = {
-        {"all", all},     {"steps", steps},    {"late", all},        {"nonblocking", nonblocking},
-        {"stays", stays}, {"host", host_only}, {"refused", refused}, {"broken", broken}};
+        {"all", all},         {"steps", steps},  {"late", all},    {"nonblocking", nonblocking},
+        {"stays", stays},     {"agree", agree},  {"reset", reset}, {"host", host_only},
+        {"refused", refused}, {"broken", broken}};
     const char *mode = argc > 1 ? argv[1] : "all";
 
     MPI_Init(&argc, &argv);

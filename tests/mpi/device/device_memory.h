@@ -14,6 +14,7 @@
     X(cuCtxGetCurrent, (CUcontext *))                                                              \
     X(cuCtxSetCurrent, (CUcontext))                                                                \
     X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                                           \
+    X(cuDevicePrimaryCtxReset_v2, (CUdevice))                                                      \
     X(cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                      \
     X(cuMemAllocAsync, (CUdeviceptr *, size_t, CUstream))                                          \
     X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned))                                        \

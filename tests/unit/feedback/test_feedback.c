@@ -393,7 +393,7 @@ static void what_cannot_be_told_is_not_scaled(void **state)
     assert_int_equal(t.native, SS_LEVELS);
     assert_int_equal(tensor_of(&t, 0, 0)->scale.by, 0);
     expect_conservation(&t, SCALED);
-    assert_true(ss_comm_warning(t.job.comm[0], text, sizeof text));
+    assert_true(ss_comm_warning(t.job.comm[0], text, sizeof text, &(bool){false}));
     assert_non_null(strstr(text, "fluctuate"));
     training_close(&t);
 }
@@ -411,7 +411,7 @@ static void the_first_inf_under_off_names_the_option(void **state)
             overflow_call(&t, 0);
         else
             assert_int_equal(call(&t, 0, false), SS_OK);
-        bool told = ss_comm_warning(t.job.comm[0], text, sizeof text);
+        bool told = ss_comm_warning(t.job.comm[0], text, sizeof text, &(bool){false});
         assert_int_equal(told, step == 4);
         assert_true(!told || strstr(text, "SPARSESHIM_RESIDUAL_SCALE=auto"));
     }

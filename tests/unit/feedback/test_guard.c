@@ -18,7 +18,7 @@ static void the_guard_leaves_a_healthy_tensor_alone(void **state)
         for (int r = 0; r < P; r++) {
             assert_int_equal(tensor_of(&t, r, 0)->guarding.checks, 7);
             assert_true(tensor_of(&t, r, 0)->guarding.cosine > 0);
-            assert_false(ss_comm_warning(t.job.comm[r], text, sizeof text));
+            assert_false(ss_comm_warning(t.job.comm[r], text, sizeof text, &(bool){false}));
         }
         training_close(&t);
     }
@@ -38,7 +38,7 @@ static void the_guard_does_not_mind_zero_input(void **state)
         assert_int_equal(call(&t, 0, false), SS_OK);
     }
     assert_int_equal(tensor_of(&t, 0, 0)->guarding.checks, 6);
-    assert_false(ss_comm_warning(t.job.comm[0], text, sizeof text));
+    assert_false(ss_comm_warning(t.job.comm[0], text, sizeof text, &(bool){false}));
     training_close(&t);
 }
 
@@ -64,7 +64,7 @@ static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
         }
         for (int r = 0; r < P; r++) {
             assert_true(tensor_of(&t, r, 0)->guarding.cosine < -0.1);
-            assert_true(ss_comm_warning(t.job.comm[r], text, sizeof text));
+            assert_true(ss_comm_warning(t.job.comm[r], text, sizeof text, &(bool){false}));
             assert_non_null(strstr(text, "6007 float"));
             assert_int_equal(tensor_of(&t, r, 0)->state,
                              g == SS_GUARD_EXACT ? SS_TENSOR_EXACT : SS_TENSOR_REGISTERED);

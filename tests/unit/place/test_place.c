@@ -327,6 +327,48 @@ static void a_place_short_of_memory_is_native_for_all(void **state)
         }
 }
 
+/* What lies in a place that has failed is lost: it is said once, by that rank, with its norm; then
+ * the tensor begins anew where its buffers are. */
+static void a_residual_lost_with_its_place_is_told(void **state)
+{
+    enum { SIZE = 3, LOST = 1, CALLS = 8 };
+
+    (void)state;
+    for (int far = 0; far < 2; far++) {
+        static struct training t;
+        struct form form = {.algorithm = SS_SPLIT_ALLGATHER, .density = 0.1};
+        struct ss_place *other = far ? &far_places[SIZE].place : NULL;
+        double norm = 0;
+        int told = 0;
+
+        open_training(&t, &form, SIZE, true);
+        if (far)
+            (void)far_place_of(SIZE);
+        for (uint64_t c = 0; c < CALLS; c++) {
+            char text[800] = "", wanted[64];
+            bool own = false;
+
+            if (c == 5) {
+                norm = sqrt(ss_vector_square(SS_F32, training_residual(&t, LOST), N));
+                far_places[LOST].fails_at = 1;
+                t.job.place[LOST] = other;
+            }
+            draw(&t, c);
+            training_call(&t, false);
+            assert_int_equal(t.job.status[0], SS_OK);
+            if (!ss_comm_warning(t.job.comm[LOST], text, sizeof text, &own))
+                continue;
+            (void)snprintf(wanted, sizeof wanted, "of norm %.3g, is lost", norm);
+            assert_non_null(strstr(text, wanted));
+            assert_true(own && c == 5);
+            told++;
+        }
+        assert_true(told == 1 && norm > 0);
+        assert_non_null(training_residual(&t, LOST));
+        close_training(&t);
+    }
+}
+
 /* A place that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
 static void claims_of_a_call_that_is_given_up_come_back(void **state)
 {
@@ -364,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_dense_lane_is_sampled),
         cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_place_short_of_memory_is_native_for_all),
+        cmocka_unit_test(a_residual_lost_with_its_place_is_told),
         cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),

@@ -13,6 +13,7 @@
 enum { FAR = 1 << 28 };
 
 struct far_debt {
+    struct ss_place *place;
     void *to, *value;
     size_t bytes;
     ss_ticket ticket;
@@ -27,7 +28,7 @@ static struct {
     ss_ticket handed, written,
         done; /* last piece of work, last that wrote in the place, last done */
     unsigned polls;
-    struct ss_place_need room; /* last reserved */
+    struct ss_place *at_work; /* the last one */
 } far_memory;
 
 /* One of several such places; fails from that piece of its own work on, 0 = never. */
@@ -87,6 +88,19 @@ static inline void far_forget_all(void)
     far_memory.used = far_memory.vectors = 0;
 }
 
+/* A place that has failed gives nothing any more. */
+static inline void far_default(const struct ss_place *p)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < far_memory.owed; i++)
+        if (far_memory.debts[i].place == p)
+            free(far_memory.debts[i].value);
+        else
+            far_memory.debts[kept++] = far_memory.debts[i];
+    far_memory.owed = kept;
+}
+
 /* What was given to the host is given later. */
 static inline void far_owe(void *to, size_t bytes)
 {
@@ -95,7 +109,7 @@ static inline void far_owe(void *to, size_t bytes)
     if (far_memory.owed == sizeof far_memory.debts / sizeof far_memory.debts[0])
         abort();
     struct far_debt *d = &far_memory.debts[far_memory.owed++];
-    *d = (struct far_debt){to, malloc(bytes), bytes, far_memory.handed};
+    *d = (struct far_debt){far_memory.at_work, to, malloc(bytes), bytes, far_memory.handed};
     memcpy(d->value, to, bytes);
     memset(to, 0xa5, bytes);
 }
@@ -103,6 +117,7 @@ static inline void far_owe(void *to, size_t bytes)
 static inline ss_ticket far_work(struct ss_place *p)
 {
     ((struct far_place *)p)->works++;
+    far_memory.at_work = p;
     return ++far_memory.handed;
 }
 /* Vectors of make are nobody else's to look at. */
@@ -127,8 +142,10 @@ static int far_poll(struct ss_place *p, ss_ticket ticket)
         far->stalls--;
         return SS_PENDING;
     }
-    if (far->fails_at > 0 && far->works >= far->fails_at)
+    if (far->fails_at > 0 && far->works >= far->fails_at) {
+        far_default(p);
         return SS_ERR_DEVICE;
+    }
     if (ticket > far_memory.done && far_memory.polls++ % 3 != 2)
         return SS_PENDING;
     far_pay(ticket);
@@ -148,13 +165,11 @@ static inline void *far_near(const void *far)
 
 #define HOST ss_host.ops
 
-/* What is asked for beside what was reserved is a mistake of core. */
 static int far_reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
 {
     struct far_place *far = (struct far_place *)p;
 
-    (void)type;
-    far_memory.room = *need;
+    (void)type, (void)need;
     far->reserved++;
     return far->lacks_at > 0 && far->reserved >= far->lacks_at ? SS_ERR_MEMORY : SS_OK;
 }
