@@ -28,15 +28,21 @@ settle() {
 # ended and what it printed are left in $WORK/NAME.
 VARIABLES=()
 ended() {
-    local name=$1 ranks=$2 status=0 file set=() variable
+    local name=$1 ranks=$2 status file set=() variable
     shift 2
     for variable in ${VARIABLES[@]+"${VARIABLES[@]}"}; do
         set+=(-genv "${variable%%=*}" "${variable#*=}")
     done
-    rm -rf "$WORK/ranks" && mkdir "$WORK/ranks"
-    EDGE_DIR=$WORK/ranks timeout -k 5 "${LIMIT:-60}" "$MPIRUN" -n "$ranks" \
-        ${set[@]+"${set[@]}"} "$WORK/rank" "$@" \
-        >"$WORK/ranks/mpirun.out" 2>"$WORK/ranks/mpirun.err" </dev/null || status=$?
+    # mpirun takes a rank that ends without MPI_Finalize for one that was hung up, now and then: of
+    # 300 bare programs that exit with 3 beside a busy processor three gave 1. Not three in a row.
+    for _ in 1 2 3; do
+        status=0
+        rm -rf "$WORK/ranks" && mkdir "$WORK/ranks"
+        EDGE_DIR=$WORK/ranks timeout -k 5 "${LIMIT:-60}" "$MPIRUN" -n "$ranks" \
+            ${set[@]+"${set[@]}"} "$WORK/rank" "$@" \
+            >"$WORK/ranks/mpirun.out" 2>"$WORK/ranks/mpirun.err" </dev/null || status=$?
+        grep -q 'Hangup (signal 1)' "$WORK/ranks/mpirun.out" || break
+    done
     if grep -q 'HYDU_create_process' "$WORK/ranks/mpirun.err"; then
         echo "Bail out! $* could not be started"
         exit 1
