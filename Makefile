@@ -75,7 +75,7 @@ GRADIENTS := $(call built,gradients,tests/gradients/*.c)
 BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -357,10 +357,11 @@ check: ## every test; installs what is missing first
 check-unit: $(UNIT) ## unit tests and the simulator
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 
-# MPI_JOBS=2: two files at a time, the trainings first, which take longest.
-MPI_JOBS ?= 1
+# So many files at a time, the trainings first, which take longest.
+MPI_JOBS ?= 2
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(shell ls -r tests/t/*.t)
+	@$(MAKE) --no-print-directory check-emulated EMULATED_T='topk_conserve collectives'
 
 check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, minutes)
 	@scripts/install-deps build tests frameworks
@@ -370,6 +371,12 @@ check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, 
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
 	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
 	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t,$(sort $(wildcard tests/t/*.t)))
+
+# Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
+EMULATED_T := collectives gradients interpose_oracle interpose_together observe refusals reproducible topk_conserve \
+              topk_identity topk_lossscale
+check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
+	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
 	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
@@ -392,6 +399,9 @@ asan: ## unit and MPI tests under AddressSanitizer and UBSan
 tsan: ## MPI tests under ThreadSanitizer
 	@scripts/install-deps build tests
 	@scripts/sanitize tsan
+
+gpu-check gpu-bench: gpu-%: ## checks and measurements on a machine with nvcc and a GPU; MPICH=FILE.whl where it has no MPI
+	@BUILD=$(BUILD) scripts/gpu $* $(MPICH)
 
 demo: ## the main job: a real training, dense and preloaded, side by side
 	@scripts/install-deps build demo

@@ -215,8 +215,13 @@ static void *place(const void *p, size_t size)
     return is_managed(p) ? (void *)p : the.host_base + ((char *)p - the.device_base);
 }
 
+/* Of nothing at all a kernel may be given the end of what lies before. */
 static void *place_argument(const void *p)
 {
+    size_t left = 0;
+
+    if (p && !is_pinned(p) && !find(p, &left) && find((const char *)p - 1, &left))
+        return (char *)place((const char *)p - 1, 1) + 1;
     return place(p, 1);
 }
 

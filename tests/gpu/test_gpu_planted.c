@@ -81,6 +81,8 @@ int main(void)
         tests[count++] = (struct CMUnitTest){
             .name = name, .test_func = a_planted_fault_is_found, .initial_state = name};
     }
+    if (planted)
+        closedir(planted);
     if (count == 0) {
         fprintf(stderr, "no planted faults: %s\n", beside_me("planted"));
         return 1;

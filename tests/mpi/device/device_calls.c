@@ -268,10 +268,12 @@ static bool sparse_call(struct place p, unsigned long long crossed[2])
     seed++;
     fill_sparse(values, BIG);
     cuda_write(p.send, p.in_place ? recv : send, values, 4 * BIG);
-    cuda.crossed(&before[0], &before[1]);
+    if (cuda.crossed)
+        cuda.crossed(&before[0], &before[1]);
     MPI_Allreduce(p.in_place ? MPI_IN_PLACE : send, recv, BIG, MPI_FLOAT, MPI_SUM, on_device);
-    cuda.crossed(&after[0], &after[1]);
-    for (int i = 0; i < 2; i++)
+    if (cuda.crossed)
+        cuda.crossed(&after[0], &after[1]);
+    for (int i = 0; i < 2 && cuda.crossed; i++)
         crossed[i] += after[i] - before[i];
     cuda_read(p.recv, got, recv, 4 * BIG);
     PMPI_Allreduce(values, sum, BIG, MPI_FLOAT, MPI_SUM, on_host);
@@ -296,8 +298,10 @@ static void stays(void)
         for (int call = 0; call < 10; call++)
             right = sparse_call(places[i], crossed) && right;
         tap_ok(right, "%s to %s: sums", kind_names[places[i].send], kind_names[places[i].recv]);
-        tap_ok(crossed[0] > 0 && crossed[0] < 2 * BIG && crossed[1] > 0 && crossed[1] < 2 * BIG,
-               "... %llu bytes to the host, %llu from it, of %d", crossed[0], crossed[1], 40 * BIG);
+        if (cuda.crossed) /* the driver for tests counts */
+            tap_ok(crossed[0] > 0 && crossed[0] < 2 * BIG && crossed[1] > 0 && crossed[1] < 2 * BIG,
+                   "... %llu bytes to the host, %llu from it, of %d", crossed[0], crossed[1],
+                   40 * BIG);
     }
 }
 

@@ -3,6 +3,7 @@
 #define TESTS_MPI_DEVICE_MEMORY_H
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #define CUDA_FUNCTIONS(X)                                                                          \
     X(cuInit, (unsigned))                                                                          \
+    X(cuDeviceGetCount, (int *))                                                                   \
     X(cuCtxGetCurrent, (CUcontext *))                                                              \
     X(cuCtxSetCurrent, (CUcontext))                                                                \
     X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                                           \
@@ -43,9 +45,12 @@ static struct {
         }                                                                                          \
     } while (0)
 
-/* Two devices; a context is current afterwards, that of the first. */
+/* Two devices, where there are two, else the first for both; a context is current afterwards, that
+ * of the first. */
 static inline void cuda_open(void)
 {
+    int devices = 0;
+
     cuda.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!cuda.library) {
         fprintf(stderr, "%s\n", dlerror());
@@ -56,8 +61,9 @@ static inline void cuda_open(void)
 #undef CUDA_FIND
     *(void **)(void *)&cuda.crossed = dlsym(cuda.library, "test_cuda_crossed");
     CUDA(cuInit(0));
+    CUDA(cuDeviceGetCount(&devices));
     for (int i = 0; i < 2; i++)
-        CUDA(cuDevicePrimaryCtxRetain(&cuda.context[i], i));
+        CUDA(cuDevicePrimaryCtxRetain(&cuda.context[i], i < devices ? i : 0));
     CUDA(cuCtxSetCurrent(cuda.context[0]));
 }
 
