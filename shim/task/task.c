@@ -224,6 +224,7 @@ static bool step_images(struct shim_task *task)
         end_window(task, SS_NATIVE, -1);
         return true;
     }
+    task->native_begin = shim_now();
     shim_native_next(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     return true;

@@ -3,6 +3,7 @@
 # (tests/gpu/libcuda.cpp): through copies on the host, with the bits that buffers of the host give.
 set -u
 . tests/t/lib.sh
+. tests/t/python.sh
 
 if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
     skip "buffers in device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
@@ -129,6 +130,18 @@ for progress in watchdog thread; do
 done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
 tap_taken "nonblocking calls, MODE=topk" 100
+
+# Python: what mpi4py knows by __cuda_array_interface__.
+if have_mpi4py; then
+    SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" \
+        "$VENV/bin/python" tests/py/device.py
+    tap_passed "mpi4py" 40
+    SPARSESHIM_ALGORITHM=dense within 120 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" \
+        "$VENV/bin/python" tests/py/device.py
+    tap_passed "mpi4py, always the MPI library's"
+else
+    skip "mpi4py" "it could not be built from PyPI"
+fi
 
 # What fails.
 preloaded 2 device_calls refused
