@@ -34,10 +34,11 @@ static const void *find(struct gpu_place *p, struct gpu_job *j, const struct gpu
     struct ss_selecting *s = &j->select.control;
     char *work = gpu_area(p, &p->work, (1 + GPU_BINS) * sizeof(struct gpu_search));
     struct gpu_search *found = (struct gpu_search *)(void *)work;
-    uint32_t *bins = (uint32_t *)(void *)(found + 1);
+    uint32_t *bins;
 
     if (!work)
         return NULL;
+    bins = (uint32_t *)(void *)(found + 1);
     if (s->ask == SS_ASK_FIND)
         gpu_find(&p->device.queue, in, s->k, found, bins);
     else

@@ -23,7 +23,7 @@ STATUS=0
 export SPARSESHIM_MIN_COUNT=${SPARSESHIM_MIN_COUNT:-1}
 
 # ON_DEVICE puts the buffers of preloaded programs into device memory, of a driver for tests
-# (tests/preload/on_device.c); its values are explained there.
+# (tests/preload/to_device.c); its values are explained there.
 if [ -n "${ON_DEVICE:-}" ]; then
     export ON_DEVICE TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so
     export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -77,7 +77,7 @@ bare() {
 preloaded() {
     local ranks=$1 program=$2
     shift 2
-    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "${ON_DEVICE:+$PROGRAMS/on_device.so }${PRELOAD:-$LIB} $YIELDS" \
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "${ON_DEVICE:+$PROGRAMS/to_device.so }${PRELOAD:-$LIB} $YIELDS" \
         "$PROGRAMS/$program" "$@"
 }
 

@@ -40,7 +40,7 @@ static struct slot *slot_of(const void *host, enum kind kind, size_t bytes)
         if (!s->host || (s->host == host && s->kind == kind && s->bytes >= bytes))
             return s;
     }
-    fprintf(stderr, "on_device: too many buffers\n");
+    fprintf(stderr, "to_device: too many buffers\n");
     abort();
 }
 

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Jobs of a real Slurm of two nodes (scripts/slurm): steps are preloaded and nothing else is, jobs
+# end as they do without the library, and each step's report is found by the number of its job.
+# make check-cluster runs it.
+set -u
+PATH=$PATH:/usr/sbin:/sbin
+if [ -z "${SLURM_CONF:-}" ]; then
+    if [ "$(id -u)" != 0 ] || ! command -v slurmctld >/dev/null; then
+        echo "1..0 # SKIP no Slurm can be started: as root, after scripts/install-deps cluster"
+        exit 0
+    fi
+    exec scripts/slurm bash tests/t/slurm.t
+fi
+. tests/t/lib.sh
+unset SPARSESHIM_MIN_COUNT
+export SPARSESHIM_MIN_COUNT=1000
+REPORTS=$WORK/reports
+PRELOADED=SRUN_EXPORT_ENV=ALL,LD_PRELOAD=$LIB:$YIELDS
+STEP=(srun --mpi=pmi2 -N2 -n4 --overlap)
+
+# batch LINE...: a batch script of these lines, with the options in LIMITS, run to its end; its output
+# is in $WORK/out, its number in JOB, how it ended in STATUS.
+LIMITS=()
+batch() {
+    {
+        echo '#!/bin/bash'
+        printf '%s\n' "$@"
+    } >"$WORK/batch.sh"
+    : >"$WORK/out"
+    JOB=$(sbatch --parsable -N2 -n4 --overcommit --chdir="$PWD" -o "$WORK/out" -e "$WORK/err" \
+        ${LIMITS[@]+"${LIMITS[@]}"} "$WORK/batch.sh")
+    for _ in {1..600}; do
+        squeue -h -j "$JOB" -o %T 2>/dev/null | grep -qE 'PENDING|CONFIGURING|RUNNING|COMPLETING' || break
+        sleep 0.2
+    done
+    STATUS=$(scontrol show job "$JOB" | sed -n 's/.*ExitCode=\([0-9]*\):.*/\1/p' | head -n 1)
+    STATUS=${STATUS:-1}
+}
+
+# reports JOB: how many there are of it.
+reports() {
+    find "$REPORTS" -name "sparseshim-$1-*.json" 2>/dev/null | wc -l
+}
+
+within 60 "${STEP[@]}" "$PROGRAMS/fewcalls" 3
+passed
+tap "$?" "a step on two nodes, bare"
+SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_REPORT=rank0 within 60 env "$PRELOADED" "${STEP[@]}" "$PROGRAMS/fewcalls" 5
+passed && grep -q 'calls .*5 seen: [1-9]' "$WORK/err"
+tap "$?" "a step with SRUN_EXPORT_ENV: calls are made sparse across the nodes"
+within 60 "${STEP[@]}" printenv SLURMD_NODENAME
+[ "$(sort -u "$WORK/out" | tr '\n' ' ')" = "n1 n2 " ]
+tap "$?" "... the ranks are on both"
+
+# A batch script: its own commands are not preloaded, its steps are.
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
+    "echo \"script: \${LD_PRELOAD:-nothing}\"" "/bin/sh -c 'echo \"command: \${LD_PRELOAD:-nothing}\"'" \
+    "${STEP[*]} $PROGRAMS/fewcalls 4" "${STEP[*]} $PROGRAMS/fewcalls 6"
+[ "$STATUS" = 0 ] && ! grep -q '^not ok' "$WORK/out" && [ "$(grep -c '^1\.\.' "$WORK/out")" = 2 ]
+tap "$?" "a batch job of two steps"
+grep -qx 'script: nothing' "$WORK/out" && grep -qx 'command: nothing' "$WORK/out"
+tap "$?" "... its script and its commands are not preloaded"
+[ "$(reports "$JOB")" = 2 ]
+tap "$?" "... each step has its report, named by the job"
+[ "$(cat "$REPORTS/sparseshim-$JOB-"*.json | grep -c '"seen": *[46]')" = 2 ]
+tap "$?" "... of its own calls"
+
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS SPARSESHIM_ALGORITHM=ring" \
+    "${STEP[*]} $PROGRAMS/fewcalls 4"
+grep -q '"ring"' "$REPORTS/sparseshim-$JOB-"*.json
+tap "$?" "an option of the job's environment holds on all ranks"
+
+for program in 'sh -c "exit 3"' "$PROGRAMS/unending exit"; do
+    batch "${STEP[*]} $program"
+    bare=$STATUS
+    batch "export $PRELOADED" "${STEP[*]} $program"
+    [ "$STATUS" = "$bare" ] && [ "$bare" != 0 ]
+    tap "$?" "exit status $bare of a step (${program##*/}) is what it is without the library"
+done
+
+# An array: a number for each task.
+LIMITS=(--array=1-2)
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$WORK/array" \
+    "${STEP[*]} $PROGRAMS/fewcalls 4"
+LIMITS=()
+[ "$(find "$WORK/array" -name 'sparseshim-*.json' | sed 's/.*sparseshim-\([0-9]*\)-.*/\1/' | sort -u | wc -l)" = 2 ]
+tap "$?" "the tasks of an array have reports of their own"
+
+# What ends a job in the middle: the last report is there.
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
+    "${STEP[*]} $PROGRAMS/unending wait &" "sleep 3" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
+[ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
+tap "$?" "a step ended by SIGTERM has left a report"
+finish
