@@ -20,6 +20,25 @@ static bool same_as_native(const float *input, MPI_Comm comm)
     return memcmp(out, native, sizeof out) == 0;
 }
 
+/* Where the processor takes numbers at any address, MPI libraries do. */
+static void addresses_between_elements(void)
+{
+    static char from[4 * COUNT + 8], to[4 * COUNT + 8];
+    bool good = true;
+
+    for (int call = 0; call < 8; call++)
+        for (int shift = 1; shift < 4; shift++) {
+            input_fill_whole(in, COUNT, (uint64_t)call, tap.rank);
+            memcpy(from + shift, in, sizeof in);
+            memset(to, 0x55, sizeof to);
+            MPI_Allreduce(from + shift, to + 4 - shift, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+            memcpy(out, to + 4 - shift, sizeof out);
+            good = good && input_is_whole_sum(out, COUNT, (uint64_t)call, tap.size);
+            good = good && to[3 - shift] == 0x55 && to[4 - shift + (int)sizeof out] == 0x55;
+        }
+    tap_ok(good, "buffers at addresses between those of elements");
+}
+
 static void not_finite_is_passed_on(void)
 {
     static const struct {
@@ -126,6 +145,7 @@ int main(int argc, char **argv)
         MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         tap_ok(input_is_whole_sum(out, COUNT, 1, tap.size), "a finite sum before, call %d", call);
     }
+    addresses_between_elements();
     not_finite_is_passed_on();
     overflow_arrives_as_infinity();
     send_buffers_are_never_written();
