@@ -33,13 +33,21 @@ static void start_vote(struct ss_call *call, uint64_t flags)
     call->mark = ss_now(x);
 }
 
+static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase);
+
 /* The place has what the MPI library is to find: undone claims, a residual that joins. */
 static int step_leave(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
 
-    if (ss_exchange_poll(x) == SS_PENDING) /* where it fails, so will the MPI library's own look */
+    const int status = ss_exchange_poll(x);
+
+    if (status == SS_PENDING)
         return SS_PENDING;
+    if (status < 0 && call->f.joined > 0 && call->f.c.in == call->f.c.out)
+        return give_up(call, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
+    if (status < 0) /* the input is what it was; the residual is lost with its place */
+        call->f.joined = 0;
     call->stage = STAGE_OVER;
     return SS_NATIVE;
 }

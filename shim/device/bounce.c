@@ -29,20 +29,22 @@ static void *seen(const struct gpu_image *image, const struct shim_span *span)
     return (void *)((uintptr_t)shim_staging()->host(image) - (uintptr_t)span->from);
 }
 
+void shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call)
+{
+    *b = (struct shim_bounce){.device_send = call->send, .device_recv = call->recv};
+}
+
 enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
 {
     const bool in_place = shim_in_place(call), one = call->send == call->recv;
     struct shim_span send, recv;
 
-    *b = (struct shim_bounce){0};
     if (!shim_spans(call, &send, &recv))
         return SHIM_NOT_KNOWN;
     if (!take(b, call->recv, &recv, wait, &b->recv) ||
         (!in_place && !one && !take(b, call->send, &send, wait, &b->send)))
         return SHIM_NOT_TAKEN;
     b->filled = in_place || one || !recv.full;
-    b->device_send = call->send;
-    b->device_recv = call->recv;
     call->bounce = b;
     if (b->send)
         call->send = seen(b->send, &send);
@@ -66,7 +68,8 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
 {
     const bool in_place = shim_in_place(call);
     const void *send = in_place ? b->device_recv : b->device_send;
-    const size_t size = ss_type_size(type);
+    /* A gather may be of words longer than those of `type`. */
+    const size_t size = call->kind == SS_KIND_ALLGATHER ? sizeof(uint64_t) : ss_type_size(type);
     struct shim_span in, out;
     char why[GPU_STAGING_WHY] = "";
     struct ss_place *place;
@@ -89,8 +92,7 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
 {
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
 
-    b->place =
-        one_window && b->recv && (b->send || shim_in_place(call)) ? place_of(b, call, type) : NULL;
+    b->place = one_window ? place_of(b, call, type) : NULL;
 }
 
 void shim_bounce_in(struct shim_bounce *b, bool joined)
@@ -145,7 +147,8 @@ bool shim_bounce_fill(struct shim_bounce *b, bool joined)
         return true;
     if (b->images == SHIM_IMAGES_EMPTY)
         shim_bounce_in(b, joined);
-    return shim_bounce_finish(b);
+    b->failed = !shim_bounce_finish(b);
+    return !b->failed;
 }
 
 void shim_bounce_give(const struct shim_bounce *b)

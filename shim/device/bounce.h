@@ -22,8 +22,12 @@ struct shim_bounce {
     const void *device_send; /* the buffers, as the program gave them */
     void *device_recv;
     struct ss_place *place; /* of both, while the call is served there; else NULL */
+    bool failed;            /* they could not be filled */
     char why[GPU_STAGING_WHY];
 };
+
+/* Of a call as the program made it. */
+void shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call);
 
 enum shim_taken { SHIM_TAKEN, SHIM_NOT_KNOWN, SHIM_NOT_TAKEN };
 
@@ -47,7 +51,8 @@ int shim_bounce_poll(struct shim_bounce *b);
 /* Waits. False where it has failed. */
 bool shim_bounce_finish(struct shim_bounce *b);
 
-/* The images are filled: now, if they are empty. Waits. False where that fails. NULL: no images. */
+/* The images are filled: now, if they are empty. Waits. False where that fails, which is then for
+ * who gives them back to raise. NULL: no images. */
 bool shim_bounce_fill(struct shim_bounce *b, bool joined);
 
 /* Nothing is under way. May wait for the device. */

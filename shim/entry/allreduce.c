@@ -50,7 +50,9 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
     struct shim_call on_host = *call;
     struct shim_task *operation;
 
-    if (shim_bounce_take(b, &on_host, false) != SHIM_TAKEN) {
+    shim_bounce_begin(b, call);
+    shim_bounce_place(b, call, type);
+    if (shim_bounce_take(b, &on_host, b->place != NULL) != SHIM_TAKEN) {
         shim_bounce_give(b);
         return NULL;
     }
@@ -62,7 +64,6 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
         return NULL;
     }
     operation->call.bounce = b;
-    shim_bounce_place(b, call, type);
     if (!b->place)
         shim_bounce_in(b, false);
     return operation;
@@ -94,7 +95,7 @@ static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enu
     shim_bounce_place(call->bounce, call, type);
     if (call->bounce->place || shim_bounce_fill(call->bounce, false))
         return run(call, comm, type, op);
-    return shim_bounce_failed(call->comm, call->bounce);
+    return MPI_ERR_OTHER; /* raised by who gives the images back */
 }
 
 static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
@@ -184,7 +185,7 @@ static int pass_natively(const struct shim_call *call, struct shim_comm *comm, e
 
     natively.comm = (uintptr_t)comm->private;
     err = pass_counted(&natively, comm, type, SS_WHY_CALLBACKS, request);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS && !(call->bounce && call->bounce->failed))
         shim_real.Comm_call_errhandler(comm->handle, err);
     return err;
 }

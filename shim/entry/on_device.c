@@ -24,12 +24,13 @@ int shim_bounced(shim_route_fn *route, const struct shim_call *call)
     bool done = false;
 
     shim_job_start_if_up();
+    shim_bounce_begin(&b, call);
     taken = shim_bounce_take(&b, &on_host, true);
     if (taken == SHIM_NOT_KNOWN)
         return route(call, NULL);
     if (taken == SHIM_TAKEN) {
         err = route(&on_host, NULL);
-        done = true;
+        done = !b.failed;
     }
     if (done && err == MPI_SUCCESS && b.images == SHIM_IMAGES_FILLED) {
         shim_bounce_out(&b);

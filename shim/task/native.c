@@ -111,24 +111,24 @@ void shim_native_rest(struct shim_task *task)
 
 /* ---- by the caller of a blocking call ---- */
 
-static int pass(const struct shim_task *task, const struct shim_call *part, bool joined)
+bool shim_native_fill(struct shim_task *task)
 {
-    if (!shim_bounce_fill(task->call.bounce, joined))
-        return shim_bounce_failed(task->call.comm, task->call.bounce);
-    return shim_pass(part);
-}
+    struct shim_bounce *b = task->call.bounce;
+    const double begin = b ? shim_now() : 0;
+    bool filled;
 
-int shim_native_call(const struct shim_task *task)
-{
-    return pass(task, &task->call, false);
+    if (!b)
+        return true;
+    filled = shim_bounce_fill(b, task->core && ss_call_joined(task->core));
+    task->copying = shim_now() - begin;
+    return filled;
 }
 
 int shim_native_window(const struct shim_task *task)
 {
-    const bool joined = ss_call_joined(task->core); /* the input stands in the receive buffer */
     struct shim_call part = task->call;
 
-    if (joined)
+    if (ss_call_joined(task->core)) /* the input stands in the receive buffer */
         part.send = MPI_IN_PLACE;
     if (part.kind == SS_KIND_ALLREDUCE && task->n != (uint64_t)part.count) {
         if (!shim_in_place(&part))
@@ -137,5 +137,5 @@ int shim_native_window(const struct shim_task *task)
         part.count = (int64_t)task->n;
         part.large = false; /* a window fits an int */
     }
-    return pass(task, &part, joined);
+    return shim_pass(&part);
 }

@@ -90,7 +90,8 @@ static void end_window(struct shim_task *task, int status, double seconds)
     struct shim_comm *comm = task->comm;
     struct ss_call *c = task->core;
 
-    ss_call_end(c, seconds);
+    /* Of what the MPI library does on images the copies are part; out they take as long as in. */
+    ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
     shim_tell_warning(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         shim_tell_mismatch(comm);
@@ -137,6 +138,14 @@ static void heed_callbacks(struct shim_task *task)
     atomic_store(&comm->natively, true);
 }
 
+/* The order of the MPI library's calls is the same on all ranks: those that wait come behind this
+ * one's own, which barriers and copies may go before. */
+static void heed_when_posted(struct shim_task *task)
+{
+    if (shim_task_stage(task) == SHIM_TASK_NATIVE && !task->assembling)
+        heed_callbacks(task);
+}
+
 /* Whether later calls may go to the MPI library before the windows of this one that follow. */
 static bool is_overtaken(const struct shim_task *task)
 {
@@ -161,7 +170,7 @@ static void take_status(struct shim_task *task, int status)
         heed_callbacks(task);
     } else {
         shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
-        heed_callbacks(task);
+        heed_when_posted(task);
     }
 }
 
@@ -221,12 +230,15 @@ static bool step_images(struct shim_task *task)
     if (shim_task_comes_in(task))
         return false;
     if (task->status < 0) {
+        heed_callbacks(task);
         end_window(task, SS_NATIVE, -1);
         return true;
     }
-    task->native_begin = shim_now();
+    task->copying = shim_now() - task->native_begin;
+    task->native_begin += task->copying;
     shim_native_next(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
+    heed_when_posted(task);
     return true;
 }
 
@@ -249,6 +261,7 @@ static bool step_native(struct shim_task *task)
     spent = shim_now() - task->native_begin;
     if (done && task->assembling && !task->refused) {
         shim_native_next(task);
+        heed_when_posted(task);
         return true;
     }
     if (!done && task->assembling && spent > shim.settings.timeout) {
@@ -405,8 +418,10 @@ static void run_native(struct shim_task *task)
     struct shim_task *finished = NULL;
 
     leave_queue(task);
-    if (!task->core) { /* its communicator passes */
-        task->err = shim_native_call(task);
+    if (!shim_native_fill(task)) { /* before the others count on this rank */
+        task->err = MPI_ERR_OTHER; /* raised by who gives the images back */
+    } else if (!task->core) {      /* its communicator passes */
+        task->err = shim_pass(&task->call);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {
         double begin = shim_now();
 

@@ -47,6 +47,7 @@ struct shim_task {
     uint64_t first, n;    /* the window in hand, in elements */
     MPI_Request native;
     double native_begin;
+    double copying;        /* seconds, of the buffers into their images */
     const void *native_in; /* NULL: in place */
     int barriers;          /* still to come before it */
     bool assembling;       /* the request is that of a barrier */

@@ -55,9 +55,9 @@ void shim_native_whole(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);
 
-/* Blocking: the window in hand, or where core has none the call, as the application called it. The
- * MPI code. */
+/* Blocking, by the caller of the call. Its images, if it has any, are filled: false where that
+ * fails. Then the window in hand as the application called it: the MPI code. */
+bool shim_native_fill(struct shim_task *task);
 int shim_native_window(const struct shim_task *task);
-int shim_native_call(const struct shim_task *task);
 
 #endif
