@@ -119,9 +119,11 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
 
 _Static_assert(sizeof(enum cfg_mode) == sizeof(unsigned), "choices are stored as unsigned");
 
-/* One spelling for words, so that "Exact" and "TRUE" are shown as the table has them. */
+/* One spelling for words and shares, so that "Exact", "TRUE" and "1%" are shown as the table has
+ * them. */
 static char *shown(const struct cfg_option *option, const union cfg_value *value, char *text)
 {
+    char share[128];
     if (option->type == CFG_BOOL) {
         free(text);
         return strdup(value->on ? "on" : "off");
@@ -129,6 +131,11 @@ static char *shown(const struct cfg_option *option, const union cfg_value *value
     if (option->type == CFG_CHOICE)
         for (char *c = text; *c != '\0'; c++)
             *c = *c == '-' ? '_' : cfg_lower(*c);
+    if (option->type == CFG_SHARE && strchr(text, '%') != NULL) {
+        cfg_share_text(share, sizeof share, text);
+        free(text);
+        return strdup(share);
+    }
     return text;
 }
 

@@ -162,30 +162,36 @@ static bool parse_whole(const char *text, bool bytes, uint64_t *out)
     return true;
 }
 
+/* What may follow a number, and the power of ten that it stands for. */
+struct unit {
+    const char *suffix;
+    int exponent;
+};
+
 /* Correctly rounded whatever the suffix, so that 20us and 2e-5 are the same number. */
+static bool to_double(const struct decimal *d, int exponent, double *out)
+{
+    char plain[sizeof d->digits + 32];
+    snprintf(plain, sizeof plain, "%.*se%d", (int)d->n, d->digits, d->exponent + exponent);
+    double value = d->n == 0 ? 0.0 : strtod(plain, NULL);
+    if (!isfinite(value) || (value == 0.0 && d->n > 0))
+        return false;
+    *out = value;
+    return true;
+}
+
 static bool parse_seconds(const char *text, double *out)
 {
-    static const struct {
-        const char *suffix;
-        int exponent;
-    } units[] = {{"", 0}, {"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}};
+    static const struct unit units[] = {{"", 0}, {"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}};
     struct decimal d;
     const char *rest = scan_decimal(text, &d);
     if (rest == NULL)
         return false;
     rest = skip_blanks(rest);
-    size_t u = 0;
-    while (u < sizeof units / sizeof units[0] && strcmp(rest, units[u].suffix) != 0)
-        u++;
-    if (u == sizeof units / sizeof units[0])
-        return false;
-    char plain[sizeof d.digits + 32];
-    snprintf(plain, sizeof plain, "%.*se%d", (int)d.n, d.digits, d.exponent + units[u].exponent);
-    double value = d.n == 0 ? 0.0 : strtod(plain, NULL);
-    if (!isfinite(value) || (value == 0.0 && d.n > 0))
-        return false;
-    *out = value;
-    return true;
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++)
+        if (strcmp(rest, units[u].suffix) == 0)
+            return to_double(&d, units[u].exponent, out);
+    return false;
 }
 
 static bool parse_bool(const char *text, bool *out)
@@ -224,17 +230,45 @@ static bool printable(const char *text)
     return true;
 }
 
-/* "0.01" or "4/512". */
+/* "0.01" or "1%": the exponent is that of the share. */
+static bool scan_share(const char *text, struct decimal *d)
+{
+    const char *rest = scan_decimal(text, d);
+    if (rest == NULL)
+        return false;
+    if (*rest == '%') {
+        d->exponent -= 2;
+        rest++;
+    }
+    return *rest == '\0';
+}
+
+void cfg_share_text(char *text, size_t size, const char *percentage)
+{
+    static const char zeros[] = "0000000000000000000000000000000000000000";
+    struct decimal d;
+    int places;
+    if (!scan_share(percentage, &d))
+        return;
+    places = -d.exponent;
+    if (places < (int)d.n) /* the share is 1 */
+        snprintf(text, size, "%.*s", (int)d.n, d.digits);
+    else if (places - (int)d.n < (int)sizeof zeros)
+        snprintf(text, size, "0.%.*s%.*s", places - (int)d.n, zeros, (int)d.n, d.digits);
+    else
+        snprintf(text, size, "%.*se%d", (int)d.n, d.digits, d.exponent);
+}
+
+/* "0.01", "1%" or "4/512". */
 static bool parse_share(const char *text, struct cfg_share *out)
 {
     struct cfg_share share = {0};
     const char *slash = strchr(text, '/');
+    struct decimal d;
     char left[32];
 
     if (slash == NULL) {
-        size_t n = strlen(text);
-        if (n == 0 || text[n - 1] < '0' || text[n - 1] > '9' ||
-            !parse_seconds(text, &share.density))
+        if (!scan_share(text, &d) || !to_double(&d, 0, &share.density))
             return false;
         *out = share;
         return share.density > 0.0 && share.density <= 1.0;

@@ -52,6 +52,9 @@ union cfg_value {
  * not allowed. Of a CFG_TEXT only the admissibility is told. Allocates nothing. */
 bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value);
 
+/* Writes a percentage that a CFG_SHARE admits as a share: "1%" as "0.01". */
+void cfg_share_text(char *text, size_t size, const char *percentage);
+
 enum { CFG_FILES = 3 }; /* the system's, and those that CONFIG may mean */
 
 struct cfg {

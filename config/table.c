@@ -31,13 +31,15 @@ const struct cfg_option cfg_table[] = {
      FIELD(mode), true},
     {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT,
      "A call with fewer elements is passed on untouched.", FIELD(min_count), true},
-    {"DENSITY", CFG_SHARE, "0.01", "a share, more than 0 and up to 1; or k/B such as 4/512",
+    {"DENSITY", CFG_SHARE, "0.01",
+     "a share, more than 0 and up to 1, such as 0.01 or 1%; or k/B such as 4/512",
      "MODE=topk: how much of a gradient each rank sends, as a share of its elements, or as the k "
      "largest of each B elements.",
      FIELD(density), true},
     {"REGISTER", CFG_TEXT, "", "rules, separated by ';' or blanks",
      "MODE=topk: buffers to take for gradients. A rule is count=LO:HI, type=float, comm=NAME or "
-     "site=MODULE+OFFSET, joined by ',', and may end in :density=D, :k=K/B, :algorithm=NAME, "
+     "site=MODULE+OFFSET, joined by ',', and may end in :density=D (0.01 or 1%), :k=K/B, "
+     ":algorithm=NAME, "
      ":keep=first:N or :keep=last:N (elements that are always sent exactly); the first that "
      "matches wins. The rule auto takes sums of float that look like gradients, and says which. "
      "Empty: nothing is lossy; what looks like a gradient is named, with how to accept it.",

@@ -104,8 +104,8 @@ static bool read_whole(struct span s, uint64_t *value)
     return true;
 }
 
-/* DIGITS[.DIGITS][e[+-]DIGITS], whatever the locale; at most 18 digits and exponents to 22, so that
- * the value is the nearest one up to one rounding. */
+/* DIGITS[.DIGITS][e[+-]DIGITS][%], whatever the locale; at most 18 digits and exponents to 22, so
+ * that the value is the nearest one up to one rounding. */
 static bool read_decimal(struct span s, double *value)
 {
     static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -116,6 +116,10 @@ static bool read_decimal(struct span s, double *value)
     bool point = false, negative = false;
     size_t i = 0;
 
+    if (s.length > 0 && s.at[s.length - 1] == '%') {
+        s.length--;
+        exponent = -2;
+    }
     for (; i < s.length && (is_digit(s.at[i]) || (s.at[i] == '.' && !point)); i++) {
         if (s.at[i] == '.') {
             point = true;
@@ -217,7 +221,8 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
 static void read_density(struct parser *p, struct ss_rule *r, struct span value)
 {
     if (!read_decimal(value, &r->density) || !(r->density > 0) || r->density > 1)
-        complain(p, value.at, "density takes a number above 0 and up to 1");
+        complain(p, value.at,
+                 "density takes a number above 0 and up to 1, or a percentage such as 1%%");
     else if (r->k > 0)
         complain(p, value.at, "a rule takes density or k, not both");
 }

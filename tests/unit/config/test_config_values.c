@@ -198,10 +198,14 @@ static void a_density_is_a_share_or_so_many_of_a_bucket(void **state)
         const char *text;
         double density;
         uint64_t k, bucket;
-    } good[] = {
-        {"1", 1, 0, 0}, {"0.001", 0.001, 0, 0}, {"1e-3", 0.001, 0, 0}, {"4/512", 0, 4, 512}};
-    static const char *const bad[] = {"0",    "1.5",   "-0.1", "",    "x",   "4/",
-                                      "/512", "0/512", "5/4",  "1 %", "0.1s"};
+    } good[] = {{"1", 1, 0, 0},        {"0.001", 0.001, 0, 0}, {"1e-3", 0.001, 0, 0},
+                {"4/512", 0, 4, 512},  {"1%", 0.01, 0, 0},     {" 0.1%\t", 0.001, 0, 0},
+                {"100%", 1, 0, 0},     {"12.5%", 0.125, 0, 0}, {"1e-1%", 0.001, 0, 0},
+                {"0.2e1%", 0.02, 0, 0}};
+    static const char *const bad[] = {"0",    "1.5",   "-0.1", "",     "x",       "4/",
+                                      "/512", "0/512", "5/4",  "1 %",  "0.1s",    "1%%",
+                                      "%",    "101%",  "-1%",  "+1%",  "0%",      "4%/512",
+                                      "1%s",  "%1",    "1%1",  "4/5%", "100.01%", "nan%"};
 
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -223,12 +227,56 @@ static void a_density_is_a_share_or_so_many_of_a_bucket(void **state)
     }
 }
 
+static void a_percentage_is_shown_as_a_share(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"1%", "0.01"},     {"100%", "1"},      {"12.5%", "0.125"},    {"0.10%", "0.001"},
+        {"1.0e1%", "0.1"},  {"99.9%", "0.999"}, {"1e-300%", "1e-302"}, {"0.5", "0.5"},
+        {"0.010", "0.010"}, {"4/512", "4/512"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        setenv("SPARSESHIM_DENSITY", pairs[i][0], 1);
+        struct cfg *cfg = load();
+        assert_no_problems(cfg);
+        assert_value(cfg, "DENSITY", pairs[i][1], CFG_FROM_ENVIRONMENT);
+        double density = cfg_options(cfg)->density.density;
+        cfg_free(cfg);
+        setenv("SPARSESHIM_DENSITY", pairs[i][1], 1);
+        cfg = load();
+        assert_true(cfg_options(cfg)->density.density == density);
+        cfg_free(cfg);
+    }
+}
+
+/* Of a switch that is on by default too, and in a file. */
+static void every_switch_takes_them(void **state)
+{
+    (void)state;
+    write_file("sparseshim.conf", "disable = Yes\nquant_feedback = no # why\nreproducible = TRUE\n"
+                                  "strict = 1\n");
+    struct cfg *cfg = load();
+    assert_no_problems(cfg);
+    assert_value(cfg, "DISABLE", "on", CFG_FROM_SYSTEM_FILE);
+    assert_value(cfg, "QUANT_FEEDBACK", "off", CFG_FROM_SYSTEM_FILE);
+    assert_value(cfg, "REPRODUCIBLE", "on", CFG_FROM_SYSTEM_FILE);
+    assert_value(cfg, "STRICT", "on", CFG_FROM_SYSTEM_FILE);
+    cfg_free(cfg);
+    write_file("sparseshim.conf", "strict = yess\n");
+    cfg = load();
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL),
+                           "strict = yess is not allowed (allowed: on, off); off stays"));
+    cfg_free(cfg);
+}
+
 static void switches_take_the_usual_words(void **state)
 {
     (void)state;
-    static const char *const yes[] = {"on", "1", "yes", "true", "TRUE", "On"};
-    static const char *const no[] = {"off", "0", "no", "false", "", "maybe"};
-    for (size_t i = 0; i < 6; i++) {
+    static const char *const yes[] = {"on", "1",    "yes",    "true",     "TRUE",
+                                      "On", "yes ", " Yes\t", "\ttrue  ", " 1 "};
+    static const char *const no[] = {"off",   "0",   "no", "false",  "",
+                                     "maybe", "no ", "00", "yes no", "y e s"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         setenv("SPARSESHIM_DISABLE", yes[i], 1);
         struct cfg *cfg = load();
         assert_true(cfg_options(cfg)->disable);
@@ -254,6 +302,8 @@ int main(void)
         FRESH(times_mean_the_same_number_in_every_unit),
         FRESH(numbers_do_not_depend_on_the_locale),
         FRESH(a_density_is_a_share_or_so_many_of_a_bucket),
+        FRESH(a_percentage_is_shown_as_a_share),
+        FRESH(every_switch_takes_them),
         FRESH(switches_take_the_usual_words),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

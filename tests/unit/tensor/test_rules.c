@@ -230,9 +230,15 @@ static void densities_are_the_nearest_numbers(void **state)
     static const struct {
         const char *text;
         double value;
-    } cases[] = {{"*:density=1", 1},         {"*:density=0.01", 0.01},
-                 {"*:density=.5", .5},       {"*:density=1e-3", 1e-3},
-                 {"*:density=1.e-2", 1e-2},  {"*:density=7.8125e-3", 0.0078125},
+    } cases[] = {{"*:density=1%", 0.01},
+                 {"*:density=0.1%:keep=last:1", 0.001},
+                 {"*:density=100%", 1},
+                 {"*:density=1", 1},
+                 {"*:density=0.01", 0.01},
+                 {"*:density=.5", .5},
+                 {"*:density=1e-3", 1e-3},
+                 {"*:density=1.e-2", 1e-2},
+                 {"*:density=7.8125e-3", 0.0078125},
                  {"*:density=0.00100", 1e-3}};
 
     (void)state;
@@ -264,7 +270,12 @@ static void errors_name_the_rule_the_place_and_what_is_allowed(void **state)
         {":density=1", "rule 1, ':density=1', character 1: '' is no condition", "count=N"},
         {"*:density=0", "rule 1, '*:density=0', character 11: density takes", "above 0"},
         {"*:density=1.01", "rule 1, '*:density=1.01', character 11: density takes", "up to 1"},
-        {"*:density=1%", "rule 1, '*:density=1%', character 11: density takes", "up to 1"},
+        {"*:density=101%", "rule 1, '*:density=101%', character 11: density takes", "such as 1%"},
+        {"*:density=1%%", "rule 1, '*:density=1%%', character 11: density takes", "up to 1"},
+        {"*:density=%", "rule 1, '*:density=%', character 11: density takes", "up to 1"},
+        {"*:density=0%", "rule 1, '*:density=0%', character 11: density takes", "above 0"},
+        {"*:density=-1%", "rule 1, '*:density=-1%', character 11: density takes", "up to 1"},
+        {"*:density=%1", "rule 1, '*:density=%1', character 11: density takes", "up to 1"},
         {"*:density=0,01", "rule 1, '*:density=0,01', character 11: density takes", "up to 1"},
         {"*:density=nan", "rule 1, '*:density=nan', character 11: density takes", "up to 1"},
         {"*:density=", "rule 1, '*:density=', character 11: density takes", "up to 1"},
