@@ -87,7 +87,7 @@ given = $(filter-out file default undefined,$(origin SYSCONFDIR))
 sysconfdir_from = $(if $(given),$(if $(filter /%,$(SYSCONFDIR)),$(SYSCONFDIR),$(error \
                   SYSCONFDIR=$(SYSCONFDIR) does not begin with /)),$(call way,$(1),$(SYSCONFDIR)))
 where = -DSPARSESHIM_SYSCONFDIR='"$(1)"' -DSPARSESHIM_LIBDIR='"$(2)"'
-WHERE_build   = $(call where,$(SYSCONFDIR),.)
+WHERE_build   = $(call where,$(SYSCONFDIR),.) -DSPARSESHIM_PROFILES='"$(call way,$(BUILD),config/profiles)"'
 WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.)
 WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)))
 

@@ -118,8 +118,19 @@ const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
 uint64_t cfg_hash_shared(const struct cfg *cfg);
 
 /* The same option by option, to tell which one differs: writes a hash of 63 bits and the table row
- * (for cfg_row) of up to `most` shared options, and returns how many. */
+ * (for cfg_row) of up to `most` shared options, and returns how many. The last is the policy's,
+ * whose row is past the table. */
 size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most);
+
+/* The site's policy as text, such as "lock = MODE, allow_modes = observe exact". */
+void cfg_policy(const struct cfg *cfg, char *text, size_t size);
+
+/* FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; else NULL. */
+const char *cfg_turned_off(const struct cfg *cfg);
+
+/* Whether a name, in letters of either case, is that of a line of a policy: `lock`, `allow_modes`.
+ */
+bool cfg_is_policy(const char *name);
 
 /* Iterates over the table for printing: false past the last row. All pointers are valid as long as
  * cfg is. */
@@ -130,7 +141,8 @@ struct cfg_row {
     const char *allowed;  /* "observe, exact" or "elements, from 0" */
     const char *doc;      /* one or more sentences */
     enum cfg_source source;
-    bool shared; /* must be equal on all ranks */
+    const char *locked; /* FILE:LINE of the policy that decided it, or NULL */
+    bool shared;        /* must be equal on all ranks */
 };
 bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row);
 const char *cfg_source_name(enum cfg_source source);

@@ -59,6 +59,54 @@ static bool unquote(char *s)
     return clean;
 }
 
+/* The nearest name of an option or a line of a policy, in lower case; "" where there is none. */
+static void find_meant(const char *name, char *meant, size_t size)
+{
+    size_t best = SIZE_MAX;
+    const char *option = cfg_nearest(name);
+    if (option != NULL)
+        cfg_nearer(name, option, &best);
+    const char *line = cfg_nearest_policy(name, &best);
+    const char *near = line != NULL ? line : option;
+    size_t n = 0;
+    for (; near != NULL && near[n] != '\0' && n + 1 < size; n++)
+        meant[n] = cfg_lower(near[n]);
+    meant[n] = '\0';
+}
+
+static void tell_unknown(struct cfg *cfg, const struct place *at, const char *name)
+{
+    char meant[64];
+    find_meant(name, meant, sizeof meant);
+    cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN, name,
+            meant[0] != '\0' ? "; did you mean " : "", meant, meant[0] != '\0' ? "?" : "");
+}
+
+static void take_line(struct cfg *cfg, const struct place *at, const char *name, const char *value)
+{
+    char assignment[LONGEST_LINE + LONGEST_SHOWN];
+    size_t row = cfg_find(name);
+    if (cfg_is_policy(name)) {
+        snprintf(assignment, sizeof assignment, "%s:%lu", at->path, at->line);
+        cfg_policy_line(cfg, assignment, at->source, name, value);
+        return;
+    }
+    if (row == SIZE_MAX) {
+        tell_unknown(cfg, at, name);
+        return;
+    }
+    if (row == cfg_config_row() && at->source == CFG_FROM_USER_FILE) {
+        cfg_say(cfg, true,
+                "%s:%lu: config = %.*s is not allowed in a file that CONFIG names; allowed in the "
+                "system's file and the environment",
+                at->path, at->line, LONGEST_SHOWN, value);
+        return;
+    }
+    snprintf(assignment, sizeof assignment, "%s:%lu: %s = %.*s", at->path, at->line, name,
+             LONGEST_SHOWN, value);
+    cfg_set(cfg, row, value, at->source, assignment);
+}
+
 static void read_line(struct cfg *cfg, const struct place *at, char *line)
 {
     char *name = skip_blanks(line);
@@ -86,27 +134,7 @@ static void read_line(struct cfg *cfg, const struct place *at, char *line)
         value = skip_blanks(equals + 1);
         cut_blanks(value);
     }
-    size_t row = cfg_find(name);
-    if (row == SIZE_MAX) {
-        const char *near = cfg_nearest(name);
-        char meant[64] = "";
-        for (size_t i = 0; near != NULL && near[i] != '\0' && i + 1 < sizeof meant; i++)
-            meant[i] = cfg_lower(near[i]);
-        cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN,
-                name, near != NULL ? "; did you mean " : "", meant, near != NULL ? "?" : "");
-        return;
-    }
-    if (row == cfg_config_row() && at->source == CFG_FROM_USER_FILE) {
-        cfg_say(cfg, true,
-                "%s:%lu: config = %.*s is not allowed in a file that CONFIG names; allowed in the "
-                "system's file and the environment",
-                at->path, at->line, LONGEST_SHOWN, value);
-        return;
-    }
-    char assignment[LONGEST_LINE + LONGEST_SHOWN];
-    snprintf(assignment, sizeof assignment, "%s:%lu: %s = %.*s", at->path, at->line, name,
-             LONGEST_SHOWN, value);
-    cfg_set(cfg, row, value, at->source, assignment);
+    take_line(cfg, at, name, value);
 }
 
 /* Only regular files: a pipe or /dev/zero must not hang the program that we live in. */

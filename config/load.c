@@ -117,6 +117,34 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
     }
 }
 
+static size_t field_size(enum cfg_type type)
+{
+    switch (type) {
+    case CFG_BOOL:
+        return sizeof(bool);
+    case CFG_CHOICE:
+        return sizeof(unsigned);
+    case CFG_COUNT:
+    case CFG_POSITIVE:
+    case CFG_BUCKET:
+    case CFG_SIZE:
+        return sizeof(uint64_t);
+    case CFG_SHARE:
+        return sizeof(struct cfg_share);
+    case CFG_MEASURED:
+    case CFG_TIMEOUT:
+        return sizeof(double);
+    case CFG_TEXT:
+        break;
+    }
+    return 0;
+}
+
+static const void *field(const struct cfg *cfg, size_t row)
+{
+    return (const char *)&cfg->options + cfg_table[row].offset;
+}
+
 _Static_assert(sizeof(enum cfg_mode) == sizeof(unsigned), "choices are stored as unsigned");
 
 /* One spelling for words and shares, so that "Exact", "TRUE" and "1%" are shown as the table has
@@ -139,6 +167,15 @@ static char *shown(const struct cfg_option *option, const union cfg_value *value
     return text;
 }
 
+/* Whether a value is the one that stands. */
+static bool stands(const struct cfg *cfg, size_t row, const char *text,
+                   const union cfg_value *value)
+{
+    if (cfg_table[row].type == CFG_TEXT)
+        return strcmp(text, cfg->text[row]) == 0;
+    return memcmp(value, field(cfg, row), field_size(cfg_table[row].type)) == 0;
+}
+
 void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source source,
              const char *assignment)
 {
@@ -149,6 +186,14 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
     if (kept != NULL && !cfg_parse(option, kept, &value)) {
         cfg_say(cfg, true, "%s is not allowed (allowed: %s); %s stays", assignment, option->allowed,
                 former != NULL && former[0] != '\0' ? former : "nothing");
+        free(kept);
+        return;
+    }
+    if (kept != NULL && source > CFG_FROM_SYSTEM_FILE && cfg->locked[row] != NULL) {
+        if (!stands(cfg, row, kept, &value))
+            cfg_say(cfg, false, "%s is ignored: %s locks %s; %s stands", assignment,
+                    cfg->locked[row], option->name,
+                    former != NULL && former[0] != '\0' ? former : "nothing");
         free(kept);
         return;
     }
@@ -213,6 +258,11 @@ static void find_unknown_variables(struct cfg *cfg)
         const char *near = cfg_nearest(name + prefix);
         if (secure_getenv(name) == NULL)
             continue;
+        if (cfg_is_policy(name + prefix)) {
+            cfg_say(cfg, true, "%s is allowed as a line of the system's sparseshim.conf only",
+                    name);
+            continue;
+        }
         cfg_say(cfg, false, "%s is not known%s%s%s", name,
                 near != NULL ? "; did you mean " CFG_PREFIX : "", near != NULL ? near : "",
                 near != NULL ? "?" : "");
@@ -259,7 +309,8 @@ static void read_installed_profile(struct cfg *cfg, const char *sysconfdir, cons
         read_profile(cfg, folder, name, false);
 }
 
-static void read_named_file(struct cfg *cfg, const char *sysconfdir)
+/* `built`: folder of the profiles of a build directory, NULL where this is installed. */
+static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char *built)
 {
     const char *config = cfg->options.config, *name = config + 1;
     char folder[PATH_MAX];
@@ -277,7 +328,8 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir)
                            "in %s%s%s/sparseshim.d, without '/' and '.conf')",
                 LONGEST_SHOWN, config, folder, folder[0] != '\0' ? " or " : "",
                 sysconfdir != NULL ? sysconfdir : "SYSCONFDIR");
-    else if (folder[0] == '\0' || !read_profile(cfg, folder, name, true))
+    else if ((folder[0] == '\0' || !read_profile(cfg, folder, name, true)) &&
+             (built == NULL || !read_profile(cfg, built, name, true)))
         read_installed_profile(cfg, sysconfdir, name);
 }
 
@@ -308,7 +360,7 @@ static void refuse_without_topk(struct cfg *cfg)
     }
 }
 
-struct cfg *cfg_load_from(const char *sysconfdir)
+static struct cfg *load(const char *sysconfdir, const char *built)
 {
     int error = errno;
     char path[PATH_MAX];
@@ -325,10 +377,11 @@ struct cfg *cfg_load_from(const char *sysconfdir)
     else if (snprintf(path, sizeof path, "%s/sparseshim.conf", sysconfdir) < (int)sizeof path)
         cfg_read_file(cfg, path, CFG_FROM_SYSTEM_FILE, true);
     set_from_environment(cfg, cfg_config_row());
-    read_named_file(cfg, sysconfdir);
+    read_named_file(cfg, sysconfdir, built);
     for (size_t i = 0; i < CFG_ROWS; i++)
         if (i != cfg_config_row())
             set_from_environment(cfg, i);
+    cfg_limit_mode(cfg);
     refuse_without_topk(cfg);
     find_unknown_variables(cfg);
 done:
@@ -340,10 +393,16 @@ done:
     return cfg;
 }
 
+struct cfg *cfg_load_from(const char *sysconfdir)
+{
+    return load(sysconfdir, NULL);
+}
+
 struct cfg *cfg_load(void)
 {
-    char directory[PATH_MAX];
-    return cfg_load_from(cfg_sysconfdir(directory, sizeof directory) ? directory : NULL);
+    char directory[PATH_MAX], built[PATH_MAX];
+    return load(cfg_sysconfdir(directory, sizeof directory) ? directory : NULL,
+                cfg_profiles(built, sizeof built) ? built : NULL);
 }
 
 void cfg_free(struct cfg *cfg)
@@ -358,6 +417,7 @@ void cfg_free(struct cfg *cfg)
         free(cfg->file[i].path);
         free(cfg->file[i].found);
     }
+    cfg_policy_free(cfg);
     free(cfg->problem);
     free(cfg->fatal);
     free(cfg);
@@ -390,6 +450,8 @@ bool cfg_disabled(void)
 }
 
 /* FNV-1a, 64 bits. */
+#define FNV_BEGIN UINT64_C(0xcbf29ce484222325)
+
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
 {
     const unsigned char *b = bytes;
@@ -398,46 +460,22 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-static size_t field_size(enum cfg_type type)
-{
-    switch (type) {
-    case CFG_BOOL:
-        return sizeof(bool);
-    case CFG_CHOICE:
-        return sizeof(unsigned);
-    case CFG_COUNT:
-    case CFG_POSITIVE:
-    case CFG_BUCKET:
-    case CFG_SIZE:
-        return sizeof(uint64_t);
-    case CFG_SHARE:
-        return sizeof(struct cfg_share);
-    case CFG_MEASURED:
-    case CFG_TIMEOUT:
-        return sizeof(double);
-    case CFG_TEXT:
-        break;
-    }
-    return 0;
-}
-
 /* 63 bits, so that the hash and its negative both fit a signed integer. */
 static uint64_t hash_option(const struct cfg *cfg, size_t row)
 {
     const struct cfg_option *option = &cfg_table[row];
-    uint64_t hash =
-        hash_bytes(UINT64_C(0xcbf29ce484222325), option->name, strlen(option->name) + 1);
+    uint64_t hash = hash_bytes(FNV_BEGIN, option->name, strlen(option->name) + 1);
 
     if (option->type == CFG_TEXT)
         hash = hash_bytes(hash, cfg->text[row], strlen(cfg->text[row]) + 1);
     else
-        hash = hash_bytes(hash, (const char *)&cfg->options + option->offset,
-                          field_size(option->type));
+        hash = hash_bytes(hash, field(cfg, row), field_size(option->type));
     return hash >> 1;
 }
 
 size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most)
 {
+    char policy[1024];
     size_t found = 0;
 
     for (size_t i = 0; i < CFG_ROWS && found < most; i++) {
@@ -446,14 +484,19 @@ size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *row
         rows[found] = i;
         hashes[found++] = hash_option(cfg, i);
     }
+    if (found < most) {
+        cfg_policy(cfg, policy, sizeof policy);
+        rows[found] = CFG_ROWS;
+        hashes[found++] = hash_bytes(FNV_BEGIN, policy, strlen(policy)) >> 1;
+    }
     return found;
 }
 
 uint64_t cfg_hash_shared(const struct cfg *cfg)
 {
-    uint64_t hashes[CFG_ROWS];
-    size_t rows[CFG_ROWS];
-    size_t n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS);
+    uint64_t hashes[CFG_ROWS + 1];
+    size_t rows[CFG_ROWS + 1];
+    size_t n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 1);
 
-    return hash_bytes(UINT64_C(0xcbf29ce484222325), (const char *)hashes, n * sizeof *hashes);
+    return hash_bytes(FNV_BEGIN, (const char *)hashes, n * sizeof *hashes);
 }

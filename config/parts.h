@@ -55,7 +55,7 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
 /* Writes a percentage that a CFG_SHARE admits as a share: "1%" as "0.01". */
 void cfg_share_text(char *text, size_t size, const char *percentage);
 
-enum { CFG_FILES = 3 }; /* the system's, and those that CONFIG may mean */
+enum { CFG_FILES = 4 }; /* the system's, and those that CONFIG may mean */
 
 struct cfg {
     struct cfg_options options;
@@ -69,6 +69,11 @@ struct cfg {
         char *found;
     } file[CFG_FILES]; /* looked at */
     size_t n_files;
+    char *locked[CFG_ROWS]; /* FILE:LINE of the system's file that locks the option, or NULL */
+    char *modes_from;       /* FILE:LINE of allow_modes */
+    unsigned modes;         /* allowed, a bit for each; 0: all */
+    bool limited;           /* MODE is what allow_modes has left of it */
+    bool turned_off;        /* it has left nothing: DISABLE is on */
     bool out_of_memory;
 };
 
@@ -88,6 +93,22 @@ void cfg_looked_at(struct cfg *cfg, const char *path, const char *found);
 /* Name of the row that an unknown name may have meant, or NULL. */
 const char *cfg_nearest(const char *typed);
 
+/* The same of the lines of a policy, where one is nearer than *best. */
+const char *cfg_nearest_policy(const char *typed, size_t *best);
+
+/* Takes over a line of a policy that stands at FILE:LINE, or records a problem. */
+void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source, const char *name,
+                     const char *value);
+
+/* Once all values are known: a MODE that is not allowed becomes the largest allowed one below it,
+ * in the order of the table; where there is none the library is off. */
+void cfg_limit_mode(struct cfg *cfg);
+
+/* FILE:LINE that decided the value of a row, or NULL. */
+const char *cfg_ruled_by(const struct cfg *cfg, size_t row);
+
+void cfg_policy_free(struct cfg *cfg);
+
 /* Reads one configuration file. A missing one is a problem unless `may_be_missing`. Whether there
  * is a file, readable or not. */
 bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
@@ -96,7 +117,11 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
  * "../etc" from "/opt/lib/a.so" is "/opt/etc". False where there is no room for it. */
 bool cfg_join(char *path, size_t size, const char *file, const char *way);
 
-/* cfg_load with another directory in place of SYSCONFDIR; NULL: it is not known. */
+/* Where the profiles of a build directory are; false where this is installed. */
+bool cfg_profiles(char *path, size_t size);
+
+/* cfg_load with another directory in place of SYSCONFDIR; NULL: it is not known. Without the
+ * profiles of a build directory. */
 struct cfg *cfg_load_from(const char *sysconfdir);
 
 #endif

@@ -198,6 +198,7 @@ bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row)
         .allowed = option->allowed,
         .doc = option->doc,
         .source = cfg->source[i],
+        .locked = cfg_ruled_by(cfg, i),
         .shared = option->shared,
     };
     return true;

@@ -17,6 +17,11 @@
 #define SPARSESHIM_LIBDIR "/usr/local/lib"
 #endif
 
+/* Where the profiles lie beside what is not installed; "" where they are in SYSCONFDIR alone. */
+#ifndef SPARSESHIM_PROFILES
+#define SPARSESHIM_PROFILES ""
+#endif
+
 static const char own[] = "a byte of the file that this is linked into";
 
 /* The end of a line of /proc/self/maps that holds the address: the file's path. */
@@ -98,4 +103,9 @@ bool cfg_sysconfdir(char *path, size_t size)
 bool cfg_libdir(char *path, size_t size)
 {
     return find(path, size, SPARSESHIM_LIBDIR);
+}
+
+bool cfg_profiles(char *path, size_t size)
+{
+    return SPARSESHIM_PROFILES[0] != '\0' && find(path, size, SPARSESHIM_PROFILES);
 }

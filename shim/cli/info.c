@@ -29,9 +29,18 @@ static void print_wrapped(const char *prefix, const char *text)
     putchar('\n');
 }
 
+static void print_source(const struct cfg_row *row)
+{
+    if (row->locked != NULL)
+        printf("locked by %s\n", row->locked);
+    else
+        printf("%s\n", cfg_source_name(row->source));
+}
+
 static void print_short(const struct cfg_row *row)
 {
-    printf("SPARSESHIM_%-14s %-20s %s\n", row->name, row->value, cfg_source_name(row->source));
+    printf("SPARSESHIM_%-14s %-20s ", row->name, row->value);
+    print_source(row);
 }
 
 static void print_full(const struct cfg_row *row)
@@ -40,7 +49,8 @@ static void print_full(const struct cfg_row *row)
     print_wrapped("    ", row->doc);
     printf("    Allowed: %s\n", row->allowed);
     printf("    Default: %s\n", row->standard[0] != '\0' ? row->standard : "(empty)");
-    printf("    Value from: %s\n", cfg_source_name(row->source));
+    printf("    Value from: ");
+    print_source(row);
     if (row->shared)
         printf("    Must be equal on all ranks.\n");
     putchar('\n');

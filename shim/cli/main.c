@@ -27,11 +27,12 @@ static const struct verb {
      "  -c  as a complete configuration file\n"
      "  -m  the option table in Markdown\n"
      "  -r  the option table as a section of a manual page\n"},
-    {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
+    {"run", cli_run, "[-n] [--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
      "  -n              print what would be set, run nothing\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
      "                  `sparseshim info -f` lists the options\n"
+     "  --profile NAME  the options of a profile, as --config=@NAME\n"
      "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
     {"learn", cli_learn_verb,
      "[--steps=N] [--out=FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",

@@ -2,6 +2,7 @@
 #include "shim/cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,9 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
              argument);
     size_t i = cfg_find(name);
     struct cfg_row row;
+    if (cfg_is_policy(name))
+        return cli_usage_error(
+            verb, "--%s is allowed as a line of the system's sparseshim.conf only", name);
     if (i == SIZE_MAX || !cfg_row(cfg, i, &row)) {
         char meant[96];
         hint(cfg, name, meant, sizeof meant);
@@ -111,6 +115,26 @@ static int show(char **argv)
     return CLI_OK;
 }
 
+/* --profile=NAME, a shorter --config=@NAME. The profile must be there and readable. */
+static int set_profile(const char *name, bool dry)
+{
+    static const char about[] = "SPARSESHIM_CONFIG";
+    char value[NAME_MAX + 2];
+    const char *problem;
+    int status;
+    if (snprintf(value, sizeof value, "@%s", name) >= (int)sizeof value)
+        return cli_usage_error("run", "--profile=%.40s... is too long for a name", name);
+    status = cli_put("run", about, value, dry);
+    if (status != CLI_OK)
+        return status;
+    struct cfg *cfg = cfg_load();
+    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, NULL)) != NULL; i++)
+        if (status == CLI_OK && strncmp(problem, about, sizeof about - 1) == 0)
+            status = cli_usage_error("run", "%s", problem);
+    cfg_free(cfg);
+    return status;
+}
+
 int cli_run(int argc, char **argv)
 {
     int status = CLI_OK;
@@ -128,15 +152,23 @@ int cli_run(int argc, char **argv)
         }
         if (strcmp(argv[first], "-n") == 0)
             dry = true;
+        else if (strncmp(argv[first], "--profile=", 10) == 0)
+            status = set_profile(argv[first] + 10, dry);
+        else if (strcmp(argv[first], "--profile") == 0)
+            status = first + 1 < argc
+                         ? set_profile(argv[++first], dry)
+                         : cli_usage_error("run", "--profile needs a name: --profile NAME");
         else if (strncmp(argv[first], "--", 2) == 0)
             status = cli_set_option("run", cfg, argv[first] + 2, dry);
         else
-            status = cli_usage_error("run", "%s is not known; allowed are -n and --OPTION=VALUE",
-                                     argv[first]);
+            status = cli_usage_error(
+                "run", "%s is not known; allowed are -n, --profile NAME and --OPTION=VALUE",
+                argv[first]);
     }
     if (status == CLI_OK && first >= argc)
-        status = cli_usage_error("run", "no program given; usage: sparseshim run [-n] "
-                                        "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
+        status = cli_usage_error(
+            "run", "no program given; usage: sparseshim run [-n] "
+                   "[--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK)
         status = cli_set_preload("run", dry);
     cfg_free(cfg);

@@ -129,20 +129,33 @@ static int meet(struct shim_comm *c, bool ok)
     return accepted(c) ? SS_OK : SS_ERR_PEER;
 }
 
+/* "SPARSESHIM_SEED (1 on rank 0)" of a row; past the table, of the policy. */
+static int differing(size_t row_index, int rank, char *text, size_t size)
+{
+    struct cfg_row row;
+    char policy[200];
+
+    if (cfg_row(shim.cfg, row_index, &row))
+        return snprintf(text, size, "SPARSESHIM_%s (%s on rank %d)", row.name, row.value, rank);
+    cfg_policy(shim.cfg, policy, sizeof policy);
+    return snprintf(text, size, "the policy of sparseshim.conf (%s on rank %d)", policy, rank);
+}
+
 void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
 {
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED], length = 0;
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
-    struct cfg_row row;
 
     text[0] = '\0';
-    for (size_t i = 0; i < shared && length < size; i++)
-        if (c->agreed[SHIM_MEETING + 2 * i] != -c->agreed[SHIM_MEETING + 2 * i + 1] &&
-            cfg_row(shim.cfg, rows[i], &row))
-            length +=
-                (size_t)snprintf(text + length, size - length, "%sSPARSESHIM_%s (%s on rank %d)",
-                                 length > 0 ? ", " : "", row.name, row.value, c->rank);
+    for (size_t i = 0; i < shared && length < size; i++) {
+        if (c->agreed[SHIM_MEETING + 2 * i] == -c->agreed[SHIM_MEETING + 2 * i + 1])
+            continue;
+        if (length > 0)
+            length += (size_t)snprintf(text + length, size - length, ", ");
+        if (length < size)
+            length += (size_t)differing(rows[i], c->rank, text + length, size - length);
+    }
 }
 
 /* Whether a handler of the application's stays out of what makes the private communicator, and its

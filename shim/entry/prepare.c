@@ -109,7 +109,12 @@ static enum shim_phase look_around(void)
     shim.pid = getpid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     shim.start_second = now.tv_sec;
-    if (cfg_disabled() || !prepare_settings() || shim.options.disable)
+    if (cfg_disabled() || !prepare_settings())
+        return SHIM_PASS;
+    if (cfg_turned_off(shim.cfg))
+        refuse("no mode is allowed that does as little as MODE asks for: ",
+               cfg_turned_off(shim.cfg));
+    if (shim.options.disable)
         return SHIM_PASS;
     if (!library_is_ours()) {
         refuse("this MPI library is not MPICH or of its ABI family: ",

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The site's policy in a job: lines `lock` and `allow_modes` of the system's file hold over the
+# user's file and the environment, a line of rank 0 says what was ignored, and ranks with other
+# policies pass their calls through.
+set -u
+. tests/t/lib.sh
+
+# site DIR: a library and a command whose SYSCONFDIR is DIR/etc, from what is compiled already.
+site() {
+    mkdir -p "$1/etc"
+    cp -a "$BUILD/obj" "$BUILD/libsparseshim_core.a" "$BUILD/cli-libs" "$1"
+    rm -f "$1/obj/config/where.o"
+    within 200 make --no-print-directory BUILD="$1" NVCC= SYSCONFDIR="$1/etc" \
+        "$1/libsparseshim.so" "$1/sparseshim"
+    [ "$STATUS" -eq 0 ]
+}
+
+# said NUMBER TEXT: so many lines of the last job hold the text.
+said() {
+    [ "$(grep -cF -- "$2" "$WORK/err")" -eq "$1" ]
+}
+
+SITE=$(realpath "$WORK")/site
+CONF=$SITE/etc/sparseshim.conf
+site "$SITE"
+tap "$?" "a library with a system's file of its own"
+export PRELOAD=$SITE/libsparseshim.so
+
+printf 'mode = observe\nseed = 5\nlock = MODE SEED REPORT\n' >"$CONF"
+for ranks in 2 4; do
+    SPARSESHIM_MODE=topk SPARSESHIM_SEED=9 preloaded "$ranks" fewcalls 4
+    tap_passed "$ranks ranks: a job that a lock overrules runs"
+    said 1 "sparseshim[0]: SPARSESHIM_MODE=topk is ignored: $CONF:3 locks MODE; observe stands" &&
+        said 1 "sparseshim[0]: SPARSESHIM_SEED=9 is ignored: $CONF:3 locks SEED; 5 stands" &&
+        said 3 "is ignored"
+    tap "$?" "$ranks ranks: each is told once, with file and line"
+done
+[ ! -e "$WORK/report" ] || [ -z "$(ls -A "$WORK/report")" ]
+tap "$?" "the locked REPORT is the site's: off"
+
+within 30 env SPARSESHIM_MODE=topk "$SITE/sparseshim" info
+grep -Eq "^SPARSESHIM_MODE +observe +locked by $CONF:3\$" "$WORK/out" &&
+    grep -Eq "^SPARSESHIM_REPORT +off +locked by $CONF:3\$" "$WORK/out" &&
+    grep -Eq '^SPARSESHIM_MIN_COUNT +1 +environment$' "$WORK/out"
+tap "$?" "sparseshim info: locked by FILE:LINE"
+within 30 "$SITE/sparseshim" info -f
+grep -qxF "    Value from: locked by $CONF:3" "$WORK/out"
+tap "$?" "and with -f"
+within 30 "$SITE/sparseshim" run -n --lock=MODE true
+[ "$STATUS" -eq 2 ] && said 1 "--lock is allowed as a line of the system's sparseshim.conf only"
+tap "$?" "sparseshim run takes no policy"
+
+printf 'allow_modes = observe exact\n' >"$CONF"
+SPARSESHIM_REGISTER=auto SPARSESHIM_MODE=topk preloaded 2 fewcalls 4
+tap_passed "MODE=topk where the site allows observe and exact: it runs"
+said 1 "sparseshim[0]: SPARSESHIM_MODE=topk (environment) is not in allow_modes = observe exact ($CONF:1); exact stands"
+tap "$?" "which is told once, with file and line"
+
+printf 'allow_modes = topk\n' >"$CONF"
+preloaded 2 fewcalls 4
+tap_passed "where no allowed mode does as little, the job runs without the library"
+said 1 "no mode is allowed that does as little as MODE asks for: $CONF:1; every call passes through"
+tap "$?" "which is told once"
+
+printf 'lock = DISABLE\n' >"$CONF"
+SPARSESHIM_DISABLE=1 preloaded 2 fewcalls 4
+passed && [ ! -s "$WORK/err" ]
+tap "$?" "lock = DISABLE does not keep a user from switching the library off"
+preloaded 2 fewcalls 4
+said 1 "$CONF:1: lock = DISABLE is not allowed: a user can always switch the library off"
+tap "$?" "and is told"
+
+# Rank 0 with a policy, rank 1 without one.
+printf 'lock = MODE\n' >"$CONF"
+within 60 "$MPIRUN" -n 1 -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4 : \
+    -n 1 env LD_PRELOAD="$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
+passed && said 1 'the policy of sparseshim.conf (lock = MODE, allow_modes = on rank 0) must be equal on all ranks and is not'
+tap "$?" "ranks with other policies are told and pass through"
+finish

@@ -1,0 +1,313 @@
+#include "tests/unit/support/config_env.h"
+
+/* The text with the path of the system's file in place of '@'. */
+static const char *at_site(const char *text)
+{
+    static char expected[600];
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        if (*text == '@')
+            n += (size_t)snprintf(expected + n, sizeof expected - n, "%s/sparseshim.conf", etc);
+        else
+            expected[n++] = *text;
+    expected[n] = '\0';
+    return expected;
+}
+
+static struct cfg *load_with(const char *site, const char *user, const char *mode)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/mine.conf", etc);
+    write_file("sparseshim.conf", site);
+    write_file("mine.conf", user);
+    setenv("SPARSESHIM_CONFIG", path, 1);
+    if (mode != NULL)
+        setenv("SPARSESHIM_MODE", mode, 1);
+    else
+        unsetenv("SPARSESHIM_MODE");
+    return load();
+}
+
+static void a_locked_option_keeps_the_sites_value(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load_with("seed = 3\nlock = SEED\n", "seed = 4\n", NULL);
+    assert_value(cfg, "SEED", "3", CFG_FROM_SYSTEM_FILE);
+    assert_int_equal(cfg_options(cfg)->seed, 3);
+    assert_string_equal(row_of(cfg, "SEED").locked, at_site("@:2"));
+    assert_null(row_of(cfg, "MODE").locked);
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "mine.conf:1: seed = 4 is ignored: "));
+    cfg_free(cfg);
+
+    cfg = load_with("lock = MODE\nseed = 3\nmode = observe\n", "", "topk");
+    assert_one_problem(cfg, false,
+                       at_site("SPARSESHIM_MODE=topk is ignored: @:1 locks MODE; observe stands"));
+    assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
+    cfg_free(cfg);
+}
+
+static void without_a_value_of_the_site_it_keeps_the_default(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load_with("# policy\nlock = report-dir, Strict\tquant_feedback",
+                                "report_dir = /x\nstrict = on\nquant_feedback = maybe\n", NULL);
+    bool fatal = true;
+    assert_value(cfg, "REPORT_DIR", "", CFG_FROM_DEFAULT);
+    assert_value(cfg, "STRICT", "off", CFG_FROM_DEFAULT);
+    assert_string_equal(cfg_options(cfg)->report_dir, "");
+    assert_non_null(strstr(cfg_problem(cfg, 0, &fatal), "locks REPORT_DIR; nothing stands"));
+    assert_false(fatal); /* STRICT is for mistakes */
+    assert_non_null(strstr(cfg_problem(cfg, 1, NULL), "locks STRICT; off stands"));
+    assert_non_null(strstr(cfg_problem(cfg, 2, NULL), "maybe is not allowed"));
+    assert_null(cfg_problem(cfg, 3, NULL));
+    cfg_free(cfg);
+
+    cfg = load_with("lock = CONFIG\n", "seed = 9\n", NULL);
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), at_site("@:1 locks CONFIG; nothing stands")));
+    assert_value(cfg, "SEED", "1", CFG_FROM_DEFAULT);
+    cfg_free(cfg);
+}
+
+static void each_option_can_be_locked_but_disable(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CFG_ROWS; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "lock = %s\n", cfg_table[i].name);
+        struct cfg *cfg = load_with(line, "", NULL);
+        struct cfg_row row = row_of(cfg, cfg_table[i].name);
+        if (strcmp(row.name, "DISABLE") == 0)
+            assert_null(row.locked);
+        else
+            assert_string_equal(row.locked, at_site("@:1"));
+        cfg_free(cfg);
+    }
+}
+
+static void the_library_can_always_be_switched_off(void **state)
+{
+    (void)state;
+    setenv("SPARSESHIM_DISABLE", "1", 1);
+    struct cfg *cfg = load_with("lock = DISABLE MODE\n", "", "topk");
+    assert_string_equal(
+        cfg_problem(cfg, 0, NULL),
+        at_site("@:1: lock = DISABLE is not allowed: a user can always switch the library off "
+                "(allowed: names of options but DISABLE, separated by blanks)"));
+    assert_non_null(strstr(cfg_problem(cfg, 1, NULL), "locks MODE; exact stands"));
+    assert_null(cfg_problem(cfg, 2, NULL));
+    assert_true(cfg_options(cfg)->disable);
+    assert_true(cfg_disabled());
+    cfg_free(cfg);
+}
+
+static void what_agrees_with_a_lock_is_not_told(void **state)
+{
+    (void)state;
+    setenv("SPARSESHIM_ALPHA", "20us", 1);
+    setenv("SPARSESHIM_MIN_COUNT", "1e3", 1);
+    setenv("SPARSESHIM_STRICT", "no", 1);
+    setenv("SPARSESHIM_DENSITY", "1%", 1);
+    setenv("SPARSESHIM_EXCLUDE", " count=7 ", 1);
+    struct cfg *cfg = load_with("alpha = 2e-5\nmin_count = 1000\nexclude = count=7\n"
+                                "lock = ALPHA MIN_COUNT STRICT DENSITY EXCLUDE MODE",
+                                "", "EXACT");
+    assert_no_problems(cfg);
+    assert_value(cfg, "MIN_COUNT", "1000", CFG_FROM_SYSTEM_FILE);
+    assert_value(cfg, "DENSITY", "0.01", CFG_FROM_DEFAULT);
+    cfg_free(cfg);
+    setenv("SPARSESHIM_DENSITY", "10/1000", 1); /* not the same selection */
+    cfg = load();
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "SPARSESHIM_DENSITY=10/1000 is ignored"));
+    cfg_free(cfg);
+}
+
+static void mistakes_in_a_policy_are_told_and_the_rest_counts(void **state)
+{
+    static const struct {
+        const char *line, *problem;
+    } bad[] = {
+        {"lock = MOED SEED\n", "@:1: lock = MOED is not allowed (allowed: names of options but "
+                               "DISABLE, separated by blanks); did you mean MODE?"},
+        {"lock =\n", "@:1: lock = is not allowed (allowed: names of options but DISABLE, separated "
+                     "by blanks)"},
+        {"lock = , ,\n", "@:1: lock = is not allowed (allowed: names of options but DISABLE, "
+                         "separated by blanks)"},
+        {"lock = *\n",
+         "@:1: lock = * is not allowed (allowed: names of options but DISABLE, separated "
+         "by blanks)"},
+        {"\nallow_modes = exakt observe\n", "@:2: allow_modes = exakt is not allowed (allowed: "
+                                            "observe, exact, topk, separated by blanks)"},
+        {"allow_modes = # none\n",
+         "@:1: allow_modes = is not allowed (allowed: observe, exact, topk, separated by blanks)"},
+        {"lock SEED\n", "@:1: 'lock SEED?' is not a setting; allowed are lines 'name = value'"},
+        {"lok = SEED\n", "@:1: lok is not known; did you mean lock?"},
+        {"allow-mode = exact\n", "@:1: allow-mode is not known; did you mean allow_modes?"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct cfg *cfg = load_with(bad[i].line, "", NULL);
+        bool fatal;
+        assert_string_equal(cfg_problem(cfg, 0, &fatal), at_site(bad[i].problem));
+        assert_int_equal(fatal, strstr(bad[i].problem, "not known") == NULL);
+        assert_null(cfg_problem(cfg, 1, NULL));
+        assert_value(cfg, "MODE", i == 4 ? "observe" : "exact",
+                     i == 4 ? CFG_FROM_SYSTEM_FILE : CFG_FROM_DEFAULT);
+        assert_int_equal(row_of(cfg, "SEED").locked != NULL, i == 0);
+        cfg_free(cfg);
+    }
+}
+
+static void only_the_system_file_has_a_policy(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load_with("", "lock = SEED\nLock = seed\nallow-modes = observe\n", NULL);
+    for (size_t i = 0; i < 3; i++) {
+        bool fatal = false;
+        assert_non_null(strstr(cfg_problem(cfg, i, &fatal),
+                               " is allowed in the system's sparseshim.conf only"));
+        assert_true(fatal);
+    }
+    assert_non_null(strstr(cfg_problem(cfg, 2, NULL), "mine.conf:3: allow_modes = observe"));
+    assert_null(cfg_problem(cfg, 3, NULL));
+    assert_null(row_of(cfg, "SEED").locked);
+    cfg_free(cfg);
+
+    setenv("SPARSESHIM_LOCK", "SEED", 1);
+    cfg = load_with("", "", NULL);
+    assert_one_problem(cfg, true,
+                       "SPARSESHIM_LOCK is allowed as a line of the system's sparseshim.conf only");
+    cfg_free(cfg);
+    unsetenv("SPARSESHIM_LOCK");
+
+    write_file("sparseshim.d/a.conf", "allow_modes = topk\n"); /* a profile is a user's choice */
+    setenv("SPARSESHIM_CONFIG", "@a", 1);
+    cfg = load();
+    assert_non_null(
+        strstr(cfg_problem(cfg, 0, NULL), "allow_modes = topk is allowed in the system"));
+    assert_value(cfg, "MODE", "exact", CFG_FROM_DEFAULT);
+    cfg_free(cfg);
+}
+
+static void a_mode_that_is_not_allowed_becomes_the_next_below(void **state)
+{
+    static const struct {
+        const char *allowed, *asked, *mode;
+        bool told;
+    } cases[] = {
+        {"observe exact", "topk", "exact", true},
+        {"exact, observe", "topk", "exact", true}, /* whatever the order in the line */
+        {"observe", "topk", "observe", true},
+        {"observe", "exact", "observe", true},
+        {"observe", NULL, "observe", false}, /* nobody asked */
+        {"observe topk", "exact", "observe", true},
+        {"observe topk", "topk", "topk", false},
+        {"OBSERVE Exact", "exact", "exact", false},
+        {"observe exact topk", "topk", "topk", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char line[80];
+        snprintf(line, sizeof line, "seed = 1\nallow_modes = %s\n", cases[i].allowed);
+        struct cfg *cfg = load_with(line, "", cases[i].asked);
+        assert_string_equal(row_of(cfg, "MODE").value, cases[i].mode);
+        assert_int_equal(cfg_problem(cfg, 0, NULL) != NULL, cases[i].told);
+        assert_null(cfg_turned_off(cfg));
+        assert_false(cfg_options(cfg)->disable);
+        cfg_free(cfg);
+    }
+    struct cfg *cfg = load_with("seed = 1\nallow_modes = exact observe\n", "", "topk");
+    assert_one_problem(cfg, false,
+                       at_site("SPARSESHIM_MODE=topk (environment) is not in allow_modes = observe "
+                               "exact (@:2); exact stands"));
+    assert_int_equal(cfg_options(cfg)->mode, CFG_MODE_EXACT);
+    assert_string_equal(row_of(cfg, "MODE").locked, at_site("@:2"));
+    cfg_free(cfg);
+}
+
+static void where_no_mode_does_less_the_library_is_off(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load_with("allow_modes = exact topk\n", "disable = off\n", "observe");
+    assert_one_problem(
+        cfg, false,
+        at_site("SPARSESHIM_MODE=observe is not in allow_modes = exact topk (@:1), nor is a mode "
+                "that does less; every call passes through"));
+    assert_true(cfg_options(cfg)->disable);
+    assert_string_equal(cfg_turned_off(cfg), at_site("@:1"));
+    assert_string_equal(row_of(cfg, "DISABLE").locked, at_site("@:1"));
+    cfg_free(cfg);
+}
+
+static void a_lock_and_allowed_modes_go_together(void **state)
+{
+    (void)state;
+    struct cfg *cfg =
+        load_with("mode = topk\nlock = MODE ALGORITHM\nallow_modes = exact\nalgorithm = oktopk\n",
+                  "algorithm = ring\n", "topk");
+    assert_value(cfg, "MODE", "exact", CFG_FROM_SYSTEM_FILE);
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "algorithm = ring is ignored"));
+    assert_non_null(strstr(cfg_problem(cfg, 1, NULL), "MODE=topk (system file) is not in"));
+    assert_non_null(strstr(cfg_problem(cfg, 2, NULL), "needs SPARSESHIM_MODE=topk"));
+    assert_null(cfg_problem(cfg, 3, NULL));
+    assert_int_equal(cfg_options(cfg)->algorithm, SS_AUTO);
+    cfg_free(cfg);
+
+    cfg = load_with("allow_modes = observe\nallow_modes = exact # the later counts\n", "", "exact");
+    assert_no_problems(cfg);
+    cfg_free(cfg);
+}
+
+static uint64_t hash_with(const char *site, const char *mode)
+{
+    struct cfg *cfg = load_with(site, "", mode);
+    uint64_t hash = cfg_hash_shared(cfg), hashes[CFG_ROWS + 1];
+    size_t rows[CFG_ROWS + 1], n = cfg_hash_each_shared(cfg, hashes, rows, CFG_ROWS + 1);
+    assert_int_equal(rows[n - 1], CFG_ROWS);
+    assert_true(n <= 32); /* SHIM_SHARED */
+    cfg_free(cfg);
+    return hash;
+}
+
+static void ranks_with_other_policies_are_told_apart(void **state)
+{
+    char text[200];
+
+    (void)state;
+    assert_true(hash_with("lock = SEED MODE\n", NULL) == hash_with("lock = mode, seed", NULL));
+    assert_true(hash_with("lock = SEED\n", NULL) != hash_with("", NULL));
+    assert_true(hash_with("lock = REPORT\n", NULL) != hash_with("", NULL)); /* not shared itself */
+    assert_true(hash_with("allow_modes = exact\n", NULL) != hash_with("", NULL));
+    assert_true(hash_with("allow_modes = exact\n", NULL) !=
+                hash_with("allow_modes = exact topk\n", NULL));
+    /* What comes out is the same, so they may be together. */
+    assert_true(hash_with("allow_modes = exact\n", "topk") ==
+                hash_with("allow_modes = exact\n", "exact"));
+
+    struct cfg *cfg = load_with("lock = seed mode\nallow_modes = topk exact\n", "", NULL);
+    cfg_policy(cfg, text, sizeof text);
+    assert_string_equal(text, "lock = MODE SEED, allow_modes = exact topk");
+    cfg_policy(cfg, text, 9); /* cut, not overrun */
+    assert_string_equal(text, "lock = M");
+    cfg_free(cfg);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FRESH(a_locked_option_keeps_the_sites_value),
+        FRESH(without_a_value_of_the_site_it_keeps_the_default),
+        FRESH(each_option_can_be_locked_but_disable),
+        FRESH(the_library_can_always_be_switched_off),
+        FRESH(what_agrees_with_a_lock_is_not_told),
+        FRESH(mistakes_in_a_policy_are_told_and_the_rest_counts),
+        FRESH(only_the_system_file_has_a_policy),
+        FRESH(a_mode_that_is_not_allowed_becomes_the_next_below),
+        FRESH(where_no_mode_does_less_the_library_is_off),
+        FRESH(a_lock_and_allowed_modes_go_together),
+        FRESH(ranks_with_other_policies_are_told_apart),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
