@@ -1,0 +1,171 @@
+#!/usr/bin/perl
+# Every message that a user can get stands in sparseshim(7), section MESSAGES, with its cause and what to do. The
+# formats are taken from the source: the texts of calls that warn or raise an error, and all other texts of five words
+# and more. Run from the repository root.
+use strict;
+use warnings;
+use Test::More;
+
+# What is said about options, in reports and in the command's output is described elsewhere.
+my $elsewhere = qr{^shim/cli/|^core/sim/|^config/table\.c$|^core/report/(?:emit|report)};
+
+# Their first text is a message, or with "%s" alone one that is made elsewhere.
+my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn say);
+
+# What stands before the texts of a function.
+my %before = (
+    complain     => "SPARSESHIM_%s: rule %zu, '%.*s', character %zu: ",
+    ss_topk_warn => 'top-k: %llu %s called from %s on %s: ',
+    say          => 'top-k: %llu %s called from %s on %s: ',
+);
+
+# Texts that are no message of their own, each with where it is part of one.
+my @parts = (
+    '%s%s; every call passes through',                        # the end of those of refuse()
+    '%s (RESIDUAL_SCALE=auto)%s',                             # the end of those of say()
+    '%llu of %llu calls ',                                    # a report
+    'rule %zu, ',                                             # the beginning of those of complain()
+    'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
+    'top-k: %llu %s from %s%s%s%s',                           # the beginning of those of ss_admission_tell()
+    "'%s' (MIN_COUNT=%llu leaves so small calls alone)",      # the end of "no call of rank 0 matched"
+    '; %zu more on this communicator (SPARSESHIM_REPORT',     # the end of "does not look like a gradient"
+    '; %zu more on this communicator',                        # the end of "ends with a residual"
+    '; further ones are not told',                            # the end of those of say()
+    '; SPARSESHIM_GUARD=exact would make it exact',           # the end of those of the guard
+    '; it is exact from here on',                             # the same
+    'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
+    'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
+    'a byte of the file that this is linked into',            # not a message
+    'not looked for: it is not known where this is',          # sparseshim info
+    ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
+    'results were lossy since call %llu of %llu',             # the end of "a second call did not look"
+    'no result of it was lossy',                              # the same
+    'it is not known where this library lies',                # "the program uses CUDA, but ..."
+    '%s belongs to another version of this library',          # the same
+    'it is neither a regular file nor a character device',    # "... cannot be written: ..."
+    'it has a second name (a hard link)',                     # the same
+    'it is not a regular file',                               # the same
+    'it belongs to another user',                             # the same
+    'the path is too long',                                   # the same
+    'were admitted as gradients and are lossy',               # "top-k: ... more tensors"
+    'look like gradients and stay exact (SPARSESHIM_REGISTER',    # the same
+    'SSAR_Recursive_double',                                  # the names of papers, for a trace
+    'Shi et al., ICDCS 2019',                                 # the same
+    'Patarasuk and Yuan 2009; SparCML section 8.1',           # the same
+    'SPARSESHIM_%s=%.*s is not allowed (allowed: %s)',        # sparseshim run
+    'the policy of sparseshim.conf (%s on rank %d)',          # "... must be equal on all ranks and is not"
+);
+
+# Lists of reasons that stand in messages and in the report: the manual has what they mean for top-k.
+my %reasons = map { $_ => 1 } qw(core/tensor/registration.c core/tensor/evidence.c core/report/stats.c);
+
+sub slurp {
+    my ($path) = @_;
+    open my $in, '<', $path or die "$path: $!";
+    local $/;
+    return scalar(<$in>) // '';
+}
+
+# The source without comments, with macros of texts in their places.
+sub source {
+    my $text = slurp($_[0]);
+    $text =~ s{/\*.*?\*/}{}gs;
+    $text =~ s/\\\n//g;
+    my %macro = (CFG_PREFIX => '"SPARSESHIM_"');
+    my $literal = qr/"(?:[^"\\\n]|\\.)*"/;
+    $macro{$1} = $2 while $text =~ /^#define ([A-Z_]+)\s+($literal(?:\s*$literal)*)\s*$/mg;
+    $text =~ s/^#.*$//mg;
+    $text =~ s/($literal)|\b([A-Z_]+)\b/defined $1 ? $1 : $macro{$2} \/\/ $2/ge;
+    return $text;
+}
+
+# The function whose argument stands behind the text, and the arguments before it.
+sub call_before {
+    my ($text) = @_;
+    my $depth = 0;
+    for (my $i = length($text) - 1; $i >= 0; $i--) {
+        my $c = substr($text, $i, 1);
+        last if $c =~ /[;{}]/ && $depth == 0;
+        $depth++ if $c eq ')';
+        next if $c ne '(' || $depth-- > 0;
+        return (substr($text, 0, $i) =~ /(\w+)\s*$/ ? $1 : '', substr($text, $i + 1));
+    }
+    return ('', '');
+}
+
+# Conversions and what the manual has in italics become "...".
+sub plain {
+    my ($format) = @_;
+    $format =~ s/%%/\0/g;
+    $format =~ s/%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|z)?[a-zA-Z]/.../g;
+    $format =~ s/(?:\.\.\.)+/.../g;
+    $format =~ s/\0/%/g;
+    $format =~ s/\\n$//;
+    $format =~ s/\\"/"/g;
+    return $format;
+}
+
+# [file, text] of each message.
+my @messages;
+for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/*.c', 'shim/*/*.c') {
+    my $text = source($file);
+    while ($text =~ /((?:"(?:[^"\\\n]|\\.)*"\s*)+)/g) {
+        my ($literals, $at) = ($1, $-[0]);
+        my $said = join '', $literals =~ /"((?:[^"\\\n]|\\.)*)"/g;
+        my ($call, $before) = call_before(substr($text, 0, $at));
+        my $first = $tells{$call} && $before !~ /"/;
+        next if $call eq '_Static_assert' || $before =~ /CFG_DEBUG_(?:INFO|TRACE)/ || $said eq '%s';
+        next if !$first && (() = $said =~ /[A-Za-z]{2,}/g) < 5;
+        next if $reasons{$file} && $call ne 'snprintf';
+        next if !$first && ($said !~ / / || $file eq 'core/base/types.c');
+        next if grep { index($said, $_) == 0 } @parts;
+        $said =~ s/^%s/top-k: %llu %s from %s/ if $file eq 'core/feedback/admission.c';
+        $said = ($before{$call} // '') . $said if $first;
+        $said = $before{say} . $said if $file eq 'core/feedback/loss_scale.c' && $call eq 'snprintf';
+        push @messages, [$file, plain($said)];
+    }
+}
+cmp_ok(scalar @messages, '>', 60, 'messages are found in the source: ' . @messages);
+
+my ($section) = slurp('config/sparseshim.7.in') =~ /^\.SH MESSAGES\n(.*?)^\.SH /ms;
+my @entries = ($section // '') =~ /^\.TP\n(\\fB.*)\n/mg;
+my %text_of;
+for my $entry (@entries) {
+    my $head = $entry;
+    $head =~ s/\\fI[^\\]*(?=\\f)/.../g;
+    $head =~ s/\\f[BRI]//g;
+    $head =~ s/\\\(aq/'/g;
+    $head =~ s/\\([-&])/$1 eq '-' ? '-' : ''/ge;
+    $head =~ s/(?:\.\.\.)+/.../g;
+    ok(!$text_of{$head}++, "one entry for: $head");
+}
+
+for my $message (@messages) {
+    my ($file, $text) = @$message;
+    my @found = grep { index($text, $_) == 0 } keys %text_of;
+    ok(scalar @found, "$file: $text");
+}
+for my $head (sort keys %text_of) {
+    ok(scalar(grep { index($_->[1], $head) == 0 } @messages), "said somewhere: $head");
+    cmp_ok(scalar(() = $head =~ /[A-Za-z]{2,}/g), '>=', 2, "long enough to be found: $head");
+}
+
+# Each entry has a cause and a remedy.
+for my $block (split /^\.TP\n/m, $section // '') {
+    next if $block !~ /^\\fB(.*)\n/;
+    my ($head, $rest) = ($1, $block);
+    $rest =~ s/^.*\n//;
+    $rest =~ s/^\.S[SH] .*//ms;
+    cmp_ok(scalar(() = $rest =~ /[.?]$/mg), '>=', 1, "explained: $head");
+    like($rest, qr/^Remedy: \S.*\.$/m, "with what to do: $head");
+}
+
+# The texts of the error class and of each status.
+my ($statuses) = slurp('core/base/types.c') =~ /^const char \*ss_status_text.*?^}/msg ? $& : '';
+my @status = grep { !/^(?:not finished|success|unknown status)$/ } $statuses =~ /return "([^"]+)"/g;
+cmp_ok(scalar @status, '>=', 8, 'statuses are found');
+for my $status (@status) {
+    like($section // '', qr/^\.B \Q$status\E$/m, "the status '$status'");
+}
+
+done_testing();
