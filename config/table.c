@@ -146,8 +146,12 @@ const struct cfg_option cfg_table[] = {
      "of them untouched; cuda serves them there, too. cpu makes no CUDA call: the MPI library gets "
      "what the program gave.",
      FIELD(device), false},
-    {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace", "How much is said.", FIELD(debug),
-     false},
+    {"DEBUG", CFG_CHOICE, "warn", "none, warn, info, trace",
+     "How much is said. info tells each decision once per job: which communicators are met, what "
+     "is "
+     "admitted or refused and why, which collective a lane takes. trace has a line for each "
+     "eligible call of each rank.",
+     FIELD(debug), false},
     {"DEBUG_FILE", CFG_TEXT, "stderr",
      "stderr, or a path; %h host, %p process, %r rank, %j job, %% a percent sign",
      "Where it is said. A new file has mode 0600; one of your own, or a device such as "

@@ -56,6 +56,10 @@ void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
  * this rank alone, not something that all ranks have found. False: nothing. */
 bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size, bool *own);
 
+/* The next line about what was decided, on the communicator's first rank (settings->decisions):
+ * copied to text and forgotten. False: nothing. */
+bool ss_comm_decision(struct ss_comm *comm, char *text, size_t size);
+
 struct ss_call;
 
 /* Bytes a caller provides for a call; struct ss_call is defined in core/call/call_impl.h. */

@@ -57,6 +57,11 @@ enum ss_next {
 };
 enum ss_next ss_call_decide(struct ss_call *call, bool first);
 
+/* core/call/decisions.c: notes what ss_comm_decision is to tell: the plan, where the collective of
+ * the lane changes; the tensor, where it is admitted, refused, rests or wakes. */
+void ss_tell_plan(struct ss_call *call);
+void ss_tell_tensor(struct ss_call *call);
+
 /* core/call/form.c: what depends on the kind. Init: of a zeroed call. Recipe: before its first
  * step. */
 void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsigned window);

@@ -111,6 +111,7 @@ static enum ss_next start_recipe(struct ss_call *call)
         ss_observe(call);
         return to_native(call, SS_WHY_OBSERVE);
     }
+    ss_tell_plan(call);
     if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
         return to_native(call, SS_WHY_DENSE);
     if (call->plan.algorithm == SS_DENSE)

@@ -84,6 +84,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
 {
     ss_fpenv saved = ss_fpenv_enter();
 
+    ss_tell_tensor(call);
     book(call, native_seconds);
     ss_fpenv_leave(saved);
 }

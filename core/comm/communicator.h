@@ -27,6 +27,8 @@ struct ss_lane {
     bool holds;                   /* some rank has a residual on it, by its last vote */
     bool was_dense;               /* this rank's last input, as a whole; not voted */
     uint64_t observed;            /* calls planned in mode observe */
+    enum ss_algorithm told;       /* as DEBUG=info has it, SS_AUTO = nothing yet */
+    unsigned changed;             /* plans in a row that were another */
     uint16_t chain, newer, older; /* in its bucket; in the order of use */
 };
 
@@ -82,10 +84,11 @@ struct ss_comm {
     uint64_t scale_passed; /* the last since whose opening a step has passed */
     unsigned scale_told;   /* lines */
 
-    char warning[800]; /* to be told, "" = none */
-    bool warning_own;  /* it is about this rank alone */
-    bool wait_told;    /* ss_call_waits */
-    bool held_told;    /* ss_comm_held_back */
+    char warning[800];    /* to be told, "" = none */
+    bool warning_own;     /* it is about this rank alone */
+    char decisions[1600]; /* lines to be told */
+    bool wait_told;       /* ss_call_waits */
+    bool held_told;       /* ss_comm_held_back */
 
     struct ss_tensors *tensors; /* MODE=topk, else NULL */
     struct ss_call_site site;   /* of the calls that follow */

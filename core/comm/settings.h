@@ -15,6 +15,7 @@ struct ss_settings {
     uint64_t host;     /* the same number on ranks of one host */
     double timeout;    /* seconds any wait may last without progress, 0 = no limit */
     double patience;   /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
+    bool decisions;    /* they are told (ss_comm_decision); of this rank alone */
     uint64_t hash;     /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h

@@ -178,6 +178,13 @@ struct ss_tensor_stats {
     double input_norm;     /* of the last such call's input */
 };
 
+/* What DEBUG=info has told of it. */
+struct ss_tensor_told {
+    enum ss_tensor_state state;
+    enum ss_tensor_reason reason;
+    bool resting;
+};
+
 struct ss_tensors;
 
 struct ss_tensor {
@@ -223,6 +230,7 @@ struct ss_tensor {
     struct ss_rest rest;
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;
+    struct ss_tensor_told told;
 };
 
 struct ss_tensor_settings {

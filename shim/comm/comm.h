@@ -72,6 +72,7 @@ struct shim_comm {
     struct shim_transport transport;
     struct ss_comm *core;
     bool transport_open;
+    bool costs_told; /* by DEBUG=info */
     bool costs_kept;
     bool reserved;     /* one of the private communicators that a process may have is its own */
     bool warned;       /* of a meeting that takes long */

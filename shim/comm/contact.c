@@ -187,6 +187,22 @@ static bool make_private(struct shim_comm *c)
     return c->private != MPI_COMM_NULL;
 }
 
+/* The costs of the network as far as they are known. */
+static void tell_met(const struct shim_comm *c)
+{
+    struct ss_costs costs = ss_comm_costs(c->core);
+
+    if (c->rank != 0)
+        return;
+    if (!costs.known || costs.alpha < 0 || costs.beta < 0)
+        shim_say(CFG_DEBUG_INFO, "communicator \"%s\" of %d ranks: met; its costs are %s", c->name,
+                 c->size, costs.known ? "those of a table" : "measured in its first call");
+    else
+        shim_say(CFG_DEBUG_INFO,
+                 "communicator \"%s\" of %d ranks: met; %.3g s per message, %.3g s per byte",
+                 c->name, c->size, costs.alpha, costs.beta);
+}
+
 /* The private communicator exists. */
 static void open_private(struct shim_comm *c)
 {
@@ -194,6 +210,8 @@ static void open_private(struct shim_comm *c)
     if (c->agreed[SHIM_MEET_COSTS])
         ss_comm_set_costs(c->core, c->costs);
     c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
+    c->costs_told = ss_comm_costs(c->core).known;
+    tell_met(c);
 }
 
 /* A place among the private communicators of this process. */
@@ -344,8 +362,11 @@ static int refuse_for_memory(uintptr_t handle)
     return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY, text);
 }
 
+/* By the first rank, and by one that cannot serve it. */
 static void tell_refused(const struct shim_comm *c)
 {
+    if (c->rank != 0 && c->proposal[SHIM_MEET_OK])
+        return;
     shim_say(
         CFG_DEBUG_INFO,
         "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "

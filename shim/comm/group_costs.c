@@ -1,5 +1,6 @@
 /* Costs of the network, by the group of ranks they were measured over. */
 #include "shim/comm/comm.h"
+#include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
 /* The slot for costs over a group: the one that has them, else an empty one, else the one not used
@@ -42,6 +43,15 @@ struct ss_costs shim_costs_of(MPI_Comm comm)
     return costs;
 }
 
+static void tell_costs(struct shim_comm *c, const struct ss_costs *costs)
+{
+    if (c->rank == 0 && !c->costs_told)
+        shim_say(CFG_DEBUG_INFO,
+                 "communicator \"%s\" of %d ranks: measured %.3g s per message, %.3g s per byte",
+                 c->name, c->size, costs->alpha, costs->beta);
+    c->costs_told = true;
+}
+
 void shim_comm_keep_costs(struct shim_comm *c)
 {
     struct ss_costs costs;
@@ -55,6 +65,7 @@ void shim_comm_keep_costs(struct shim_comm *c)
     if (!costs.known || shim_real.Comm_group(c->private, &group) != MPI_SUCCESS)
         return;
     c->costs_kept = true;
+    tell_costs(c, &costs);
     pthread_mutex_lock(&shim.costs_lock);
     slot = costs_slot(group, &found);
     had = slot->last_used > 0;

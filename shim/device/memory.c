@@ -169,8 +169,10 @@ static void settle(const char *driver)
     char why[PATH_MAX + 100];
 
     if (shim.options.device != CFG_DEVICE_CUDA && shim_real_is_cuda_aware()) {
-        shim_say(CFG_DEBUG_INFO, "the MPI library is CUDA-aware: it gets buffers in device memory "
-                                 "as they are");
+        if (shim_launcher_rank() <= 0)
+            shim_say(CFG_DEBUG_INFO,
+                     "the MPI library is CUDA-aware: it gets buffers in device memory "
+                     "as they are");
     } else if (!(the.part = start_part(driver, why, sizeof why))) {
         shim_say(CFG_DEBUG_WARN,
                  "the program uses CUDA, but %s; the MPI library gets buffers in device memory as "

@@ -129,8 +129,9 @@ static void start(MPI_Comm comm)
         hook_finalize();
         start_requests();
     }
-    shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
-             shim.library, ss_kernels()->name, shim.mem.limit);
+    if (shim.rank == 0)
+        shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,
+                 shim.library, ss_kernels()->name, shim.mem.limit);
 }
 
 void shim_job_start(uintptr_t comm)

@@ -205,7 +205,7 @@ static void write_report(bool file, bool text, bool complete)
 
 static void report(bool file, bool text, bool complete)
 {
-    if (text)
+    if (text && shim.rank <= 0 && shim_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
                  (unsigned long long)atomic_load(&shim.stats.seen),
                  (unsigned long long)atomic_load(&shim.stats.sparse),

@@ -93,6 +93,7 @@ static void end_window(struct shim_task *task, int status, double seconds)
     /* Of what the MPI library does on images the copies are part; out they take as long as in. */
     ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
     shim_tell_warning(comm);
+    shim_tell_decisions(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         shim_tell_mismatch(comm);
     if (status < 0) {

@@ -34,6 +34,14 @@ void shim_tell_warning(struct shim_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+void shim_tell_decisions(struct shim_comm *comm)
+{
+    char text[1000];
+
+    while (shim.settings.decisions && ss_comm_decision(comm->core, text, sizeof text))
+        shim_say(CFG_DEBUG_INFO, "%s", text);
+}
+
 void shim_tell_wait(const struct shim_task *task, int status)
 {
     char text[600];

@@ -10,6 +10,9 @@ void shim_tell_mismatch(const struct shim_comm *comm);
 /* What core has found, on all ranks: by rank 0. */
 void shim_tell_warning(struct shim_comm *comm);
 
+/* DEBUG=info: what was decided, by the first rank of the communicator. */
+void shim_tell_decisions(struct shim_comm *comm);
+
 /* How long a step has waited for whom, where core finds that worth a line. */
 void shim_tell_wait(const struct shim_task *task, int status);
 

@@ -6,8 +6,8 @@ use strict;
 use warnings;
 use Test::More;
 
-# What is said about options, in reports and in the command's output is described elsewhere.
-my $elsewhere = qr{^shim/cli/|^core/sim/|^config/table\.c$|^core/report/(?:emit|report)};
+# What is said about options, in reports, at DEBUG=info and in the command's output is described elsewhere.
+my $elsewhere = qr{^shim/cli/|^core/sim/|^config/table\.c$|^core/call/decisions\.c$|^core/report/(?:emit|report)};
 
 # Their first text is a message, or with "%s" alone one that is made elsewhere.
 my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn say);
@@ -39,6 +39,7 @@ my @parts = (
     'not looked for: it is not known where this is',          # sparseshim info
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
     'results were lossy since call %llu of %llu',             # the end of "a second call did not look"
+    'measured in its first call',                             # DEBUG=info
     'no result of it was lossy',                              # the same
     'it is not known where this library lies',                # "the program uses CUDA, but ..."
     '%s belongs to another version of this library',          # the same
