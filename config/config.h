@@ -122,7 +122,7 @@ uint64_t cfg_hash_shared(const struct cfg *cfg);
  * whose row is past the table. */
 size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most);
 
-/* The site's policy as text, such as "lock = MODE, allow_modes = observe exact". */
+/* The site's policy as text, such as "lock = MODE, allow_modes = observe exact" or "none". */
 void cfg_policy(const struct cfg *cfg, char *text, size_t size);
 
 /* FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; else NULL. */

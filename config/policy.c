@@ -188,13 +188,17 @@ const char *cfg_turned_off(const struct cfg *cfg)
 void cfg_policy(const struct cfg *cfg, char *text, size_t size)
 {
     char modes[64];
-    size_t used = (size_t)snprintf(text, size, "lock =");
+    size_t used = 0;
     for (size_t i = 0; i < CFG_ROWS && used < size; i++)
         if (cfg->locked[i] != NULL)
-            used += (size_t)snprintf(text + used, size - used, " %s", cfg_table[i].name);
+            used += (size_t)snprintf(text + used, size - used, "%s %s",
+                                     used > 0 ? "" : "lock =", cfg_table[i].name);
     list_modes(modes, sizeof modes, cfg->modes);
-    if (used < size)
-        snprintf(text + used, size - used, ", allow_modes =%s", modes);
+    if (cfg->modes != 0 && used < size)
+        used += (size_t)snprintf(text + used, size - used, "%sallow_modes =%s",
+                                 used > 0 ? ", " : "", modes);
+    if (used == 0)
+        snprintf(text, size, "none");
 }
 
 void cfg_policy_free(struct cfg *cfg)

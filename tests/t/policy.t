@@ -74,6 +74,6 @@ tap "$?" "and is told"
 printf 'lock = MODE\n' >"$CONF"
 within 60 "$MPIRUN" -n 1 -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4 : \
     -n 1 env LD_PRELOAD="$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
-passed && said 1 'the policy of sparseshim.conf (lock = MODE, allow_modes = on rank 0) must be equal on all ranks and is not'
+passed && said 1 'the policy of sparseshim.conf (lock = MODE on rank 0) must be equal on all ranks and is not'
 tap "$?" "ranks with other policies are told and pass through"
 finish

@@ -291,6 +291,14 @@ static void ranks_with_other_policies_are_told_apart(void **state)
     cfg_policy(cfg, text, 9); /* cut, not overrun */
     assert_string_equal(text, "lock = M");
     cfg_free(cfg);
+    cfg = load_with("", "", NULL);
+    cfg_policy(cfg, text, sizeof text);
+    assert_string_equal(text, "none");
+    cfg_free(cfg);
+    cfg = load_with("allow_modes = exact", "", NULL);
+    cfg_policy(cfg, text, sizeof text);
+    assert_string_equal(text, "allow_modes = exact");
+    cfg_free(cfg);
 }
 
 int main(void)
