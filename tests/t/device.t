@@ -131,6 +131,22 @@ done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
 tap_taken "nonblocking calls, MODE=topk" 100
 
+# Beside other calls and failures.
+SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges order
+tap_passed "calls handed to the MPI library keep their order while one is copied"
+for fault in 4 8 9 10 12; do
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+        preloaded 2 device_edges joins "cuLaunchKernel:+$fault:2"
+    tap_passed "a residual whose device fails at launch $fault joins nothing"
+done
+SPARSESHIM_ALGORITHM=ring preloaded 2 device_edges words
+tap_passed "gathers of words at addresses between theirs" 3
+SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 preloaded 2 device_edges copy cuMemcpyDtoHAsync_v2:+1:2
+[ "$STATUS" -eq 0 ] && [ "$(grep -c 'an error' "$WORK/out")" = 2 ]
+tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
+SPARSESHIM_ALGORITHM=ring SPARSESHIM_MAX_MEMORY=8Mi SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges many
+tap_taken "more calls under way than may be pinned" 16 15
+
 # Python: what mpi4py knows by __cuda_array_interface__.
 if have_mpi4py; then
     SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" \

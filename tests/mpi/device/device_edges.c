@@ -1,0 +1,192 @@
+/* Where calls on buffers in device memory could go wrong beside other calls and failures.
+ *
+ *     device_edges order        nonblocking calls that go to the MPI library while one of them is
+ *                               still being copied, on one rank
+ *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
+ *     device_edges words        gathers of words at addresses between theirs
+ *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
+ *     device_edges many         more calls under way than may be pinned */
+#include <complex.h>
+#include <math.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "shim/sparseshim.h"
+#include "tests/mpi/device/device_memory.h"
+#include "tests/mpi/support/input.h"
+#include "tests/mpi/support/tap.h"
+
+enum { COUNT = 70000, SMALL = 5000, REQUESTS = 16 };
+
+static float host[COUNT], got[COUNT], other[COUNT], sum[COUNT];
+
+static void own_sum(void *in, void *out, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *n; i++)
+        ((float *)out)[i] += ((float *)in)[i];
+}
+
+static void fill(float *values, int n, float value)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = value;
+}
+
+/* From the operator on nonblocking calls are the MPI library's, in the program's order. */
+static void order(void)
+{
+    char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
+    const bool away = tap.rank == 1;
+    MPI_Request request[2];
+    MPI_Status status[2];
+    MPI_Op op;
+
+    fill(host, COUNT, 1);
+    fill(other, COUNT, 100);
+    cuda_write(DEVICE, send, host, sizeof host);
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int call = 0; call < 3; call++) {
+        MPI_Iallreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, request);
+        MPI_Wait(request, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (tap.rank == 0) {
+        MPI_Op_create(own_sum, 1, &op);
+        usleep(300000);
+    }
+    MPI_Iallreduce(away ? (void *)send : host, away ? (void *)recv : got, COUNT, MPI_FLOAT, MPI_SUM,
+                   MPI_COMM_WORLD, &request[0]);
+    MPI_Iallreduce(other, sum, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[1]);
+    MPI_Waitall(2, request, status);
+    if (away)
+        cuda_read(DEVICE, got, recv, sizeof got);
+    tap_ok(got[5] == (float)tap.size && sum[5] == 100 * (float)tap.size,
+           "each call has its own sum");
+}
+
+static void fault(const char *plan)
+{
+    if (tap.rank == 1)
+        setenv("TEST_CUDA_FAIL", plan, 1);
+}
+
+/* What stood in the receive buffer is no part of a sum. */
+static void joins(const char *plan)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
+    float largest = 0;
+    int errors = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int call = 0; call < 9; call++) {
+        for (int i = 0; i < SMALL; i++)
+            host[i] = sinf((float)i * 0.37f + (float)(call + tap.rank)) * (i % 91 ? 1 : 51);
+        fill(got, SMALL, 1e6f);
+        cuda_write(DEVICE, send, host, 4 * SMALL);
+        cuda_write(DEVICE, recv, got, 4 * SMALL);
+        if (call == 8) {
+            sparseshim_unregister(recv);
+            fault(plan);
+        }
+        errors += MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != 0;
+        cuda_read(DEVICE, got, recv, 4 * SMALL);
+        for (int i = 0; i < SMALL; i++)
+            largest = fmaxf(largest, fabsf(got[i]));
+    }
+    tap_ok(largest < 1e5f || errors > 0, "%s: the largest of the sums is %g, %d errors", plan,
+           (double)largest, errors);
+}
+
+static void words(void)
+{
+    const size_t bytes = sizeof(float complex) * SMALL, all = bytes * (size_t)tap.size;
+    float complex *mine = malloc(bytes), *native = malloc(all), *gathered = malloc(all);
+    char *send = cuda_memory(DEVICE, bytes + 4), *recv = cuda_memory(DEVICE, all + 4);
+    bool same = true;
+
+    for (int call = 0; call < 5; call++) {
+        for (int i = 0; i < SMALL; i++)
+            mine[i] = i % 97 == 0 ? (float)(i + 1000 * call) + (float)tap.rank * I : 0;
+        cuda_write(DEVICE, send + 4, mine, bytes);
+        MPI_Allgather(send + 4, SMALL, MPI_C_FLOAT_COMPLEX, recv + 4, SMALL, MPI_C_FLOAT_COMPLEX,
+                      MPI_COMM_WORLD);
+        cuda_read(DEVICE, gathered, recv + 4, all);
+        PMPI_Allgather(mine, SMALL, MPI_C_FLOAT_COMPLEX, native, SMALL, MPI_C_FLOAT_COMPLEX,
+                       MPI_COMM_WORLD);
+        same = same && memcmp(gathered, native, all) == 0;
+    }
+    tap_ok(same, "words of 8 bytes at addresses between theirs");
+    free(mine);
+    free(native);
+    free(gathered);
+}
+
+/* Its rank has an error at once, the others once TIMEOUT has passed. Nothing is printed by TAP: the
+ * ranks cannot agree any more. */
+static void copy(const char *plan)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
+    int err = MPI_SUCCESS;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    fill(host, SMALL, 1);
+    cuda_write(DEVICE, send, host, 4 * SMALL);
+    for (int call = 0; call < 6 && err == MPI_SUCCESS; call++) {
+        if (call == 5)
+            fault(plan);
+        err = MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    printf("rank %d: %s\n", tap.rank, err == MPI_SUCCESS ? "no error" : "an error");
+    fflush(stdout);
+    sleep(5); /* who ends first ends all */
+    _exit(0);
+}
+
+static void many(void)
+{
+    MPI_Request request[REQUESTS];
+    MPI_Status status[REQUESTS];
+    char *recv[REQUESTS], *send = cuda_memory(DEVICE, sizeof host);
+    bool right = true;
+
+    input_fill_whole(host, COUNT, 1, tap.rank);
+    cuda_write(DEVICE, send, host, sizeof host);
+    for (int i = 0; i < REQUESTS; i++)
+        recv[i] = cuda_memory(DEVICE, sizeof host);
+    MPI_Allreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < REQUESTS; i++)
+        MPI_Iallreduce(send, recv[i], COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[i]);
+    MPI_Waitall(REQUESTS, request, status);
+    for (int i = 0; i < REQUESTS; i++) {
+        cuda_read(DEVICE, got, recv[i], sizeof got);
+        right = right && input_is_whole_sum(got, COUNT, 1, tap.size);
+    }
+    tap_ok(right, "%d calls under way", REQUESTS);
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "", *plan = argc > 2 ? argv[2] : "";
+    int provided, status;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    tap_begin(MPI_COMM_WORLD);
+    cuda_open();
+    if (strcmp(mode, "order") == 0)
+        order();
+    else if (strcmp(mode, "joins") == 0)
+        joins(plan);
+    else if (strcmp(mode, "words") == 0)
+        words();
+    else if (strcmp(mode, "copy") == 0)
+        copy(plan);
+    else if (strcmp(mode, "many") == 0)
+        many();
+    if (tap.checks == 0)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    status = tap_end();
+    MPI_Finalize();
+    return status;
+}
