@@ -8,6 +8,9 @@ INCLUDEDIR ?= $(PREFIX)/include
 SYSCONFDIR ?= $(PREFIX)/etc
 DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
 MANDIR     ?= $(PREFIX)/share/man
+MODULEDIR  ?= $(PREFIX)/share/modulefiles
+PKGCONFIGDIR  ?= $(LIBDIR)/pkgconfig
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 BUILD  ?= build
 V      ?= 0
@@ -29,7 +32,9 @@ VERSION  := 0.1.0
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes
 STANDARD := -std=c17 -D_GNU_SOURCE
 DEFINES  := -DSPARSESHIM_VERSION='"$(VERSION)"'
-ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
+# The same bytes from any directory.
+ANYWHERE  = '-ffile-prefix-map=$(CURDIR)=.'
+ALL_CFLAGS = $(STANDARD) $(WARNINGS) $(DEFINES) $(ANYWHERE) -I. -fPIC -fvisibility=hidden -pthread $(CFLAGS)
 CXXFLAGS ?= -O2 -g
 DEPFLAGS = -MMD -MP
 # Where mpi.h is; asked once, and only by what needs it.
@@ -75,7 +80,7 @@ GRADIENTS := $(call built,gradients,tests/gradients/*.c)
 BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -94,7 +99,7 @@ WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BIND
 all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 16
 
 # ---- the library and the command ----
 
@@ -359,9 +364,15 @@ check-unit: $(UNIT) ## unit tests and the simulator
 
 # So many files at a time, the trainings first, which take longest.
 MPI_JOBS ?= 2
+# What an installation on a cluster takes, tested by check-cluster.
+CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t deb.t spack.t))
 check-mpi: tests ## MPI programs, interposition, command line
-	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(shell ls -r tests/t/*.t)
+	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(filter-out $(CLUSTER_T),$(shell ls -r tests/t/*.t))
 	@$(MAKE) --no-print-directory check-emulated EMULATED_T='topk_conserve collectives'
+
+check-cluster: tests ## modulefiles under Lmod and environment-modules, packages; installs what is missing first
+	@scripts/install-deps build tests cluster
+	@BUILD=$(BUILD) prove --timer --failures --comments $(CLUSTER_T)
 
 check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, minutes)
 	@scripts/install-deps build tests frameworks
@@ -370,7 +381,7 @@ check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, 
 # Open MPI is the same under either.
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
 	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
-	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t,$(sort $(wildcard tests/t/*.t)))
+	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t $(CLUSTER_T),$(sort $(wildcard tests/t/*.t)))
 
 # Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
 EMULATED_T := collectives gradients interpose_oracle interpose_together observe refusals reproducible topk_conserve \
@@ -448,25 +459,7 @@ lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyfla
 format: ## rewrite the sources in the house's format
 	clang-format -i $(FORMATTED)
 
-install: $(BUILD)/install/libsparseshim.so $(BUILD)/install/sparseshim man $(or $(GPU_LIBRARY:%=$(BUILD)/install/%),no-nvcc) ## into $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(DOCDIR) $(DESTDIR)$(SYSCONFDIR)/sparseshim.d
-	install -m 755 $(BUILD)/install/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim.so
-	$(if $(GPU_LIBRARY),install -m 755 $(BUILD)/install/$(GPU_LIBRARY) $(DESTDIR)$(LIBDIR)/$(GPU_LIBRARY))
-	install -m 755 $(BUILD)/install/sparseshim $(DESTDIR)$(BINDIR)/sparseshim
-	install -d $(DESTDIR)$(INCLUDEDIR)
-	install -m 644 shim/sparseshim.h $(DESTDIR)$(INCLUDEDIR)
-	install -m 644 README.md LICENSE scripts/results.md $(DESTDIR)$(DOCDIR)
-	install -d $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7
-	install -m 644 $(BUILD)/man/sparseshim.1 $(DESTDIR)$(MANDIR)/man1
-	install -m 644 $(BUILD)/man/sparseshim.7 $(DESTDIR)$(MANDIR)/man7
-	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi # so that the bare name can be preloaded
-
-uninstall: ## remove what install put there
-	rm -f $(DESTDIR)$(LIBDIR)/libsparseshim.so $(DESTDIR)$(LIBDIR)/libsparseshim_cuda.so $(DESTDIR)$(BINDIR)/sparseshim
-	rm -f $(DESTDIR)$(INCLUDEDIR)/sparseshim.h
-	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,README.md LICENSE results.md)
-	rm -f $(DESTDIR)$(MANDIR)/man1/sparseshim.1 $(DESTDIR)$(MANDIR)/man7/sparseshim.7
-	-rmdir $(DESTDIR)$(DOCDIR) 2>/dev/null
+include config/install.mk
 
 clean: ## remove build/
 	rm -rf $(BUILD)

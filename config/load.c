@@ -240,6 +240,12 @@ static void set_from_environment(struct cfg *cfg, size_t row)
     cfg_set(cfg, row, value, CFG_FROM_ENVIRONMENT, assignment);
 }
 
+/* Set by the modulefiles. */
+static bool is_of_modulefile(const char *name)
+{
+    return strcmp(name, CFG_PREFIX "ROOT") == 0 || strcmp(name, CFG_PREFIX "LIB") == 0;
+}
+
 /* The environment is walked only to find names that are not ours; values come through
  * secure_getenv. */
 static void find_unknown_variables(struct cfg *cfg)
@@ -253,7 +259,8 @@ static void find_unknown_variables(struct cfg *cfg)
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
                  *entry);
         size_t row = cfg_find(name + prefix);
-        if (row != SIZE_MAX && strcmp(cfg_table[row].name, name + prefix) == 0)
+        if (is_of_modulefile(name) ||
+            (row != SIZE_MAX && strcmp(cfg_table[row].name, name + prefix) == 0))
             continue;
         const char *near = cfg_nearest(name + prefix);
         if (secure_getenv(name) == NULL)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An installed tree finds its configuration from where it lies, wherever that is; what it is given as
-# SYSCONFDIR counts as it is. Its command needs libc only.
+# An installed tree is complete, the same from any directory, and goes again. It finds its
+# configuration from where it lies, wherever that is; what it is given as SYSCONFDIR counts as it is.
+# Its command needs libc only.
 set -u
 . tests/t/lib.sh
 umask 022
@@ -58,6 +59,117 @@ needs_libc_only() {
         ! grep '(NEEDED)' "$WORK/out" | grep -qvE '\[(libc|libm|libpthread|ld-linux[a-z0-9_-]*)\.so\.[0-9]+\]'
 }
 
+# uninstalled VARIABLE=VALUE...: make uninstall.
+uninstalled() {
+    within 60 make --no-print-directory BUILD="$FROM_BUILD" GPU_ARCHS=90 uninstall "$@"
+    [ "$STATUS" -eq 0 ]
+}
+
+# files TREE: what is in it.
+files() {
+    (cd "$1" && find . -type f | sort)
+}
+
+# has_debug FILE DEBUG: it is stripped, and its debug information is below DEBUG, by its build ID,
+# with the lines of config/where.c, and with the name that the file gives it.
+has_debug() {
+    local id debug
+    id=$(readelf -n "$1" | sed -n 's/.*Build ID: //p')
+    debug=$2/.build-id/${id:0:2}/${id:2}.debug
+    ! readelf -S "$1" | grep -qE '\.(symtab|debug_info)' && [ -n "$id" ] && readelf -S "$debug" | grep -q '\.debug_info' &&
+        readelf -p .gnu_debuglink "$1" | grep -qF "${id:2}.debug" &&
+        readelf --debug-dump=decodedline "$debug" | grep -q 'where\.c'
+}
+
+# A tree of its own: complete, stripped, the same from another directory, and gone again.
+complete_tree() {
+    local tree=$WORK/complete version
+    version=$(sed -n 's/^VERSION *:= *//p' Makefile)
+    umask 077
+    installed NVCC= PREFIX="$tree"
+    tap "$?" "make install NVCC= into a new tree"
+    umask 022
+    files "$tree" | grep -v '/debug/' >"$WORK/got"
+    {
+        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/pkgconfig/sparseshim.pc \
+            share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
+            share/doc/sparseshim/{README.md,LICENSE,results.md,CHANGELOG.md} \
+            share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
+        find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null
+    } | sort >"$WORK/want"
+    diff "$WORK/want" "$WORK/got" >"$WORK/out" && [ -d "$tree/etc/sparseshim.d" ] &&
+        [ -z "$(find "$tree" ! -perm -444 -o -type d ! -perm -555)" ]
+    tap "$?" "it is complete, and readable by all under any umask"
+    ! grep -rlE '@[A-Z_]+@' "$tree/share/modulefiles" "$tree/lib/pkgconfig" "$tree/share/man" >"$WORK/out"
+    tap "$?" "nothing is left of the templates"
+    has_debug "$tree/lib/libsparseshim.so" "$tree/lib/sparseshim/debug" &&
+        has_debug "$tree/bin/sparseshim" "$tree/lib/sparseshim/debug"
+    tap "$?" "library and command are stripped; their debug information lies apart"
+
+    mkdir "$WORK/another place"
+    cp -r Makefile shim core gpu config scripts tests README.md LICENSE "$WORK/another place"
+    mv "$tree" "$WORK/first"
+    (cd "$WORK/another place" && within 300 make -j"$(nproc)" --no-print-directory NVCC= BUILD=out install PREFIX="$tree")
+    diff -r "$tree" "$WORK/first" >"$WORK/out" 2>&1 && [ -n "$(files "$tree")" ]
+    tap "$?" "built in another directory: the same bytes"
+    rm -rf "$WORK/first"
+
+    uninstalled NVCC= PREFIX="$tree" && [ ! -e "$tree" ]
+    tap "$?" "make uninstall leaves nothing"
+    installed NVCC= PREFIX="$tree"
+    touch "$tree/lib/other"
+    echo "seed = 1" >"$tree/etc/sparseshim.d/own.conf"
+    uninstalled NVCC= PREFIX="$tree" &&
+        [ "$(files "$tree" | tr '\n' ' ')" = './etc/sparseshim.d/own.conf ./lib/other ' ]
+    tap "$?" "make uninstall leaves what is not its own"
+    rm -rf "$tree"
+}
+
+# A profile that the administrator has changed.
+changed_profile() {
+    local tree=$WORK/profiles profile
+    profile=$(find config/profiles -name '*.conf' 2>/dev/null | sort | head -n 1)
+    if [ -z "$profile" ]; then
+        skip "a profile that was changed" "there are no profiles"
+        return
+    fi
+    installed NVCC= PREFIX="$tree"
+    profile=$tree/etc/sparseshim.d/${profile##*/}
+    echo "# mine" >>"$profile"
+    installed NVCC= PREFIX="$tree" && grep -qx '# mine' "$profile" && [ -s "$profile.new" ] && grep -qF "$profile" "$WORK/out"
+    tap "$?" "a profile that was changed stays; the new one is beside it"
+    uninstalled NVCC= PREFIX="$tree" && [ "$(cd "$tree" && find . -type f)" = "./etc/sparseshim.d/${profile##*/}" ]
+    tap "$?" "make uninstall leaves a profile that was changed, alone"
+}
+
+# The sparseshim.pc of a tree knows where that is.
+pkgconfig_has() {
+    local preload
+    preload=$(PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --variable=preload sparseshim) &&
+        [ "$(realpath "$preload")" = "$1/lib/libsparseshim.so" ] &&
+        [ "$(PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --modversion sparseshim)" = "$("$1/bin/sparseshim" --version | tr -dc 0-9.)" ] &&
+        echo '#include <sparseshim.h>' >"$WORK/header.c" &&
+        PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --cflags sparseshim | xargs "${CC:-cc}" -fsyntax-only "$WORK/header.c"
+}
+
+tap_pkgconfig() {
+    if ! command -v pkg-config >/dev/null; then
+        skip "$1" "no pkg-config"
+        return
+    fi
+    pkgconfig_has "$2" 2>"$WORK/err"
+    tap "$?" "$1"
+}
+
+# completed WORD...: what bash completes the last word to, by the file of the tree.
+completed() {
+    # shellcheck disable=SC2016 # expanded by the shell that completes
+    PATH=$X/bin:$PATH bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sparseshim 2>/dev/null
+        echo "${COMPREPLY[*]}"' "$X/share/bash-completion/completions/sparseshim" "$@"
+}
+
+complete_tree
+changed_profile
 X=$(realpath "$WORK")/x
 cp "$LIB" "$BUILD/sparseshim" "$WORK"
 installed PREFIX="$X" && cmp -s "$LIB" "$WORK/libsparseshim.so" &&
@@ -73,6 +185,12 @@ echo "seed = 12" >"$X/etc/sparseshim.d/fast.conf"
 SPARSESHIM_CONFIG=@fast job_has "$X/lib/libsparseshim.so" 12
 tap "$?" "PREFIX=X: a profile of sparseshim.d is found"
 
+tap_pkgconfig "pkg-config names the library and its version" "$X"
+[ "$(completed sparseshim re)" = report ] && [ "$(completed sparseshim run --min)" = --min_count= ] &&
+    [ "$(completed sparseshim learn --ste)" = --steps= ] && [ "$(completed sparseshim help ch)" = check ] &&
+    [ -z "$(completed sparseshim run -- --min)" ] && [ -z "$(completed sparseshim check ./a)" ]
+tap "$?" "bash completes verbs and options"
+
 mkdir "$WORK/else where"
 mv "$X" "$WORK/else where/y"
 Y=$(realpath "$WORK/else where/y")
@@ -81,6 +199,7 @@ tap "$?" "moved to a path with a blank: sparseshim info"
 mv "$Y" "$WORK/y"
 Y=$(realpath "$WORK/y")
 tap_finds "moved" "$Y" "$Y/lib" "$Y/etc/sparseshim.conf" 11
+tap_pkgconfig "moved: pkg-config" "$Y"
 ln -s "$Y/bin/sparseshim" "$WORK/link"
 ln -s "$Y/lib/libsparseshim.so" "$WORK/link.so"
 info_has "$WORK/link" "$Y/etc/sparseshim.conf" 11
