@@ -96,3 +96,14 @@ uninstall: ## remove what install put there
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
 	@rmdir $(addprefix $(DESTDIR),$(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR)) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+# ---- packages ----
+
+MAINTAINER ?= The sparseshim authors <sparseshim@localhost>
+DEB_TREE = $(abspath $(BUILD))/deb
+deb: ## a Debian package in $(BUILD)
+	@rm -rf $(DEB_TREE)
+	@umask 022; $(MAKE) --no-print-directory install DESTDIR=$(DEB_TREE) PREFIX=/usr SYSCONFDIR=/etc \
+	    LIBDIR=/usr/lib/$(shell $(CC) -print-multiarch)
+	@scripts/package-deb $(DEB_TREE) $(VERSION) '$(MAINTAINER)' $(BUILD)/sparseshim_$(VERSION)-1_$$(dpkg --print-architecture).deb
+.PHONY: deb

@@ -1,0 +1,49 @@
+"""Recipe for Spack. It builds the clone that it lies in: link it into a repository of yours as
+packages/sparseshim/package.py, and say `spack install sparseshim`. SPARSESHIM_GIT names another
+clone."""
+
+import os
+from pathlib import Path
+
+from spack.package import *
+
+
+class Sparseshim(MakefilePackage):
+    """Sparse gradient allreduce for unmodified MPI programs, by preload."""
+
+    homepage = "file://" + str(Path(__file__).resolve().parents[2])
+    git = os.environ.get("SPARSESHIM_GIT", homepage)
+
+    license("BSD-3-Clause")
+
+    version("main", branch="main")
+
+    variant("cuda", default=False, description="Serve buffers in the memory of NVIDIA GPUs")
+
+    depends_on("c", type="build")
+    depends_on("mpich", type="build")
+    # The sparseshim command; the library needs libc alone.
+    depends_on("jansson@2.11:")
+    depends_on("elfutils")
+    depends_on("cuda@12:", type="build", when="+cuda")
+
+    conflicts("platform=darwin")
+    conflicts("platform=windows")
+
+    def arguments(self):
+        spec = self.spec
+        nvcc = spec["cuda"].prefix.bin.nvcc if spec.satisfies("+cuda") else ""
+        return [
+            f"PREFIX={self.prefix}",
+            f"MPICC={spec['mpich'].prefix.bin.mpicc}",
+            f"NVCC={nvcc}",
+            "CLI_LIBS=-ljansson -lelf",
+        ]
+
+    @property
+    def build_targets(self):
+        return self.arguments() + ["all"]
+
+    @property
+    def install_targets(self):
+        return self.arguments() + ["install"]
