@@ -365,12 +365,12 @@ check-unit: $(UNIT) ## unit tests and the simulator
 # So many files at a time, the trainings first, which take longest.
 MPI_JOBS ?= 2
 # What an installation on a cluster takes, tested by check-cluster.
-CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t deb.t spack.t))
+CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(filter-out $(CLUSTER_T),$(shell ls -r tests/t/*.t))
 	@$(MAKE) --no-print-directory check-emulated EMULATED_T='topk_conserve collectives'
 
-check-cluster: tests ## modulefiles under Lmod and environment-modules, packages; installs what is missing first
+check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, packages; installs what is missing first
 	@scripts/install-deps build tests cluster
 	@BUILD=$(BUILD) prove --timer --failures --comments $(CLUSTER_T)
 

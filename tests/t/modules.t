@@ -156,9 +156,57 @@ elsewhere() {
     tap "$?" "$NAME: a copy of the modulefiles means the tree that was installed"
 }
 
+# A real Slurm: the srun of these tests gives a step what Slurm does, and a batch script that loads
+# the module has its steps preloaded and nothing else.
+in_slurm() {
+    if [ "$(id -u)" != 0 ] || ! PATH=$PATH:/usr/sbin:/sbin command -v slurmctld >/dev/null; then
+        skip "Slurm" "none can be started: as root, after scripts/install-deps cluster"
+        return
+    fi
+    cat >"$WORK/in_slurm" <<'END_OF_SCRIPT'
+export FOO=1 BAR=2
+for preload in '' "$OTHER"; do
+    for list in - ALL NONE FOO FOO,BAR=3 "ALL,LD_PRELOAD=$LIBRARY" "FOO,LD_PRELOAD=$LIBRARY:$OTHER" FOO,LD_PRELOAD; do
+        for srun in /usr/bin/srun "$WORK/srun"; do
+            [ "$srun" != /usr/bin/srun ] || options=(-N1 -n1 --overlap)
+            (
+                [ -z "$preload" ] || export LD_PRELOAD=$preload
+                [ "$list" = - ] || export SRUN_EXPORT_ENV=$list
+                "$srun" "${options[@]}" /usr/bin/env | grep -E '^(FOO|BAR|LD_PRELOAD)=' | sort
+            ) >"$WORK/step.${srun##*/}.${#options[@]}"
+            options=()
+        done
+        cmp "$WORK/step.srun.3" "$WORK/step.srun.0" || { echo "SRUN_EXPORT_ENV=$list LD_PRELOAD=$preload"; exit 1; }
+    done
+done
+echo "as Slurm does"
+for system in "$@"; do
+    printf '%s\n' '#!/bin/bash' 'module() { eval "$("'"$system"'" bash "$@")"; }' 'module load sparseshim/auto' \
+        'preloaded() { "$@" grep -q libsparseshim /proc/self/maps; }' 'preloaded env || echo "bare command"' \
+        'preloaded srun -N1 -n1 && echo "preloaded step"' \
+        'preloaded srun -N1 -n1 --export=ALL,A=1 || echo "bare by its --export"' \
+        'preloaded srun -N1 -n1 --export="ALL,A=1,LD_PRELOAD=$SPARSESHIM_LIB" && echo "preloaded by its --export"' \
+        'LD_PRELOAD=$OTHER preloaded srun -N1 -n1 || echo "bare beside LD_PRELOAD"' \
+        'LD_PRELOAD=$OTHER preloaded srun -N1 -n1 sparseshim run && echo "preloaded by the command"' >"$WORK/batch"
+    sbatch --wait --quiet -N1 -n1 -o "$WORK/batch.out" "$WORK/batch"
+    cat "$WORK/batch.out"
+done
+END_OF_SCRIPT
+    within 120 env MODULEPATH="$FOLDER" OTHER="$OTHER" LIBRARY="$LIBRARY" WORK="$WORK" \
+        "$ROOT/scripts/slurm" bash "$WORK/in_slurm" "$@"
+    grep -qx 'as Slurm does' "$WORK/out"
+    tap "$?" "Slurm: a step gets what the srun of these tests gives it"
+    [ "$(sed 1d "$WORK/out" | grep -v '^srun: error: .* Exited with')" = "$(for _; do
+        printf '%s\n' 'bare command' 'preloaded step' 'bare by its --export' 'preloaded by its --export' \
+            'bare beside LD_PRELOAD' 'preloaded by the command'
+    done)" ]
+    tap "$?" "Slurm: auto in a batch script, with what the module's help says ($# systems)"
+}
+
 within 300 make --no-print-directory BUILD="$(realpath --relative-to=. "$BUILD")" GPU_ARCHS=90 install PREFIX="$TREE"
 [ "$STATUS" -eq 0 ]
 tap "$?" "make install"
+ROOT=$PWD
 mkdir -p "$WORK/home"
 cd "$WORK/home" || exit 1
 LIBRARY=$TREE/lib/libsparseshim.so
@@ -175,4 +223,5 @@ for NAME in Lmod environment-modules; do
     auto
     elsewhere
 done
+in_slurm ${LMOD:+"$LMOD"} ${TCL:+"$TCL"}
 finish
