@@ -203,7 +203,7 @@ END_OF_SCRIPT
     tap "$?" "Slurm: auto in a batch script, with what the module's help says ($# systems)"
 }
 
-within 300 make --no-print-directory BUILD="$(realpath --relative-to=. "$BUILD")" GPU_ARCHS=90 install PREFIX="$TREE"
+within 300 make --no-print-directory BUILD="$(realpath --relative-to=. "$BUILD")" NVCC= install PREFIX="$TREE"
 [ "$STATUS" -eq 0 ]
 tap "$?" "make install"
 ROOT=$PWD
