@@ -187,11 +187,13 @@ endif
 # As cuDriverGetVersion has it: 13000.
 CUDA_VERSION = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
 NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I.
+# nvcc hashes the directory into names that only the file itself sees.
+SAME_NAMES := sed -i 's/_INTERNAL_[0-9a-f]\{8\}_/_INTERNAL_00000000_/g'
 define GPU_ARCH
 $(BUILD)/gpu/%.$(1).ptx: gpu/%.cu
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$$< for sm_$(1))
-	$$(Q)$(NVCC) $(NVCC_FLAGS) -arch=compute_$(1) -MD -MF $$@.d -MT $$@ -ptx -o $$@ $$<
+	$$(Q)$(NVCC) $(NVCC_FLAGS) -arch=compute_$(1) -MD -MF $$@.d -MT $$@ -ptx -o $$@ $$< && $$(SAME_NAMES) $$@
 $(BUILD)/gpu/%.$(1).cubin: $(BUILD)/gpu/%.$(1).ptx
 	$$(Q)$(NVCC) -fmad=false -arch=sm_$(1) -cubin -o $$@ $$<
 endef
@@ -442,7 +444,7 @@ bench-topk: ## measurements of top-k on the virtual cluster (root)
 # ---- keeping house ----
 
 FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
-SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null)
+SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null) config/completion.bash
 PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
 
 lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyflakes
