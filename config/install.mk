@@ -5,7 +5,7 @@ OBJCOPY ?= objcopy
 READELF ?= readelf
 DEBUGDIR = $(LIBDIR)/sparseshim/debug
 PROFILES := $(sort $(wildcard config/profiles/*.conf))
-DOCS := README.md LICENSE scripts/results.md scripts/CHANGELOG.md
+DOCS := README.md LICENSE scripts/results.md scripts/CHANGELOG.md $(sort $(wildcard config/slurm/*.sbatch))
 INSTALLED_LIBS := libsparseshim.so $(GPU_LIBRARY)
 STRIPPED := $(BUILD)/install/stripped
 

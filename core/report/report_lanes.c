@@ -82,7 +82,7 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
 
     advice.best = least_of(lane->predicted_seconds, lane->scans, &advice.predicted);
     advice.topk = least_of(lane->topk_seconds, lane->topk_samples, &advice.topk_predicted);
-    advice.topk_bytes = mean_of(lane->topk_bytes, advice.topk, lane->topk_samples);
+    advice.topk_bytes = mean_of(lane->topk_bytes, (int)advice.topk, lane->topk_samples);
     advice.dense = dense;
     advice.misfit = dense > MISFIT * advice.native || advice.native > MISFIT * dense;
     advice.gain = advice.predicted <= worth_it * advice.native && !advice.misfit;

@@ -86,9 +86,34 @@ LIMITS=()
 [ "$(find "$WORK/array" -name 'sparseshim-*.json' | sed 's/.*sparseshim-\([0-9]*\)-.*/\1/' | sort -u | wc -l)" = 2 ]
 tap "$?" "the tasks of an array have reports of their own"
 
+# The example scripts, with a module command that does what the module does.
+# shellcheck disable=SC2317 # the jobs call it
+module() {
+    export SRUN_EXPORT_ENV=ALL,LD_PRELOAD=$LIB:$YIELDS
+}
+export -f module
+export LIB YIELDS
+for example in observe train; do
+    mkdir "$WORK/$example"
+    sbatch --wait --quiet --overcommit --chdir="$WORK/$example" -o "$WORK/out" -e "$WORK/err" \
+        "config/slurm/$example.sbatch" "$PROGRAMS/fewcalls" 6
+    STATUS=$?
+    passed && grep -q '"seen": *6' "$WORK/$example"/reports/*.json
+    tap "$?" "config/slurm/$example.sbatch: a job with its report"
+done
+unset -f module
+
 # What ends a job in the middle: the last report is there.
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
     "${STEP[*]} $PROGRAMS/unending wait &" "sleep 3" "scancel --signal=TERM \$SLURM_JOB_ID.0" "wait"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
 tap "$?" "a step ended by SIGTERM has left a report"
+LIMITS=(--time=1) # minutes are the least
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "${STEP[*]} $PROGRAMS/unending wait"
+LIMITS=()
+scontrol show job "$JOB" | grep -q 'JobState=TIMEOUT'
+tap "$?" "a job reaches its time limit"
+seen=$(sed -n 's/.*"seen": *\([0-9]*\).*/\1/p' "$REPORTS/sparseshim-$JOB-"*.json | head -n 1)
+[ "${seen:-0}" -gt 500 ]
+tap "$?" "... its last report is of its last seconds: ${seen:-no} calls"
 finish
