@@ -93,7 +93,7 @@ complete_tree() {
     {
         printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
-            share/doc/sparseshim/{README.md,LICENSE,results.md,CHANGELOG.md} \
+            share/doc/sparseshim/{README.md,LICENSE,results.md,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
         find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null
     } | sort >"$WORK/want"
