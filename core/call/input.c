@@ -34,16 +34,6 @@ static bool to_sample(const struct ss_call *call)
            !s->observe && !s->residual_scale;
 }
 
-/* For entries of the next n elements, as many as there is room for in the own stream. */
-static int reserve_place(const struct ss_coll *c, size_t n)
-{
-    const struct ss_exchange *x = &c->x;
-    const size_t room = c->own.capacity - c->own.nnz;
-
-    return x->place->ops->reserve(x->place, x->type,
-                                  &(struct ss_place_need){.n = n, .entries = room < n ? room : n});
-}
-
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does
  * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
  * the first stopped. */
@@ -59,8 +49,7 @@ static int start_scan(struct ss_call *call)
         room = w->own_val.size / x->esize;
     if (room < start)
         room = start;
-    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK ||
-        reserve_place(c, (size_t)c->in_n) != SS_OK)
+    if (ss_stream_reserve_own(x, &c->own, room, 0) != SS_OK)
         return SS_ERR_MEMORY;
     x->ticket =
         x->place->ops->scan(x->place, x->type, c->op, c->in, (size_t)c->in_n, (uint32_t)c->in_first,
@@ -119,8 +108,7 @@ static int start_rest(struct ss_call *call)
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
 
-    if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK ||
-        reserve_place(c, (size_t)c->in_n - c->scan.stop) != SS_OK)
+    if (ss_stream_reserve_own(x, &c->own, c->scan.nnz, c->own.nnz) != SS_OK)
         return SS_ERR_MEMORY;
     x->ticket =
         x->place->ops->scan(x->place, x->type, c->op, ss_at_const(c->in, c->scan.stop, x->esize),

@@ -5,9 +5,9 @@ import ctypes
 import sys
 
 import numpy as np
+from allreduce import COUNT, whole
 from mpi4py import MPI
 
-COUNT = 5000
 STEPS = 6
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -44,13 +44,6 @@ class DeviceArray:
         values = np.empty(self.shape, self.dtype)
         call("cuMemcpyDtoH_v2", values.ctypes.data_as(ctypes.c_void_p), self.pointer, self.bytes)
         return values
-
-
-def whole(seed, rank, dtype):
-    """Small whole numbers, one entry in sixteen: their sums are exact in any order."""
-    draw = np.random.default_rng([seed, rank])
-    values = draw.integers(-31, 32, COUNT)
-    return (values * (draw.random(COUNT) < 1 / 16)).astype(dtype)
 
 
 def main():
