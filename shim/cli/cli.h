@@ -5,7 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum cli_exit { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_CANNOT_RUN = 126, CLI_NOT_FOUND = 127 };
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_NO = 1,
+    CLI_USAGE = 2,
+    CLI_FAILED = 3, /* a job that a verb has started */
+    CLI_CANNOT_RUN = 126,
+    CLI_NOT_FOUND = 127
+};
 
 /* argv[0] is the verb. Returns the exit status. */
 typedef int cli_function(int argc, char **argv);

@@ -2,24 +2,20 @@
  * and writes what its reports say into a configuration file. */
 #include "shim/cli/cli.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "config/config.h"
 #include "core/report/tensor_record.h"
+#include "shim/cli/job_reports.h"
 #include "shim/cli/learn_rules.h"
-
-enum { CLI_FAILED = 3, POLL_MS = 200, LOOK_EVERY = 10 /* polls */, GRACE_MS = 10000 };
+#include "shim/cli/watched_job.h"
 
 static const char first_line[] = "# Written by sparseshim learn";
 
@@ -27,147 +23,22 @@ struct learning {
     const char *out; /* as asked, or NULL */
     uint64_t steps;  /* 0: to the end of the job */
     char **command;  /* ends in NULL */
-    char directory[PATH_MAX];
-    struct cli_report *report; /* of ranks that differ in what they saw */
-    size_t reports, read;      /* kept and read */
-    uint64_t least_calls;      /* least over the ranks of the most calls of a tensor */
+    struct cli_job_reports seen;
 };
 
-/* ---- reports ---- */
-
-static bool same_tensors(const struct cli_report *a, const struct cli_report *b)
-{
-    const struct ss_tensor_record *s = a->stats.tensors, *t = b->stats.tensors;
-
-    while (s && t && s->count == t->count && s->type == t->type && s->state == t->state &&
-           s->reason == t->reason && strcmp(s->comm, t->comm) == 0 &&
-           strcmp(s->site, t->site) == 0 && strcmp(s->symbol, t->symbol) == 0) {
-        s = s->next;
-        t = t->next;
-    }
-    return !s && !t;
-}
-
-static void forget_reports(struct learning *l)
-{
-    for (size_t i = 0; i < l->reports; i++)
-        cli_report_free(&l->report[i]);
-    free(l->report);
-    l->report = NULL;
-    l->reports = l->read = 0;
-    l->least_calls = 0;
-}
-
-/* Keeps it unless another rank saw the same. */
-static bool keep(struct learning *l, struct cli_report *report)
-{
-    uint64_t most = 0;
-
-    for (const struct ss_tensor_record *t = report->stats.tensors; t; t = t->next)
-        most = t->calls > most ? t->calls : most;
-    if (l->read++ == 0 || most < l->least_calls)
-        l->least_calls = most;
-    for (size_t i = 0; i < l->reports; i++)
-        if (same_tensors(&l->report[i], report)) {
-            cli_report_free(report);
-            return true;
-        }
-    struct cli_report *list = realloc(l->report, (l->reports + 1) * sizeof *list);
-    if (list == NULL) {
-        cli_report_free(report);
-        return false;
-    }
-    l->report = list;
-    list[l->reports++] = *report;
-    return true;
-}
-
-static bool read_one(struct learning *l, const char *name)
-{
-    char path[PATH_MAX + 256], error[256];
-    struct cli_report report;
-    size_t length;
-
-    snprintf(path, sizeof path, "%s/%s", l->directory, name);
-    char *text = cli_slurp(path, &length);
-    if (text == NULL)
-        return errno == ENOENT;
-    int status = cli_report_read(&report, text, length, error, sizeof error);
-    free(text);
-    if (status != 0) {
-        fprintf(stderr, "sparseshim learn: %s is no report: %s\n", path, error);
-        return false;
-    }
-    return keep(l, &report);
-}
-
-static bool is_report(const char *name)
-{
-    size_t n = strlen(name);
-
-    return strncmp(name, "sparseshim-", 11) == 0 && n > 5 && strcmp(name + n - 5, ".json") == 0;
-}
-
-static bool read_reports(struct learning *l)
-{
-    DIR *directory = opendir(l->directory);
-    bool good = directory != NULL;
-
-    forget_reports(l);
-    for (struct dirent *e; good && (e = readdir(directory)) != NULL;)
-        if (is_report(e->d_name))
-            good = read_one(l, e->d_name);
-    if (directory != NULL)
-        closedir(directory);
-    return good;
-}
-
-static void sweep(const struct learning *l)
-{
-    DIR *directory = opendir(l->directory);
-
-    if (directory == NULL)
-        return;
-    for (struct dirent *e; (e = readdir(directory)) != NULL;)
-        if (strncmp(e->d_name, "sparseshim-", 11) == 0 ||
-            strncmp(e->d_name, ".sparseshim-", 12) == 0)
-            unlinkat(dirfd(directory), e->d_name, 0);
-    closedir(directory);
-    rmdir(l->directory);
-}
-
 /* ---- the job ---- */
-
-/* Ranks may start anywhere, so the path is absolute; '%' begins a word of the pattern. */
-static bool make_directory(struct learning *l, char pattern[2 * PATH_MAX])
-{
-    char here[PATH_MAX - 64];
-    char *to = pattern;
-
-    if (getcwd(here, sizeof here) == NULL)
-        return false;
-    snprintf(l->directory, sizeof l->directory, "%s/sparseshim-learn-XXXXXX", here);
-    if (mkdtemp(l->directory) == NULL)
-        return false;
-    for (const char *c = l->directory; *c != '\0'; c++) {
-        if (*c == '%')
-            *to++ = '%';
-        *to++ = *c;
-    }
-    *to = '\0';
-    return true;
-}
 
 static int prepare(struct learning *l)
 {
     static const char *const settings[][2] = {{"SPARSESHIM_DISABLE", "off"},
                                               {"SPARSESHIM_MODE", "topk"},
-                                              {"SPARSESHIM_REGISTER", ""},
-                                              {"SPARSESHIM_REPORT", "all"}};
-    char pattern[2 * PATH_MAX];
+                                              {"SPARSESHIM_REGISTER", ""}};
+    char place[PATH_MAX];
     int status = CLI_OK;
 
-    if (!make_directory(l, pattern)) {
+    l->seen.verb = "learn";
+    if (getcwd(place, sizeof place - 32) == NULL ||
+        !cli_job_reports_make(&l->seen, strcat(place, "/sparseshim-learn-"))) {
         fprintf(stderr, "sparseshim learn: no directory for the reports can be made here: %s\n",
                 strerror(errno));
         return CLI_FAILED;
@@ -175,60 +46,26 @@ static int prepare(struct learning *l)
     for (size_t i = 0; i < sizeof settings / sizeof *settings && status == CLI_OK; i++)
         status = cli_put("learn", settings[i][0], settings[i][1], false);
     if (status == CLI_OK)
-        status = cli_put("learn", "SPARSESHIM_REPORT_DIR", pattern, false);
+        status = cli_job_reports_set(&l->seen);
     return status == CLI_OK ? cli_set_preload("learn", false) : status;
 }
 
-static void nap(void)
-{
-    const struct timespec t = {.tv_nsec = POLL_MS * 1000000L};
-
-    nanosleep(&t, NULL);
-}
-
 /* Every rank has noted enough; all ranks have noted something. */
-static bool seen_enough(struct learning *l)
+static bool seen_enough(void *ctx)
 {
-    return l->steps > 0 && read_reports(l) && l->reports > 0 &&
-           l->read >= (size_t)l->report[0].job.ranks && l->least_calls >= l->steps;
+    struct learning *l = ctx;
+
+    return l->steps > 0 && cli_job_reports_read(&l->seen) && cli_job_reports_all(&l->seen) &&
+           l->seen.least_calls >= l->steps;
 }
 
-/* Waits for the command, and ends it when enough was seen. Its exit status, 128 and more by a
- * signal; 0 when it was ended here. */
-static int wait_for(struct learning *l, pid_t pid)
-{
-    int status = 0;
-    bool ended = false;
-    unsigned polls = 0, since = 0;
-
-    while (waitpid(pid, &status, WNOHANG) == 0) {
-        nap();
-        if (ended && ++since == GRACE_MS / POLL_MS)
-            kill(pid, SIGKILL);
-        if (!ended && ++polls % LOOK_EVERY == 0 && seen_enough(l)) {
-            ended = true;
-            kill(pid, SIGTERM);
-        }
-    }
-    if (ended)
-        return 0;
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* Signals of the terminal are the job's: what it has noted by then counts. */
 static int run_job(struct learning *l)
 {
-    pid_t pid = fork();
+    const struct cli_watched_job job = {
+        .verb = "learn", .command = l->command, .enough = seen_enough, .ctx = l};
+    enum cli_ending ending;
 
-    if (pid < 0) {
-        fprintf(stderr, "sparseshim learn: no process: %s\n", strerror(errno));
-        return CLI_CANNOT_RUN;
-    }
-    if (pid == 0)
-        _exit(cli_become("learn", l->command));
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
-    return wait_for(l, pid);
+    return cli_watch_job(&job, &ending);
 }
 
 /* ---- the file ---- */
@@ -250,7 +87,7 @@ static bool ends_in(const char *text, const char *end)
 /* What the file is named after: the program, or the script or module that Python runs. */
 static void name_of(const struct learning *l, char *name, size_t size)
 {
-    const char *program = l->report[0].job.program;
+    const char *program = l->seen.report[0].job.program;
 
     if (program == NULL)
         program = "program";
@@ -338,8 +175,8 @@ static void write_refused(FILE *out, const struct cli_reports *reports,
 static int write_profile(FILE *out, const struct learning *l, const struct cfg *cfg,
                          const struct cli_learned *learned)
 {
-    const struct cli_reports reports = {l->report, l->reports};
-    const struct ss_report_job *job = &l->report[0].job;
+    const struct cli_reports reports = {l->seen.report, l->seen.reports};
+    const struct ss_report_job *job = &l->seen.report[0].job;
     char day[32] = "";
     time_t at = (time_t)job->start_unix;
 
@@ -401,36 +238,36 @@ static int save(const struct learning *l, const struct cfg *cfg, const struct cl
 
 static void tell_nothing(const struct learning *l, const struct cli_learned *learned)
 {
-    const struct cli_reports reports = {l->report, l->reports};
+    const struct cli_reports reports = {l->seen.report, l->seen.reports};
     static const enum cli_verdict all[] = {CLI_GRADIENT, CLI_REFUSED, CLI_UNDECIDED, CLI_UNTOUCHED};
 
     fprintf(stderr, "sparseshim learn: nothing looked like a gradient, so nothing was written\n");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cli_learned_tell(stderr, "  ", &reports, learned, all[i], false);
-    for (size_t i = 0; l->reports > 0 && i < l->report[0].job.note_count; i++)
-        fprintf(stderr, "  %s\n", l->report[0].job.notes[i]);
-    if (l->reports == 0)
+    for (size_t i = 0; l->seen.reports > 0 && i < l->seen.report[0].job.note_count; i++)
+        fprintf(stderr, "  %s\n", l->seen.report[0].job.notes[i]);
+    if (l->seen.reports == 0)
         fprintf(stderr,
                 "  no rank wrote a report: was it an MPI program that calls MPI_Init, and "
                 "do its hosts see %s?\n",
-                l->directory);
+                l->seen.directory);
 }
 
 static int conclude(const struct learning *l, const struct cfg *cfg,
                     const struct cli_learned *learned)
 {
-    const struct cli_reports reports = {l->report, l->reports};
+    const struct cli_reports reports = {l->seen.report, l->seen.reports};
     char name[256], path[300];
 
     if (learned->rules == 0) {
         tell_nothing(l, learned);
         return CLI_NO;
     }
-    if (l->read < (size_t)l->report[0].job.ranks)
+    if (l->seen.read < (size_t)l->seen.report[0].job.ranks)
         fprintf(stderr,
                 "sparseshim learn: %zu of %d ranks have left a report; what the others saw does "
                 "not count\n",
-                l->read, l->report[0].job.ranks);
+                l->seen.read, l->seen.report[0].job.ranks);
     if (l->out != NULL && strcmp(l->out, "-") == 0)
         return write_profile(stdout, l, cfg, learned) == 0 ? CLI_OK : CLI_FAILED;
     name_of(l, name, sizeof name);
@@ -455,8 +292,8 @@ static int learn(struct learning *l, const struct cfg *cfg)
     int ended = status == CLI_OK ? run_job(l) : 0;
 
     if (status == CLI_OK && ended != CLI_CANNOT_RUN && ended != CLI_NOT_FOUND) {
-        const bool good = read_reports(l);
-        const struct cli_reports reports = {l->report, l->reports};
+        const bool good = cli_job_reports_read(&l->seen);
+        const struct cli_reports reports = {l->seen.report, l->seen.reports};
         if (!good || cli_learn(&reports, &learned) != SS_OK)
             status = CLI_FAILED;
         else
@@ -469,8 +306,8 @@ static int learn(struct learning *l, const struct cfg *cfg)
         status = ended;
     }
     cli_learned_free(&learned);
-    forget_reports(l);
-    sweep(l);
+    cli_job_reports_forget(&l->seen);
+    cli_job_reports_sweep(&l->seen);
     return status;
 }
 

@@ -1,0 +1,30 @@
+/* A job that a verb starts, looks after and ends. */
+#ifndef SHIM_CLI_WATCHED_JOB_H
+#define SHIM_CLI_WATCHED_JOB_H
+
+#include <stdbool.h>
+
+struct cli_watched_job {
+    const char *verb; /* in messages */
+    char **command;   /* ends in NULL */
+    unsigned limit;   /* seconds after which it is ended; 0: none */
+    /* In the process of the job, before it becomes the command: CLI_OK, or its exit status. */
+    int (*prepare)(void *ctx);
+    /* Every two seconds: whether the job may be ended. */
+    bool (*enough)(void *ctx);
+    void *ctx;
+};
+
+enum cli_ending {
+    CLI_BY_ITSELF,
+    CLI_ENOUGH,     /* ended here, since enough was seen */
+    CLI_LATE,       /* ended here, at its limit */
+    CLI_INTERRUPTED /* this process got SIGINT, SIGQUIT, SIGHUP or SIGTERM */
+};
+
+/* Runs it to its end: SIGTERM first, SIGKILL 10 s later. The exit status of the command, 128 and
+ * more by a signal; 0 where it was ended here; CLI_CANNOT_RUN where no process can be had, after
+ * saying so. Until the end of this process SIGINT and the like are noted only. */
+int cli_watch_job(const struct cli_watched_job *job, enum cli_ending *ending);
+
+#endif
