@@ -4,13 +4,14 @@
 _sparseshim_words() { # the options of the verb, or what follows them
     local before=("${COMP_WORDS[@]:2:COMP_CWORD-2}")
     case $verb in
-    run | learn) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
+    run | learn | try) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
     info) words="-f -c -m -r" ;;
     help) words=$verbs ;;
     esac
     case $verb in
     run) words="-n $words" ;;
     learn) words="--steps= --out= $words" ;;
+    try) words="--steps= --limit= --cwd= --here --copy-limit= --keep $words" ;;
     esac
     if [[ $verb != help && $word != -* || " ${before[*]} " == *" -- "* ]]; then words=; fi
 }

@@ -21,6 +21,7 @@ cli_function cli_run;
 cli_function cli_check;
 cli_function cli_report;
 cli_function cli_learn_verb;
+cli_function cli_try;
 
 /* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
 int cli_usage_error(const char *verb, const char *format, ...)

@@ -30,15 +30,16 @@ struct learning {
 
 static int prepare(struct learning *l)
 {
-    static const char *const settings[][2] = {{"SPARSESHIM_DISABLE", "off"},
-                                              {"SPARSESHIM_MODE", "topk"},
-                                              {"SPARSESHIM_REGISTER", ""}};
-    char place[PATH_MAX];
+    static const char *const settings[][2] = {
+        {"SPARSESHIM_DISABLE", "off"}, {"SPARSESHIM_MODE", "topk"}, {"SPARSESHIM_REGISTER", ""}};
+    char here[PATH_MAX - 32], place[PATH_MAX];
     int status = CLI_OK;
 
     l->seen.verb = "learn";
-    if (getcwd(place, sizeof place - 32) == NULL ||
-        !cli_job_reports_make(&l->seen, strcat(place, "/sparseshim-learn-"))) {
+    bool good = getcwd(here, sizeof here) != NULL;
+    if (good)
+        snprintf(place, sizeof place, "%s/sparseshim-learn-", here);
+    if (!good || !cli_job_reports_make(&l->seen, place)) {
         fprintf(stderr, "sparseshim learn: no directory for the reports can be made here: %s\n",
                 strerror(errno));
         return CLI_FAILED;

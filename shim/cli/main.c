@@ -48,6 +48,28 @@ static const struct verb {
      "Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the\n"
      "command failed, or the file could not be written (it goes to standard output then); 126 and\n"
      "127 the command could not be started.\n"},
+    {"try", cli_try,
+     "[--steps N] [--cwd FOLDER | --here] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",
+     "run a job without the library, watched, exact and with top-k, and compare",
+     "  --steps N         end each run once every rank has made N steps (else: at its own end)\n"
+     "  --limit SECONDS   that a run may take (600)\n"
+     "  --cwd FOLDER      the folder that the job works in (the current one)\n"
+     "  --here            run there; else each run works in a copy of it, which lies beside it "
+     "and\n"
+     "                    is removed afterwards\n"
+     "  --copy-limit GIB  the most that a copy may hold (4)\n"
+     "  --keep            copies, outputs and reports stay, and are named\n"
+     "  --OPTION=VALUE    set SPARSESHIM_OPTION for all runs\n"
+     "The command starts the job:  sparseshim try --steps 300 -- mpirun -n 4 ./train\n"
+     "Four runs: topk, with REGISTER=auto where none is set; exact; observe; off, where every "
+     "call\n"
+     "is the MPI library's own. A step is a call of the tensor that carries most bytes; steps are\n"
+     "noted every 10 s. A run is ended by SIGTERM. Then one table, which buffers were lossy, and "
+     "the\n"
+     "lines to set. Ranks on other hosts must see the folder.\n"
+     "Exit status: 0; 1 no call was served; 2 usage; 3 a run failed, or was interrupted; 126 and "
+     "127\n"
+     "the command could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {"report", cli_report, "FILE ...", "print reports that a job wrote as JSON", ""},

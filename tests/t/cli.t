@@ -53,7 +53,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     ($code, $out, $err) = sh("'$cli'");
     is($code, 2,  'no verb is a usage error');
     is($out,  '', 'nothing on standard output');
-    for my $verb (qw(info run learn check report help --version)) {
+    for my $verb (qw(info run learn try check report help --version)) {
         like($err, qr/^  \Q$verb\E\s+\w/m, "$verb is listed");
     }
     ($code, $out) = sh("'$cli' help");
