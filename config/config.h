@@ -70,6 +70,7 @@ struct cfg_options {
     enum cfg_report report;
     const char *report_dir; /* "" = stderr only */
     bool strict;
+    const char *programs; /* patterns, "" = all */
     bool reproducible;
 };
 

@@ -24,6 +24,12 @@ const struct cfg_option cfg_table[] = {
      "overridden by the environment. A profile is looked for in ~/.config/sparseshim "
      "($XDG_CONFIG_HOME/sparseshim), then in SYSCONFDIR/sparseshim.d.",
      FIELD(config), false},
+    {"PROGRAMS", CFG_TEXT, "",
+     "names with * and ?, separated by blanks; ! before one leaves it out",
+     "Programs that are served, by file name, those of Python by that of the script; a "
+     "communicator "
+     "on which another runs as well passes through. Empty: all.",
+     FIELD(programs), false},
     {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
      "observe changes nothing and reports what could be gained; exact sends only the non-zero "
      "entries and gives the sum a dense allreduce gives, up to the order of additions; topk sends "

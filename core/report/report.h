@@ -49,10 +49,11 @@ double ss_report_share(const struct ss_stats *stats);
 
 /* What the process knows of itself when no call could be served. */
 struct ss_report_scene {
-    uint64_t min_count; /* elements, MIN_COUNT */
-    int ranks;          /* size of the world, or 0 where unknown */
-    bool python;        /* a Python interpreter is in the process */
-    const char *before; /* the object whose MPI_Allreduce comes before ours; NULL = none */
+    uint64_t min_count;   /* elements, MIN_COUNT */
+    int ranks;            /* size of the world, or 0 where unknown */
+    bool python;          /* a Python interpreter is in the process */
+    const char *programs; /* PROGRAMS, where it leaves this one out; else NULL */
+    const char *before;   /* the object whose MPI_Allreduce comes before ours; NULL = none */
 };
 
 /* Why no call was eligible, where none was, and why nonblocking calls passed through: writes up to

@@ -118,6 +118,8 @@ size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene
     bool some =
         ss_stats_eligible(stats) > 0 && (scene->ranks != 1 || atomic_load(&stats->sparse) > 0);
 
+    if (scene->programs)
+        say(&page, "this program is not among PROGRAMS=%s", scene->programs);
     pthread_mutex_lock(&stats->lock);
     if (!some) {
         say(&page, scene->ranks == 1 ? "nothing was to be made sparse: the job has one rank"

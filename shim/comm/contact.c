@@ -91,7 +91,7 @@ static int post_meeting(struct shim_comm *c, bool ok)
     uint64_t hashes[SHIM_SHARED];
     size_t rows[SHIM_SHARED];
 
-    c->proposal[SHIM_MEET_OK] = ok;
+    c->proposal[SHIM_MEET_OK] = ok && !shim.left_out;
     c->proposal[SHIM_MEET_PROTOCOL_MIN] = SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_PROTOCOL_MAX] = -SHIM_PROTOCOL;
     c->proposal[SHIM_MEET_COSTS] = c->costs.known;
@@ -370,7 +370,7 @@ static void tell_refused(const struct shim_comm *c)
     shim_say(
         CFG_DEBUG_INFO,
         "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
-        "callbacks); its calls pass through",
+        "callbacks, PROGRAMS); its calls pass through",
         c->name, MAX_PRIVATES);
 }
 

@@ -11,6 +11,7 @@
 #include "shim/entry/calls.h"
 #include "shim/entry/core_settings.h"
 #include "shim/job/job.h"
+#include "shim/job/program.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
@@ -89,6 +90,7 @@ static bool prepare_settings(void)
     prepare_rules();
     shim.min_count =
         shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;
+    shim.left_out = !shim_program_is_served(shim.options.programs);
     if (shim.min_count == 0)
         shim.min_count = 1; /* there is nothing to reduce in an empty call */
     ss_stats_init(&shim.stats, shim_now());

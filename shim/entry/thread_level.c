@@ -24,7 +24,8 @@ bool shim_asked_for_requests(void)
 
 static bool raises(void)
 {
-    return shim_prepare() && shim_asked_for_requests() && shim_real_grequest_start != NULL;
+    return shim_prepare() && !shim.left_out && shim_asked_for_requests() &&
+           shim_real_grequest_start != NULL;
 }
 
 static void remember(int err, int level, int provided)

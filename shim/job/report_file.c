@@ -151,7 +151,8 @@ static const char *object_before_us(void)
 static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, const char **notes)
 {
     struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
-                                    .ranks = shim.sessions ? 0 : shim.ranks};
+                                    .ranks = shim.sessions ? 0 : shim.ranks,
+                                    .programs = shim.left_out ? shim.options.programs : NULL};
 
     if (atomic_load(&shim.stats.allreduces) == 0) {
         scene.python = has_python();

@@ -222,6 +222,7 @@ struct shim_state {
     char library[256];           /* first line of the MPI library's version */
     int64_t start_second;        /* of the steady clock, from which shim_now counts */
 
+    bool left_out;           /* PROGRAMS does not take this one */
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool

@@ -92,6 +92,7 @@ my %other = (
     REPORT       => 'rank0',
     REPORT_DIR   => '/tmp/reports # here',
     STRICT       => 'on',
+    PROGRAMS     => 'train* !train_old',
 );
 is_deeply([sort keys %other], [sort @names], 'this test knows every option');
 my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } grep { $_ ne 'CONFIG' } @names;
