@@ -67,7 +67,8 @@ static const struct verb {
      "noted every 10 s. A run is ended by SIGTERM. Then one table, which buffers were lossy, and "
      "the\n"
      "lines to set. Ranks on other hosts must see the folder.\n"
-     "Exit status: 0; 1 no call was served; 2 usage; 3 a run failed, or was interrupted; 126 and "
+     "Exit status: 0; 1 no call was made sparse; 2 usage; 3 a run failed, or was interrupted; 126 "
+     "and "
      "127\n"
      "the command could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",

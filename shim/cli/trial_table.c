@@ -11,6 +11,8 @@
 #include "shim/cli/cli.h"
 #include "shim/cli/learn_rules.h"
 
+enum { FEW = 50 };
+
 /* Less is within what runs differ by anyway. */
 static const double gain = 1.05;
 
@@ -140,7 +142,7 @@ static void tell_lossy(const struct ss_tensor_record *t)
            lossy, calls, 100 * density / (double)lossy, held / (double)tensors);
 }
 
-/* Gradients as far as one can tell, for which dense was as fast all the time. */
+/* Gradients as far as one can tell, of which no call was lossy. */
 static void print_resting(const struct ss_tensor_record *first)
 {
     bool head = false;
@@ -148,7 +150,8 @@ static void print_resting(const struct ss_tensor_record *first)
     for (const struct ss_tensor_record *r = first; r; r = r->next)
         if (cli_verdict(r) == CLI_GRADIENT && r->topk_calls == 0 && !told(first, r)) {
             if (!head)
-                printf("Looks like a gradient, stayed exact since dense was as fast:\n");
+                printf("Looks like a gradient, stayed exact in these steps, or since dense was as "
+                       "fast:\n");
             head = true;
             printf("  %" PRIu64 " %s called from %s: %" PRIu64 " calls\n", r->count,
                    ss_type_name(r->type), r->site[0] ? r->site : "an unknown place", r->calls);
@@ -258,6 +261,15 @@ static double gain_of(const struct trial_table *table, enum trial_form form)
                : 0;
 }
 
+/* A buffer is known for what it is after some ten calls. */
+static void print_few(const struct trial_table *table)
+{
+    const struct trial *topk = &table->trial[TRIAL_TOPK];
+
+    if (trial_calls(topk) > 0 && (double)trial_calls(topk) < FEW * table->calls_per_step)
+        printf("  In fewer than %d steps little can be seen of top-k.\n", FEW);
+}
+
 static void print_lines(const struct trial_table *table, const struct cli_learned *learned)
 {
     double exact = gain_of(table, TRIAL_EXACT), topk = gain_of(table, TRIAL_TOPK);
@@ -266,6 +278,7 @@ static void print_lines(const struct trial_table *table, const struct cli_learne
     putchar('\n');
     if (exact == 0 && topk == 0) {
         printf("Nothing to set: no form is %.2f times as fast as off.\n", gain);
+        print_few(table);
         return;
     }
     if (exact > 0) {
@@ -291,17 +304,18 @@ static uint64_t sparse_of(const struct trial *t)
     return t->seen.reports > 0 ? atomic_load(&t->seen.report[0].stats.sparse) : 0;
 }
 
-/* Why no call was served, as the reports have it. */
+/* Why no call was made sparse, as the reports have it. */
 static void print_why(const struct trial_table *table)
 {
     const struct trial *t = &table->trial[TRIAL_EXACT];
 
-    printf("\nNo call was served.\n");
+    printf("\nNo call was made sparse.\n");
     for (size_t i = 0; t->seen.reports > 0 && i < t->seen.report[0].job.note_count; i++)
         printf("  %s\n", t->seen.report[0].job.notes[i]);
     if (t->seen.reports == 0)
         printf("  No rank wrote a report: was it an MPI program that calls MPI_Init, and do its "
                "hosts see the folder it worked in?\n");
+    print_few(table);
 }
 
 bool trial_table_print(const struct trial_table *table)

@@ -188,7 +188,7 @@ tried -- ./absent
 [ "$STATUS" -eq 127 ] && grep -q './absent cannot be run: No such file or directory' "$WORK/err" && as_before
 tap "$?" "a command that is not there: exit status 127, once"
 tried -- true
-[ "$STATUS" -eq 1 ] && grep -qx 'No call was served.' "$WORK/out" && grep -q 'No rank wrote a report' "$WORK/out" && as_before
+[ "$STATUS" -eq 1 ] && grep -qx 'No call was made sparse.' "$WORK/out" && grep -q 'No rank wrote a report' "$WORK/out" && as_before
 tap "$?" "a command without MPI: exit status 1, and why"
 tried --min-count=1000000 -- "$MPIRUN" -n 2 ./job 5 0
 [ "$STATUS" -eq 1 ] && grep -q 'MIN_COUNT' "$WORK/out" && as_before
