@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "config/config.h"
-#include "shim/cli/trial_folder.h"
-#include "shim/cli/trial_table.h"
+#include "shim/cli/try_folder.h"
+#include "shim/cli/try_table.h"
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "unknown"

@@ -1,4 +1,4 @@
-#include "shim/cli/trial_table.h"
+#include "shim/cli/try_table.h"
 
 #include <ctype.h>
 #include <inttypes.h>

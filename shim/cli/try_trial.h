@@ -1,6 +1,6 @@
 /* What one run of a job, a trial, shows: how fast it went, what it sent. */
-#ifndef SHIM_CLI_TRIAL_H
-#define SHIM_CLI_TRIAL_H
+#ifndef SHIM_CLI_TRY_TRIAL_H
+#define SHIM_CLI_TRY_TRIAL_H
 
 #include "shim/cli/job_reports.h"
 #include "shim/cli/watched_job.h"

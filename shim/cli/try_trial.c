@@ -1,4 +1,4 @@
-#include "shim/cli/trial.h"
+#include "shim/cli/try_trial.h"
 
 #include <math.h>
 #include <stdlib.h>

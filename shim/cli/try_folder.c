@@ -1,4 +1,4 @@
-#include "shim/cli/trial_folder.h"
+#include "shim/cli/try_folder.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,6 +1,6 @@
 /* The folder that a job works in, and copies of it. */
-#ifndef SHIM_CLI_TRIAL_FOLDER_H
-#define SHIM_CLI_TRIAL_FOLDER_H
+#ifndef SHIM_CLI_TRY_FOLDER_H
+#define SHIM_CLI_TRY_FOLDER_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* What trials of a job say to people. */
-#ifndef SHIM_CLI_TRIAL_TABLE_H
-#define SHIM_CLI_TRIAL_TABLE_H
+#ifndef SHIM_CLI_TRY_TABLE_H
+#define SHIM_CLI_TRY_TABLE_H
 
-#include "shim/cli/trial.h"
+#include "shim/cli/try_trial.h"
 
 struct trial_table {
     const struct trial *trial; /* TRIAL_FORMS */
