@@ -1,4 +1,4 @@
-/* Names for reports and messages, and a square root. */
+/* Names for reports and messages, a square root and a logarithm. */
 #include "core/base/types.h"
 
 const char *ss_type_name(enum ss_type type)
@@ -62,4 +62,28 @@ double ss_root(double x)
     for (int i = 0; i < 6; i++)
         y.d = 0.5 * (y.d + x / y.d);
     return y.d;
+}
+
+/* x = m 2^e with m around 1, and log2 m by the series of the inverse hyperbolic tangent of z, which
+ * is at most 0.172: 2 / ln 2 (z + z^3/3 + .. + z^23/23) is exact to the last bits. In two sums, of
+ * the even and of the odd terms, since each waits for its last. */
+double ss_log2(double x)
+{
+    union {
+        double d;
+        uint64_t u;
+    } m = {.d = x};
+    int exponent = (int)(m.u >> 52) - 1023;
+
+    if (!(x >= 0x1p-1022) || exponent > 1023)
+        return 0;
+    m.u = (m.u & 0xfffffffffffffULL) | (uint64_t)1023 << 52;
+    if (m.d > 1.4142135623730951) {
+        m.d /= 2;
+        exponent++;
+    }
+    double z = (m.d - 1) / (m.d + 1), y = z * z, q = y * y;
+    double even = 1 + q * (1 / 5. + q * (1 / 9. + q * (1 / 13. + q * (1 / 17. + q / 21.))));
+    double odd = 1 / 3. + q * (1 / 7. + q * (1 / 11. + q * (1 / 15. + q * (1 / 19. + q / 23.))));
+    return exponent + 2.8853900817779268 * z * (even + y * odd);
 }

@@ -55,6 +55,9 @@ static inline uint64_t ss_mix(uint64_t h, uint64_t word)
 /* Square root without libm, 0 for what is not positive. */
 double ss_root(double x);
 
+/* Base 2 logarithm without libm, 0 for what is not positive, subnormal or not finite. */
+double ss_log2(double x);
+
 /* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
 #define SS_WINDOW ((uint64_t)1 << 30)
 
