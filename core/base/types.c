@@ -78,10 +78,9 @@ double ss_log2(double x)
     if (!(x >= 0x1p-1022) || exponent > 1023)
         return 0;
     m.u = (m.u & 0xfffffffffffffULL) | (uint64_t)1023 << 52;
-    if (m.d > 1.4142135623730951) {
-        m.d /= 2;
-        exponent++;
-    }
+    int half = m.d > 1.4142135623730951; /* without a jump: no telling which way */
+    m.u -= (uint64_t)half << 52;
+    exponent += half;
     double z = (m.d - 1) / (m.d + 1), y = z * z, q = y * y;
     double even = 1 + q * (1 / 5. + q * (1 / 9. + q * (1 / 13. + q * (1 / 17. + q / 21.))));
     double odd = 1 / 3. + q * (1 / 7. + q * (1 / 11. + q * (1 / 15. + q * (1 / 19. + q / 23.))));

@@ -8,7 +8,6 @@
  * it ends at the same time. */
 #include "core/plan/merging.h"
 
-#include "core/base/types.h"
 #include "core/plan/merging_impl.h"
 
 /* Numbers up to here and their sums are exact as double. */
@@ -46,29 +45,6 @@ void ss_merging_allgather(struct ss_merging_costs *costs, int size, double alpha
         rounds++;
     costs->exchange = rounds * alpha;
     costs->entry = (size - 1) * bytes_per_entry * beta;
-}
-
-double ss_merging_extra(const struct ss_merging_costs *costs, double elements)
-{
-    double extra = costs->select_group;
-
-    if (costs->select_sort > 0 && elements > 1)
-        extra += costs->select_sort * elements * ss_log2(elements);
-    return extra;
-}
-
-double ss_merging_select(const struct ss_merging_costs *costs, double calls, double elements)
-{
-    return costs->select_call * calls + costs->select_element * elements +
-           ss_merging_extra(costs, elements);
-}
-
-double ss_merging_exchange(const struct ss_merging_costs *costs, double ready, double slot,
-                           double last, double entries)
-{
-    double begin = ss_merging_max(ready, slot) + costs->exchange;
-
-    return ss_merging_max(begin, last) + costs->entry * entries;
 }
 
 /* ---- what is refused ---- */
@@ -228,7 +204,7 @@ static void optimal(const struct ss_merging_step *step, const struct ss_merging_
     keep_better(step, &other, plan);
     by_threshold(step, 0, &other);
     keep_better(step, &other, plan);
-    ss_merging_algorithm1(step, work, &other);
+    ss_merging_algorithm1(step, &other);
     keep_better(step, &other, plan);
     if (step->costs.flight > 1) {
         struct ss_merging_step one = *step;
@@ -278,7 +254,7 @@ enum ss_merging_status ss_merging_make(const struct ss_merging_step *step,
     else if (policy == SS_MERGING_OPTIMAL)
         optimal(step, &work, plan);
     else if (policy == SS_MERGING_ALGORITHM1)
-        ss_merging_algorithm1(step, &work, plan);
+        ss_merging_algorithm1(step, plan);
     else if (policy == SS_MERGING_SINGLE)
         one_group(step, plan);
     else

@@ -3,6 +3,7 @@
 #ifndef CORE_PLAN_MERGING_IMPL_H
 #define CORE_PLAN_MERGING_IMPL_H
 
+#include "core/base/types.h"
 #include "core/plan/merging.h"
 
 /* Rows of count + 1 doubles of the work space. */
@@ -29,20 +30,36 @@ static inline double ss_merging_max(double a, double b)
 }
 
 /* Seconds that selection in a group takes beyond those of its calls and elements. */
-double ss_merging_extra(const struct ss_merging_costs *costs, double elements);
+static inline double ss_merging_extra(const struct ss_merging_costs *costs, double elements)
+{
+    double extra = costs->select_group;
+
+    if (costs->select_sort > 0 && elements > 1)
+        extra += costs->select_sort * elements * ss_log2(elements);
+    return extra;
+}
 
 /* The same with them. */
-double ss_merging_select(const struct ss_merging_costs *costs, double calls, double elements);
+static inline double ss_merging_select(const struct ss_merging_costs *costs, double calls,
+                                       double elements)
+{
+    return costs->select_call * calls + costs->select_element * elements +
+           ss_merging_extra(costs, elements);
+}
 
-/* Begin of the data on the link and with it the end of an exchange of `entries` that is ready,
- * after the one that ends at `last` and the one, `flight` before it, that ends at `slot`. */
-double ss_merging_exchange(const struct ss_merging_costs *costs, double ready, double slot,
-                           double last, double entries);
+/* End of an exchange that is ready, after one that ends at `last` and one, `flight` before it, that
+ * ends at `slot`. */
+static inline double ss_merging_exchange(const struct ss_merging_costs *costs, double ready,
+                                         double slot, double last, double entries)
+{
+    double begin = ss_merging_max(ready, slot) + costs->exchange;
 
-/* Fill plan->ends and plan->groups. The search begins with what is in the plan and leaves it where
- * nothing ends earlier; its return value is the bound. */
-void ss_merging_algorithm1(const struct ss_merging_step *step, const struct ss_merging_work *work,
-                           struct ss_merging_plan *plan);
+    return ss_merging_max(begin, last) + costs->entry * entries;
+}
+
+/* Fill plan->ends and plan->groups of a step of one call or more. The search begins with what is in
+ * the plan and leaves it where nothing ends earlier; it returns the bound. */
+void ss_merging_algorithm1(const struct ss_merging_step *step, struct ss_merging_plan *plan);
 double ss_merging_search(const struct ss_merging_step *step, const struct ss_merging_work *work,
                          struct ss_merging_plan *plan);
 

@@ -21,8 +21,9 @@ enum { READY, ELEMENTS, ENTRIES, SORTED, AFTER, MIXED };
 
 enum { MIXTURES = SS_MERGING_ROWS - MIXED };
 
-/* Longest fronts: of the first search; of the second, so that it takes so many steps. */
-enum { FIRST_FRONT = 2, STEPS = 200000 };
+/* Longest fronts: of the first search; of the second, which takes so many steps where that leaves
+ * it two. */
+enum { FIRST_FRONT = 1, LEAST_FRONT = 2, STEPS = 200000 };
 
 struct search {
     const struct ss_merging_costs *costs;
@@ -70,9 +71,12 @@ static double data_after(const struct search *s, uint32_t calls)
     return s->costs->entry * (s->rows[ENTRIES][s->count] - s->rows[ENTRIES][calls]);
 }
 
+/* Closer to each other near zero: mostly the computation decides. */
 static double weight_of(int mixture)
 {
-    return (mixture + 0.5) / MIXTURES;
+    double x = (mixture + 0.5) / MIXTURES;
+
+    return x * x * x;
 }
 
 /* The longer the groups the fewer latencies and the dearer the selection: the end is at least a
@@ -274,14 +278,13 @@ static void search(struct search *s, uint32_t longest, struct ss_merging_plan *p
 static double search_twice(struct search *s, struct ss_merging_plan *plan)
 {
     double half = (double)s->count * s->count / 2;
-    uint32_t longest =
-        half * SS_MERGING_FRONT < STEPS ? SS_MERGING_FRONT : (uint32_t)(STEPS / half);
+    double longest = ss_merging_max(STEPS / half, LEAST_FRONT);
 
     search(s, FIRST_FRONT, plan);
     if (s->forgotten < s->best) {
         if (s->flight == 1)
             fill_mixed(s);
-        search(s, longest > FIRST_FRONT ? longest : FIRST_FRONT, plan);
+        search(s, longest < SS_MERGING_FRONT ? (uint32_t)longest : SS_MERGING_FRONT, plan);
     }
     s->mixed = false;
     return s->forgotten < s->best ? s->forgotten : s->best;
