@@ -376,9 +376,9 @@ check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, p
 	@scripts/install-deps build tests cluster
 	@BUILD=$(BUILD) prove --timer --failures --comments $(CLUSTER_T)
 
-check-frameworks: tests ## trainings in PyTorch and jax; installs both (1.3 GB, minutes)
+check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipes for them; installs both (2 GB, minutes)
 	@scripts/install-deps build tests frameworks
-	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t
+	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/recipes.t
 
 # Open MPI is the same under either.
 check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)

@@ -9,7 +9,7 @@ FROM_BUILD=$(realpath --relative-to=. "$BUILD")
 
 # installed VARIABLE=VALUE...: make install, after what make has made; not kernels for every GPU.
 installed() {
-    within 300 make --no-print-directory BUILD="$FROM_BUILD" GPU_ARCHS=90 install "$@"
+    within 300 flock "$BUILD/install.lock" make --no-print-directory BUILD="$FROM_BUILD" GPU_ARCHS=90 install "$@"
     [ "$STATUS" -eq 0 ]
 }
 

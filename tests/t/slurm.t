@@ -42,6 +42,19 @@ reports() {
     find "$REPORTS" -name "sparseshim-$1-*.json" 2>/dev/null | wc -l
 }
 
+# lost JOB: whether a report of it is not complete, and its residuals are not zero.
+lost() {
+    local report
+    for report in "$REPORTS/sparseshim-$1-"*.json; do
+        rm -rf "$WORK/report"
+        mkdir "$WORK/report"
+        cp "$report" "$WORK/report"
+        [ "$(counter job.complete)" = 0 ] && [ "$(tensors state=registered)" -ge 1 ] &&
+            [ "$(tensors state=registered residual_norm=0)" = 0 ] && return
+    done
+    return 1
+}
+
 within 60 "${STEP[@]}" "$PROGRAMS/fewcalls" 3
 passed
 tap "$?" "a step on two nodes, bare"
@@ -86,22 +99,29 @@ LIMITS=()
 [ "$(find "$WORK/array" -name 'sparseshim-*.json' | sed 's/.*sparseshim-\([0-9]*\)-.*/\1/' | sort -u | wc -l)" = 2 ]
 tap "$?" "the tasks of an array have reports of their own"
 
-# The example scripts, with a module command that does what the module does.
+# The recipe of the manual, with the example scripts and a module command that does what the module
+# does.
+. tests/t/recipes.sh
 # shellcheck disable=SC2317 # the jobs call it
 module() {
     export SRUN_EXPORT_ENV=ALL,LD_PRELOAD=$LIB:$YIELDS
 }
 export -f module
 export LIB YIELDS
-for example in observe train; do
-    mkdir "$WORK/$example"
-    sbatch --wait --quiet --overcommit --chdir="$WORK/$example" -o "$WORK/out" -e "$WORK/err" \
-        "config/slurm/$example.sbatch" "$PROGRAMS/fewcalls" 6
-    STATUS=$?
-    passed && grep -q '"seen": *6' "$WORK/$example"/reports/*.json
-    tap "$?" "config/slurm/$example.sbatch: a job with its report"
-done
+recipe C "$WORK/C"
+typed "$WORK/C" mpicc
+tap "$?" "the programs of the manual's recipe for C"
+recipe Slurm "$WORK/Slurm"
+cp "$WORK/C"/{sum,train} config/slurm/*.sbatch "$WORK/Slurm"
+tool sbatch "$(command -v sbatch) --wait --overcommit"
+LIMIT=120 typed "$WORK/Slurm"
+tap "$?" "the manual's recipe for Slurm: $COMMANDS commands"
+cat "$WORK/Slurm"/slurm-*.out >"$WORK/out"
+[ "$(grep -cx 'sum 40000' "$WORK/out")" = 1 ] && grep -q '^step 400: error 0\.0' "$WORK/out" &&
+    [ "$(grep -c '^ *calls .* seen: ' "$WORK/out")" = 2 ]
+tap "$?" "... the jobs' output has their results, and their reports"
 unset -f module
+export SPARSESHIM_MIN_COUNT=1000
 
 # What ends a job in the middle: the last report is there.
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" \
@@ -109,11 +129,23 @@ batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
 tap "$?" "a step ended by SIGTERM has left a report"
 LIMITS=(--time=1) # minutes are the least
-batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "${STEP[*]} $PROGRAMS/unending wait"
+LOSSY="export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=split_allgather"
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "$LOSSY" "${STEP[*]} $PROGRAMS/unending wait"
 LIMITS=()
 scontrol show job "$JOB" | grep -q 'JobState=TIMEOUT'
 tap "$?" "a job reaches its time limit"
 seen=$(sed -n 's/.*"seen": *\([0-9]*\).*/\1/p' "$REPORTS/sparseshim-$JOB-"*.json | head -n 1)
 [ "${seen:-0}" -gt 500 ]
 tap "$?" "... its last report is of its last seconds: ${seen:-no} calls"
+lost "$JOB"
+tap "$?" "... is not complete, and has the norm of what was lost"
+
+# Queued again while it runs.
+batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "$LOSSY" \
+    "[ -z \"\${SLURM_RESTART_COUNT:-}\" ] || exec ${STEP[*]} $PROGRAMS/fewcalls 4" \
+    "${STEP[*]} $PROGRAMS/unending wait &" "sleep 13" "scontrol requeue \$SLURM_JOB_ID" "wait"
+[ "$(reports "$JOB")" = 2 ] && grep -q '"complete": *true' "$REPORTS/sparseshim-$JOB-"*.json
+tap "$?" "a job that is queued again leaves a report of each run"
+lost "$JOB"
+tap "$?" "... that of the first has the norm of what was lost"
 finish

@@ -27,6 +27,20 @@ SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 header_api
 [ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
 tap "$?" "EXCLUDE stands against the program's word"
 
+# ---- a job that is started again ----
+
+mkdir "$WORK/checkpoint"
+for ranks in 2 3; do
+    for how in end keep lose; do
+        SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 preloaded "$ranks" resume "$how" "$WORK/checkpoint"
+        case $how in
+        end) tap_passed "$ranks ranks: a job ends, with what it holds back in its checkpoint" 50 ;;
+        keep) tap_passed "$ranks ranks: what was held back is added to the first gradient: nothing is lost" 50 ;;
+        lose) tap_passed "$ranks ranks: what was held back is forgotten: that is what is lost" 50 ;;
+        esac
+    done
+done
+
 MPI_FLAGS=$(mpicc.mpich -show 2>/dev/null | tr ' ' '\n' | grep -E '^-(I|L|l|Wl)' | tr '\n' ' ')
 # compiled NAME COMPILER FLAG...: the program calls the library, compiled in another way.
 compiled() {
