@@ -48,8 +48,8 @@ Q :=
 say =
 endif
 
-# The simulator is for tests; it is not in the preloaded library.
-SIM_SRC  := $(sort $(wildcard core/sim/*.c))
+# The simulator is for tests and for predictions; it is not in the preloaded library.
+SIM_SRC  := $(sort $(wildcard core/sim/*.c core/trial/*.c))
 CORE_SRC := $(filter-out $(SIM_SRC),$(sort $(wildcard core/*/*.c config/*.c)))
 SHIM_SRC := $(sort $(filter-out shim/cli/%,$(wildcard shim/*/*.c)))
 CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
@@ -155,7 +155,7 @@ $(BUILD)/install/sparseshim: $(CLI_OBJ) $(BUILD)/where/command.o $(BUILD)/libspa
 $(BUILD)/sparseshim $(BUILD)/install/sparseshim:
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(CLI_LIBS)
+	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(CLI_LIBS) -lm
 
 # Tried out where they have changed since.
 $(CLI_OBJ): | $(BUILD)/cli-libs

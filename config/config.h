@@ -148,6 +148,13 @@ struct cfg_row {
 bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row);
 const char *cfg_source_name(enum cfg_source source);
 
+/* Numbers as the options take them: "4Mi" elements, "2 GiB" bytes, "2us" seconds (0 or more),
+ * "0.01" or "1%". False, with *out untouched, where the text is none. */
+bool cfg_number_count(const char *text, uint64_t *out);
+bool cfg_number_bytes(const char *text, uint64_t *out);
+bool cfg_number_seconds(const char *text, double *out);
+bool cfg_number_share(const char *text, double *out);
+
 /* Row of a name without the prefix, in letters of either case and with '-' or '_'; SIZE_MAX when
  * there is none. */
 size_t cfg_find(const char *name);

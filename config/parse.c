@@ -327,3 +327,25 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         *value = v;
     return good;
 }
+
+bool cfg_number_count(const char *text, uint64_t *out)
+{
+    return parse_whole(text, false, out);
+}
+
+bool cfg_number_bytes(const char *text, uint64_t *out)
+{
+    return parse_whole(text, true, out);
+}
+
+bool cfg_number_seconds(const char *text, double *out)
+{
+    return parse_seconds(text, out);
+}
+
+bool cfg_number_share(const char *text, double *out)
+{
+    struct decimal d;
+
+    return scan_share(text, &d) && to_double(&d, 0, out);
+}

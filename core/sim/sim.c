@@ -5,15 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sim/tournament.h"
+
+/* The bytes of a message; what goes to several ranks one after the other is kept once. */
+struct payload {
+    size_t users;
+    size_t len;
+    unsigned char data[];
+};
+
 struct message {
     struct message *next;
     int src;
     struct ss_tag tag;
     size_t len;
-    double start;   /* when the sender's link begins with it */
-    double arrival; /* when the last byte is in, < 0 before it comes on the receiver's link */
+    double start;    /* when the sender's link begins with it */
+    double arrival;  /* when the last byte is in, < 0 before it comes on the receiver's link */
+    uint64_t number; /* in the order of sending to this rank */
     struct ss_request *sender; /* ends when this is received; NULL when the send is done */
-    unsigned char data[];
+    uint64_t round;            /* messages that led to it, one after the other, and this one */
+    struct payload *payload;   /* NULL: there is nothing in it */
 };
 
 struct posted {
@@ -25,27 +36,39 @@ struct posted {
     struct ss_request *request;
 };
 
+/* Messages in order of sending. */
+struct queue {
+    struct message *first;
+    struct message **end;
+};
+
+enum { QUEUES = 64 }; /* of a rank, by the sender's number mod that */
+
 struct sim_rank {
     struct ss_transport transport; /* first, so that a transport leads to its rank */
     struct ss_sim *sim;
     double clock;
     double out_free; /* when the outgoing link is free */
     double in_free;
-    struct message *inbox; /* in order of sending */
-    struct message **inbox_end;
+    struct queue inbox[QUEUES];
+    uint64_t received;       /* messages sent to it so far */
+    struct message **coming; /* those not yet on its link: a heap, the earliest first */
+    size_t coming_count, coming_room;
     struct posted *posted; /* in order of posting */
     struct posted **posted_end;
+    struct payload *last; /* of what it sent last, from there */
+    const void *last_buf;
     uint64_t sent;
     uint64_t sends;
+    uint64_t round; /* of the latest message it has received */
     bool finished;
     bool moved;
     bool stuck; /* waits for an event */
     int idle;   /* steps in a row that moved nothing */
-    /* The next event here, when event_known: at event_time a message comes on the link
-     * (event_message) or, NULL, the first receive is done; never: INFINITY. */
+    /* The next event here, unless it is among those to be found anew: a message comes on the link
+     * (event_arrival), or the first receive is done. */
     bool event_known;
-    double event_time;
-    struct message *event_message;
+    bool event_arrival;
 };
 
 struct ss_sim {
@@ -54,8 +77,12 @@ struct ss_sim {
     double beta;
     uint64_t random; /* state, 0 = by the clock */
     struct ss_sim_fault fault;
-    size_t eager; /* longer sends wait for their receive */
-    double idle;  /* seconds that pass when nobody can move, 0 = the run ends */
+    size_t eager;                /* longer sends wait for their receive */
+    double idle;                 /* seconds that pass when nobody can move, 0 = the run ends */
+    struct ss_tournament clocks; /* of the ranks that can be stepped */
+    struct ss_tournament events; /* times of the ranks' next ones */
+    int *unknown;                /* ranks whose next event is to be found */
+    int unknowns;
     struct sim_rank ranks[];
 };
 
@@ -68,6 +95,126 @@ static uint64_t next_random(uint64_t *state)
     x ^= x << 17;
     *state = x;
     return x * 0x2545f4914f6cdd1dULL;
+}
+
+static void forget_event(struct sim_rank *rank)
+{
+    struct ss_sim *sim = rank->sim;
+
+    if (rank->event_known)
+        sim->unknown[sim->unknowns++] = rank->transport.rank;
+    rank->event_known = false;
+}
+
+/* After its clock has changed, or whether it can be stepped. */
+static void place_rank(struct sim_rank *rank)
+{
+    bool out = rank->finished || rank->stuck;
+
+    ss_tournament_set(&rank->sim->clocks, rank->transport.rank, out ? INFINITY : rank->clock);
+}
+
+/* ---- messages ---- */
+
+static struct queue *queue_of(struct sim_rank *rank, int src)
+{
+    return &rank->inbox[src % QUEUES];
+}
+
+static bool is_earlier(const struct message *a, const struct message *b)
+{
+    return a->start < b->start || (a->start == b->start && a->number < b->number);
+}
+
+static bool push_coming(struct sim_rank *rank, struct message *m)
+{
+    size_t i = rank->coming_count;
+
+    if (i == rank->coming_room) {
+        size_t room = i > 0 ? 2 * i : 16;
+        struct message **more = realloc(rank->coming, room * sizeof(*more));
+        if (!more)
+            return false;
+        rank->coming = more;
+        rank->coming_room = room;
+    }
+    rank->coming_count++;
+    for (; i > 0 && is_earlier(m, rank->coming[(i - 1) / 2]); i = (i - 1) / 2)
+        rank->coming[i] = rank->coming[(i - 1) / 2];
+    rank->coming[i] = m;
+    return true;
+}
+
+static struct message *pop_coming(struct sim_rank *rank)
+{
+    struct message **heap = rank->coming, *first = heap[0], *last = heap[--rank->coming_count];
+    size_t i = 0, child;
+
+    while ((child = 2 * i + 1) < rank->coming_count) {
+        if (child + 1 < rank->coming_count && is_earlier(heap[child + 1], heap[child]))
+            child++;
+        if (!is_earlier(heap[child], last))
+            break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = last;
+    return first;
+}
+
+static void let_go(struct payload *p)
+{
+    if (p && --p->users == 0)
+        free(p);
+}
+
+/* The bytes as they are now. */
+static struct payload *pack(struct sim_rank *self, const void *buf, size_t len)
+{
+    struct payload *p = self->last;
+
+    if (!p || self->last_buf != buf || p->len != len || memcmp(p->data, buf, len) != 0) {
+        let_go(p);
+        self->last = p = malloc(sizeof *p + len);
+        if (!p)
+            return NULL;
+        self->last_buf = buf;
+        *p = (struct payload){.users = 1, .len = len};
+        memcpy(p->data, buf, len);
+    }
+    p->users++;
+    return p;
+}
+
+static void damage(struct sim_rank *self, struct payload *p)
+{
+    const struct ss_sim_fault *fault = &self->sim->fault;
+
+    p->data[fault->corrupt_byte % p->len] ^= fault->corrupt_mask ? fault->corrupt_mask : 0x10;
+    self->last_buf = NULL; /* nobody else is to have it */
+}
+
+static struct message *new_message(struct sim_rank *self, const void *buf, size_t len, bool damaged)
+{
+    struct message *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return NULL;
+    if (damaged)
+        self->last_buf = NULL;
+    if (buf && !(m->payload = pack(self, buf, len))) {
+        free(m);
+        return NULL;
+    }
+    if (buf && damaged)
+        damage(self, m->payload);
+    return m;
+}
+
+static void free_message(struct message *m)
+{
+    let_go(m->payload);
+    free(m);
 }
 
 static bool same_tag(struct ss_tag a, struct ss_tag b)
@@ -94,26 +241,27 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
         return SS_OK;
     }
 
-    struct message *m = malloc(sizeof *m + len);
+    struct message *m = new_message(self, buf, len, faulty && number == sim->fault.corrupt_send);
     if (!m)
         return SS_ERR_TRANSPORT;
-    memcpy(m->data, buf, len);
-    if (faulty && number == sim->fault.corrupt_send)
-        m->data[sim->fault.corrupt_byte % len] ^=
-            sim->fault.corrupt_mask ? sim->fault.corrupt_mask : 0x10;
-    m->next = NULL;
     m->src = t->rank;
     m->tag = tag;
     m->len = len;
+    m->round = self->round + 1;
     m->start = self->clock > self->out_free ? self->clock : self->out_free;
     m->arrival = -1;
+    m->number = peer->received++;
     m->sender = len > sim->eager ? request : NULL;
+    if (!sim->random && !push_coming(peer, m)) {
+        free_message(m);
+        return SS_ERR_TRANSPORT;
+    }
     request->active = m->sender != NULL;
     self->out_free = m->start + sim->beta * (double)len;
     self->sent += len;
-    *peer->inbox_end = m;
-    peer->inbox_end = &m->next;
-    peer->event_known = false;
+    *queue_of(peer, m->src)->end = m;
+    queue_of(peer, m->src)->end = &m->next;
+    forget_event(peer);
     return SS_OK;
 }
 
@@ -130,14 +278,14 @@ static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *bu
         .src = src, .tag = tag, .buf = buf, .capacity = capacity, .request = request};
     *self->posted_end = p;
     self->posted_end = &p->next;
-    self->event_known = false;
+    forget_event(self);
     return SS_OK;
 }
 
 /* The first message for a posted receive, or NULL. */
 static struct message **find_message(struct sim_rank *self, const struct posted *p)
 {
-    for (struct message **m = &self->inbox; *m; m = &(*m)->next)
+    for (struct message **m = &queue_of(self, p->src)->first; *m; m = &(*m)->next)
         if ((*m)->src == p->src && same_tag((*m)->tag, p->tag))
             return m;
     return NULL;
@@ -147,10 +295,12 @@ static void unlink_message(struct sim_rank *self, struct message **link)
 {
     struct message *m = *link;
 
+    struct queue *queue = queue_of(self, m->src);
+
     *link = m->next;
-    if (self->inbox_end == &m->next)
-        self->inbox_end = link;
-    free(m);
+    if (queue->end == &m->next)
+        queue->end = link;
+    free_message(m);
 }
 
 static void unlink_posted(struct sim_rank *self, struct posted **link)
@@ -172,7 +322,7 @@ static void arrive(struct ss_sim *sim, struct sim_rank *self, struct message *m)
         begin = self->in_free;
     m->arrival = begin + sim->beta * (double)m->len;
     self->in_free = m->arrival;
-    self->event_known = false;
+    forget_event(self);
 }
 
 static void wake(struct sim_rank *rank, double time)
@@ -181,6 +331,7 @@ static void wake(struct sim_rank *rank, double time)
         rank->clock = time;
     rank->stuck = false;
     rank->idle = 0;
+    place_rank(rank);
 }
 
 static void complete(struct sim_rank *self, struct posted **link, struct message **mlink)
@@ -192,8 +343,10 @@ static void complete(struct sim_rank *self, struct posted **link, struct message
     request->active = false;
     request->bytes = m->len;
     request->status = m->len <= p->capacity ? SS_OK : SS_ERR_TRANSPORT;
-    if (request->status == SS_OK)
-        memcpy(p->buf, m->data, m->len);
+    if (request->status == SS_OK && m->payload)
+        memcpy(p->buf, m->payload->data, m->len);
+    if (self->round < m->round)
+        self->round = m->round;
     if (m->sender) {
         m->sender->active = false;
         wake(&self->sim->ranks[m->src], m->arrival);
@@ -201,7 +354,7 @@ static void complete(struct sim_rank *self, struct posted **link, struct message
     unlink_message(self, mlink);
     unlink_posted(self, link);
     self->moved = true;
-    self->event_known = false;
+    forget_event(self);
 }
 
 /* By the clock: completes the receives whose messages are in. Random: any of those sent. */
@@ -236,10 +389,11 @@ static void sim_cancel(struct ss_transport *t, struct ss_request *request)
             break;
         }
     for (int r = 0; r < self->sim->size; r++)
-        for (struct message *m = self->sim->ranks[r].inbox; m; m = m->next)
-            if (m->sender == request)
-                m->sender = NULL;
-    self->event_known = false;
+        for (int q = 0; q < QUEUES; q++)
+            for (struct message *m = self->sim->ranks[r].inbox[q].first; m; m = m->next)
+                if (m->sender == request)
+                    m->sender = NULL;
+    forget_event(self);
     request->active = false;
     request->status = SS_ERR_TRANSPORT;
 }
@@ -269,26 +423,44 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
     sim->random = seed;
     sim->fault.rank = -1;
     sim->eager = SIZE_MAX;
+    sim->unknown = malloc((size_t)size * sizeof *sim->unknown);
+    if (!ss_tournament_open(&sim->clocks, size) || !ss_tournament_open(&sim->events, size) ||
+        !sim->unknown) {
+        ss_sim_free(sim);
+        return NULL;
+    }
     for (int r = 0; r < size; r++) {
         struct sim_rank *rank = &sim->ranks[r];
         rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
         rank->sim = sim;
-        rank->inbox_end = &rank->inbox;
+        rank->event_known = true; /* never */
+        for (int q = 0; q < QUEUES; q++)
+            rank->inbox[q].end = &rank->inbox[q].first;
         rank->posted_end = &rank->posted;
     }
     return sim;
+}
+
+static void free_rank(struct sim_rank *rank)
+{
+    for (int q = 0; q < QUEUES; q++)
+        while (rank->inbox[q].first)
+            unlink_message(rank, &rank->inbox[q].first);
+    while (rank->posted)
+        unlink_posted(rank, &rank->posted);
+    let_go(rank->last);
+    free(rank->coming);
 }
 
 void ss_sim_free(struct ss_sim *sim)
 {
     if (!sim)
         return;
-    for (int r = 0; r < sim->size; r++) {
-        while (sim->ranks[r].inbox)
-            unlink_message(&sim->ranks[r], &sim->ranks[r].inbox);
-        while (sim->ranks[r].posted)
-            unlink_posted(&sim->ranks[r], &sim->ranks[r].posted);
-    }
+    for (int r = 0; r < sim->size; r++)
+        free_rank(&sim->ranks[r]);
+    ss_tournament_close(&sim->clocks);
+    ss_tournament_close(&sim->events);
+    free(sim->unknown);
     free(sim);
 }
 
@@ -300,60 +472,49 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
 /* The next rank to step: the one furthest behind that is not finished and not stuck, or any. */
 static struct sim_rank *pick_rank(struct ss_sim *sim)
 {
-    int start = sim->random ? (int)(next_random(&sim->random) % (uint64_t)sim->size) : 0;
-    struct sim_rank *best = NULL;
-
+    if (!sim->random) {
+        int first = ss_tournament_first(&sim->clocks);
+        return first >= 0 ? &sim->ranks[first] : NULL;
+    }
+    int start = (int)(next_random(&sim->random) % (uint64_t)sim->size);
     for (int i = 0; i < sim->size; i++) {
         struct sim_rank *rank = &sim->ranks[(start + i) % sim->size];
-        if (rank->finished || rank->stuck)
-            continue;
-        if (sim->random)
+        if (!rank->finished && !rank->stuck)
             return rank;
-        if (!best || rank->clock < best->clock)
-            best = rank;
     }
-    return best;
+    return NULL;
 }
 
 static void find_event(struct ss_sim *sim, struct sim_rank *rank)
 {
+    double time = rank->coming_count > 0 ? rank->coming[0]->start + sim->alpha : INFINITY;
+
     rank->event_known = true;
-    rank->event_time = INFINITY;
-    rank->event_message = NULL;
-    for (struct message *m = rank->inbox; m; m = m->next)
-        if (m->arrival < 0 && m->start + sim->alpha < rank->event_time) {
-            rank->event_time = m->start + sim->alpha;
-            rank->event_message = m;
-        }
+    rank->event_arrival = rank->coming_count > 0;
     for (struct posted *p = rank->posted; p; p = p->next) {
         struct message **m = find_message(rank, p);
-        if (m && (*m)->arrival >= 0 && (*m)->arrival < rank->event_time) {
-            rank->event_time = (*m)->arrival;
-            rank->event_message = NULL;
+        if (m && (*m)->arrival >= 0 && (*m)->arrival < time) {
+            time = (*m)->arrival;
+            rank->event_arrival = false;
         }
     }
+    ss_tournament_set(&sim->events, rank->transport.rank, rank->finished ? INFINITY : time);
 }
 
 /* Nobody can move by itself: the earliest event of all happens. False when there is none. */
 static bool next_event(struct ss_sim *sim)
 {
-    struct sim_rank *first = NULL;
+    while (sim->unknowns > 0)
+        find_event(sim, &sim->ranks[sim->unknown[--sim->unknowns]]);
 
-    for (int r = 0; r < sim->size; r++) {
-        struct sim_rank *rank = &sim->ranks[r];
-        if (rank->finished)
-            continue;
-        if (!rank->event_known)
-            find_event(sim, rank);
-        if (rank->event_time < (first ? first->event_time : INFINITY))
-            first = rank;
-    }
-    if (!first)
+    int first = ss_tournament_first(&sim->events);
+    if (first < 0)
         return false;
-    if (first->event_message)
-        arrive(sim, first, first->event_message);
+    struct sim_rank *rank = &sim->ranks[first];
+    if (rank->event_arrival)
+        arrive(sim, rank, pop_coming(rank));
     else
-        wake(first, first->event_time);
+        wake(rank, sim->events.key[first]);
     return true;
 }
 
@@ -387,6 +548,7 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
     for (int r = 0; r < sim->size; r++) {
         sim->ranks[r].finished = false;
         wake(&sim->ranks[r], 0);
+        forget_event(&sim->ranks[r]);
     }
     while (left > 0 && max_steps-- > 0) {
         struct sim_rank *rank = pick_rank(sim);
@@ -401,6 +563,7 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
             status[rank->transport.rank] = result;
             rank->finished = true;
             rank->moved = true;
+            forget_event(rank);
             left--;
         }
         if (!rank->moved)
@@ -409,6 +572,7 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
             wake_all(sim);
         else
             rank->idle = 0;
+        place_rank(rank);
     }
     return left == 0;
 }
@@ -421,6 +585,25 @@ uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank)
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].sends;
+}
+
+uint64_t ss_sim_rounds(const struct ss_sim *sim)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < sim->size; r++)
+        if (sim->ranks[r].round > most)
+            most = sim->ranks[r].round;
+    return most;
+}
+
+void ss_sim_restart(struct ss_sim *sim)
+{
+    for (int r = 0; r < sim->size; r++) {
+        struct sim_rank *rank = &sim->ranks[r];
+        rank->clock = rank->out_free = rank->in_free = 0;
+        rank->sent = rank->sends = rank->round = 0;
+    }
 }
 
 double ss_sim_clock(const struct ss_sim *sim, int rank)
@@ -446,4 +629,5 @@ void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)
 void ss_sim_compute(struct ss_sim *sim, int rank, double seconds)
 {
     sim->ranks[rank].clock += seconds;
+    place_rank(&sim->ranks[rank]);
 }

@@ -4,7 +4,8 @@
  * receiver's link as long; computing takes no time. Events happen in the order of time. With a seed
  * the order of completions and of the ranks' steps is drawn at random (order between two ranks on
  * one tag stays), and clocks stop meaning anything. Sends are done at once, or, above an eager
- * limit, when a receive has taken the message in, as MPI libraries do with large ones.
+ * limit, when a receive has taken the message in, as MPI libraries do with large ones. A send of
+ * NULL takes the time of its length, and nothing is written where it is received.
  */
 #ifndef CORE_SIM_SIM_H
 #define CORE_SIM_SIM_H
@@ -32,9 +33,14 @@ void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
  * (at creation 0: it returns). For waits that end by TIMEOUT. */
 void ss_sim_set_idle(struct ss_sim *sim, double seconds);
 
-/* Counters since creation. */
+/* Clocks, links and counters begin anew. No message may be under way. */
+void ss_sim_restart(struct ss_sim *sim);
+
+/* Counters since creation or restart. */
 uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
 uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, failed ones included */
+/* Messages that had to follow one another, in the longest chain of them. */
+uint64_t ss_sim_rounds(const struct ss_sim *sim);
 double ss_sim_clock(const struct ss_sim *sim, int rank);
 
 /* Faults: the n-th send of `rank` (counted from 1) fails, or its message is changed on the way (the

@@ -22,6 +22,7 @@ cli_function cli_check;
 cli_function cli_report;
 cli_function cli_learn_verb;
 cli_function cli_try;
+cli_function cli_simulate;
 
 /* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
 int cli_usage_error(const char *verb, const char *format, ...)

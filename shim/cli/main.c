@@ -74,6 +74,27 @@ static const struct verb {
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {"report", cli_report, "FILE ...", "print reports that a job wrote as JSON", ""},
+    {"simulate", cli_simulate, "[--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]",
+     "what each collective would take on a network, up to 4096 ranks",
+     "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"
+     "  --count=LIST      4Mi: elements of 4 bytes\n"
+     "  --density=LIST    0.01: share of its elements that each rank sends\n"
+     "  --algorithm=LIST  all: but auto, the choice of the plan in MODE=exact\n"
+     "  --alpha=TIME      2us: latency of a message\n"
+     "  --beta=TIME       1e-10: seconds per byte, 8e-9 at 1 Gbit/s\n"
+     "  --overlap=SHARE   0: share of its entries that a rank has where all others have one\n"
+     "  --warm=CALLS      1: of oktopk before the one that counts; 0: it finds threshold and\n"
+     "                    regions in it\n"
+     "  --seed=N          1: of the places and values of the entries\n"
+     "  --memory=BYTES    2GiB, --time=TIME 5s: what one run may take here\n"
+     "  --csv             in place of the table\n"
+     "Runs the collectives' own code in virtual time: a message of b bytes takes the sender's\n"
+     "link for beta b and, alpha later, the receiver's link as long; computing takes no time.\n"
+     "Every exact result is compared with the sum of the inputs. Dense is the messages of\n"
+     "Rabenseifner's algorithm; `x dense` compares with the limit of the link, in time\n"
+     "2 log2 P alpha + 2 (P-1)/P 4N beta. What would take more than --memory or --time is\n"
+     "extrapolated from the largest run by the cost model, and says so.\n"
+     "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n"},
     {"help", help, "[VERB]", "this list, or what a verb takes", ""},
     {"--version", version, "", "the version", ""},
 };

@@ -1,0 +1,57 @@
+/* The cost model's word on a trial, without local costs. */
+#include <stddef.h>
+
+#include "core/coll/rows.h"
+#include "core/plan/cost.h"
+#include "core/trial/trial.h"
+
+/* A vote: its record goes through the rounds of an agreement. */
+static double vote_seconds(const struct ss_trial *t)
+{
+    struct ss_fold fold = ss_fold_of(0, t->ranks);
+    int rounds = ss_fold_rounds(&fold) + (fold.rem > 0 ? 2 : 0);
+
+    return t->algorithm == SS_DENSE
+               ? 0
+               : rounds * (t->alpha + t->beta * (double)offsetof(struct ss_ballot, evidence));
+}
+
+void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estimate)
+{
+    uint64_t each = ss_entries_each(&t->entries), mean = each / (uint64_t)t->ranks + 1;
+    const struct ss_history none = {0};
+    struct ss_shape shape = {.rows = ss_rows(SS_KIND_ALLREDUCE),
+                             .kind = SS_KIND_ALLREDUCE,
+                             .n = t->entries.n,
+                             .part_n = t->entries.n / (uint64_t)t->ranks + 1,
+                             .size = t->ranks,
+                             .type = SS_F32,
+                             .topk = true,
+                             .bucket = 1024,
+                             .nnz_sum = each * (uint64_t)t->ranks,
+                             .nnz_max = each,
+                             .part_max = mean,
+                             .memory_min = UINT64_MAX,
+                             .k = each,
+                             .alpha = t->alpha,
+                             .beta = t->beta};
+    enum ss_algorithm a = t->algorithm;
+    struct ss_estimate e;
+    struct ss_plan plan;
+
+    if (a == SS_AUTO) {
+        shape.topk = false;
+        ss_plan_make(&shape, &none, &plan);
+        a = plan.algorithm;
+    }
+    e = shape.rows[a]->cost(&shape, &none);
+    *estimate = (struct ss_trial_estimate){.seconds = e.wire + vote_seconds(t),
+                                           .bytes = e.bytes,
+                                           .memory = ss_plan_memory(&shape, a),
+                                           .result_nnz = ss_entries_union(&t->entries, t->ranks)};
+    if (ss_keeps_global(a)) {
+        double k = (double)each;
+        estimate->memory += 4 * (double)t->entries.n; /* the residual */
+        estimate->result_nnz = ss_min(estimate->result_nnz, k);
+    }
+}

@@ -1,0 +1,96 @@
+/* Step by step: in each a rank sends to one rank, receives from it, or both. */
+#include "core/trial/rabenseifner.h"
+
+void ss_rabenseifner_start(struct ss_rabenseifner *d, struct ss_transport *t, uint64_t n,
+                           size_t esize)
+{
+    *d = (struct ss_rabenseifner){
+        .t = t, .n = n, .esize = esize, .fold = ss_fold_of(t->rank, t->size)};
+}
+
+/* Elements of block b, of as many as the ranks that exchange. */
+static uint64_t block(const struct ss_rabenseifner *d, int b)
+{
+    return d->n * (uint64_t)b / (uint64_t)d->fold.pof2;
+}
+
+/* Bytes of the 2^level blocks that a position belongs to. */
+static size_t bytes_of(const struct ss_rabenseifner *d, int position, int level)
+{
+    int first = position >> level << level;
+
+    return (size_t)(block(d, first + (1 << level)) - block(d, first)) * d->esize;
+}
+
+/* The exchange of a step: with whom, -1: nobody; how much goes out and comes in, 0: nothing. */
+struct meeting {
+    int peer;
+    size_t out, in;
+};
+
+static struct meeting fold_meeting(const struct ss_rabenseifner *d, bool result)
+{
+    bool away = d->fold.position < 0;
+    size_t all = (size_t)d->n * d->esize;
+
+    return (struct meeting){
+        .peer = d->fold.partner, .out = away != result ? all : 0, .in = away == result ? all : 0};
+}
+
+static struct meeting meeting_of(const struct ss_rabenseifner *d)
+{
+    int rounds = ss_fold_rounds(&d->fold), round = d->step - 1;
+    int position = d->fold.position;
+
+    if (d->step == 0 || d->step == 2 * rounds + 1)
+        return fold_meeting(d, d->step > 0);
+    if (position < 0)
+        return (struct meeting){.peer = -1};
+    if (round < rounds) { /* halving: the half of the other goes out, the own one comes in */
+        int level = rounds - 1 - round, other = position ^ 1 << level;
+        return (struct meeting){.peer = ss_fold_peer(&d->fold, level),
+                                .out = bytes_of(d, other, level),
+                                .in = bytes_of(d, position, level)};
+    }
+    int level = round - rounds, other = position ^ 1 << level;
+    return (struct meeting){.peer = ss_fold_peer(&d->fold, level),
+                            .out = bytes_of(d, position, level),
+                            .in = bytes_of(d, other, level)};
+}
+
+static int post(struct ss_rabenseifner *d)
+{
+    struct meeting m = meeting_of(d);
+    struct ss_tag tag = {.call = 1, .phase = SS_PHASE_REDUCE, .round = (unsigned)d->step};
+    int status = SS_OK;
+
+    d->posted = true;
+    d->sent = d->received = (struct ss_request){0};
+    if (m.peer < 0)
+        return SS_OK;
+    if (m.in > 0)
+        status = d->t->ops->recv(d->t, m.peer, tag, NULL, m.in, &d->received);
+    if (status == SS_OK && m.out > 0)
+        status = d->t->ops->send(d->t, m.peer, tag, NULL, m.out, &d->sent);
+    return status;
+}
+
+int ss_rabenseifner_step(struct ss_rabenseifner *d)
+{
+    int last = 2 * ss_fold_rounds(&d->fold) + 1;
+    int status = d->t->ops->poll(d->t);
+
+    while (status == SS_OK && d->step <= last) {
+        if (!d->posted)
+            status = post(d);
+        if (status != SS_OK)
+            return status;
+        if (d->sent.active || d->received.active)
+            return SS_PENDING;
+        if (d->sent.status != SS_OK || d->received.status != SS_OK)
+            return SS_ERR_TRANSPORT;
+        d->posted = false;
+        d->step++;
+    }
+    return status;
+}

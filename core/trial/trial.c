@@ -1,0 +1,247 @@
+/* The ranks of a trial, stepped by the simulator. */
+#include "core/trial/trial.h"
+
+#include <stdlib.h>
+
+#include "core/call/call.h"
+#include "core/coll/rows.h"
+#include "core/sim/sim.h"
+#include "core/trial/rabenseifner.h"
+#include "core/trial/unkept.h"
+
+struct trial_rank {
+    struct ss_mem mem;
+    struct ss_comm *comm;
+    bool started, native; /* the call has; it is the MPI library's turn */
+    struct ss_rabenseifner dense;
+};
+
+struct job {
+    const struct ss_trial *trial;
+    struct ss_sim *sim;
+    struct ss_settings settings;
+    struct ss_rules *rules;
+    struct ss_stats stats;
+    struct ss_unkept *places;
+    int *status;
+    struct trial_rank ranks[];
+};
+
+static int step_dense(struct job *job, int rank)
+{
+    struct trial_rank *r = &job->ranks[rank];
+
+    if (!r->native)
+        ss_rabenseifner_start(&r->dense, ss_sim_transport(job->sim, rank), job->trial->entries.n,
+                              sizeof(float));
+    r->native = true;
+    return ss_rabenseifner_step(&r->dense);
+}
+
+static int step(void *ctx, int rank)
+{
+    struct job *job = ctx;
+    struct trial_rank *r = &job->ranks[rank];
+    struct ss_unkept *place = &job->places[rank];
+    int status;
+
+    if (r->native || job->trial->algorithm == SS_DENSE)
+        return step_dense(job, rank);
+    struct ss_call *call = ss_comm_call(r->comm);
+    if (r->started)
+        status = ss_call_step(call);
+    else
+        status = ss_call_start(call, r->comm, &place->place, SS_F32, SS_SUM, place->in, place->out,
+                               job->trial->entries.n, 0);
+    r->started = true;
+    return status == SS_NATIVE ? step_dense(job, rank) : status;
+}
+
+/* One call on all ranks: SS_OK, or what a rank ended with. */
+static int call_all(struct job *job, uint64_t number)
+{
+    int size = job->trial->ranks, status = SS_OK;
+
+    for (int r = 0; r < size; r++) {
+        job->ranks[r].started = job->ranks[r].native = false;
+        ss_unkept_start(&job->places[r], number);
+    }
+    ss_sim_restart(job->sim);
+    if (!ss_sim_run(job->sim, step, job, job->status, UINT64_MAX))
+        return SS_ERR_PROTOCOL;
+    for (int r = 0; r < size; r++) {
+        if (status == SS_OK)
+            status = job->status[r];
+        if (job->ranks[r].started)
+            ss_call_end(ss_comm_call(job->ranks[r].comm), ss_sim_clock(job->sim, r));
+    }
+    return status;
+}
+
+/* ---- results ---- */
+
+/* Of the sum of all inputs. */
+static int expect(const struct job *job, uint64_t call, struct ss_digest *sum)
+{
+    const struct ss_trial *t = job->trial;
+    float *dense = calloc((size_t)t->entries.n, sizeof *dense);
+
+    *sum = (struct ss_digest){0};
+    if (!dense)
+        return SS_ERR_MEMORY;
+    for (int r = 0; r < t->ranks; r++) {
+        struct ss_entries_cursor c;
+        uint32_t idx;
+        float val;
+        ss_entries_start(&c, &t->entries, call, r);
+        while (ss_entries_next(&c, &idx, &val))
+            dense[idx] += val;
+    }
+    for (size_t i = 0; i < t->entries.n; i++)
+        ss_digest_add(sum, i, dense[i]);
+    free(dense);
+    return SS_OK;
+}
+
+static bool same(struct ss_digest a, struct ss_digest b)
+{
+    return a.sum == b.sum && a.nnz == b.nnz;
+}
+
+/* All ranks have one result, and it is the right one. */
+static int compare(const struct job *job, uint64_t call, struct ss_trial_result *result)
+{
+    bool exact = !ss_keeps_global(job->trial->algorithm);
+    struct ss_digest sum = ss_unkept_result(&job->places[0]), right;
+    int status = SS_OK;
+
+    for (int r = 1; r < job->trial->ranks; r++)
+        if (!same(sum, ss_unkept_result(&job->places[r])))
+            return SS_ERR_DIFFERENT;
+    if (exact)
+        status = expect(job, call, &right);
+    if (status == SS_OK && exact && !same(sum, right))
+        status = SS_ERR_DIFFERENT;
+    result->result_nnz = sum.nnz;
+    result->checksum = sum.sum;
+    return status;
+}
+
+static void measure(const struct job *job, struct ss_trial_result *result)
+{
+    *result =
+        (struct ss_trial_result){.rounds = ss_sim_rounds(job->sim), .ran = job->trial->algorithm};
+    for (int r = 0; r < job->trial->ranks; r++) {
+        uint64_t bytes = ss_sim_bytes_sent(job->sim, r), messages = ss_sim_sends(job->sim, r);
+        uint64_t memory = job->ranks[r].mem.peak + job->places[r].residual;
+        double seconds = ss_sim_clock(job->sim, r);
+        result->bytes_sum += bytes;
+        result->messages_sum += messages;
+        if (bytes > result->bytes_max)
+            result->bytes_max = bytes;
+        if (messages > result->messages_max)
+            result->messages_max = messages;
+        if (memory > result->memory)
+            result->memory = memory;
+        if (seconds > result->seconds)
+            result->seconds = seconds;
+    }
+    if (job->ranks[0].started)
+        result->ran = ss_call_algorithm(ss_comm_call(job->ranks[0].comm));
+}
+
+/* ---- the job ---- */
+
+static struct ss_settings settings_of(const struct ss_trial *t)
+{
+    return (struct ss_settings){.algorithm = t->algorithm,
+                                .alpha = t->alpha,
+                                .beta = t->beta,
+                                .hash = 1,
+                                .topk = ss_keeps_global(t->algorithm),
+                                .density = t->entries.density,
+                                .quant_bucket = 1024,
+                                .repartition_period = 64,
+                                .tensors = {.threshold_period = 32}};
+}
+
+static int open_rules(struct job *job)
+{
+    char error[200];
+
+    if (!job->settings.topk)
+        return SS_OK;
+    int status = ss_rules_parse("count=1:", true, &job->rules, error, sizeof error);
+    job->settings.tensors.include = job->rules;
+    return status;
+}
+
+static int open_ranks(struct job *job)
+{
+    for (int r = 0; r < job->trial->ranks; r++) {
+        struct trial_rank *rank = &job->ranks[r];
+        rank->comm = ss_comm_create(ss_sim_transport(job->sim, r), &job->settings, &rank->mem,
+                                    &job->stats, "");
+        if (!rank->comm)
+            return SS_ERR_MEMORY;
+    }
+    return SS_OK;
+}
+
+static struct job *open_job(const struct ss_trial *t)
+{
+    struct job *job = calloc(1, sizeof *job + (size_t)t->ranks * sizeof job->ranks[0]);
+
+    if (!job)
+        return NULL;
+    job->trial = t;
+    job->settings = settings_of(t);
+    ss_stats_init(&job->stats, 0);
+    job->status = calloc((size_t)t->ranks, sizeof *job->status);
+    job->sim = ss_sim_create(t->ranks, t->alpha, t->beta, 0);
+    job->places = ss_unkept_create(&t->entries, t->ranks);
+    return job;
+}
+
+static void close_job(struct job *job)
+{
+    for (int r = 0; r < job->trial->ranks; r++)
+        ss_comm_free(job->ranks[r].comm);
+    ss_unkept_free(job->places, job->trial->ranks);
+    ss_sim_free(job->sim);
+    ss_stats_free(&job->stats);
+    ss_rules_free(job->rules);
+    free(job->status);
+    free(job);
+}
+
+static int run(struct job *job, struct ss_trial_result *result)
+{
+    const struct ss_trial *t = job->trial;
+    uint64_t calls = (t->algorithm == SS_OKTOPK ? t->warm : 0) + 1;
+    int status = job->sim && job->places && job->status ? SS_OK : SS_ERR_MEMORY;
+
+    if (status == SS_OK)
+        status = open_rules(job);
+    if (status == SS_OK && t->algorithm != SS_DENSE)
+        status = open_ranks(job);
+    for (uint64_t call = 1; status == SS_OK && call <= calls; call++)
+        status = call_all(job, call);
+    if (status != SS_OK)
+        return status;
+    measure(job, result);
+    if (result->ran == SS_DENSE)
+        return SS_OK;
+    return compare(job, calls, result);
+}
+
+int ss_trial_run(const struct ss_trial *trial, struct ss_trial_result *result)
+{
+    struct job *job = open_job(trial);
+
+    if (!job)
+        return SS_ERR_MEMORY;
+    int status = run(job, result);
+    close_job(job);
+    return status;
+}

@@ -1,0 +1,182 @@
+/* sparseshim simulate: allreduces over many ranks in virtual time, as a table or CSV. */
+#include "shim/cli/simulate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/cli/cli.h"
+
+static const char *const sources[] = {"simulated", "extrapolated", "refused"};
+
+/* ---- CSV ---- */
+
+static void csv_head(void)
+{
+    puts("ranks,count,density,overlap,alpha,beta,algorithm,ran,source,seconds,bytes_max,bytes_mean,"
+         "messages_max,rounds,memory_max,result_density,dense_seconds,speedup,checksum,note");
+}
+
+static void csv_number(const char *format, double value, bool known)
+{
+    putchar(',');
+    if (known)
+        printf(format, value);
+}
+
+static void csv_row(const struct ss_trial *t, const struct sim_row *r)
+{
+    bool known = r->source != SIM_REFUSED, simulated = r->source == SIM_SIMULATED;
+    bool messages = r->ran == SS_DENSE; /* nothing but these */
+
+    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%s,%s,%s", t->ranks, t->entries.n, t->entries.density,
+           t->entries.overlap, t->alpha, t->beta, ss_algorithm_name(t->algorithm),
+           ss_algorithm_name(r->ran), sources[r->source]);
+    csv_number("%.9g", r->seconds, known);
+    csv_number("%.0f", r->bytes_max, known);
+    csv_number("%.0f", r->bytes_mean, known);
+    csv_number("%.0f", r->messages, simulated);
+    csv_number("%.0f", r->rounds, simulated);
+    csv_number("%.0f", r->memory, known);
+    csv_number("%.6g", r->result_nnz / (double)t->entries.n, known && !messages);
+    csv_number("%.9g", r->dense_seconds, true);
+    csv_number("%.4g", r->dense_seconds / r->seconds, known);
+    putchar(',');
+    if (simulated && !messages)
+        printf("%016" PRIx64, r->checksum);
+    printf(",%s\n", r->note);
+}
+
+/* ---- the table ---- */
+
+static void seconds_text(char text[16], double seconds)
+{
+    if (seconds < 1e-3)
+        snprintf(text, 16, "%.4g us", 1e6 * seconds);
+    else if (seconds < 1)
+        snprintf(text, 16, "%.4g ms", 1e3 * seconds);
+    else
+        snprintf(text, 16, "%.4g s", seconds);
+}
+
+static void bytes_text(char text[16], double bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t unit = 0;
+
+    while (bytes >= 1000 && unit + 1 < sizeof units / sizeof units[0]) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(text, 16, "%.4g %s", bytes, units[unit]);
+}
+
+static void table_head(const struct ss_trial *t)
+{
+    printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte\n", t->entries.n,
+           100 * t->entries.density, t->alpha, t->beta);
+    printf("%5s  %-18s %10s %8s %10s %10s %9s %7s %10s %8s  %s\n", "ranks", "algorithm", "time",
+           "x dense", "sent, most", "mean", "messages", "rounds", "memory", "result", "");
+}
+
+static void count_text(char text[16], double count, bool known)
+{
+    snprintf(text, 16, known ? "%.0f" : "-", count);
+}
+
+static void table_row(const struct ss_trial *t, const struct sim_row *r)
+{
+    bool simulated = r->source == SIM_SIMULATED, messages = r->ran == SS_DENSE;
+    char name[48], time[16], most[16], mean[16], sent[16], rounds[16], memory[16], result[16] = "-";
+
+    snprintf(name, sizeof name, "%s%s%s", ss_algorithm_name(t->algorithm),
+             r->ran != t->algorithm ? ": " : "",
+             r->ran != t->algorithm ? ss_algorithm_name(r->ran) : "");
+    if (r->source == SIM_REFUSED) {
+        printf("%5d  %-18s refused: %s\n", t->ranks, name, r->note);
+        return;
+    }
+    seconds_text(time, r->seconds);
+    bytes_text(most, r->bytes_max);
+    bytes_text(mean, r->bytes_mean);
+    bytes_text(memory, r->memory);
+    count_text(sent, r->messages, simulated);
+    count_text(rounds, r->rounds, simulated);
+    if (!messages)
+        snprintf(result, sizeof result, "%.3g %%", 100 * r->result_nnz / (double)t->entries.n);
+    printf("%5d  %-18s %10s %8.3g %10s %10s %9s %7s %10s %8s  %s%s\n", t->ranks, name, time,
+           r->dense_seconds / r->seconds, most, mean, sent, rounds, memory, result,
+           simulated ? "" : "extrapolated ", r->note);
+}
+
+/* ---- the verb ---- */
+
+/* A run that did not give what it should. */
+static int tell_failure(const struct ss_trial *t, int status)
+{
+    const char *why = status > -100 ? ss_status_text(status) : "the process ended";
+
+    if (status == SS_ERR_DIFFERENT)
+        why = "the results of the ranks are not one sum, which should not be; please report it";
+    fprintf(stderr, "sparseshim simulate: %s on %d ranks, %" PRIu64 " elements, density %g: %s\n",
+            ss_algorithm_name(t->algorithm), t->ranks, t->entries.n, t->entries.density, why);
+    return CLI_NO;
+}
+
+static int simulate_row(const struct sim_asked *a, const struct ss_trial *t, struct sim_family *f)
+{
+    struct sim_row row;
+
+    sim_row_make(a, t, f, &row);
+    if (row.source == SIM_SIMULATED && row.status != SS_OK)
+        return tell_failure(t, row.status);
+    (a->csv ? csv_row : table_row)(t, &row);
+    fflush(stdout);
+    return CLI_OK;
+}
+
+/* All ranks and algorithms at one count and density. */
+static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
+{
+    static struct sim_family families[SS_ALGORITHMS];
+    int status = CLI_OK;
+
+    memset(families, 0, sizeof families);
+    if (!a->csv)
+        table_head(t);
+    for (size_t r = 0; r < a->ranks; r++)
+        for (size_t i = 0; i < a->algorithms; i++) {
+            t->ranks = a->rank[r];
+            t->algorithm = a->algorithm[i];
+            int here = simulate_row(a, t, &families[i]);
+            status = here != CLI_OK ? here : status;
+        }
+    return status;
+}
+
+int cli_simulate(int argc, char **argv)
+{
+    static struct sim_asked asked;
+    int status = sim_read_options(&asked, argc, argv);
+
+    if (status != CLI_OK)
+        return status;
+    if (asked.csv)
+        csv_head();
+    for (size_t c = 0; c < asked.counts; c++)
+        for (size_t d = 0; d < asked.densities; d++) {
+            struct ss_trial trial = {.entries = {.n = asked.count[c],
+                                                 .density = asked.density[d],
+                                                 .overlap = asked.overlap,
+                                                 .seed = asked.seed},
+                                     .alpha = asked.alpha,
+                                     .beta = asked.beta,
+                                     .warm = asked.warm};
+            if (!asked.csv && c + d > 0)
+                putchar('\n');
+            int here = simulate_block(&asked, &trial);
+            status = here != CLI_OK ? here : status;
+        }
+    return status;
+}
