@@ -1,31 +1,13 @@
-/* The simulator: messages and receives as lists in order of time, and the rank to step next. */
+/* The simulator: messages between links, receives in order of posting, and the rank to step next.
+ */
 #include "core/sim/sim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sim/inbox.h"
 #include "core/sim/tournament.h"
-
-/* The bytes of a message; what goes to several ranks one after the other is kept once. */
-struct payload {
-    size_t users;
-    size_t len;
-    unsigned char data[];
-};
-
-struct message {
-    struct message *next;
-    int src;
-    struct ss_tag tag;
-    size_t len;
-    double start;    /* when the sender's link begins with it */
-    double arrival;  /* when the last byte is in, < 0 before it comes on the receiver's link */
-    uint64_t number; /* in the order of sending to this rank */
-    struct ss_request *sender; /* ends when this is received; NULL when the send is done */
-    uint64_t round;            /* messages that led to it, one after the other, and this one */
-    struct payload *payload;   /* NULL: there is nothing in it */
-};
 
 struct posted {
     struct posted *next;
@@ -36,28 +18,16 @@ struct posted {
     struct ss_request *request;
 };
 
-/* Messages in order of sending. */
-struct queue {
-    struct message *first;
-    struct message **end;
-};
-
-enum { QUEUES = 64 }; /* of a rank, by the sender's number mod that */
-
 struct sim_rank {
     struct ss_transport transport; /* first, so that a transport leads to its rank */
     struct ss_sim *sim;
     double clock;
     double out_free; /* when the outgoing link is free */
     double in_free;
-    struct queue inbox[QUEUES];
-    uint64_t received;       /* messages sent to it so far */
-    struct message **coming; /* those not yet on its link: a heap, the earliest first */
-    size_t coming_count, coming_room;
+    struct ss_inbox inbox;
     struct posted *posted; /* in order of posting */
     struct posted **posted_end;
-    struct payload *last; /* of what it sent last, from there */
-    const void *last_buf;
+    struct ss_payload_sent last; /* so that what goes to several ranks is kept once */
     uint64_t sent;
     uint64_t sends;
     uint64_t round; /* of the latest message it has received */
@@ -114,112 +84,25 @@ static void place_rank(struct sim_rank *rank)
     ss_tournament_set(&rank->sim->clocks, rank->transport.rank, out ? INFINITY : rank->clock);
 }
 
-/* ---- messages ---- */
-
-static struct queue *queue_of(struct sim_rank *rank, int src)
-{
-    return &rank->inbox[src % QUEUES];
-}
-
-static bool is_earlier(const struct message *a, const struct message *b)
-{
-    return a->start < b->start || (a->start == b->start && a->number < b->number);
-}
-
-static bool push_coming(struct sim_rank *rank, struct message *m)
-{
-    size_t i = rank->coming_count;
-
-    if (i == rank->coming_room) {
-        size_t room = i > 0 ? 2 * i : 16;
-        struct message **more = realloc(rank->coming, room * sizeof(*more));
-        if (!more)
-            return false;
-        rank->coming = more;
-        rank->coming_room = room;
-    }
-    rank->coming_count++;
-    for (; i > 0 && is_earlier(m, rank->coming[(i - 1) / 2]); i = (i - 1) / 2)
-        rank->coming[i] = rank->coming[(i - 1) / 2];
-    rank->coming[i] = m;
-    return true;
-}
-
-static struct message *pop_coming(struct sim_rank *rank)
-{
-    struct message **heap = rank->coming, *first = heap[0], *last = heap[--rank->coming_count];
-    size_t i = 0, child;
-
-    while ((child = 2 * i + 1) < rank->coming_count) {
-        if (child + 1 < rank->coming_count && is_earlier(heap[child + 1], heap[child]))
-            child++;
-        if (!is_earlier(heap[child], last))
-            break;
-        heap[i] = heap[child];
-        i = child;
-    }
-    heap[i] = last;
-    return first;
-}
-
-static void let_go(struct payload *p)
-{
-    if (p && --p->users == 0)
-        free(p);
-}
-
-/* The bytes as they are now. */
-static struct payload *pack(struct sim_rank *self, const void *buf, size_t len)
-{
-    struct payload *p = self->last;
-
-    if (!p || self->last_buf != buf || p->len != len || memcmp(p->data, buf, len) != 0) {
-        let_go(p);
-        self->last = p = malloc(sizeof *p + len);
-        if (!p)
-            return NULL;
-        self->last_buf = buf;
-        *p = (struct payload){.users = 1, .len = len};
-        memcpy(p->data, buf, len);
-    }
-    p->users++;
-    return p;
-}
-
-static void damage(struct sim_rank *self, struct payload *p)
+static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_t len, bool damaged)
 {
     const struct ss_sim_fault *fault = &self->sim->fault;
-
-    p->data[fault->corrupt_byte % p->len] ^= fault->corrupt_mask ? fault->corrupt_mask : 0x10;
-    self->last_buf = NULL; /* nobody else is to have it */
-}
-
-static struct message *new_message(struct sim_rank *self, const void *buf, size_t len, bool damaged)
-{
-    struct message *m = calloc(1, sizeof *m);
+    struct ss_mail *m = calloc(1, sizeof *m);
 
     if (!m)
         return NULL;
     if (damaged)
-        self->last_buf = NULL;
-    if (buf && !(m->payload = pack(self, buf, len))) {
+        self->last.from = NULL;
+    if (buf && !(m->payload = ss_payload_take(&self->last, buf, len))) {
         free(m);
         return NULL;
     }
-    if (buf && damaged)
-        damage(self, m->payload);
+    if (buf && damaged) {
+        m->payload->data[fault->corrupt_byte % len] ^=
+            fault->corrupt_mask ? fault->corrupt_mask : 0x10;
+        self->last.from = NULL; /* nobody else is to have it */
+    }
     return m;
-}
-
-static void free_message(struct message *m)
-{
-    let_go(m->payload);
-    free(m);
-}
-
-static bool same_tag(struct ss_tag a, struct ss_tag b)
-{
-    return a.call == b.call && a.phase == b.phase && a.round % 64 == b.round % 64;
 }
 
 static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
@@ -241,7 +124,7 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
         return SS_OK;
     }
 
-    struct message *m = new_message(self, buf, len, faulty && number == sim->fault.corrupt_send);
+    struct ss_mail *m = new_message(self, buf, len, faulty && number == sim->fault.corrupt_send);
     if (!m)
         return SS_ERR_TRANSPORT;
     m->src = t->rank;
@@ -250,17 +133,14 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
     m->round = self->round + 1;
     m->start = self->clock > self->out_free ? self->clock : self->out_free;
     m->arrival = -1;
-    m->number = peer->received++;
     m->sender = len > sim->eager ? request : NULL;
-    if (!sim->random && !push_coming(peer, m)) {
-        free_message(m);
+    if (!ss_inbox_put(&peer->inbox, m, !sim->random)) {
+        ss_mail_free(m);
         return SS_ERR_TRANSPORT;
     }
     request->active = m->sender != NULL;
     self->out_free = m->start + sim->beta * (double)len;
     self->sent += len;
-    *queue_of(peer, m->src)->end = m;
-    queue_of(peer, m->src)->end = &m->next;
     forget_event(peer);
     return SS_OK;
 }
@@ -283,24 +163,9 @@ static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *bu
 }
 
 /* The first message for a posted receive, or NULL. */
-static struct message **find_message(struct sim_rank *self, const struct posted *p)
+static struct ss_mail **find_message(struct sim_rank *self, const struct posted *p)
 {
-    for (struct message **m = &queue_of(self, p->src)->first; *m; m = &(*m)->next)
-        if ((*m)->src == p->src && same_tag((*m)->tag, p->tag))
-            return m;
-    return NULL;
-}
-
-static void unlink_message(struct sim_rank *self, struct message **link)
-{
-    struct message *m = *link;
-
-    struct queue *queue = queue_of(self, m->src);
-
-    *link = m->next;
-    if (queue->end == &m->next)
-        queue->end = link;
-    free_message(m);
+    return ss_inbox_find(&self->inbox, p->src, p->tag);
 }
 
 static void unlink_posted(struct sim_rank *self, struct posted **link)
@@ -314,10 +179,12 @@ static void unlink_posted(struct sim_rank *self, struct posted **link)
 }
 
 /* A message comes on the receiver's link, which carries one at a time. */
-static void arrive(struct ss_sim *sim, struct sim_rank *self, struct message *m)
+static void arrive(struct ss_sim *sim, struct sim_rank *self)
 {
+    struct ss_mail *m = ss_inbox_coming(&self->inbox);
     double begin = m->start + sim->alpha;
 
+    ss_inbox_come(&self->inbox);
     if (begin < self->in_free)
         begin = self->in_free;
     m->arrival = begin + sim->beta * (double)m->len;
@@ -334,10 +201,10 @@ static void wake(struct sim_rank *rank, double time)
     place_rank(rank);
 }
 
-static void complete(struct sim_rank *self, struct posted **link, struct message **mlink)
+static void complete(struct sim_rank *self, struct posted **link, struct ss_mail **mlink)
 {
     struct posted *p = *link;
-    struct message *m = *mlink;
+    struct ss_mail *m = *mlink;
     struct ss_request *request = p->request;
 
     request->active = false;
@@ -351,7 +218,7 @@ static void complete(struct sim_rank *self, struct posted **link, struct message
         m->sender->active = false;
         wake(&self->sim->ranks[m->src], m->arrival);
     }
-    unlink_message(self, mlink);
+    ss_inbox_drop(&self->inbox, mlink);
     unlink_posted(self, link);
     self->moved = true;
     forget_event(self);
@@ -364,7 +231,7 @@ static int sim_poll(struct ss_transport *t)
     struct ss_sim *sim = self->sim;
 
     for (struct posted **p = &self->posted; *p;) {
-        struct message **m = find_message(self, *p);
+        struct ss_mail **m = find_message(self, *p);
         bool done = m && (*m)->arrival >= 0 && (*m)->arrival <= self->clock;
 
         if (m && sim->random) {
@@ -389,10 +256,7 @@ static void sim_cancel(struct ss_transport *t, struct ss_request *request)
             break;
         }
     for (int r = 0; r < self->sim->size; r++)
-        for (int q = 0; q < QUEUES; q++)
-            for (struct message *m = self->sim->ranks[r].inbox[q].first; m; m = m->next)
-                if (m->sender == request)
-                    m->sender = NULL;
+        ss_inbox_forget(&self->sim->ranks[r].inbox, request);
     forget_event(self);
     request->active = false;
     request->status = SS_ERR_TRANSPORT;
@@ -434,8 +298,7 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
         rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
         rank->sim = sim;
         rank->event_known = true; /* never */
-        for (int q = 0; q < QUEUES; q++)
-            rank->inbox[q].end = &rank->inbox[q].first;
+        ss_inbox_open(&rank->inbox);
         rank->posted_end = &rank->posted;
     }
     return sim;
@@ -443,13 +306,10 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
 
 static void free_rank(struct sim_rank *rank)
 {
-    for (int q = 0; q < QUEUES; q++)
-        while (rank->inbox[q].first)
-            unlink_message(rank, &rank->inbox[q].first);
+    ss_inbox_close(&rank->inbox);
     while (rank->posted)
         unlink_posted(rank, &rank->posted);
-    let_go(rank->last);
-    free(rank->coming);
+    ss_payload_let_go(rank->last.payload);
 }
 
 void ss_sim_free(struct ss_sim *sim)
@@ -487,12 +347,13 @@ static struct sim_rank *pick_rank(struct ss_sim *sim)
 
 static void find_event(struct ss_sim *sim, struct sim_rank *rank)
 {
-    double time = rank->coming_count > 0 ? rank->coming[0]->start + sim->alpha : INFINITY;
+    const struct ss_mail *coming = ss_inbox_coming(&rank->inbox);
+    double time = coming ? coming->start + sim->alpha : INFINITY;
 
     rank->event_known = true;
-    rank->event_arrival = rank->coming_count > 0;
+    rank->event_arrival = coming != NULL;
     for (struct posted *p = rank->posted; p; p = p->next) {
-        struct message **m = find_message(rank, p);
+        struct ss_mail **m = find_message(rank, p);
         if (m && (*m)->arrival >= 0 && (*m)->arrival < time) {
             time = (*m)->arrival;
             rank->event_arrival = false;
@@ -512,7 +373,7 @@ static bool next_event(struct ss_sim *sim)
         return false;
     struct sim_rank *rank = &sim->ranks[first];
     if (rank->event_arrival)
-        arrive(sim, rank, pop_coming(rank));
+        arrive(sim, rank);
     else
         wake(rank, sim->events.key[first]);
     return true;
