@@ -45,6 +45,7 @@ struct ss_sim {
     int size;
     double alpha;
     double beta;
+    double gap;      /* seconds that a message holds a link beside its bytes */
     uint64_t random; /* state, 0 = by the clock */
     struct ss_sim_fault fault;
     size_t eager;                /* longer sends wait for their receive */
@@ -139,7 +140,7 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
         return SS_ERR_TRANSPORT;
     }
     request->active = m->sender != NULL;
-    self->out_free = m->start + sim->beta * (double)len;
+    self->out_free = m->start + sim->gap + sim->beta * (double)len;
     self->sent += len;
     forget_event(peer);
     return SS_OK;
@@ -187,7 +188,7 @@ static void arrive(struct ss_sim *sim, struct sim_rank *self)
     ss_inbox_come(&self->inbox);
     if (begin < self->in_free)
         begin = self->in_free;
-    m->arrival = begin + sim->beta * (double)m->len;
+    m->arrival = begin + sim->gap + sim->beta * (double)m->len;
     self->in_free = m->arrival;
     forget_event(self);
 }
@@ -470,6 +471,11 @@ void ss_sim_restart(struct ss_sim *sim)
 double ss_sim_clock(const struct ss_sim *sim, int rank)
 {
     return sim->ranks[rank].clock;
+}
+
+void ss_sim_set_gap(struct ss_sim *sim, double seconds)
+{
+    sim->gap = seconds;
 }
 
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes)

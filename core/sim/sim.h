@@ -26,6 +26,10 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank);
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps);
 
+/* Every message holds either link by so much longer than its bytes do (at creation 0): the gap g of
+ * LogP (Culler et al., PPoPP'93), which tells many small messages from a large one. */
+void ss_sim_set_gap(struct ss_sim *sim, double seconds);
+
 /* Sends of more than `bytes` bytes stay active until received (at creation: none do). */
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
 

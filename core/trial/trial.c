@@ -199,6 +199,8 @@ static struct job *open_job(const struct ss_trial *t)
     ss_stats_init(&job->stats, 0);
     job->status = calloc((size_t)t->ranks, sizeof *job->status);
     job->sim = ss_sim_create(t->ranks, t->alpha, t->beta, 0);
+    if (job->sim)
+        ss_sim_set_gap(job->sim, t->gap);
     job->places = ss_unkept_create(&t->entries, t->ranks);
     return job;
 }

@@ -14,6 +14,7 @@ struct ss_trial {
      * the entries being the claims. SS_DENSE: the messages of the MPI library's alone. */
     enum ss_algorithm algorithm;
     double alpha, beta; /* seconds per message, per byte */
+    double gap;         /* seconds that a message holds a link beside its bytes */
     /* Calls before the one that is measured, for those that keep something between calls: oktopk
      * its regions and its threshold. */
     unsigned warm;

@@ -14,7 +14,8 @@ static const char *const sources[] = {"simulated", "extrapolated", "refused"};
 
 static void csv_head(void)
 {
-    puts("ranks,count,density,overlap,alpha,beta,algorithm,ran,source,seconds,bytes_max,bytes_mean,"
+    puts("ranks,count,density,overlap,alpha,beta,gap,algorithm,ran,source,seconds,bytes_max,bytes_"
+         "mean,"
          "messages_max,rounds,memory_max,result_density,dense_seconds,speedup,checksum,note");
 }
 
@@ -30,8 +31,8 @@ static void csv_row(const struct ss_trial *t, const struct sim_row *r)
     bool known = r->source != SIM_REFUSED, simulated = r->source == SIM_SIMULATED;
     bool messages = r->ran == SS_DENSE; /* nothing but these */
 
-    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%s,%s,%s", t->ranks, t->entries.n, t->entries.density,
-           t->entries.overlap, t->alpha, t->beta, ss_algorithm_name(t->algorithm),
+    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%s,%s,%s", t->ranks, t->entries.n, t->entries.density,
+           t->entries.overlap, t->alpha, t->beta, t->gap, ss_algorithm_name(t->algorithm),
            ss_algorithm_name(r->ran), sources[r->source]);
     csv_number("%.9g", r->seconds, known);
     csv_number("%.0f", r->bytes_max, known);
@@ -74,8 +75,8 @@ static void bytes_text(char text[16], double bytes)
 
 static void table_head(const struct ss_trial *t)
 {
-    printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte\n", t->entries.n,
-           100 * t->entries.density, t->alpha, t->beta);
+    printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte, gap = %g s\n",
+           t->entries.n, 100 * t->entries.density, t->alpha, t->beta, t->gap);
     printf("%5s  %-18s %10s %8s %10s %10s %9s %7s %10s %8s  %s\n", "ranks", "algorithm", "time",
            "x dense", "sent, most", "mean", "messages", "rounds", "memory", "result", "");
 }
@@ -124,14 +125,11 @@ static int tell_failure(const struct ss_trial *t, int status)
     return CLI_NO;
 }
 
-static int simulate_row(const struct sim_asked *a, const struct ss_trial *t, struct sim_family *f)
+static int print_row(const struct sim_asked *a, const struct ss_trial *t, const struct sim_row *row)
 {
-    struct sim_row row;
-
-    sim_row_make(a, t, f, &row);
-    if (row.source == SIM_SIMULATED && row.status != SS_OK)
-        return tell_failure(t, row.status);
-    (a->csv ? csv_row : table_row)(t, &row);
+    if (row->source == SIM_SIMULATED && row->status != SS_OK)
+        return tell_failure(t, row->status);
+    (a->csv ? csv_row : table_row)(t, row);
     fflush(stdout);
     return CLI_OK;
 }
@@ -140,18 +138,21 @@ static int simulate_row(const struct sim_asked *a, const struct ss_trial *t, str
 static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
 {
     static struct sim_family families[SS_ALGORITHMS];
+    struct sim_row rows[SS_ALGORITHMS];
     int status = CLI_OK;
 
     memset(families, 0, sizeof families);
     if (!a->csv)
         table_head(t);
-    for (size_t r = 0; r < a->ranks; r++)
+    for (size_t r = 0; r < a->ranks; r++) {
+        t->ranks = a->rank[r];
+        sim_rows_make(a, t, families, rows);
         for (size_t i = 0; i < a->algorithms; i++) {
-            t->ranks = a->rank[r];
             t->algorithm = a->algorithm[i];
-            int here = simulate_row(a, t, &families[i]);
+            int here = print_row(a, t, &rows[i]);
             status = here != CLI_OK ? here : status;
         }
+    }
     return status;
 }
 
@@ -172,6 +173,7 @@ int cli_simulate(int argc, char **argv)
                                                  .seed = asked.seed},
                                      .alpha = asked.alpha,
                                      .beta = asked.beta,
+                                     .gap = asked.gap,
                                      .warm = asked.warm};
             if (!asked.csv && c + d > 0)
                 putchar('\n');

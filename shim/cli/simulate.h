@@ -12,10 +12,12 @@ struct sim_asked {
     uint64_t count[SIM_LIST];
     double density[SIM_LIST];
     enum ss_algorithm algorithm[SS_ALGORITHMS];
-    double alpha, beta, overlap; /* seconds, seconds per byte, share */
-    uint64_t seed, memory;       /* bytes of a run */
-    double seconds;              /* real ones, of a run */
+    double alpha, beta, gap; /* seconds, seconds per byte, seconds */
+    double overlap;
+    uint64_t seed, memory; /* bytes of a run */
+    double seconds;        /* real ones, of a run */
     unsigned warm;
+    uint64_t jobs; /* rows at a time */
     bool csv;
 };
 
@@ -28,7 +30,7 @@ struct sim_run {
     enum sim_end end;
     int status; /* of ss_trial_run; or below -99: the process could not be started, or died */
     struct ss_trial_result result;
-    double seconds;  /* real ones */
+    double seconds;  /* of a processor */
     uint64_t memory; /* most bytes that it had in memory */
 };
 
@@ -60,5 +62,9 @@ struct sim_row {
  * extrapolated from the largest run, or refused where there is none. */
 void sim_row_make(const struct sim_asked *asked, const struct ss_trial *trial,
                   struct sim_family *family, struct sim_row *row);
+
+/* shim/cli/simulate_jobs.c: a row of each algorithm, several at a time. */
+void sim_rows_make(const struct sim_asked *asked, const struct ss_trial *trial,
+                   struct sim_family *families, struct sim_row *rows);
 
 #endif

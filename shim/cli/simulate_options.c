@@ -142,6 +142,11 @@ static bool read_beta(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->beta);
 }
 
+static bool read_gap(struct sim_asked *a, const char *text)
+{
+    return cfg_number_seconds(text, &a->gap);
+}
+
 static bool read_overlap(struct sim_asked *a, const char *text)
 {
     return cfg_number_share(text, &a->overlap) && a->overlap <= 1;
@@ -172,6 +177,11 @@ static bool read_time(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->seconds) && a->seconds > 0;
 }
 
+static bool read_jobs(struct sim_asked *a, const char *text)
+{
+    return cfg_number_count(text, &a->jobs) && a->jobs > 0;
+}
+
 /* ---- the table ---- */
 
 static const struct option {
@@ -191,11 +201,13 @@ static const struct option {
      "dense several separated by commas"},
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
+    {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
     {"overlap", read_overlap, "0", "a share from 0 to 1"},
     {"warm", read_warm, "1", "calls, 0 to 1000"},
     {"seed", read_seed, "1", "a number, 0 or more"},
     {"memory", read_memory, "2GiB", "bytes, such as 2GiB"},
     {"time", read_time, "5s", "seconds, more than 0, such as 5s"},
+    {"jobs", read_jobs, "1", "a number, 1 or more"},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
@@ -252,12 +264,16 @@ int sim_read_options(struct sim_asked *asked, int argc, char **argv)
     int status = CLI_OK;
 
     memset(asked, 0, sizeof *asked);
+    asked->gap = -1;
     for (size_t i = 0; i < OPTIONS; i++)
-        options[i].read(asked, options[i].standard);
+        if (options[i].standard != NULL)
+            options[i].read(asked, options[i].standard);
     for (int i = 1; i < argc && status == CLI_OK; i++)
         if (strcmp(argv[i], "--csv") == 0)
             asked->csv = true;
         else
             status = read_option(asked, argc, argv, &i);
+    if (asked->gap < 0)
+        asked->gap = asked->alpha / 10; /* as the cost model has it */
     return status;
 }

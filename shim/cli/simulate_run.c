@@ -14,14 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- one run ---- */
 
 struct report {
@@ -54,23 +46,37 @@ static uint64_t resident(pid_t pid)
     return here * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Until it reports or has taken too much; false: it has. */
-static bool watch(pid_t pid, int in, uint64_t memory, double until, enum sim_end *end)
+/* Seconds of a processor that it has taken. */
+static double taken(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
+        return 0;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Until it reports, or has taken too much. */
+static enum sim_end watch(pid_t pid, int in, uint64_t memory, double seconds)
 {
     enum { LOOK_MS = 20 };
     struct pollfd fd = {.fd = in, .events = POLLIN};
+    enum sim_end end = SIM_RAN;
 
-    while (poll(&fd, 1, LOOK_MS) <= 0) {
-        if (now() > until)
-            *end = SIM_OVER_TIME;
+    while (end == SIM_RAN && poll(&fd, 1, LOOK_MS) <= 0)
+        if (taken(pid) > seconds)
+            end = SIM_OVER_TIME;
         else if (resident(pid) > memory)
-            *end = SIM_OVER_MEMORY;
-        else
-            continue;
+            end = SIM_OVER_MEMORY;
+    if (end != SIM_RAN)
         kill(pid, SIGKILL);
-        return false;
-    }
-    return true;
+    return end;
+}
+
+static double seconds_of(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
 }
 
 static void collect(pid_t pid, int in, struct sim_run *run)
@@ -93,12 +99,12 @@ static void collect(pid_t pid, int in, struct sim_run *run)
     while (wait4(pid, &status, 0, &usage) < 0 && errno == EINTR)
         ;
     run->memory = (uint64_t)usage.ru_maxrss * 1024;
+    run->seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
 void sim_run(const struct ss_trial *trial, uint64_t memory, double seconds, struct sim_run *run)
 {
     int ends[2];
-    double begin = now();
 
     *run = (struct sim_run){.end = SIM_FAILED, .status = -100};
     if (pipe(ends) != 0)
@@ -109,12 +115,10 @@ void sim_run(const struct ss_trial *trial, uint64_t memory, double seconds, stru
         run_here(trial, ends[1]);
     close(ends[1]);
     if (pid > 0) {
-        run->end = SIM_RAN;
-        watch(pid, ends[0], memory, begin + seconds, &run->end);
+        run->end = watch(pid, ends[0], memory, seconds);
         collect(pid, ends[0], run);
     }
     close(ends[0]);
-    run->seconds = now() - begin;
 }
 
 /* ---- what a run will take ---- */
@@ -176,6 +180,9 @@ static void too_large(const struct sim_asked *asked, int ranks, double bytes, ch
              bytes > (double)asked->memory ? need : limit, limit);
 }
 
+/* The estimate of the time is rough: what may be just too long is tried. */
+static const double ROUGHLY = 2;
+
 /* Whether a run is worth its start; else family->why says why not. */
 static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t,
                          struct sim_family *f)
@@ -189,7 +196,7 @@ static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t
     }
     if (memory > (double)asked->memory)
         too_large(asked, t->ranks, memory, f->why, sizeof f->why);
-    else if (seconds > asked->seconds)
+    else if (seconds > ROUGHLY * asked->seconds)
         too_long(asked, t->ranks, seconds, f->why, sizeof f->why);
     return f->why[0] == '\0';
 }

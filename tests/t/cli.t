@@ -53,7 +53,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     ($code, $out, $err) = sh("'$cli'");
     is($code, 2,  'no verb is a usage error');
     is($out,  '', 'nothing on standard output');
-    for my $verb (qw(info run learn try check report help --version)) {
+    for my $verb (qw(info run learn try check report simulate help --version)) {
         like($err, qr/^  \Q$verb\E\s+\w/m, "$verb is listed");
     }
     ($code, $out) = sh("'$cli' help");
@@ -61,7 +61,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     like($out, qr/^usage: sparseshim/, 'and prints the usage');
     ($code, $out) = sh("'$cli' help run");
     like($out, qr/mpirun -n 8 sparseshim run/, 'help of a verb');
-    for my $verb (qw(info run check report help)) {
+    for my $verb (qw(info run check report simulate help)) {
         (undef, my $help) = sh("'$cli' help $verb");
         for my $flag ('--help', '-h') {
             ($code, $out, $err) = sh("'$cli' $verb $flag");

@@ -1,0 +1,175 @@
+/* The calls of `sparseshim simulate` on a real network: the same inputs (core/trial/entries.h), to
+ * compare bytes, results and times.
+ *
+ *     bench_trial --count 1048576 --density 0.05 --calls 4 --blocks 5 [--overlap 0] [--seed 1]
+ * [--number 1] [--bare] [--device eth0]
+ *
+ * --number: which of the simulated calls the input is of, the same in every call here. --bare:
+ * PMPI_Allreduce. First contact is made with another count, so that the lane of the calls holds
+ * nothing else. Prints ranks, seconds (slowest rank, per call, median of the blocks), bytes that
+ * the busiest rank's interface sent per call, elements of the result that are not zero, and their
+ * checksum as the simulation has it. */
+#include <inttypes.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/trial/unkept.h"
+
+enum { MOST_BLOCKS = 1000 };
+
+struct options {
+    struct ss_entries entries;
+    uint64_t number;
+    int calls, blocks;
+    bool bare;
+    const char *device;
+};
+
+static void set(struct options *o, const char *name, const char *value)
+{
+    if (strcmp(name, "--count") == 0)
+        o->entries.n = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--density") == 0)
+        o->entries.density = strtod(value, NULL);
+    else if (strcmp(name, "--overlap") == 0)
+        o->entries.overlap = strtod(value, NULL);
+    else if (strcmp(name, "--seed") == 0)
+        o->entries.seed = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--number") == 0)
+        o->number = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--calls") == 0)
+        o->calls = atoi(value);
+    else if (strcmp(name, "--blocks") == 0)
+        o->blocks = atoi(value);
+    else if (strcmp(name, "--device") == 0)
+        o->device = value;
+    else {
+        fprintf(stderr, "bench_trial: unknown option %s\n", name);
+        exit(2);
+    }
+}
+
+static struct options parse(int argc, char **argv)
+{
+    struct options o = {.entries = {.n = 1 << 20, .density = 0.01, .seed = 1},
+                        .number = 1,
+                        .calls = 1,
+                        .blocks = 1,
+                        .device = "eth0"};
+
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--bare") == 0)
+            o.bare = true;
+        else {
+            set(&o, argv[i], i + 1 < argc ? argv[i + 1] : "");
+            i++;
+        }
+    bool good = o.entries.n >= 1 && o.entries.n < INT32_MAX && o.entries.density > 0 &&
+                o.entries.density <= 1 && o.entries.overlap >= 0 && o.entries.overlap <= 1;
+    if (!good || o.calls < 1 || o.blocks < 1 || o.blocks > MOST_BLOCKS) {
+        fprintf(stderr, "bench_trial: --count from 1, --density above 0, shares up to 1, --calls "
+                        "and --blocks from 1, at most 1000 blocks\n");
+        exit(2);
+    }
+    return o;
+}
+
+/* Bytes this host's interface sent so far; 0 where there is none of that name. */
+static double sent_bytes(const char *device)
+{
+    char path[200];
+    unsigned long long sent = 0;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/statistics/tx_bytes", device);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%llu", &sent) != 1)
+        sent = 0;
+    if (f)
+        fclose(f);
+    return (double)sent;
+}
+
+static void draw(const struct options *o, int rank, float *in)
+{
+    struct ss_entries_cursor c;
+    uint32_t idx;
+    float val;
+
+    memset(in, 0, o->entries.n * sizeof *in);
+    ss_entries_start(&c, &o->entries, o->number, rank);
+    while (ss_entries_next(&c, &idx, &val))
+        in[idx] = val;
+}
+
+typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+
+/* Seconds and bytes per call: of the slowest rank in each, of the busiest in all. Nobody begins a
+ * call before all have ended the one before, and what was sent has left by the end. */
+static void block(const struct options *o, const float *in, float *out, double most[2])
+{
+    allreduce *call = o->bare ? PMPI_Allreduce : MPI_Allreduce;
+    double sent = sent_bytes(o->device), seconds = 0;
+
+    for (int i = 0; i < o->calls; i++) {
+        PMPI_Barrier(MPI_COMM_WORLD);
+        double begin = MPI_Wtime();
+        call(in, out, (int)o->entries.n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        double mine = MPI_Wtime() - begin, slowest;
+        PMPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        seconds += slowest / o->calls;
+    }
+    double mine[2] = {seconds, (sent_bytes(o->device) - sent) / o->calls};
+    PMPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void tell(const struct options *o, int size, const float *out, double seconds, double bytes)
+{
+    struct ss_digest sum = {0};
+
+    for (uint64_t i = 0; i < o->entries.n; i++)
+        ss_digest_add(&sum, i, out[i]);
+    printf("%d,%.9f,%.0f,%" PRIu64 ",%016" PRIx64 "\n", size, seconds, bytes, sum.nnz, sum.sum);
+}
+
+int main(int argc, char **argv)
+{
+    static double seconds[MOST_BLOCKS], bytes[MOST_BLOCKS];
+    struct options o = parse(argc, argv);
+    int rank, size;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    float *in = malloc(o.entries.n * sizeof *in), *out = calloc(o.entries.n + 1, sizeof *out);
+    if (!in || !out)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    draw(&o, rank, in);
+    MPI_Allreduce(MPI_IN_PLACE, out, (int)o.entries.n + 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int b = 0; b < o.blocks; b++) {
+        double most[2];
+        block(&o, in, out, most);
+        seconds[b] = most[0];
+        bytes[b] = most[1];
+    }
+    if (rank == 0)
+        tell(&o, size, out, median(seconds, o.blocks), median(bytes, o.blocks));
+    free(in);
+    free(out);
+    MPI_Finalize();
+    return 0;
+}
