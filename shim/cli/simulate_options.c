@@ -33,7 +33,7 @@ static bool add_rank(struct sim_asked *a, uint64_t rank)
 static bool add_ranks(struct sim_asked *a, char *item)
 {
     char *upto = strstr(item, ".."), *by = strchr(item, ':');
-    uint64_t first, last, step = 0;
+    uint64_t first = 0, last, step = 0;
     bool good = true;
 
     if (by != NULL && upto != NULL && by > upto) {

@@ -271,7 +271,7 @@ void sim_row_make(const struct sim_asked *asked, const struct ss_trial *trial, s
     dense.algorithm = SS_DENSE;
     ss_trial_predict(&dense, &limit);
     *row = (struct sim_row){.dense_seconds = limit.seconds, .ran = trial->algorithm};
-    for (smaller.ranks = 16; smaller.ranks < trial->ranks; smaller.ranks *= 4)
+    for (smaller.ranks = 2; smaller.ranks < trial->ranks; smaller.ranks *= 4)
         if (smaller.ranks > f->last.ranks)
             try_run(asked, &smaller, f, &run);
     if (try_run(asked, trial, f, &run)) {

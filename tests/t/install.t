@@ -193,9 +193,12 @@ tap "$?" "PREFIX=X: a profile of sparseshim.d is found"
 
 tap_pkgconfig "pkg-config names the library and its version" "$X"
 [ "$(completed sparseshim re)" = report ] && [ "$(completed sparseshim run --min)" = --min_count= ] &&
-    [ "$(completed sparseshim learn --ste)" = --steps= ] && [ "$(completed sparseshim help ch)" = check ] &&
+    [ "$(completed sparseshim learn --ste)" = --steps= ] && [ "$(completed sparseshim simulate --dens)" = --density= ] && [ "$(completed sparseshim help ch)" = check ] &&
     [ -z "$(completed sparseshim run -- --min)" ] && [ -z "$(completed sparseshim check ./a)" ]
 tap "$?" "bash completes verbs and options"
+within 60 "$X/bin/sparseshim" simulate --ranks=3 --count=10000 --csv
+[ "$STATUS" = 0 ] && [ "$(grep -c '^3,10000,.*,simulated,' "$WORK/out")" = 8 ]
+tap "$?" "the installed command simulates"
 
 mkdir "$WORK/else where"
 mv "$X" "$WORK/else where/y"
