@@ -80,7 +80,7 @@ GRADIENTS := $(call built,gradients,tests/gradients/*.c)
 BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-topk bench-nonblocking install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -420,6 +420,8 @@ demo: ## the main job: a real training, dense and preloaded, side by side
 	@scripts/install-deps build demo
 	@$(MAKE) --no-print-directory all apps
 	@BUILD=$(BUILD) scripts/demo
+
+bench-build: $(BENCH) $(APPS) ## all benchmarks, built and nothing more
 
 bench-exact: ## measurements of exact mode on the virtual cluster (root)
 	@scripts/install-deps build demo bench

@@ -6,6 +6,7 @@ _sparseshim_words() { # the options of the verb, or what follows them
     case $verb in
     run | learn | try) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
     info) words="-f -c -m -r" ;;
+    bench) words="--count= --density= --algorithm= --mode= --value-type= --type= --blocks= --calls= --warm= --limit= --csv= --json= --plot=" ;;
     simulate) words=$(sparseshim help simulate 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
     help) words=$verbs ;;
     esac

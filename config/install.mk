@@ -20,6 +20,12 @@ $(STRIPPED)/%: $(BUILD)/install/%
 	    $(OBJCOPY) --only-keep-debug $< $$debug && \
 	    $(OBJCOPY) --strip-unneeded --add-gnu-debuglink=$$debug $< $@
 
+# What sparseshim bench runs.
+$(STRIPPED)/bench_allreduce: $(BUILD)/tests/bench/bench_allreduce
+	@mkdir -p $(@D)
+	$(call say,STRIP,$@)
+	$(Q)$(OBJCOPY) --strip-all $< $@
+
 # ---- files that know directories ----
 
 # From PREFIX on, where a directory lies in it: a tree that is moved finds its own.
@@ -55,6 +61,7 @@ $(BUILD)/install/sparseshim.pc: config/sparseshim.pc.in FORCE
 BINARIES := $(INSTALLED_LIBS) sparseshim
 INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib)) \
     $(STRIPPED)/sparseshim:$(BINDIR)/sparseshim \
+    $(STRIPPED)/bench_allreduce:$(LIBDIR)/sparseshim/bench_allreduce \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
     $(BUILD)/man/sparseshim.1:$(MANDIR)/man1/sparseshim.1 $(BUILD)/man/sparseshim.7:$(MANDIR)/man7/sparseshim.7 \
@@ -94,7 +101,7 @@ uninstall: ## remove what install put there
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR)) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----

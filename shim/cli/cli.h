@@ -23,6 +23,7 @@ cli_function cli_report;
 cli_function cli_learn_verb;
 cli_function cli_try;
 cli_function cli_simulate;
+cli_function cli_bench;
 
 /* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
 int cli_usage_error(const char *verb, const char *format, ...)
@@ -51,6 +52,10 @@ char *cli_find_library(void);
  * they stand; an entry is the library if it has its file name. Only what must be first and is stays
  * before it. To be freed; NULL when memory is short. */
 char *cli_preload(const char *library, const char *before);
+
+/* Absolute path of the program that `sparseshim bench` runs, beside the library. To be freed; NULL
+ * when it is not there. */
+char *cli_find_bench(void);
 
 /* Whether a path names the runtime of AddressSanitizer, which must be loaded before all others. */
 bool cli_must_be_first(const char *path);

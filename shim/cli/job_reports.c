@@ -104,7 +104,7 @@ bool cli_job_reports_all(const struct cli_job_reports *r)
     return r->reports > 0 && r->read >= (size_t)r->report[0].job.ranks;
 }
 
-void cli_job_reports_sweep(const struct cli_job_reports *r)
+void cli_job_reports_clear(const struct cli_job_reports *r)
 {
     DIR *directory = opendir(r->directory);
 
@@ -115,6 +115,11 @@ void cli_job_reports_sweep(const struct cli_job_reports *r)
             strncmp(e->d_name, ".sparseshim-", 12) == 0)
             unlinkat(dirfd(directory), e->d_name, 0);
     closedir(directory);
+}
+
+void cli_job_reports_sweep(const struct cli_job_reports *r)
+{
+    cli_job_reports_clear(r);
     rmdir(r->directory);
 }
 

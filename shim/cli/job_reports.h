@@ -35,7 +35,8 @@ bool cli_job_reports_all(const struct cli_job_reports *r);
 
 void cli_job_reports_forget(struct cli_job_reports *r);
 
-/* Removes reports and directory. */
+/* Removes the reports, and the directory too: what in it begins with "sparseshim-". */
+void cli_job_reports_clear(const struct cli_job_reports *r);
 void cli_job_reports_sweep(const struct cli_job_reports *r);
 
 #endif

@@ -71,6 +71,28 @@ static const struct verb {
      "and "
      "127\n"
      "the command could not be started.\n"},
+    {"bench", cli_bench,
+     "[--count LIST] [--density LIST] [--algorithm LIST] [OPTION ...] [--] LAUNCHER ...",
+     "time a call with and without the library, over lists of settings",
+     "  --count LIST       elements (4Mi), values separated by commas as in all lists\n"
+     "  --density LIST     share of the entries that are not zero, or with --mode topk are sent "
+     "(0.01)\n"
+     "  --algorithm LIST   as ALGORITHM (auto)\n"
+     "  --mode exact|topk  (exact)\n"
+     "  --value-type LIST  as VALUE_TYPE, with --mode topk (same)\n"
+     "  --type float|double\n"
+     "  --blocks N --calls N --warm N   blocks (10), calls in each (3), calls before them (40)\n"
+     "  --limit SECONDS    that a run may take (600)\n"
+     "  --csv FILE --json FILE   what was measured; - for standard output, in place of the table\n"
+     "  --plot FILE        .png or .svg, by gnuplot: time over the density, or the count\n"
+     "  --OPTION=VALUE     set SPARSESHIM_OPTION for all runs\n"
+     "The launcher starts the ranks:  sparseshim bench --density 0.001,0.01 -- mpirun -n 8\n"
+     "Each combination is a run of its own, in which blocks of calls with and without the library\n"
+     "alternate. Times are the slowest rank's, medians over the blocks, with quartiles of the "
+     "ratio;\n"
+     "bytes are those that rank 0 sends in a sparse call, the vote included, means over all.\n"
+     "Exit status: 0; 2 usage; 3 a run failed, or a file could not be written; 126 and 127 the\n"
+     "launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {"report", cli_report, "FILE ...", "print reports that a job wrote as JSON", ""},

@@ -211,13 +211,20 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(const double *v, int n)
+/* Between two neighbours where it falls between them. */
+static double quantile(const double *v, int n, double share)
 {
-    double sorted[1000];
+    double sorted[1000], at = share * (n - 1);
+    int low = (int)at;
 
     memcpy(sorted, v, (size_t)n * sizeof *v);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    return low + 1 < n ? sorted[low] + (at - low) * (sorted[low + 1] - sorted[low]) : sorted[low];
+}
+
+static double median(const double *v, int n)
+{
+    return quantile(v, n, 0.5);
 }
 
 static double nonzero(const struct options *o, const void *v)
@@ -286,9 +293,11 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
     double largest = 0;
     MPI_Reduce(&worst, &largest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0 && o.csv) {
-        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f\n", o.csv, size, o.count, o.density,
-               median(bare_s, o.blocks), median(shim_s, o.blocks), median(ratio, o.blocks),
-               median(bare_b, o.blocks), median(shim_b, o.blocks), shim ? nonzero(&o, out) : 1);
+        printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f,%.4f,%.4f,%g\n", o.csv, size, o.count,
+               o.density, median(bare_s, o.blocks), median(shim_s, o.blocks),
+               median(ratio, o.blocks), median(bare_b, o.blocks), median(shim_b, o.blocks),
+               shim ? nonzero(&o, out) : 1, quantile(ratio, o.blocks, 0.25),
+               quantile(ratio, o.blocks, 0.75), largest);
     } else if (rank == 0) {
         double db = median(bare_b, o.blocks), sb = median(shim_b, o.blocks);
         double theory = 2.0 * (size - 1) / size * (double)bytes;
