@@ -250,7 +250,7 @@ enum ss_merging_status ss_merging_make(const struct ss_merging_step *step,
     struct ss_merging_work work = divide(room, step->count);
     *plan = (struct ss_merging_plan){.ends = plan->ends};
     if (step->count == 0)
-        plan->exact = true;
+        plan->exact = policy == SS_MERGING_OPTIMAL;
     else if (policy == SS_MERGING_OPTIMAL)
         optimal(step, &work, plan);
     else if (policy == SS_MERGING_ALGORITHM1)

@@ -62,8 +62,7 @@ enum ss_merging_policy {
     SS_MERGING_OPTIMAL,    /* the earliest end of all groupings */
     SS_MERGING_ALGORITHM1, /* the paper's */
     SS_MERGING_SINGLE,     /* one group: the paper's TopK-SGD */
-    SS_MERGING_THRESHOLD,  /* a group ends with the call that brings it to so many elements: MGS-SGD
-                            */
+    SS_MERGING_THRESHOLD,  /* groups grow until they have so many elements: MGS-SGD */
     SS_MERGING_CALLWISE,   /* each call alone: LAGS-SGD */
     SS_MERGING_POLICIES
 };
@@ -73,10 +72,9 @@ struct ss_merging_plan {
     uint32_t groups;
     struct ss_merging_times times;
     /* SS_MERGING_OPTIMAL: no grouping ends before `bound`; `exact`: but for rounding, this one ends
-     * there. Always so where one exchange runs at a time and select_group and select_sort are zero;
-     * else it takes more than SS_MERGING_FRONT ways to a call that are each better than the others
-     * in something, in steps of many calls fewer (merging_search.c), for it not to be. 0 and false
-     * with other policies. */
+     * there. Always so with one exchange at a time and select_group and select_sort zero. Else not
+     * where more ways to a call are each better than the others in something than are kept, which
+     * are SS_MERGING_FRONT, fewer in steps of many calls. 0 and false with other policies. */
     double bound;
     bool exact;
 };
@@ -93,7 +91,7 @@ enum ss_merging_status {
 };
 const char *ss_merging_status_text(enum ss_merging_status status);
 
-/* Bytes of work space for so many calls; aligned as for a double. */
+/* Bytes of work space for so many calls, 2.4 kB each; aligned as for a double. */
 size_t ss_merging_work_size(uint32_t calls);
 
 /* Fills plan (all but the pointer); threshold in elements, for SS_MERGING_THRESHOLD. A step of no
