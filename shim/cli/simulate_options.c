@@ -7,15 +7,15 @@
 #include "shim/cli/cli.h"
 #include "shim/cli/simulate.h"
 
-/* The next of several values, separated by commas, into item; false behind the last. */
+/* The next of several values, separated by commas, into item, "" where it is too long for one;
+ * false behind the last. */
 static bool next_item(const char **list, char item[64])
 {
-    size_t length = strcspn(*list, ",");
-
-    if (**list == '\0')
+    if (*list == NULL)
         return false;
-    snprintf(item, 64, "%.*s", (int)length, *list);
-    *list += length + ((*list)[length] == ',');
+    size_t length = strcspn(*list, ",");
+    snprintf(item, 64, "%.*s", length < 64 ? (int)length : 0, *list);
+    *list = (*list)[length] == ',' ? *list + length + 1 : NULL;
     return true;
 }
 
@@ -197,8 +197,8 @@ static const struct option {
     {"density", read_densities, "0.01",
      "shares above 0, up to 1, such as 0.01 or 1%, several separated by commas"},
     {"algorithm", read_algorithms, "all",
-     "all, auto, or of recursive_doubling, split_allgather, dsar, ring, allgather, oktopk, gtopk, "
-     "dense several separated by commas"},
+     "all, auto, recursive_doubling, split_allgather, dsar, ring, allgather, oktopk, gtopk, "
+     "dense; several separated by commas"},
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
     {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
