@@ -247,6 +247,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 	$(Q)while IFS= read -r line; do case $$line in \
 	    .\\\"*) ;; \
 	    @OPTIONS@) $(SAY) info -r ;; \
+	    @LEGEND@) $(SAY) report --legend=roff ;; \
 	    @HELP*@) verb=$${line#@HELP}; $(SAY) help $${verb%@} | sed 's/-/\\-/g' ;; \
 	    *) printf '%s\n' "$$line" | sed 's/@VERSION@/$(VERSION)/' ;; \
 	    esac; done <$< >$@

@@ -429,17 +429,33 @@ static void put_label(struct ss_emit *e, const char *label)
     put_spaces(e, length < LABEL_WIDTH ? LABEL_WIDTH - length : 1);
 }
 
-void ss_emit_kv(struct ss_emit *emit, const char *key, const char *label,
+static bool shown(const struct ss_emit *e, const struct ss_emit_column *column)
+{
+    return column->title && (e->form == SS_EMIT_ALL || !(column->style & SS_RARE));
+}
+
+void ss_emit_kv(struct ss_emit *emit, const struct ss_emit_column *column,
                 struct ss_emit_value value)
 {
-    if (emit->form == SS_EMIT_JSON && key) {
-        json_member(emit, key);
+    if (emit->form == SS_EMIT_JSON && column->key) {
+        json_member(emit, column->key);
         put_raw(emit, &value);
-    } else if (emit->form == SS_EMIT_TEXT && label) {
-        put_label(emit, label);
+    } else if (emit->form != SS_EMIT_JSON && shown(emit, column)) {
+        put_label(emit, column->title);
         put_human(emit, &value);
         put_byte(emit, '\n');
     }
+}
+
+void ss_emit_group(struct ss_emit *emit, const struct ss_emit_group *group,
+                   const struct ss_emit_value *values)
+{
+    if (emit->form != SS_EMIT_JSON)
+        return;
+    ss_emit_object_begin(emit, group->key, NULL);
+    for (size_t i = 0; i < group->n; i++)
+        ss_emit_kv(emit, &group->columns[i], values[i]);
+    ss_emit_object_end(emit);
 }
 
 static size_t width_of(struct ss_emit *e, const struct ss_emit_value *value)
@@ -451,9 +467,9 @@ static size_t width_of(struct ss_emit *e, const struct ss_emit_value *value)
     return e->measured;
 }
 
-static bool in_view(const struct ss_emit_column *column, unsigned view)
+static bool in_view(const struct ss_emit *e, const struct ss_emit_column *column, unsigned view)
 {
-    return column->title && (column->views >> view & 1);
+    return shown(e, column) && (column->views >> view & 1);
 }
 
 /* One line of a text table; the gap before a cell is written with the cell, so that no line ends in
@@ -467,17 +483,17 @@ static void text_row(struct ss_emit *e, const struct ss_emit_table *table, unsig
         const struct ss_emit_column *column = &table->columns[c];
         size_t width, fill;
 
-        if (!in_view(column, view) || widths[c] == 0)
+        if (!in_view(e, column, view) || widths[c] == 0)
             continue;
         width = width_of(e, &values[c]);
         fill = widths[c] - (width < widths[c] ? width : widths[c]);
-        gap += column->left ? 0 : fill;
+        gap += (column->style & SS_LEFT) ? 0 : fill;
         if (width > 0) {
             put_spaces(e, gap);
             put_human(e, &values[c]);
             gap = 0;
         }
-        gap += CELL_GAP + (column->left ? fill : 0);
+        gap += CELL_GAP + ((column->style & SS_LEFT) ? fill : 0);
     }
     put_byte(e, '\n');
 }
@@ -491,7 +507,7 @@ static void text_view(struct ss_emit *e, const struct ss_emit_table *table, unsi
 
     for (rows = 0; table->row(ctx, rows, values); rows++) {
         for (size_t c = 0; c < table->column_count; c++) {
-            size_t width = in_view(&table->columns[c], view) ? width_of(e, &values[c]) : 0;
+            size_t width = in_view(e, &table->columns[c], view) ? width_of(e, &values[c]) : 0;
 
             if (width > widths[c])
                 widths[c] = width;
@@ -550,6 +566,6 @@ void ss_emit_table(struct ss_emit *emit, const struct ss_emit_table *table, void
         return;
     }
     for (unsigned view = 0; view < SS_EMIT_VIEWS; view++)
-        if (table->titles[view])
+        if (table->titles[view] && (emit->form == SS_EMIT_ALL || !(table->rare >> view & 1)))
             text_view(emit, table, view, ctx);
 }

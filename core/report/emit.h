@@ -14,7 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ss_emit_form { SS_EMIT_TEXT, SS_EMIT_JSON };
+enum ss_emit_form {
+    SS_EMIT_TEXT,
+    SS_EMIT_JSON,
+    SS_EMIT_ALL /* text with what is rarely useful */
+};
 
 /* Takes len bytes. Returns 0, or an error code after which it is not called again. */
 typedef int ss_emit_write(void *ctx, const char *text, size_t len);
@@ -122,24 +126,45 @@ int ss_emit_end(struct ss_emit *emit);
 void ss_emit_object_begin(struct ss_emit *emit, const char *key, const char *title);
 void ss_emit_object_end(struct ss_emit *emit);
 
-/* One value: "key": value, or a line of label and value; label "" starts at the margin. */
-void ss_emit_kv(struct ss_emit *emit, const char *key, const char *label,
-                struct ss_emit_value value);
-
 enum { SS_EMIT_VIEWS = 4, SS_EMIT_COLUMNS = 64 };
 
+/* Column styles. */
+enum {
+    SS_LEFT = 1, /* text aligned left; numbers are aligned right */
+    SS_RARE = 2  /* of the texts in SS_EMIT_ALL only */
+};
+
+/* What a value is called, and what it means: a column of a table, or a member of an object. */
 struct ss_emit_column {
     const char *key;   /* NULL: in text only */
-    const char *title; /* NULL: in JSON only; all "": no heading line */
+    const char *title; /* NULL: in JSON only; columns all "": no heading line */
     unsigned views;    /* bit v: in the text table under titles[v] */
-    bool left;         /* text aligned left; numbers are aligned right */
+    unsigned style;
+    const char *legend; /* one sentence, without the full stop, for all who read key or title */
 };
+
+/* The columns of a table, or the members of an object, all of them. */
+struct ss_emit_group {
+    const char *key;
+    const char *title; /* of the legend */
+    const struct ss_emit_column *columns;
+    size_t n;
+};
+
+/* One value: "key": value, or a line of title and value; title "" starts at the margin. */
+void ss_emit_kv(struct ss_emit *emit, const struct ss_emit_column *column,
+                struct ss_emit_value value);
+
+/* An object of JSON with all members of the group, values in their order; nothing in text. */
+void ss_emit_group(struct ss_emit *emit, const struct ss_emit_group *group,
+                   const struct ss_emit_value *values);
 
 /* An array of objects in JSON, one per row with all columns. In text one or several tables, each
  * with some of the columns, as wide as their widest cell; nothing where there is no row. */
 struct ss_emit_table {
     const char *key;
     const char *titles[SS_EMIT_VIEWS]; /* NULL: no such view */
+    unsigned rare;                     /* bit v: view v in SS_EMIT_ALL only */
     const struct ss_emit_column *columns;
     size_t column_count; /* at most SS_EMIT_COLUMNS */
 

@@ -42,6 +42,12 @@ struct ss_report_job {
 int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
                     ss_emit_write *write, void *ctx);
 
+/* "2026-11-20 19:12:03 UTC", or "" for a year out of reach. */
+void ss_report_date(int64_t unix_seconds, char *buffer, size_t size);
+
+/* All that a report says, in words, in the order of the report. */
+size_t ss_report_legend(const struct ss_emit_group *const **groups);
+
 /* Share of the job's time spent in the calls that are looked at, small ones included, f; NaN where
  * they were not timed, or some of them end in waits that are not: nonblocking calls that are the
  * MPI library's, and persistent ones. 1 / (1 - f) caps what can be gained (Amdahl). */

@@ -1,5 +1,6 @@
-/* What the parts of the report share: report.c the job, report_lanes.c the lanes,
- * report_observe.c what mode observe tells of other settings, report_tensors.c the tensors. */
+/* What the parts of the report share: report_job.c the job, report_numbers.c the numbers
+ * behind its summary, report_lanes.c the lanes, report_observe.c what mode observe tells of other
+ * settings, report_tensors.c the tensors, report_legend.c what all of them mean. */
 #ifndef CORE_REPORT_REPORT_IMPL_H
 #define CORE_REPORT_REPORT_IMPL_H
 
@@ -42,6 +43,44 @@ static inline uint64_t ss_lane_passed(const struct ss_lane_record *lane)
 /* Sorts a list of lanes by bytes_dense, largest first; equal ones keep their order. Returns the new
  * head. */
 struct ss_lane_record *ss_lanes_sorted(struct ss_lane_record *list);
+
+/* Lines of the summary. */
+enum ss_report_line {
+    SS_LINE_HEADLINE,
+    SS_LINE_STATE,
+    SS_LINE_CALLS,
+    SS_LINE_REQUESTS,
+    SS_LINE_BYTES,
+    SS_LINE_TOPK,
+    SS_LINE_TIME,
+    SS_LINE_PHASES,
+    SS_LINE_MEMORY,
+    SS_LINE_TENSOR,
+    SS_LINE_OUTSIDE,
+    SS_LINE_MPI,
+    SS_LINE_TRY,
+    SS_LINE_LOSSY,
+    SS_LINES
+};
+void ss_report_line(struct ss_emit *emit, enum ss_report_line line, struct ss_emit_value value);
+
+/* Sums over lanes and reasons. */
+struct ss_report_totals {
+    uint64_t bytes_dense, bytes_sent, passed;
+    struct ss_times times;
+};
+void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
+
+/* The objects of JSON that hold the numbers behind the summary. */
+void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
+                       const struct ss_report_job *job, const struct ss_report_totals *totals);
+
+/* What ss_report_legend lists. */
+extern const struct ss_emit_group ss_report_document_group, ss_report_summary_group,
+    ss_report_job_group, ss_report_calls_group, ss_report_bytes_group, ss_report_times_group,
+    ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group, ss_report_advice_group,
+    ss_report_predictions_group, ss_report_topk_group, ss_report_small_group,
+    ss_report_tensors_group, ss_report_options_group;
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);

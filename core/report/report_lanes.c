@@ -219,43 +219,74 @@ enum lane_column {
 enum { SIZES = 1, TIMES = 2, WAYS = 4 };
 
 static const struct ss_emit_column lane_columns[LANE_COLUMNS] = {
-    [LANE] = {"lane", "lane", SIZES | TIMES | WAYS, false},
-    [COMMUNICATOR] = {"communicator", NULL, 0, true},
-    [SHOWN_NAME] = {NULL, "communicator", SIZES, true},
-    [RANKS] = {"ranks", "ranks", SIZES, false},
-    [COUNT] = {"count", "count", SIZES, false},
-    [TYPE] = {"type", "type", SIZES, true},
-    [KIND] = {"kind", NULL, 0, true},
-    [OP] = {"op", NULL, 0, true},
-    [SHOWN_OP] = {NULL, "op", SIZES, true},
-    [CALLS] = {"calls", "calls", SIZES, false},
-    [DENSITY_MEAN] = {"density_mean", "density", SIZES, false},
-    [DENSITY_MAX] = {"density_max", "largest", SIZES, false},
-    [DENSITY_RESULT] = {"density_result", "of result", SIZES, false},
-    [DENSITY_INDEPENDENT] = {"density_independent", "1-(1-d)^P", SIZES, false},
-    [BYTES_DENSE] = {"bytes_dense", "dense", SIZES, false},
-    [BYTES_SENT] = {"bytes_sent", "sent", SIZES, false},
-    [RATIO] = {"ratio", "ratio", SIZES, false},
-    [SECONDS_SCAN] = {"seconds_scan", "scan", TIMES, false},
-    [SECONDS_VOTE] = {"seconds_vote", "vote", TIMES, false},
-    [SECONDS_EXCHANGE] = {"seconds_exchange", "exchange", TIMES, false},
-    [SECONDS_MERGE] = {"seconds_merge", "merge", TIMES, false},
-    [SECONDS_CODING] = {"seconds_coding", "coding", TIMES, false},
-    [SECONDS_NATIVE] = {"seconds_native", "native", TIMES, false},
-    [SPARSE] = {"sparse", "made sparse by", WAYS, true},
-    [PASSED] = {"passed", "passed through", WAYS, true},
-    [SCANS] = {"scans", NULL, 0, false},
-    [DENSITY_SUM] = {"density_sum", NULL, 0, false},
-    [FILLIN_CALLS] = {"fillin_calls", NULL, 0, false},
-    [FILLIN_SUM] = {"fillin_sum", NULL, 0, false},
-    [PREDICTED_SECONDS] = {"predicted_seconds_sum", NULL, 0, false},
-    [PREDICTED_BYTES] = {"predicted_bytes_sum", NULL, 0, false},
-    [TOPK_SAMPLES] = {"topk_samples", NULL, 0, false},
-    [TOPK_DENSITY_SUM] = {"topk_density_sum", NULL, 0, false},
-    [TOPK_KEPT_SUM] = {"topk_kept_sum", NULL, 0, false},
-    [TOPK_SECONDS] = {"topk_seconds_sum", NULL, 0, false},
-    [TOPK_BYTES] = {"topk_bytes_sum", NULL, 0, false},
+    [LANE] = {"lane", "lane", SIZES | TIMES | WAYS, 0,
+              "number of the lane in this report; a lane is all that ranks agree on: communicator, "
+              "count, type, operator"},
+    [COMMUNICATOR] = {"communicator", NULL, 0, SS_LEFT, "its MPI name, \"\" where it has none"},
+    [SHOWN_NAME] = {NULL, "communicator", SIZES, SS_LEFT, "MPI name of the communicator"},
+    [RANKS] = {"ranks", "ranks", SIZES, 0, "ranks of the communicator, P"},
+    [COUNT] = {"count", "count", SIZES, 0,
+               "elements of the result; 0: further lanes, which share a line"},
+    [TYPE] = {"type", "type", SIZES, SS_LEFT, "datatype of the elements"},
+    [KIND] = {"kind", NULL, 0, SS_LEFT, "the collective"},
+    [OP] = {"op", NULL, 0, SS_LEFT, "the operator; means nothing in an allgather"},
+    [SHOWN_OP] = {NULL, "op", SIZES, SS_LEFT,
+                  "the operator; before it the collective where it is no allreduce"},
+    [CALLS] = {"calls", "calls", SIZES, 0, "eligible calls"},
+    [DENSITY_MEAN] = {"density_mean", "density", SIZES, 0,
+                      "share of the elements of this rank's input that are not zero, or were "
+                      "selected; mean of the calls that were scanned"},
+    [DENSITY_MAX] = {"density_max", "largest", SIZES, SS_RARE,
+                     "largest density of a rank in a call"},
+    [DENSITY_RESULT] = {"density_result", "of result", SIZES, 0,
+                        "density of the result, mean of the calls made sparse in which this rank "
+                        "has all of it"},
+    [DENSITY_INDEPENDENT] = {"density_independent", "1-(1-d)^P", SIZES, SS_RARE,
+                             "density of the result if the ranks' entries lay independently: "
+                             "\"of result\" below it means that they overlap"},
+    [BYTES_DENSE] = {"bytes_dense", "dense", SIZES, 0,
+                     "bytes that a dense collective would have sent from this rank, all calls"},
+    [BYTES_SENT] = {"bytes_sent", "sent", SIZES, 0,
+                    "bytes sent by this rank, votes included; calls of the MPI library count as "
+                    "dense"},
+    [RATIO] = {"ratio", "ratio", SIZES, 0, "dense / sent"},
+    [SECONDS_SCAN] = {"seconds_scan", "scan", TIMES, 0,
+                      "time looking for the entries to send: those that are not zero, or the "
+                      "largest"},
+    [SECONDS_VOTE] = {"seconds_vote", "vote", TIMES, 0,
+                      "time agreeing on the call, calibration and the wait for the last rank "
+                      "included"},
+    [SECONDS_EXCHANGE] = {"seconds_exchange", "exchange", TIMES, 0,
+                          "time sending and receiving, waits included"},
+    [SECONDS_MERGE] = {"seconds_merge", "merge", TIMES, 0, "time adding up what was received"},
+    [SECONDS_CODING] = {"seconds_coding", "coding", TIMES, 0, "time encoding and decoding"},
+    [SECONDS_NATIVE] = {"seconds_native", "native", TIMES, 0,
+                        "time in the MPI library's own collective, of calls handed to it"},
+    [SPARSE] = {"sparse", "made sparse by", WAYS, SS_LEFT, "calls by the algorithm that ran"},
+    [PASSED] = {"passed", "passed through", WAYS, SS_LEFT,
+                "calls handed to the MPI library, by reason"},
+    [SCANS] = {"scans", NULL, 0, 0,
+               "calls that were scanned; density_sum and the predictions are sums over these"},
+    [DENSITY_SUM] = {"density_sum", NULL, 0, 0, "sum behind density_mean"},
+    [FILLIN_CALLS] = {"fillin_calls", NULL, 0, 0, "calls behind density_result"},
+    [FILLIN_SUM] = {"fillin_sum", NULL, 0, 0, "sum behind density_result"},
+    [PREDICTED_SECONDS] = {"predicted_seconds_sum", NULL, 0, 0,
+                           "seconds predicted by the model, by algorithm, scan and vote included; "
+                           "null: a call could not run it"},
+    [PREDICTED_BYTES] = {"predicted_bytes_sum", NULL, 0, 0,
+                         "bytes predicted to be sent by this rank, likewise"},
+    [TOPK_SAMPLES] = {"topk_samples", NULL, 0, 0,
+                      "MODE=observe: calls of which a sample was taken for what top-k would do"},
+    [TOPK_DENSITY_SUM] = {"topk_density_sum", NULL, 0, 0,
+                          "share of the elements it would send, sum over these"},
+    [TOPK_KEPT_SUM] = {"topk_kept_sum", NULL, 0, 0,
+                       "share of the input's squared norm in them, sum over these"},
+    [TOPK_SECONDS] = {"topk_seconds_sum", NULL, 0, 0,
+                      "seconds predicted for it by algorithm, sums over these"},
+    [TOPK_BYTES] = {"topk_bytes_sum", NULL, 0, 0,
+                    "bytes predicted to be sent by this rank, likewise"},
 };
+const struct ss_emit_group ss_report_lanes_group = {"lanes", "Lanes", lane_columns, LANE_COLUMNS};
 
 static struct ss_emit_value sums(const double *sums_by_algorithm)
 {
@@ -329,13 +360,16 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
 enum { P_LANE, P_ALGORITHM, P_BYTES, P_SECONDS, P_FASTER, P_BEST, P_COLUMNS };
 
 static const struct ss_emit_column prediction_columns[P_COLUMNS] = {
-    [P_LANE] = {"lane", "lane", 1, false},
-    [P_ALGORITHM] = {"algorithm", "algorithm", 1, true},
-    [P_BYTES] = {"bytes_per_call", "bytes sent", 1, false},
-    [P_SECONDS] = {"seconds_per_call", "time", 1, false},
-    [P_FASTER] = {"times_faster", "times faster", 1, false},
-    [P_BEST] = {"remark", "", 1, true},
+    [P_LANE] = {"lane", "lane", 1, 0, "number of the lane, as above"},
+    [P_ALGORITHM] = {"algorithm", "algorithm", 1, SS_LEFT,
+                     "the collective; native: the MPI library's, as measured"},
+    [P_BYTES] = {"bytes_per_call", "bytes sent", 1, 0, "bytes sent by this rank, mean of a call"},
+    [P_SECONDS] = {"seconds_per_call", "time", 1, 0, "time of a call, scan and vote included"},
+    [P_FASTER] = {"times_faster", "times faster", 1, 0, "time of native / this time"},
+    [P_BEST] = {"remark", "", 1, SS_LEFT, "what was measured, and the best of the sparse ones"},
 };
+const struct ss_emit_group ss_report_predictions_group = {
+    "predictions", "Predicted by lane and algorithm (MODE=observe)", prediction_columns, P_COLUMNS};
 
 /* Rows of a lane: SS_AUTO stands for what was measured, the others for predictions. */
 static bool prediction_row(void *ctx, size_t row, struct ss_emit_value *v)
@@ -374,10 +408,13 @@ static bool prediction_row(void *ctx, size_t row, struct ss_emit_value *v)
 enum { A_LANE, A_TRY, A_WHY, A_COLUMNS };
 
 static const struct ss_emit_column advice_columns[A_COLUMNS] = {
-    [A_LANE] = {"lane", "lane", 1, false},
-    [A_TRY] = {"try", "try", 1, true},
-    [A_WHY] = {"why", "because", 1, true},
+    [A_LANE] = {"lane", "lane", 1, 0, "number of the lane, as above"},
+    [A_TRY] = {"try", "try", 1, SS_LEFT, "settings that would make its calls faster; -: none"},
+    [A_WHY] = {"why", "because", 1, SS_LEFT,
+               "density, and the time predicted against that measured of the MPI library"},
 };
+const struct ss_emit_group ss_report_advice_group = {"advice", "What to try (MODE=observe)",
+                                                     advice_columns, A_COLUMNS};
 
 static struct ss_emit_value why(struct walk *at, const struct ss_report_advice *advice)
 {
@@ -429,6 +466,7 @@ void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool ob
         "lanes",
         {"Lanes, those of most bytes first (bytes of all calls, sent by this rank)",
          "Time by lane, all calls", "Calls by lane"},
+        0,
         lane_columns,
         LANE_COLUMNS,
         lane_row,
@@ -436,12 +474,13 @@ void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool ob
     static const struct ss_emit_table predictions = {
         "predictions",
         {"Predicted by lane and algorithm, mean of a call, scan and vote included"},
+        0,
         prediction_columns,
         P_COLUMNS,
         prediction_row,
     };
-    static const struct ss_emit_table advice = {
-        "advice", {"What to try"}, advice_columns, A_COLUMNS, advice_row};
+    static const struct ss_emit_table advice = {"advice",       {"What to try"}, 0,
+                                                advice_columns, A_COLUMNS,       advice_row};
     struct walk at = {.stats = stats};
 
     ss_emit_table(emit, &lanes, &at);

@@ -30,16 +30,21 @@ enum {
 };
 
 static const struct ss_emit_column topk_columns[T_COLUMNS] = {
-    [T_LANE] = {"lane", "lane", 1, false},
-    [T_TAKES] = {"density", "takes", 1, false},
-    [T_KEEPS] = {"kept", "of the norm^2", 1, false},
-    [T_ALGORITHM] = {"algorithm", "algorithm", 1, true},
-    [T_BYTES] = {"bytes_per_call", "bytes sent", 1, false},
-    [T_FEWER] = {"times_fewer", "times fewer", 1, false},
-    [T_SECONDS] = {"seconds_per_call", "time", 1, false},
-    [T_FASTER] = {"times_faster", "times faster", 1, false},
-    [T_REMARK] = {"remark", "", 1, true},
+    [T_LANE] = {"lane", "lane", 1, 0, "number of the lane, as above"},
+    [T_TAKES] = {"density", "takes", 1, 0, "share of the elements that would be sent"},
+    [T_KEEPS] = {"kept", "of the norm^2", 1, 0,
+                 "share of the input's squared norm in them; the rest waits in the residual"},
+    [T_ALGORITHM] = {"algorithm", "algorithm", 1, SS_LEFT,
+                     "the collective of the least predicted time"},
+    [T_BYTES] = {"bytes_per_call", "bytes sent", 1, 0, "bytes that this rank would send in a call"},
+    [T_FEWER] = {"times_fewer", "times fewer", 1, 0, "bytes of a dense call / these"},
+    [T_SECONDS] = {"seconds_per_call", "time", 1, 0, "time predicted for a call"},
+    [T_FASTER] = {"times_faster", "times faster", 1, 0,
+                  "measured time of the MPI library / this time"},
+    [T_REMARK] = {"remark", "", 1, SS_LEFT, "settings for it, or why there are none"},
 };
+const struct ss_emit_group ss_report_topk_group = {"topk", "What MODE=topk would do (MODE=observe)",
+                                                   topk_columns, T_COLUMNS};
 
 static struct ss_emit_value remark(struct walk *at, const struct ss_report_advice *a)
 {
@@ -104,15 +109,18 @@ enum {
 };
 
 static const struct ss_emit_column small_columns[S_COLUMNS] = {
-    [S_MIN] = {"min_count", "MIN_COUNT", 1, false},
-    [S_CALLS] = {"would_take", "calls more", 1, false},
-    [S_BYTES] = {"would_take_bytes", "bytes", 1, false},
-    [S_SECONDS] = {"would_take_seconds", "time", 1, false},
-    [S_SHARE] = {"share", "of the job", 1, false},
-    [S_OWN_CALLS] = {"calls", NULL, 0, false},
-    [S_OWN_BYTES] = {"bytes", NULL, 0, false},
-    [S_OWN_SECONDS] = {"seconds", NULL, 0, false},
+    [S_MIN] = {"min_count", "MIN_COUNT", 1, 0, "a lower MIN_COUNT"},
+    [S_CALLS] = {"would_take", "calls more", 1, 0, "calls that it would take over"},
+    [S_BYTES] = {"would_take_bytes", "bytes", 1, 0, "bytes in their buffers"},
+    [S_SECONDS] = {"would_take_seconds", "time", 1, 0, "time spent in them"},
+    [S_SHARE] = {"share", "of the job", 1, 0, "this time, as a share of the job's"},
+    [S_OWN_CALLS] = {"calls", NULL, 0, 0,
+                     "calls of min_count elements and more, to below twice as many"},
+    [S_OWN_BYTES] = {"bytes", NULL, 0, 0, "bytes in their buffers"},
+    [S_OWN_SECONDS] = {"seconds", NULL, 0, 0, "seconds spent in them"},
 };
+const struct ss_emit_group ss_report_small_group = {"small", "Calls below MIN_COUNT (MODE=observe)",
+                                                    small_columns, S_COLUMNS};
 
 /* From the largest calls down, each row with those above it. */
 static bool small_row(void *ctx, size_t row, struct ss_emit_value *v)
@@ -146,17 +154,13 @@ static bool small_row(void *ctx, size_t row, struct ss_emit_value *v)
 void ss_report_observed(struct ss_emit *emit, const struct ss_stats *stats)
 {
     static const struct ss_emit_table topk = {
-        "topk",
-        {"MODE=topk would be LOSSY: what it would take and send per call, from samples"},
-        topk_columns,
-        T_COLUMNS,
-        topk_row};
+        "topk",    {"MODE=topk would be LOSSY: what it would take and send per call, from samples"},
+        0,         topk_columns,
+        T_COLUMNS, topk_row};
     static const struct ss_emit_table small = {
-        "small",
-        {"Calls below MIN_COUNT: what a lower one would take over"},
-        small_columns,
-        S_COLUMNS,
-        small_row};
+        "small",   {"Calls below MIN_COUNT: what a lower one would take over"},
+        0,         small_columns,
+        S_COLUMNS, small_row};
     struct walk at = {.stats = stats};
 
     ss_emit_table(emit, &topk, &at);

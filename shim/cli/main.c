@@ -95,7 +95,9 @@ static const struct verb {
      "launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
-    {"report", cli_report, "FILE ...", "print reports that a job wrote as JSON", ""},
+    {"report", cli_report, "[--all] FILE ... | --legend", "print reports that a job wrote as JSON",
+     "  --all          also what is rarely useful\n"
+     "  --legend       what each word and number of a report means (--legend=roff: for a manual)\n"},
     {"simulate", cli_simulate, "[--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]",
      "what each collective would take on a network, up to 4096 ranks",
      "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"

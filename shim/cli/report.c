@@ -1,4 +1,4 @@
-/* sparseshim report: prints the JSON report of a job as the text the job itself would print. */
+/* sparseshim report: what reports of jobs say, as text and in other forms. */
 #include "shim/cli/cli.h"
 
 #include <errno.h>
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/cli/report_read.h"
+#include "shim/cli/report_forms.h"
 
-static int write_stdout(void *ctx, const char *text, size_t len)
+int cli_write_stdout(void *ctx, const char *text, size_t len)
 {
     (void)ctx;
     return fwrite(text, 1, len, stdout) == len ? 0 : -1;
@@ -49,8 +49,14 @@ fail:;
     return NULL;
 }
 
-static int print_report(const char *path)
+/* What the arguments ask for. */
+struct asked {
+    bool all, legend, roff;
+};
+
+static int print_report(const struct asked *asked, const char *path)
 {
+    enum ss_emit_form form = asked->all ? SS_EMIT_ALL : SS_EMIT_TEXT;
     struct cli_report report;
     char error[256];
     size_t len;
@@ -65,18 +71,40 @@ static int print_report(const char *path)
         fprintf(stderr, "sparseshim report: %s is no report: %s\n", path, error);
         return CLI_NO;
     }
-    status = ss_report_write(&report.stats, &report.job, SS_EMIT_TEXT, write_stdout, NULL);
+    status = ss_report_write(&report.stats, &report.job, form, cli_write_stdout, NULL);
     cli_report_free(&report);
     return status == 0 ? CLI_OK : CLI_NO;
 }
 
+static bool take_option(struct asked *asked, const char *option)
+{
+    if (strcmp(option, "--all") == 0)
+        asked->all = true;
+    else if (strcmp(option, "--legend") == 0)
+        asked->legend = true;
+    else if (strcmp(option, "--legend=roff") == 0)
+        asked->legend = asked->roff = true;
+    else
+        return false;
+    return true;
+}
+
 int cli_report(int argc, char **argv)
 {
-    int status = CLI_OK;
-    if (argc < 2)
+    struct asked asked = {.all = false};
+    int status = CLI_OK, first = 1;
+    for (; first < argc && argv[first][0] == '-' && argv[first][1] != '\0'; first++)
+        if (!take_option(&asked, argv[first]))
+            return cli_usage_error("report",
+                                   "%s is not allowed; `sparseshim help report` lists "
+                                   "what is",
+                                   argv[first]);
+    if (asked.legend)
+        cli_legend_print(asked.roff);
+    else if (first == argc)
         return cli_usage_error("report", "no file given; usage: sparseshim report FILE ...");
-    for (int i = 1; i < argc; i++)
-        if (print_report(argv[i]) != CLI_OK)
+    for (int i = first; i < argc; i++)
+        if (print_report(&asked, argv[i]) != CLI_OK)
             status = CLI_NO;
     return status;
 }

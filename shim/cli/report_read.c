@@ -16,6 +16,7 @@ enum kind {
     ATOMIC,   /* atomic_uint_fast64_t */
     SIZE,     /* size_t */
     INT,      /* int */
+    UNSIGNED, /* unsigned */
     I64,      /* int64_t */
     ORDINAL,  /* uint32_t; -1 is SS_ORDINAL_LOST */
     F64,      /* double; null is NaN */
@@ -24,6 +25,7 @@ enum kind {
     CHARS,    /* char array; null is "" */
     NAME,     /* enum, by its name */
     NAME_OR0, /* the same; null is 0 */
+    WORDS,    /* enum, by a sentence that another version may say otherwise; else 0 */
     COUNTS,   /* array of uint64_t: an object that names its elements */
     SUMS      /* array of double, likewise */
 };
@@ -54,6 +56,7 @@ NAMES(reasons, ss_reason_key, ss_reason, SS_REASONS);
 NAMES(algorithms, ss_algorithm_name, ss_algorithm, SS_ALGORITHMS);
 NAMES(states, ss_tensor_state_name, ss_tensor_state, SS_TENSOR_EXACT + 1);
 NAMES(tensor_reasons, ss_tensor_reason_key, ss_tensor_reason, SS_TENSOR_REASONS);
+NAMES(likenesses, ss_likeness_text, ss_likeness, SS_LIKE_MEAN + 1);
 
 #define LENGTH(array)    (sizeof(array) / sizeof *(array))
 #define IN(type, member) offsetof(struct type, member), sizeof(((struct type *)0)->member)
@@ -141,6 +144,26 @@ static const struct field tensor_fields[] = {
     {"global_off_sum", F64, IN(ss_tensor_record, global_off_sum), NULL},
     {"residual_norm", F64, IN(ss_tensor_record, residual_norm), NULL},
     {"input_norm", F64, IN(ss_tensor_record, input_norm), NULL},
+    {"watched", UNSIGNED, IN(ss_tensor_record, watched), NULL},
+    {"alike", F64, IN(ss_tensor_record, alike), NULL},
+    {"again", F64, IN(ss_tensor_record, again), NULL},
+    {"along", F64, IN(ss_tensor_record, along), NULL},
+    {"balance", F64, IN(ss_tensor_record, balance), NULL},
+    {"parts", F64, IN(ss_tensor_record, parts), NULL},
+    {"drift", F64, IN(ss_tensor_record, drift), NULL},
+    {"same", F64, IN(ss_tensor_record, same), NULL},
+    {"overlap", F64, IN(ss_tensor_record, overlap), NULL},
+    {"stay", F64, IN(ss_tensor_record, stay), NULL},
+    {"first", F64, IN(ss_tensor_record, first), NULL},
+    {"third", F64, IN(ss_tensor_record, third), NULL},
+    {"common", F64, IN(ss_tensor_record, common), NULL},
+    {"lasting", F64, IN(ss_tensor_record, lasting), NULL},
+    {"decided", NAME_OR0, IN(ss_tensor_record, decided), &tensor_reasons},
+    {"decided_at", COUNT, IN(ss_tensor_record, decided_at), NULL},
+    {"guard_looks", COUNT, IN(ss_tensor_record, guard_looks), NULL},
+    {"guard_cosine", F64, IN(ss_tensor_record, guard_cosine), NULL},
+    {"guard_ratio", F64, IN(ss_tensor_record, guard_ratio), NULL},
+    {"guard_doubt", WORDS, IN(ss_tensor_record, guard_doubt), &likenesses},
 };
 
 static const struct field option_fields[] = {
@@ -187,9 +210,13 @@ static const char *read_whole(const json_t *value, enum kind kind, void *to)
     static const struct {
         int64_t least, most;
     } range[] = {
-        [COUNT] = {0, INT64_MAX},       [ATOMIC] = {0, INT64_MAX},
-        [SIZE] = {0, PTRDIFF_MAX},      [INT] = {INT_MIN, INT_MAX},
-        [I64] = {INT64_MIN, INT64_MAX}, [ORDINAL] = {-1, (int64_t)SS_ORDINAL_LOST - 1},
+        [COUNT] = {0, INT64_MAX},
+        [ATOMIC] = {0, INT64_MAX},
+        [SIZE] = {0, PTRDIFF_MAX},
+        [INT] = {INT_MIN, INT_MAX},
+        [UNSIGNED] = {0, UINT_MAX},
+        [I64] = {INT64_MIN, INT64_MAX},
+        [ORDINAL] = {-1, (int64_t)SS_ORDINAL_LOST - 1},
     };
     int64_t n = json_integer_value(value);
 
@@ -203,6 +230,8 @@ static const char *read_whole(const json_t *value, enum kind kind, void *to)
         *(size_t *)to = (size_t)n;
     else if (kind == INT)
         *(int *)to = (int)n;
+    else if (kind == UNSIGNED)
+        *(unsigned *)to = (unsigned)n;
     else if (kind == ORDINAL)
         *(uint32_t *)to = n < 0 ? SS_ORDINAL_LOST : (uint32_t)n;
     else
@@ -289,6 +318,9 @@ static const char *read_value(const json_t *value, const struct field *field, vo
     case NAME:
     case NAME_OR0:
         return read_name(value, field->names, field->kind == NAME_OR0, to);
+    case WORDS:
+        read_name(value, field->names, true, to);
+        return NULL;
     case COUNTS:
     case SUMS:
         return read_elements(value, field, to);

@@ -10,29 +10,29 @@
 #include "core/report/tensor_record.h"
 #include "shim/cli/cli.h"
 #include "shim/cli/learn_rules.h"
+#include "shim/cli/report_forms.h"
 
 enum { FEW = 50 };
 
 /* Less is within what runs differ by anyway. */
 static const double gain = 1.05;
 
-static int write_stdout(void *ctx, const char *text, size_t len)
-{
-    (void)ctx;
-    return fwrite(text, 1, len, stdout) == len ? 0 : -1;
-}
-
 /* ---- the table ---- */
 
 enum { FORM, STEPS, SECONDS, AGAINST, INSIDE, SENT, FEWER, LOSSY, ENDED, COLUMNS };
 
 static const struct ss_emit_column columns[COLUMNS] = {
-    [FORM] = {NULL, "form", 1, true},        [STEPS] = {NULL, "steps", 1, false},
-    [SECONDS] = {NULL, "a step", 1, false},  [AGAINST] = {NULL, "as fast", 1, false},
-    [INSIDE] = {NULL, "in calls", 1, false}, [SENT] = {NULL, "sent a step", 1, false},
-    [FEWER] = {NULL, "fewer", 1, false},     [LOSSY] = {NULL, "lossy", 1, false},
-    [ENDED] = {NULL, "ended by", 1, true},
+    [FORM] = {NULL, "form", 1, SS_LEFT, "MODE of the run; off: every call is the MPI library's"},
+    [STEPS] = {NULL, "steps", 1, 0, "calls of the tensor that carries most bytes"},
+    [SECONDS] = {NULL, "a step", 1, 0, "time of a step"},
+    [AGAINST] = {NULL, "as fast", 1, 0, "times as fast as off"},
+    [INSIDE] = {NULL, "in calls", 1, 0, "share of the time in the calls that are looked at"},
+    [SENT] = {NULL, "sent a step", 1, 0, "bytes sent by a rank in a step, mean"},
+    [FEWER] = {NULL, "fewer", 1, 0, "bytes of dense calls over those sent"},
+    [LOSSY] = {NULL, "lossy", 1, 0, "share of the bytes reduced that was lossy"},
+    [ENDED] = {NULL, "ended by", 1, SS_LEFT, "who ended the run"},
 };
+const struct ss_emit_group trial_group = {NULL, "The table of sparseshim try", columns, COLUMNS};
 
 struct rows {
     const struct trial_table *table;
@@ -93,7 +93,7 @@ static void print_rows(const struct trial_table *table)
     struct rows rows = {.table = table};
     struct ss_emit emit;
 
-    ss_emit_begin(&emit, SS_EMIT_TEXT, write_stdout, NULL);
+    ss_emit_begin(&emit, SS_EMIT_TEXT, cli_write_stdout, NULL);
     ss_emit_table(&emit, &form, &rows);
     ss_emit_end(&emit);
     printf("  as fast: times as fast as off; in calls: share of the time in the calls that are "

@@ -2,6 +2,7 @@
 #ifndef SHIM_CLI_TRY_TABLE_H
 #define SHIM_CLI_TRY_TABLE_H
 
+#include "core/report/emit.h"
 #include "shim/cli/try_trial.h"
 
 struct trial_table {
@@ -15,5 +16,7 @@ struct trial_table {
 /* The table, what was lossy, and the lines to set, to standard output. False where no trial was
  * served a call: nothing can be set. */
 bool trial_table_print(const struct trial_table *table);
+
+extern const struct ss_emit_group trial_group; /* its columns */
 
 #endif

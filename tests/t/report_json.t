@@ -47,6 +47,22 @@ close $out or die "$file: $!";
 is output("$build/sparseshim", 'report', $file), $text, 'sparseshim report prints the same text';
 is $?, 0, 'and succeeds';
 
+my (%told, $group);
+for (split /\n/, output("$build/sparseshim", 'report', '--legend')) {
+    if (/^(\S.*?)(?: \("(\w+)" in JSON\))?$/) { $group = $2 // $1 }
+    elsif (/^  (?! )(.*?)(?:, with --all)?$/) { my $name = $1; $told{$group}{$name =~ /\((\w+)\)$/ ? $1 : $name} = 1 }
+}
+my @untold = grep { !ref $report->{$_} && !$told{'The document'}{$_} } keys %$report;
+for my $part (grep { ref $report->{$_} } keys %$report) {
+    my @rows = ref $report->{$part} eq 'ARRAY' ? @{$report->{$part}} : $report->{$part};
+    push @untold, map { "$part.$_" } grep { !$told{$part}{$_} } map { keys %$_ } @rows;
+}
+is "@untold", '', 'report --legend explains every key';
+
+my ($all, $main) = map { output("$build/sparseshim", 'report', @$_, $file) } ['--all'], [];
+unlike $main, qr/^ +tensor +.*(?:watched|ordinal|off k)/m, 'what is rarely useful is left out';
+like $all, qr/^ +tensor +watched +alike /m, 'and is there with --all';
+
 truncate $file, length($json) / 2 or die "$file: $!";
 my $message = output('sh', '-c', '"$1" report "$2" 2>&1', 'sh', "$build/sparseshim", $file);
 isnt $?, 0, 'half a report is refused';

@@ -32,7 +32,7 @@ static void five_lines_say_whether_it_works_and_what_it_saved(void **state)
     ss_stats_free(&stats);
 }
 
-static void every_part_of_the_report_is_in_the_text(void **state)
+static void every_part_of_the_report_is_in_the_full_text(void **state)
 {
     struct ss_report_job job = sample_job();
     struct ss_stats stats;
@@ -40,7 +40,7 @@ static void every_part_of_the_report_is_in_the_text(void **state)
 
     (void)state;
     fill_sample(&stats);
-    text = printed(&stats, &job, SS_EMIT_TEXT);
+    text = printed(&stats, &job, SS_EMIT_ALL);
     assert_contains(&text, "phases   scan 1.50 s, vote 250 ms, exchange 7.50 s, merge 1.25 s, "
                            "coding 4.20 ms, native 126 ms\n");
     assert_contains(&text, "memory   12.3 MB of our own at peak\n");
@@ -293,11 +293,12 @@ static void numbers_keep_three_digits_and_their_unit(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const struct ss_emit_column line = {NULL, "", 0, 0, "a number"};
         struct page page = {NULL, 0, 0};
         struct ss_emit emit;
 
         ss_emit_begin(&emit, SS_EMIT_TEXT, append, &page);
-        ss_emit_kv(&emit, NULL, "", ss_v_number(cases[i].kind, cases[i].value));
+        ss_emit_kv(&emit, &line, ss_v_number(cases[i].kind, cases[i].value));
         assert_int_equal(ss_emit_end(&emit), 0);
         page.text[page.len - 1] = '\0';
         assert_string_equal(page.text, cases[i].text);
@@ -338,7 +339,7 @@ static void every_tensor_is_listed_with_its_place_and_its_fate(void **state)
     fill_sample(&stats);
     add_tensors(&stats);
     stats.tensors_unlisted = 7;
-    text = printed(&stats, &job, SS_EMIT_TEXT);
+    text = printed(&stats, &job, SS_EMIT_ALL);
     json = printed(&stats, &job, SS_EMIT_JSON);
     assert_contains(&text,
                     "top-k    1 of 4 tensors registered, 2 exact, 1 still being watched; 990 "
@@ -369,6 +370,61 @@ static void every_tensor_is_listed_with_its_place_and_its_fate(void **state)
     free(text.text);
     free(json.text);
     ss_stats_free(&stats);
+}
+
+static void what_is_rarely_useful_is_in_the_full_text_alone(void **state)
+{
+    static const char *const rare[] = {
+        "  tensor   the largest",         "MPI      MPICH", "1-(1-d)^P", "off k",
+        "Tensors, what was seen of them", "ordinal"};
+    struct ss_report_job job = sample_job();
+    struct page text, all;
+    struct ss_stats stats;
+
+    (void)state;
+    fill_sample(&stats);
+    add_tensors(&stats);
+    text = printed(&stats, &job, SS_EMIT_TEXT);
+    all = printed(&stats, &job, SS_EMIT_ALL);
+    for (size_t i = 0; i < sizeof rare / sizeof *rare; i++) {
+        assert_lacks(&text, rare[i]);
+        assert_contains(&all, rare[i]);
+    }
+    assert_contains(&text, "     1  registered          990  1.00 %    1.05 %      2.50\n");
+    assert_contains(&all, "     1        8  0.250  ");
+    assert_lacks(&text, " \n");
+    assert_lacks(&all, " \n");
+    free(text.text);
+    free(all.text);
+    ss_stats_free(&stats);
+}
+
+static void assert_told(const struct ss_emit_group *group, const struct ss_emit_column *column)
+{
+    const char *name = column->key ? column->key : column->title;
+    size_t length = column->legend ? strlen(column->legend) : 0;
+
+    if (!name)
+        fail_msg("a column of \"%s\" has no name", group->title);
+    if (length < 2 || column->legend[length - 1] == '.')
+        fail_msg("%s of \"%s\" has no legend, or one with a full stop", name, group->title);
+    for (const struct ss_emit_column *other = group->columns; other < column; other++)
+        assert_true(!column->key || !other->key || strcmp(column->key, other->key) != 0);
+}
+
+static void every_column_and_key_has_a_legend(void **state)
+{
+    const struct ss_emit_group *const *groups;
+    size_t n = ss_report_legend(&groups);
+
+    (void)state;
+    assert_true(n > 10);
+    for (size_t i = 0; i < n; i++) {
+        assert_non_null(groups[i]->title);
+        assert_true(groups[i]->n > 0);
+        for (size_t c = 0; c < groups[i]->n; c++)
+            assert_told(groups[i], &groups[i]->columns[c]);
+    }
 }
 
 static void without_tensors_the_report_is_silent_on_them(void **state)
@@ -458,7 +514,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(five_lines_say_whether_it_works_and_what_it_saved),
-        cmocka_unit_test(every_part_of_the_report_is_in_the_text),
+        cmocka_unit_test(every_part_of_the_report_is_in_the_full_text),
+        cmocka_unit_test(what_is_rarely_useful_is_in_the_full_text_alone),
+        cmocka_unit_test(every_column_and_key_has_a_legend),
         cmocka_unit_test(a_report_of_a_running_job_says_that_it_has_not_ended),
         cmocka_unit_test(a_job_without_eligible_calls_is_told_why),
         cmocka_unit_test(nonblocking_calls_that_pass_are_told_what_would_take_them_over),

@@ -66,7 +66,8 @@ static inline void assert_round_trip(struct ss_stats *stats, const struct ss_rep
 {
     struct page text = printed(stats, job, SS_EMIT_TEXT);
     struct page json = printed(stats, job, SS_EMIT_JSON);
-    struct page again, json_again;
+    struct page all = printed(stats, job, SS_EMIT_ALL);
+    struct page again, json_again, all_again;
     struct cli_report read;
     char error[200] = "";
 
@@ -74,13 +75,17 @@ static inline void assert_round_trip(struct ss_stats *stats, const struct ss_rep
         fail_msg("%s in\n%s", error, json.text);
     again = printed(&read.stats, &read.job, SS_EMIT_TEXT);
     json_again = printed(&read.stats, &read.job, SS_EMIT_JSON);
+    all_again = printed(&read.stats, &read.job, SS_EMIT_ALL);
     assert_string_equal(text.text, again.text);
     assert_string_equal(json.text, json_again.text);
+    assert_string_equal(all.text, all_again.text);
     cli_report_free(&read);
     free(text.text);
     free(json.text);
     free(again.text);
     free(json_again.text);
+    free(all.text);
+    free(all_again.text);
 }
 
 static const struct ss_report_option sample_options[] = {{"MODE", "exact"}, {"MIN_COUNT", "65536"}};
@@ -208,6 +213,17 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .residual_norm = 12.5,
                                                  .input_norm = 5,
                                                  .off_sum = 1.5,
+                                                 .watched = 8,
+                                                 .alike = 0.25,
+                                                 .again = 0.5,
+                                                 .along = -0.125,
+                                                 .balance = 0.49,
+                                                 .stay = 0.1,
+                                                 .lasting = 0.75,
+                                                 .guard_looks = 3,
+                                                 .guard_cosine = 0.9,
+                                                 .guard_ratio = 4,
+                                                 .guard_doubt = SS_LIKE_SOLVER,
                                                  .global_calls = 4,
                                                  .global_off_sum = 0.25});
     add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
@@ -218,6 +234,8 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .count = 7850,
                                                  .state = SS_TENSOR_EXACT,
                                                  .reason = SS_TENSOR_AVERAGE,
+                                                 .decided_at = 18,
+                                                 .decided = SS_TENSOR_CONSTANT,
                                                  .rule = "count=7850,site=train+0x1400",
                                                  .calls = 40});
     add_tensor(stats, &(struct ss_tensor_record){.size = 2,
