@@ -2,12 +2,26 @@
 #ifndef SHIM_CLI_REPORT_FORMS_H
 #define SHIM_CLI_REPORT_FORMS_H
 
-#include "shim/cli/report_read.h"
+#include "shim/cli/report_files.h"
 
-/* Takes what the emitter writes: standard output; ctx is not used. */
+/* What the emitter writes, to standard output; ctx is not used. */
 int cli_write_stdout(void *ctx, const char *text, size_t len);
+
+/* The same into memory; zero-initialise, free `text`. Ends in a null byte. */
+struct cli_page {
+    char *text;
+    size_t len, size;
+};
+int cli_page_write(void *page, const char *text, size_t len);
 
 /* The legend of all columns and keys; roff: as sections of a manual page. */
 void cli_legend_print(bool roff);
+
+/* Rows of CSV (RFC 4180) to standard output: the file, the rank, and the columns that have a key,
+ * under a line that names them. The cells are those of JSON; null is empty, and of an object
+ * "name=number name=number". Each returns 0, or -1 after saying why. */
+enum cli_csv { CLI_CSV_LANES, CLI_CSV_TENSORS, CLI_CSV_SUMMARY, CLI_CSVS };
+const char *cli_csv_name(enum cli_csv table);
+int cli_csv_print(enum cli_csv table, const struct cli_files *files);
 
 #endif

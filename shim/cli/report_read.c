@@ -472,16 +472,30 @@ static bool read_section(struct reading *reading, const struct section *section,
                        (char *)reading->report + section->offset);
 }
 
-static bool read_report(struct reading *reading, const json_t *root)
+static bool check_schema(struct reading *reading, const json_t *root)
 {
     const json_t *schema = json_object_get(root, "schema");
-    bool good = true;
 
+    if (json_object_get(root, "merged_schema") != NULL)
+        return fail(reading, "merged_schema", "",
+                    "this is what sparseshim report made of several reports, which is not read "
+                    "again");
     if (schema == NULL)
         return fail(reading, "no \"schema\"", "", "this is no report of sparseshim");
+    if (json_integer_value(schema) > SS_REPORT_SCHEMA)
+        return fail(reading, "schema", "",
+                    "report of another schema, of a newer sparseshim, than 1, which this program "
+                    "reads");
     if (json_integer_value(schema) != SS_REPORT_SCHEMA)
         return fail(reading, "schema", "",
                     "report of another schema than 1, which this program reads");
+    return true;
+}
+
+static bool read_report(struct reading *reading, const json_t *root)
+{
+    bool good = check_schema(reading, root);
+
     for (size_t i = 0; i < LENGTH(sections) && good; i++)
         good = read_section(reading, &sections[i], json_object_get(root, sections[i].key));
     return good;
