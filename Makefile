@@ -255,7 +255,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 # ---- tests, applications, benchmarks ----
 
 $(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: \
-    $(BUILD)/obj/shim/cli/report_read.o
+    $(addprefix $(BUILD)/obj/shim/cli/,report_read.o series_read.o)
 $(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: UNIT_LIBS = $(CLI_LIBS)
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(BUILD)/tests/unit/%: %.c $(BUILD)/libsparseshim_core.a

@@ -3,6 +3,7 @@
 #include "core/tensor/residual.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/fpenv.h"
@@ -154,7 +155,9 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
     snprintf(r.site, sizeof r.site, "%s", t->site_name);
     snprintf(r.symbol, sizeof r.symbol, "%s", t->symbol);
     ss_tensor_override(t, r.rule, sizeof r.rule);
-    ss_stats_tensor(comm->stats, &r);
+    r.series = t->series.data ? ss_series_copy(t->series.data) : NULL;
+    if (!ss_stats_tensor(comm->stats, &r))
+        free(r.series);
 }
 
 /* A visit; ctx is the communicator and the owner. */

@@ -34,6 +34,7 @@ struct ss_settings {
     enum ss_guard guard;
     bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;
+    bool series; /* how lossy calls went is kept for a report; of this rank alone */
 };
 
 /* Whether costs are given or those of a table: nothing is measured. */

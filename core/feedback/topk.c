@@ -2,6 +2,7 @@
  * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
  * not reach the result goes back: by undo where the call turns native on the raw gradient, by
  * adding the claims where it fails. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -470,6 +471,32 @@ static double off(uint64_t selected, uint64_t k)
     return (double)(selected > k ? selected - k : k - selected) / (double)k;
 }
 
+/* For the report. Without memory for it there is none. */
+static void note_point(struct ss_feedback *f)
+{
+    struct ss_tensor *t = f->tensor;
+    struct ss_series *series = t->series.data;
+
+    if (!series) {
+        if (ss_buf_reserve(&t->series, f->comm->mem, sizeof *series) != SS_OK)
+            return;
+        series = t->series.data;
+        memset(series, 0, sizeof *series);
+    }
+    if (!ss_series_due(series)) {
+        ss_series_skip(series);
+        return;
+    }
+    const ss_magnitude least = t->threshold.magnitude;
+    ss_series_add(series, &(struct ss_series_point){
+                              .call = (double)t->calls,
+                              .density = (double)f->c.own.nnz / (double)f->c.x.n,
+                              .threshold = least > 0 ? ss_magnitude_value(t->type, least) : NAN,
+                              .residual = ss_root(ss_residual_square(t)),
+                              .input = ss_root(f->input_square),
+                          });
+}
+
 void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
 {
     struct ss_coll *c = &f->c;
@@ -492,6 +519,8 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
             t->stats.global_off_sum += off(c->result_nnz, f->vote.ballot.k_max);
         }
         t->stats.input_norm = ss_root(f->input_square);
+        if (f->comm->settings->series)
+            note_point(f);
     }
     ss_tensor_end(t);
     f->tensor = NULL;

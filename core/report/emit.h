@@ -36,7 +36,8 @@ enum ss_emit_kind {
     SS_V_FACTOR,   /* double; three digits */
     SS_V_SENTENCE, /* several values run together in their form for people; a string in JSON */
     SS_V_COUNTS,   /* several named whole numbers; those that are 0 are left out */
-    SS_V_SUMS      /* several named doubles; those that are 0 are left out; meant for JSON */
+    SS_V_SUMS,     /* several named doubles; those that are 0 are left out; meant for JSON */
+    SS_V_ARRAYS    /* several named arrays of doubles, of six digits; in JSON alone */
 };
 
 /* A value. All pointers are borrowed until the call it is given to returns. */
@@ -59,6 +60,12 @@ struct ss_emit_value {
             const double *sums;         /* SS_V_SUMS */
             int n;
         } list;
+        struct {
+            const struct ss_emit_column *columns; /* their keys */
+            size_t n_columns, n;                  /* arrays, and elements of each */
+            double (*at)(const void *ctx, size_t column, size_t i);
+            const void *ctx; /* NULL: null */
+        } arrays;
     } as;
 };
 

@@ -42,6 +42,13 @@ struct ss_report_job {
 int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
                     ss_emit_write *write, void *ctx);
 
+/* Sums over lanes and reasons. The caller holds stats->lock, or nobody else has stats. */
+struct ss_report_totals {
+    uint64_t bytes_dense, bytes_sent, passed;
+    struct ss_times times;
+};
+void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
+
 /* "2026-11-20 19:12:03 UTC", or "" for a year out of reach. */
 void ss_report_date(int64_t unix_seconds, char *buffer, size_t size);
 

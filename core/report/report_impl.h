@@ -64,13 +64,6 @@ enum ss_report_line {
 };
 void ss_report_line(struct ss_emit *emit, enum ss_report_line line, struct ss_emit_value value);
 
-/* Sums over lanes and reasons. */
-struct ss_report_totals {
-    uint64_t bytes_dense, bytes_sent, passed;
-    struct ss_times times;
-};
-void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
-
 /* The objects of JSON that hold the numbers behind the summary. */
 void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
                        const struct ss_report_job *job, const struct ss_report_totals *totals);
@@ -80,7 +73,7 @@ extern const struct ss_emit_group ss_report_document_group, ss_report_summary_gr
     ss_report_job_group, ss_report_calls_group, ss_report_bytes_group, ss_report_times_group,
     ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group, ss_report_advice_group,
     ss_report_predictions_group, ss_report_topk_group, ss_report_small_group,
-    ss_report_tensors_group, ss_report_options_group;
+    ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);

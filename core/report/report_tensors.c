@@ -55,6 +55,7 @@ enum column {
     GLOBAL_CALLS,
     GLOBAL_OFF_SUM,
     INPUT_NORM,
+    SERIES,
     WATCHED,
     ALIKE,
     AGAIN,
@@ -130,6 +131,10 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, 0, "sum behind global_off"},
     [INPUT_NORM] = {"input_norm", NULL, 0, 0,
                     "norm of this rank's last input sent as top-k; 0: there was none"},
+    [SERIES] =
+        {"series", NULL, 0, 0,
+         "how these calls went, at even distances, 128 points at most; null where REPORT_DIR "
+         "is not set"},
     [WATCHED] = {"watched", "watched", SEEN, SS_RARE,
                  "calls in which samples of all ranks were compared; what follows are means of "
                  "them"},
@@ -169,6 +174,38 @@ static const struct ss_emit_column columns[COLUMNS] = {
 };
 const struct ss_emit_group ss_report_tensors_group = {"tensors", "Tensors (MODE=topk)", columns,
                                                       COLUMNS};
+
+/* As struct ss_series_point has them. */
+static const struct ss_emit_column point_columns[] = {
+    {"call", NULL, 0, 0, "number of the tensor's own call, from 1"},
+    {"density", NULL, 0, 0, "share of the elements that this rank selected in it"},
+    {"threshold", NULL, 0, 0, "least magnitude that it selected; null where k of each B are taken"},
+    {"residual_norm", NULL, 0, 0, "norm of what this rank had kept back after it"},
+    {"input_norm", NULL, 0, 0, "norm of this rank's input"},
+};
+enum { POINT_COLUMNS = sizeof point_columns / sizeof *point_columns };
+const struct ss_emit_group ss_report_series_group = {"series", "Series of a tensor, an array each",
+                                                     point_columns, POINT_COLUMNS};
+
+static double point_at(const void *ctx, size_t column, size_t i)
+{
+    const struct ss_series_point *p = &((const struct ss_series *)ctx)->point[i];
+    const double values[POINT_COLUMNS] = {p->call, p->density, p->threshold, p->residual, p->input};
+
+    return values[column];
+}
+
+static struct ss_emit_value series_value(const struct ss_series *s)
+{
+    struct ss_emit_value v = {.kind = SS_V_ARRAYS};
+
+    v.as.arrays.columns = point_columns;
+    v.as.arrays.n_columns = POINT_COLUMNS;
+    v.as.arrays.n = s ? s->n : 0;
+    v.as.arrays.at = point_at;
+    v.as.arrays.ctx = s;
+    return v;
+}
 
 struct walk {
     const struct ss_stats *stats;
@@ -219,6 +256,7 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
     v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
+    v[SERIES] = series_value(r->series);
 }
 
 /* What was seen of it, for those who choose limits. */

@@ -50,6 +50,7 @@ void ss_stats_free(struct ss_stats *stats)
     }
     for (struct ss_tensor_record *r = stats->tensors; r;) {
         struct ss_tensor_record *next = r->next;
+        free(r->series);
         free(r);
         r = next;
     }
@@ -149,6 +150,7 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
 
         if (r->owner == owner) {
             *link = r->next;
+            free(r->series);
             free(r);
             stats->tensor_count--;
         } else {

@@ -131,8 +131,8 @@ struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kin
                                         int size, uint64_t count, enum ss_type type, enum ss_op op);
 
 /* Appends a copy of the record, or an empty one where it is NULL, which the caller fills before the
- * next report is written. NULL when there are 4,000 of them or memory is short: then one more is
- * unlisted. */
+ * next report is written; it owns its series. NULL when there are 4,000 of them or memory is short:
+ * then one more is unlisted, and the series stays the caller's. */
 struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
                                          const struct ss_tensor_record *record);
 

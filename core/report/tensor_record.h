@@ -29,6 +29,7 @@ struct ss_tensor_record {
     double global_off_sum;         /* of |size of the global set - k| / k */
     double residual_norm;          /* now; 0 without one */
     double input_norm;             /* of the last input sent as top-k, 0 where there was none */
+    struct ss_series *series;      /* of these calls, owned; NULL = none */
 
     /* GUARD's last look. */
     uint64_t guard_looks;

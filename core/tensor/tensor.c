@@ -31,6 +31,7 @@ static void free_tensor(struct ss_tensor *t)
 {
     t->residual.place->ops->drop(t->residual.place, &t->residual.values);
     ss_buf_free(&t->agreed.bounds);
+    ss_buf_free(&t->series);
     ss_watch_free(&t->watch);
     free(t);
 }

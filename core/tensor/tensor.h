@@ -27,6 +27,7 @@
 #include "core/tensor/named_buffers.h"
 #include "core/tensor/regions.h"
 #include "core/tensor/rules.h"
+#include "core/tensor/series.h"
 #include "core/tensor/steps.h"
 
 /* What tells tensors of one lane apart (enum ss_identity).
@@ -230,6 +231,7 @@ struct ss_tensor {
     struct ss_rest rest;
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;
+    struct ss_buf series; /* struct ss_series of the same calls, where settings ask for it */
     struct ss_tensor_told told;
 };
 

@@ -73,10 +73,15 @@ static void print_roff(const struct ss_emit_group *group)
 
 void cli_legend_print(bool roff)
 {
+    size_t (*const lists[])(const struct ss_emit_group *const **groups) = {
+        ss_report_legend, cli_merge_legend, cli_compare_legend};
     const struct ss_emit_group *const *groups;
-    size_t n = ss_report_legend(&groups);
 
-    for (size_t i = 0; i < n; i++)
-        (roff ? print_roff : print_plain)(groups[i]);
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        size_t n = lists[l](&groups);
+
+        for (size_t i = 0; i < n; i++)
+            (roff ? print_roff : print_plain)(groups[i]);
+    }
     (roff ? print_roff : print_plain)(&trial_group);
 }

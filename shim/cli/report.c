@@ -51,23 +51,29 @@ fail:;
 
 /* What the arguments ask for. */
 enum form { TEXT, ALL, JSON, CSV, LEGEND, LEGEND_ROFF };
+enum how { AS_FITS, MERGE, COMPARE };
 struct asked {
     enum form form;
     enum cli_csv table;
+    enum how how;
 };
 
-static const struct {
-    const char *option;
+static const struct option {
+    const char *name;
+    bool is_form;
     struct asked asked;
-} forms[] = {
-    {"--all", {ALL, 0}},
-    {"--json", {JSON, 0}},
-    {"--csv", {CSV, CLI_CSV_LANES}},
-    {"--csv=lanes", {CSV, CLI_CSV_LANES}},
-    {"--csv=tensors", {CSV, CLI_CSV_TENSORS}},
-    {"--csv=summary", {CSV, CLI_CSV_SUMMARY}},
-    {"--legend", {LEGEND, 0}},
-    {"--legend=roff", {LEGEND_ROFF, 0}},
+} options[] = {
+    {"--all", true, {ALL, 0, 0}},
+    {"--json", true, {JSON, 0, 0}},
+    {"--csv", true, {CSV, CLI_CSV_LANES, 0}},
+    {"--csv=lanes", true, {CSV, CLI_CSV_LANES, 0}},
+    {"--csv=tensors", true, {CSV, CLI_CSV_TENSORS, 0}},
+    {"--csv=summary", true, {CSV, CLI_CSV_SUMMARY, 0}},
+    {"--csv=series", true, {CSV, CLI_CSV_SERIES, 0}},
+    {"--legend", true, {LEGEND, 0, 0}},
+    {"--legend=roff", true, {LEGEND_ROFF, 0, 0}},
+    {"--merge", false, {0, 0, MERGE}},
+    {"--compare", false, {0, 0, COMPARE}},
 };
 
 static enum ss_emit_form emitted(enum form form)
@@ -78,6 +84,8 @@ static enum ss_emit_form emitted(enum form form)
 static int print_each(const struct asked *asked, const struct cli_files *files)
 {
     int status = 0;
+    if (asked->form == CSV)
+        return cli_csv_print(asked->table, files);
     for (size_t i = 0; i < files->n && status == 0; i++) {
         struct cli_report *report = files->file[i].report;
         status = ss_report_write(&report->stats, &report->job, emitted(asked->form),
@@ -86,37 +94,90 @@ static int print_each(const struct asked *asked, const struct cli_files *files)
     return status;
 }
 
-/* Index of the option, or -1 after saying what is wrong. */
-static int form_of(const char *option)
+static int print_merged(const struct asked *asked, const struct cli_files *files)
 {
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (strcmp(forms[i].option, option) == 0)
-            return (int)i;
-    if (strncmp(option, "--csv=", 6) == 0)
-        cli_usage_error("report", "%s is not allowed; the table is lanes, tensors or summary",
-                        option);
+    struct cli_job job;
+    if (!cli_job_of(files->file, files->n, &job))
+        return -1;
+    return cli_merge_write(&job, emitted(asked->form), cli_write_stdout, NULL);
+}
+
+/* Reports of the first argument; the others are of the second. */
+static size_t of_first(const struct cli_files *files)
+{
+    size_t n = 0;
+    while (n < files->n && files->file[n].argument == 0)
+        n++;
+    return n;
+}
+
+static int print_compared(const struct asked *asked, const struct cli_files *files)
+{
+    size_t n = of_first(files);
+    struct cli_job a, b;
+    if (!cli_job_of(files->file, n, &a) || !cli_job_of(files->file + n, files->n - n, &b))
+        return -1;
+    return cli_compare_write(&a, &b, emitted(asked->form), cli_write_stdout, NULL);
+}
+
+/* Two arguments of two jobs are compared, a folder is merged, and otherwise one report follows the
+ * other. */
+static enum how what_fits(const struct asked *asked, const struct cli_files *files, int arguments)
+{
+    size_t second = of_first(files);
+    char why[256];
+    if (asked->how != AS_FITS || asked->form == CSV)
+        return asked->how;
+    if (arguments == 1 && files->n > 1 && files->file[0].folder)
+        return MERGE;
+    if (arguments == 2 && second > 0 && second < files->n &&
+        cli_jobs_differ(files->file[0].report, files->file[second].report, why, sizeof why))
+        return COMPARE;
+    return AS_FITS;
+}
+
+static const struct option *option_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (strcmp(options[i].name, name) == 0)
+            return &options[i];
+    if (strncmp(name, "--csv=", 6) == 0)
+        cli_usage_error("report",
+                        "%s is not allowed; the table is lanes, tensors, series or summary", name);
     else
         cli_usage_error("report", "%s is not allowed; `sparseshim help report` lists what is",
-                        option);
-    return -1;
+                        name);
+    return NULL;
+}
+
+static bool take(struct asked *asked, const char *before[2], const char *argument)
+{
+    const struct option *option = option_of(argument);
+    if (option == NULL)
+        return false;
+    const char **former = &before[option->is_form];
+    if (*former != NULL && strcmp(*former, argument) != 0) {
+        cli_usage_error("report", "%s and %s exclude each other", *former, argument);
+        return false;
+    }
+    *former = argument;
+    if (option->is_form) {
+        asked->form = option->asked.form;
+        asked->table = option->asked.table;
+    } else {
+        asked->how = option->asked.how;
+    }
+    return true;
 }
 
 /* Takes the options; returns the number of arguments up to the first file, or -1. */
 static int take_options(struct asked *asked, int argc, char **argv)
 {
-    const char *before = NULL;
+    const char *before[2] = {NULL, NULL};
     int at = 1;
-    for (; at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0; at++) {
-        int form = form_of(argv[at]);
-        if (form < 0)
+    for (; at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0; at++)
+        if (!take(asked, before, argv[at]))
             return -1;
-        if (before != NULL && strcmp(before, argv[at]) != 0) {
-            cli_usage_error("report", "%s and %s exclude each other", before, argv[at]);
-            return -1;
-        }
-        before = argv[at];
-        *asked = forms[form].asked;
-    }
     return at + (at < argc && strcmp(argv[at], "--") == 0);
 }
 
@@ -124,25 +185,34 @@ static int print(const struct asked *asked, int n, char **arguments)
 {
     struct cli_files files;
     bool good = cli_files_read(&files, n, arguments);
-    int status =
-        asked->form == CSV ? cli_csv_print(asked->table, &files) : print_each(asked, &files);
+    enum how how = what_fits(asked, &files, n);
+    int status = -1;
+    if (how == AS_FITS)
+        status = print_each(asked, &files);
+    else if (good) /* a job of which a part cannot be read is none */
+        status = how == MERGE ? print_merged(asked, &files) : print_compared(asked, &files);
     cli_files_free(&files);
     return good && status == 0 ? CLI_OK : CLI_NO;
 }
 
 int cli_report(int argc, char **argv)
 {
-    struct asked asked = {TEXT, 0};
-    int first = take_options(&asked, argc, argv);
+    struct asked asked = {TEXT, 0, AS_FITS};
+    int first = take_options(&asked, argc, argv), files = argc - first;
     bool legend = asked.form == LEGEND || asked.form == LEGEND_ROFF;
     if (first < 0)
         return CLI_USAGE;
-    if (legend && first < argc)
-        return cli_usage_error("report", "--legend takes no file");
-    if (!legend && first == argc)
+    if (legend && (files > 0 || asked.how != AS_FITS))
+        return cli_usage_error("report", "--legend takes nothing else");
+    if (!legend && files == 0)
         return cli_usage_error("report", "no file given; usage: sparseshim report FILE ...");
+    if (asked.how == COMPARE && files != 2)
+        return cli_usage_error("report", "--compare takes two files or folders, not %d", files);
+    if (asked.form == CSV && asked.how != AS_FITS)
+        return cli_usage_error("report", "--csv has a row for each report: leave out --merge and "
+                                         "--compare, or use --json");
     if (!legend)
-        return print(&asked, argc - first, argv + first);
+        return print(&asked, files, argv + first);
     cli_legend_print(asked.form == LEGEND_ROFF);
     return CLI_OK;
 }

@@ -101,6 +101,7 @@ static const struct table {
 } tables[CLI_CSVS] = {
     [CLI_CSV_LANES] = {"lanes", {"lanes"}},
     [CLI_CSV_TENSORS] = {"tensors", {"tensors"}},
+    [CLI_CSV_SERIES] = {"series", {"series"}},
     [CLI_CSV_SUMMARY] = {"summary", {"job", "calls", "bytes", "times"}},
 };
 
@@ -120,14 +121,22 @@ static const struct ss_emit_group *group_of(const char *key)
     return NULL;
 }
 
+/* A series is a table of its own. */
+static bool has_column(const struct ss_emit_column *column)
+{
+    return column->key != NULL && strcmp(column->key, "series") != 0;
+}
+
 static void print_names(const struct table *table)
 {
     fputs(table->parts[1] != NULL ? "file" : "file,rank", stdout);
+    if (table == &tables[CLI_CSV_SERIES])
+        fputs(",tensor", stdout);
     for (int p = 0; p < PARTS && table->parts[p] != NULL; p++) {
         const struct ss_emit_group *group = group_of(table->parts[p]);
 
         for (size_t i = 0; i < group->n; i++)
-            if (group->columns[i].key != NULL)
+            if (has_column(&group->columns[i]))
                 printf(",%s", group->columns[i].key);
     }
     fputs("\r\n", stdout);
@@ -138,7 +147,7 @@ static void print_cells(const char *part, const json_t *row)
     const struct ss_emit_group *group = group_of(part);
 
     for (size_t i = 0; i < group->n; i++) {
-        if (group->columns[i].key == NULL)
+        if (!has_column(&group->columns[i]))
             continue;
         putchar(',');
         print_cell(json_object_get(row, group->columns[i].key));
@@ -166,6 +175,38 @@ static void print_rows(const struct table *table, const struct cli_file *file, c
     }
 }
 
+/* One array of each column, turned. */
+static void print_series(const struct cli_file *file, const json_t *tensor)
+{
+    const struct ss_emit_group *group = group_of("series");
+    const json_t *series = json_object_get(tensor, "series");
+    size_t n = json_array_size(json_object_get(series, group->columns[0].key));
+
+    for (size_t i = 0; i < n; i++) {
+        print_quoted(file->path);
+        printf(",%d,", file->report->job.rank);
+        print_cell(json_object_get(tensor, "tensor"));
+        for (size_t c = 0; c < group->n; c++) {
+            putchar(',');
+            print_cell(json_array_get(json_object_get(series, group->columns[c].key), i));
+        }
+        fputs("\r\n", stdout);
+    }
+}
+
+static void print_report(enum cli_csv which, const struct cli_file *file, const json_t *root)
+{
+    const json_t *tensors = json_object_get(root, "tensors");
+
+    if (which == CLI_CSV_SUMMARY)
+        print_summary(&tables[which], file, root);
+    else if (which != CLI_CSV_SERIES)
+        print_rows(&tables[which], file, root);
+    else
+        for (size_t i = 0; i < json_array_size(tensors); i++)
+            print_series(file, json_array_get(tensors, i));
+}
+
 static json_t *json_of(struct cli_report *report)
 {
     struct cli_page page = {NULL, 0, 0};
@@ -179,9 +220,7 @@ static json_t *json_of(struct cli_report *report)
 
 int cli_csv_print(enum cli_csv which, const struct cli_files *files)
 {
-    const struct table *table = &tables[which];
-
-    print_names(table);
+    print_names(&tables[which]);
     for (size_t i = 0; i < files->n; i++) {
         json_t *root = json_of(files->file[i].report);
 
@@ -189,10 +228,7 @@ int cli_csv_print(enum cli_csv which, const struct cli_files *files)
             fprintf(stderr, "sparseshim report: out of memory\n");
             return -1;
         }
-        if (table->parts[1] != NULL)
-            print_summary(table, &files->file[i], root);
-        else
-            print_rows(table, &files->file[i], root);
+        print_report(which, &files->file[i], root);
         json_decref(root);
     }
     return 0;

@@ -19,9 +19,20 @@ void cli_legend_print(bool roff);
 
 /* Rows of CSV (RFC 4180) to standard output: the file, the rank, and the columns that have a key,
  * under a line that names them. The cells are those of JSON; null is empty, and of an object
- * "name=number name=number". Each returns 0, or -1 after saying why. */
-enum cli_csv { CLI_CSV_LANES, CLI_CSV_TENSORS, CLI_CSV_SUMMARY, CLI_CSVS };
+ * "name=number name=number". A series has a row for each point, under the number of its tensor.
+ * Each returns 0, or -1 after saying why. */
+enum cli_csv { CLI_CSV_LANES, CLI_CSV_TENSORS, CLI_CSV_SUMMARY, CLI_CSV_SERIES, CLI_CSVS };
 const char *cli_csv_name(enum cli_csv table);
 int cli_csv_print(enum cli_csv table, const struct cli_files *files);
+
+/* The reports of a job in one, as text or JSON; 0, what `write` says, or -1 after saying why. */
+int cli_merge_write(const struct cli_job *job, enum ss_emit_form form, ss_emit_write *write,
+                    void *ctx);
+size_t cli_merge_legend(const struct ss_emit_group *const **groups);
+
+/* Two jobs side by side, by the ranks that both report, or by one report each; likewise. */
+int cli_compare_write(const struct cli_job *a, const struct cli_job *b, enum ss_emit_form form,
+                      ss_emit_write *write, void *ctx);
+size_t cli_compare_legend(const struct ss_emit_group *const **groups);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/report/tensor_record.h"
+#include "shim/cli/series_read.h"
 
 /* What a member of an object is read into. */
 enum kind {
@@ -26,6 +27,7 @@ enum kind {
     NAME,     /* enum, by its name */
     NAME_OR0, /* the same; null is 0 */
     WORDS,    /* enum, by a sentence that another version may say otherwise; else 0 */
+    SERIES,   /* struct ss_series *, owned */
     COUNTS,   /* array of uint64_t: an object that names its elements */
     SUMS      /* array of double, likewise */
 };
@@ -144,6 +146,7 @@ static const struct field tensor_fields[] = {
     {"global_off_sum", F64, IN(ss_tensor_record, global_off_sum), NULL},
     {"residual_norm", F64, IN(ss_tensor_record, residual_norm), NULL},
     {"input_norm", F64, IN(ss_tensor_record, input_norm), NULL},
+    {"series", SERIES, IN(ss_tensor_record, series), NULL},
     {"watched", UNSIGNED, IN(ss_tensor_record, watched), NULL},
     {"alike", F64, IN(ss_tensor_record, alike), NULL},
     {"again", F64, IN(ss_tensor_record, again), NULL},
@@ -321,6 +324,8 @@ static const char *read_value(const json_t *value, const struct field *field, vo
     case WORDS:
         read_name(value, field->names, true, to);
         return NULL;
+    case SERIES:
+        return cli_series_read(value, to);
     case COUNTS:
     case SUMS:
         return read_elements(value, field, to);
@@ -476,8 +481,9 @@ static bool check_schema(struct reading *reading, const json_t *root)
 {
     const json_t *schema = json_object_get(root, "schema");
 
-    if (json_object_get(root, "merged_schema") != NULL)
-        return fail(reading, "merged_schema", "",
+    if (json_object_get(root, "merged_schema") != NULL ||
+        json_object_get(root, "compared_schema") != NULL)
+        return fail(reading, "no \"schema\"", "",
                     "this is what sparseshim report made of several reports, which is not read "
                     "again");
     if (schema == NULL)

@@ -63,6 +63,7 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .host = host_number(),
         .timeout = options->timeout,
         .patience = PATIENCE,
+        .series = options->report != CFG_REPORT_OFF && options->report_dir && *options->report_dir,
         .decisions = options->debug >= CFG_DEBUG_INFO,
         .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
     };

@@ -38,6 +38,9 @@ is $report->{advice}[0]{try}, 'SPARSESHIM_MODE=exact', 'the advice is in it';
 is scalar @{$report->{predictions}}, 18, 'so is every prediction';
 is scalar @{$report->{tensors}}, 4, 'every tensor is there';
 is $report->{tensors}[0]{residual_ratio}, 2.5, 'with the ratio of residual to input';
+is scalar(@{$report->{tensors}[0]{series}{call}}), 75, 'a series has points at even distances';
+is $report->{tensors}[0]{series}{call}[-1], 297, 'to the last';
+is $report->{tensors}[1]{series}, undef, 'or there is none';
 is $report->{tensors}[1]{reason}, 'average', 'with the reason why it stays exact';
 
 my $file = "$dir/report.json";
@@ -55,6 +58,7 @@ for (split /\n/, output("$build/sparseshim", 'report', '--legend')) {
 my @untold = grep { !ref $report->{$_} && !$told{'The document'}{$_} } keys %$report;
 for my $part (grep { ref $report->{$_} } keys %$report) {
     my @rows = ref $report->{$part} eq 'ARRAY' ? @{$report->{$part}} : $report->{$part};
+    push @untold, map { "series.$_" } grep { !$told{series}{$_} } map { keys %{$_->{series} || {}} } @rows;
     push @untold, map { "$part.$_" } grep { !$told{$part}{$_} } map { keys %$_ } @rows;
 }
 is "@untold", '', 'report --legend explains every key';

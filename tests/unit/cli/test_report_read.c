@@ -224,6 +224,13 @@ static void what_is_no_report_is_refused_with_the_place(void **state)
         {"{\"schema\": 1, \"passed\": [{\"reason\": 3}]}", "passed[0].reason: text expected"},
         {"{\"schema\": 1, \"tensors\": [{\"state\": \"lost\"}]}", "tensors[0].state: unknown name"},
         {"{\"schema\": 1, \"tensors\": [{\"reason\": \"none\"}]}", "unknown name"},
+        {"{\"schema\": 1, \"tensors\": [{\"series\": {}}]}", "tensors[0].series: object of arrays"},
+        {"{\"schema\": 1, \"tensors\": [{\"series\": {\"call\": [1, 2], \"density\": [1]}}]}",
+         "tensors[0].series: arrays of one length expected"},
+        {"{\"schema\": 1, \"tensors\": [{\"series\": {\"call\": [true]}}]}",
+         "series: numbers expected"},
+        {"{\"merged_schema\": 1}", "which is not read again"},
+        {"{\"compared_schema\": 1}", "which is not read again"},
         {"{\"schema\": 1, \"tensors\": [{\"ordinal\": -2}]}", "tensors[0].ordinal: number out of"},
         {"{\"schema\": 1, \"tensors\": [{\"ordinal\": 4294967295}]}", "number out of range"},
         {"{\"schema\": 1, \"tensors\": [{\"symbol\": \"0123456789012345678901234567890123456789"

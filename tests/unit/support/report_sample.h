@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,24 @@ static inline struct ss_tensor_record *add_tensor(struct ss_stats *stats,
     return r;
 }
 
+/* 300 calls; the threshold of the last is not known. */
+static inline struct ss_series *sample_series(void)
+{
+    struct ss_series series = {.n = 0};
+
+    for (int i = 1; i <= 300; i++) {
+        if (!ss_series_due(&series))
+            ss_series_skip(&series);
+        else
+            ss_series_add(&series,
+                          &(struct ss_series_point){i, 0.01, i == 297 ? (double)NAN : 1.0 / i,
+                                                    i / 3.0, 5e-7 * i});
+    }
+    struct ss_series *copy = ss_series_copy(&series);
+    assert_non_null(copy);
+    return copy;
+}
+
 /* Four: sent sparse, refused by the gradient test, watched, out of step. */
 static inline void add_tensors(struct ss_stats *stats)
 {
@@ -213,6 +232,7 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .residual_norm = 12.5,
                                                  .input_norm = 5,
                                                  .off_sum = 1.5,
+                                                 .series = sample_series(),
                                                  .watched = 8,
                                                  .alike = 0.25,
                                                  .again = 0.5,

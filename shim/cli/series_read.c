@@ -1,0 +1,57 @@
+#include "shim/cli/series_read.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *key;
+    size_t offset;
+} members[] = {
+    {"call", offsetof(struct ss_series_point, call)},
+    {"density", offsetof(struct ss_series_point, density)},
+    {"threshold", offsetof(struct ss_series_point, threshold)},
+    {"residual_norm", offsetof(struct ss_series_point, residual)},
+    {"input_norm", offsetof(struct ss_series_point, input)},
+};
+
+static const char *read_member(const json_t *array, size_t n, size_t offset,
+                               struct ss_series_point *point)
+{
+    if (array != NULL && (!json_is_array(array) || json_array_size(array) != n))
+        return "arrays of one length expected";
+    for (size_t i = 0; i < n; i++) {
+        const json_t *number = json_array_get(array, i);
+        double value = json_is_number(number) ? json_number_value(number) : (double)NAN;
+
+        if (number != NULL && !json_is_number(number) && !json_is_null(number))
+            return "numbers expected";
+        memcpy((char *)&point[i] + offset, &value, sizeof value);
+    }
+    return NULL;
+}
+
+const char *cli_series_read(const json_t *value, struct ss_series **to)
+{
+    size_t n = json_array_size(json_object_get(value, members[0].key));
+    const char *wrong = NULL;
+
+    if (json_is_null(value))
+        return NULL;
+    if (!json_is_object(value) || n == 0)
+        return "object of arrays expected";
+    if (n > SS_SERIES_POINTS)
+        return "too many points";
+    struct ss_series *series = calloc(1, sizeof *series);
+    if (series == NULL)
+        return "out of memory";
+    series->n = n;
+    for (size_t m = 0; m < sizeof members / sizeof *members && wrong == NULL; m++)
+        wrong = read_member(json_object_get(value, members[m].key), n, members[m].offset,
+                            series->point);
+    if (wrong == NULL)
+        *to = series;
+    else
+        free(series);
+    return wrong;
+}
