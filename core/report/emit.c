@@ -1,7 +1,9 @@
 /* Members and tables, written as text or as JSON. */
-#include "core/report/emit_impl.h"
+#include "core/report/emit.h"
 
 #include <string.h>
+
+#include "core/report/emit_impl.h"
 
 enum { LABEL_WIDTH = 9, CELL_GAP = 2 };
 

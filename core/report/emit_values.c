@@ -252,7 +252,7 @@ static void put_short(struct ss_emit *e, double v)
         ss_emit_put(e, "null");
         return;
     }
-    if (v == floor(v) && fabs(v) < 1e15)
+    if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
         snprintf(number, sizeof number, "%.0f", v);
     else
         snprintf(number, sizeof number, "%.6g", v);

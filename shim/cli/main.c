@@ -95,9 +95,24 @@ static const struct verb {
      "launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
-    {"report", cli_report, "[--all] FILE ... | --legend", "print reports that a job wrote as JSON",
+    {"report", cli_report, "[FORM] [--merge | --compare] FILE | FOLDER ...",
+     "print reports that a job wrote as JSON, merge them or compare two jobs",
      "  --all          also what is rarely useful\n"
-     "  --legend       what each word and number of a report means (--legend=roff: for a manual)\n"},
+     "  --json         as JSON\n"
+     "  --csv[=TABLE]  a row for each lane of each report; TABLE: lanes, tensors, series, summary\n"
+     "  --html         one page about a job, with pictures, to standard output\n"
+     "  --legend       what each word and number means (--legend=roff: for a manual); no file\n"
+     "  --merge        the ranks of a job in one: sums, slowest rank, spread\n"
+     "  --compare      two jobs, A and B, by the ranks that both report\n"
+     "A folder stands for the reports in it. Without --merge and --compare a folder by itself is\n"
+     "merged, two files or folders of two jobs are compared, and all else is printed one after "
+     "the\n"
+     "other:\n"
+     "  sparseshim report reports/                        all ranks\n"
+     "  sparseshim report before/ after/                  two jobs\n"
+     "  sparseshim report --html reports/ >report.html\n"
+     "Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together;\n"
+     "2 usage.\n"},
     {"simulate", cli_simulate, "[--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]",
      "what each collective would take on a network, up to 4096 ranks",
      "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"

@@ -50,7 +50,7 @@ fail:;
 }
 
 /* What the arguments ask for. */
-enum form { TEXT, ALL, JSON, CSV, LEGEND, LEGEND_ROFF };
+enum form { TEXT, ALL, JSON, CSV, HTML, LEGEND, LEGEND_ROFF };
 enum how { AS_FITS, MERGE, COMPARE };
 struct asked {
     enum form form;
@@ -70,6 +70,7 @@ static const struct option {
     {"--csv=tensors", true, {CSV, CLI_CSV_TENSORS, 0}},
     {"--csv=summary", true, {CSV, CLI_CSV_SUMMARY, 0}},
     {"--csv=series", true, {CSV, CLI_CSV_SERIES, 0}},
+    {"--html", true, {HTML, 0, 0}},
     {"--legend", true, {LEGEND, 0, 0}},
     {"--legend=roff", true, {LEGEND_ROFF, 0, 0}},
     {"--merge", false, {0, 0, MERGE}},
@@ -99,6 +100,8 @@ static int print_merged(const struct asked *asked, const struct cli_files *files
     struct cli_job job;
     if (!cli_job_of(files->file, files->n, &job))
         return -1;
+    if (asked->form == HTML)
+        return cli_html_print(&job);
     return cli_merge_write(&job, emitted(asked->form), cli_write_stdout, NULL);
 }
 
@@ -128,6 +131,8 @@ static enum how what_fits(const struct asked *asked, const struct cli_files *fil
     char why[256];
     if (asked->how != AS_FITS || asked->form == CSV)
         return asked->how;
+    if (asked->form == HTML)
+        return MERGE;
     if (arguments == 1 && files->n > 1 && files->file[0].folder)
         return MERGE;
     if (arguments == 2 && second > 0 && second < files->n &&
@@ -208,6 +213,8 @@ int cli_report(int argc, char **argv)
         return cli_usage_error("report", "no file given; usage: sparseshim report FILE ...");
     if (asked.how == COMPARE && files != 2)
         return cli_usage_error("report", "--compare takes two files or folders, not %d", files);
+    if (asked.form == HTML && asked.how == COMPARE)
+        return cli_usage_error("report", "--html is of one job: leave out --compare");
     if (asked.form == CSV && asked.how != AS_FITS)
         return cli_usage_error("report", "--csv has a row for each report: leave out --merge and "
                                          "--compare, or use --json");

@@ -82,7 +82,8 @@ static bool measure_row(void *ctx, size_t row, struct ss_emit_value *v)
 enum { O_NAME, O_A, O_B, O_COLUMNS };
 
 static const struct ss_emit_column option_columns[O_COLUMNS] = {
-    [O_NAME] = {"name", "name", 1, SS_LEFT, "an option that differs, without SPARSESHIM_"},
+    [O_NAME] = {"name", "name", 1, SS_LEFT,
+                "an option that differs, without SPARSESHIM_; REPORT_DIR is left out"},
     [O_A] = {"a", "A", 1, SS_LEFT, "its value in the first job; -, null: the default"},
     [O_B] = {"b", "B", 1, SS_LEFT, "its value in the second job, likewise"},
 };
@@ -111,7 +112,8 @@ static const char *next_option(struct comparing *c)
         while (c->option < own->option_count) {
             const struct ss_report_option *o = &own->options[c->option++];
 
-            if (o->name != NULL && !(side == B && value_in(other, o->name) != NULL) &&
+            if (o->name != NULL && strcmp(o->name, "REPORT_DIR") != 0 &&
+                !(side == B && value_in(other, o->name) != NULL) &&
                 !equal(o->value, value_in(other, o->name)))
                 return o->name;
         }
@@ -151,10 +153,10 @@ enum {
     L_DENSITY_B,
     L_SENT_A,
     L_SENT_B,
-    L_FEWER,
+    L_SENT_RATIO,
     L_SECONDS_A,
     L_SECONDS_B,
-    L_FASTER,
+    L_SECONDS_RATIO,
     L_COLUMNS
 };
 
@@ -174,10 +176,10 @@ static const struct ss_emit_column lane_columns[L_COLUMNS] = {
     [L_DENSITY_B] = {"density_b", "B", 1, 0, "in B"},
     [L_SENT_A] = {"bytes_per_call_a", "sent a call A", 1, 0, "bytes sent in a call in A"},
     [L_SENT_B] = {"bytes_per_call_b", "B", 1, 0, "in B"},
-    [L_FEWER] = {"times_fewer", "fewer", 1, 0, "bytes of A / bytes of B"},
+    [L_SENT_RATIO] = {"bytes_ratio", "B / A", 1, 0, "below 1 where B sends less in a call"},
     [L_SECONDS_A] = {"seconds_per_call_a", "a call A", 1, 0, "time of a call in A, all phases"},
     [L_SECONDS_B] = {"seconds_per_call_b", "B", 1, 0, "in B"},
-    [L_FASTER] = {"times_faster", "faster", 1, 0, "time of A / time of B"},
+    [L_SECONDS_RATIO] = {"seconds_ratio", "B / A", 1, 0, "below 1 where a call of B is faster"},
 };
 static const struct ss_emit_group lanes_group = {"lanes", "Compared: lanes", lane_columns,
                                                  L_COLUMNS};
@@ -242,11 +244,12 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[L_DENSITY_B] = ss_v_number(SS_V_SHARE, ratio(b.density, b.scans));
     v[L_SENT_A] = ss_v_number(SS_V_MEAN, ratio(a.sent, a.calls));
     v[L_SENT_B] = ss_v_number(SS_V_MEAN, ratio(b.sent, b.calls));
-    v[L_FEWER] = ss_v_number(SS_V_FACTOR, ratio(ratio(a.sent, a.calls), ratio(b.sent, b.calls)));
+    v[L_SENT_RATIO] =
+        ss_v_number(SS_V_FACTOR, ratio(ratio(b.sent, b.calls), ratio(a.sent, a.calls)));
     v[L_SECONDS_A] = ss_v_number(SS_V_SECONDS, ratio(a.seconds, a.calls));
     v[L_SECONDS_B] = ss_v_number(SS_V_SECONDS, ratio(b.seconds, b.calls));
-    v[L_FASTER] =
-        ss_v_number(SS_V_FACTOR, ratio(ratio(a.seconds, a.calls), ratio(b.seconds, b.calls)));
+    v[L_SECONDS_RATIO] =
+        ss_v_number(SS_V_FACTOR, ratio(ratio(b.seconds, b.calls), ratio(a.seconds, a.calls)));
     return true;
 }
 

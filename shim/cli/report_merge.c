@@ -1,4 +1,6 @@
 /* All ranks of a job in one: sums, and how the ranks differ. */
+#include "shim/cli/report_merge.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +8,6 @@
 
 #include "shim/cli/report_forms.h"
 #include "shim/cli/report_measures.h"
-#include "shim/cli/report_merge.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
@@ -33,7 +34,8 @@ static const struct ss_emit_column spread_columns[SPREAD_COLUMNS] = {
     [MEDIAN] = {"median", "median", 1, 0, "of the ranks that report"},
     [MOST] = {"most", "most", 1, 0, "of the ranks that report"},
     [SUM] = {"sum", "sum", 1, 0, "over the ranks that report"},
-    [AT_LEAST] = {"rank_least", "least at", 1, 0, "the rank that has the least"},
+    [AT_LEAST] = {"rank_least", "least at", 1, 0,
+                  "the rank that has the least; null where all are alike"},
     [AT_MOST] = {"rank_most", "most at", 1, 0, "the rank that has the most; of times, the slowest"},
 };
 static const struct ss_emit_group spread_group = {"spread", "Merged: over the ranks",
@@ -58,8 +60,9 @@ static bool spread_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[MEDIAN] = cli_measure_value(measure, s.median);
     v[MOST] = cli_measure_value(measure, s.most);
     v[SUM] = cli_measure_value(measure, measure->adds ? s.sum : NAN);
-    v[AT_LEAST] = merging_rank(s.rank_least);
-    v[AT_MOST] = merging_rank(s.rank_most);
+    bool differ = s.most > s.least;
+    v[AT_LEAST] = merging_rank(differ ? s.rank_least : -1);
+    v[AT_MOST] = merging_rank(differ ? s.rank_most : -1);
     return true;
 }
 

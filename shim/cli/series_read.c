@@ -1,6 +1,7 @@
 #include "shim/cli/series_read.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,20 @@ static const char *read_member(const json_t *array, size_t n, size_t offset,
     return NULL;
 }
 
+static bool ascend(const struct ss_series *series)
+{
+    double last = 0;
+
+    for (size_t i = 0; i < series->n; i++) {
+        double call = series->point[i].call;
+
+        if (!(call > last && call <= 1e15))
+            return false;
+        last = call;
+    }
+    return true;
+}
+
 const char *cli_series_read(const json_t *value, struct ss_series **to)
 {
     size_t n = json_array_size(json_object_get(value, members[0].key));
@@ -49,6 +64,8 @@ const char *cli_series_read(const json_t *value, struct ss_series **to)
     for (size_t m = 0; m < sizeof members / sizeof *members && wrong == NULL; m++)
         wrong = read_member(json_object_get(value, members[m].key), n, members[m].offset,
                             series->point);
+    if (wrong == NULL && !ascend(series))
+        wrong = "calls in their order expected";
     if (wrong == NULL)
         *to = series;
     else
