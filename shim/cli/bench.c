@@ -98,6 +98,7 @@ static char **command_of(struct benching *b)
                          b->warm,
                          "--type",
                          b->asked.is_double ? "double" : "float",
+                         "--contact",
                          "--csv",
                          LABEL,
                          b->asked.topk ? "--gradient" : NULL,

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/report/emit.h"
+
 enum { BENCH_LIST = 64, BENCH_NAME = 32 };
 
 /* Values of one option, in the order given. */
@@ -47,6 +49,8 @@ struct bench_cells {
 
 /* shim/cli/bench_options.c: CLI_OK, or the exit status after saying why not. */
 int bench_parse(struct bench_asked *asked, int argc, char **argv);
+
+extern const struct ss_emit_group bench_group; /* columns of its table */
 
 /* shim/cli/bench_table.c: text to standard output, files; CLI_OK or CLI_FAILED. */
 int bench_write(const struct bench_cells *cells);

@@ -171,7 +171,7 @@ static int read_option(struct bench_asked *a, const struct cfg *cfg, int argc, c
 }
 
 /* What only one of the two modes has. */
-static int check(const struct bench_asked *a)
+static int check(struct bench_asked *a)
 {
     double share;
 
@@ -179,6 +179,8 @@ static int check(const struct bench_asked *a)
         if (!cfg_number_share(a->density.item[i], &share))
             return cli_usage_error("bench", "--density=%s is for --mode=topk; a share such as 0.01",
                                    a->density.item[i]);
+        else
+            snprintf(a->density.item[i], BENCH_NAME, "%.9g", share);
     for (size_t i = 0; i < a->values.items && !a->topk; i++)
         if (strcmp(a->values.item[i], "same") != 0)
             return cli_usage_error("bench", "--value-type=%s is for --mode=topk",

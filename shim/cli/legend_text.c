@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shim/cli/bench.h"
 #include "shim/cli/report_forms.h"
-#include "shim/cli/trial_table.h"
+#include "shim/cli/try_table.h"
 
 enum { WIDTH = 96 };
 
@@ -84,4 +85,5 @@ void cli_legend_print(bool roff)
             (roff ? print_roff : print_plain)(groups[i]);
     }
     (roff ? print_roff : print_plain)(&trial_group);
+    (roff ? print_roff : print_plain)(&bench_group);
 }

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# sparseshim bench: each combination of its lists is run once, under the launcher given; table, CSV,
+# JSON and plot have what was measured.
+set -u
+. tests/t/lib.sh
+unset SPARSESHIM_MIN_COUNT
+CLI=$BUILD/sparseshim
+mkdir "$WORK/here" && cd "$WORK/here" || exit 1
+
+# measured OPTION...: two ranks.
+measured() {
+    within 120 env -u SPARSESHIM_REPORT -u SPARSESHIM_REPORT_DIR "$CLI" bench --blocks 2 --calls 2 --warm 4 "$@" -- \
+        "$MPIRUN" -n 2 -genv UCX_RNDV_THRESH inf
+}
+
+# column NAME: of x.csv, values joined by blanks.
+column() {
+    awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) c = i; next } { printf "%s%s", s, $c; s = " " }' x.csv
+}
+
+measured --count 64Ki,20000 --density 0.01,5% --algorithm split_allgather,ring --csv x.csv --json x.json
+[ "$STATUS" -eq 0 ] && [ "$(column count)" = "65536 65536 65536 65536 20000 20000 20000 20000" ] &&
+    [ "$(column density)" = "0.01 0.01 0.05 0.05 0.01 0.01 0.05 0.05" ] &&
+    [ "$(column algorithm | tr ' ' '\n' | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" = "4 4 " ]
+tap "$?" "exact: all combinations, once each"
+awk -F, 'NR > 1 { n++; if (NF != 17 || $1 != 2 || $8 <= 0 || $9 <= 0 || $11 > $10 || $12 < $10 || $17 > 1e-6) bad = 1 } END { exit bad || n != 8 }' x.csv
+tap "$?" "times are there, quartiles enclose the median, the sums are those of the MPI library"
+awk -F, 'NR > 1 { d = $5; want = 4 * $2; if ($13 != want || $14 > 12 * d * $2 + 3000 || $14 < d * $2 || $16 < d || $16 > 2 * d * 1.1) bad = 1 } END { exit bad }' x.csv
+tap "$?" "bytes: dense 2 (P-1)/P 4N, sparse some bytes an entry; density of the result"
+perl -MJSON::PP -e 'local $/; open my $f, "<", "x.json"; my $r = decode_json(<$f>)->{runs};
+    exit !(@$r == 8 && $r->[0]{ranks} == 2 && $r->[7]{count} == 20000 && $r->[2]{density} eq "0.05" && $r->[0]{seconds} > 0)'
+tap "$?" "JSON has the same runs"
+[ "$(grep -cE '^ +2 ' "$WORK/out")" -eq 8 ] && grep -q 'collective' "$WORK/out"
+tap "$?" "so has the table"
+
+measured --mode topk --count 50000 --density 1%,4/512 --algorithm auto,oktopk --value-type same,bf16 --csv x.csv
+[ "$STATUS" -eq 0 ] && [ "$(column value_type)" = "same same same same bf16 bf16 bf16 bf16" ] &&
+    awk -F, 'NR > 1 && $6 == "oktopk" { n++; if ($14 > 0.2 * $13 || $17 != "" || $16 > 0.03) bad = 1 } END { exit bad || n != 4 }' x.csv
+tap "$?" "topk: value types, k of each B, collectives with a global top-k"
+
+measured --count 20000 --density 0.01,0.1 --csv - --plot x.svg
+[ "$STATUS" -eq 0 ] && [ "$(grep -c '^2,20000,float,exact,' "$WORK/out")" -eq 2 ] && ! grep -q collective "$WORK/out"
+tap "$?" "--csv - takes the place of the table"
+if command -v gnuplot >/dev/null; then
+    grep -q '<svg' x.svg && grep -q auto x.svg
+    tap "$?" "a plot"
+else
+    grep -q 'gnuplot is not installed' "$WORK/err"
+    tap "$?" "a plot needs gnuplot, and it is said"
+fi
+[ "$(find . -mindepth 1 | sort | tr '\n' ' ')" = "./x.csv ./x.json ./x.svg " ]
+tap "$?" "nothing else is left"
+
+within 60 "$CLI" bench --count 1000 -- "$MPIRUN" -n 2 sh -c 'echo it fails; exit 3' --
+[ "$STATUS" -eq 3 ] && grep -q 'the run failed; it said:' "$WORK/err" && grep -q 'it fails' "$WORK/err" && grep -q ' - ' "$WORK/out"
+tap "$?" "a run that fails: its words, a row without numbers, exit status 3"
+within 60 "$CLI" bench --count 1000 --limit 1 -- sh -c 'sleep 60' --
+[ "$STATUS" -eq 3 ] && grep -q -- '--limit reached' "$WORK/err"
+tap "$?" "one that takes too long is ended"
+within 60 "$CLI" bench --count 1000,2000 -- ./absent
+[ "$STATUS" -eq 127 ] && [ "$(grep -c './absent cannot be run' "$WORK/err")" -eq 1 ]
+tap "$?" "a launcher that is not there: exit status 127, once"
+
+# refused TEXT ARGUMENT...
+refused() {
+    local text=$1
+    shift
+    within 20 "$CLI" bench "$@" -- true
+    [ "$STATUS" -eq 2 ] && grep -qF -- "$text" "$WORK/err"
+    tap "$?" "$*: $text"
+}
+refused '--count=0: elements, 1 to' --count 0
+refused '--count: ' --count many
+refused '1 to 64 values, separated by commas' --density 0.1,,0.2
+refused '--density: ' --density 2
+refused '--density=4/512 is for --mode=topk' --density 4/512
+refused '--algorithm=oktopk is for --mode=topk' --algorithm oktopk
+refused '--value-type=q8 is for --mode=topk' --value-type q8
+refused '--algorithm: ' --algorithm fastest
+refused '--mode=lossy: exact or topk' --mode lossy
+refused '--blocks=0: a whole number, 1 to 1000' --blocks 0
+refused '--plot=x.gif: a file that ends in .png or .svg' --plot x.gif
+refused '--contention is not known' --contention=1
+within 20 "$CLI" bench --count 5
+[ "$STATUS" -eq 2 ] && grep -q 'no launcher given' "$WORK/err"
+tap "$?" "no launcher"
+finish
