@@ -138,7 +138,7 @@ void html_bars(const char *title, const struct html_bar *bars, size_t n, enum ss
 
 /* ---- lines ---- */
 
-enum { CHART = 380, HEIGHT = 200, LEFT = 68, RIGHT = 14, TOP = 10, BOTTOM = 26, TICKS = 4 };
+enum { CHART = 380, HEIGHT = 200, LEFT = 68, RIGHT = 14, TOP = 10, BOTTOM = 26, TICKS = 5 };
 
 /* What is above it, or not a number, is left out. */
 #define LARGEST 1e300
@@ -149,19 +149,7 @@ struct frame {
     enum ss_emit_kind kind;
 };
 
-static double x_of(const struct frame *f, double call)
-{
-    double span = f->last > f->first ? f->last - f->first : 1;
-
-    return LEFT + (call - f->first) / span * (CHART - LEFT - RIGHT);
-}
-
-static double y_of(const struct frame *f, double value)
-{
-    return HEIGHT - BOTTOM - value / f->most * (HEIGHT - TOP - BOTTOM);
-}
-
-/* 1, 2 or 5 times a power of ten: steps of about a quarter. */
+/* 1, 2 or 5 times a power of ten: steps of about a fifth. */
 static double step_of(double span)
 {
     double raw = span / TICKS, power = 1;
@@ -173,6 +161,18 @@ static double step_of(double span)
     double times = raw / power;
 
     return power * (times > 5 ? 10 : times > 2 ? 5 : times > 1 ? 2 : 1);
+}
+
+static double x_of(const struct frame *f, double call)
+{
+    double span = f->last > f->first ? f->last - f->first : 1;
+
+    return LEFT + (call - f->first) / span * (CHART - LEFT - RIGHT);
+}
+
+static double y_of(const struct frame *f, double value)
+{
+    return HEIGHT - BOTTOM - value / f->most * (HEIGHT - TOP - BOTTOM);
 }
 
 static void draw_axes(const struct frame *f)
@@ -231,6 +231,8 @@ static struct frame frame_of(const struct ss_series *series, const struct html_l
                 f.most = v;
         }
     f.most = f.most > 1 / LARGEST ? f.most : 1;
+    double step = step_of(f.most);
+    f.most = step * (double)(uint64_t)(f.most / step + 0.9999); /* to the next line */
     return f;
 }
 

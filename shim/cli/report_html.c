@@ -395,11 +395,14 @@ static void print_group(const struct ss_emit_group *group)
 static void print_words(const struct cli_job *job)
 {
     const struct ss_emit_group *const *groups;
-    size_t n = job->n > 1 ? cli_merge_legend(&groups) : ss_report_legend(&groups);
+    size_t n = job->n > 1 ? cli_merge_legend(&groups) : 0;
 
     fputs("<h2>What the words mean</h2>\n<details><summary>Every word and number of the "
           "report</summary>\n",
           stdout);
+    for (size_t i = 0; i < n; i++)
+        print_group(groups[i]);
+    n = ss_report_legend(&groups);
     for (size_t i = 0; i < n; i++)
         print_group(groups[i]);
     fputs("</details>\n", stdout);
