@@ -64,6 +64,7 @@ struct cfg_options {
     double timeout;      /* seconds; 0: off */
     uint64_t seed;
     enum cfg_progress progress;
+    uint64_t in_flight; /* calls, 1..SS_BESIDE */
     enum cfg_device device;
     enum cfg_debug debug;
     const char *debug_file; /* "stderr" or a path with %h %p %r %j */

@@ -104,6 +104,7 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
     case CFG_COUNT:
     case CFG_POSITIVE:
     case CFG_BUCKET:
+    case CFG_BESIDE:
     case CFG_SIZE:
         *(uint64_t *)field = value->whole;
         break;
@@ -127,6 +128,7 @@ static size_t field_size(enum cfg_type type)
     case CFG_COUNT:
     case CFG_POSITIVE:
     case CFG_BUCKET:
+    case CFG_BESIDE:
     case CFG_SIZE:
         return sizeof(uint64_t);
     case CFG_SHARE:

@@ -307,6 +307,9 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         good = parse_whole(text, false, &v.whole) && v.whole >= SS_BUCKET_LEAST &&
                v.whole <= SS_BUCKET_MOST;
         break;
+    case CFG_BESIDE:
+        good = parse_whole(text, false, &v.whole) && v.whole > 0 && v.whole <= SS_BESIDE;
+        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;

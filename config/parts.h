@@ -13,6 +13,7 @@ enum cfg_type {
     CFG_COUNT,    /* uint64_t, 0 or more */
     CFG_POSITIVE, /* uint64_t, 1 or more */
     CFG_BUCKET,   /* uint64_t, SS_BUCKET_LEAST to SS_BUCKET_MOST */
+    CFG_BESIDE,   /* uint64_t, 1 to SS_BESIDE */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
@@ -29,7 +30,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 35 };
+enum { CFG_ROWS = 36 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */

@@ -145,6 +145,11 @@ const struct cfg_option cfg_table[] = {
      "moves its calls from a thread where it does not itself; thread does the same and has that "
      "thread do all the work beside the application; off passes them through.",
      FIELD(progress), true},
+    {"IN_FLIGHT", CFG_BESIDE, NUMBER(SS_BESIDE), "calls, 1 to " NUMBER(SS_BESIDE),
+     "Nonblocking calls of one communicator that are under way at once; later ones wait for the "
+     "first of them. Each has work space of its own within MAX_MEMORY; where that is short they "
+     "follow each other.",
+     FIELD(in_flight), false},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: eligible calls "
      "are served there, and only what is sent crosses to the host; other calls, and those that go "

@@ -56,6 +56,10 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_BUCKET_LEAST 64
 #define SS_BUCKET_MOST  32768
 
+/* Calls of a communicator that may be under way beside each other (core/call/beside.c): when the
+ * one that is called so many later starts, a call has ended. */
+#define SS_BESIDE 8
+
 /* What tells tensors of one lane apart (core/tensor/tensor.h). */
 #define SS_IDENTITY_LIST(X)                                                                        \
     X(SS_IDENTITY_AUTO, auto)                                                                      \

@@ -16,6 +16,7 @@ static uint64_t memory_left(const struct ss_call *call)
 
     if (mem->limit == 0)
         return UINT64_MAX;
+    kept += ss_beside_idle(call->f.comm);
     return (mem->limit > used ? mem->limit - used : 0) + kept + own;
 }
 
@@ -59,6 +60,8 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
     b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
     b->same_min[SS_SAME_SMALL] = f->small;
+    b->same_min[SS_SAME_RESULT] = call->lane->result_call;
+    call->shown_sum = call->lane->result_sum;
     ss_look_show(f);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
@@ -76,7 +79,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->costs[SS_COST_CODE] = ss_double_bits(local->code);
     b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
     b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
-    b->result_max = call->lane->history.result_nnz;
+    b->result_max = call->lane->result_nnz;
     b->last_min = ss_double_bits(last_seconds(call));
 }
 
@@ -91,11 +94,11 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= SS_VOTE_LAYOUT;
     if (call->f.c.scan.not_finite)
         flags |= SS_VOTE_NOT_FINITE;
-    if (comm->off)
+    if (call->off)
         flags |= SS_VOTE_OFF;
-    if (comm->polled)
+    if (call->polled)
         flags |= SS_VOTE_POLLED;
-    if (comm->callbacks)
+    if (call->callbacks)
         flags |= SS_VOTE_CALLBACKS;
     if (comm->status < 0)
         flags |= SS_VOTE_BROKEN;

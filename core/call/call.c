@@ -8,6 +8,7 @@
 #include "core/call/call_impl.h"
 
 enum {
+    STAGE_TURN,
     STAGE_LOOK,
     STAGE_VOTE,
     STAGE_CALIBRATE,
@@ -62,7 +63,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->unfit && !f->keeps)
         ss_join_start(f);
     call->reason = reason;
-    call->native = true;
+    call->native = call->decided = true;
     call->stage = STAGE_LEAVE;
     x->ticket = x->place->ops->mark(x->place);
     return step_leave(call);
@@ -150,6 +151,7 @@ static int go_on(struct ss_call *call)
 {
     switch (ss_call_decide(call, call->stage == STAGE_VOTE)) {
     case SS_NEXT_RECIPE:
+        call->decided = true;
         call->stage = STAGE_RECIPE;
         return SS_PENDING;
     case SS_NEXT_CALIBRATE:
@@ -269,7 +271,7 @@ static int step_count(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
-    struct ss_history *h = &call->lane->history;
+    struct ss_lane *lane = call->lane;
 
     if (!ss_settled(x, SS_PHASE_GATHER))
         return SS_PENDING;
@@ -280,10 +282,11 @@ static int step_count(struct ss_call *call)
     if (x->failed < 0)
         return end_failed(call);
     ss_topk_commit(&call->f);
-    h->last_seconds = whole_seconds(call);
-    if (!call->row->global) {
-        h->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
-        h->result_sum = call->f.vote.ballot.nnz_sum;
+    ss_call_book_seconds(call, whole_seconds(call));
+    if (!call->row->global && x->number > lane->result_call) {
+        lane->result_call = x->number;
+        lane->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
+        lane->result_sum = call->f.vote.ballot.nnz_sum;
     }
     return SS_OK;
 }
@@ -307,11 +310,60 @@ static int step_drain(struct ss_call *call)
     return step_count(call);
 }
 
+/* ---- its turn ---- */
+
+static bool has_tensor(const struct ss_call *call)
+{
+    const struct ss_feedback *f = &call->f;
+
+    return f->comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
+           call->key.window == 0 && f->c.x.n < SS_WINDOW; /* windows of larger calls are exact */
+}
+
+/* Its turn has come. */
+static int begin(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_comm *comm = f->comm;
+
+    ss_beside_pass(call);
+    call->stage = STAGE_OVER;
+    if (comm->told) { /* since it has entered */
+        f->tensor = NULL;
+        return fail_again(call);
+    }
+    ss_topk_start(f);
+    if (call->lane->history.skip > 0) {
+        call->lane->history.skip--;
+        return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
+    }
+    f->c.x.number = ++comm->calls;
+    bool looks = comm->status == SS_OK && !call->cannot;
+    return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
+}
+
+static int step_turn(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+
+    if (!ss_beside_lane_turn(call))
+        return SS_PENDING;
+    f->lane_number = call->lane->number;
+    if (f->found == 0 && has_tensor(call))
+        ss_topk_find(f);
+    if (!ss_beside_tensor_turn(call))
+        return SS_PENDING;
+    f->c.x.moved = true;
+    return begin(call);
+}
+
 static int step_stage(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
 
     switch (call->stage) {
+    case STAGE_TURN:
+        return step_turn(call);
     case STAGE_LOOK:
         return step_look(call);
     case STAGE_VOTE:
@@ -339,39 +391,48 @@ static int step_stage(struct ss_call *call)
 
 /* ---- the call ---- */
 
-static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
+static void init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                  unsigned window)
 {
     struct ss_feedback *f = &call->f;
     struct ss_exchange *x = &f->c.x;
 
-    memset(call, 0, offsetof(struct ss_call, calibrate));
+    memset(call, 0, offsetof(struct ss_call, slot));
     f->c.state = call->state;
     f->comm = comm;
+    f->nonblocking = comm->nonblocking;
+    call->moves = comm->moves;
+    call->off = comm->off;
+    call->polled = comm->polled;
+    call->callbacks = comm->callbacks;
+    if (comm->tensors)
+        f->site = comm->site;
     x->t = comm->t;
-    x->work = &comm->work;
+    x->work = &comm->works[call->slot];
     x->mem = comm->mem;
     x->place = what->place ? what->place : &ss_host;
     x->coding = comm->settings->coding;
     f->c.kernels = ss_kernels();
+    call->reported_n = what->n;
+    call->reported_type = what->type;
     ss_kind_init(call, what, window);
+}
+
+static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
+                 unsigned window)
+{
+    init(call, comm, what, window);
+    ss_beside_enter(call);
     call->stage = STAGE_OVER;
+    comm->told = comm->told || ss_beside_is_from(call, comm->told_from);
     if (comm->told)
         return fail_again(call);
-    call->lane = ss_comm_lane(comm, &call->key, what->n, what->type);
-    f->lane_number = call->lane->number;
-    if (comm->mismatch)
+    if (ss_beside_is_from(call, comm->mismatch_from)) {
+        call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
-    if (comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
-        window == 0 && x->n < SS_WINDOW) /* windows of larger calls are exact */
-        ss_topk_start(f);
-    if (call->lane->history.skip > 0) {
-        call->lane->history.skip--;
-        return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
-    x->number = ++comm->calls;
-    bool looks = comm->status == SS_OK && !call->cannot;
-    return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
+    call->stage = STAGE_TURN;
+    return step_turn(call);
 }
 
 static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
@@ -411,6 +472,8 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
 {
     struct ss_exchange *x = &call->f.c.x;
 
+    if (call->stage == STAGE_TURN) /* its tensor's turn has not come */
+        call->f.tensor = NULL;
     if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN)
         ss_vote_cancel(&call->f.vote);
     else if (call->stage == STAGE_CALIBRATE)
@@ -439,11 +502,15 @@ enum { LOOK_STEPS = 16 };
 static int wait_on(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
-    double timeout = call->f.comm->settings->timeout;
+    struct ss_comm *comm = call->f.comm;
+    double timeout = comm->settings->timeout;
+    bool moved = x->moved || call->moves != comm->moves; /* or one beside it did */
     int peer;
 
+    comm->moves += x->moved;
+    call->moves = comm->moves;
     call->waited = 0;
-    call->idle_steps = x->moved ? 0 : call->idle_steps + 1;
+    call->idle_steps = moved || call->stage == STAGE_TURN ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
     double now = ss_now(x);
@@ -484,7 +551,7 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
     if (!peer)
         peer = &nobody;
     *peer = -1;
-    if (call->stage == STAGE_LOOK) {
+    if (call->stage == STAGE_LOOK || call->stage == STAGE_TURN) {
         *peer = x->t->rank;
         return SS_PHASE_VOTE;
     }

@@ -10,8 +10,9 @@
  *     ss_call_end(&call, seconds_in_native);
  *
  * A blocking call does this loop; nonblocking calls and the simulator step the same way. All ranks
- * of a communicator start the same calls in the same order. Between start and end nothing but the
- * call touches `out`; `in` is never written.
+ * of a communicator start the same calls in the same order; several nonblocking ones may be under
+ * way at once (ss_comm_slot). Between start and end nothing but the call touches `out`; `in` is
+ * never written.
  */
 /* clang-format on */
 #ifndef CORE_CALL_CALL_H
@@ -64,7 +65,12 @@ struct ss_call;
 
 /* Bytes a caller provides for a call; struct ss_call is defined in core/call/call_impl.h. */
 struct ss_call *
-ss_comm_call(struct ss_comm *comm); /* the communicator's own storage for a blocking call */
+ss_comm_call(struct ss_comm *comm); /* the communicator's own storage, where no call is under way */
+/* Storage for a nonblocking call beside those under way, NULL: not now. It is to be started next,
+ * and of the calls of a communicator no later one before it. */
+struct ss_call *ss_comm_slot(struct ss_comm *comm);
+/* No call is under way: those that have not ended never will. */
+void ss_comm_begin_anew(struct ss_comm *comm);
 
 /* in NULL: in place. n elements, 1 <= n <= SS_WINDOW, both buffers in `place`, which is this rank's
  * own matter. `window` tells windows of one large call apart (0 for ordinary calls). */
@@ -121,6 +127,9 @@ bool ss_call_polled(const struct ss_call *call);
 
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */
 bool ss_call_callbacks(const struct ss_call *call);
+
+/* Whether the call has been decided on, and is not the MPI library's. */
+bool ss_call_is_sparse(const struct ss_call *call);
 
 /* Whether the last step has brought the call further. */
 bool ss_call_moved(const struct ss_call *call);

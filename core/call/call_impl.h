@@ -11,8 +11,22 @@
 struct ss_call {
     struct ss_feedback f;
     struct ss_lane_key key;
-    struct ss_lane *lane;
+    struct ss_lane *lane; /* NULL until its turn has come */
+    uint64_t reported_n;  /* elements and type as the lane's record has them */
+    enum ss_type reported_type;
     bool cannot; /* the arguments are not served */
+
+    /* Beside others (core/call/beside.c). */
+    struct ss_call *next_open; /* the one started before it, of those that have not ended */
+    uint64_t index;            /* of its start on the communicator, from 1 */
+    uint64_t moves;            /* those of the communicator when it last waited */
+    size_t room;               /* most memory that it may take, bytes */
+    bool passed;               /* its turn has come */
+    bool alone;                /* none may start before it has ended */
+    bool beside;               /* another was under way meanwhile: its times tell little */
+    bool decided;              /* by the vote, or without one */
+    bool off, polled, callbacks; /* it votes so (ss_comm_set_off and the like) */
+    uint64_t shown_sum; /* result_sum of the lane's result that it has shown in the vote */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */
     int look;
@@ -36,9 +50,25 @@ struct ss_call {
     size_t observed;       /* elements of the sample that observe has taken, 0: none */
 
     /* Not cleared with the rest when a call starts. */
+    unsigned slot; /* of the communicator */
     struct ss_calibrate calibrate;
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
+
+/* core/call/beside.c. Enter: started, behind those under way. Turn: it may look at its input, after
+ * its lane and its tensor are known; each is asked again until it is true. Leave: it has ended. */
+void ss_beside_enter(struct ss_call *call);
+bool ss_beside_lane_turn(struct ss_call *call);
+bool ss_beside_tensor_turn(const struct ss_call *call);
+void ss_beside_pass(struct ss_call *call);
+void ss_beside_leave(struct ss_call *call);
+/* What the call has found holds for all from which start on; whether it holds for the call. */
+void ss_beside_set_from(const struct ss_call *call, uint64_t *from);
+bool ss_beside_is_from(const struct ss_call *call, uint64_t from);
+/* Work space that lies idle, in slots without a call: its bytes; frees it: whether there was any.
+ */
+size_t ss_beside_idle(const struct ss_comm *comm);
+bool ss_beside_drop_idle(struct ss_comm *comm);
 
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
@@ -78,6 +108,9 @@ uint64_t ss_kind_result(const struct ss_call *call);
  */
 void ss_observe_sample(struct ss_call *call);
 void ss_observe(struct ss_call *call);
+
+/* core/call/end.c: seconds that the call took, for the plans of its lane. */
+void ss_call_book_seconds(struct ss_call *call, double seconds);
 
 /* core/call/input.c: fills scan, own and part_max, and what the vote is to hear beside. All of it;
  * the input again, such as where a tensor rested and is to claim after all; or only what goes with

@@ -11,8 +11,8 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
 
     if (!comm)
         return NULL;
-    comm->call = calloc(1, sizeof *comm->call);
-    if (!comm->call) {
+    comm->slots[0] = calloc(1, sizeof *comm->slots[0]);
+    if (!comm->slots[0]) {
         free(comm);
         return NULL;
     }
@@ -37,9 +37,11 @@ void ss_comm_free(struct ss_comm *comm)
 {
     if (!comm)
         return;
-    ss_work_free(&comm->work);
+    for (unsigned i = 0; i < SS_BESIDE; i++) {
+        ss_work_free(&comm->works[i]);
+        free(comm->slots[i]);
+    }
     ss_tensors_free(comm->tensors);
-    free(comm->call);
     free(comm);
 }
 
@@ -88,9 +90,4 @@ bool ss_comm_warning(struct ss_comm *comm, char *text, size_t size, bool *own)
     snprintf(text, size, "%s", comm->warning);
     comm->warning[0] = '\0';
     return true;
-}
-
-struct ss_call *ss_comm_call(struct ss_comm *comm)
-{
-    return comm->call;
 }

@@ -51,11 +51,13 @@ static void book_predictions(struct ss_call *call)
 /* Frees the work space of other collectives where their memory may be needed. */
 static void make_room(struct ss_call *call, double bytes)
 {
-    const struct ss_mem *mem = call->f.comm->mem;
-    size_t used = atomic_load(&mem->used);
+    struct ss_comm *comm = call->f.comm;
+    size_t used = atomic_load(&comm->mem->used), limit = comm->mem->limit;
 
-    if (mem->limit > 0 && (mem->limit <= used || bytes > (double)(mem->limit - used)))
-        ss_work_drop(call->f.c.x.work);
+    if (limit == 0 || (limit > used && bytes <= (double)(limit - used)))
+        return;
+    ss_work_drop(call->f.c.x.work);
+    ss_beside_drop_idle(comm);
 }
 
 /* A rank asks for the comparison: all take part. */
@@ -86,6 +88,18 @@ static void set_voted(struct ss_call *call)
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
 }
 
+/* The lane's last result, where all ranks have the same one in mind. */
+static void see_result(struct ss_call *call)
+{
+    const struct ss_ballot *b = &call->f.vote.ballot;
+    struct ss_history *h = &call->lane->history;
+
+    if (!ss_ballot_same(b, SS_SAME_RESULT))
+        return;
+    h->result_nnz = b->result_max;
+    h->result_sum = call->shown_sum;
+}
+
 static enum ss_next start_recipe(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
@@ -95,7 +109,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     struct ss_shape shape = ss_ballot_shape(call);
     bool observe = f->comm->settings->observe;
 
-    h->result_nnz = f->vote.ballot.result_max;
+    see_result(call);
     ss_history_measured(h, ss_bits_double(f->vote.ballot.last_min));
     ss_plan_make(&shape, h, &call->plan);
     if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
@@ -106,6 +120,8 @@ static enum ss_next start_recipe(struct ss_call *call)
     if (call->plan.settled)
         ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
     ss_history_planned(h, &call->plan, observe);
+    call->lane->planned_call = x->number;
+    call->lane->settled = call->plan.settled;
     book_predictions(call);
     if (observe) {
         ss_observe(call);
@@ -135,6 +151,15 @@ static enum ss_next start_recipe(struct ss_call *call)
 /* What sends a call to the MPI library before anything else is looked at. */
 static const uint64_t NATIVE = SS_VOTE_OFF | SS_VOTE_CANNOT | SS_VOTE_LAYOUT | SS_VOTE_NOT_FINITE;
 
+/* All ranks know that the communicator has failed. */
+static void told(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+
+    ss_beside_set_from(call, &comm->told_from);
+    comm->told = comm->told || !call->f.nonblocking;
+}
+
 /* In the order of precedence. */
 enum ss_next ss_call_decide(struct ss_call *call, bool first)
 {
@@ -143,22 +168,22 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
     const struct ss_ballot *b = &f->vote.ballot;
 
     if (b->flags & SS_VOTE_BROKEN) {
-        comm->told = true;
+        told(call);
         return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(call, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
-        comm->mismatch = true;
+        ss_beside_set_from(call, &comm->mismatch_from);
         return to_native(call, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
         bool lane = ss_ballot_same(b, SS_SAME_CALL);
 
-        comm->told = true;
+        told(call);
         return fail(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
     call->lane->holds = b->flags & SS_VOTE_HOLDS;
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
-    bool callbacks = comm->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
+    bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
     enum ss_scaling scaling = SS_SCALE_KNOWN;
     if (first && !calibrate && !native)

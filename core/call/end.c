@@ -31,6 +31,15 @@ static bool result_known(const struct ss_call *call)
            (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
+/* The next plan of the lane learns from it, unless another was made since. */
+void ss_call_book_seconds(struct ss_call *call, double seconds)
+{
+    struct ss_lane *lane = call->lane;
+
+    if (!call->beside && lane->planned_call <= call->f.c.x.number)
+        lane->history.last_seconds = seconds;
+}
+
 static void book(struct ss_call *call, double native_seconds)
 {
     struct ss_coll *c = &call->f.c;
@@ -50,7 +59,7 @@ static void book(struct ss_call *call, double native_seconds)
         if (native_seconds > 0)
             x->times.native = native_seconds;
         if (call->lane && call->lane->history.last == SS_DENSE && x->number > 0)
-            call->lane->history.last_seconds = native_seconds;
+            ss_call_book_seconds(call, native_seconds);
         x->bytes_sent += dense;
         atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
@@ -86,6 +95,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
 
     ss_tell_tensor(call);
     book(call, native_seconds);
+    ss_beside_leave(call);
     ss_fpenv_leave(saved);
 }
 
@@ -107,6 +117,11 @@ bool ss_call_polled(const struct ss_call *call)
 bool ss_call_callbacks(const struct ss_call *call)
 {
     return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_CALLBACKS);
+}
+
+bool ss_call_is_sparse(const struct ss_call *call)
+{
+    return call->decided && !call->native;
 }
 
 bool ss_call_moved(const struct ss_call *call)

@@ -266,14 +266,20 @@ void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
     call->look_begin = ss_now(&call->f.c.x);
 }
 
+static bool make_way(struct ss_call *call)
+{
+    struct ss_work *work = call->f.c.x.work;
+    bool kept = ss_work_kept(work) > 0, idle = ss_beside_drop_idle(call->f.comm);
+
+    ss_work_drop(work);
+    return kept || idle;
+}
+
 /* Memory is short: work space of other collectives makes way, once. What fails for good ends the
  * look at the input; the vote is to hear of the tensor all the same. */
 static void look_failed(struct ss_call *call, int status)
 {
-    struct ss_work *work = call->f.c.x.work;
-
-    if (status == SS_ERR_MEMORY && ss_work_kept(work) > 0) {
-        ss_work_drop(work);
+    if (status == SS_ERR_MEMORY && make_way(call)) {
         ss_call_look_start(call, SS_LOOK_ALL);
         return;
     }

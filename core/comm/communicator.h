@@ -26,6 +26,12 @@ struct ss_lane {
     struct ss_lane_record *record;
     bool holds;                   /* some rank has a residual on it, by its last vote */
     bool was_dense;               /* this rank's last input, as a whole; not voted */
+    bool settled;                 /* the last plan was no trial */
+    uint32_t turns;               /* calls */
+    uint32_t planned_call;        /* voted call that history.last was planned for */
+    uint32_t result_call; /* this rank's last sparse result: of that voted call, 0 = none yet, */
+    uint64_t result_nnz;  /* entries, */
+    uint64_t result_sum;  /* of inputs of so many in all */
     uint64_t observed;            /* calls planned in mode observe */
     enum ss_algorithm told;       /* as DEBUG=info has it, SS_AUTO = nothing yet */
     unsigned changed;             /* plans in a row that were another */
@@ -48,7 +54,7 @@ struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
     uint64_t path;      /* hash of its callers, 0 = unknown */
     uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
-    const char *name;   /* MODULE+OFFSET, or NULL; valid until ss_call_start has returned */
+    const char *name;   /* MODULE+OFFSET, or NULL; valid until the call has ended */
     const char *symbol; /* its function, or NULL */
     const void *buffer; /* the receive buffer as the application has it; NULL: that of the call */
 };
@@ -59,7 +65,6 @@ struct ss_comm {
     struct ss_mem *mem;
     struct ss_stats *stats;
     char name[64];
-    struct ss_work work;
     struct ss_costs network;
     bool costs_agreed; /* no rank will ask for a calibration any more */
     double cost_scan;  /* seconds per element scanned, last seen here */
@@ -69,14 +74,19 @@ struct ss_comm {
     bool polled;       /* votes SS_VOTE_POLLED */
     bool callbacks;    /* votes SS_VOTE_CALLBACKS */
     bool nonblocking;  /* the call that is started */
-    bool mismatch;     /* options differ between ranks: everything is native */
+    uint64_t mismatch_from; /* options differ between ranks: from that start on all is native */
     int status;        /* < 0: a call failed here; the rest says where */
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;
-    bool told;             /* all ranks know of it, or no message can reach them any more */
+    uint64_t told_from;    /* all ranks know of it, and calls from that start on end with it */
+    bool told;             /* the start has come, or no message can reach them any more */
     struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
-    struct ss_call *call;  /* storage of the blocking call */
+    struct ss_call *slots[SS_BESIDE]; /* storage of calls, NULL where none was needed yet */
+    struct ss_work works[SS_BESIDE];  /* of each */
+    struct ss_call *open;             /* started and not ended, the last one first */
+    uint64_t starts;                  /* calls started so far */
+    uint64_t moves;                   /* steps that brought a call further */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
@@ -95,9 +105,10 @@ struct ss_comm {
     uint64_t small;             /* its count of small calls in the last one */
 };
 
-/* The lane of a call, made when new and valid until the next call starts. n, type: to be reported.
- */
+/* The lane of a call, made when new and valid until another new one is made. n, type: to be
+ * reported. */
 uint64_t ss_lane_hash(const struct ss_lane_key *key);
+bool ss_comm_knows_lane(struct ss_comm *comm, const struct ss_lane_key *key);
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
                              enum ss_type type);
 

@@ -113,6 +113,11 @@ static uint16_t look_up(struct ss_lanes *lanes, const struct ss_lane_key *key)
     return link;
 }
 
+bool ss_comm_knows_lane(struct ss_comm *comm, const struct ss_lane_key *key)
+{
+    return look_up(&comm->lanes, key) > 0;
+}
+
 struct ss_lane *ss_comm_lane(struct ss_comm *comm, const struct ss_lane_key *key, uint64_t n,
                              enum ss_type type)
 {

@@ -32,8 +32,11 @@ struct ss_feedback {
     struct ss_comm *comm;
     struct ss_vote vote;
     uint32_t lane_number;
+    bool nonblocking; /* as ss_comm_set_callbacks said when it started */
 
     /* MODE=topk */
+    struct ss_call_site site; /* where it is called */
+    uint64_t found;           /* number of ss_tensor_find */
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
     bool stuck;               /* its residual cannot follow the buffers: all are to go native */
@@ -70,6 +73,7 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
 
 /* core/feedback/topk.c: what top-k does in a call, in this order. All but start and flags do
  * nothing where nothing was claimed or no tensor is known. */
+void ss_topk_find(struct ss_feedback *f); /* the tensor; then, its last call having ended: */
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */

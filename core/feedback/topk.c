@@ -65,7 +65,7 @@ static bool follow(struct ss_feedback *f)
     return ss_residual_renew(t);
 }
 
-void ss_topk_start(struct ss_feedback *f)
+void ss_topk_find(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_comm *comm = f->comm;
@@ -73,33 +73,40 @@ void ss_topk_start(struct ss_feedback *f)
         .count = x->n,
         .type = x->type,
         .comm = comm->name,
-        .site = comm->site.name,
-        .symbol = comm->site.symbol,
+        .site = f->site.name,
+        .symbol = f->site.symbol,
     };
     struct ss_tensor_call call = {
         .lane = f->lane_number,
-        .site = comm->site.hash,
-        .path = comm->site.path,
-        .address = comm->site.buffer ? comm->site.buffer : f->c.out,
+        .site = f->site.hash,
+        .path = f->site.path,
+        .address = f->site.buffer ? f->site.buffer : f->c.out,
         .place = x->place,
-        .overlaps = comm->nonblocking,
+        .overlaps = f->nonblocking,
         .type = x->type,
         .op = f->c.op,
         .n = x->n,
         .subject = &subject,
     };
 
-    uint64_t small = comm->site.small - comm->small;
+    uint64_t small = f->site.small - comm->small;
     f->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
-    comm->small = comm->site.small;
+    comm->small = f->site.small;
     f->tensor = ss_tensor_find(comm->tensors, &call);
+    f->found = ss_tensors_found(comm->tensors);
     f->tensor_short = !f->tensor;
+}
+
+void ss_topk_start(struct ss_feedback *f)
+{
     if (!f->tensor)
         return;
+    if (f->nonblocking)
+        ss_tensor_take_orphans(f->tensor);
     f->stuck = !follow(f);
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
-    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < x->n && !f->stuck;
+    f->topk = ss_tensor_lossy(f->tensor) && f->keep.count < f->c.x.n && !f->stuck;
     f->topk_calls = f->topk ? f->tensor->registered_calls - 1 : 0;
     if (f->topk && f->tensor->rest.resting && must_be_sparse(f))
         f->tensor->rest.resting = false;
@@ -310,7 +317,7 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
     ss_tensors_level(f->comm->tensors, ss_bits_double(all->norm_max), all->parts,
                      same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
-        ss_tensors_join(f->comm->tensors, f->lane_number);
+        ss_tensors_join(f->comm->tensors, f->lane_number, f->nonblocking ? f->found + SS_BESIDE : 0);
     if (!f->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {

@@ -19,14 +19,24 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->part_error);
 }
 
+/* All of it is buffers. */
+enum { BUFFERS = sizeof(struct ss_work) / sizeof(struct ss_buf) };
+_Static_assert(sizeof(struct ss_work) % sizeof(struct ss_buf) == 0, "nothing but buffers");
+
+size_t ss_work_size(const struct ss_work *w)
+{
+    const struct ss_buf *buf = (const struct ss_buf *)w;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < BUFFERS; i++)
+        bytes += buf[i].size;
+    return bytes;
+}
+
 void ss_work_free(struct ss_work *w)
 {
-    struct ss_buf *bufs[] = {&w->own_idx,       &w->own_val,      &w->inbox,       &w->scratch,
-                             &w->pieces,        &w->values,       &w->staging,     &w->agree,
-                             &w->keep,          &w->sketch,       &w->sample.runs, &w->levels.runs,
-                             &w->sample.values, &w->levels.values};
+    struct ss_buf *buf = (struct ss_buf *)w;
 
-    ss_work_drop(w);
-    for (size_t i = 0; i < sizeof bufs / sizeof bufs[0]; i++)
-        ss_buf_free(bufs[i]);
+    for (size_t i = 0; i < BUFFERS; i++)
+        ss_buf_free(&buf[i]);
 }

@@ -1,4 +1,4 @@
-/* Work space of a communicator, kept between calls and dropped with it. */
+/* Work space of a call, kept for later ones and dropped with their communicator. */
 #ifndef CORE_STREAM_WORK_H
 #define CORE_STREAM_WORK_H
 
@@ -32,6 +32,8 @@ struct ss_work {
 /* What recipes built and the next ones find: its bytes; freeing it. */
 size_t ss_work_kept(const struct ss_work *work);
 void ss_work_drop(struct ss_work *work);
-void ss_work_free(struct ss_work *work); /* all of it */
+/* All of it. */
+size_t ss_work_size(const struct ss_work *work);
+void ss_work_free(struct ss_work *work);
 
 #endif

@@ -184,7 +184,15 @@ static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool 
     return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 
-static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now)
+/* A call of it that began among the last ones may be under way, here or on another rank. */
+static bool is_recent(const struct ss_tensor *t, bool overlaps)
+{
+    return overlaps && t->owner->calls - t->history.last_call < SS_BESIDE;
+}
+
+/* overlaps: so does the call at hand, that of `by`. */
+static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_step_place *now,
+                                   const struct ss_tensor *by, bool overlaps)
 {
     bool long_gone = is_long_gone(o, now);
     bool gone_steps = now->sync == SS_STEP_IN && now->step > o->history.place.step + GONE_STEPS;
@@ -194,8 +202,9 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
         return NULL;
     for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
         bool alike = s->ordinal == o->ordinal;
-        if (s == o || s->in_flight > 0 || s->history.last_on_lane < o->history.last_on_lane ||
-            !succeeds(s, o, long_gone) || (best && !alike && best->ordinal == o->ordinal))
+        if (s == o || s->in_flight > 0 || (s != by && is_recent(s, overlaps)) ||
+            s->history.last_on_lane < o->history.last_on_lane || !succeeds(s, o, long_gone) ||
+            (best && !alike && best->ordinal == o->ordinal))
             continue;
         if (!best || (alike && best->ordinal != o->ordinal) ||
             s->history.last_on_lane > best->history.last_on_lane)
@@ -204,14 +213,17 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
     return best;
 }
 
-static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_step_place *now)
+static void settle_orphans(const struct ss_tensor *by, bool overlaps)
 {
+    const struct ss_tensor_lane *lane = &by->owner->lanes[by->lane];
+    const struct ss_step_place *now = &by->history.place;
+
     if (lane->residuals == 0)
         return;
     for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
-        if (!ss_residual_there(o) || o->in_flight > 0)
+        if (!ss_residual_there(o) || o->in_flight > 0 || is_recent(o, overlaps))
             continue;
-        struct ss_tensor *to = successor(o, now);
+        struct ss_tensor *to = successor(o, now, by, overlaps);
         if (!to)
             continue;
         if (!ss_residual_hand_over(o, to))
@@ -221,6 +233,13 @@ static void settle_orphans(const struct ss_tensor_lane *lane, const struct ss_st
             o->reason = SS_TENSOR_WATCHED;
         }
     }
+}
+
+void ss_tensor_take_orphans(struct ss_tensor *t)
+{
+    pthread_mutex_lock(&t->owner->lock);
+    settle_orphans(t, true);
+    pthread_mutex_unlock(&t->owner->lock);
 }
 
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
@@ -258,12 +277,46 @@ void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts
     pthread_mutex_unlock(&ts->lock);
 }
 
-void ss_tensors_join(struct ss_tensors *ts, uint32_t lane)
+static void join_later(struct ss_tensors *ts, uint32_t lane, uint64_t from)
+{
+    struct ss_tensor_join *free_one = NULL;
+
+    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++) {
+        struct ss_tensor_join *j = &ts->joins[i];
+        if (j->from == from && j->lane == lane)
+            return;
+        free_one = j->from == 0 ? j : free_one;
+    }
+    if (free_one)
+        *free_one = (struct ss_tensor_join){from, lane};
+}
+
+/* Those that hold for the call at hand; all of them where nothing else is under way. */
+static void join_due(struct ss_tensors *ts, bool overlaps)
+{
+    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++) {
+        struct ss_tensor_join *j = &ts->joins[i];
+        if (j->from == 0 || (overlaps && j->from > ts->calls))
+            continue;
+        if (j->lane < ts->lane_count)
+            join(ts, j->lane);
+        j->from = 0;
+    }
+}
+
+void ss_tensors_join(struct ss_tensors *ts, uint32_t lane, uint64_t from)
 {
     pthread_mutex_lock(&ts->lock);
-    if (lane < ts->lane_count)
+    if (from > 0)
+        join_later(ts, lane, from);
+    else if (lane < ts->lane_count)
         join(ts, lane);
     pthread_mutex_unlock(&ts->lock);
+}
+
+uint64_t ss_tensors_found(const struct ss_tensors *ts)
+{
+    return ts->calls;
 }
 
 static bool add_site(struct ss_tensor_lane *lane, uint64_t site)
@@ -427,6 +480,9 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
         discard(t);
         gone++;
     }
+    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++)
+        if (ts->joins[i].lane == lane)
+            ts->joins[i].from = 0;
     if (lane < ts->lane_count) {
         free(ts->lanes[lane].sites);
         ts->lanes[lane] = (struct ss_tensor_lane){0};
@@ -453,6 +509,8 @@ static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
 
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
 {
+    ts->calls++;
+    join_due(ts, call->overlaps);
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
     uint32_t label = lane ? label_of(ts, call) : 0;
     if (call->overlaps)
@@ -460,7 +518,6 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     struct ss_step_place place = ss_steps_next(&ts->steps, call->lane, label);
     struct ss_tensor key = key_of(ts, call, label, &place), *t;
 
-    ts->calls++;
     sweep(ts, &place);
     if (!lane)
         return NULL;
@@ -475,9 +532,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     t->placed = is_placed(ts, lane, &place);
     if (place.settled)
         ss_tensor_identified(t);
-    settle_orphans(lane, &place);
-    if (ss_tensor_lossy(t))
-        t->registered_calls++;
+    if (!call->overlaps)
+        settle_orphans(t, false);
     return t;
 }
 

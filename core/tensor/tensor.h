@@ -219,7 +219,7 @@ struct ss_tensor {
     struct ss_agreed agreed; /* oktopk: what all ranks share */
     struct ss_profile profile;
     struct ss_watch watch;
-    unsigned in_flight;        /* operations between begin and end */
+    unsigned in_flight;        /* 1 between begin and end */
     uint64_t calls;            /* all */
     uint64_t registered_calls; /* that found it registered */
     uint64_t lossy_since;      /* call of its own whose result was the first lossy one, 0 = none */
@@ -255,8 +255,10 @@ size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
 /* What is voted of the last call, as for ss_steps_level. */
 void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *parts,
                       uint8_t small);
-/* Ranks have voted different labels for a call of the lane. */
-void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane);
+/* Ranks have voted different labels for a call of the lane: labels of it do not count from the
+ * ss_tensor_find of that number on, the first having number 1; 0: from now on. */
+void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane, uint64_t from);
+uint64_t ss_tensors_found(const struct ss_tensors *tensors); /* number of the last one */
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 /* Against threads that look buffers up: the list, and `buffer` of each. */
 void ss_tensors_lock(struct ss_tensors *tensors);
@@ -269,7 +271,7 @@ struct ss_tensor_call {
     uint64_t path;          /* hash of its callers, 0 = unknown */
     const void *address;    /* receive buffer */
     struct ss_place *place; /* where it is; a tensor stays in its first one */
-    bool overlaps;          /* it is nonblocking: the next one may start before its vote is known */
+    bool overlaps; /* it is nonblocking: up to SS_BESIDE - 1 calls before it may be under way */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
@@ -277,9 +279,9 @@ struct ss_tensor_call {
 };
 
 /* The tensor of a call, made when new, and counts the call. Here orphaned residuals go to their
- * successors, and an explicit rule with REGISTER_AFTER=0 registers at once. NULL when memory is
- * short. Valid until the next ss_tensor_find on `tensors`, or, after ss_tensor_begin, until
- * ss_tensor_end. Locks `tensors` against core/call/tensor_access.h.
+ * successors, unless the call overlaps, and an explicit rule with REGISTER_AFTER=0 registers at
+ * once. NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
+ * ss_tensor_begin, until ss_tensor_end. Locks `tensors` against core/call/tensor_access.h.
  *
  * An orphan is a tensor with a residual and no operation in flight that was not called
  *  - for 3 steps, when a successor has replaced it: registered, same lane and ordinal, first called
@@ -328,7 +330,10 @@ void ss_tensor_readmit(struct ss_tensor *t);
  * called: to be voted, as the lane then must not skip calls. */
 bool ss_tensor_lane_interest(const struct ss_tensor *t);
 
+/* The call begins, that before it having ended; one that overlaps takes over orphaned residuals
+ * here, of calls that have ended whatever rank asks. */
 void ss_tensor_begin(struct ss_tensor *t);
+void ss_tensor_take_orphans(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
 /* Whether it was registered until evidence or GUARD spoke against it. */

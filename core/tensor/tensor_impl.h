@@ -18,6 +18,12 @@ struct ss_tensor_lane {
     uint32_t site_count, site_room;
 };
 
+/* A lane whose labels do not count from that call on; 0: free. */
+struct ss_tensor_join {
+    uint64_t from;
+    uint32_t lane;
+};
+
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
     struct ss_mem *mem;
@@ -30,6 +36,7 @@ struct ss_tensors {
     struct ss_steps steps;
     uint64_t calls;
     double lost_square;      /* of residuals lost with their place, until somebody asks */
+    struct ss_tensor_join joins[2 * SS_BESIDE];
     struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };

@@ -51,19 +51,22 @@ struct shim_comm {
     pthread_mutex_t lock;
     uint64_t calls;   /* eligible ones so far, the first contact among them */
     uint64_t started; /* core calls begun */
-    struct shim_task *queue, *queue_end;
+    struct shim_task *queue, *queue_end; /* those that have started come first */
     bool polled; /* a nonblocking call was made */
     bool listed; /* among the active */
     struct shim_comm *next_active;
     bool nonblocking;     /* nonblocking calls are taken over, on all ranks */
-    atomic_bool natively; /* no more: a rank has callbacks (shim/entry/callbacks.h). They go to the
-                             MPI library, on the private communicator, behind those taken over */
+    uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
+                             (shim/entry/callbacks.h). They go to the MPI library, on the private
+                             communicator, behind those taken over */
+    atomic_bool natively; /* the next call is one of these, and none waits for another any more */
     atomic_bool freed;    /* by the application */
     bool freeing;         /* under table_lock: `freer` is in MPI_Comm_free, from which on another
                              thread may be given the handle for a communicator of its own */
     pthread_t freer;
 
     int status; /* FAILED: < 0 */
+    char failed[400]; /* text of the last call that core has ended with an error */
     int rank;
     int size;
     char name[64]; /* MPI name, cut */

@@ -47,6 +47,14 @@ static int grow(struct shim_transport *t)
     return SS_OK;
 }
 
+bool shim_transport_reserve(struct shim_transport *t, int calls)
+{
+    while (t->capacity < calls * FIRST_CAPACITY)
+        if (grow(t) != SS_OK)
+            return false;
+    return true;
+}
+
 static void start(struct shim_transport *t, struct ss_request *request, bool receive)
 {
     *request = (struct ss_request){.active = true, .status = SS_OK, .slot = t->count};

@@ -30,6 +30,9 @@ struct shim_transport {
 /* Allocates. SS_OK or SS_ERR_MEMORY; ends with shim_transport_close. */
 int shim_transport_open(struct shim_transport *t, int rank, int size);
 
+/* Room for the messages of so many calls at once: false where memory is short. */
+bool shim_transport_reserve(struct shim_transport *t, int calls);
+
 /* Names the communicator; MPI_ERRORS_RETURN is set on it. Before the first message. */
 void shim_transport_use(struct shim_transport *t, MPI_Comm comm);
 

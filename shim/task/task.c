@@ -99,6 +99,7 @@ static void end_window(struct shim_task *task, int status, double seconds)
     if (status < 0) {
         task->status = status;
         ss_call_explain(c, task->text, sizeof task->text);
+        memcpy(comm->failed, task->text, sizeof comm->failed);
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
     } else if (comm->state == SHIM_COMM_FAILED) {
         task->status = comm->status;
@@ -118,40 +119,82 @@ static void end_window(struct shim_task *task, int status, double seconds)
     shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 
-/* Nonblocking calls that wait for their turn, in their order: from here on no call waits for
- * another. */
-static void post_waiting(struct shim_comm *comm)
-{
-    for (struct shim_task *task = comm->queue; task; task = task->next)
-        if (!task->blocking && shim_task_stage(task) == SHIM_TASK_QUEUED)
-            shim_native_whole(task);
-}
-
-/* A rank has said in the vote of a call that nonblocking ones are the MPI library's from there on.
- */
+/* A rank has said in the vote of a call that nonblocking ones are the MPI library's: from that on
+ * which no rank has started before this one has ended there. */
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
+    uint64_t from = task->number + (task->blocking ? 1 : SS_BESIDE);
 
-    if (!ss_call_callbacks(task->core) || atomic_load(&comm->natively))
-        return;
-    post_waiting(comm);
-    atomic_store(&comm->natively, true);
+    if (ss_call_callbacks(task->core) && (comm->native_from == 0 || from < comm->native_from))
+        comm->native_from = from;
 }
 
-/* The order of the MPI library's calls is the same on all ranks: those that wait come behind this
- * one's own, which barriers and copies may go before. */
-static void heed_when_posted(struct shim_task *task)
+/* Whether the call has nothing more to post in the MPI library on the private communicator. */
+static bool is_past(const struct shim_task *task)
 {
-    if (shim_task_stage(task) == SHIM_TASK_NATIVE && !task->assembling)
-        heed_callbacks(task);
+    switch (shim_task_stage(task)) {
+    case SHIM_TASK_CORE:
+        return ss_call_is_sparse(task->core);
+    case SHIM_TASK_NATIVE:
+        return !task->assembling;
+    case SHIM_TASK_YOURS:
+    case SHIM_TASK_DONE:
+        return true;
+    default:
+        return false;
+    }
 }
 
-/* Whether later calls may go to the MPI library before the windows of this one that follow. */
+/* The order of the MPI library's calls is the same on all ranks: all before this one are past. */
+static bool is_next_native(const struct shim_task *task)
+{
+    const struct shim_task *before = task->comm->queue;
+
+    while (before != task && is_past(before))
+        before = before->next;
+    return before == task;
+}
+
+static bool is_the_librarys(const struct shim_task *task)
+{
+    const struct shim_comm *comm = task->comm;
+
+    return !task->blocking && comm->state == SHIM_COMM_SERVED && comm->native_from > 0 &&
+           task->number >= comm->native_from;
+}
+
+/* From here on no call waits for another. */
+static void stop_waiting(struct shim_comm *comm)
+{
+    const struct shim_task *task = comm->queue;
+
+    if (comm->native_from == 0 || comm->calls + 1 < comm->native_from)
+        return;
+    while (task && is_past(task))
+        task = task->next;
+    if (!task)
+        atomic_store(&comm->natively, true);
+}
+
+/* Whether later calls go to the MPI library without a vote, as those windows do that follow. */
 static bool is_overtaken(const struct shim_task *task)
 {
     return !task->blocking && ss_call_reason(task->core) == SS_WHY_CALLBACKS &&
            task->first + task->n < (uint64_t)task->call.count;
+}
+
+static bool step_held(struct shim_task *task)
+{
+    if (!is_next_native(task))
+        return false;
+    if (is_overtaken(task)) {
+        ss_call_end(task->core, 0); /* what is left at once */
+        shim_native_rest(task);
+    } else {
+        shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
+    }
+    return true;
 }
 
 static void take_status(struct shim_task *task, int status)
@@ -165,13 +208,10 @@ static void take_status(struct shim_task *task, int status)
     } else if (task->blocking && !task->polled && !ss_call_polled(task->core)) {
         heed_callbacks(task);
         shim_task_set_stage(task, SHIM_TASK_YOURS);
-    } else if (is_overtaken(task)) {
-        ss_call_end(task->core, 0); /* what is left at once: the order is the same on all ranks */
-        shim_native_rest(task);
-        heed_callbacks(task);
     } else {
-        shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
-        heed_when_posted(task);
+        heed_callbacks(task);
+        shim_task_set_stage(task, SHIM_TASK_HELD);
+        step_held(task);
     }
 }
 
@@ -197,7 +237,12 @@ static void start_window(struct shim_task *task)
         task->site.buffer = shim_task_known_as(task);
         ss_comm_set_site(comm->core, &task->site);
     }
-    task->core = ss_comm_call(comm->core);
+    if (task == comm->queue) {
+        ss_comm_begin_anew(comm->core);
+        task->core = ss_comm_call(comm->core);
+    } else {
+        task->core = ss_comm_slot(comm->core);
+    }
     comm->started++;
     shim_task_set_stage(task, SHIM_TASK_CORE);
     take_status(task, shim_task_start_core(task));
@@ -215,9 +260,8 @@ static void begin(struct shim_task *task)
         shim_task_set_stage(task,
                             SHIM_TASK_YOURS); /* a blocking one: the others have been posted */
     } else if (ss_comm_status(comm->core) < 0) {
-        /* What ended that call still stands in its storage. */
         task->status = ss_comm_status(comm->core);
-        ss_call_explain(ss_comm_call(comm->core), task->text, sizeof task->text);
+        snprintf(task->text, sizeof task->text, "%s", comm->failed);
         atomic_fetch_add(&shim.stats.errors, 1);
         shim_task_set_stage(task, SHIM_TASK_DONE);
     } else {
@@ -231,7 +275,6 @@ static bool step_images(struct shim_task *task)
     if (shim_task_comes_in(task))
         return false;
     if (task->status < 0) {
-        heed_callbacks(task);
         end_window(task, SS_NATIVE, -1);
         return true;
     }
@@ -239,7 +282,6 @@ static bool step_images(struct shim_task *task)
     task->native_begin += task->copying;
     shim_native_next(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
-    heed_when_posted(task);
     return true;
 }
 
@@ -262,7 +304,6 @@ static bool step_native(struct shim_task *task)
     spent = shim_now() - task->native_begin;
     if (done && task->assembling && !task->refused) {
         shim_native_next(task);
-        heed_when_posted(task);
         return true;
     }
     if (!done && task->assembling && spent > shim.settings.timeout) {
@@ -290,14 +331,21 @@ static bool step(struct shim_task *task)
     case SHIM_TASK_QUEUED:
         if (shim_task_comes_in(task))
             return false;
-        begin(task);
+        if (is_the_librarys(task))
+            shim_native_whole(task);
+        else
+            begin(task);
         return true;
     case SHIM_TASK_CORE:
         status = ss_call_step(task->core);
         shim_tell_wait(task, status);
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
+        if (moved && task->next)
+            shim_tell_warning(task->comm); /* before another call has one */
         take_status(task, status);
         return moved;
+    case SHIM_TASK_HELD:
+        return step_held(task);
     case SHIM_TASK_IMAGES:
         return step_images(task);
     case SHIM_TASK_NATIVE:
@@ -324,28 +372,48 @@ static void meet(struct shim_comm *comm, bool *moved)
     comm->state = SHIM_COMM_PASSES;
 }
 
+/* A call that has not started does so first in the queue, or where core has room for one more
+ * beside those before it; later ones come behind it. */
+static bool may_step(const struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+    enum shim_stage stage = shim_task_stage(task);
+
+    if (stage != SHIM_TASK_QUEUED || task == comm->queue)
+        return stage != SHIM_TASK_YOURS;
+    if (is_the_librarys(task))
+        return is_next_native(task);
+    return !task->blocking && comm->state == SHIM_COMM_SERVED &&
+           (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
+           shim_transport_reserve(&comm->transport, SS_BESIDE) && ss_comm_slot(comm->core);
+}
+
 bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
 {
     bool moved = false;
-    struct shim_task *task;
+    struct shim_task *task, **link, *before = NULL;
 
     if (comm->state == SHIM_COMM_MEETING || waits_for_others(comm)) {
         meet(comm, &moved);
         if (comm->state == SHIM_COMM_MEETING)
             return moved;
     }
-    while ((task = comm->queue) && shim_task_stage(task) != SHIM_TASK_YOURS) {
+    for (link = &comm->queue; (task = *link) && may_step(task);) {
         moved = step(task) || moved;
-        if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task))
-            break;
-        comm->queue = task->next;
-        if (!comm->queue)
-            comm->queue_end = NULL;
+        if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task)) {
+            before = task;
+            link = &task->next;
+            continue;
+        }
+        *link = task->next;
+        if (comm->queue_end == task)
+            comm->queue_end = before;
         if (!task->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
             task->next = *finished;
             *finished = task;
         }
     }
+    stop_waiting(comm);
     return moved;
 }
 

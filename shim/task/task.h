@@ -1,9 +1,11 @@
 /* Eligible calls under way, blocking and nonblocking, from their place in the queue of their
  * communicator to their result.
  *
- * The calls of a communicator run in the order in which the application made them, which is the
- * same on all ranks. The communicator's lock guards its queue, its core and its transport; it is
- * held for one step at a time, and no MPI call under it waits.
+ * The calls of a communicator start in the order in which the application made them, which is the
+ * same on all ranks, and their parts in the MPI library do. Nonblocking ones run beside each other
+ * as far as core has room for them (ss_comm_slot); a blocking one has the communicator to itself.
+ * The communicator's lock guards its queue, its core and its transport; it is held for one step at
+ * a time, and no MPI call under it waits.
  */
 #ifndef SHIM_TASK_TASK_H
 #define SHIM_TASK_TASK_H
@@ -16,6 +18,7 @@
 enum shim_stage {
     SHIM_TASK_QUEUED,
     SHIM_TASK_CORE,   /* core steps it */
+    SHIM_TASK_HELD,   /* the MPI library's; earlier calls may still become so, or are not posted */
     SHIM_TASK_IMAGES, /* buffers are copied for the MPI library's request */
     SHIM_TASK_NATIVE, /* the MPI library's request runs on the private communicator */
     SHIM_TASK_YOURS,  /* blocking: its caller is to run the MPI library's call */

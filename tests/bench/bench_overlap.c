@@ -3,6 +3,7 @@
  *     bench_overlap hide  [--count 1Mi] [--density D] [--calls N] [--blocks N] [--work SHARE]
  * [--device] bench_overlap pair  [--count 1Mi] [--density D] [--calls N] [--blocks N] bench_overlap
  * small [--level single|multiple] [--calls N] [--blocks N]
+ *     bench_overlap layers [--divide N] [--density D] [--calls N] [--blocks N]
  *     ... [--csv LABEL]
  *
  * hide: communication alone (Iallreduce; Wait), computation alone, and computation between
@@ -11,6 +12,8 @@
  * (default 1), is arithmetic on the CPU without an MPI call; with --device the rank sleeps, as one
  * does that waits for an accelerator.
  * pair: Iallreduce; Wait against Allreduce.
+ * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order, and
+ * one Waitall, against one Allreduce of all elements.
  * small: Allreduce of 8 bytes, MPI_ against PMPI_, after a large nonblocking call; and the CPU time
  * this process takes in a second in which it sleeps.
  *
@@ -24,11 +27,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/mpi/nonblocking/layers.h"
+
 enum { MOST_BLOCKS = 1000 };
 
 struct options {
     const char *what, *csv;
-    int count, calls, blocks;
+    int count, calls, blocks, divide;
     double density, work;
     bool device, multiple;
 };
@@ -36,6 +41,7 @@ struct options {
 struct job {
     float *in, *out;
     double units; /* of computation */
+    int layer[LAYERS_RESNET];
 };
 
 static int rank, ranks;
@@ -69,11 +75,13 @@ static struct options parse(int argc, char **argv)
                         .count = 1 << 20,
                         .calls = 3,
                         .blocks = 11,
+                        .divide = 1,
                         .density = 0.01,
                         .work = 1};
 
-    if (strcmp(o.what, "hide") != 0 && strcmp(o.what, "pair") != 0 && strcmp(o.what, "small") != 0)
-        refuse("the first argument", o.what, "hide, pair or small");
+    if (strcmp(o.what, "hide") != 0 && strcmp(o.what, "pair") != 0 &&
+        strcmp(o.what, "small") != 0 && strcmp(o.what, "layers") != 0)
+        refuse("the first argument", o.what, "hide, pair, small or layers");
     for (int i = 2; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
 
@@ -90,6 +98,8 @@ static struct options parse(int argc, char **argv)
             o.calls = (int)parse_number(name, value, 1, 1e9);
         else if (strcmp(name, "--blocks") == 0)
             o.blocks = (int)parse_number(name, value, 1, MOST_BLOCKS);
+        else if (strcmp(name, "--divide") == 0)
+            o.divide = (int)parse_number(name, value, 1, 1000);
         else if (strcmp(name, "--work") == 0)
             o.work = parse_number(name, value, 0, 1000);
         else if (strcmp(name, "--level") == 0)
@@ -146,7 +156,20 @@ static void spend(const struct options *o, const struct job *job, double seconds
     }
 }
 
-enum part { COMMUNICATION, COMPUTATION, BOTH, BLOCKING, PARTS };
+enum part { COMMUNICATION, COMPUTATION, BOTH, BLOCKING, LAYERWISE, PARTS };
+
+static void layerwise(const struct options *o, const struct job *job)
+{
+    MPI_Request request[LAYERS_RESNET];
+    int at = o->count;
+
+    for (int i = LAYERS_RESNET - 1; i >= 0; i--) {
+        at -= job->layer[i];
+        MPI_Iallreduce(job->in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM,
+                       MPI_COMM_WORLD, &request[i]);
+    }
+    MPI_Waitall(LAYERS_RESNET, request, MPI_STATUSES_IGNORE);
+}
 
 /* Seconds per call of the slowest rank. */
 static double block(const struct options *o, const struct job *job, enum part part, double work)
@@ -163,6 +186,8 @@ static double block(const struct options *o, const struct job *job, enum part pa
         if (part == COMMUNICATION || part == BOTH)
             MPI_Iallreduce(job->in, job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                            &request);
+        if (part == LAYERWISE)
+            layerwise(o, job);
         if (part == COMPUTATION || part == BOTH)
             spend(o, job, work);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -236,6 +261,25 @@ static void pair(const struct options *o, const struct job *job)
                1e3 * t[1], t[1] / t[0]);
 }
 
+static void layers(const struct options *o, const struct job *job)
+{
+    static const enum part parts[] = {BLOCKING, LAYERWISE};
+    double t[2];
+
+    for (int i = 0; i < 40; i++) /* until each count has settled on a collective */
+        layerwise(o, job);
+    measure(o, job, 0, 2, parts, t);
+    if (rank != 0)
+        return;
+    if (o->csv)
+        printf("%s,%d,%d,%g,%.9f,%.9f,%.4f\n", o->csv, ranks, o->count, o->density, t[0], t[1],
+               t[1] / t[0]);
+    else
+        printf("%d tensors: one Allreduce %.3f ms, an Iallreduce each %.3f ms: %.3f times as "
+               "long\n",
+               LAYERS_RESNET, 1e3 * t[0], 1e3 * t[1], t[1] / t[0]);
+}
+
 typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
 
 static double small_block(const struct options *o, allreduce *call)
@@ -287,16 +331,29 @@ static void small(const struct options *o)
                difference[3 * o->blocks / 4], idle);
 }
 
+/* Elements of all tensors. */
+static int divided(const struct options *o, struct job *job)
+{
+    int sum = 0;
+
+    layers_resnet(job->layer);
+    for (int i = 0; i < LAYERS_RESNET; i++)
+        sum += job->layer[i] = (job->layer[i] + o->divide - 1) / o->divide;
+    return sum;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = parse(argc, argv);
     struct job job = {0};
-    size_t bytes = (size_t)o.count * sizeof *job.in;
     int level;
 
     MPI_Init_thread(&argc, &argv, o.multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (strcmp(o.what, "layers") == 0)
+        o.count = divided(&o, &job);
+    const size_t bytes = (size_t)o.count * sizeof *job.in;
     job.in = malloc(bytes);
     job.out = malloc(bytes);
     if (!job.in || !job.out)
@@ -313,6 +370,8 @@ int main(int argc, char **argv)
         hide(&o, &job);
     else if (strcmp(o.what, "pair") == 0)
         pair(&o, &job);
+    else if (strcmp(o.what, "layers") == 0)
+        layers(&o, &job);
     else
         small(&o);
     free(job.in);

@@ -78,6 +78,7 @@ my %other = (
     RESIDUAL_SCALE => 'auto',
     GUARD        => 'exact',
     SEED         => '7',
+    IN_FLIGHT    => '4',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',

@@ -199,7 +199,7 @@ static void counts_that_creep_up_cost_few_allocations(void **state)
         for (int i = 1; i <= CALLS; i++) {
             k.shape.density = 0.1 * i / CALLS;
             calls_run(&k);
-            allocations += regrown(&k.job.comm[0]->work, was);
+            allocations += regrown(&k.job.comm[0]->works[0], was);
         }
 
         assert_true(allocations <= 9 * 16); /* 1 + log(300) / log(1.5) = 15 of each */
@@ -240,7 +240,7 @@ static void work_space_is_bounded_by_the_sparse_data_and_a_part(void **state)
                            &settings);
                 calls_run(&k);
                 for (int r = 0; r < size; r++) {
-                    const struct ss_work *w = &k.job.comm[r]->work;
+                    const struct ss_work *w = &k.job.comm[r]->works[0];
                     double fixed = (double)(w->inbox.size + w->scratch.size);
                     double elements = ((double)k.job.mem[r].peak - fixed) / 4;
                     assert_true(elements <= factor[a] * bound);

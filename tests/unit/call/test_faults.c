@@ -189,7 +189,7 @@ static uint64_t sends_of(const struct trial *t)
 
 static struct ss_buf *buffer_of(struct fault_job *j, const struct trial *t)
 {
-    struct ss_work *w = &j->k.job.comm[t->rank]->work;
+    struct ss_work *w = &j->k.job.comm[t->rank]->works[0];
 
     switch (t->gone) {
     case ARENA:

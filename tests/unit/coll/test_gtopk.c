@@ -369,7 +369,7 @@ static void the_plan_knows_the_memory(void **state)
                                  .k = b->k_max};
         double planned = ss_plan_memory(&shape, SS_GTOPK);
         for (int r = 0; r < size; r++) {
-            const struct ss_work *w = &t.job.comm[r]->work;
+            const struct ss_work *w = &t.job.comm[r]->works[0];
             size_t used = w->own_idx.size + w->own_val.size + w->arena.size + w->part_error.size;
             for (int i = 0; i < 3; i++)
                 used += w->idx[i].size + w->val[i].size;

@@ -321,7 +321,7 @@ static void bytes_and_memory_are_those_predicted(void **state)
             const struct ss_plan plan = c->plan;
             struct ss_shape shape = shape_of(c, &settings);
             for (int r = 0; r < size; r++) {
-                const struct ss_work *w = &t.job.comm[r]->work;
+                const struct ss_work *w = &t.job.comm[r]->works[0];
                 c = ss_comm_call(t.job.comm[r]);
                 sent = fmax(sent, (double)(c->f.c.x.bytes_sent - c->f.vote.bytes));
                 memory =

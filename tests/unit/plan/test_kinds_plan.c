@@ -105,7 +105,7 @@ static void compare(const struct kind_case *c, double alpha, double beta)
     expect_near("bytes", plan.bytes[a], bytes, 0.2, c);
     expect_near("seconds", plan.seconds[a], seconds, 0.3, c);
     for (int r = 0; r < c->in.size; r++) {
-        const struct ss_work *w = &k.job.comm[r]->work;
+        const struct ss_work *w = &k.job.comm[r]->works[0];
         assert_true((double)(k.job.mem[r].peak - w->inbox.size - w->scratch.size -
                              w->pieces.size) <= memory);
     }

@@ -90,7 +90,7 @@ static void run(struct grid *g, int size, enum ss_algorithm algorithm, double al
     assert_true(job_call(&job, SS_F32, SS_SUM, g->n));
     for (int r = 0; r < size; r++) {
         const struct ss_call *c = ss_comm_call(job.comm[r]);
-        const struct ss_work *w = &job.comm[r]->work;
+        const struct ss_work *w = &job.comm[r]->works[0];
         double seconds = ss_sim_clock(job.sim, r);
         double bytes = (double)(ss_sim_bytes_sent(job.sim, r) - c->f.vote.bytes);
         double memory =

@@ -62,7 +62,7 @@ static void open_agreements(struct agreements *a, int size, uint64_t seed, int r
     ss_sim_set_eager(a->job.sim, 0);
     for (int r = 0; r < size; r++) {
         a->call[r] = (struct ss_exchange){.t = a->job.comm[r]->t,
-                                          .work = &a->job.comm[r]->work,
+                                          .work = &a->job.comm[r]->works[0],
                                           .mem = a->job.comm[r]->mem,
                                           .number = 7,
                                           .type = SS_F32};

@@ -143,7 +143,7 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
     }
     for (int r = 0; r < job->size; r++) {
         if (!labels)
-            ss_tensors_join(job->tensors[r], call->lane);
+            ss_tensors_join(job->tensors[r], call->lane, 0);
         if (same && labels)
             ss_tensor_vote(t[r], &all);
         if (seen.shown > 0 && !t[r]->asked)

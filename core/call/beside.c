@@ -1,0 +1,212 @@
+/* Calls of a communicator under way beside each other: which storage each has, and when its turn
+ * comes.
+ *
+ * A call waits for earlier ones alone, by whatever this rank decides: the earliest of all ranks'
+ * calls never waits, so that nothing hangs where ranks start calls at different times. Whatever
+ * decides what a rank says or sends is the same at whatever time: calls of one lane follow each
+ * other up to the decision, where nothing timed decides up to the end, those of one tensor up to
+ * the end; and what a call finds for the whole communicator holds from a start on that no rank has
+ * come to before that call has ended there. */
+#include <stdlib.h>
+
+#include "core/call/call_impl.h"
+
+enum {
+    MEASURED_TURNS = 64 /* of the calls of a lane one in so many runs alone and is measured */
+};
+
+/* ---- storage ---- */
+
+struct ss_call *ss_comm_call(struct ss_comm *comm)
+{
+    return comm->slots[0];
+}
+
+void ss_comm_begin_anew(struct ss_comm *comm)
+{
+    comm->open = NULL;
+}
+
+static bool is_open(const struct ss_comm *comm, const struct ss_call *call)
+{
+    const struct ss_call *o = comm->open;
+
+    while (o && o != call)
+        o = o->next_open;
+    return o != NULL;
+}
+
+static struct ss_call *free_slot(struct ss_comm *comm)
+{
+    for (unsigned i = 0; i < SS_BESIDE; i++) {
+        if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
+            comm->slots[i]->slot = i;
+        if (!comm->slots[i] || !is_open(comm, comm->slots[i]))
+            return comm->slots[i];
+    }
+    return NULL;
+}
+
+struct ss_call *ss_comm_slot(struct ss_comm *comm)
+{
+    const struct ss_call *last = comm->open, *first = last;
+    unsigned count = 0;
+
+    if (!last)
+        return comm->slots[0];
+    for (const struct ss_call *o = last; o; o = o->next_open) {
+        first = o;
+        count++;
+    }
+    if (!last->passed || last->alone || count >= comm->settings->in_flight ||
+        comm->starts + 1 - first->index >= SS_BESIDE)
+        return NULL;
+    return free_slot(comm);
+}
+
+size_t ss_beside_idle(const struct ss_comm *comm)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < SS_BESIDE; i++)
+        if (comm->slots[i] && !is_open(comm, comm->slots[i]))
+            bytes += ss_work_size(&comm->works[i]);
+    return bytes;
+}
+
+bool ss_beside_drop_idle(struct ss_comm *comm)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < SS_BESIDE; i++)
+        if (comm->slots[i] && !is_open(comm, comm->slots[i])) {
+            any = any || ss_work_size(&comm->works[i]) > 0;
+            ss_work_free(&comm->works[i]);
+        }
+    return any;
+}
+
+/* ---- from when on ---- */
+
+/* A blocking call starts when all others have ended, on every rank. */
+void ss_beside_set_from(const struct ss_call *call, uint64_t *from)
+{
+    uint64_t at = call->index + (call->f.nonblocking ? SS_BESIDE : 1);
+
+    if (*from == 0 || at < *from)
+        *from = at;
+}
+
+bool ss_beside_is_from(const struct ss_call *call, uint64_t from)
+{
+    return from > 0 && (call->index >= from || !call->f.nonblocking);
+}
+
+/* ---- turns ---- */
+
+void ss_beside_enter(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+
+    call->index = ++comm->starts;
+    call->next_open = call->f.nonblocking ? comm->open : NULL;
+    comm->open = call;
+}
+
+void ss_beside_leave(struct ss_call *call)
+{
+    struct ss_call **link = &call->f.comm->open;
+
+    while (*link && *link != call)
+        link = &(*link)->next_open;
+    if (*link)
+        *link = call->next_open;
+}
+
+/* The most that any collective takes of the pool, whatever the ranks' inputs are, and a residual:
+ * own stream, what is received, merged and sent (struct ss_row). */
+static size_t most_memory(const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    size_t entry = sizeof(uint32_t) + x->esize, n = (size_t)x->n;
+    size_t chunk = n < SS_CHUNK_ENTRIES ? n : SS_CHUNK_ENTRIES;
+
+    return 12 * n * entry + (4 + 2 * SS_RECV_WINDOW) * ss_wire_bound(x->type, (uint32_t)chunk) +
+           (size_t)x->t->size * 1024 + (1 << 20);
+}
+
+/* There is room for the most that all calls under way may take. */
+static bool is_room(const struct ss_call *call)
+{
+    const struct ss_comm *comm = call->f.comm;
+    size_t used = atomic_load(&comm->mem->used), left = comm->mem->limit;
+
+    if (left == 0)
+        return true;
+    left = left > used ? left - used : 0;
+    for (const struct ss_call *o = call; o; o = o->next_open) {
+        size_t has = ss_work_size(&comm->works[o->slot]);
+        size_t may = o->room > has ? o->room - has : 0;
+        if (may > left)
+            return false;
+        left -= may;
+    }
+    return true;
+}
+
+/* Windows of one large call; what is new or learnt, and what would change for all. */
+static bool wants_to_be_alone(const struct ss_call *call)
+{
+    const struct ss_comm *comm = call->f.comm;
+    const struct ss_settings *s = comm->settings;
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_lane *lane = call->lane;
+    bool learns = !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe;
+
+    return !call->f.nonblocking || x->n >= SS_WINDOW || call->key.window > 0 || lane->turns == 0 ||
+           !comm->costs_agreed || s->residual_scale || x->place->ops->remote ||
+           (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
+}
+
+/* What the lane's next call goes by is known. */
+static bool lets_pass(const struct ss_call *other, const struct ss_call *call)
+{
+    return other->lane != call->lane ||
+           (other->decided && !ss_costs_fixed(call->f.comm->settings));
+}
+
+bool ss_beside_lane_turn(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+
+    if (!call->lane && call->next_open && !ss_comm_knows_lane(comm, &call->key))
+        return false;
+    if (!call->lane)
+        call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
+    if (!call->next_open) {
+        call->alone = wants_to_be_alone(call);
+        call->room = call->alone ? 0 : most_memory(call);
+        return true;
+    }
+    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
+        if (!lets_pass(o, call))
+            return false;
+    call->room = most_memory(call);
+    return !wants_to_be_alone(call) && is_room(call);
+}
+
+bool ss_beside_tensor_turn(const struct ss_call *call)
+{
+    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
+        if (call->f.tensor && o->f.tensor == call->f.tensor)
+            return false;
+    return true;
+}
+
+void ss_beside_pass(struct ss_call *call)
+{
+    call->passed = true;
+    call->lane->turns++;
+    for (struct ss_call *o = call; call->next_open && o; o = o->next_open)
+        o->beside = true;
+}

@@ -1,0 +1,259 @@
+/* Nonblocking calls of one communicator under way beside each other give what they give one after
+ * another, whatever the ranks do meanwhile. */
+#include <math.h>
+
+#include "tests/unit/support/beside_job.h"
+
+static struct beside_job one, many;
+
+static struct ss_settings fixed(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-8,
+                                .hash = 1,
+                                .density = 0.02,
+                                .quant_bucket = 64,
+                                .repartition_period = 16,
+                                .tensors = {.register_after = 0, .threshold_period = 8}};
+}
+
+static struct ss_settings measured(void)
+{
+    struct ss_settings s = fixed(SS_AUTO);
+
+    s.alpha = s.beta = -1;
+    return s;
+}
+
+static struct beside_plan plan_of(int size, int steps, uint64_t seed)
+{
+    return (struct beside_plan){.size = size,
+                                .calls = steps * LAYERS,
+                                .seed = seed,
+                                .inputs = 5,
+                                .type = SS_F32,
+                                .density = 0.03,
+                                .in_flight = SS_BESIDE};
+}
+
+/* Runs the plan with calls beside each other, and one after the other: all bits are the same. */
+static void compare(struct beside_plan plan, const struct ss_settings *settings)
+{
+    struct beside_plan serial = plan;
+    int most = 0;
+
+    serial.in_flight = 1;
+    serial.seed = plan.seed + 17;
+    beside_open_job(&one, &serial, *settings);
+    beside_open_job(&many, &plan, *settings);
+    beside_run(&one);
+    beside_run(&many);
+    beside_agrees(&one);
+    beside_agrees(&many);
+    beside_same(&one, &many);
+    for (int r = 0; r < plan.size; r++) {
+        assert_int_equal(one.most[r], 1);
+        most = many.most[r] > most ? many.most[r] : most;
+    }
+    assert_true(most >= 3);
+    beside_close_job(&one);
+    beside_close_job(&many);
+}
+
+static void exact_calls_have_the_bits_of_one_after_another(void **state)
+{
+    static const enum ss_algorithm tried[] = {SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
+                                              SS_DSAR, SS_RING,               SS_ALLGATHER};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
+        for (int size = 2; size <= MOST_RANKS; size += a == 0 ? 1 : 3) {
+            struct ss_settings s = fixed(tried[a]);
+            compare(plan_of(size, 4, 100 + (uint64_t)size), &s);
+        }
+}
+
+/* Densities at which some lanes back off. */
+static void lanes_that_back_off_do_so_in_the_same_calls(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        for (int size = 2; size <= 5; size++) {
+            struct ss_settings s = fixed(SS_AUTO);
+            struct beside_plan plan = plan_of(size, 12, seed);
+            plan.density = 0.25 + 0.2 * (double)seed;
+            compare(plan, &s);
+        }
+}
+
+static void compare_topk(struct ss_settings settings, struct beside_plan plan)
+{
+    struct ss_rules *rules;
+    char error[200];
+
+    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    settings.topk = true;
+    settings.tensors.include = rules;
+    plan.density = 1;
+    compare(plan, &settings);
+    ss_rules_free(rules);
+}
+
+static void lossy_calls_have_the_bits_of_one_after_another(void **state)
+{
+    static const enum ss_algorithm tried[] = {SS_AUTO, SS_SPLIT_ALLGATHER, SS_OKTOPK, SS_GTOPK};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
+        for (int size = 2; size <= MOST_RANKS; size += a == 0 ? 1 : 3) {
+            struct ss_settings s = fixed(tried[a]);
+            compare_topk(s, plan_of(size, 6, 200 + (uint64_t)size));
+            s.tensors.register_after = 3; /* once the step is known */
+            if (size == 5)
+                compare_topk(s, plan_of(size, 24, 300));
+        }
+}
+
+static void rounded_values_and_guards_do_too(void **state)
+{
+    struct ss_settings s = fixed(SS_DSAR);
+
+    (void)state;
+    s.values = SS_VALUES_Q8;
+    s.quant = SS_VALUES_Q4;
+    s.guard = SS_GUARD_EXACT;
+    for (int feedback = 0; feedback < 2; feedback++) {
+        s.quant_feedback = feedback;
+        compare_topk(s, plan_of(3, 20, 7 + (uint64_t)feedback));
+    }
+}
+
+/* Nothing but the order of votes is fixed: what is measured differs between the ranks. */
+static void measured_choices_are_the_same_on_all_ranks(void **state)
+{
+    static const enum ss_type types[] = {SS_F32, SS_F64, SS_I32};
+    int most = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed <= 4; seed++)
+        for (int size = 2; size <= MOST_RANKS; size++) {
+            struct beside_plan plan = plan_of(size, 12, seed);
+            plan.small_integers = true;
+            plan.type = types[seed % 3];
+            plan.density = seed % 2 ? 0.02 : 0.4;
+            beside_open_job(&many, &plan, measured());
+            beside_run(&many);
+            beside_is_right(&many);
+            most = many.most[0] > most ? many.most[0] : most;
+            beside_close_job(&many);
+        }
+    assert_true(most >= 3);
+}
+
+static void a_call_that_is_not_finite_leaves_the_others_alone(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        for (int size = 2; size <= 5; size++) {
+            struct ss_settings s = fixed(SS_AUTO);
+            struct beside_plan plan = plan_of(size, 5, seed);
+            plan.not_finite = 2 * LAYERS + 4;
+            compare(plan, &s);
+            compare_topk(s, plan);
+        }
+}
+
+static void a_rank_that_is_off_sends_the_same_calls_native(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++)
+        for (int callbacks = 0; callbacks < 2; callbacks++) {
+            struct ss_settings s = fixed(SS_AUTO);
+            struct beside_plan plan = plan_of(size, 5, 9);
+            *(callbacks ? &plan.callbacks : &plan.off) = 2 * LAYERS + 4;
+            compare(plan, &s);
+        }
+}
+
+/* From none to plenty: the same bits, and never past the limit. */
+static void where_memory_is_short_calls_follow_each_other(void **state)
+{
+    struct ss_settings s = fixed(SS_AUTO);
+
+    (void)state;
+    for (size_t limit = 1 << 14; limit < (size_t)1 << 26; limit += limit / 2) {
+        struct beside_plan plan = plan_of(3, 4, 3), serial = plan;
+        plan.limit = serial.limit = limit;
+        serial.in_flight = 1;
+        beside_open_job(&one, &serial, s);
+        beside_open_job(&many, &plan, s);
+        beside_run(&one);
+        beside_run(&many);
+        beside_same(&one, &many);
+        for (int r = 0; r < plan.size; r++)
+            assert_true(many.job.mem[r].peak <= limit);
+        beside_close_job(&one);
+        beside_close_job(&many);
+    }
+}
+
+/* What is OK is right; where a rank has an error all have one, in that call or one soon after. */
+static void expect_errors_everywhere(const struct beside_job *b)
+{
+    bool any = false;
+
+    for (int r = 0; r < b->plan->size; r++)
+        for (int c = 0; c < b->plan->calls; c++) {
+            any = any || b->status[r][c] < 0;
+            if (b->status[r][c] == SS_OK)
+                beside_is_sum(b, r, c);
+        }
+    for (int r = 0; any && r < b->plan->size; r++)
+        for (int c = b->plan->calls - LAYERS; c < b->plan->calls; c++)
+            assert_true(b->status[r][c] < 0);
+}
+
+static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
+{
+    struct beside_plan plan = plan_of(size, 8, seed);
+    struct ss_settings s = fixed(seed % 2 ? SS_SPLIT_ALLGATHER : SS_AUTO);
+
+    plan.small_integers = true;
+    plan.fault = fault;
+    s.timeout = 0.5;
+    beside_open_job(&many, &plan, s);
+    beside_run(&many);
+    expect_errors_everywhere(&many);
+    beside_close_job(&many);
+}
+
+static void a_fault_in_one_call_ends_all_with_errors_and_none_wrongly(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++)
+        for (uint64_t at = 30; at < 300; at += 37) {
+            try_fault(size, at, (struct ss_sim_fault){.rank = size - 1, .fail_send = at});
+            try_fault(size, at, (struct ss_sim_fault){.rank = 0, .lose_send = at});
+            try_fault(
+                size, at,
+                (struct ss_sim_fault){.rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_calls_have_the_bits_of_one_after_another),
+        cmocka_unit_test(lanes_that_back_off_do_so_in_the_same_calls),
+        cmocka_unit_test(lossy_calls_have_the_bits_of_one_after_another),
+        cmocka_unit_test(rounded_values_and_guards_do_too),
+        cmocka_unit_test(measured_choices_are_the_same_on_all_ranks),
+        cmocka_unit_test(a_call_that_is_not_finite_leaves_the_others_alone),
+        cmocka_unit_test(a_rank_that_is_off_sends_the_same_calls_native),
+        cmocka_unit_test(where_memory_is_short_calls_follow_each_other),
+        cmocka_unit_test(a_fault_in_one_call_ends_all_with_errors_and_none_wrongly),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
