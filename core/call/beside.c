@@ -129,10 +129,11 @@ static size_t most_memory(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
     size_t entry = sizeof(uint32_t) + x->esize, n = (size_t)x->n;
-    size_t chunk = n < SS_CHUNK_ENTRIES ? n : SS_CHUNK_ENTRIES;
+    size_t chunk = n < SS_CHUNK_ENTRIES ? n : SS_CHUNK_ENTRIES, size = (size_t)x->t->size;
+    size_t messages = 4 + 2 * (size < SS_RECV_WINDOW ? size : SS_RECV_WINDOW);
 
-    return 12 * n * entry + (4 + 2 * SS_RECV_WINDOW) * ss_wire_bound(x->type, (uint32_t)chunk) +
-           (size_t)x->t->size * 1024 + (1 << 20);
+    return 12 * n * entry + messages * ss_wire_bound(x->type, (uint32_t)chunk) + 1024 * size +
+           (1 << 20);
 }
 
 /* There is room for the most that all calls under way may take. */

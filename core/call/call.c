@@ -402,6 +402,7 @@ static void init(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     f->comm = comm;
     f->nonblocking = comm->nonblocking;
     call->moves = comm->moves;
+    call->polls = comm->polls;
     call->off = comm->off;
     call->polled = comm->polled;
     call->callbacks = comm->callbacks;
@@ -523,6 +524,20 @@ static int wait_on(struct ss_call *call)
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
 }
 
+/* Unless another call has done so since this one was last stepped. */
+static int poll_once(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+    int status = SS_OK;
+
+    if (call->polls == comm->polls) {
+        comm->polls++;
+        status = comm->t->ops->poll(comm->t);
+    }
+    call->polls = comm->polls;
+    return status;
+}
+
 int ss_call_step(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
@@ -530,7 +545,7 @@ int ss_call_step(struct ss_call *call)
 
     x->t->outside = ss_fpenv_enter();
     x->moved = false;
-    status = x->t->ops->poll(x->t);
+    status = poll_once(call);
     if (status != SS_OK && !waits_for_place(call)) {
         status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {

@@ -20,6 +20,7 @@ struct ss_call {
     struct ss_call *next_open; /* the one started before it, of those that have not ended */
     uint64_t index;            /* of its start on the communicator, from 1 */
     uint64_t moves;            /* those of the communicator when it last waited */
+    uint64_t polls;            /* and when it was stepped */
     size_t room;               /* most memory that it may take, bytes */
     bool passed;               /* its turn has come */
     bool alone;                /* none may start before it has ended */

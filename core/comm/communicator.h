@@ -87,6 +87,7 @@ struct ss_comm {
     struct ss_call *open;             /* started and not ended, the last one first */
     uint64_t starts;                  /* calls started so far */
     uint64_t moves;                   /* steps that brought a call further */
+    uint64_t polls;                   /* of the transport */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
 
     /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */

@@ -17,12 +17,13 @@
 /* ---- on a communicator ---- */
 
 static int run(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-               enum ss_op op)
+               enum ss_op op, bool at_once)
 {
     struct shim_task operation;
     int err;
 
     shim_task_init(&operation, call, comm, type, op, true);
+    operation.at_once = at_once;
     shim_task_post(&operation);
     err = shim_task_run(&operation);
     shim_task_close(&operation);
@@ -39,7 +40,7 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     pthread_mutex_lock(&comm->lock);
     comm->polled = true; /* as on the ranks where it is nonblocking */
     pthread_mutex_unlock(&comm->lock);
-    return err == MPI_SUCCESS ? run(call, comm, type, op) : err;
+    return err == MPI_SUCCESS ? run(call, comm, type, op, true) : err;
 }
 
 /* Where the buffers lie, or on images whose copies are under way when it returns. */
@@ -94,7 +95,7 @@ static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enu
 {
     shim_bounce_place(call->bounce, call, type);
     if (call->bounce->place || shim_bounce_fill(call->bounce, false))
-        return run(call, comm, type, op);
+        return run(call, comm, type, op, false);
     return MPI_ERR_OTHER; /* raised by who gives the images back */
 }
 
@@ -109,7 +110,7 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
     } else if (call->bounce) {
         err = run_bounced(call, comm, type, op);
     } else if (!request) {
-        err = run(call, comm, type, op);
+        err = run(call, comm, type, op, false);
     } else if ((operation = shim_request_start(call, comm, type, op, request))) {
         atomic_fetch_add(&shim.stats.nonblocking, 1);
         shim_task_post(operation);

@@ -119,12 +119,18 @@ static void end_window(struct shim_task *task, int status, double seconds)
     shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 
+/* On all ranks. */
+static bool is_nonblocking(const struct shim_task *task)
+{
+    return !task->blocking || task->at_once;
+}
+
 /* A rank has said in the vote of a call that nonblocking ones are the MPI library's: from that on
  * which no rank has started before this one has ended there. */
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    uint64_t from = task->number + (task->blocking ? 1 : SS_BESIDE);
+    uint64_t from = task->number + (is_nonblocking(task) ? SS_BESIDE : 1);
 
     if (ss_call_callbacks(task->core) && (comm->native_from == 0 || from < comm->native_from))
         comm->native_from = from;
@@ -160,7 +166,7 @@ static bool is_the_librarys(const struct shim_task *task)
 {
     const struct shim_comm *comm = task->comm;
 
-    return !task->blocking && comm->state == SHIM_COMM_SERVED && comm->native_from > 0 &&
+    return is_nonblocking(task) && comm->state == SHIM_COMM_SERVED && comm->native_from > 0 &&
            task->number >= comm->native_from;
 }
 
@@ -180,7 +186,7 @@ static void stop_waiting(struct shim_comm *comm)
 /* Whether later calls go to the MPI library without a vote, as those windows do that follow. */
 static bool is_overtaken(const struct shim_task *task)
 {
-    return !task->blocking && ss_call_reason(task->core) == SS_WHY_CALLBACKS &&
+    return is_nonblocking(task) && ss_call_reason(task->core) == SS_WHY_CALLBACKS &&
            task->first + task->n < (uint64_t)task->call.count;
 }
 
@@ -232,7 +238,7 @@ static void start_window(struct shim_task *task)
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     ss_comm_set_off(comm->core, task->off);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
-    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), !task->blocking);
+    ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), is_nonblocking(task));
     if (shim.settings.topk) {
         task->site.buffer = shim_task_known_as(task);
         ss_comm_set_site(comm->core, &task->site);
@@ -340,8 +346,10 @@ static bool step(struct shim_task *task)
         status = ss_call_step(task->core);
         shim_tell_wait(task, status);
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
-        if (moved && task->next)
-            shim_tell_warning(task->comm); /* before another call has one */
+        if (moved && task->next) { /* before other calls have more */
+            shim_tell_warning(task->comm);
+            shim_tell_decisions(task->comm);
+        }
         take_status(task, status);
         return moved;
     case SHIM_TASK_HELD:
@@ -400,6 +408,8 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
     }
     for (link = &comm->queue; (task = *link) && may_step(task);) {
         moved = step(task) || moved;
+        if (shim_task_stage(task) == SHIM_TASK_QUEUED)
+            break;
         if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task)) {
             before = task;
             link = &task->next;

@@ -37,6 +37,7 @@ struct shim_task {
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
     bool blocking;
+    bool at_once;            /* and nonblocking all the same: there was no memory for a request */
     bool off;                /* MPI_Pcontrol(0) when the call was made */
     bool polled;             /* a nonblocking call was made on the communicator before */
     struct shim_place place; /* of the call site, MODE=topk */
