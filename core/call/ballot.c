@@ -26,7 +26,7 @@ static double last_seconds(const struct ss_call *call)
 {
     if (call->f.c.kind == SS_KIND_REDUCE && call->f.c.x.t->rank != call->f.c.root)
         return INFINITY;
-    return call->lane->history.last_seconds;
+    return call->measured == call->lane->planned_call ? call->lane->history.last_seconds : 0;
 }
 
 /* Seconds per element of finding what is sent. */
@@ -60,8 +60,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
     b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
     b->same_min[SS_SAME_SMALL] = f->small;
-    b->same_min[SS_SAME_RESULT] = call->lane->result_call;
-    call->shown_sum = call->lane->result_sum;
+    b->same_min[SS_SAME_MEASURED] = call->measured;
     ss_look_show(f);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
@@ -79,7 +78,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->costs[SS_COST_CODE] = ss_double_bits(local->code);
     b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
     b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
-    b->result_max = call->lane->result_nnz;
+    b->result_max = call->past.nnz;
     b->last_min = ss_double_bits(last_seconds(call));
 }
 

@@ -2,11 +2,10 @@
  * comes.
  *
  * A call waits for earlier ones alone, by whatever this rank decides: the earliest of all ranks'
- * calls never waits, so that nothing hangs where ranks start calls at different times. Whatever
- * decides what a rank says or sends is the same at whatever time: calls of one lane follow each
- * other up to the decision, where nothing timed decides up to the end, those of one tensor up to
- * the end; and what a call finds for the whole communicator holds from a start on that no rank has
- * come to before that call has ended there. */
+ * calls never waits, so that nothing hangs where ranks start calls at different times. What a
+ * rank says and does must not depend on when that is: the votes of a lane are decided on in the
+ * order of its calls, what a call goes by was found by those that have ended on every rank when it
+ * starts, and calls of one tensor follow each other. */
 #include <stdlib.h>
 
 #include "core/call/call_impl.h"
@@ -102,6 +101,12 @@ bool ss_beside_is_from(const struct ss_call *call, uint64_t from)
     return from > 0 && (call->index >= from || !call->f.nonblocking);
 }
 
+/* The call that started so has ended when this one starts, on every rank. */
+static bool has_ended(const struct ss_call *call, uint64_t index)
+{
+    return !call->f.nonblocking || index + SS_BESIDE <= call->index;
+}
+
 /* ---- turns ---- */
 
 void ss_beside_enter(struct ss_call *call)
@@ -169,31 +174,18 @@ static bool wants_to_be_alone(const struct ss_call *call)
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 
-/* What the lane's next call goes by is known. */
-static bool lets_pass(const struct ss_call *other, const struct ss_call *call)
-{
-    return other->lane != call->lane ||
-           (other->decided && !ss_costs_fixed(call->f.comm->settings));
-}
-
 bool ss_beside_lane_turn(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
+    bool first = !call->next_open;
 
-    if (!call->lane && call->next_open && !ss_comm_knows_lane(comm, &call->key))
+    if (!call->lane && !first && !ss_comm_knows_lane(comm, &call->key))
         return false;
     if (!call->lane)
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
-    if (!call->next_open) {
-        call->alone = wants_to_be_alone(call);
-        call->room = call->alone ? 0 : most_memory(call);
-        return true;
-    }
-    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
-        if (!lets_pass(o, call))
-            return false;
-    call->room = most_memory(call);
-    return !wants_to_be_alone(call) && is_room(call);
+    call->alone = wants_to_be_alone(call);
+    call->room = call->alone ? 0 : most_memory(call);
+    return first || (!call->alone && is_room(call));
 }
 
 bool ss_beside_tensor_turn(const struct ss_call *call)
@@ -204,10 +196,65 @@ bool ss_beside_tensor_turn(const struct ss_call *call)
     return true;
 }
 
+/* The last result of the lane that all ranks have when they start the call. */
+static struct ss_lane_result known_result(const struct ss_call *call)
+{
+    const struct ss_lane_result *r = call->lane->results;
+    struct ss_lane_result last = {0};
+
+    for (int i = 0; i < SS_BESIDE; i++)
+        if (r[i].index > last.index && has_ended(call, r[i].index))
+            last = r[i];
+    return last;
+}
+
 void ss_beside_pass(struct ss_call *call)
 {
+    struct ss_lane *lane = call->lane;
+
     call->passed = true;
-    call->lane->turns++;
+    call->turn = ++lane->turns;
+    call->measured = lane->planned_call;
+    call->past = known_result(call);
     for (struct ss_call *o = call; call->next_open && o; o = o->next_open)
         o->beside = true;
+}
+
+void ss_beside_add_result(struct ss_call *call)
+{
+    struct ss_lane_result *oldest = call->lane->results;
+
+    for (int i = 1; i < SS_BESIDE; i++)
+        if (call->lane->results[i].index < oldest->index)
+            oldest = &call->lane->results[i];
+    *oldest =
+        (struct ss_lane_result){call->index, call->f.c.result_nnz, call->f.vote.ballot.nnz_sum};
+}
+
+/* ---- decisions ---- */
+
+bool ss_beside_may_decide(const struct ss_call *call)
+{
+    for (const struct ss_call *o = call->next_open; o; o = o->next_open)
+        if (o->lane == call->lane && !o->decided)
+            return false;
+    return true;
+}
+
+void ss_beside_set_skip(struct ss_call *call)
+{
+    struct ss_lane *lane = call->lane;
+
+    lane->skip_index = call->index;
+    lane->skip_until = call->turn + lane->history.skip;
+}
+
+bool ss_beside_is_skipped(const struct ss_call *call)
+{
+    return call->lane->history.skip > 0 && call->turn <= call->lane->skip_until;
+}
+
+bool ss_beside_starts_skipped(const struct ss_call *call)
+{
+    return ss_beside_is_skipped(call) && has_ended(call, call->lane->skip_index);
 }

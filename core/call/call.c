@@ -179,7 +179,7 @@ static int step_vote(struct ss_call *call)
     struct ss_exchange *x = &f->c.x;
     int status = ss_vote_step(&f->vote, &x->moved);
 
-    if (status == SS_PENDING)
+    if (status == SS_PENDING || (status == SS_OK && !ss_beside_may_decide(call)))
         return SS_PENDING;
     double now = ss_now(x);
     double seconds = now - call->mark;
@@ -271,7 +271,6 @@ static int step_count(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
-    struct ss_lane *lane = call->lane;
 
     if (!ss_settled(x, SS_PHASE_GATHER))
         return SS_PENDING;
@@ -283,11 +282,8 @@ static int step_count(struct ss_call *call)
         return end_failed(call);
     ss_topk_commit(&call->f);
     ss_call_book_seconds(call, whole_seconds(call));
-    if (!call->row->global && x->number > lane->result_call) {
-        lane->result_call = x->number;
-        lane->result_nnz = c->result_nnz; /* tells how much the ranks' sets overlap */
-        lane->result_sum = call->f.vote.ballot.nnz_sum;
-    }
+    if (!call->row->global) /* tells how much the ranks' sets overlap */
+        ss_beside_add_result(call);
     return SS_OK;
 }
 
@@ -333,7 +329,7 @@ static int begin(struct ss_call *call)
         return fail_again(call);
     }
     ss_topk_start(f);
-    if (call->lane->history.skip > 0) {
+    if (ss_beside_starts_skipped(call)) {
         call->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
@@ -349,7 +345,7 @@ static int step_turn(struct ss_call *call)
     if (!ss_beside_lane_turn(call))
         return SS_PENDING;
     f->lane_number = call->lane->number;
-    if (f->found == 0 && has_tensor(call))
+    if (f->found.number == 0 && has_tensor(call))
         ss_topk_find(f);
     if (!ss_beside_tensor_turn(call))
         return SS_PENDING;

@@ -17,17 +17,19 @@ struct ss_call {
     bool cannot; /* the arguments are not served */
 
     /* Beside others (core/call/beside.c). */
-    struct ss_call *next_open; /* the one started before it, of those that have not ended */
-    uint64_t index;            /* of its start on the communicator, from 1 */
-    uint64_t moves;            /* those of the communicator when it last waited */
-    uint64_t polls;            /* and when it was stepped */
-    size_t room;               /* most memory that it may take, bytes */
-    bool passed;               /* its turn has come */
-    bool alone;                /* none may start before it has ended */
-    bool beside;               /* another was under way meanwhile: its times tell little */
-    bool decided;              /* by the vote, or without one */
+    struct ss_call *next_open;   /* the one started before it, of those that have not ended */
+    uint64_t index;              /* of its start on the communicator, from 1 */
+    uint64_t moves;              /* those of the communicator when it last waited */
+    uint64_t polls;              /* and when it was stepped */
+    size_t room;                 /* most memory that it may take, bytes */
+    bool passed;                 /* its turn has come */
+    bool alone;                  /* none may start before it has ended */
+    bool beside;                 /* another was under way meanwhile: its times tell little */
+    bool decided;                /* by the vote, or without one */
     bool off, polled, callbacks; /* it votes so (ss_comm_set_off and the like) */
-    uint64_t shown_sum; /* result_sum of the lane's result that it has shown in the vote */
+    uint32_t turn;               /* on its lane, from 1 */
+    uint32_t measured;           /* planned_call of the lane when its turn came */
+    struct ss_lane_result past;  /* of the lane, that it goes by */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */
     int look;
@@ -63,6 +65,15 @@ bool ss_beside_lane_turn(struct ss_call *call);
 bool ss_beside_tensor_turn(const struct ss_call *call);
 void ss_beside_pass(struct ss_call *call);
 void ss_beside_leave(struct ss_call *call);
+/* Its vote is over, and earlier calls of the lane have been decided on. */
+bool ss_beside_may_decide(const struct ss_call *call);
+/* It has a sparse result. */
+void ss_beside_add_result(struct ss_call *call);
+/* The lane's history says from the call on that the next ones are to be skipped. The call is one of
+ * these: as all ranks know when it starts; as they know when it is decided on. */
+void ss_beside_set_skip(struct ss_call *call);
+bool ss_beside_starts_skipped(const struct ss_call *call);
+bool ss_beside_is_skipped(const struct ss_call *call);
 /* What the call has found holds for all from which start on; whether it holds for the call. */
 void ss_beside_set_from(const struct ss_call *call, uint64_t *from);
 bool ss_beside_is_from(const struct ss_call *call, uint64_t from);

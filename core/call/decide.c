@@ -13,12 +13,18 @@ static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
     return SS_NEXT_NATIVE;
 }
 
+static void skip_next(struct ss_call *call)
+{
+    ss_history_back_off(&call->lane->history);
+    ss_beside_set_skip(call);
+}
+
 /* As to_native where most likely the lane's next calls will end so, too: they go there without a
  * vote, unless a tensor of the lane is watched or registered. */
 static enum ss_next back_off(struct ss_call *call, enum ss_reason reason)
 {
     if (!(call->f.vote.ballot.flags & SS_VOTE_INTEREST))
-        ss_history_back_off(&call->lane->history);
+        skip_next(call);
     return to_native(call, reason);
 }
 
@@ -88,16 +94,16 @@ static void set_voted(struct ss_call *call)
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
 }
 
-/* The lane's last result, where all ranks have the same one in mind. */
-static void see_result(struct ss_call *call)
+/* What the ranks know of the lane's past. */
+static void see_past(struct ss_call *call)
 {
     const struct ss_ballot *b = &call->f.vote.ballot;
     struct ss_history *h = &call->lane->history;
 
-    if (!ss_ballot_same(b, SS_SAME_RESULT))
-        return;
     h->result_nnz = b->result_max;
-    h->result_sum = call->shown_sum;
+    h->result_sum = call->past.sum;
+    if (ss_ballot_same(b, SS_SAME_MEASURED) && call->measured == call->lane->planned_call)
+        ss_history_measured(h, ss_bits_double(b->last_min));
 }
 
 static enum ss_next start_recipe(struct ss_call *call)
@@ -109,8 +115,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     struct ss_shape shape = ss_ballot_shape(call);
     bool observe = f->comm->settings->observe;
 
-    see_result(call);
-    ss_history_measured(h, ss_bits_double(f->vote.ballot.last_min));
+    see_past(call);
     ss_plan_make(&shape, h, &call->plan);
     if (f->resting && call->plan.algorithm != SS_DENSE) { /* what it claims is voted on */
         ss_topk_wake(f);
@@ -182,6 +187,10 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         return fail(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
     call->lane->holds = b->flags & SS_VOTE_HOLDS;
+    if (first && ss_beside_is_skipped(call)) {
+        call->lane->history.skip--;
+        return to_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
+    }
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
     bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);

@@ -145,7 +145,9 @@ static void look_topk(struct ss_call *call)
 
 void ss_observe(struct ss_call *call)
 {
-    if (++call->lane->observed >= FIRST_LOOKS)
+    if (++call->lane->observed >= FIRST_LOOKS) {
         call->lane->history.skip = BETWEEN_LOOKS;
+        ss_beside_set_skip(call);
+    }
     look_topk(call);
 }

@@ -18,24 +18,30 @@ struct ss_lane_key {
     unsigned window;
 };
 
+/* A sparse result of this rank: of the call that started so, 0 = none; its entries, and those of
+ * all inputs together. */
+struct ss_lane_result {
+    uint64_t index, nnz, sum;
+};
+
 /* A lane of this communicator (design section 5). Changes by voted values only. */
 struct ss_lane {
     struct ss_lane_key key;
     uint32_t number; /* index among SS_LANES; given to another lane when this one is forgotten */
     struct ss_history history;
     struct ss_lane_record *record;
-    bool holds;                   /* some rank has a residual on it, by its last vote */
-    bool was_dense;               /* this rank's last input, as a whole; not voted */
-    bool settled;                 /* the last plan was no trial */
-    uint32_t turns;               /* calls */
-    uint32_t planned_call;        /* voted call that history.last was planned for */
-    uint32_t result_call; /* this rank's last sparse result: of that voted call, 0 = none yet, */
-    uint64_t result_nnz;  /* entries, */
-    uint64_t result_sum;  /* of inputs of so many in all */
-    uint64_t observed;            /* calls planned in mode observe */
-    enum ss_algorithm told;       /* as DEBUG=info has it, SS_AUTO = nothing yet */
-    unsigned changed;             /* plans in a row that were another */
-    uint16_t chain, newer, older; /* in its bucket; in the order of use */
+    bool holds;                               /* some rank has a residual on it, by its last vote */
+    bool was_dense;                           /* this rank's last input, as a whole; not voted */
+    bool settled;                             /* the last plan was no trial */
+    uint32_t turns;                           /* calls */
+    uint32_t planned_call;                    /* voted call that history.last was planned for */
+    uint32_t skip_until;                      /* history.skip is of turns up to that one, */
+    uint64_t skip_index;                      /* by the decision of the call that started so */
+    struct ss_lane_result results[SS_BESIDE]; /* of this rank's last ones, in any order */
+    uint64_t observed;                        /* calls planned in mode observe */
+    enum ss_algorithm told;                   /* as DEBUG=info has it, SS_AUTO = nothing yet */
+    unsigned changed;                         /* plans in a row that were another */
+    uint16_t chain, newer, older;             /* in its bucket; in the order of use */
 };
 
 /* The last SS_LANES different lanes of a communicator. A new one takes the place of the one not
@@ -66,16 +72,16 @@ struct ss_comm {
     struct ss_stats *stats;
     char name[64];
     struct ss_costs network;
-    bool costs_agreed; /* no rank will ask for a calibration any more */
-    double cost_scan;  /* seconds per element scanned, last seen here */
-    double cost_vote;  /* seconds per vote, least seen here */
-    uint32_t calls;    /* voted calls so far */
-    bool off;          /* ss_comm_set_off */
-    bool polled;       /* votes SS_VOTE_POLLED */
-    bool callbacks;    /* votes SS_VOTE_CALLBACKS */
-    bool nonblocking;  /* the call that is started */
+    bool costs_agreed;      /* no rank will ask for a calibration any more */
+    double cost_scan;       /* seconds per element scanned, last seen here */
+    double cost_vote;       /* seconds per vote, least seen here */
+    uint32_t calls;         /* voted calls so far */
+    bool off;               /* ss_comm_set_off */
+    bool polled;            /* votes SS_VOTE_POLLED */
+    bool callbacks;         /* votes SS_VOTE_CALLBACKS */
+    bool nonblocking;       /* the call that is started */
     uint64_t mismatch_from; /* options differ between ranks: from that start on all is native */
-    int status;        /* < 0: a call failed here; the rest says where */
+    int status;             /* < 0: a call failed here; the rest says where */
     int failed_peer;
     enum ss_phase failed_phase;
     uint32_t failed_call;

@@ -9,16 +9,16 @@ struct ss_settings {
     bool observe;
     enum ss_algorithm algorithm;
     enum ss_coding coding;
-    double alpha;      /* seconds per message, < 0: measured */
-    double beta;       /* seconds per byte, < 0: measured */
-    bool reproducible; /* nothing timed enters any choice; so with alpha and beta given */
-    uint64_t host;     /* the same number on ranks of one host */
-    double timeout;    /* seconds any wait may last without progress, 0 = no limit */
-    double patience;   /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
-    bool decisions;    /* they are told (ss_comm_decision); of this rank alone */
+    double alpha;       /* seconds per message, < 0: measured */
+    double beta;        /* seconds per byte, < 0: measured */
+    bool reproducible;  /* nothing timed enters any choice; so with alpha and beta given */
+    uint64_t host;      /* the same number on ranks of one host */
+    double timeout;     /* seconds any wait may last without progress, 0 = no limit */
+    double patience;    /* seconds after which it is worth a warning (ss_call_waits), 0 = never */
+    bool decisions;     /* they are told (ss_comm_decision); of this rank alone */
     unsigned in_flight; /* calls of a communicator under way at once, up to SS_BESIDE; of this rank
                            alone, 0 counts as 1 */
-    uint64_t hash;     /* of everything that must be equal on all ranks */
+    uint64_t hash;      /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h
      * says. */

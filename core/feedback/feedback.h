@@ -36,7 +36,7 @@ struct ss_feedback {
 
     /* MODE=topk */
     struct ss_call_site site; /* where it is called */
-    uint64_t found;           /* number of ss_tensor_find */
+    struct ss_tensor_found found;
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
     bool stuck;               /* its residual cannot follow the buffers: all are to go native */

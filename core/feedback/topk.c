@@ -65,6 +65,25 @@ static bool follow(struct ss_feedback *f)
     return ss_residual_renew(t);
 }
 
+static struct ss_tensor_call call_of(const struct ss_feedback *f,
+                                     const struct ss_rule_subject *subject)
+{
+    const struct ss_exchange *x = &f->c.x;
+
+    return (struct ss_tensor_call){
+        .lane = f->lane_number,
+        .site = f->site.hash,
+        .path = f->site.path,
+        .address = f->site.buffer ? f->site.buffer : f->c.out,
+        .place = x->place,
+        .overlaps = f->nonblocking,
+        .type = x->type,
+        .op = f->c.op,
+        .n = x->n,
+        .subject = subject,
+    };
+}
+
 void ss_topk_find(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
@@ -76,33 +95,22 @@ void ss_topk_find(struct ss_feedback *f)
         .site = f->site.name,
         .symbol = f->site.symbol,
     };
-    struct ss_tensor_call call = {
-        .lane = f->lane_number,
-        .site = f->site.hash,
-        .path = f->site.path,
-        .address = f->site.buffer ? f->site.buffer : f->c.out,
-        .place = x->place,
-        .overlaps = f->nonblocking,
-        .type = x->type,
-        .op = f->c.op,
-        .n = x->n,
-        .subject = &subject,
-    };
+    struct ss_tensor_call call = call_of(f, &subject);
 
     uint64_t small = f->site.small - comm->small;
     f->small = small < UINT8_MAX ? (uint8_t)small : UINT8_MAX;
     comm->small = f->site.small;
-    f->tensor = ss_tensor_find(comm->tensors, &call);
-    f->found = ss_tensors_found(comm->tensors);
+    f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
     f->tensor_short = !f->tensor;
 }
 
 void ss_topk_start(struct ss_feedback *f)
 {
+    struct ss_tensor_call call = call_of(f, NULL);
+
     if (!f->tensor)
         return;
-    if (f->nonblocking)
-        ss_tensor_take_orphans(f->tensor);
+    ss_tensor_take(f->tensor, &call, &f->found);
     f->stuck = !follow(f);
     ss_tensor_begin(f->tensor);
     ss_keep_range(f);
@@ -317,7 +325,8 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
     ss_tensors_level(f->comm->tensors, ss_bits_double(all->norm_max), all->parts,
                      same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
-        ss_tensors_join(f->comm->tensors, f->lane_number, f->nonblocking ? f->found + SS_BESIDE : 0);
+        ss_tensors_join(f->comm->tensors, f->lane_number,
+                        f->nonblocking ? f->found.number + SS_BESIDE : 0);
     if (!f->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {

@@ -317,8 +317,6 @@ bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool ag
 void ss_tensor_begin(struct ss_tensor *t)
 {
     t->in_flight++;
-    if (ss_tensor_lossy(t))
-        t->registered_calls++;
 }
 
 void ss_tensor_end(struct ss_tensor *t)

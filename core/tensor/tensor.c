@@ -235,13 +235,6 @@ static void settle_orphans(const struct ss_tensor *by, bool overlaps)
     }
 }
 
-void ss_tensor_take_orphans(struct ss_tensor *t)
-{
-    pthread_mutex_lock(&t->owner->lock);
-    settle_orphans(t, true);
-    pthread_mutex_unlock(&t->owner->lock);
-}
-
 bool ss_tensor_lane_interest(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)
@@ -312,11 +305,6 @@ void ss_tensors_join(struct ss_tensors *ts, uint32_t lane, uint64_t from)
     else if (lane < ts->lane_count)
         join(ts, lane);
     pthread_mutex_unlock(&ts->lock);
-}
-
-uint64_t ss_tensors_found(const struct ss_tensors *ts)
-{
-    return ts->calls;
 }
 
 static bool add_site(struct ss_tensor_lane *lane, uint64_t site)
@@ -491,6 +479,42 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
     return gone;
 }
 
+static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                              struct ss_tensor_found *found)
+{
+    found->number = ++ts->calls;
+    join_due(ts, call->overlaps);
+    struct ss_tensor_lane *lane = lane_at(ts, call->lane);
+    uint32_t label = lane ? label_of(ts, call) : 0;
+    if (call->overlaps)
+        ss_steps_blind(&ts->steps);
+    found->place = ss_steps_next(&ts->steps, call->lane, label);
+    struct ss_tensor key = key_of(ts, call, label, &found->place), *t;
+
+    sweep(ts, &found->place);
+    if (!lane)
+        return NULL;
+    if (!lane->joined && ss_steps_irregular(&ts->steps, call->lane))
+        join(ts, call->lane); /* from the next call on */
+    lane->calls++;
+    lane->several = lane->several || found->place.ordinal > 0;
+    t = look_up(ts, &key);
+    if (!t && !(t = make(ts, call, &key, &found->place)))
+        return NULL;
+    t->history.last_on_lane = lane->calls;
+    t->history.last_call = ts->calls;
+    return t;
+}
+
+struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call,
+                                 struct ss_tensor_found *found)
+{
+    pthread_mutex_lock(&ts->lock);
+    struct ss_tensor *t = find(ts, call, found);
+    pthread_mutex_unlock(&ts->lock);
+    return t;
+}
+
 static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
                        const struct ss_step_place *place)
 {
@@ -502,45 +526,21 @@ static void count_call(struct ss_tensor *t, const struct ss_tensor_call *call,
     t->history.step_calls++;
     t->history.place = *place;
     t->buffer = call->address;
-    t->history.last_on_lane = t->owner->lanes[t->lane].calls;
-    t->history.last_call = t->owner->calls;
     t->history.confirmed += place->sync == SS_STEP_IN;
 }
 
-static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call)
+void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
+                    const struct ss_tensor_found *found)
 {
-    ts->calls++;
-    join_due(ts, call->overlaps);
-    struct ss_tensor_lane *lane = lane_at(ts, call->lane);
-    uint32_t label = lane ? label_of(ts, call) : 0;
-    if (call->overlaps)
-        ss_steps_blind(&ts->steps);
-    struct ss_step_place place = ss_steps_next(&ts->steps, call->lane, label);
-    struct ss_tensor key = key_of(ts, call, label, &place), *t;
+    struct ss_tensors *ts = t->owner;
 
-    sweep(ts, &place);
-    if (!lane)
-        return NULL;
-    if (!lane->joined && ss_steps_irregular(&ts->steps, call->lane))
-        join(ts, call->lane); /* from the next call on */
-    lane->calls++;
-    lane->several = lane->several || place.ordinal > 0;
-    t = look_up(ts, &key);
-    if (!t && !(t = make(ts, call, &key, &place)))
-        return NULL;
-    count_call(t, call, &place);
-    t->placed = is_placed(ts, lane, &place);
-    if (place.settled)
-        ss_tensor_identified(t);
-    if (!call->overlaps)
-        settle_orphans(t, false);
-    return t;
-}
-
-struct ss_tensor *ss_tensor_find(struct ss_tensors *ts, const struct ss_tensor_call *call)
-{
     pthread_mutex_lock(&ts->lock);
-    struct ss_tensor *t = find(ts, call);
+    count_call(t, call, &found->place);
+    t->placed = is_placed(ts, &ts->lanes[t->lane], &found->place);
+    if (found->place.settled)
+        ss_tensor_identified(t);
+    settle_orphans(t, call->overlaps);
+    if (ss_tensor_lossy(t))
+        t->registered_calls++;
     pthread_mutex_unlock(&ts->lock);
-    return t;
 }

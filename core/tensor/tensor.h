@@ -256,9 +256,8 @@ size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
 void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *parts,
                       uint8_t small);
 /* Ranks have voted different labels for a call of the lane: labels of it do not count from the
- * ss_tensor_find of that number on, the first having number 1; 0: from now on. */
+ * ss_tensor_find of that number on; 0: from now on. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane, uint64_t from);
-uint64_t ss_tensors_found(const struct ss_tensors *tensors); /* number of the last one */
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 /* Against threads that look buffers up: the list, and `buffer` of each. */
 void ss_tensors_lock(struct ss_tensors *tensors);
@@ -278,10 +277,19 @@ struct ss_tensor_call {
     const struct ss_rule_subject *subject; /* read when the tensor is new */
 };
 
-/* The tensor of a call, made when new, and counts the call. Here orphaned residuals go to their
- * successors, unless the call overlaps, and an explicit rule with REGISTER_AFTER=0 registers at
- * once. NULL when memory is short. Valid until the next ss_tensor_find on `tensors`, or, after
- * ss_tensor_begin, until ss_tensor_end. Locks `tensors` against core/call/tensor_access.h.
+/* Where a call was found to stand. */
+struct ss_tensor_found {
+    struct ss_step_place place;
+    uint64_t number; /* of the call among those that were looked for, from 1 */
+};
+
+/* The tensor of a call, made when new. NULL when memory is short. Valid until the next one on
+ * `tensors`, or, after ss_tensor_begin, until ss_tensor_end. Locks `tensors` against
+ * core/call/tensor_access.h. */
+struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call,
+                                 struct ss_tensor_found *found);
+/* Counts the call, once the one before it of the same tensor has ended. Here orphaned residuals go
+ * to their successors, and an explicit rule with REGISTER_AFTER=0 registers at once. Locks, too.
  *
  * An orphan is a tensor with a residual and no operation in flight that was not called
  *  - for 3 steps, when a successor has replaced it: registered, same lane and ordinal, first called
@@ -292,7 +300,8 @@ struct ss_tensor_call {
  *    ordinal, else the last called.
  * The residual is added to the successor's, one rounding per element, and the orphan has to be
  * registered again if it returns. */
-struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call);
+void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
+                    const struct ss_tensor_found *found);
 
 /* Registered, and its last call is known to be its own: this call is lossy where all ranks say so.
  */
@@ -330,10 +339,7 @@ void ss_tensor_readmit(struct ss_tensor *t);
  * called: to be voted, as the lane then must not skip calls. */
 bool ss_tensor_lane_interest(const struct ss_tensor *t);
 
-/* The call begins, that before it having ended; one that overlaps takes over orphaned residuals
- * here, of calls that have ended whatever rank asks. */
 void ss_tensor_begin(struct ss_tensor *t);
-void ss_tensor_take_orphans(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
 /* Whether it was registered until evidence or GUARD spoke against it. */

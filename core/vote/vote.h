@@ -46,7 +46,7 @@ enum ss_same {
     SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
     SS_SAME_SMALL,  /* smaller calls since the last: if not, they tell nothing */
     SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
-    SS_SAME_RESULT, /* the call of the lane whose result result_max is of: if not, it is ignored */
+    SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES
 };
 

@@ -49,11 +49,11 @@ struct shim_comm {
 
     /* Under `lock`, as are core and transport. */
     pthread_mutex_t lock;
-    uint64_t calls;   /* eligible ones so far, the first contact among them */
-    uint64_t started; /* core calls begun */
+    uint64_t calls;                      /* eligible ones so far, the first contact among them */
+    uint64_t started;                    /* core calls begun */
     struct shim_task *queue, *queue_end; /* those that have started come first */
-    bool polled; /* a nonblocking call was made */
-    bool listed; /* among the active */
+    bool polled;                         /* a nonblocking call was made */
+    bool listed;                         /* among the active */
     struct shim_comm *next_active;
     bool nonblocking;     /* nonblocking calls are taken over, on all ranks */
     uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
@@ -65,7 +65,7 @@ struct shim_comm {
                              thread may be given the handle for a communicator of its own */
     pthread_t freer;
 
-    int status; /* FAILED: < 0 */
+    int status;       /* FAILED: < 0 */
     char failed[400]; /* text of the last call that core has ended with an error */
     int rank;
     int size;

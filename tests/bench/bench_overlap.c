@@ -12,10 +12,10 @@
  * (default 1), is arithmetic on the CPU without an MPI call; with --device the rank sleeps, as one
  * does that waits for an accelerator.
  * pair: Iallreduce; Wait against Allreduce.
- * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order, and
- * one Waitall, against one Allreduce of all elements.
- * small: Allreduce of 8 bytes, MPI_ against PMPI_, after a large nonblocking call; and the CPU time
- * this process takes in a second in which it sleeps.
+ * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order,
+ * and one Waitall, against one Allreduce of all elements. small: Allreduce of 8 bytes, MPI_ against
+ * PMPI_, after a large nonblocking call; and the CPU time this process takes in a second in which
+ * it sleeps.
  *
  * Times are the slowest rank's, per call, medians over the blocks. */
 #include <math.h>
@@ -161,6 +161,7 @@ enum part { COMMUNICATION, COMPUTATION, BOTH, BLOCKING, LAYERWISE, PARTS };
 static void layerwise(const struct options *o, const struct job *job)
 {
     MPI_Request request[LAYERS_RESNET];
+    MPI_Status status[LAYERS_RESNET];
     int at = o->count;
 
     for (int i = LAYERS_RESNET - 1; i >= 0; i--) {
@@ -168,7 +169,7 @@ static void layerwise(const struct options *o, const struct job *job)
         MPI_Iallreduce(job->in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM,
                        MPI_COMM_WORLD, &request[i]);
     }
-    MPI_Waitall(LAYERS_RESNET, request, MPI_STATUSES_IGNORE);
+    MPI_Waitall(LAYERS_RESNET, request, status);
 }
 
 /* Seconds per call of the slowest rank. */

@@ -63,8 +63,8 @@ static void compare(struct beside_plan plan, const struct ss_settings *settings)
 
 static void exact_calls_have_the_bits_of_one_after_another(void **state)
 {
-    static const enum ss_algorithm tried[] = {SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER,
-                                              SS_DSAR, SS_RING,               SS_ALLGATHER};
+    static const enum ss_algorithm tried[] = {
+        SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER};
 
     (void)state;
     for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
@@ -235,9 +235,9 @@ static void a_fault_in_one_call_ends_all_with_errors_and_none_wrongly(void **sta
         for (uint64_t at = 30; at < 300; at += 37) {
             try_fault(size, at, (struct ss_sim_fault){.rank = size - 1, .fail_send = at});
             try_fault(size, at, (struct ss_sim_fault){.rank = 0, .lose_send = at});
-            try_fault(
-                size, at,
-                (struct ss_sim_fault){.rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
+            try_fault(size, at,
+                      (struct ss_sim_fault){
+                          .rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
         }
 }
 

@@ -71,8 +71,7 @@ static inline size_t count_of(int number)
 
 static inline double element_of(const struct beside_plan *p, int rank, int number, size_t i)
 {
-    uint64_t h =
-        mixed(p->inputs + (uint64_t)rank * 7919 + (uint64_t)number * 1000003 + i * 104729);
+    uint64_t h = mixed(p->inputs + (uint64_t)rank * 7919 + (uint64_t)number * 1000003 + i * 104729);
     double x = (double)(h >> 11) / 9007199254740992.0, y = (double)(mixed(h) >> 40) / 16777216.0;
 
     if (p->not_finite > 0 && number == p->not_finite && rank == p->size - 1 && i == 3)

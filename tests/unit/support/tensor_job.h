@@ -125,7 +125,9 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
             .op = call->op,
             .n = call->n,
             .subject = &subject};
-        t[r] = ss_tensor_find(job->tensors[r], &c);
+        struct ss_tensor_found found;
+        t[r] = ss_tensor_find(job->tensors[r], &c, &found);
+        ss_tensor_take(t[r], &c, &found);
         assert_non_null(t[r]);
         all = combine(all, ss_tensor_ballot(t[r]));
         if (ss_tensor_watching(t[r]) && call->in[r]) {
