@@ -58,21 +58,38 @@ static struct meeting meeting_of(const struct ss_rabenseifner *d)
                             .in = bytes_of(d, other, level)};
 }
 
-static int post(struct ss_rabenseifner *d)
+enum { PIECE = 1 << 18 }; /* bytes */
+
+static size_t piece_of(size_t left)
 {
-    struct meeting m = meeting_of(d);
-    struct ss_tag tag = {.call = 1, .phase = SS_PHASE_REDUCE, .round = (unsigned)d->step};
+    return left < PIECE ? left : PIECE;
+}
+
+static struct ss_tag tag_of(const struct ss_rabenseifner *d)
+{
+    return (struct ss_tag){.call = 1, .phase = SS_PHASE_REDUCE, .round = (unsigned)d->step};
+}
+
+/* The next piece; nothing where all are there. */
+static int receive(struct ss_rabenseifner *d, int peer)
+{
+    d->received = (struct ss_request){0};
+    if (d->coming == 0)
+        return SS_OK;
+    return d->t->ops->recv(d->t, peer, tag_of(d), NULL, piece_of(d->coming), &d->received);
+}
+
+/* Sends are done at once. */
+static int post(struct ss_rabenseifner *d, struct meeting m)
+{
     int status = SS_OK;
 
     d->posted = true;
-    d->sent = d->received = (struct ss_request){0};
-    if (m.peer < 0)
-        return SS_OK;
-    if (m.in > 0)
-        status = d->t->ops->recv(d->t, m.peer, tag, NULL, m.in, &d->received);
-    if (status == SS_OK && m.out > 0)
-        status = d->t->ops->send(d->t, m.peer, tag, NULL, m.out, &d->sent);
-    return status;
+    d->coming = m.peer >= 0 ? m.in : 0;
+    if (m.peer >= 0)
+        for (size_t left = m.out; status == SS_OK && left > 0; left -= piece_of(left))
+            status = d->t->ops->send(d->t, m.peer, tag_of(d), NULL, piece_of(left), &d->sent);
+    return status == SS_OK ? receive(d, m.peer) : status;
 }
 
 int ss_rabenseifner_step(struct ss_rabenseifner *d)
@@ -81,14 +98,22 @@ int ss_rabenseifner_step(struct ss_rabenseifner *d)
     int status = d->t->ops->poll(d->t);
 
     while (status == SS_OK && d->step <= last) {
+        struct meeting m = meeting_of(d);
         if (!d->posted)
-            status = post(d);
+            status = post(d, m);
         if (status != SS_OK)
             return status;
-        if (d->sent.active || d->received.active)
+        if (d->received.active)
             return SS_PENDING;
-        if (d->sent.status != SS_OK || d->received.status != SS_OK)
+        if (d->received.status != SS_OK)
             return SS_ERR_TRANSPORT;
+        d->coming -= d->received.bytes;
+        if (d->coming > 0) {
+            status = receive(d, m.peer);
+            if (status == SS_OK)
+                status = d->t->ops->poll(d->t);
+            continue;
+        }
         d->posted = false;
         d->step++;
     }

@@ -1,7 +1,8 @@
 /* What the MPI library does for a long vector: the messages of Rabenseifner's allreduce (2004;
  * Thakur et al. 2005, section 4.5) without anything in them. Recursive halving, then recursive
  * doubling; ranks beyond the largest power of two hand their vector to a neighbour first and get
- * the result last, as MPICH does it. */
+ * the result last, as MPICH does it. Long messages go in pieces, so that two of them share a link.
+ */
 #ifndef CORE_TRIAL_RABENSEIFNER_H
 #define CORE_TRIAL_RABENSEIFNER_H
 
@@ -15,6 +16,7 @@ struct ss_rabenseifner {
     struct ss_fold fold;
     int step; /* 0: before the fold; one for each round; the fold out; then it is over */
     bool posted;
+    size_t coming; /* bytes still to be received in it */
     struct ss_request sent, received;
 };
 
