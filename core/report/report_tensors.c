@@ -131,10 +131,9 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, 0, "sum behind global_off"},
     [INPUT_NORM] = {"input_norm", NULL, 0, 0,
                     "norm of this rank's last input sent as top-k; 0: there was none"},
-    [SERIES] =
-        {"series", NULL, 0, 0,
-         "how these calls went, at even distances, 128 points at most; null where REPORT_DIR "
-         "is not set"},
+    [SERIES] = {"series", NULL, 0, 0,
+                "how these calls went, at even distances, 128 points at most; null: there were "
+                "none"},
     [WATCHED] = {"watched", "watched", SEEN, SS_RARE,
                  "calls in which samples of all ranks were compared; what follows are means of "
                  "them"},

@@ -53,7 +53,7 @@ is $?, 0, 'and succeeds';
 my (%told, $group);
 for (split /\n/, output("$build/sparseshim", 'report', '--legend')) {
     if (/^(\S.*?)(?: \("(\w+)" in JSON\))?$/) { $group = $2 // $1 }
-    elsif (/^  (?! )(.*?)(?:, with --all)?$/) { my $name = $1; $told{$group}{$name =~ /\((\w+)\)$/ ? $1 : $name} = 1 }
+    elsif (/^  (?! )(.*?)(?:, in JSON|, in the text)?(?:, with --all)?$/) { my $name = $1; $told{$group}{$name =~ /\((\w+)\)$/ ? $1 : $name} = 1 }
 }
 my @untold = grep { !ref $report->{$_} && !$told{'The document'}{$_} } keys %$report;
 for my $part (grep { ref $report->{$_} } keys %$report) {

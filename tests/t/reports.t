@@ -285,7 +285,7 @@ subtest 'the legend has every key' => sub {
     my (%told, $group);
     for (split /\n/, (report('--legend'))[1]) {
         if (/^(?:(Merged|Compared): )?\S.*?(?: \("(\w+)" in JSON\))?$/) { $group = ($1 // '') . ($2 // '') }
-        elsif (/^  (?! )(.*?)(?:, with --all)?$/) { my $name = $1; $told{$group}{$name =~ /\((\w+)\)$/ ? $1 : $name} = 1 }
+        elsif (/^  (?! )(.*?)(?:, in JSON|, in the text)?(?:, with --all)?$/) { my $name = $1; $told{$group}{$name =~ /\((\w+)\)$/ ? $1 : $name} = 1 }
     }
     for (['Merged', 'lossy'], ['Compared', 'lossy exact']) {
         my ($form, $arguments) = @$_;
