@@ -197,6 +197,26 @@ static void where_memory_is_short_calls_follow_each_other(void **state)
     assert_true(most >= 3);
 }
 
+/* By the simulator's clock, on links that are mostly idle. */
+static void votes_and_latencies_of_calls_beside_each_other_overlap(void **state)
+{
+    const struct ss_settings s = fixed(SS_AUTO);
+
+    (void)state;
+    for (int size = 2; size <= MOST_RANKS; size++) {
+        struct beside_plan plan = plan_of(size, 4, 0), serial = plan;
+        serial.in_flight = 1;
+        beside_open_job(&one, &serial, s);
+        beside_open_job(&many, &plan, s);
+        beside_run(&one);
+        beside_run(&many);
+        beside_same(&one, &many);
+        assert_true(ss_sim_clock(many.job.sim, 0) < 0.6 * ss_sim_clock(one.job.sim, 0));
+        beside_close_job(&one);
+        beside_close_job(&many);
+    }
+}
+
 /* What is OK is right; once a rank has an error, all that it may not have begun is one on all. */
 static void expect_errors_everywhere(const struct beside_job *b)
 {
@@ -252,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_call_that_is_not_finite_leaves_the_others_alone),
         cmocka_unit_test(a_rank_that_is_off_sends_the_same_calls_native),
         cmocka_unit_test(where_memory_is_short_calls_follow_each_other),
+        cmocka_unit_test(votes_and_latencies_of_calls_beside_each_other_overlap),
         cmocka_unit_test(a_fault_in_one_call_ends_all_with_errors_and_none_wrongly),
     };
 
