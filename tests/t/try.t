@@ -123,7 +123,7 @@ grep -qx '  a step: 2 calls seen' "$WORK/out" && [ "$(form off | awk '{ print $5
 tap "$?" "a step has two calls; off is as fast as itself"
 form exact | awk '{ exit !($10 > 1.2) }' && form off | grep -q ' 1.00  *0 %  itself$'
 tap "$?" "exact sends fewer bytes, off those of the MPI library"
-grep -q '^  50000 float called from job+0x[0-9a-f]* (gradients): [0-9]* of [0-9]* calls, 5.* % of the elements' "$WORK/out" &&
+grep -q '^  50000 float called from job+0x[0-9a-f]* (gradients): [0-9]* of [0-9]* calls, [45][.0-9]* % of the elements' "$WORK/out" &&
     grep -q '^Lossy in topk, 1 of 2 tensors:$' "$WORK/out"
 tap "$?" "the buffer that was lossy is named, and no other"
 grep -qx '  export SPARSESHIM_MODE=exact' "$WORK/out" && grep -qx '  export SPARSESHIM_MODE=topk' "$WORK/out" &&
