@@ -24,7 +24,7 @@ $(STRIPPED)/%: $(BUILD)/install/%
 $(STRIPPED)/bench_allreduce: $(BUILD)/tests/bench/bench_allreduce
 	@mkdir -p $(@D)
 	$(call say,STRIP,$@)
-	$(Q)$(OBJCOPY) --strip-all $< $@
+	$(Q)$(OBJCOPY) --strip-all --remove-section .note.gnu.build-id $< $@
 
 # ---- files that know directories ----
 

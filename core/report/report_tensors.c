@@ -113,7 +113,7 @@ static const struct ss_emit_column columns[COLUMNS] = {
              "how far selections were from what was asked for: |selected - k| / k, mean"},
     [GLOBAL_OFF] = {"global_off", "in sum", FATES, SS_RARE,
                     "the same of the set that oktopk or gtopk keeps of the sum"},
-    [RESIDUAL_NORM] = {"residual_norm", "residual", FATES, SS_RARE,
+    [RESIDUAL_NORM] = {"residual_norm", "residual", FATES, 0,
                        "norm of what this rank has kept back, at the end"},
     [RESIDUAL_RATIO] = {"residual_ratio", "to input", FATES, 0,
                         "norm of what this rank has kept back, over that of the last input sent as "

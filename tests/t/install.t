@@ -91,7 +91,7 @@ complete_tree() {
     umask 022
     files "$tree" | grep -v '/debug/' >"$WORK/got"
     {
-        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/pkgconfig/sparseshim.pc \
+        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/sparseshim/bench_allreduce lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
             share/doc/sparseshim/{README.md,LICENSE,results.md,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
