@@ -390,7 +390,8 @@ static void what_is_rarely_useful_is_in_the_full_text_alone(void **state)
         assert_lacks(&text, rare[i]);
         assert_contains(&all, rare[i]);
     }
-    assert_contains(&text, "     1  registered          990  1.00 %    1.05 %      12.5      2.50\n");
+    assert_contains(&text,
+                    "     1  registered          990  1.00 %    1.05 %      12.5      2.50\n");
     assert_contains(&all, "     1        8  0.250  ");
     assert_lacks(&text, " \n");
     assert_lacks(&all, " \n");
