@@ -80,7 +80,7 @@ GRADIENTS := $(call built,gradients,tests/gradients/*.c)
 BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-topk bench-nonblocking bench-merging install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -436,6 +436,10 @@ bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather
 
 bench-merging: $(BENCH) ## the planner of merged calls: its time, Algorithm 1 against the optimum, the OMGS-SGD paper's tables
 	@BUILD=$(BUILD) scripts/bench-merging
+
+bench-quorum: ## the micro-benchmark of eager-SGD, on this machine
+	@$(MAKE) --no-print-directory $(BUILD)/libsparseshim.so $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
+	@BUILD=$(BUILD) scripts/bench-quorum
 
 trainings: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
 	@scripts/install-deps build demo bench

@@ -56,6 +56,10 @@ struct cfg_options {
     uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST */
     enum cfg_switch residual_scale;
     enum ss_guard guard;
+    enum ss_quorum quorum;
+    uint64_t quorum_period;    /* calls, 1 or more */
+    uint64_t quorum_staleness; /* results, 1..CFG_QUEUE_MOST */
+    double quorum_look;        /* seconds */
     enum ss_algorithm algorithm;
     enum ss_coding index_coding;
     double alpha;        /* seconds; < 0: measured */

@@ -105,6 +105,7 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
     case CFG_POSITIVE:
     case CFG_BUCKET:
     case CFG_BESIDE:
+    case CFG_QUEUE:
     case CFG_SIZE:
         *(uint64_t *)field = value->whole;
         break;
@@ -113,6 +114,7 @@ static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
         break;
     case CFG_MEASURED:
     case CFG_TIMEOUT:
+    case CFG_LOOK:
         *(double *)field = value->real;
         break;
     }
@@ -129,12 +131,14 @@ static size_t field_size(enum cfg_type type)
     case CFG_POSITIVE:
     case CFG_BUCKET:
     case CFG_BESIDE:
+    case CFG_QUEUE:
     case CFG_SIZE:
         return sizeof(uint64_t);
     case CFG_SHARE:
         return sizeof(struct cfg_share);
     case CFG_MEASURED:
     case CFG_TIMEOUT:
+    case CFG_LOOK:
         return sizeof(double);
     case CFG_TEXT:
         break;
@@ -354,6 +358,7 @@ static void refuse_without_topk(struct cfg *cfg)
         {"ALGORITHM", (SS_GLOBAL_ALGORITHMS >> o->algorithm & 1) != 0},
         {"VALUE_TYPE", o->value_type != SS_VALUES_SAME},
         {"QUANT_BITS", o->quant_bits != CFG_QUANT_OFF},
+        {"QUORUM", o->quorum != SS_QUORUM_ALL},
     };
 
     if (o->mode == CFG_MODE_TOPK)
@@ -367,6 +372,28 @@ static void refuse_without_topk(struct cfg *cfg)
             needs[i].name, cfg->text[row], cfg->text[cfg_find("MODE")], cfg_table[row].standard);
         cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, needs[i].name);
     }
+}
+
+/* Calls that no vote sees: what tells buffers apart, and what is a gradient, must be known to all
+ * ranks alike without one. */
+static void refuse_quorum(struct cfg *cfg)
+{
+    const struct cfg_options *o = &cfg->options;
+    size_t row = cfg_find("QUORUM");
+    const char *lacks = NULL;
+
+    if (o->quorum == SS_QUORUM_ALL)
+        return;
+    if (o->include[0] == '\0' || cfg_same(o->include, "auto"))
+        lacks = "a rule in " CFG_PREFIX "REGISTER other than auto";
+    else if (o->identity != SS_IDENTITY_AUTO && o->identity != SS_IDENTITY_ORDINAL)
+        lacks = CFG_PREFIX "IDENTITY=auto or ordinal";
+    else if (o->residual_scale != CFG_SWITCH_OFF)
+        lacks = CFG_PREFIX "RESIDUAL_SCALE=off";
+    if (lacks == NULL)
+        return;
+    cfg_say(cfg, true, CFG_PREFIX "QUORUM=%s needs %s; all stands", cfg->text[row], lacks);
+    cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, "QUORUM");
 }
 
 static struct cfg *load(const char *sysconfdir, const char *built)
@@ -392,6 +419,7 @@ static struct cfg *load(const char *sysconfdir, const char *built)
             set_from_environment(cfg, i);
     cfg_limit_mode(cfg);
     refuse_without_topk(cfg);
+    refuse_quorum(cfg);
     find_unknown_variables(cfg);
 done:
     if (cfg != NULL && cfg->out_of_memory) {

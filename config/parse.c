@@ -310,6 +310,9 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
     case CFG_BESIDE:
         good = parse_whole(text, false, &v.whole) && v.whole > 0 && v.whole <= SS_BESIDE;
         break;
+    case CFG_QUEUE:
+        good = parse_whole(text, false, &v.whole) && v.whole > 0 && v.whole <= CFG_QUEUE_MOST;
+        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;
@@ -320,6 +323,9 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         if (standard)
             v.real = -1.0;
         good = standard || parse_seconds(text, &v.real);
+        break;
+    case CFG_LOOK:
+        good = parse_seconds(text, &v.real) && v.real >= 1e-6 && v.real <= 1.0;
         break;
     case CFG_TIMEOUT:
         v.real = 0.0;

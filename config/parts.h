@@ -14,11 +14,15 @@ enum cfg_type {
     CFG_POSITIVE, /* uint64_t, 1 or more */
     CFG_BUCKET,   /* uint64_t, SS_BUCKET_LEAST to SS_BUCKET_MOST */
     CFG_BESIDE,   /* uint64_t, 1 to SS_BESIDE */
+    CFG_QUEUE,    /* uint64_t, 1 to CFG_QUEUE_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
+    CFG_LOOK,     /* double, 1e-6 to 1 */
 };
+
+#define CFG_QUEUE_MOST 1024
 
 struct cfg_option {
     const char *name; /* upper case, without the prefix */
@@ -30,7 +34,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 36 };
+enum { CFG_ROWS = 40 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */

@@ -104,6 +104,20 @@ const struct cfg_option cfg_table[] = {
      "compared with the dense sum. Where they "
      "have come apart, warn says so, exact also makes the buffer exact.",
      FIELD(guard), true},
+    {"QUORUM", CFG_CHOICE, "all", WORDS(SS_QUORUM_LIST),
+     "MODE=topk, buffers that a rule of REGISTER takes: which ranks an allreduce waits for. solo: "
+     "the first to arrive; majority: one drawn by lot, half of them on average; all: every rank. "
+     "What comes late joins the next round through the residual. It needs MPI_THREAD_MULTIPLE.",
+     FIELD(quorum), true},
+    {"QUORUM_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
+     "QUORUM: calls of a buffer of which one is with all ranks.", FIELD(quorum_period), true},
+    {"QUORUM_STALENESS", CFG_QUEUE, "8", "results, 1 to " NUMBER(CFG_QUEUE_MOST),
+     "QUORUM: results of a buffer that may wait for a rank that is late; then the others wait.",
+     FIELD(quorum_staleness), true},
+    {"QUORUM_LOOK", CFG_LOOK, "250us", "seconds, 1us to 1s, such as 250us or 1ms",
+     "QUORUM: how often a rank that computes looks whether a round has begun; every 50us while one "
+     "is under way.",
+     FIELD(quorum_look), false},
     {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The collective. auto takes, call by call, the one that the cost model predicts to be the "
      "fastest. oktopk and gtopk keep the largest entries of the sum only; they serve registered "
@@ -136,7 +150,8 @@ const struct cfg_option cfg_table[] = {
      "Time that any internal wait may last. After it the call returns an MPI error that names "
      "rank, peer and phase.",
      FIELD(timeout), true},
-    {"SEED", CFG_COUNT, "1", "a whole number", "Of the random rounding of QUANT_FEEDBACK=off.",
+    {"SEED", CFG_COUNT, "1", "a whole number",
+     "Of the random rounding of QUANT_FEEDBACK=off, and of the lot of QUORUM=majority.",
      FIELD(seed), true},
     {"PROGRESS", CFG_CHOICE, "auto", "auto, watchdog, thread, off",
      "Nonblocking calls. auto takes them over where the application runs at MPI_THREAD_MULTIPLE "

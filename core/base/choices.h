@@ -60,6 +60,14 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
  * one that is called so many later starts, a call has ended. */
 #define SS_BESIDE 8
 
+/* Which ranks a round of top-k waits for (core/quorum/rounds.h). */
+#define SS_QUORUM_LIST(X)                                                                          \
+    X(SS_QUORUM_ALL, all)                                                                          \
+    X(SS_QUORUM_MAJORITY, majority)                                                                \
+    X(SS_QUORUM_SOLO, solo)
+
+enum ss_quorum { SS_QUORUM_LIST(SS_CHOICE_ID) };
+
 /* What tells tensors of one lane apart (core/tensor/tensor.h). */
 #define SS_IDENTITY_LIST(X)                                                                        \
     X(SS_IDENTITY_AUTO, auto)                                                                      \

@@ -170,7 +170,8 @@ static bool wants_to_be_alone(const struct ss_call *call)
     bool learns = !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe;
 
     return !call->f.nonblocking || x->n >= SS_WINDOW || call->key.window > 0 || lane->turns == 0 ||
-           !comm->costs_agreed || s->residual_scale || x->place->ops->remote ||
+           !comm->costs_agreed || s->residual_scale || s->quorum != SS_QUORUM_ALL ||
+           x->place->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
+#include "core/quorum/rounds.h"
 
 enum {
     STAGE_TURN,
@@ -19,6 +20,7 @@ enum {
     STAGE_DRAIN,
     STAGE_COUNT,
     STAGE_LEAVE,
+    STAGE_ROUND,
     STAGE_GIVEN_UP,
     STAGE_OVER
 };
@@ -77,6 +79,8 @@ static int end_failed(struct ss_call *call)
 
     ss_topk_fail(&call->f);
     call->stage = STAGE_OVER;
+    if (comm->rounds)
+        ss_rounds_fail(comm->rounds, x->failed);
     if (comm->status == SS_OK) {
         comm->status = x->failed;
         comm->failed_peer = x->failed_peer;
@@ -329,6 +333,12 @@ static int begin(struct ss_call *call)
         return fail_again(call);
     }
     ss_topk_start(f);
+    if (ss_partial_is_next(call)) {
+        ss_partial_start(call);
+        call->stage = STAGE_ROUND;
+        return SS_PENDING;
+    }
+    ss_partial_begin_full(call);
     if (ss_beside_starts_skipped(call)) {
         call->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
@@ -351,6 +361,17 @@ static int step_turn(struct ss_call *call)
         return SS_PENDING;
     f->c.x.moved = true;
     return begin(call);
+}
+
+static int step_round(struct ss_call *call)
+{
+    int status = ss_partial_step(call);
+
+    if (status < 0)
+        return end_failed(call);
+    if (status == SS_OK)
+        call->stage = STAGE_OVER;
+    return status;
 }
 
 static int step_stage(struct ss_call *call)
@@ -378,6 +399,8 @@ static int step_stage(struct ss_call *call)
         return step_count(call);
     case STAGE_LEAVE:
         return step_leave(call);
+    case STAGE_ROUND:
+        return step_round(call);
     case STAGE_GIVEN_UP:
         return step_given_up(call);
     default:
@@ -475,6 +498,8 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
         ss_vote_cancel(&call->f.vote);
     else if (call->stage == STAGE_CALIBRATE)
         ss_calibrate_cancel(x, &call->calibrate);
+    else if (call->stage == STAGE_ROUND)
+        ss_rounds_abandon(call->f.comm->rounds, status);
     else
         ss_exchange_cancel(x);
     x->failed = 0;
@@ -573,6 +598,12 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
     if (call->stage == STAGE_CALIBRATE) {
         *peer = (x->t->rank + x->t->size - 1) % x->t->size;
         return SS_PHASE_CALIBRATE;
+    }
+    if (call->stage == STAGE_ROUND) {
+        enum ss_phase phase;
+
+        *peer = ss_rounds_waits_for(call->f.comm->rounds, &phase);
+        return phase;
     }
     return ss_exchange_waiting(&call->f.c.x, peer);
 }

@@ -50,6 +50,20 @@ void ss_comm_set_polled(struct ss_comm *comm, bool polled);
  * ranks; and says whether they are nonblocking, which is the same on all ranks. */
 void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblocking);
 
+/* QUORUM: calls of registered tensors become rounds on a transport of their own (core/quorum), on
+ * all ranks or none. SS_OK or SS_ERR_MEMORY. Close: before that transport is closed. */
+int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t);
+void ss_comm_close_rounds(struct ss_comm *comm);
+void ss_comm_pause_rounds(struct ss_comm *comm); /* until the next call no receive is posted */
+bool ss_comm_rounds_settled(const struct ss_comm *comm); /* no message of them is on its way */
+bool ss_comm_has_rounds(const struct ss_comm *comm);
+/* Takes part in them, whether this rank is in a call or not; whether something moved, and in
+ * *under_way whether there is more to come. */
+bool ss_comm_serve(struct ss_comm *comm, bool *under_way);
+struct ss_rounds_stats;
+/* What this rank has seen of them; *not_asked_for: calls of others that it has not made. */
+struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t *not_asked_for);
+
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 

@@ -50,6 +50,8 @@ struct ss_call {
     double mark;           /* begin of the current stage */
     double aside;          /* seconds of the exchange for what is no part of it: GUARD */
     struct ss_scan result; /* of the own part, where the recipe did not count */
+    bool partial;          /* it is a round */
+    uint64_t sent_before;  /* bytes of rounds when it began */
     size_t observed;       /* elements of the sample that observe has taken, 0: none */
 
     /* Not cleared with the rest when a call starts. */
@@ -113,6 +115,17 @@ void ss_kind_recipe(struct ss_call *call);
 /* Entries of the result, 0 = not known, once x->ticket is settled. */
 void ss_kind_count(struct ss_call *call);
 uint64_t ss_kind_result(const struct ss_call *call);
+
+/* core/call/partial.c. Calls with all ranks: what this rank says of the next ones, what all have
+ * said, and around the call itself. Then whether a call is partial, which counts it; its start, and
+ * a step: SS_PENDING, SS_OK, or an error with x->failed set. */
+uint64_t ss_partial_flags(struct ss_call *call);
+void ss_partial_agreed(struct ss_call *call);
+void ss_partial_begin_full(struct ss_call *call);
+void ss_partial_end_full(struct ss_call *call, bool ended_well);
+bool ss_partial_is_next(struct ss_call *call);
+void ss_partial_start(struct ss_call *call);
+int ss_partial_step(struct ss_call *call);
 
 /* core/call/observe.c: in mode observe: before the vote, a sample of the input; after the plan,
  * what top-k would have done with it, into the record; and which calls of the lane are looked at

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/call/call_impl.h"
+#include "core/quorum/rounds.h"
 
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
                                struct ss_mem *mem, struct ss_stats *stats, const char *name)
@@ -41,6 +42,7 @@ void ss_comm_free(struct ss_comm *comm)
         ss_work_free(&comm->works[i]);
         free(comm->slots[i]);
     }
+    ss_rounds_free(comm->rounds);
     ss_tensors_free(comm->tensors);
     free(comm);
 }

@@ -221,6 +221,8 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         return to_native(call, SS_WHY_UNFIT);
     if (scaling == SS_SCALE_OPEN)
         return to_native(call, SS_WHY_SCALE);
+    if (!calibrate) /* what is registered is decided in the vote that follows */
+        ss_partial_agreed(call);
     if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
         return to_native(call, SS_WHY_DENSE);
     if (calibrate)

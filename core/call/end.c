@@ -54,6 +54,7 @@ static void book(struct ss_call *call, double native_seconds)
 
     if (native)
         ran = native_seconds >= 0 ? SS_DENSE : SS_AUTO;
+    ss_partial_end_full(call, x->failed == 0 && ran != SS_AUTO);
     ss_topk_end(&call->f, x->failed == 0 ? ran : SS_AUTO);
     if (native) {
         if (native_seconds > 0)
@@ -79,7 +80,7 @@ static void book(struct ss_call *call, double native_seconds)
         r->scans++;
         r->density_sum += density(call);
     }
-    if (!native && x->failed == 0 && result_known(call)) {
+    if (!native && !call->partial && x->failed == 0 && result_known(call)) {
         r->fillin_calls++;
         r->fillin_sum += (double)c->result_nnz / (double)x->n;
     }

@@ -37,6 +37,11 @@ struct ss_settings {
     bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;
     bool series; /* how lossy calls went is kept for a report; of this rank alone */
+
+    /* Partial allreduces (core/quorum/rounds.h). */
+    enum ss_quorum quorum;
+    uint64_t quorum_period;    /* calls of a tensor, of which one is with all ranks; 1 or more */
+    uint64_t quorum_staleness; /* results that wait for their calls, 1 or more */
 };
 
 /* Whether costs are given or those of a table: nothing is measured. */

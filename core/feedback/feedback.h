@@ -82,6 +82,8 @@ void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: wh
 uint64_t ss_topk_flags(struct ss_feedback *f);
 void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */
 void ss_topk_planned(struct ss_feedback *f, bool dense); /* no trial: rests where dense */
+/* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
+size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
 uint64_t ss_topk_past(const struct ss_feedback *f);   /* hash of what evidence is compared with */
 uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */

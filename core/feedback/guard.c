@@ -20,15 +20,23 @@ enum {
  * looks like (core/tensor/evidence.h). */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
 
-/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th. */
+/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th; where such a call is a
+ * partial one, in the next that is not. */
 enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
+
+static uint64_t looks_until(uint64_t call)
+{
+    uint64_t looks = call / GUARD_PERIOD;
+
+    for (uint64_t early = GUARD_FIRST; early < GUARD_PERIOD && early <= call; early *= 2)
+        looks++;
+    return looks;
+}
 
 bool ss_guard_due(const struct ss_feedback *f)
 {
-    uint64_t call = f->topk_calls + 1;
-    bool early = call >= GUARD_FIRST && call < GUARD_PERIOD && (call & (call - 1)) == 0;
-
-    return f->comm->settings->guard != SS_GUARD_OFF && (early || call % GUARD_PERIOD == 0);
+    return f->comm->settings->guard != SS_GUARD_OFF &&
+           looks_until(f->topk_calls + 1) > looks_until(f->tensor->guarding.before);
 }
 
 int ss_guard_reserve(struct ss_feedback *f)

@@ -129,8 +129,7 @@ void ss_topk_wake(struct ss_feedback *f)
     f->topk = f->woken = true;
 }
 
-/* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
-static size_t wanted(const struct ss_feedback *f, uint64_t *bucket)
+size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
 {
     const struct ss_settings *s = f->comm->settings;
     const struct ss_rule *rule = f->tensor->rule;
@@ -164,7 +163,7 @@ void ss_topk_rest(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
     uint64_t bucket;
-    size_t k = wanted(f, &bucket);
+    size_t k = ss_topk_wanted(f, &bucket);
 
     f->k = wanted_of_all(f, k, bucket);
     f->c.scan = (struct ss_scan){.nnz = f->k, .stop = (size_t)x->n};
@@ -189,7 +188,7 @@ int ss_topk_select(struct ss_feedback *f)
     struct ss_tensor *t = f->tensor;
     struct ss_selection *seen = &f->seen;
     uint64_t bucket;
-    size_t k = wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
+    size_t k = ss_topk_wanted(f, &bucket), n = (size_t)f->select_n, first = (size_t)f->select_first;
     const void *g = ss_at_const(c->in, first, x->esize);
     void *r = ss_residual_at(t, first);
 

@@ -3,8 +3,8 @@
 
 const char *ss_phase_name(enum ss_phase phase)
 {
-    static const char *const names[SS_PHASES] = {"vote",      "calibration", "fold in",
-                                                 "exchange",  "fold out",    "allgather",
-                                                 "agreement", "balancing",   "kept elements"};
+    static const char *const names[SS_PHASES] = {
+        "vote",      "calibration", "fold in",   "exchange",      "fold out",
+        "allgather", "agreement",   "balancing", "kept elements", "activation"};
     return names[phase];
 }

@@ -27,6 +27,7 @@ enum ss_phase {
     SS_PHASE_AGREE,
     SS_PHASE_BALANCE,
     SS_PHASE_KEEP,
+    SS_PHASE_ACTIVATE,
     SS_PHASES
 };
 const char *ss_phase_name(enum ss_phase phase);

@@ -52,6 +52,8 @@ enum ss_report_line {
     SS_LINE_REQUESTS,
     SS_LINE_BYTES,
     SS_LINE_TOPK,
+    SS_LINE_PARTIAL,
+    SS_LINE_QUORUM,
     SS_LINE_TIME,
     SS_LINE_PHASES,
     SS_LINE_MEMORY,
@@ -71,9 +73,9 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
 /* What ss_report_legend lists. */
 extern const struct ss_emit_group ss_report_document_group, ss_report_summary_group,
     ss_report_job_group, ss_report_calls_group, ss_report_bytes_group, ss_report_times_group,
-    ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group, ss_report_advice_group,
-    ss_report_predictions_group, ss_report_topk_group, ss_report_small_group,
-    ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
+    ss_report_rounds_group, ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group,
+    ss_report_advice_group, ss_report_predictions_group, ss_report_topk_group,
+    ss_report_small_group, ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);

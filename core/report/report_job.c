@@ -30,6 +30,10 @@ static const struct ss_emit_column lines[SS_LINES] = {
     [SS_LINE_TOPK] = {"topk", "top-k", 0, 0,
                       "MODE=topk: what became of the tensors, and how much was sent of those that "
                       "are lossy"},
+    [SS_LINE_PARTIAL] = {"partial", "partial", 0, 0,
+                         "partial allreduces: rounds that this rank's gradient was in, and what "
+                         "became of late ones"},
+    [SS_LINE_QUORUM] = {"try_quorum", "late", 0, 0, "what to set where gradients come too late"},
     [SS_LINE_TIME] =
         {"time", "time", 0, 0,
          "time in the calls that are looked at; f, their share of the job, bounds what "
@@ -204,6 +208,36 @@ static void say_lossy(struct ss_emit *e, struct ss_stats *stats)
             ss_v_seconds(before));
 }
 
+/* Rounds that a late gradient waited for its selection, in the mean. */
+static double mean_staleness(const struct ss_rounds_record *r)
+{
+    double sum = 0, seen = 0;
+
+    for (int i = 0; i < SS_STALENESS_SEEN; i++) {
+        sum += (double)r->stale[i] * i;
+        seen += (double)r->stale[i];
+    }
+    return ss_ratio(sum, seen);
+}
+
+static void say_rounds(struct ss_emit *e, const struct ss_rounds_record *r)
+{
+    double mean = mean_staleness(r);
+
+    if (r->rounds == 0)
+        return;
+    SAY(e, SS_LINE_PARTIAL, ss_v_text("this rank was in "), ss_v_count(r->in), ss_v_text(" of "),
+        ss_v_count(r->rounds), ss_v_text(" rounds; "), ss_v_count(r->late),
+        ss_v_text(r->late == 1 ? " gradient" : " gradients"),
+        ss_v_text(" came late and waited for "), ss_v_factor(mean),
+        ss_v_text(" rounds in the mean; at most "), ss_v_count(r->queued_most),
+        ss_v_text(" results waited"));
+    if (r->solo && mean > 1)
+        SAY(e, SS_LINE_QUORUM,
+            ss_v_text("gradients older than a round may cost accuracy: SPARSESHIM_QUORUM=majority "
+                      "waits for half of the ranks"));
+}
+
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct ss_report_totals *t)
 {
@@ -226,6 +260,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
             ss_v_text(" taken over"));
     say_bytes(e, job, t);
     ss_report_topk(e, stats);
+    say_rounds(e, &stats->rounds);
     say_time(e, stats, t);
     SAY(e, SS_LINE_MEMORY, ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)

@@ -88,6 +88,16 @@ struct ss_small {
     double seconds;
 };
 
+/* Rounds of partial calls on this rank, all communicators together (core/quorum/rounds.h says what
+ * is counted). Of the late gradients those that no selection has seen are missing in `stale`. */
+enum { SS_STALENESS_SEEN = 16 };
+struct ss_rounds_record {
+    uint64_t rounds, in, left, late;
+    uint64_t stale[SS_STALENESS_SEEN];
+    uint64_t queued_most;
+    bool solo; /* QUORUM=solo */
+};
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -116,9 +126,12 @@ struct ss_stats {
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
     struct ss_tensor_record *last_tensor;
     size_t tensor_count;
-    uint64_t tensors_unlisted; /* that found no room */
+    uint64_t tensors_unlisted;      /* that found no room */
+    struct ss_rounds_record rounds; /* QUORUM */
     struct ss_told told[SS_TELLINGS];
 };
+
+const char *ss_staleness_key(int rounds); /* in JSON: "0" to "15" */
 
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);

@@ -144,7 +144,7 @@ static void remove_oldest(struct ss_tensors *ts)
 
     for (struct ss_tensor *t = ts->first; t; t = t->next) {
         uint64_t gone = ts->lanes[t->lane].calls - t->history.last_on_lane;
-        if (!ss_residual_there(t) && t->in_flight == 0 && gone > most) {
+        if (!ss_residual_there(t) && t->in_flight == 0 && !t->has_rounds && gone > most) {
             most = gone;
             oldest = t;
         }

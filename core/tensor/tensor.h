@@ -122,6 +122,7 @@ struct ss_loss_scale {
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
+    uint64_t before;        /* registered calls when one that could be looked at ended last */
     double cosine;          /* of the last result with the dense sum of the same inputs */
     double ratio;           /* largest over the ranks of norm of residual / norm of input then */
     bool far;               /* past the limits */
@@ -220,6 +221,7 @@ struct ss_tensor {
     struct ss_profile profile;
     struct ss_watch watch;
     unsigned in_flight;        /* 1 between begin and end */
+    bool has_rounds;           /* partial calls of it are to come (core/quorum): not to be freed */
     uint64_t calls;            /* all */
     uint64_t registered_calls; /* that found it registered */
     uint64_t lossy_since;      /* call of its own whose result was the first lossy one, 0 = none */

@@ -29,6 +29,7 @@ enum ss_vote_flag {
     SS_VOTE_RESTING = 1 << 20,   /* top-k: the tensor is registered here, but rests */
     SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
     SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
+    SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
 };
 
 /* Fields that must be equal on all ranks. */

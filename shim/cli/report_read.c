@@ -56,6 +56,7 @@ NAMES(ops, ss_op_name, ss_op, SS_OPS);
 NAMES(kinds, ss_kind_name, ss_kind, SS_KINDS);
 NAMES(reasons, ss_reason_key, ss_reason, SS_REASONS);
 NAMES(algorithms, ss_algorithm_name, ss_algorithm, SS_ALGORITHMS);
+static const struct names rounds = {ss_staleness_key, SS_STALENESS_SEEN};
 NAMES(states, ss_tensor_state_name, ss_tensor_state, SS_TENSOR_EXACT + 1);
 NAMES(tensor_reasons, ss_tensor_reason_key, ss_tensor_reason, SS_TENSOR_REASONS);
 NAMES(likenesses, ss_likeness_text, ss_likeness, SS_LIKE_MEAN + 1);
@@ -84,6 +85,13 @@ static const struct field stats_fields[] = {
     {"not_timed", ATOMIC, IN(ss_stats, not_timed), NULL},
     {"errors", ATOMIC, IN(ss_stats, errors), NULL},
     {"tensors_unlisted", COUNT, IN(ss_stats, tensors_unlisted), NULL},
+    {"rounds", COUNT, IN(ss_stats, rounds.rounds), NULL},
+    {"rounds_in", COUNT, IN(ss_stats, rounds.in), NULL},
+    {"rounds_left", COUNT, IN(ss_stats, rounds.left), NULL},
+    {"rounds_late", COUNT, IN(ss_stats, rounds.late), NULL},
+    {"rounds_stale", COUNTS, IN(ss_stats, rounds.stale), &rounds},
+    {"rounds_queued_most", COUNT, IN(ss_stats, rounds.queued_most), NULL},
+    {"rounds_solo", BOOL, IN(ss_stats, rounds.solo), NULL},
     {"bytes_outside", ATOMIC, IN(ss_stats, small_bytes), NULL},
     {"bytes_largest", COUNT, IN(ss_stats, largest_bytes), NULL},
     {"bytes_largest_total", COUNT, IN(ss_stats, largest_total), NULL},
@@ -413,6 +421,7 @@ static const struct section sections[] = {
     {"calls", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"bytes", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"times", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
+    {"rounds", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"passed", FIELDS(passed_fields), 0, new_row, keep_passed},
     {"lanes", FIELDS(lane_fields), 0, new_lane, NULL},
     {"small", FIELDS(small_fields), 0, new_row, keep_small},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/call/tensor_access.h"
+#include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -92,6 +93,17 @@ size_t shim_comm_all(struct shim_comm ***list)
     return n;
 }
 
+static bool close_rounds(struct shim_comm *c)
+{
+    if (c->core && ss_comm_has_rounds(c->core)) {
+        shim_quorum_settle(c);
+        ss_comm_close_rounds(c->core);
+    }
+    c->rounds_open = false;
+    atomic_fetch_sub(&shim.privates, 1);
+    return shim_transport_close(&c->rounds);
+}
+
 void shim_comm_release(struct shim_comm *c)
 {
     bool idle = true;
@@ -100,12 +112,16 @@ void shim_comm_release(struct shim_comm *c)
         shim_tell_held_back(c->core);
     if (c->core && shim_report_is_due())
         ss_comm_book_tensors(c->core, true);
+    if (c->rounds_open)
+        idle = close_rounds(c);
     if (c->transport_open)
-        idle = shim_transport_close(&c->transport);
+        idle = shim_transport_close(&c->transport) && idle;
     if (c->core && idle)
         ss_comm_free(c->core);
     if (c->private != MPI_COMM_NULL)
         shim_real.Comm_free(&c->private);
+    if (c->private_rounds != MPI_COMM_NULL)
+        shim_real.Comm_free(&c->private_rounds);
     if (c->group != MPI_GROUP_NULL)
         shim_real.Group_free(&c->group);
     if (c->reserved)
@@ -128,7 +144,7 @@ struct shim_comm *shim_comm_allocate(void)
     if (!c)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
-    c->private = MPI_COMM_NULL;
+    c->private = c->private_rounds = MPI_COMM_NULL;
     c->meeting = MPI_REQUEST_NULL;
     c->group = MPI_GROUP_NULL;
     return c;

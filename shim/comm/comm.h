@@ -31,6 +31,7 @@ enum shim_meet {
     SHIM_MEET_COSTS,        /* costs of the network are known */
     SHIM_MEET_TIMEOUT,      /* a TIMEOUT is set */
     SHIM_MEET_NONBLOCKING,  /* nonblocking calls are taken over */
+    SHIM_MEET_QUORUM,       /* partial calls can be served */
     SHIM_MEET_NUMBER,       /* of the first rank: no other first contact under way has it */
     SHIM_MEETING
 };
@@ -39,6 +40,10 @@ enum shim_meet {
 enum shim_creation { SHIM_NOT_CREATED, SHIM_CREATING, SHIM_CREATED, SHIM_NOT_TO_BE_HAD };
 
 enum { SHIM_SHARED = 32 };
+
+/* MPICH has about 2044 communicators for a process. An application that uses most of them is left
+ * most of them. */
+enum { SHIM_PRIVATES = 256 };
 
 struct shim_comm {
     struct shim_comm *next; /* in its bucket, or among the dropped */
@@ -71,11 +76,12 @@ struct shim_comm {
     int size;
     char name[64]; /* MPI name, cut */
 
-    MPI_Comm private;
-    struct shim_transport transport;
+    MPI_Comm private, private_rounds; /* the second one of partial calls alone */
+    struct shim_transport transport, rounds;
     struct ss_comm *core;
-    bool transport_open;
-    bool costs_told; /* by DEBUG=info */
+    bool transport_open, rounds_open;
+    struct shim_comm *next_quorum; /* among those with partial calls */
+    bool costs_told;               /* by DEBUG=info */
     bool costs_kept;
     bool reserved;     /* one of the private communicators that a process may have is its own */
     bool warned;       /* of a meeting that takes long */

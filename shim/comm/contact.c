@@ -7,13 +7,10 @@
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
+#include "shim/comm/quorum.h"
 #include "shim/mpi/errors.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
-
-/* MPICH has about 2044 communicators for a process. An application that uses most of them is left
- * most of them. */
-enum { MAX_PRIVATES = 256 };
 
 enum { CREATE_TAG = 0x5353 };
 
@@ -97,6 +94,7 @@ static int post_meeting(struct shim_comm *c, bool ok)
     c->proposal[SHIM_MEET_COSTS] = c->costs.known;
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
     c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
+    c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks);
     c->proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
@@ -170,20 +168,30 @@ static bool can_be_quiet(const struct shim_comm *c)
  * runs none of the application's attribute callbacks: one that fails on a single rank leaves the
  * other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). Where no more communicators are
  * to be had, which MPICH 4.0.2 says by a null handle alone, all ranks are refused alike. */
-static bool make_private(struct shim_comm *c)
+static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int create_tag)
 {
+    MPI_Comm made = MPI_COMM_NULL;
     char tag[64];
     int err;
 
-    snprintf(tag, sizeof tag, "sparseshim-%llx", (unsigned long long)c->agreed[SHIM_MEET_NUMBER]);
+    snprintf(tag, sizeof tag, "sparseshim-%llx%s", (unsigned long long)c->agreed[SHIM_MEET_NUMBER],
+             suffix);
     err = can_be_quiet(c)
-              ? shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN,
-                                            &c->private)
-              : shim_real.Comm_create_group(c->handle, c->group, CREATE_TAG, &c->private);
+              ? shim_real_create_from_group(c->group, tag, MPI_INFO_NULL, MPI_ERRORS_RETURN, &made)
+              : shim_real.Comm_create_group(c->handle, c->group, create_tag, &made);
     if (err != MPI_SUCCESS)
-        c->private = MPI_COMM_NULL;
-    if (c->private != MPI_COMM_NULL)
-        shim_real.Comm_set_errhandler(c->private, MPI_ERRORS_RETURN);
+        made = MPI_COMM_NULL;
+    if (made != MPI_COMM_NULL)
+        shim_real.Comm_set_errhandler(made, MPI_ERRORS_RETURN);
+    return made;
+}
+
+/* And, where all ranks serve partial calls, one of their own. */
+static bool make_private(struct shim_comm *c)
+{
+    c->private = make_one(c, "", CREATE_TAG);
+    if (c->private != MPI_COMM_NULL && c->agreed[SHIM_MEET_QUORUM])
+        c->private_rounds = make_one(c, "-rounds", CREATE_TAG + 1);
     return c->private != MPI_COMM_NULL;
 }
 
@@ -211,6 +219,7 @@ static void open_private(struct shim_comm *c)
         ss_comm_set_costs(c->core, c->costs);
     c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
     c->costs_told = ss_comm_costs(c->core).known;
+    shim_quorum_open(c);
     tell_met(c);
 }
 
@@ -218,7 +227,7 @@ static void open_private(struct shim_comm *c)
 static bool reserve(struct shim_comm *c)
 {
     c->reserved = true;
-    return atomic_fetch_add(&shim.privates, 1) < MAX_PRIVATES;
+    return atomic_fetch_add(&shim.privates, 1) < SHIM_PRIVATES;
 }
 
 /* Transport and core. Returns whether this rank can serve. */
@@ -226,6 +235,8 @@ static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
     ok = reserve(c) && ok;
+    if (ok && shim.serves_quorum)
+        shim_quorum_equip(c);
     if (ok) {
         ok = shim_transport_open(&c->transport, c->rank, c->size) == SS_OK;
         c->transport_open = true;
@@ -371,7 +382,7 @@ static void tell_refused(const struct shim_comm *c)
         CFG_DEBUG_INFO,
         "communicator \"%s\": not every rank can serve it (more than %d communicators, memory, "
         "callbacks, PROGRAMS); its calls pass through",
-        c->name, MAX_PRIVATES);
+        c->name, SHIM_PRIVATES);
 }
 
 static int raise_settings(const struct shim_comm *c)

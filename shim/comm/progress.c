@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/base/fpenv.h"
+#include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 
 /* The watchdog looks this often whether the application still moves its calls itself, in
@@ -61,7 +62,7 @@ static bool start_thread(void)
     return err == 0;
 }
 
-static void wake(void)
+void shim_progress_wake(void)
 {
     pthread_mutex_lock(&shim.watch.lock);
     if (!shim.watch.started && !shim.watch.refused && !shim.watch.stop) {
@@ -87,7 +88,7 @@ void shim_progress_enter(struct shim_comm *comm)
         atomic_fetch_add(&shim.active_count, 1);
     }
     if (atomic_load(&shim.watch.wanted))
-        wake();
+        shim_progress_wake();
 }
 
 /* Under the communicator's lock. Returns whether its reference is the caller's to give back. */
@@ -189,7 +190,7 @@ void shim_progress_keep_out(void)
 
 static void rest(long nanoseconds)
 {
-    struct timespec t = {.tv_nsec = nanoseconds};
+    struct timespec t = {.tv_sec = nanoseconds / 1000000000, .tv_nsec = nanoseconds % 1000000000};
 
     nanosleep(&t, NULL);
 }
@@ -238,6 +239,35 @@ static void look(uint64_t *seen, long *pause)
         rest(LOOK_SOON);
 }
 
+/* As turn, for the rounds of partial calls. */
+static bool take_part(bool *under_way)
+{
+    bool moved = false;
+
+    *under_way = false;
+    atomic_fetch_add(&shim.watch.inside, 1);
+    if (!atomic_load(&shim.callbacks))
+        moved = shim_quorum_turn(under_way);
+    atomic_fetch_sub(&shim.watch.inside, 1);
+    return moved;
+}
+
+/* With partial calls it looks more often, and at what else is under way on these occasions. */
+static void look_at_rounds(uint64_t *seen)
+{
+    const long seldom = (long)(shim.options.quorum_look * 1e9);
+    bool under_way = false;
+    uint64_t turns;
+
+    for (int i = 0; i < IDLE_STEPS && take_part(&under_way); i++)
+        ;
+    turns = atomic_load(&shim.watch.turns);
+    if (!shim_progress_idle() && (shim.own_thread || turns == *seen))
+        burst();
+    *seen = atomic_load(&shim.watch.turns);
+    rest(under_way && seldom > LOOK_SOON ? LOOK_SOON : seldom);
+}
+
 static bool called(void)
 {
     bool stop;
@@ -245,7 +275,7 @@ static bool called(void)
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.asleep = true;
     atomic_store(&shim.watch.wanted, true);
-    while (!shim.watch.stop && atomic_load(&shim.active_count) == 0)
+    while (!shim.watch.stop && atomic_load(&shim.active_count) == 0 && shim_quorum_idle())
         pthread_cond_wait(&shim.watch.called, &shim.watch.lock);
     shim.watch.asleep = false;
     atomic_store(&shim.watch.wanted, false);
@@ -263,7 +293,9 @@ static void *watch(void *unused)
     ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
-            if (shim_progress_idle()) {
+            if (!shim_quorum_idle()) {
+                look_at_rounds(&seen);
+            } else if (shim_progress_idle()) {
                 idle++;
                 rest(shim.own_thread ? LOOK_SOON : LOOK_AFTER);
             } else {

@@ -20,6 +20,9 @@ static inline bool shim_progress_idle(void)
     return atomic_load_explicit(&shim.active_count, memory_order_relaxed) == 0;
 }
 
+/* There is something for the thread to do. */
+void shim_progress_wake(void);
+
 /* MPI may run code of the application's in any thread that is inside of it from here on
  * (shim/entry/callbacks.h): no thread of ours goes in any more, and those inside have left. */
 void shim_progress_keep_out(void);

@@ -91,8 +91,9 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
 void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum ss_type type)
 {
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
+    const bool whole = shim.settings.quorum == SS_QUORUM_ALL; /* partial calls are the host's */
 
-    b->place = one_window ? place_of(b, call, type) : NULL;
+    b->place = one_window && whole ? place_of(b, call, type) : NULL;
 }
 
 void shim_bounce_in(struct shim_bounce *b, bool joined)

@@ -51,7 +51,12 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .k = options->density.k,
         .bucket = options->density.bucket,
         .warmup_steps = options->warmup_steps,
-        .tensors = {.identity = options->identity,
+        .quorum = options->quorum,
+        .quorum_period = options->quorum_period,
+        .quorum_staleness = options->quorum_staleness,
+        /* labels of call sites are agreed on by votes, which partial calls do not have */
+        .tensors = {.identity =
+                        options->quorum != SS_QUORUM_ALL ? SS_IDENTITY_ORDINAL : options->identity,
                     .register_after = options->register_after,
                     .threshold_period = (size_t)options->threshold_period},
         .observe = options->mode == CFG_MODE_OBSERVE,

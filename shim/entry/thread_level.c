@@ -1,13 +1,15 @@
 /* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
  * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
- * or MODE=topk with a REGISTER rule), that level is asked for in the program's name, which is told
- * the level it asked for. Otherwise all of them go on as they are. */
+ * or MODE=topk with a REGISTER rule), or allreduces not to wait for all ranks (QUORUM), that level
+ * is asked for in the program's name, which is told the level it asked for. Otherwise all of them
+ * go on as they are. */
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
+#include "shim/comm/quorum.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/log.h"
@@ -24,8 +26,9 @@ bool shim_asked_for_requests(void)
 
 static bool raises(void)
 {
-    return shim_prepare() && !shim.left_out && shim_asked_for_requests() &&
-           shim_real_grequest_start != NULL;
+    return shim_prepare() && !shim.left_out &&
+           (shim.settings.quorum != SS_QUORUM_ALL ||
+            (shim_asked_for_requests() && shim_real_grequest_start != NULL));
 }
 
 static void remember(int err, int level, int provided)
@@ -97,6 +100,7 @@ int shim_finalize(shim_finalize_fn *next)
 
     if (ours) {
         shim_progress_end();
+        shim_quorum_end();
         shim_report_before_end();
         atomic_store(&shim.finalizing, true);
     }

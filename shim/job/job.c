@@ -9,6 +9,7 @@
 #include "core/compute/kernels.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
+#include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -128,6 +129,7 @@ static void start(MPI_Comm comm)
     if (!shim.sessions) {
         hook_finalize();
         start_requests();
+        shim_quorum_start();
     }
     if (shim.rank == 0)
         shim_say(CFG_DEBUG_INFO, "version %s, %s, %s, memory limit %zu bytes", SPARSESHIM_VERSION,

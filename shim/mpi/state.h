@@ -18,7 +18,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
-enum { SHIM_PROTOCOL = 4 };
+enum { SHIM_PROTOCOL = 5 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -252,8 +252,10 @@ struct shim_state {
     _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
 
     /* Nonblocking calls. */
-    bool takes_requests;    /* known once the job has started */
-    bool own_thread;        /* PROGRESS=thread */
+    bool takes_requests;     /* known once the job has started */
+    bool own_thread;         /* PROGRESS=thread */
+    bool serves_quorum;      /* this rank can; known once the job has started */
+    atomic_bool quorum_told; /* that it is off */
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;
@@ -263,6 +265,8 @@ struct shim_state {
     atomic_bool deleters;     /* one of them is on a communicator that can be freed */
     struct shim_comm *active; /* with calls that the thread may step; under table_lock */
     atomic_int active_count;
+    struct shim_comm *quorums; /* with partial calls, which the thread takes part in; likewise */
+    atomic_int quorum_count;
     struct shim_task *requests; /* that the application holds */
     atomic_int request_count;
     pthread_mutex_t requests_lock; /* a leaf */

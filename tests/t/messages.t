@@ -36,6 +36,8 @@ my @parts = (
     '; it is exact from here on',                             # the same
     'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
+    'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"
+    'SPARSESHIM_IDENTITY=auto or ordinal',                    # the same
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."

@@ -77,6 +77,10 @@ my %other = (
     QUANT_BUCKET => '512',
     RESIDUAL_SCALE => 'auto',
     GUARD        => 'exact',
+    QUORUM       => 'majority',
+    QUORUM_PERIOD => '32',
+    QUORUM_STALENESS => '3',
+    QUORUM_LOOK  => '1ms',
     SEED         => '7',
     IN_FLIGHT    => '4',
     PROGRESS     => 'thread',
@@ -96,7 +100,9 @@ my %other = (
     PROGRAMS     => 'train* !train_old',
 );
 is_deeply([sort keys %other], [sort @names], 'this test knows every option');
-my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } grep { $_ ne 'CONFIG' } @names;
+# CONFIG names a file, and QUORUM does not go with two of the others.
+my @together = grep { !/^(?:CONFIG|QUORUM)$/ } @names;
+my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } @together;
 
 subtest 'info says the value and where it came from' => sub {
     my ($status, $out, $err) = cli({}, 'info');
@@ -106,7 +112,7 @@ subtest 'info says the value and where it came from' => sub {
     ($status, $out, $err) = cli(\%environment, 'info');
     is("$status$err", '0', 'environment: no complaint');
     $values = values_of($out);
-    for my $name (grep { $_ ne 'CONFIG' } @names) {
+    for my $name (@together) {
         is_deeply($values->{$name}, [$other{$name}, 'environment'], $name);
     }
 };
@@ -126,7 +132,7 @@ subtest 'info -c reads back to the same values' => sub {
     my (undef, $out, $complaint) = cli({SPARSESHIM_CONFIG => $path}, 'info');
     is($complaint, '', 'no complaint in reading');
     my $values = values_of($out);
-    for my $name (grep { $_ ne 'CONFIG' } @names) {
+    for my $name (@together) {
         is_deeply($values->{$name}, [$other{$name}, 'file named by CONFIG'], $name);
         like($written, qr/^\L$name\E =/m, "$name is written");
     }
@@ -138,6 +144,34 @@ subtest 'info -c reads back to the same values' => sub {
     $path = spew('defaults.conf', $written);
     (undef, $out, $complaint) = cli({SPARSESHIM_CONFIG => $path}, 'info', '-m');
     is($complaint, '', 'defaults read back too');
+};
+
+subtest 'QUORUM says what it needs' => sub {
+    my %good = (SPARSESHIM_MODE => 'topk', SPARSESHIM_REGISTER => 'count=1000:', SPARSESHIM_QUORUM => 'solo');
+    my $row = sub {
+        my (undef, $out, $err) = cli({%good, @_}, 'info');
+        return values_of($out)->{QUORUM}[0] . ": $err";
+    };
+    is($row->(), 'solo: ', 'a mode, a rule');
+    is($row->(SPARSESHIM_QUORUM => 'Majority'), 'majority: ', 'the other word');
+    like($row->(SPARSESHIM_MODE => 'exact'), qr/^all: .*SPARSESHIM_QUORUM=solo needs SPARSESHIM_MODE=topk/, 'no top-k');
+    for my $rules ('', 'auto', ' Auto ') {
+        like($row->(SPARSESHIM_REGISTER => $rules),
+            qr/^all: .*QUORUM=solo needs a rule in SPARSESHIM_REGISTER other than auto; all stands/, "REGISTER='$rules'");
+    }
+    for my $identity (qw(address site)) {
+        like($row->(SPARSESHIM_IDENTITY => $identity),
+            qr/^all: .*QUORUM=solo needs SPARSESHIM_IDENTITY=auto or ordinal; all stands/, "IDENTITY=$identity");
+    }
+    is($row->(SPARSESHIM_IDENTITY => 'ordinal'), 'solo: ', 'IDENTITY=ordinal');
+    like($row->(SPARSESHIM_RESIDUAL_SCALE => 'auto'),
+        qr/^all: .*QUORUM=solo needs SPARSESHIM_RESIDUAL_SCALE=off; all stands/, 'RESIDUAL_SCALE=auto');
+    like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');
+    for my $bad ([STALENESS => '0'], [STALENESS => '1025'], [PERIOD => '0'], [LOOK => '0'], [LOOK => '2']) {
+        my ($name, $value) = @$bad;
+        like($row->("SPARSESHIM_QUORUM_$name" => $value),
+            qr/SPARSESHIM_QUORUM_$name=$value is not allowed \(allowed: /, "$name=$value");
+    }
 };
 
 subtest 'the environment wins over the file' => sub {

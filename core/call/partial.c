@@ -1,0 +1,207 @@
+/* Partial calls (QUORUM): a tensor has a call with all ranks, which votes and plans as ever; where
+ * all ranks say there that they can, its next calls are rounds (core/quorum/rounds.h), which ask
+ * nobody anything, until the next such call. */
+#include "core/call/call_impl.h"
+#include "core/coll/rows.h"
+#include "core/quorum/rounds.h"
+#include "core/tensor/residual.h"
+
+int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
+{
+    const struct ss_settings *s = comm->settings;
+    bool doubling = s->algorithm == SS_RECURSIVE_DOUBLING;
+    struct ss_rounds_settings settings = {
+        .quorum = s->quorum,
+        .staleness = s->quorum_staleness,
+        .seed = s->seed,
+        .coding = s->coding,
+        .row = ss_rows(SS_KIND_ALLREDUCE)[doubling ? SS_RECURSIVE_DOUBLING : SS_ALLGATHER],
+    };
+
+    comm->rounds_t = t;
+    comm->rounds = ss_rounds_create(t, &settings, comm->mem);
+    return comm->rounds ? SS_OK : SS_ERR_MEMORY;
+}
+
+bool ss_comm_has_rounds(const struct ss_comm *comm)
+{
+    return comm->rounds != NULL;
+}
+
+bool ss_comm_serve(struct ss_comm *comm, bool *under_way)
+{
+    bool moved;
+
+    comm->rounds_t->outside = ss_fpenv_enter();
+    moved = ss_rounds_step(comm->rounds);
+    *under_way = ss_rounds_under_way(comm->rounds);
+    ss_fpenv_leave(comm->rounds_t->outside);
+    return moved;
+}
+
+void ss_comm_close_rounds(struct ss_comm *comm)
+{
+    if (!comm->rounds)
+        return;
+    comm->rounds_t->outside = ss_fpenv_enter();
+    ss_rounds_close(comm->rounds);
+    ss_fpenv_leave(comm->rounds_t->outside);
+}
+
+void ss_comm_pause_rounds(struct ss_comm *comm)
+{
+    comm->rounds_t->outside = ss_fpenv_enter();
+    ss_rounds_pause(comm->rounds);
+    ss_fpenv_leave(comm->rounds_t->outside);
+}
+
+bool ss_comm_rounds_settled(const struct ss_comm *comm)
+{
+    return !comm->rounds || ss_rounds_settled(comm->rounds);
+}
+
+struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t *not_asked_for)
+{
+    *not_asked_for = ss_rounds_not_asked_for(comm->rounds);
+    return ss_rounds_seen(comm->rounds);
+}
+
+/* ---- calls with all ranks ---- */
+
+/* What all ranks know the tensor by. */
+static uint64_t code_of(const struct ss_call *call)
+{
+    return ss_mix(ss_lane_hash(&call->key), ss_tensor_code(call->f.tensor)) | 1;
+}
+
+static bool is_lossy(const struct ss_call *call)
+{
+    return call->f.topk || call->f.resting;
+}
+
+uint64_t ss_partial_flags(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    uint64_t bucket;
+    size_t k;
+
+    if (!f->comm->rounds || !f->tensor || !is_lossy(call))
+        return SS_VOTE_NO_ROUNDS;
+    if (!f->tensor->asked || f->keep.count > 0 || f->c.x.place != &ss_host || f->comm->status < 0)
+        return SS_VOTE_NO_ROUNDS;
+    k = ss_topk_wanted(f, &bucket);
+    if (ss_rounds_admit(f->comm->rounds, f->tensor, code_of(call), k, (size_t)bucket) != SS_OK)
+        return SS_VOTE_NO_ROUNDS;
+    return SS_VOTE_INTEREST; /* a lane that backs off has no further rounds */
+}
+
+void ss_partial_agreed(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    bool all = !(f->vote.ballot.flags & (SS_VOTE_NO_ROUNDS | SS_VOTE_UNLIKE));
+
+    if (f->comm->rounds && f->tensor && is_lossy(call))
+        ss_rounds_open(f->comm->rounds, f->tensor, all ? f->comm->settings->quorum_period - 1 : 0);
+}
+
+void ss_partial_begin_full(struct ss_call *call)
+{
+    if (call->f.comm->rounds && call->f.tensor)
+        ss_rounds_hold(call->f.comm->rounds, true);
+}
+
+void ss_partial_end_full(struct ss_call *call, bool ended_well)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_rounds *rounds = f->comm->rounds;
+
+    if (call->partial)
+        return;
+    if (f->tensor)
+        f->tensor->guarding.before = f->topk_calls + 1;
+    if (!rounds)
+        return;
+    if (f->tensor && ended_well && (call->native ? f->joined == 1 : f->topk))
+        ss_rounds_selected(rounds, f->tensor);
+    if (f->tensor && !ss_tensor_lossy(f->tensor)) /* by what this call has found */
+        ss_rounds_open(rounds, f->tensor, 0);
+    ss_rounds_hold(rounds, false);
+}
+
+/* ---- partial calls ---- */
+
+bool ss_partial_is_next(struct ss_call *call)
+{
+    const struct ss_feedback *f = &call->f;
+
+    return f->comm->rounds && f->tensor && ss_rounds_next(f->comm->rounds, f->tensor);
+}
+
+void ss_partial_start(struct ss_call *call)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_coll *c = &f->c;
+    uint64_t bucket;
+    struct ss_round_call round = {.tensor = f->tensor, .in = c->in, .out = c->out};
+
+    round.k = ss_topk_wanted(f, &bucket);
+    round.bucket = (size_t)bucket;
+    round.silent = f->comm->off || !is_lossy(call);
+    call->partial = true;
+    call->mark = ss_now(&c->x);
+    call->plan.algorithm = SS_ALLGATHER;
+    call->sent_before = ss_rounds_seen(f->comm->rounds).bytes;
+    f->tensor->rest.emptied = false;
+    ss_rounds_call(f->comm->rounds, &round);
+    c->x.number = ss_rounds_call_number(f->comm->rounds);
+    f->topk = f->resting = false; /* none of this call's business any more */
+}
+
+_Static_assert((int)SS_ROUNDS_STALE == (int)SS_STALENESS_SEEN, "one histogram");
+
+/* What the rounds have seen since it was booked last. */
+static void book(struct ss_comm *comm)
+{
+    struct ss_rounds_stats now = ss_rounds_seen(comm->rounds);
+    struct ss_rounds_record *was = &comm->rounds_booked, *all = &comm->stats->rounds;
+    struct ss_rounds_record is = {
+        .rounds = now.rounds, .in = now.in, .left = now.left, .late = now.late};
+
+    pthread_mutex_lock(&comm->stats->lock);
+    all->solo = comm->settings->quorum == SS_QUORUM_SOLO;
+    all->rounds += is.rounds - was->rounds;
+    all->in += is.in - was->in;
+    all->left += is.left - was->left;
+    all->late += is.late - was->late;
+    for (int i = 0; i < SS_STALENESS_SEEN; i++) {
+        is.stale[i] = now.stale[i];
+        all->stale[i] += is.stale[i] - was->stale[i];
+    }
+    if (now.queued_most > all->queued_most)
+        all->queued_most = now.queued_most;
+    pthread_mutex_unlock(&comm->stats->lock);
+    *was = is;
+}
+
+int ss_partial_step(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    struct ss_comm *comm = call->f.comm;
+    enum ss_phase phase;
+    int status, peer;
+
+    comm->rounds_t->outside = x->t->outside;
+    x->moved = ss_rounds_step(comm->rounds);
+    status = ss_rounds_call_status(comm->rounds);
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    x->moved = true;
+    x->times.exchange += ss_now(x) - call->mark;
+    x->bytes_sent += ss_rounds_seen(comm->rounds).bytes - call->sent_before;
+    book(comm);
+    if (status < 0) {
+        ss_rounds_failure(comm->rounds, &peer, &phase);
+        ss_fail(x, status, peer, phase);
+    }
+    return status;
+}

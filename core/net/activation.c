@@ -1,0 +1,176 @@
+/* Edges, one message per round on each of them. */
+#include "core/net/activation.h"
+
+#include <string.h>
+
+enum { MAGIC = 0x71756f72 };
+
+int ss_activation_edges(int size)
+{
+    int edges = 0;
+
+    while (size > 1 && edges < SS_ACTIVATION_EDGES && (int64_t)1 << edges < size)
+        edges++;
+    return edges;
+}
+
+void ss_activation_open(struct ss_activation *a, struct ss_transport *t)
+{
+    *a = (struct ss_activation){.t = t, .edges = ss_activation_edges(t->size)};
+    for (int j = 0; j < a->edges; j++) {
+        int64_t far = (int64_t)1 << j;
+
+        a->edge[j].to = (int)((t->rank + far) % t->size);
+        a->edge[j].from = (int)((t->rank - far + t->size) % t->size);
+    }
+}
+
+/* Messages of an edge arrive in the order sent and say their round. */
+static struct ss_tag tag_of(int edge)
+{
+    return (struct ss_tag){.phase = SS_PHASE_ACTIVATE, .round = (unsigned)edge};
+}
+
+static int post(struct ss_activation *a, int j)
+{
+    struct ss_activation_edge *e = &a->edge[j];
+    int status =
+        a->t->ops->recv(a->t, e->from, tag_of(j), &e->incoming, sizeof e->incoming, &e->recv);
+
+    e->posted = status == SS_OK;
+    return e->posted ? SS_OK : SS_ERR_TRANSPORT;
+}
+
+static uint64_t hash(const struct ss_activation_message *m)
+{
+    uint64_t h = ss_mix(m->magic, m->round);
+
+    for (int i = 0; i < SS_ACTIVATION_WORDS; i++)
+        h = ss_mix(h, m->words[i]);
+    return h;
+}
+
+/* Rounds that the message is ahead of the last one handled. */
+static int32_t ahead(const struct ss_activation *a, const struct ss_activation_edge *e)
+{
+    return (int32_t)(e->incoming.round - a->round);
+}
+
+static bool is_here(const struct ss_activation_edge *e)
+{
+    return e->posted && !e->recv.active;
+}
+
+/* Of a message that is here. */
+static int check(const struct ss_activation *a, const struct ss_activation_edge *e)
+{
+    if (e->recv.status != SS_OK)
+        return SS_ERR_TRANSPORT;
+    if (e->recv.bytes != sizeof e->incoming || e->incoming.magic != MAGIC ||
+        e->incoming.check != hash(&e->incoming) || ahead(a, e) > 1)
+        return SS_ERR_PROTOCOL;
+    if (ahead(a, e) == 0 && memcmp(e->incoming.words, a->words, sizeof a->words) != 0)
+        return SS_ERR_DIFFERENT;
+    return SS_OK;
+}
+
+static int step_edge(struct ss_activation *a, int j)
+{
+    struct ss_activation_edge *e = &a->edge[j];
+    int status = SS_OK;
+
+    if (is_here(e)) {
+        status = check(a, e);
+        if (status == SS_OK && ahead(a, e) > 0)
+            return SS_OK;
+        e->posted = false;
+        e->round = e->incoming.round;
+    }
+    if (!e->posted && post(a, j) != SS_OK)
+        return SS_ERR_TRANSPORT;
+    return status;
+}
+
+int ss_activation_step(struct ss_activation *a)
+{
+    int status = SS_OK;
+
+    for (int j = 0; j < a->edges; j++) {
+        int of_edge = step_edge(a, j);
+
+        if (status == SS_OK)
+            status = of_edge;
+    }
+    return status;
+}
+
+const struct ss_activation_message *ss_activation_seen(const struct ss_activation *a)
+{
+    for (int j = 0; j < a->edges; j++)
+        if (is_here(&a->edge[j]) && check(a, &a->edge[j]) == SS_OK && ahead(a, &a->edge[j]) == 1)
+            return &a->edge[j].incoming;
+    return NULL;
+}
+
+static int tell(struct ss_activation *a, int j)
+{
+    struct ss_activation_edge *e = &a->edge[j];
+    int status = SS_ERR_TRANSPORT;
+
+    e->outgoing.magic = MAGIC;
+    e->outgoing.round = a->round;
+    memcpy(e->outgoing.words, a->words, sizeof a->words);
+    e->outgoing.check = hash(&e->outgoing);
+    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
+        status =
+            a->t->ops->send(a->t, e->to, tag_of(j), &e->outgoing, sizeof e->outgoing, &e->send);
+    if (status != SS_OK)
+        e->send.active = false;
+    return status == SS_OK ? SS_OK : SS_ERR_TRANSPORT;
+}
+
+int ss_activation_pass(struct ss_activation *a, const uint64_t words[SS_ACTIVATION_WORDS])
+{
+    int status = SS_OK;
+
+    for (int j = 0; j < a->edges; j++)
+        if (a->edge[j].send.active)
+            return SS_PENDING;
+    a->round++;
+    memcpy(a->words, words, sizeof a->words);
+    for (int j = 0; j < a->edges; j++)
+        if (tell(a, j) != SS_OK)
+            status = SS_ERR_TRANSPORT;
+    return status;
+}
+
+bool ss_activation_settled(const struct ss_activation *a)
+{
+    for (int j = 0; j < a->edges; j++)
+        if (a->edge[j].send.active || a->edge[j].round != a->round)
+            return false;
+    return true;
+}
+
+void ss_activation_pause(struct ss_activation *a)
+{
+    for (int j = 0; j < a->edges; j++)
+        if (a->edge[j].posted && a->edge[j].recv.active) {
+            a->t->ops->cancel(a->t, &a->edge[j].recv);
+            a->edge[j].posted = false;
+        }
+}
+
+void ss_activation_close(struct ss_activation *a)
+{
+    for (int j = 0; j < a->edges; j++) {
+        struct ss_activation_edge *e = &a->edge[j];
+
+        if (e->posted && e->recv.active)
+            a->t->ops->cancel(a->t, &e->recv);
+        if (e->send.active)
+            a->t->ops->cancel(a->t, &e->send);
+        e->posted = false;
+    }
+    a->edges = 0;
+}

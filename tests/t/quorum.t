@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Partial allreduces under mpirun, with ranks that are late: all ranks have the same bits at every
+# call, results add up to the inputs, to the last bit, the rest of the program is exact, and it
+# ends. What a round needs, and ranks with unlike numbers of calls.
+set -u
+. tests/t/lib.sh
+
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0
+export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM_PERIOD=16
+export SPARSESHIM_QUORUM=solo SPARSESHIM_DEBUG=info LIMIT=40
+
+# The number of rounds, where every rank says the same and no more than it may of results waited.
+rounds() { # RANKS STALENESS
+    sed -n 's/.*rank \([0-9]*\) was in [0-9]* of \([0-9]*\) rounds.* most \([0-9]*\) results.*/\1 \2 \3/p' \
+        "$WORK/err" | awk -v ranks="$1" -v most="$2" '
+            { said++; if (said > 1 && $2 != count) bad = 1; count = $2; if ($3 > most) bad = 1 }
+            END { print said == ranks && !bad ? count : 0 }'
+}
+
+# trains RANKS STALENESS ARGUMENT...: what there is to say of a run that ends well
+trains() {
+    local ranks=$1 staleness=$2 partial
+    shift 2
+    SPARSESHIM_QUORUM_STALENESS=$staleness preloaded "$ranks" late_ranks steps=25 "$@"
+    passed
+    tap $? "$ranks ranks, $SPARSESHIM_QUORUM, at most $staleness results wait: $*"
+    partial=$(rounds "$ranks" "$staleness")
+    tap $((partial < 40)) "it had $partial rounds, the same number on every rank"
+}
+
+for ranks in 2 3 5 8; do
+    trains "$ranks" 8 late=one quiet=30
+    SPARSESHIM_QUORUM=majority trains "$ranks" 4 late=random quiet=30 tensors=2
+done
+trains 3 8 late=random tensors=3 calls=nonblocking quiet=30
+SPARSESHIM_QUORUM=majority trains 5 8 late=chain tensors=2 calls=nonblocking quiet=30
+trains 4 1 late=stop type=double calls=inplace quiet=40
+SPARSESHIM_QUORUM_PERIOD=1000 trains 3 8 late=stop spoiled=1 quiet=40
+SPARSESHIM_QUORUM=majority trains 4 2 late=random spoiled=1 quiet=40 tensors=2
+SPARSESHIM_ALGORITHM=recursive_doubling trains 5 8 late=one tensors=2 quiet=30
+SPARSESHIM_ALGORITHM=auto trains 3 8 late=random type=double quiet=60
+trains 3 8 late=random tensors=2 exact=1 quiet=30
+SPARSESHIM_MIN_COUNT=5000 SPARSESHIM_REGISTER='*' trains 3 8 late=random n=6000 exact=8 quiet=30
+SPARSESHIM_PROGRESS=off SPARSESHIM_DENSITY=8/64 SPARSESHIM_VALUE_TYPE=bf16 trains 3 8 late=one quiet=30
+
+# The report accounts for every call: in or late, and a late one by when it was selected from.
+preloaded 2 late_ranks late=one steps=25 quiet=30
+perl -MJSON::PP -0777 -ne '
+    my $calls = decode_json($_)->{rounds};
+    my $stale = 0;
+    $stale += $_ for values %{$calls->{rounds_stale}};
+    exit !($calls->{rounds} > 40 && $calls->{rounds} == $calls->{rounds_in} + $calls->{rounds_late} &&
+        $stale <= $calls->{rounds_late} && $stale + 2 >= $calls->{rounds_late} && $calls->{rounds_solo})' \
+    "$WORK"/report/*.json
+tap $? "the report has rounds, in and late, and how late"
+"$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/out" && grep -q 'this rank was in [0-9]* of [0-9]* rounds' "$WORK/out"
+tap $? "and sparseshim report prints them"
+
+# Nothing is partial but what a rule takes.
+SPARSESHIM_REGISTER='count=100000:' preloaded 3 late_ranks late=one steps=20 quiet=5
+passed
+tap $? "gradients that no rule takes are exact"
+tap "$(grep -c 'rounds;' "$WORK/err")" "and have no rounds"
+
+# One rank that does not get MPI_THREAD_MULTIPLE: off on all, said once.
+FUNNELED_RANK=1 PRELOAD="$LIB $PROGRAMS/funneled.so" preloaded 3 late_ranks late=one steps=20 quiet=30
+passed
+tap $? "a rank without MPI_THREAD_MULTIPLE: every call waits for all ranks"
+tap "$(($(grep -c 'SPARSESHIM_QUORUM is off' "$WORK/err") != 1))" "which is said once"
+tap "$(grep -c 'rounds;' "$WORK/err")" "and there are no rounds"
+
+# A rank to which the system gives no thread takes part in its calls alone: it is waited for.
+PRELOAD="$LIB $PROGRAMS/nothread.so" trains 3 8 late=random quiet=30
+
+# Ranks with unlike numbers of calls: told at MPI_Finalize, or by TIMEOUT.
+preloaded 3 late_ranks late=none fewer=4 quiet=4
+tap "$STATUS" "a rank that makes four calls fewer: the others are not held up"
+grep -q 'rank 2 is at MPI_Finalize and has not made 4 calls that other ranks have made' "$WORK/err"
+tap $? "and it says so"
+SPARSESHIM_TIMEOUT=3 preloaded 3 late_ranks late=none fewer=30 steps=20 quiet=20
+[ "$STATUS" -ne 0 ] && [ "$STATUS" -ne 124 ] && grep -q 'rank [01]: timeout in the' "$WORK/err"
+tap $? "thirty fewer: TIMEOUT ends the others' waits"
+
+finish
