@@ -123,8 +123,16 @@ static int print_compared(const struct asked *asked, const struct cli_files *fil
     return cli_compare_write(&a, &b, emitted(asked->form), cli_write_stdout, NULL);
 }
 
-/* Two arguments of two jobs are compared, a folder is merged, and otherwise one report follows the
- * other. */
+static bool same_program(const struct cli_files *files, size_t second)
+{
+    const char *a = files->file[0].report->job.program;
+    const char *b = files->file[second].report->job.program;
+
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* Two arguments of two jobs of one program are compared, a folder is merged, and otherwise one
+ * report follows the other. */
 static enum how what_fits(const struct asked *asked, const struct cli_files *files, int arguments)
 {
     size_t second = of_first(files);
@@ -135,7 +143,7 @@ static enum how what_fits(const struct asked *asked, const struct cli_files *fil
         return MERGE;
     if (arguments == 1 && files->n > 1 && files->file[0].folder)
         return MERGE;
-    if (arguments == 2 && second > 0 && second < files->n &&
+    if (arguments == 2 && second > 0 && second < files->n && same_program(files, second) &&
         cli_jobs_differ(files->file[0].report, files->file[second].report, why, sizeof why))
         return COMPARE;
     return AS_FITS;
