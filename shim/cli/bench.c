@@ -161,7 +161,7 @@ static int read_cell(struct benching *b, int status, enum cli_ending ending)
 {
     size_t length;
     char *text = cli_slurp(b->out, &length);
-    const char *at = text;
+    const char *at;
 
     if (text == NULL)
         return CLI_FAILED;
