@@ -29,7 +29,7 @@ static void pin(struct ss_rounds *r)
 
 static void unpin(struct ss_rounds *r)
 {
-    if (!r->pinned)
+    if (!r->pinned || !r->member)
         return;
     ss_tensors_lock(r->member->tensor->owner);
     ss_tensor_end(r->member->tensor);
