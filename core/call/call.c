@@ -8,23 +8,6 @@
 #include "core/call/call_impl.h"
 #include "core/quorum/rounds.h"
 
-enum {
-    STAGE_TURN,
-    STAGE_LOOK,
-    STAGE_VOTE,
-    STAGE_CALIBRATE,
-    STAGE_VOTE_AGAIN,
-    STAGE_RECIPE,
-    STAGE_KEEP,
-    STAGE_GUARD,
-    STAGE_DRAIN,
-    STAGE_COUNT,
-    STAGE_LEAVE,
-    STAGE_ROUND,
-    STAGE_GIVEN_UP,
-    STAGE_OVER
-};
-
 /* ---- before the recipe ---- */
 
 static void start_vote(struct ss_call *call, uint64_t flags)
@@ -51,7 +34,7 @@ static int step_leave(struct ss_call *call)
         return give_up(call, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
     if (status < 0) /* the input is what it was; the residual is lost with its place */
         call->f.joined = 0;
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     return SS_NATIVE;
 }
 
@@ -66,7 +49,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
         ss_join_start(f);
     call->reason = reason;
     call->native = call->decided = true;
-    call->stage = STAGE_LEAVE;
+    call->stage = SS_STAGE_LEAVE;
     x->ticket = x->place->ops->mark(x->place);
     return step_leave(call);
 }
@@ -78,7 +61,7 @@ static int end_failed(struct ss_call *call)
     struct ss_comm *comm = call->f.comm;
 
     ss_topk_fail(&call->f);
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     if (comm->rounds)
         ss_rounds_fail(comm->rounds, x->failed);
     if (comm->status == SS_OK) {
@@ -116,7 +99,7 @@ static int fail_again(struct ss_call *call)
     ss_topk_fail(&call->f);
     ss_fail(x, comm->status, comm->failed_peer, comm->failed_phase);
     x->number = comm->failed_call;
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     return x->failed;
 }
 
@@ -126,21 +109,21 @@ static int step_look(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    call->stage = call->revote ? STAGE_VOTE_AGAIN : STAGE_VOTE;
+    call->stage = call->revote ? SS_STAGE_VOTE_AGAIN : SS_STAGE_VOTE;
     start_vote(call, ss_ballot_flags(call, status));
     return SS_PENDING;
 }
 
 static int start_look(struct ss_call *call, enum ss_look_from from)
 {
-    call->stage = STAGE_LOOK;
+    call->stage = SS_STAGE_LOOK;
     ss_call_look_start(call, from);
     return step_look(call);
 }
 
 static int vote_again(struct ss_call *call)
 {
-    call->stage = STAGE_VOTE_AGAIN;
+    call->stage = SS_STAGE_VOTE_AGAIN;
     start_vote(call, ss_ballot_flags(call, SS_OK));
     return SS_PENDING;
 }
@@ -153,13 +136,13 @@ static int look_again(struct ss_call *call, enum ss_look_from from)
 
 static int go_on(struct ss_call *call)
 {
-    switch (ss_call_decide(call, call->stage == STAGE_VOTE)) {
+    switch (ss_call_decide(call, call->stage == SS_STAGE_VOTE)) {
     case SS_NEXT_RECIPE:
         call->decided = true;
-        call->stage = STAGE_RECIPE;
+        call->stage = SS_STAGE_RECIPE;
         return SS_PENDING;
     case SS_NEXT_CALIBRATE:
-        call->stage = STAGE_CALIBRATE;
+        call->stage = SS_STAGE_CALIBRATE;
         call->calibrate = (struct ss_calibrate){.step = 0};
         return SS_PENDING;
     case SS_NEXT_LOOK_INPUT:
@@ -220,7 +203,7 @@ static int step_recipe(struct ss_call *call)
     const struct ss_exchange *x = &c->x;
 
     if (call->row->step(c) == SS_OK) {
-        call->stage = STAGE_DRAIN;
+        call->stage = SS_STAGE_DRAIN;
         return SS_PENDING;
     }
     if (!x->moved && x->failed == 0)
@@ -235,13 +218,13 @@ static bool start_extras(struct ss_call *call)
 
     if (f->topk && f->keep.count > 0 && !f->keep.done) {
         f->keep.done = true;
-        call->stage = STAGE_KEEP;
+        call->stage = SS_STAGE_KEEP;
         ss_keep_start(f);
         return true;
     }
     if (f->guarded) {
         f->guarded = false;
-        call->stage = STAGE_GUARD;
+        call->stage = SS_STAGE_GUARD;
         call->aside -= ss_now(&f->c.x);
         ss_guard_start(f);
         return true;
@@ -251,11 +234,11 @@ static bool start_extras(struct ss_call *call)
 
 static int step_extra(struct ss_call *call)
 {
-    bool guards = call->stage == STAGE_GUARD;
+    bool guards = call->stage == SS_STAGE_GUARD;
 
     if ((guards ? ss_guard_step(&call->f) : ss_keep_step(&call->f)) != SS_OK)
         return SS_PENDING;
-    call->stage = STAGE_DRAIN;
+    call->stage = SS_STAGE_DRAIN;
     if (guards)
         call->aside += ss_now(&call->f.c.x);
     return SS_PENDING;
@@ -281,7 +264,7 @@ static int step_count(struct ss_call *call)
     if (x->failed == 0)
         c->result_nnz = ss_kind_result(call);
     x->times.exchange += ss_now(x) - call->mark;
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     if (x->failed < 0)
         return end_failed(call);
     ss_topk_commit(&call->f);
@@ -306,7 +289,7 @@ static int step_drain(struct ss_call *call)
     x->ticket = x->place->ops->mark(x->place);
     if (x->failed == 0)
         ss_kind_count(call);
-    call->stage = STAGE_COUNT;
+    call->stage = SS_STAGE_COUNT;
     return step_count(call);
 }
 
@@ -327,7 +310,7 @@ static int begin(struct ss_call *call)
     struct ss_comm *comm = f->comm;
 
     ss_beside_pass(call);
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     if (comm->told) { /* since it has entered */
         f->tensor = NULL;
         return fail_again(call);
@@ -335,7 +318,7 @@ static int begin(struct ss_call *call)
     ss_topk_start(f);
     if (ss_partial_is_next(call)) {
         ss_partial_start(call);
-        call->stage = STAGE_ROUND;
+        call->stage = SS_STAGE_ROUND;
         return SS_PENDING;
     }
     ss_partial_begin_full(call);
@@ -370,7 +353,7 @@ static int step_round(struct ss_call *call)
     if (status < 0)
         return end_failed(call);
     if (status == SS_OK)
-        call->stage = STAGE_OVER;
+        call->stage = SS_STAGE_OVER;
     return status;
 }
 
@@ -379,29 +362,29 @@ static int step_stage(struct ss_call *call)
     struct ss_exchange *x = &call->f.c.x;
 
     switch (call->stage) {
-    case STAGE_TURN:
+    case SS_STAGE_TURN:
         return step_turn(call);
-    case STAGE_LOOK:
+    case SS_STAGE_LOOK:
         return step_look(call);
-    case STAGE_VOTE:
-    case STAGE_VOTE_AGAIN:
+    case SS_STAGE_VOTE:
+    case SS_STAGE_VOTE_AGAIN:
         return step_vote(call);
-    case STAGE_CALIBRATE:
+    case SS_STAGE_CALIBRATE:
         return step_calibrate(call);
-    case STAGE_RECIPE:
+    case SS_STAGE_RECIPE:
         return step_recipe(call);
-    case STAGE_KEEP:
-    case STAGE_GUARD:
+    case SS_STAGE_KEEP:
+    case SS_STAGE_GUARD:
         return step_extra(call);
-    case STAGE_DRAIN:
+    case SS_STAGE_DRAIN:
         return step_drain(call);
-    case STAGE_COUNT:
+    case SS_STAGE_COUNT:
         return step_count(call);
-    case STAGE_LEAVE:
+    case SS_STAGE_LEAVE:
         return step_leave(call);
-    case STAGE_ROUND:
+    case SS_STAGE_ROUND:
         return step_round(call);
-    case STAGE_GIVEN_UP:
+    case SS_STAGE_GIVEN_UP:
         return step_given_up(call);
     default:
         return x->failed < 0 ? x->failed : SS_OK;
@@ -443,7 +426,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
 {
     init(call, comm, what, window);
     ss_beside_enter(call);
-    call->stage = STAGE_OVER;
+    call->stage = SS_STAGE_OVER;
     comm->told = comm->told || ss_beside_is_from(call, comm->told_from);
     if (comm->told)
         return fail_again(call);
@@ -451,7 +434,7 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
     }
-    call->stage = STAGE_TURN;
+    call->stage = SS_STAGE_TURN;
     return step_turn(call);
 }
 
@@ -492,29 +475,22 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
 {
     struct ss_exchange *x = &call->f.c.x;
 
-    if (call->stage == STAGE_TURN) /* its tensor's turn has not come */
+    if (call->stage == SS_STAGE_TURN) /* its tensor's turn has not come */
         call->f.tensor = NULL;
-    if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN)
+    if (call->stage == SS_STAGE_VOTE || call->stage == SS_STAGE_VOTE_AGAIN)
         ss_vote_cancel(&call->f.vote);
-    else if (call->stage == STAGE_CALIBRATE)
+    else if (call->stage == SS_STAGE_CALIBRATE)
         ss_calibrate_cancel(x, &call->calibrate);
-    else if (call->stage == STAGE_ROUND)
+    else if (call->stage == SS_STAGE_ROUND)
         ss_rounds_abandon(call->f.comm->rounds, status);
     else
         ss_exchange_cancel(x);
     x->failed = 0;
     call->f.comm->told = true;
     ss_fail(x, status, peer, phase);
-    call->stage = STAGE_GIVEN_UP;
+    call->stage = SS_STAGE_GIVEN_UP;
     x->ticket = x->place->ops->mark(x->place);
     return step_given_up(call);
-}
-
-/* Nothing but the place is waited for: that ends, well or badly. */
-static bool waits_for_place(const struct ss_call *call)
-{
-    return call->stage == STAGE_COUNT || call->stage == STAGE_LEAVE ||
-           call->stage == STAGE_GIVEN_UP;
 }
 
 /* The clock costs more than a step without news: it is looked at every so many of them. */
@@ -532,14 +508,14 @@ static int wait_on(struct ss_call *call)
     comm->moves += x->moved;
     call->moves = comm->moves;
     call->waited = 0;
-    call->idle_steps = moved || call->stage == STAGE_TURN ? 0 : call->idle_steps + 1;
+    call->idle_steps = moved || call->stage == SS_STAGE_TURN ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
     double now = ss_now(x);
     if (call->idle_steps == LOOK_STEPS)
         call->waiting_since = now;
     call->waited = now - call->waiting_since;
-    if (timeout == 0 || call->waited <= timeout || waits_for_place(call))
+    if (timeout == 0 || call->waited <= timeout || ss_call_waits_for_place(call))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);
     return abandon(call, SS_ERR_TIMEOUT, peer, phase);
@@ -567,7 +543,7 @@ int ss_call_step(struct ss_call *call)
     x->t->outside = ss_fpenv_enter();
     x->moved = false;
     status = poll_once(call);
-    if (status != SS_OK && !waits_for_place(call)) {
+    if (status != SS_OK && !ss_call_waits_for_place(call)) {
         status = abandon(call, status, -1, ss_call_phase(call, NULL));
     } else {
         status = step_stage(call);
@@ -576,34 +552,4 @@ int ss_call_step(struct ss_call *call)
     }
     ss_fpenv_leave(x->t->outside);
     return status;
-}
-
-/* Where the call is, and whom it waits for (-1: nobody in particular). */
-enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
-{
-    struct ss_exchange *x = &call->f.c.x;
-    int nobody;
-
-    if (!peer)
-        peer = &nobody;
-    *peer = -1;
-    if (call->stage == STAGE_LOOK || call->stage == STAGE_TURN) {
-        *peer = x->t->rank;
-        return SS_PHASE_VOTE;
-    }
-    if (call->stage == STAGE_VOTE || call->stage == STAGE_VOTE_AGAIN) {
-        *peer = call->f.vote.meetings.peer;
-        return SS_PHASE_VOTE;
-    }
-    if (call->stage == STAGE_CALIBRATE) {
-        *peer = (x->t->rank + x->t->size - 1) % x->t->size;
-        return SS_PHASE_CALIBRATE;
-    }
-    if (call->stage == STAGE_ROUND) {
-        enum ss_phase phase;
-
-        *peer = ss_rounds_waits_for(call->f.comm->rounds, &phase);
-        return phase;
-    }
-    return ss_exchange_waiting(&call->f.c.x, peer);
 }

@@ -8,6 +8,24 @@
 #include "core/feedback/feedback.h"
 #include "core/plan/host_costs.h"
 
+/* What the next step of a call does. */
+enum ss_stage {
+    SS_STAGE_TURN,
+    SS_STAGE_LOOK,
+    SS_STAGE_VOTE,
+    SS_STAGE_CALIBRATE,
+    SS_STAGE_VOTE_AGAIN,
+    SS_STAGE_RECIPE,
+    SS_STAGE_KEEP,
+    SS_STAGE_GUARD,
+    SS_STAGE_DRAIN,
+    SS_STAGE_COUNT,
+    SS_STAGE_LEAVE,
+    SS_STAGE_ROUND,
+    SS_STAGE_GIVEN_UP,
+    SS_STAGE_OVER
+};
+
 struct ss_call {
     struct ss_feedback f;
     struct ss_lane_key key;
@@ -38,7 +56,7 @@ struct ss_call {
     struct ss_scan rest; /* the second part of a scan */
     bool sampled;        /* the input was not looked at as a whole: dense */
 
-    int stage;
+    enum ss_stage stage;
     bool revote;          /* the vote to come is not the call's first */
     uint64_t idle_steps;  /* without movement, in a row until now */
     double waiting_since; /* about the first of them */
@@ -147,7 +165,10 @@ int ss_call_look(struct ss_call *call);
  * there, or lost. */
 void ss_call_look_over(struct ss_call *call, int status);
 double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as the plan counts it */
-/* Where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in particular. */
+
+/* core/call/phase.c: where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in
+ * particular; whether nothing but its place is waited for: that ends, well or badly. */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);
+bool ss_call_waits_for_place(const struct ss_call *call);
 
 #endif

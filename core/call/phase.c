@@ -1,0 +1,38 @@
+/* Where a call is, and whom it waits for. */
+#include "core/call/call_impl.h"
+#include "core/quorum/rounds.h"
+
+bool ss_call_waits_for_place(const struct ss_call *call)
+{
+    return call->stage == SS_STAGE_COUNT || call->stage == SS_STAGE_LEAVE ||
+           call->stage == SS_STAGE_GIVEN_UP;
+}
+
+enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    int nobody;
+
+    if (!peer)
+        peer = &nobody;
+    *peer = -1;
+    if (call->stage == SS_STAGE_LOOK || call->stage == SS_STAGE_TURN) {
+        *peer = x->t->rank;
+        return SS_PHASE_VOTE;
+    }
+    if (call->stage == SS_STAGE_VOTE || call->stage == SS_STAGE_VOTE_AGAIN) {
+        *peer = call->f.vote.meetings.peer;
+        return SS_PHASE_VOTE;
+    }
+    if (call->stage == SS_STAGE_CALIBRATE) {
+        *peer = (x->t->rank + x->t->size - 1) % x->t->size;
+        return SS_PHASE_CALIBRATE;
+    }
+    if (call->stage == SS_STAGE_ROUND) {
+        enum ss_phase phase;
+
+        *peer = ss_rounds_waits_for(call->f.comm->rounds, &phase);
+        return phase;
+    }
+    return ss_exchange_waiting(&call->f.c.x, peer);
+}
