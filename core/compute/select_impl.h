@@ -10,7 +10,7 @@
 #include "core/compute/vector.h"
 #include "core/compute/width.h"
 
-enum { SS_BLOCK = 64 };
+enum { SS_BLOCK = 64, FEW_VECTORS = 2 };
 
 /* What a is: g + r, or one of them. A constant where it is used. */
 enum source { BOTH = 1, INPUT, RESIDUAL };
