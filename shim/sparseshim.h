@@ -95,7 +95,8 @@ static inline int sparseshim_register(const void *buffer, uint64_t count, double
 }
 
 /* Takes back the registration, also one that was automatic: the tensors of the buffer are exact
- * from now on, and their residuals join those calls. To be called before the buffer is freed:
+ * from now on (with QUORUM, from their next call with all ranks on), and their residuals join those
+ * calls. To be called before the buffer is freed:
  * another one at its address would inherit the registration. NO_TENSOR: it was not registered and
  * has no tensor. */
 static inline int sparseshim_unregister(const void *buffer)

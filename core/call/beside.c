@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/call/call_impl.h"
+#include "core/quorum/rounds.h"
 
 enum {
     MEASURED_TURNS = 64 /* of the calls of a lane one in so many runs alone and is measured */
@@ -24,6 +25,8 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
 void ss_comm_begin_anew(struct ss_comm *comm)
 {
     comm->open = NULL;
+    if (comm->rounds)
+        ss_rounds_hold(comm->rounds, false);
 }
 
 static bool is_open(const struct ss_comm *comm, const struct ss_call *call)
@@ -170,7 +173,7 @@ static bool wants_to_be_alone(const struct ss_call *call)
     bool learns = !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe;
 
     return !call->f.nonblocking || x->n >= SS_WINDOW || call->key.window > 0 || lane->turns == 0 ||
-           !comm->costs_agreed || s->residual_scale || s->quorum != SS_QUORUM_ALL ||
+           !comm->costs_agreed || s->residual_scale || comm->rounds ||
            x->place->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }

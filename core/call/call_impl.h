@@ -69,7 +69,6 @@ struct ss_call {
     double aside;          /* seconds of the exchange for what is no part of it: GUARD */
     struct ss_scan result; /* of the own part, where the recipe did not count */
     bool partial;          /* it is a round */
-    uint64_t sent_before;  /* bytes of rounds when it began */
     size_t observed;       /* elements of the sample that observe has taken, 0: none */
 
     /* Not cleared with the rest when a call starts. */

@@ -76,7 +76,7 @@ static void book(struct ss_call *call, double native_seconds)
         r->passed[call->reason]++;
     else if (x->failed == 0)
         r->sparse[call->plan.algorithm]++;
-    if (x->number > 0 && !call->cannot) {
+    if (x->number > 0 && !call->cannot && !call->partial) {
         r->scans++;
         r->density_sum += density(call);
     }
@@ -138,7 +138,7 @@ enum ss_algorithm ss_call_algorithm(const struct ss_call *call)
 double ss_call_density(const struct ss_call *call)
 {
     ss_fpenv saved = ss_fpenv_enter();
-    double share = call->f.c.x.number > 0 && !call->cannot ? density(call) : -1;
+    double share = call->f.c.x.number > 0 && !call->cannot && !call->partial ? density(call) : -1;
 
     SS_FPENV_HOLD(share);
     ss_fpenv_leave(saved);

@@ -6,16 +6,21 @@
 #include "core/quorum/rounds.h"
 #include "core/tensor/residual.h"
 
+/* Of all rounds. */
+static enum ss_algorithm algorithm(const struct ss_settings *s)
+{
+    return s->algorithm == SS_RECURSIVE_DOUBLING ? SS_RECURSIVE_DOUBLING : SS_ALLGATHER;
+}
+
 int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
 {
     const struct ss_settings *s = comm->settings;
-    bool doubling = s->algorithm == SS_RECURSIVE_DOUBLING;
     struct ss_rounds_settings settings = {
         .quorum = s->quorum,
         .staleness = s->quorum_staleness,
         .seed = s->seed,
         .coding = s->coding,
-        .row = ss_rows(SS_KIND_ALLREDUCE)[doubling ? SS_RECURSIVE_DOUBLING : SS_ALLGATHER],
+        .row = ss_rows(SS_KIND_ALLREDUCE)[algorithm(s)],
     };
 
     comm->rounds_t = t;
@@ -34,6 +39,7 @@ bool ss_comm_serve(struct ss_comm *comm, bool *under_way)
 
     comm->rounds_t->outside = ss_fpenv_enter();
     moved = ss_rounds_step(comm->rounds);
+    comm->moves += moved;
     *under_way = ss_rounds_under_way(comm->rounds);
     ss_fpenv_leave(comm->rounds_t->outside);
     return moved;
@@ -146,11 +152,10 @@ void ss_partial_start(struct ss_call *call)
 
     round.k = ss_topk_wanted(f, &bucket);
     round.bucket = (size_t)bucket;
-    round.silent = f->comm->off || !is_lossy(call);
+    round.silent = call->off || !is_lossy(call);
     call->partial = true;
     call->mark = ss_now(&c->x);
-    call->plan.algorithm = SS_ALLGATHER;
-    call->sent_before = ss_rounds_seen(f->comm->rounds).bytes;
+    call->plan.algorithm = algorithm(f->comm->settings);
     f->tensor->rest.emptied = false;
     ss_rounds_call(f->comm->rounds, &round);
     c->x.number = ss_rounds_call_number(f->comm->rounds);
@@ -197,7 +202,8 @@ int ss_partial_step(struct ss_call *call)
         return SS_PENDING;
     x->moved = true;
     x->times.exchange += ss_now(x) - call->mark;
-    x->bytes_sent += ss_rounds_seen(comm->rounds).bytes - call->sent_before;
+    x->bytes_sent += ss_rounds_seen(comm->rounds).bytes - comm->rounds_bytes;
+    comm->rounds_bytes = ss_rounds_seen(comm->rounds).bytes;
     book(comm);
     if (status < 0) {
         ss_rounds_failure(comm->rounds, &peer, &phase);

@@ -72,7 +72,8 @@ int ss_tensor_withdraw(struct ss_tensor *t, void *ctx)
     (void)ctx;
     t->asked = t->rule != NULL;
     t->density = 0;
-    if (t->state != SS_TENSOR_EXACT)
+    t->withdrawn = t->has_rounds && t->state != SS_TENSOR_EXACT;
+    if (t->state != SS_TENSOR_EXACT && !t->withdrawn)
         ss_tensor_settle(t, false, SS_TENSOR_WITHDRAWN);
     return SS_OK;
 }

@@ -110,6 +110,7 @@ struct ss_comm {
     struct ss_tensors *tensors;            /* MODE=topk, else NULL */
     struct ss_rounds_record rounds_booked; /* of `rounds`, in the statistics so far */
     struct ss_rounds *rounds;              /* QUORUM, else NULL, and */
+    uint64_t rounds_bytes;                 /* those of their bytes that are booked */
     struct ss_transport *rounds_t;         /* their own transport */
     struct ss_call_site site;              /* of the calls that follow */
     uint64_t small;                        /* its count of small calls in the last one */

@@ -356,7 +356,7 @@ bool ss_rounds_next(struct ss_rounds *r, const struct ss_tensor *tensor)
 {
     struct ss_member *m = ss_member_of(r, tensor);
 
-    if (!m || m->open == 0)
+    if (!m || m->open == 0 || !tensor->has_rounds || !tensor->placed)
         return false;
     m->open--;
     m->tensor->has_rounds = m->open > 0; /* it is in the hands of a call until that is over */

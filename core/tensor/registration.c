@@ -128,6 +128,7 @@ void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject)
 
 void ss_tensor_readmit(struct ss_tensor *t)
 {
+    t->withdrawn = false;
     if (t->state != SS_TENSOR_REGISTERED)
         admit(t);
     else if (ss_registry_find(t->owner->settings->registry, t->buffer, t->n, &t->density))

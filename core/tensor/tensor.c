@@ -228,6 +228,7 @@ static void settle_orphans(const struct ss_tensor *by, bool overlaps)
             continue;
         if (!ss_residual_hand_over(o, to))
             continue;
+        o->has_rounds = false; /* its next call is with all ranks */
         if (o->state == SS_TENSOR_REGISTERED) {
             o->state = SS_TENSOR_CANDIDATE;
             o->reason = SS_TENSOR_WATCHED;
@@ -540,6 +541,10 @@ void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
     if (found->place.settled)
         ss_tensor_identified(t);
     settle_orphans(t, call->overlaps);
+    if (t->withdrawn && !t->has_rounds) {
+        t->withdrawn = false;
+        ss_tensor_settle(t, false, SS_TENSOR_WITHDRAWN);
+    }
     if (ss_tensor_lossy(t))
         t->registered_calls++;
     pthread_mutex_unlock(&ts->lock);

@@ -221,6 +221,7 @@ struct ss_tensor {
     struct ss_profile profile;
     struct ss_watch watch;
     unsigned in_flight;        /* 1 between begin and end */
+    bool withdrawn;            /* by the application, from its next call with all ranks on */
     bool has_rounds;           /* partial calls of it are to come (core/quorum): not to be freed */
     uint64_t calls;            /* all */
     uint64_t registered_calls; /* that found it registered */

@@ -99,9 +99,7 @@ static bool close_rounds(struct shim_comm *c)
         shim_quorum_settle(c);
         ss_comm_close_rounds(c->core);
     }
-    c->rounds_open = false;
-    atomic_fetch_sub(&shim.privates, 1);
-    return shim_transport_close(&c->rounds);
+    return shim_quorum_unequip(c);
 }
 
 void shim_comm_release(struct shim_comm *c)
@@ -230,6 +228,7 @@ static void let_go(MPI_Comm comm, bool own)
     atomic_store(&c->freed, true);
     if (atomic_load(&shim.finalizing))
         return; /* what stands behind it ends with MPI, which nothing may call then */
+    shim_quorum_leave(c);
     shim_comm_put_later(c);
     if (empty && shim.sessions)
         shim.hooks.last_comm_gone();

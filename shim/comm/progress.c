@@ -256,16 +256,16 @@ static bool take_part(bool *under_way)
 static void look_at_rounds(uint64_t *seen)
 {
     const long seldom = (long)(shim.options.quorum_look * 1e9);
-    bool under_way = false;
+    bool under_way = false, moved = false;
     uint64_t turns;
 
     for (int i = 0; i < IDLE_STEPS && take_part(&under_way); i++)
         ;
     turns = atomic_load(&shim.watch.turns);
     if (!shim_progress_idle() && (shim.own_thread || turns == *seen))
-        burst();
+        moved = burst();
     *seen = atomic_load(&shim.watch.turns);
-    rest(under_way && seldom > LOOK_SOON ? LOOK_SOON : seldom);
+    rest((under_way || moved) && seldom > LOOK_SOON ? LOOK_SOON : seldom);
 }
 
 static bool called(void)

@@ -44,6 +44,13 @@ void shim_quorum_equip(struct shim_comm *c)
         atomic_fetch_sub(&shim.privates, 1);
 }
 
+bool shim_quorum_unequip(struct shim_comm *c)
+{
+    c->rounds_open = false;
+    atomic_fetch_sub(&shim.privates, 1);
+    return shim_transport_close(&c->rounds);
+}
+
 static void tell_no_quorum(const struct shim_comm *c)
 {
     if (c->rank == 0 && !atomic_exchange(&shim.quorum_told, true))
@@ -59,6 +66,8 @@ void shim_quorum_open(struct shim_comm *c)
     if (shim.settings.quorum == SS_QUORUM_ALL)
         return;
     if (c->private_rounds == MPI_COMM_NULL) {
+        if (c->rounds_open)
+            shim_quorum_unequip(c);
         tell_no_quorum(c);
         return;
     }
@@ -67,7 +76,7 @@ void shim_quorum_open(struct shim_comm *c)
         enter(c);
 }
 
-static void leave(struct shim_comm *comm)
+void shim_quorum_leave(struct shim_comm *comm)
 {
     struct shim_comm **link;
 
@@ -81,7 +90,7 @@ static void leave(struct shim_comm *comm)
     if (!listed)
         return;
     atomic_fetch_sub(&shim.quorum_count, 1);
-    shim_comm_put(comm);
+    shim_comm_put_later(comm);
 }
 
 /* References to up to BATCH of them, but for the first `skip`. */
@@ -124,10 +133,7 @@ bool shim_quorum_turn(bool *under_way)
     do {
         n = some(list, skip);
         for (size_t i = 0; i < n; i++) {
-            if (atomic_load(&list[i]->freed))
-                leave(list[i]);
-            else
-                moved = serve(list[i], under_way) || moved;
+            moved = serve(list[i], under_way) || moved;
             shim_comm_put(list[i]);
         }
         skip += n;

@@ -12,11 +12,16 @@ void shim_quorum_start(void);
  * reference, given back when the application has freed the communicator; a rank that lacks the
  * memory for them says so in its votes. */
 void shim_quorum_equip(struct shim_comm *c);
+/* Gives the transport up: what shim_transport_close says. */
+bool shim_quorum_unequip(struct shim_comm *c);
 void shim_quorum_open(struct shim_comm *c);
 
 /* Steps the rounds of all communicators but those that another thread is stepping. Whether
  * something moved; *under_way: there is more to come. */
 bool shim_quorum_turn(bool *under_way);
+
+/* The application has freed it: the list gives its reference back. Makes no MPI call. */
+void shim_quorum_leave(struct shim_comm *comm);
 
 static inline bool shim_quorum_idle(void)
 {
