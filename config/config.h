@@ -167,6 +167,10 @@ size_t cfg_find(const char *name);
 /* NULL when the row admits the value, else a sentence to be freed that says what is allowed. */
 char *cfg_objection(size_t row, const char *value);
 
+/* A value that the row admits as `info` shows it: without blanks around it, words in lower case,
+ * percentages as shares. To be freed; NULL when it is not admitted, or memory is short. */
+char *cfg_canonical(size_t row, const char *value);
+
 /* Search for what was meant by a mistyped word: true when `name` is close to `typed`, and closer
  * than *best, which is lowered then. *best starts at SIZE_MAX. Cases and '-' or '_' make no
  * difference. */

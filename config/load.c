@@ -88,38 +88,6 @@ static char *trimmed(const char *text)
     return strndup(text, n);
 }
 
-static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
-{
-    void *field = (char *)&cfg->options + cfg_table[row].offset;
-    switch (cfg_table[row].type) {
-    case CFG_BOOL:
-        *(bool *)field = value->on;
-        break;
-    case CFG_CHOICE:
-        memcpy(field, &value->choice, sizeof value->choice);
-        break;
-    case CFG_TEXT:
-        *(const char **)field = cfg->text[row];
-        break;
-    case CFG_COUNT:
-    case CFG_POSITIVE:
-    case CFG_BUCKET:
-    case CFG_BESIDE:
-    case CFG_QUEUE:
-    case CFG_SIZE:
-        *(uint64_t *)field = value->whole;
-        break;
-    case CFG_SHARE:
-        *(struct cfg_share *)field = value->share;
-        break;
-    case CFG_MEASURED:
-    case CFG_TIMEOUT:
-    case CFG_LOOK:
-        *(double *)field = value->real;
-        break;
-    }
-}
-
 static size_t field_size(enum cfg_type type)
 {
     switch (type) {
@@ -144,6 +112,15 @@ static size_t field_size(enum cfg_type type)
         break;
     }
     return 0;
+}
+
+static void store(struct cfg *cfg, size_t row, const union cfg_value *value)
+{
+    char *to = (char *)&cfg->options + cfg_table[row].offset;
+    if (cfg_table[row].type == CFG_TEXT)
+        *(const char **)to = cfg->text[row];
+    else
+        memcpy(to, value, field_size(cfg_table[row].type));
 }
 
 static const void *field(const struct cfg *cfg, size_t row)
@@ -227,6 +204,16 @@ char *cfg_objection(size_t row, const char *value)
         objection = NULL;
     free(kept);
     return objection;
+}
+
+char *cfg_canonical(size_t row, const char *value)
+{
+    union cfg_value parsed;
+    char *kept = trimmed(value);
+    if (kept != NULL && cfg_parse(&cfg_table[row], kept, &parsed))
+        return shown(&cfg_table[row], &parsed, kept);
+    free(kept);
+    return NULL;
 }
 
 static const char *variable(size_t row, char name[64])

@@ -13,4 +13,14 @@ struct ss_times {
     double native; /* the MPI library's collective */
 };
 
+static inline void ss_times_add(struct ss_times *sum, const struct ss_times *t)
+{
+    sum->scan += t->scan;
+    sum->vote += t->vote;
+    sum->exchange += t->exchange;
+    sum->merge += t->merge;
+    sum->coding += t->coding;
+    sum->native += t->native;
+}
+
 #endif

@@ -81,6 +81,11 @@ const char *ss_reason_key(enum ss_reason reason);
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
 const char *ss_tensor_state_name(enum ss_tensor_state state);
 
+/* The operator of a lane, with the collective before it where it is no allreduce. parts: storage of
+ * the sentence. */
+struct ss_emit_value ss_report_lane_op(const struct ss_lane_record *lane,
+                                       struct ss_emit_value parts[3]);
+
 /* What mode observe recommends for a lane. Times are seconds per call, NaN where unknown. */
 struct ss_report_advice {
     enum ss_algorithm best; /* sparse algorithm of the least predicted time; SS_AUTO where nothing

@@ -160,19 +160,17 @@ static double mean_density(const struct ss_lane_record *lane)
     return ss_ratio(lane->density_sum, (double)lane->scans);
 }
 
-/* The operator of an allreduce; of what is not one, the collective too. */
-static struct ss_emit_value shown_op(struct walk *at)
+struct ss_emit_value ss_report_lane_op(const struct ss_lane_record *r,
+                                       struct ss_emit_value parts[3])
 {
-    const struct ss_lane_record *r = at->lane;
-
     if (r->kind == SS_KIND_ALLREDUCE)
         return ss_v_text(ss_op_name(r->op));
     if (r->kind == SS_KIND_ALLGATHER)
         return ss_v_text(ss_kind_name(r->kind));
-    at->op[0] = ss_v_text(ss_kind_name(r->kind));
-    at->op[1] = ss_v_text(" ");
-    at->op[2] = ss_v_text(ss_op_name(r->op));
-    return ss_v_sentence(at->op, LENGTH(at->op));
+    parts[0] = ss_v_text(ss_kind_name(r->kind));
+    parts[1] = ss_v_text(" ");
+    parts[2] = ss_v_text(ss_op_name(r->op));
+    return ss_v_sentence(parts, 3);
 }
 
 enum lane_column {
@@ -327,7 +325,7 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[TYPE] = ss_v_text(ss_type_name(r->type));
     v[KIND] = ss_v_text(ss_kind_name(r->kind));
     v[OP] = ss_v_text(ss_op_name(r->op));
-    v[SHOWN_OP] = shown_op(at);
+    v[SHOWN_OP] = ss_report_lane_op(r, at->op);
     v[CALLS] = ss_v_count(r->calls);
     v[DENSITY_MEAN] = ss_v_share(mean_density(r));
     v[DENSITY_MAX] = ss_v_share(r->scans > 0 ? r->density_max : NAN);

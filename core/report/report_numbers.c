@@ -11,12 +11,7 @@ void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals)
     for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
         totals->bytes_dense += r->bytes_dense;
         totals->bytes_sent += r->bytes_sent;
-        totals->times.scan += r->times.scan;
-        totals->times.vote += r->times.vote;
-        totals->times.exchange += r->times.exchange;
-        totals->times.merge += r->times.merge;
-        totals->times.coding += r->times.coding;
-        totals->times.native += r->times.native;
+        ss_times_add(&totals->times, &r->times);
     }
     for (int i = 0; i < SS_REASONS; i++)
         totals->passed += atomic_load(&stats->passed[i]);

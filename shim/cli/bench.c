@@ -24,6 +24,7 @@ struct benching {
     char *program;
     char out[PATH_MAX];
     struct bench_cell *now;
+    bool interrupted;
     char warm[16], blocks[16], calls[16];
 };
 
@@ -141,13 +142,24 @@ static void take_bytes(struct bench_cell *cell, const struct ss_lane_record *l)
         sparse > 0 ? ((double)l->bytes_sent - dense * ((double)l->calls - sparse)) / sparse : dense;
 }
 
+/* Those of rank 0, whose report is not kept where another rank saw the same tensors. */
+static void take_report(void *ctx, const struct cli_report *report)
+{
+    struct benching *b = ctx;
+
+    if (report->job.rank != 0)
+        return;
+    for (const struct ss_lane_record *l = report->stats.lanes; l; l = l->next)
+        if (l->calls > 0 && l->count == strtoull(b->now->count, NULL, 10))
+            take_bytes(b->now, l);
+}
+
 static void read_bytes(struct benching *b)
 {
     b->now->sent = (double)NAN;
-    for (size_t i = 0; cli_job_reports_read(&b->seen) && i < b->seen.reports; i++)
-        for (struct ss_lane_record *l = b->seen.report[i].stats.lanes; l; l = l->next)
-            if (l->calls > 0 && l->count == strtoull(b->now->count, NULL, 10))
-                take_bytes(b->now, l);
+    b->seen.seen = take_report;
+    b->seen.ctx = b;
+    cli_job_reports_read(&b->seen);
 }
 
 static void show(const char *text)
@@ -201,8 +213,11 @@ static int run(struct benching *b)
     if (job.command != NULL)
         status = cli_watch_job(&job, &ending);
     free(job.command);
-    if (ending == CLI_INTERRUPTED)
-        return CLI_CANNOT_RUN;
+    b->interrupted = ending == CLI_INTERRUPTED;
+    if (b->interrupted) {
+        cli_job_reports_clear(&b->seen);
+        return CLI_FAILED;
+    }
     bool start = status != CLI_CANNOT_RUN && status != CLI_NOT_FOUND;
     int read = read_cell(b, status, ending);
     if (read == CLI_OK)
@@ -240,6 +255,7 @@ static int make_folder(struct benching *b)
     char here[PATH_MAX - 64], place[PATH_MAX];
 
     b->seen.verb = "bench";
+    cli_watch_signals();
     bool good = getcwd(here, sizeof here) != NULL;
     if (good)
         snprintf(place, sizeof place, "%s/sparseshim-bench-", here);
@@ -252,12 +268,13 @@ static int make_folder(struct benching *b)
     return CLI_OK;
 }
 
-/* A run that fails costs its row; one that cannot be started, or is interrupted, all. */
+/* A run that fails costs its row, one that is interrupted those behind it, one that cannot be
+ * started all. */
 static int run_all(struct benching *b)
 {
     int worst = CLI_OK;
 
-    for (size_t i = 0; i < b->cells.cells; i++) {
+    for (size_t i = 0; i < b->cells.cells && !b->interrupted; i++) {
         b->now = &b->cells.cell[i];
         if (isatty(STDERR_FILENO))
             fprintf(stderr, "sparseshim bench: run %zu of %zu\n", i + 1, b->cells.cells);

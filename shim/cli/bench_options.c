@@ -19,6 +19,17 @@ static bool add(struct bench_list *list, const char *text, size_t length)
     return true;
 }
 
+/* Words in one spelling, so that they can be compared. */
+static bool spell(char item[BENCH_NAME], size_t row)
+{
+    char *shown = cfg_canonical(row, item);
+    bool good = shown != NULL && strlen(shown) < BENCH_NAME;
+    if (good)
+        snprintf(item, BENCH_NAME, "%s", shown);
+    free(shown);
+    return good;
+}
+
 /* Values separated by commas, each as the option of the library takes it. */
 static int read_list(struct bench_list *list, const char *option, const char *name,
                      const char *text)
@@ -35,6 +46,8 @@ static int read_list(struct bench_list *list, const char *option, const char *na
             free(objection);
             return status;
         }
+        if (!spell(list->item[list->items - 1], cfg_find(name)))
+            return cli_usage_error("bench", "%s=%s: a value is too long", option, text);
         at += length;
         if (*at == '\0')
             return CLI_OK;
@@ -77,6 +90,8 @@ static int read_plot(struct bench_asked *a, const char *text)
 {
     if (!ends_in(text, ".png") && !ends_in(text, ".svg"))
         return cli_usage_error("bench", "--plot=%s: a file that ends in .png or .svg", text);
+    if (strchr(text, '\'') != NULL) /* gnuplot's quotes */
+        return cli_usage_error("bench", "--plot=%s: a path without quotes", text);
     a->plot = text;
     return CLI_OK;
 }
@@ -148,22 +163,14 @@ static int take(struct bench_asked *a, enum option which, const char *text)
     }
 }
 
-/* "--count=N" and "--count N". */
 static int read_option(struct bench_asked *a, const struct cfg *cfg, int argc, char **argv, int *at)
 {
     char *argument = argv[*at];
+    const char *value;
+    int own = cli_own_option("bench", names, OPTIONS, argc, argv, at, &value);
 
-    for (int i = 0; i < OPTIONS; i++) {
-        size_t length = strlen(names[i]);
-        if (strncmp(argument, names[i], length) != 0)
-            continue;
-        if (argument[length] == '=')
-            return take(a, (enum option)i, argument + length + 1);
-        if (argument[length] == '\0' && *at + 1 < argc)
-            return take(a, (enum option)i, argv[++*at]);
-        if (argument[length] == '\0')
-            return cli_usage_error("bench", "%s needs a value", argument);
-    }
+    if (own >= 0)
+        return value != NULL ? take(a, (enum option)own, value) : CLI_USAGE;
     if (strncmp(argument, "--", 2) != 0)
         return cli_usage_error("bench", "%s is not known; `sparseshim help bench` lists what is",
                                argument);

@@ -38,6 +38,11 @@ int cli_put(const char *verb, const char *name, const char *value, bool dry);
 int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry);
 int cli_set_preload(const char *verb, bool dry);
 
+/* Which of the names, such as "--steps", argv[*at] gives a value, "--steps=N" or "--steps N"; -1:
+ * none. *at comes to stand on its last word; *value: NULL where it is missing, after saying so. */
+int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
+                   int *at, const char **value);
+
 /* Becomes the program; returns the exit status where it cannot, after saying so. */
 int cli_become(const char *verb, char **argv);
 

@@ -78,7 +78,7 @@ static bool read_one(struct cli_job_reports *r, const char *name)
     return keep(r, &report);
 }
 
-static bool is_report(const char *name)
+bool cli_is_report(const char *name)
 {
     size_t n = strlen(name);
 
@@ -92,7 +92,7 @@ bool cli_job_reports_read(struct cli_job_reports *r)
 
     cli_job_reports_forget(r);
     for (struct dirent *e; good && (e = readdir(directory)) != NULL;)
-        if (is_report(e->d_name))
+        if (cli_is_report(e->d_name))
             good = read_one(r, e->d_name);
     if (directory != NULL)
         closedir(directory);

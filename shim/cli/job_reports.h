@@ -7,6 +7,9 @@
 
 #include "shim/cli/report_read.h"
 
+/* Whether a file has the name of a report: sparseshim-*.json. */
+bool cli_is_report(const char *name);
+
 struct cli_job_reports {
     const char *verb; /* in messages */
     char directory[PATH_MAX];

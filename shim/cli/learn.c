@@ -36,6 +36,7 @@ static int prepare(struct learning *l)
     int status = CLI_OK;
 
     l->seen.verb = "learn";
+    cli_watch_signals();
     bool good = getcwd(here, sizeof here) != NULL;
     if (good)
         snprintf(place, sizeof place, "%s/sparseshim-learn-", here);

@@ -118,18 +118,13 @@ static double lane_sparse(const struct ss_lane_record *lane)
 
 static void lane_names(struct merging *m, const struct ss_lane_record *r, struct ss_emit_value *v)
 {
-    bool plain = r->kind == SS_KIND_ALLREDUCE;
-
-    m->sentence[0] = ss_v_text(plain ? "" : ss_kind_name(r->kind));
-    m->sentence[1] = ss_v_text(plain || r->kind == SS_KIND_ALLGATHER ? "" : " ");
-    m->sentence[2] = ss_v_text(r->kind == SS_KIND_ALLGATHER ? "" : ss_op_name(r->op));
     v[L_COMM] = ss_v_text(r->count == 0 ? "(further lanes)" : r->comm);
     v[L_RANKS] = ss_v_integer(r->size);
     v[L_COUNT] = ss_v_count(r->count);
     v[L_TYPE] = ss_v_text(ss_type_name(r->type));
     v[L_KIND] = ss_v_text(ss_kind_name(r->kind));
     v[L_OP] = ss_v_text(ss_op_name(r->op));
-    v[L_SHOWN_OP] = ss_v_sentence(m->sentence, 3);
+    v[L_SHOWN_OP] = ss_report_lane_op(r, m->sentence);
 }
 
 static void lane_times(struct merging *m, size_t row, struct ss_emit_value *v)

@@ -215,18 +215,13 @@ static struct ss_emit_value calls_value(const struct lane_sum *s)
 
 static void lane_names(struct comparing *c, const struct ss_lane_record *r, struct ss_emit_value *v)
 {
-    bool plain = r->kind == SS_KIND_ALLREDUCE;
-
-    c->op[0] = ss_v_text(plain ? "" : ss_kind_name(r->kind));
-    c->op[1] = ss_v_text(plain || r->kind == SS_KIND_ALLGATHER ? "" : " ");
-    c->op[2] = ss_v_text(r->kind == SS_KIND_ALLGATHER ? "" : ss_op_name(r->op));
     v[L_COMM] = ss_v_text(r->comm);
     v[L_RANKS] = ss_v_integer(r->size);
     v[L_COUNT] = ss_v_count(r->count);
     v[L_TYPE] = ss_v_text(ss_type_name(r->type));
     v[L_KIND] = ss_v_text(ss_kind_name(r->kind));
     v[L_OP] = ss_v_text(ss_op_name(r->op));
-    v[L_SHOWN_OP] = ss_v_sentence(c->op, LENGTH(c->op));
+    v[L_SHOWN_OP] = ss_report_lane_op(r, c->op);
 }
 
 static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)

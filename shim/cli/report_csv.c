@@ -96,19 +96,13 @@ static void print_cell(const json_t *value)
 
 enum { PARTS = 4 };
 static const struct table {
-    const char *name;
     const char *parts[PARTS]; /* groups whose columns stand side by side */
 } tables[CLI_CSVS] = {
-    [CLI_CSV_LANES] = {"lanes", {"lanes"}},
-    [CLI_CSV_TENSORS] = {"tensors", {"tensors"}},
-    [CLI_CSV_SERIES] = {"series", {"series"}},
-    [CLI_CSV_SUMMARY] = {"summary", {"job", "calls", "bytes", "times"}},
+    [CLI_CSV_LANES] = {{"lanes"}},
+    [CLI_CSV_TENSORS] = {{"tensors"}},
+    [CLI_CSV_SERIES] = {{"series"}},
+    [CLI_CSV_SUMMARY] = {{"job", "calls", "bytes", "times"}},
 };
-
-const char *cli_csv_name(enum cli_csv table)
-{
-    return tables[table].name;
-}
 
 static const struct ss_emit_group *group_of(const char *key)
 {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "shim/cli/cli.h"
+#include "shim/cli/job_reports.h"
 
 /* Clocks of hosts differ, and ranks begin and end apart, by less than these seconds. */
 static const double APART = 60;
@@ -59,13 +60,6 @@ static int by_rank(const void *a, const void *b)
     return p != q ? (p > q) - (p < q) : strcmp(x->path, y->path);
 }
 
-static bool is_report(const char *name)
-{
-    size_t n = strlen(name);
-
-    return strncmp(name, "sparseshim-", 11) == 0 && n > 5 && strcmp(name + n - 5, ".json") == 0;
-}
-
 static bool add_folder(struct cli_files *files, const char *path, DIR *folder, int argument)
 {
     size_t before = files->n;
@@ -74,7 +68,7 @@ static bool add_folder(struct cli_files *files, const char *path, DIR *folder, i
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         char *name;
 
-        if (!is_report(e->d_name))
+        if (!cli_is_report(e->d_name))
             continue;
         some = true;
         if (asprintf(&name, "%s/%s", path, e->d_name) < 0)

@@ -22,7 +22,6 @@ void cli_legend_print(bool roff);
  * "name=number name=number". A series has a row for each point, under the number of its tensor.
  * Each returns 0, or -1 after saying why. */
 enum cli_csv { CLI_CSV_LANES, CLI_CSV_TENSORS, CLI_CSV_SUMMARY, CLI_CSV_SERIES, CLI_CSVS };
-const char *cli_csv_name(enum cli_csv table);
 int cli_csv_print(enum cli_csv table, const struct cli_files *files);
 
 /* The reports of a job in one, as text or JSON; 0, what `write` says, or -1 after saying why. */

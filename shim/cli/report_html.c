@@ -150,12 +150,7 @@ static void add_lane(struct lane_sum *s, const struct ss_lane_record *r)
         s->passed += (double)r->passed[i];
     s->predicted += predicted(r);
     s->predicted_dense += mean(r->predicted_seconds[SS_DENSE], (double)r->scans);
-    s->times.scan += r->times.scan;
-    s->times.vote += r->times.vote;
-    s->times.exchange += r->times.exchange;
-    s->times.merge += r->times.merge;
-    s->times.coding += r->times.coding;
-    s->times.native += r->times.native;
+    ss_times_add(&s->times, &r->times);
 }
 
 static struct lane_sum lane_sum(const struct cli_join *lanes, size_t row)

@@ -70,6 +70,22 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
     return cli_put(verb, variable, value, dry);
 }
 
+int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
+                   int *at, const char **value)
+{
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(names[i]);
+        const char *rest = argv[*at] + length;
+        if (strncmp(argv[*at], names[i], length) != 0 || (*rest != '=' && *rest != '\0'))
+            continue;
+        *value = *rest == '=' ? rest + 1 : *at + 1 < argc ? argv[++*at] : NULL;
+        if (*value == NULL)
+            cli_usage_error(verb, "%s needs a value", names[i]);
+        return i;
+    }
+    return -1;
+}
+
 int cli_set_preload(const char *verb, bool dry)
 {
     char *library = cli_find_library();

@@ -172,6 +172,8 @@ static int run_trial(struct trying *y, enum trial_form form)
     snprintf(y->log, sizeof y->log, "%s/%s.log", y->folder.base, trial_name(form));
     snprintf(reports, sizeof reports, "%s/%s-", y->folder.base, trial_name(form));
     int status = trial_folder_copy(&y->folder, trial_name(form), y->work);
+    if (cli_interrupted())
+        status = CLI_FAILED;
     if (status == CLI_OK && !cli_job_reports_make(&y->now->seen, reports)) {
         fprintf(stderr, "sparseshim try: %s...: %s\n", reports, strerror(errno));
         status = CLI_CANNOT_RUN;
@@ -200,14 +202,18 @@ static bool cannot_start(const struct trial *t)
 /* A path that names the folder itself leads out of its copies. */
 static void warn_of_paths(const struct trying *y)
 {
-    for (char **a = y->command; !y->folder.here && *a != NULL; a++)
-        if (strstr(*a, y->folder.source) != NULL) {
+    size_t n = strlen(y->folder.source);
+
+    for (char **a = y->command; !y->folder.here && *a != NULL; a++) {
+        const char *in = strstr(*a, y->folder.source);
+        if (in != NULL && (in[n] == '/' || in[n] == '\0')) {
             fprintf(stderr,
                     "sparseshim try: %s names the folder itself, not its copies: what the job "
                     "writes there stays\n",
                     *a);
             return;
         }
+    }
 }
 
 /* A command that cannot be started tells that alone. */
@@ -249,6 +255,7 @@ static int try_forms(struct trying *y)
 static int try_all(struct trying *y)
 {
     const double gib = 1024.0 * 1024 * 1024;
+    cli_watch_signals();
     int status = trial_folder_open(&y->folder, y->cwd, y->here, (uint64_t)(y->copy_limit * gib));
 
     if (status == CLI_OK) {
@@ -309,25 +316,17 @@ static int take_own(struct trying *y, enum own which, const char *text)
 /* False where it is none of these. */
 static bool own_option(struct trying *y, int argc, char **argv, int *at, int *status)
 {
-    const char *argument = argv[*at];
+    const char *value;
+    int own = cli_own_option("try", own_names, OWN, argc, argv, at, &value);
+    bool here = strcmp(argv[*at], "--here") == 0, keep = strcmp(argv[*at], "--keep") == 0;
 
-    for (int i = 0; i < OWN; i++) {
-        size_t length = strlen(own_names[i]);
-        if (strncmp(argument, own_names[i], length) != 0)
-            continue;
-        if (argument[length] == '=')
-            *status = take_own(y, (enum own)i, argument + length + 1);
-        else if (argument[length] == '\0' && *at + 1 < argc)
-            *status = take_own(y, (enum own)i, argv[++*at]);
-        else if (argument[length] == '\0')
-            *status = cli_usage_error("try", "%s needs a value", argument);
-        else
-            continue;
+    if (own >= 0) {
+        *status = value != NULL ? take_own(y, (enum own)own, value) : CLI_USAGE;
         return true;
     }
-    y->here = y->here || strcmp(argument, "--here") == 0;
-    y->keep = y->keep || strcmp(argument, "--keep") == 0;
-    return strcmp(argument, "--here") == 0 || strcmp(argument, "--keep") == 0;
+    y->here = y->here || here;
+    y->keep = y->keep || keep;
+    return here || keep;
 }
 
 /* An option of the library, for all runs. */

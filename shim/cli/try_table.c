@@ -272,8 +272,8 @@ static void print_few(const struct trial_table *table)
 
 static void print_lines(const struct trial_table *table, const struct cli_learned *learned)
 {
-    double exact = gain_of(table, TRIAL_EXACT), topk = gain_of(table, TRIAL_TOPK);
     bool lossy = trial_lossy(&table->trial[TRIAL_TOPK]).tensors > 0;
+    double exact = gain_of(table, TRIAL_EXACT), topk = lossy ? gain_of(table, TRIAL_TOPK) : 0;
 
     putchar('\n');
     if (exact == 0 && topk == 0) {
@@ -286,7 +286,7 @@ static void print_lines(const struct trial_table *table, const struct cli_learne
                exact);
         print_mode(table, "exact");
     }
-    if (topk > 0 && lossy) {
+    if (topk > 0) {
         printf("Lines to set for topk, %.3g times as fast; lossy as listed, so look at what the "
                "training learns:\n",
                topk);

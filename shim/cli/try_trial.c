@@ -38,8 +38,10 @@ static struct trial_rank *rank_of(struct trial *t, int rank)
 static struct trial_sample sample_of(const struct cli_report *report)
 {
     const struct ss_stats *s = &report->stats;
-    double outside = (double)ss_kind_dense_bytes(SS_KIND_ALLREDUCE, report->job.ranks, false,
-                                                 atomic_load(&s->small_bytes));
+    int ranks = report->job.ranks; /* 0: not known */
+    double outside = ranks > 0 ? (double)ss_kind_dense_bytes(SS_KIND_ALLREDUCE, ranks, false,
+                                                             atomic_load(&s->small_bytes))
+                               : (double)NAN;
     struct trial_sample sample = {.calls = atomic_load(&s->seen),
                                   .seconds = s->end - s->start,
                                   .inside = atomic_load(&s->not_timed) > 0 ? (double)NAN

@@ -12,7 +12,7 @@
 
 enum { POLL_MS = 200, LOOK_EVERY = 10 /* polls */, GRACE_MS = 10000, OWN_MS = 3000 };
 
-static const int noted[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
+static const int noted[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE};
 enum { NOTED = sizeof noted / sizeof *noted };
 
 static volatile sig_atomic_t interrupted; /* a signal, or 0 */
@@ -22,13 +22,22 @@ static void note(int signal_number)
     interrupted = signal_number;
 }
 
-static void note_signals(void)
+/* What the caller of this process ignores, as nohup does, stays so. Without SIGCHLD the status of a
+ * job would be lost. */
+void cli_watch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART}, former;
 
     sigemptyset(&action.sa_mask);
+    signal(SIGCHLD, SIG_DFL);
     for (int i = 0; i < NOTED; i++)
-        sigaction(noted[i], &action, NULL);
+        if (sigaction(noted[i], NULL, &former) == 0 && former.sa_handler != SIG_IGN)
+            sigaction(noted[i], &action, NULL);
+}
+
+bool cli_interrupted(void)
+{
+    return interrupted != 0;
 }
 
 static double now(void)
@@ -101,7 +110,6 @@ int cli_watch_job(const struct cli_watched_job *job, enum cli_ending *ending)
     }
     if (pid == 0)
         _exit(become(job));
-    note_signals();
     int status = wait_for(job, pid, ending);
     if (*ending == CLI_ENOUGH || *ending == CLI_LATE)
         return 0;

@@ -19,12 +19,17 @@ enum cli_ending {
     CLI_BY_ITSELF,
     CLI_ENOUGH,     /* ended here, since enough was seen */
     CLI_LATE,       /* ended here, at its limit */
-    CLI_INTERRUPTED /* this process got SIGINT, SIGQUIT, SIGHUP or SIGTERM */
+    CLI_INTERRUPTED /* this process got SIGINT, SIGQUIT, SIGHUP, SIGTERM or SIGPIPE */
 };
+
+/* From now to the end of this process such signals are noted only, so that what it makes can be
+ * removed: to be called before that is made, and before cli_watch_job. */
+void cli_watch_signals(void);
+bool cli_interrupted(void);
 
 /* Runs it to its end: SIGTERM first, SIGKILL 10 s later. The exit status of the command, 128 and
  * more by a signal; 0 where it was ended here; CLI_CANNOT_RUN where no process can be had, after
- * saying so. Until the end of this process SIGINT and the like are noted only. */
+ * saying so. */
 int cli_watch_job(const struct cli_watched_job *job, enum cli_ending *ending);
 
 #endif
