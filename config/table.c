@@ -26,9 +26,9 @@ const struct cfg_option cfg_table[] = {
      FIELD(config), false},
     {"PROGRAMS", CFG_TEXT, "",
      "names with * and ?, separated by blanks; ! before one leaves it out",
-     "Programs that are served, by file name, those of Python by that of the script; a "
-     "communicator "
-     "on which another runs as well passes through. Empty: all.",
+     "Programs that are served, by file name, those of Python by that of the script, or "
+     "of the module behind -m, such as mpi4py; a communicator on which another runs as well "
+     "passes through. Empty: all.",
      FIELD(programs), false},
     {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
      "observe changes nothing and reports what could be gained; exact sends only the non-zero "

@@ -48,6 +48,16 @@ const char *ss_status_text(int status)
     }
 }
 
+double ss_power(double x, uint64_t n)
+{
+    double y = 1;
+
+    for (; n > 0; n >>= 1, x *= x)
+        if (n & 1)
+            y *= x;
+    return y;
+}
+
 /* Newton's method from half the exponent. */
 double ss_root(double x)
 {

@@ -52,6 +52,9 @@ static inline uint64_t ss_mix(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
+/* x to the power of n, by squaring. */
+double ss_power(double x, uint64_t n);
+
 /* Square root without libm, 0 for what is not positive. */
 double ss_root(double x);
 

@@ -5,17 +5,6 @@
 #include "core/plan/cost.h"
 #include "core/plan/plan_impl.h"
 
-/* x to the power of a non-negative integer. */
-static double power(double x, int n)
-{
-    double y = 1;
-
-    for (; n > 0; n >>= 1, x *= x)
-        if (n & 1)
-            y *= x;
-    return y;
-}
-
 uint64_t ss_plan_delta(uint64_t n, enum ss_type type)
 {
     uint64_t isize = ss_type_size(type);
@@ -32,7 +21,7 @@ static double uniform_union(const struct ss_shape *s, int ranks)
 {
     double d = (double)s->nnz_sum / ((double)s->n * s->size);
 
-    return (double)s->n * (1 - power(1 - ss_min(d, 1), ranks));
+    return (double)s->n * (1 - ss_power(1 - ss_min(d, 1), (uint64_t)ranks));
 }
 
 double ss_plan_union(const struct ss_shape *s, const struct ss_history *h, double ranks)

@@ -275,28 +275,18 @@ bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *sele
     return control.few;
 }
 
-/* x^n by squaring. */
-static double power(double x, uint64_t n)
-{
-    double result = 1;
-    for (; n > 0; n >>= 1, x *= x)
-        if (n & 1)
-            result *= x;
-    return result;
-}
-
 size_t ss_warmup_k(size_t n, double density, uint64_t step, uint64_t warmup)
 {
     if (step < warmup) {
         double low = density, high = 1; /* the root lies between; halving ends at neighbours */
         for (int i = 0; i < 64; i++) {
             double middle = low + (high - low) / 2;
-            if (power(middle, warmup + 1) < density)
+            if (ss_power(middle, warmup + 1) < density)
                 low = middle;
             else
                 high = middle;
         }
-        density = power(high, step + 1);
+        density = ss_power(high, step + 1);
     }
     double k = density * (double)n + 0.5;
     if (k >= (double)n)

@@ -25,16 +25,6 @@ static double logarithm(double x)
            2 * s * (1 + q * (1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q / 9))));
 }
 
-static double power(double x, uint64_t n)
-{
-    double y = 1;
-
-    for (; n > 0; n >>= 1, x *= x)
-        if (n & 1)
-            y *= x;
-    return y;
-}
-
 static uint64_t hash(uint64_t key, uint64_t word)
 {
     return ss_mix(ss_mix(key + 0x9e3779b97f4a7c15ULL, word + 0x632be59bd9b4e019ULL), key);
@@ -52,12 +42,12 @@ static uint64_t in_common(const struct ss_entries *e)
     return (uint64_t)(e->overlap * (double)ss_entries_each(e) + 0.5);
 }
 
-double ss_entries_union(const struct ss_entries *e, double ranks)
+double ss_entries_union(const struct ss_entries *e, int ranks)
 {
     double n = (double)e->n, common = (double)in_common(e);
     double own = ((double)ss_entries_each(e) - common) / n;
 
-    return n - (n - common) * power(1 - own, (uint64_t)ranks);
+    return n - (n - common) * ss_power(1 - own, (uint64_t)ranks);
 }
 
 /* The next place that is drawn; n where there is none. */

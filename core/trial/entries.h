@@ -23,7 +23,7 @@ struct ss_entries {
 /* The nearest whole number to density * n, 1 to n. */
 uint64_t ss_entries_each(const struct ss_entries *e);
 /* Elements that are expected not to be zero in the sum over so many ranks. */
-double ss_entries_union(const struct ss_entries *e, double ranks);
+double ss_entries_union(const struct ss_entries *e, int ranks);
 
 /* An ascending subset: every place is drawn alone, a few more than are wanted in all, and of these
  * the wanted ones are picked (selection sampling; Knuth, TAOCP 2, section 3.4.2, algorithm S). */

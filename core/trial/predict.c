@@ -47,11 +47,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
     e = shape.rows[a]->cost(&shape, &none);
     *estimate = (struct ss_trial_estimate){.seconds = e.wire + vote_seconds(t),
                                            .bytes = e.bytes,
-                                           .memory = ss_plan_memory(&shape, a),
                                            .result_nnz = ss_entries_union(&t->entries, t->ranks)};
-    if (ss_keeps_global(a)) {
-        double k = (double)each;
-        estimate->memory += 4 * (double)t->entries.n; /* the residual */
-        estimate->result_nnz = ss_min(estimate->result_nnz, k);
-    }
+    if (ss_keeps_global(a))
+        estimate->result_nnz = ss_min(estimate->result_nnz, (double)each);
 }

@@ -39,7 +39,7 @@ int ss_trial_run(const struct ss_trial *trial, struct ss_trial_result *result);
 /* What the cost model says of a trial (core/plan/cost.h): seconds on the wire and of the vote;
  * bytes of the busiest rank; bytes of work space and residual; elements of the result. */
 struct ss_trial_estimate {
-    double seconds, bytes, memory, result_nnz;
+    double seconds, bytes, result_nnz;
 };
 void ss_trial_predict(const struct ss_trial *trial, struct ss_trial_estimate *estimate);
 

@@ -133,7 +133,7 @@ static const struct verb {
      "link for gap + beta b and, alpha later, the receiver's as long; computing takes no time.\n"
      "Every exact result is compared with the sum of the inputs. Dense is the messages of\n"
      "Rabenseifner's algorithm; `x dense` compares with the limit of the link, in time\n"
-     "2 log2 P alpha + 2 (P-1)/P 4N beta. What would take more than --memory or --time is\n"
+     "2 floor(log2 P) alpha + 2 (P-1)/P 4N beta. What would take more than --memory or --time is\n"
      "extrapolated from the largest run by the cost model, and says so.\n"
      "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n"},
     {"help", help, "[VERB]", "this list, or what a verb takes", ""},

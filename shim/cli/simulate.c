@@ -39,7 +39,7 @@ static void csv_row(const struct ss_trial *t, const struct sim_row *r)
     csv_number("%.0f", r->bytes_mean, known);
     csv_number("%.0f", r->messages, simulated);
     csv_number("%.0f", r->rounds, simulated);
-    csv_number("%.0f", r->memory, known);
+    csv_number("%.0f", r->memory, simulated);
     csv_number("%.6g", r->result_nnz / (double)t->entries.n, known && !messages);
     csv_number("%.9g", r->dense_seconds, true);
     csv_number("%.4g", r->dense_seconds / r->seconds, known);
@@ -89,7 +89,8 @@ static void count_text(char text[16], double count, bool known)
 static void table_row(const struct ss_trial *t, const struct sim_row *r)
 {
     bool simulated = r->source == SIM_SIMULATED, messages = r->ran == SS_DENSE;
-    char name[48], time[16], most[16], mean[16], sent[16], rounds[16], memory[16], result[16] = "-";
+    char name[48], time[16], most[16], mean[16], sent[16], rounds[16];
+    char memory[16] = "-", result[16] = "-";
 
     snprintf(name, sizeof name, "%s%s%s", ss_algorithm_name(t->algorithm),
              r->ran != t->algorithm ? ": " : "",
@@ -101,7 +102,8 @@ static void table_row(const struct ss_trial *t, const struct sim_row *r)
     seconds_text(time, r->seconds);
     bytes_text(most, r->bytes_max);
     bytes_text(mean, r->bytes_mean);
-    bytes_text(memory, r->memory);
+    if (simulated)
+        bytes_text(memory, r->memory);
     count_text(sent, r->messages, simulated);
     count_text(rounds, r->rounds, simulated);
     if (!messages)

@@ -255,7 +255,6 @@ static void extrapolate(const struct ss_trial *t, const struct sim_family *f, st
     row->seconds = r->seconds * to.seconds / from.seconds;
     row->bytes_max = (double)r->bytes_max * bytes;
     row->bytes_mean = (double)r->bytes_sum / f->last.ranks * bytes;
-    row->memory = from.memory > 0 ? (double)r->memory * to.memory / from.memory : 0;
     row->result_nnz = to.result_nnz;
     row->ran = t->algorithm;
     snprintf(row->note, sizeof row->note, "from %d ranks; %s", f->last.ranks, f->why);

@@ -35,14 +35,20 @@ static bool script_of(char *name, size_t size)
     char text[4096];
     size_t n = arguments(text, sizeof text);
     bool module = false;
+    bool value = false; /* of the option before */
 
     for (size_t at = strlen(text) + 1; at < n; at += strlen(text + at) + 1) {
         const char *argument = text + at;
+        if (value) {
+            value = false;
+            continue;
+        }
         if (module || argument[0] != '-') {
             snprintf(name, size, "%s", base_of(argument));
             return true;
         }
         module = strcmp(argument, "-m") == 0;
+        value = strcmp(argument, "-W") == 0 || strcmp(argument, "-X") == 0;
         if (strcmp(argument, "-c") == 0)
             return false;
     }

@@ -41,7 +41,7 @@ tap "$?" "both among them: served"
 
 if have_mpi4py; then
     for list in 'allreduce.py 1' 'python* 0' '!allreduce* 0'; do
-        SPARSESHIM_PROGRAMS=${list% *} within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" -u tests/py/allreduce.py
+        SPARSESHIM_PROGRAMS=${list% *} within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" -u -W ignore tests/py/allreduce.py
         [ "$STATUS" -eq 0 ] && [ "$(($(sparse) > 0))" -eq "${list##* }" ]
         tap "$?" "Python goes by its script: PROGRAMS='${list% *}'"
     done

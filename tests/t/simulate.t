@@ -121,7 +121,7 @@ subtest 'many ranks: what takes too much is extrapolated from the largest run, o
         } else {
             is($row->{source}, 'extrapolated', "$row->{algorithm}, $row->{ranks} ranks");
             like($row->{note}, qr/^from \d+ ranks; \d+ ranks need (about|more than) [\d.]+ [MG]iB \(--memory=60 MiB\)$/, 'says from where, and why');
-            is("$row->{checksum}$row->{rounds}$row->{messages_max}", '', 'and has no checksum');
+            is("$row->{checksum}$row->{rounds}$row->{messages_max}$row->{memory_max}", '', 'and has no checksum');
             ok($row->{seconds} > $known->{seconds} && $row->{bytes_max} > $known->{bytes_max}, 'and grows');
         }
         $last{$row->{algorithm}} = $row;
