@@ -74,6 +74,7 @@ struct cfg_options {
     const char *debug_file; /* "stderr" or a path with %h %p %r %j */
     enum cfg_report report;
     const char *report_dir; /* "" = stderr only */
+    const char *trace;      /* a directory, "" = none */
     bool strict;
     const char *programs; /* patterns, "" = all */
     bool reproducible;

@@ -192,6 +192,11 @@ const struct cfg_option cfg_table[] = {
      "Where reports are also written as JSON (mode 0600), one file per rank that reports, anew "
      "every 10 s until the job ends; sparseshim report prints them.",
      FIELD(report_dir), false},
+    {"TRACE", CFG_TEXT, "", "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing",
+     "Where each rank writes what its calls spend their time on, as Chrome trace events (mode "
+     "0600, up to 256 MiB). The directory must be there; sparseshim report --trace merges the "
+     "ranks.",
+     FIELD(trace), false},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "Makes a bad value or an unreadable file an MPI error at the first eligible call, where "
      "otherwise a warning is given and the former value stands.",

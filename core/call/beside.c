@@ -24,6 +24,9 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
 
 void ss_comm_begin_anew(struct ss_comm *comm)
 {
+    for (struct ss_call *call = comm->open; call; call = call->next_open)
+        if (call->f.c.x.spans.trace)
+            ss_spans_close(&call->f.c.x.spans, NULL, ss_now(&call->f.c.x));
     comm->open = NULL;
     if (comm->rounds)
         ss_rounds_hold(comm->rounds, false);

@@ -16,7 +16,9 @@ static void start_vote(struct ss_call *call, uint64_t flags)
 
     ss_ballot_fill(call, flags);
     ss_vote_start(&call->f.vote, x->t, x->number);
-    call->mark = ss_now(x);
+    if (x->spans.trace) /* a look that failed */
+        ss_spans_cut(&x->spans, ss_now(x));
+    call->mark = ss_span_begin(x, SS_SPAN_VOTE);
 }
 
 static int give_up(struct ss_call *call, int status, int peer, enum ss_phase phase);
@@ -35,6 +37,7 @@ static int step_leave(struct ss_call *call)
     if (status < 0) /* the input is what it was; the residual is lost with its place */
         call->f.joined = 0;
     call->stage = SS_STAGE_OVER;
+    ss_trace_begin(x, SS_SPAN_NATIVE, NULL, -1);
     return SS_NATIVE;
 }
 
@@ -144,6 +147,7 @@ static int go_on(struct ss_call *call)
     case SS_NEXT_CALIBRATE:
         call->stage = SS_STAGE_CALIBRATE;
         call->calibrate = (struct ss_calibrate){.step = 0};
+        call->mark = ss_span_begin(&call->f.c.x, SS_SPAN_CALIBRATE);
         return SS_PENDING;
     case SS_NEXT_LOOK_INPUT:
         return look_again(call, SS_LOOK_INPUT);
@@ -168,9 +172,7 @@ static int step_vote(struct ss_call *call)
 
     if (status == SS_PENDING || (status == SS_OK && !ss_beside_may_decide(call)))
         return SS_PENDING;
-    double now = ss_now(x);
-    double seconds = now - call->mark;
-    x->times.vote += seconds;
+    double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
     if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
         f->comm->cost_vote = seconds;
     x->bytes_sent += f->vote.bytes;
@@ -188,7 +190,7 @@ static int step_calibrate(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    x->times.vote += ss_now(x) - call->mark;
+    ss_span_end(x, SS_SPAN_CALIBRATE, call->mark);
     if (status != SS_OK) {
         ss_calibrate_cancel(x, &call->calibrate);
         return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);
@@ -249,9 +251,9 @@ static int step_extra(struct ss_call *call)
 static double whole_seconds(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
-    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->times.scan;
+    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->spans.times.scan;
 
-    return scan + x->times.vote + (ss_now(x) - call->mark) - call->aside;
+    return scan + x->spans.times.vote + (ss_now(x) - call->mark) - call->aside;
 }
 
 static int step_count(struct ss_call *call)
@@ -263,7 +265,7 @@ static int step_count(struct ss_call *call)
         return SS_PENDING;
     if (x->failed == 0)
         c->result_nnz = ss_kind_result(call);
-    x->times.exchange += ss_now(x) - call->mark;
+    ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
     call->stage = SS_STAGE_OVER;
     if (x->failed < 0)
         return end_failed(call);
@@ -425,6 +427,9 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
                  unsigned window)
 {
     init(call, comm, what, window);
+    if (comm->settings->trace)
+        ss_spans_open(&call->f.c.x.spans, comm->settings->trace, ss_kind_name(what->kind),
+                      ss_now(&call->f.c.x));
     ss_beside_enter(call);
     call->stage = SS_STAGE_OVER;
     comm->told = comm->told || ss_beside_is_from(call, comm->told_from);
@@ -496,6 +501,23 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
 /* The clock costs more than a step without news: it is looked at every so many of them. */
 enum { LOOK_STEPS = 16 };
 
+/* Whom it waits for, from the first step in which nothing moved; or what it clears meanwhile. */
+static void trace_wait(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_spans *s = &c->x.spans;
+    bool clears = call->stage == SS_STAGE_RECIPE && c->x.failed == 0 && c->fill.left > 0;
+    enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
+    int peer;
+
+    if (c->x.moved && s->lull)
+        ss_spans_wake(s, ss_now(&c->x));
+    if (c->x.moved || ss_spans_lulled(s, lull))
+        return;
+    enum ss_phase phase = ss_call_phase(call, &peer);
+    ss_spans_lull(s, lull, clears ? NULL : ss_phase_name(phase), clears ? -1 : peer, ss_now(&c->x));
+}
+
 /* Another step that has not ended the call; it may have to give up. */
 static int wait_on(struct ss_call *call)
 {
@@ -508,6 +530,8 @@ static int wait_on(struct ss_call *call)
     comm->moves += x->moved;
     call->moves = comm->moves;
     call->waited = 0;
+    if (x->spans.trace)
+        trace_wait(call);
     call->idle_steps = moved || call->stage == SS_STAGE_TURN ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
@@ -515,6 +539,8 @@ static int wait_on(struct ss_call *call)
     if (call->idle_steps == LOOK_STEPS)
         call->waiting_since = now;
     call->waited = now - call->waiting_since;
+    if (x->spans.trace)
+        x->spans.trace->idle(x->spans.trace, now);
     if (timeout == 0 || call->waited <= timeout || ss_call_waits_for_place(call))
         return SS_PENDING;
     enum ss_phase phase = ss_call_phase(call, &peer);

@@ -147,7 +147,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
     ss_topk_recipe(f, call->row->global);
     guard(call);
-    call->mark = ss_now(x);
+    call->mark = ss_span_begin(x, SS_SPAN_EXCHANGE);
     return SS_NEXT_RECIPE;
 }
 

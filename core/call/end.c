@@ -58,7 +58,7 @@ static void book(struct ss_call *call, double native_seconds)
     ss_topk_end(&call->f, x->failed == 0 ? ran : SS_AUTO);
     if (native) {
         if (native_seconds > 0)
-            x->times.native = native_seconds;
+            *ss_span_booked(&x->spans.times, SS_SPAN_NATIVE) = native_seconds;
         if (call->lane && call->lane->history.last == SS_DENSE && x->number > 0)
             ss_call_book_seconds(call, native_seconds);
         x->bytes_sent += dense;
@@ -86,8 +86,28 @@ static void book(struct ss_call *call, double native_seconds)
     }
     r->bytes_dense += dense;
     r->bytes_sent += x->bytes_sent;
-    book_times(&r->times, &x->times);
+    book_times(&r->times, &x->spans.times);
     pthread_mutex_unlock(&stats->lock);
+}
+
+static void end_trace(const struct ss_call *call, struct ss_spans *spans)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_trace_call what = {
+        .comm = call->f.comm->name,
+        .ranks = x->t->size,
+        .number = x->number,
+        .count = call->reported_n,
+        .type = ss_type_name(call->reported_type),
+        .algorithm = ss_algorithm_name(ss_call_algorithm(call)),
+        .why = x->failed < 0  ? ss_status_text(x->failed)
+               : call->native ? ss_reason_name(call->reason)
+                              : NULL,
+        .bytes = x->bytes_sent,
+        .density = x->number > 0 && !call->cannot && !call->partial ? density(call) : -1,
+    };
+
+    ss_spans_close(spans, &what, ss_now(x));
 }
 
 void ss_call_end(struct ss_call *call, double native_seconds)
@@ -96,6 +116,8 @@ void ss_call_end(struct ss_call *call, double native_seconds)
 
     ss_tell_tensor(call);
     book(call, native_seconds);
+    if (call->f.c.x.spans.trace)
+        end_trace(call, &call->f.c.x.spans);
     ss_beside_leave(call);
     ss_fpenv_leave(saved);
 }

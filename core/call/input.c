@@ -197,14 +197,18 @@ static int start_input(struct ss_call *call)
     return f->topk ? ss_topk_select(f) : sample ? start_sample(call) : start_scan(call);
 }
 
+static enum ss_span look_span(const struct ss_call *call)
+{
+    return call->f.topk ? SS_SPAN_SELECT : SS_SPAN_SCAN;
+}
+
 static void leave_input(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
-    double seconds = ss_now(x) - call->look_begin;
+    double seconds = ss_span_end(x, look_span(call), call->look_begin) - call->look_begin;
 
     c->part_max = largest_part(call);
-    x->times.scan += seconds;
     if (c->in_n >= 4096 && !call->sampled)
         book_cost(call, seconds / (double)c->in_n);
     call->look = EXTRAS;
@@ -258,12 +262,16 @@ static int step_look(struct ss_call *call)
 
 void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
 {
+    struct ss_exchange *x = &call->f.c.x;
     static const int first[] = {
         [SS_LOOK_ALL] = RESERVE, [SS_LOOK_INPUT] = INPUT, [SS_LOOK_EXTRAS] = EXTRAS};
 
     call->look = first[from];
     call->look_status = SS_OK;
-    call->look_begin = ss_now(&call->f.c.x);
+    if (from == SS_LOOK_EXTRAS || call->f.resting)
+        return;
+    ss_trace_end(x, look_span(call)); /* it begins anew where memory was short */
+    call->look_begin = ss_span_begin(x, look_span(call));
 }
 
 static bool make_way(struct ss_call *call)

@@ -154,7 +154,7 @@ void ss_partial_start(struct ss_call *call)
     round.bucket = (size_t)bucket;
     round.silent = call->off || !is_lossy(call);
     call->partial = true;
-    call->mark = ss_now(&c->x);
+    call->mark = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
     call->plan.algorithm = algorithm(f->comm->settings);
     f->tensor->rest.emptied = false;
     ss_rounds_call(f->comm->rounds, &round);
@@ -201,7 +201,7 @@ int ss_partial_step(struct ss_call *call)
     if (status == SS_PENDING)
         return SS_PENDING;
     x->moved = true;
-    x->times.exchange += ss_now(x) - call->mark;
+    ss_span_end(x, SS_SPAN_EXCHANGE, call->mark);
     x->bytes_sent += ss_rounds_seen(comm->rounds).bytes - comm->rounds_bytes;
     comm->rounds_bytes = ss_rounds_seen(comm->rounds).bytes;
     book(comm);

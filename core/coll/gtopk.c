@@ -91,10 +91,10 @@ static void merge(struct ss_coll *c, bool keep)
 {
     struct state *s = c->state;
     struct ss_stream merged = s->spare;
-    double begin = ss_now(&c->x);
 
     if (c->x.failed < 0 || s->received.nnz == 0)
         return;
+    double begin = ss_span_begin(&c->x, SS_SPAN_MERGE);
     merged.nnz = c->kernels->merge(c->x.type, c->op, s->current.idx, s->current.val, s->current.nnz,
                                    s->received.idx, s->received.val, s->received.nnz, merged.idx,
                                    merged.val);
@@ -102,7 +102,7 @@ static void merge(struct ss_coll *c, bool keep)
     s->current = merged;
     s->received.nnz = 0;
     cut(c, keep);
-    c->x.times.merge += ss_now(&c->x) - begin;
+    ss_span_end(&c->x, SS_SPAN_MERGE, begin);
 }
 
 static bool serves(const struct state *s)

@@ -96,7 +96,6 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
 static void merge(struct ss_coll *c)
 {
     struct state *s = c->state;
-    double begin = ss_now(&c->x);
     struct ss_stream merged = s->spare;
 
     if (c->x.failed < 0 || s->dense || s->received.nnz == 0)
@@ -105,13 +104,14 @@ static void merge(struct ss_coll *c)
         ss_fail(&c->x, SS_ERR_MESSAGE, s->doubling.in.peers[0].rank, SS_PHASE_REDUCE);
         return;
     }
+    double begin = ss_span_begin(&c->x, SS_SPAN_MERGE);
     merged.nnz = c->kernels->merge(c->x.type, c->op, s->current.idx, s->current.val, s->current.nnz,
                                    s->received.idx, s->received.val, s->received.nnz, merged.idx,
                                    merged.val);
     s->spare = s->current.idx == c->own.idx ? s->third : s->current;
     s->current = merged;
     s->received.nnz = 0;
-    c->x.times.merge += ss_now(&c->x) - begin;
+    ss_span_end(&c->x, SS_SPAN_MERGE, begin);
 }
 
 static int start(struct ss_coll *c)

@@ -128,6 +128,7 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
     uint32_t first = (uint32_t)c->out_first;
     uint64_t lo, hi;
 
+    ss_trace_begin(&c->x, SS_SPAN_SCATTER, NULL, -1);
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
     if (chunk->rep == SS_REP_DENSE) {
@@ -137,6 +138,7 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
         place->ops->scatter(place, c->x.type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
         c->result_nnz += chunk->nnz;
     }
+    ss_trace_end(&c->x, SS_SPAN_SCATTER);
 }
 
 void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
@@ -161,8 +163,10 @@ void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
 
     if (s->nnz == 0)
         return;
+    ss_trace_begin(&c->x, SS_SPAN_SCATTER, NULL, -1);
     ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
     place->ops->scatter(place, c->x.type, c->out, first, s->idx, s->val, s->nnz);
+    ss_trace_end(&c->x, SS_SPAN_SCATTER);
 }
 
 void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s)

@@ -85,7 +85,6 @@ static void merge(struct ss_coll *c)
 {
     struct state *s = c->state;
     struct ss_stream own = own_slice(c, part_index(c, -s->round - 1));
-    double begin = ss_now(&c->x);
 
     if (c->x.failed < 0)
         return;
@@ -93,11 +92,12 @@ static void merge(struct ss_coll *c)
         ss_fail(&c->x, SS_ERR_MESSAGE, part_index(c, -1), SS_PHASE_REDUCE);
         return;
     }
+    double begin = ss_span_begin(&c->x, SS_SPAN_MERGE);
     s->partial.nnz =
         c->kernels->merge(c->x.type, c->op, s->received.idx, s->received.val, s->received.nnz,
                           own.idx, own.val, own.nnz, s->partial.idx, s->partial.val);
     s->received.nnz = 0;
-    c->x.times.merge += ss_now(&c->x) - begin;
+    ss_span_end(&c->x, SS_SPAN_MERGE, begin);
 }
 
 static void start_reduce_round(struct ss_coll *c)

@@ -88,7 +88,7 @@ void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_s
     struct ss_exchange *x = &c->x;
 
     h->seen = (struct ss_scan){0};
-    h->begin = ss_now(x);
+    h->begin = ss_span_begin(x, SS_SPAN_MERGE);
     if (x->failed == 0 && lo < hi)
         x->ticket =
             x->place->ops->scan(x->place, x->type, SS_SUM, ss_out_at(c, lo), (size_t)(hi - lo),
@@ -100,6 +100,6 @@ bool ss_harvest_step(struct ss_coll *c, struct ss_harvest *h, struct ss_stream *
     if (!ss_settled(&c->x, SS_PHASE_REDUCE))
         return false;
     part->nnz = c->x.failed == 0 ? h->seen.stored : 0;
-    c->x.times.merge += ss_now(&c->x) - h->begin;
+    ss_span_end(&c->x, SS_SPAN_MERGE, h->begin);
     return true;
 }

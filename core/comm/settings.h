@@ -36,7 +36,8 @@ struct ss_settings {
     enum ss_guard guard;
     bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;
-    bool series; /* how lossy calls went is kept for a report; of this rank alone */
+    struct ss_trace *trace; /* takes the events of calls; NULL: none; of this rank alone */
+    bool series;            /* how lossy calls went is kept for a report; of this rank alone */
 
     /* Partial allreduces (core/quorum/rounds.h). */
     enum ss_quorum quorum;

@@ -4,7 +4,7 @@
 #define CORE_STREAM_EXCHANGE_H
 
 #include "core/base/mem.h"
-#include "core/base/times.h"
+#include "core/base/spans.h"
 #include "core/net/transport.h"
 #include "core/place/place.h"
 #include "core/stream/work.h"
@@ -45,7 +45,7 @@ struct ss_exchange {
     size_t arena_used; /* bytes of work->arena that hold messages */
     uint64_t bytes_sent;
     uint64_t phase_sent[SS_PHASES], phase_received[SS_PHASES]; /* bytes, headers included */
-    struct ss_times times;
+    struct ss_spans spans;
 };
 
 /* A stream in work space. */
@@ -71,6 +71,48 @@ static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
 static inline double ss_now(const struct ss_exchange *x)
 {
     return x->t->ops->now(x->t);
+}
+
+/* Spans that are booked. Begin: the time, for its end. End: books the seconds since then; the time.
+ * Next: one ends where the other begins. */
+static inline double ss_span_begin(struct ss_exchange *x, enum ss_span span)
+{
+    double now = ss_now(x);
+
+    if (x->spans.trace)
+        ss_spans_begin(&x->spans, span, NULL, -1, now);
+    return now;
+}
+static inline double ss_span_end(struct ss_exchange *x, enum ss_span span, double begin)
+{
+    double now = ss_now(x);
+
+    *ss_span_booked(&x->spans.times, span) += now - begin;
+    if (x->spans.trace)
+        ss_spans_end(&x->spans, span, now);
+    return now;
+}
+static inline double ss_span_next(struct ss_exchange *x, enum ss_span span, double begin,
+                                  enum ss_span next)
+{
+    double now = ss_span_end(x, span, begin);
+
+    if (x->spans.trace)
+        ss_spans_begin(&x->spans, next, NULL, -1, now);
+    return now;
+}
+/* The others, and those that end without being booked: without a trace not even the clock is asked.
+ */
+static inline void ss_trace_begin(struct ss_exchange *x, enum ss_span span, const char *phase,
+                                  int number)
+{
+    if (x->spans.trace)
+        ss_spans_begin(&x->spans, span, phase, number, ss_now(x));
+}
+static inline void ss_trace_end(struct ss_exchange *x, enum ss_span span)
+{
+    if (x->spans.trace)
+        ss_spans_end(&x->spans, span, ss_now(x));
 }
 static inline void *ss_at(void *base, size_t element, size_t esize)
 {

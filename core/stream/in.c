@@ -21,6 +21,7 @@ static void in_close(struct ss_exchange *x, struct ss_in *in)
     for (struct ss_in **link = &x->open; *link; link = &(*link)->next)
         if (*link == in) {
             *link = in->next;
+            ss_trace_end(x, SS_SPAN_ROUND);
             return;
         }
 }
@@ -31,6 +32,7 @@ static void in_open(struct ss_exchange *x, struct ss_in *in)
         return;
     in->next = x->open;
     x->open = in;
+    ss_trace_begin(x, SS_SPAN_ROUND, ss_phase_name((enum ss_phase)in->phase), (int)in->round);
 }
 
 int ss_in_reserve(struct ss_exchange *x, bool rounded)
@@ -133,7 +135,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     const struct ss_wire_scratch scratch = {x->work->scratch.data, x->work->values.data};
     const unsigned char *msg = p->buffer[p->current];
     struct ss_chunk chunk;
-    double begin = ss_now(x);
+    double begin = ss_span_begin(x, SS_SPAN_DECODE);
     int status = p->request.status;
     size_t len = p->request.bytes;
 
@@ -146,10 +148,10 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     if (status != SS_OK) {
         ss_fail(x, status, p->rank, (enum ss_phase)in->phase);
         finish_peer(in, p);
+        ss_trace_end(x, SS_SPAN_DECODE);
         return;
     }
-    double decoded = ss_now(x);
-    x->times.coding += decoded - begin;
+    double decoded = ss_span_next(x, SS_SPAN_DECODE, begin, SS_SPAN_MERGE);
     if (chunk.nnz > 0)
         p->from =
             (chunk.rep == SS_REP_DENSE ? chunk.first + chunk.nnz - 1 : chunk.idx[chunk.nnz - 1]) +
@@ -163,7 +165,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     }
     if (x->failed == 0 && (chunk.nnz > 0 || in->empty_too))
         in->consume(x, in, p->rank, &chunk, msg, len);
-    x->times.merge += ss_now(x) - decoded;
+    ss_span_end(x, SS_SPAN_MERGE, decoded);
 }
 
 static void step_ordered(struct ss_exchange *x, struct ss_in *in)

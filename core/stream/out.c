@@ -85,7 +85,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
                                         .error = o->error ? o->error + o->pos * x->esize : NULL,
                                         .position = o->first + o->pos};
     const struct ss_wire_rounding *round = o->rounding ? &rounding : NULL;
-    double begin = ss_now(x);
+    double begin = ss_span_begin(x, SS_SPAN_ENCODE);
 
     if (o->pos == 0)
         o->stored = x->arena_used;
@@ -102,7 +102,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
     o->last = o->encoded = last;
     x->arena_used += (o->len + 63) / 64 * 64;
     o->stored_end = o->replay = x->arena_used;
-    x->times.coding += ss_now(x) - begin;
+    ss_span_end(x, SS_SPAN_ENCODE, begin);
     return SS_OK;
 }
 

@@ -32,6 +32,7 @@ enum shim_meet {
     SHIM_MEET_TIMEOUT,      /* a TIMEOUT is set */
     SHIM_MEET_NONBLOCKING,  /* nonblocking calls are taken over */
     SHIM_MEET_QUORUM,       /* partial calls can be served */
+    SHIM_MEET_TRACE,        /* a TRACE is wanted */
     SHIM_MEET_NUMBER,       /* of the first rank: no other first contact under way has it */
     SHIM_MEETING
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/fpenv.h"
+#include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
 #include "shim/comm/quorum.h"
@@ -95,6 +96,7 @@ static int post_meeting(struct shim_comm *c, bool ok)
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
     c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
     c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks);
+    c->proposal[SHIM_MEET_TRACE] = shim.options.trace && *shim.options.trace;
     c->proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {
@@ -252,10 +254,12 @@ static int establish(struct shim_comm *c, bool ok)
 
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
-    if (status == SS_OK)
+    if (status == SS_OK) {
+        shim_clock_meet(c);
         open_private(c);
-    else
+    } else {
         shim_comm_release(c);
+    }
     return status;
 }
 

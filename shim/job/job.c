@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "core/compute/kernels.h"
+#include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
 #include "shim/comm/quorum.h"
+#include "shim/job/trace.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -69,6 +71,9 @@ static void job_end(void)
     MPI_Comm single = (MPI_Comm)shim.single;
 
     shim_report(true, true);
+    if (shim.settings.trace)
+        shim_clock_part();
+    shim_trace_end();
     shim_comm_sweep();
     shim_costs_forget();
     shim_comm_end_keys();
@@ -124,6 +129,7 @@ static void start(MPI_Comm comm)
     shim_real.Comm_rank(comm, &shim.rank);
     shim_real.Comm_size(comm, &shim.ranks);
     shim.mem.limit = memory_limit();
+    shim_trace_start();
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
     if (!shim.sessions) {
@@ -170,6 +176,7 @@ void shim_job_pause(void)
     if (!atomic_exchange(&shim.exit_hooked, true) && atexit(text_at_exit) != 0)
         shim_say(CFG_DEBUG_WARN, "no report will be printed: no memory for an exit handler");
     shim_report(true, false);
+    shim_trace_flush();
     shim_comm_close_all();
 }
 

@@ -24,6 +24,9 @@ void shim_job_pause(void);
 void shim_report(bool file, bool text);
 void shim_report_so_far(void);
 
+/* A directory that an option names, from that in which the program began. False: it is too long. */
+bool shim_directory_of(const char *option, char *directory, size_t size);
+
 /* The file is written anew in calls, every 10 s, so that a job that is killed leaves its last one.
  * prepare: settings are known. while_running: after a call, under no lock and outside of MPI; now:
  * of shim_now. */

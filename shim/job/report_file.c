@@ -59,14 +59,13 @@ static void tell_lost(const char *directory, const char *name, const char *reaso
                  *name ? "/" : "", name, reason);
 }
 
-/* REPORT_DIR, from the directory in which the program began. */
-static bool directory_of_reports(char *directory, size_t size)
+bool shim_directory_of(const char *option, char *directory, size_t size)
 {
     size_t used = 0;
 
-    if (*shim.options.report_dir != '/' && *shim.start_directory)
+    if (*option != '/' && *shim.start_directory)
         used = (size_t)snprintf(directory, size, "%s/", shim.start_directory);
-    return shim_expand(directory + used, size - used, shim.options.report_dir);
+    return shim_expand(directory + used, size - used, option);
 }
 
 static void write_file(struct ss_report_job *job)
@@ -74,7 +73,7 @@ static void write_file(struct ss_report_job *job)
     char directory[4096], name[512], reason[SHIM_REASON];
     bool in_directory;
 
-    if (!directory_of_reports(directory, sizeof directory) ||
+    if (!shim_directory_of(shim.options.report_dir, directory, sizeof directory) ||
         !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
         tell_lost(shim.options.report_dir, "", "the path is too long");
     else if (!shim_file_replace(directory, name, write_json, job, reason, &in_directory))

@@ -13,6 +13,10 @@
  * for it after the vote. */
 enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
 
+_Static_assert((SHIM_TAG_CLOCK >> ROUND_BITS) >= SS_PHASES &&
+                   (SHIM_TAG_CLOCK >> ROUND_BITS) < 1 << PHASE_BITS,
+               "no phase has it");
+
 static int tag_of(const struct shim_transport *t, struct ss_tag tag)
 {
     uint32_t call = tag.call & ((1u << t->call_bits) - 1);

@@ -11,6 +11,9 @@
 
 #include "core/net/transport.h"
 
+/* Of messages that are none of core's: no phase has it. */
+enum { SHIM_TAG_CLOCK = 15 << 6 };
+
 struct shim_transport {
     struct ss_transport base;
     MPI_Comm comm;      /* borrowed */

@@ -18,7 +18,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
-enum { SHIM_PROTOCOL = 5 };
+enum { SHIM_PROTOCOL = 6 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -179,6 +179,12 @@ struct shim_sizes {
     _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
 };
 
+/* What this rank's clock is behind that of the first rank, when it read `at`; seconds. */
+struct shim_clock_sample {
+    double at, offset, uncertainty;
+};
+enum { SHIM_CLOCK_SAMPLES = 2 };
+
 /* What lower folders call of higher ones; set before the first eligible call. */
 struct shim_hooks {
     void (*last_comm_gone)(void); /* a Sessions-only program's; shim_job_pause */
@@ -221,6 +227,14 @@ struct shim_state {
     atomic_bool report_lost;     /* it was said that the report's file cannot be written */
     char library[256];           /* first line of the MPI library's version */
     int64_t start_second;        /* of the steady clock, from which shim_now counts */
+
+    /* TRACE: the sink is settings.trace. */
+    struct {
+        struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
+        int samples;
+        bool met;      /* the first was taken, or tried, */
+        bool of_world; /* on MPI_COMM_WORLD */
+    } clock;
 
     bool left_out;           /* PROGRAMS does not take this one */
     bool sessions;           /* no MPI_Init was called: the world does not exist */

@@ -96,6 +96,7 @@ my %other = (
     DEBUG_FILE   => '/tmp/a "b" #c %h.%p',
     REPORT       => 'rank0',
     REPORT_DIR   => '/tmp/reports # here',
+    TRACE        => '/tmp/traces # here',
     STRICT       => 'on',
     PROGRAMS     => 'train* !train_old',
 );

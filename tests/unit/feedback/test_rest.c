@@ -138,7 +138,7 @@ static void the_search_for_a_threshold_is_not_what_a_selection_costs(void **stat
             draw(&t, s);
             training_step(&t, false);
             const struct ss_call *c = ss_comm_call(t.job.comm[0]);
-            assert_true(c->f.c.x.times.scan > 0);
+            assert_true(c->f.c.x.spans.times.scan > 0);
             const struct ss_tensor *tensor = tensor_of(&t, 0);
             bool ordinary = tensor->threshold.exact_calls < tensor->threshold.calls;
             assert_int_equal(tensor->rest.select_least > 0, ordinary);

@@ -97,7 +97,7 @@ static void compare(const struct kind_case *c, double alpha, double beta)
         assert_int_equal(done->f.c.x.bytes_sent, ss_sim_bytes_sent(k.job.sim, r));
         seconds = fmax(seconds, ss_sim_clock(k.job.sim, r));
         bytes = fmax(bytes, sent);
-        vote = fmax(vote, done->f.c.x.times.vote);
+        vote = fmax(vote, done->f.c.x.spans.times.vote);
     }
     const struct ss_call *first = ss_comm_call(k.job.comm[0]);
     struct ss_plan plan = plan_of(first, alpha, beta, vote, &memory);

@@ -101,7 +101,7 @@ static void run(struct grid *g, int size, enum ss_algorithm algorithm, double al
         o->seconds = seconds > o->seconds ? seconds : o->seconds;
         o->bytes = bytes > o->bytes ? bytes : o->bytes;
         o->memory = memory > o->memory ? memory : o->memory;
-        o->vote = c->f.c.x.times.vote > o->vote ? c->f.c.x.times.vote : o->vote;
+        o->vote = c->f.c.x.spans.times.vote > o->vote ? c->f.c.x.spans.times.vote : o->vote;
     }
     o->shape = shape_without_local_costs(ss_comm_call(job.comm[0]), alpha, beta);
     o->shape.vote = o->vote;

@@ -1,0 +1,150 @@
+/* Offsets of clocks by Cristian's algorithm (Probabilistic clock synchronization, Distributed
+ * Computing 3, 1989): a rank asks another for its time, which is taken for that of the middle
+ * between question and answer; of several tries the one of the shortest way counts, and half of
+ * that is the uncertainty. Ranks ask along a binomial tree, so that it takes log2 P times as long
+ * as for two. */
+#include "shim/comm/clock.h"
+
+#include <sched.h>
+
+#include "core/base/fpenv.h"
+#include "shim/mpi/real.h"
+
+enum { TRIES = 12, YIELD_AFTER = 64 };
+
+/* Seconds for a message, and at the end for the last rank to come: a rank that does not answer
+ * leaves its clock unknown. */
+#define PATIENCE        5.0
+#define PATIENCE_AT_END 30.0
+
+/* What a rank's clock is ahead of its own, so that its sum gives that of the first rank. */
+struct apart {
+    double offset, uncertainty; /* seconds; uncertainty < 0: not known */
+};
+
+static bool ended(MPI_Request *request, double patience)
+{
+    double until = shim_now() + patience;
+    int done = 0;
+
+    for (unsigned turn = 1; !done; turn++) {
+        if (shim_real.Test(request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return false;
+        if (done || turn % YIELD_AFTER != 0)
+            continue;
+        if (shim_now() > until)
+            break;
+        sched_yield();
+    }
+    return done;
+}
+
+static bool ended_message(MPI_Request *request)
+{
+    bool done = ended(request, PATIENCE);
+
+    if (!done) {
+        shim_real.Cancel(request);
+        shim_real.Request_free(request);
+    }
+    return done;
+}
+
+static bool tell(const struct shim_comm *c, int rank, const double *words)
+{
+    MPI_Request request;
+
+    return shim_real.Isend(words, 2, MPI_DOUBLE, rank, SHIM_TAG_CLOCK, c->private, &request) ==
+               MPI_SUCCESS &&
+           ended_message(&request);
+}
+
+static bool hear(const struct shim_comm *c, int rank, double *words)
+{
+    MPI_Request request;
+
+    return shim_real.Irecv(words, 2, MPI_DOUBLE, rank, SHIM_TAG_CLOCK, c->private, &request) ==
+               MPI_SUCCESS &&
+           ended_message(&request);
+}
+
+/* Asks a rank further out on the tree, then tells it where it stands. */
+static bool ask(const struct shim_comm *c, int rank, struct apart own)
+{
+    double words[2] = {0, 0}, offset = 0, shortest = -1;
+
+    for (int i = 0; i < TRIES; i++) {
+        double asked = shim_now();
+        if (!tell(c, rank, words) || !hear(c, rank, words))
+            return false;
+        double answered = shim_now(), way = (answered - asked) / 2;
+        if (shortest < 0 || way < shortest) {
+            shortest = way;
+            offset = asked + way - words[0];
+        }
+    }
+    words[0] = own.offset + offset;
+    words[1] = own.uncertainty < 0 ? -1 : own.uncertainty + shortest;
+    return tell(c, rank, words);
+}
+
+static bool answer(const struct shim_comm *c, int rank, struct apart *own)
+{
+    double words[2] = {0, 0};
+
+    for (int i = 0; i < TRIES; i++) {
+        if (!hear(c, rank, words))
+            return false;
+        words[0] = shim_now();
+        if (!tell(c, rank, words))
+            return false;
+    }
+    if (!hear(c, rank, words))
+        return false;
+    *own = (struct apart){words[0], words[1]};
+    return true;
+}
+
+/* Rank r is asked by r without its lowest bit, and asks those that have one more below that. */
+static void measure(const struct shim_comm *c)
+{
+    struct apart own = {0, 0};
+    int low = 1;
+
+    while (low < c->size && (c->rank & low) == 0)
+        low *= 2;
+    if (c->rank > 0 && !answer(c, c->rank & (c->rank - 1), &own))
+        own.uncertainty = -1;
+    for (int next = low / 2; next > 0; next /= 2)
+        if (c->rank + next < c->size)
+            ask(c, c->rank + next, own);
+    if (own.uncertainty >= 0)
+        shim.clock.sample[shim.clock.samples] =
+            (struct shim_clock_sample){shim_now(), own.offset, own.uncertainty};
+    shim.clock.samples += own.uncertainty >= 0;
+}
+
+void shim_clock_meet(const struct shim_comm *c)
+{
+    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.ranks || !c->within_world || shim.clock.met)
+        return;
+    shim.clock.met = true;
+    shim.clock.of_world = c->handle == MPI_COMM_WORLD;
+    measure(c);
+}
+
+void shim_clock_part(void)
+{
+    struct ss_fpenv_full saved;
+    struct shim_comm *c = shim_comm_get((uintptr_t)MPI_COMM_WORLD);
+    MPI_Request request;
+
+    ss_fpenv_enter_full(&saved);
+    if (c && c->state == SHIM_COMM_SERVED && c->agreed[SHIM_MEET_TRACE] &&
+        (shim.clock.of_world || !shim.clock.met) && shim.clock.samples < SHIM_CLOCK_SAMPLES &&
+        shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS && ended(&request, PATIENCE_AT_END))
+        measure(c);
+    ss_fpenv_leave_full(&saved);
+    if (c)
+        shim_comm_put(c);
+}

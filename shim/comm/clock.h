@@ -1,0 +1,15 @@
+/* How far the clocks of the ranks are apart, for traces that are put beside each other. */
+#ifndef SHIM_COMM_CLOCK_H
+#define SHIM_COMM_CLOCK_H
+
+#include "shim/comm/comm.h"
+
+/* Where every rank of the job is in it and wants a trace, once: by all ranks, when the private
+ * communicator is new. */
+void shim_clock_meet(const struct shim_comm *c);
+
+/* In MPI_Finalize, by all ranks: once more, since clocks drift. Ranks that do not come are waited
+ * for no longer than a few seconds. */
+void shim_clock_part(void);
+
+#endif

@@ -1,0 +1,237 @@
+/* The events of calls: spans lie properly inside each other on every lane, whatever the calls do,
+ * and what is traced computes the same. */
+#include <math.h>
+
+#include "tests/unit/support/beside_job.h"
+
+enum { LANES = 32, DEEP = 8 };
+
+/* Keeps the rules of core/base/spans.h, and counts. */
+struct strict {
+    struct ss_trace sink;
+    bool busy[LANES];
+    unsigned depth[LANES];
+    const char *open[LANES][DEEP];
+    double last[LANES];
+    unsigned begun[SS_SPANS], calls, at_once, most_at_once;
+};
+
+static struct strict sinks[MOST_RANKS];
+static struct beside_job plain, traced;
+
+static bool strict_open(struct ss_trace *t, unsigned *lane)
+{
+    struct strict *s = (struct strict *)t;
+
+    for (*lane = 0; s->busy[*lane]; (*lane)++)
+        assert_true(*lane + 1 < LANES);
+    s->busy[*lane] = true;
+    s->depth[*lane] = 0;
+    if (++s->at_once > s->most_at_once)
+        s->most_at_once = s->at_once;
+    return true;
+}
+
+static void strict_close(struct ss_trace *t, unsigned lane)
+{
+    struct strict *s = (struct strict *)t;
+
+    assert_true(s->busy[lane]);
+    assert_int_equal(s->depth[lane], 0);
+    s->busy[lane] = false;
+    s->at_once--;
+}
+
+static void count(struct strict *s, const char *name)
+{
+    for (int i = 0; i < SS_SPANS; i++)
+        s->begun[i] += strcmp(name, ss_span_name((enum ss_span)i)) == 0;
+}
+
+static void strict_event(struct ss_trace *t, const struct ss_trace_event *e)
+{
+    struct strict *s = (struct strict *)t;
+    unsigned *depth = &s->depth[e->lane];
+
+    assert_true(s->busy[e->lane]);
+    assert_true(e->at >= s->last[e->lane]);
+    s->last[e->lane] = e->at;
+    if (e->begins) {
+        assert_true(*depth < DEEP);
+        s->open[e->lane][(*depth)++] = e->name;
+        count(s, e->name);
+        return;
+    }
+    assert_true(*depth > 0);
+    assert_string_equal(s->open[e->lane][--*depth], e->name);
+    if (e->call)
+        s->calls++;
+    assert_true(!e->call || *depth == 0);
+}
+
+static void strict_idle(struct ss_trace *t, double at)
+{
+    (void)t, (void)at;
+}
+
+static void sinks_set(struct beside_job *b)
+{
+    memset(sinks, 0, sizeof sinks);
+    for (int r = 0; r < b->plan->size; r++) {
+        sinks[r].sink = (struct ss_trace){strict_open, strict_close, strict_event, strict_idle};
+        b->job.settings[r].trace = &sinks[r].sink;
+    }
+}
+
+/* Every call has its end; nothing is left open. */
+static void sinks_check(const struct beside_plan *plan)
+{
+    for (int r = 0; r < plan->size; r++) {
+        assert_int_equal(sinks[r].calls, plan->calls);
+        assert_int_equal(sinks[r].at_once, 0);
+    }
+}
+
+static struct ss_settings fixed(enum ss_algorithm algorithm)
+{
+    return (struct ss_settings){.algorithm = algorithm,
+                                .alpha = 1e-5,
+                                .beta = 1e-8,
+                                .hash = 1,
+                                .density = 0.02,
+                                .quant_bucket = 64,
+                                .repartition_period = 16,
+                                .tensors = {.register_after = 0, .threshold_period = 8}};
+}
+
+static struct beside_plan plan_of(int size, uint64_t seed)
+{
+    return (struct beside_plan){.size = size,
+                                .calls = 4 * LAYERS,
+                                .seed = seed,
+                                .inputs = 5,
+                                .type = SS_F32,
+                                .density = 0.03,
+                                .in_flight = 1 + (unsigned)(seed % SS_BESIDE)};
+}
+
+/* Runs it without and with a trace: the same bits, the same times. */
+static void compare(const struct beside_plan *plan, const struct ss_settings *settings)
+{
+    beside_open_job(&plain, plan, *settings);
+    beside_open_job(&traced, plan, *settings);
+    sinks_set(&traced);
+    beside_run(&plain);
+    beside_run(&traced);
+    beside_same(&plain, &traced);
+    sinks_check(plan);
+    for (int r = 0; r < plan->size; r++) {
+        const struct ss_lane_record *a = plain.job.stats[r].lanes;
+        for (const struct ss_lane_record *b = traced.job.stats[r].lanes; b; b = b->next) {
+            assert_non_null(a);
+            assert_memory_equal(&a->times, &b->times, sizeof a->times);
+            a = a->next;
+        }
+    }
+    beside_close_job(&plain);
+    beside_close_job(&traced);
+}
+
+static void exact_calls_nest_with_each_collective(void **state)
+{
+    static const enum ss_algorithm tried[] = {
+        SS_AUTO, SS_RECURSIVE_DOUBLING, SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
+        for (int size = 2; size <= 5; size++) {
+            struct ss_settings s = fixed(tried[a]);
+            struct beside_plan plan = plan_of(size, (uint64_t)size + 10 * a);
+            compare(&plan, &s);
+            assert_true(sinks[1].begun[SS_SPAN_SCAN] > 0 && sinks[1].begun[SS_SPAN_VOTE] > 0);
+            assert_true(sinks[1].begun[SS_SPAN_ROUND] > 0 && sinks[1].begun[SS_SPAN_MERGE] > 0);
+            assert_true(sinks[1].begun[SS_SPAN_WAIT] > 0 && sinks[1].begun[SS_SPAN_ENCODE] > 0);
+        }
+}
+
+static void lossy_calls_nest_with_each_collective(void **state)
+{
+    static const enum ss_algorithm tried[] = {SS_AUTO, SS_DSAR, SS_OKTOPK, SS_GTOPK};
+    struct ss_rules *rules;
+    char error[200];
+
+    (void)state;
+    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    for (size_t a = 0; a < sizeof tried / sizeof tried[0]; a++)
+        for (int size = 2; size <= 5; size++) {
+            struct ss_settings s = fixed(tried[a]);
+            struct beside_plan plan = plan_of(size, (uint64_t)size + 10 * a);
+            s.topk = true;
+            s.tensors.include = rules;
+            s.guard = SS_GUARD_WARN;
+            s.values = a == 1 ? SS_VALUES_Q8 : SS_VALUES_SAME;
+            plan.density = 1;
+            compare(&plan, &s);
+            assert_true(sinks[1].begun[SS_SPAN_SELECT] > 0);
+        }
+    ss_rules_free(rules);
+}
+
+static void measured_costs_are_calibrated_in_a_span(void **state)
+{
+    struct ss_settings s = fixed(SS_AUTO);
+    struct beside_plan plan = plan_of(3, 1);
+
+    (void)state;
+    s.alpha = s.beta = -1;
+    compare(&plan, &s);
+    assert_true(sinks[0].begun[SS_SPAN_CALIBRATE] > 0);
+}
+
+static void native_calls_and_those_beside_them_nest(void **state)
+{
+    struct ss_settings s = fixed(SS_AUTO);
+    struct beside_plan plan = plan_of(4, 7);
+
+    (void)state;
+    plan.off = 20;
+    plan.callbacks = 30;
+    plan.not_finite = 9;
+    compare(&plan, &s);
+    assert_true(sinks[2].begun[SS_SPAN_NATIVE] >= 14);
+    assert_true(sinks[2].most_at_once > 1);
+}
+
+/* Messages that are refused, lost or damaged: no call ends without its spans. */
+static void calls_that_fail_end_their_spans(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 3; what++)
+        for (uint64_t when = 3; when < 120; when += 13) {
+            struct ss_settings s = fixed(when % 2 ? SS_RING : SS_SPLIT_ALLGATHER);
+            struct beside_plan plan = plan_of(4, 3);
+            plan.fault = (struct ss_sim_fault){.rank = 1};
+            *(what == 0   ? &plan.fault.fail_send
+              : what == 1 ? &plan.fault.lose_send
+                          : &plan.fault.corrupt_send) = when;
+            s.timeout = 1;
+            beside_open_job(&traced, &plan, s);
+            sinks_set(&traced);
+            beside_run(&traced);
+            sinks_check(&plan);
+            beside_close_job(&traced);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_calls_nest_with_each_collective),
+        cmocka_unit_test(lossy_calls_nest_with_each_collective),
+        cmocka_unit_test(measured_costs_are_calibrated_in_a_span),
+        cmocka_unit_test(native_calls_and_those_beside_them_nest),
+        cmocka_unit_test(calls_that_fail_end_their_spans),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
