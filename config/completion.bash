@@ -8,7 +8,7 @@ _sparseshim_words() { # the options of the verb, or what follows them
     info) words="-f -c -m -r" ;;
     bench) words="--count= --density= --algorithm= --mode= --value-type= --type= --blocks= --calls= --warm= --limit= --csv= --json= --plot=" ;;
     simulate) words=$(sparseshim help simulate 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
-    report) words="--all --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --legend" ;;
+    report) words="--all --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --trace -o --legend" ;;
     help) words=$verbs ;;
     esac
     case $verb in

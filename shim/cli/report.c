@@ -210,6 +210,8 @@ static int print(const struct asked *asked, int n, char **arguments)
 
 int cli_report(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "--trace") == 0)
+        return cli_trace_report(argc - 2, argv + 2);
     struct asked asked = {TEXT, 0, AS_FITS};
     int first = take_options(&asked, argc, argv), files = argc - first;
     bool legend = asked.form == LEGEND || asked.form == LEGEND_ROFF;

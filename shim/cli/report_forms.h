@@ -34,6 +34,9 @@ int cli_compare_write(const struct cli_job *a, const struct cli_job *b, enum ss_
                       ss_emit_write *write, void *ctx);
 size_t cli_compare_legend(const struct ss_emit_group *const **groups);
 
+/* --trace: the arguments behind it. Returns the exit status. */
+int cli_trace_report(int argc, char **argv);
+
 /* A page of HTML about a job, to standard output; likewise. */
 int cli_html_print(const struct cli_job *job);
 

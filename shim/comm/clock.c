@@ -10,7 +10,7 @@
 #include "core/base/fpenv.h"
 #include "shim/mpi/real.h"
 
-enum { TRIES = 12, YIELD_AFTER = 64 };
+enum { TRIES = 40, YIELD_AFTER = 64 };
 
 /* Seconds for a message, and at the end for the last rank to come: a rank that does not answer
  * leaves its clock unknown. */
