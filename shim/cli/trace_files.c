@@ -109,8 +109,9 @@ static bool take_line(struct trace_file *f, const char *line)
         return true;
     if (!cli_trace_line(line, &number, &end))
         return false;
-    if (line[7] == 'B' && f->first < 0)
-        f->first = strtod(number, NULL);
+    double at = strtod(number, NULL);
+    if (line[7] != 'M' && (f->first < 0 || at < f->first))
+        f->first = at;
     return line[7] == 'B' || line[7] == 'E' || take_note(f, line);
 }
 

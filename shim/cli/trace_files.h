@@ -17,7 +17,7 @@ struct trace_file {
     int rank, ranks;
     char *program;    /* owned */
     double real_time; /* microseconds since 1970 where its clock is 0 */
-    double first;     /* begin of the first span, by its clock; < 0: none */
+    double first;     /* of the first event, by its clock; < 0: none */
     int clocks;
     struct trace_clock clock[TRACE_CLOCKS];
     bool whole;       /* the job has ended */
@@ -28,7 +28,7 @@ struct trace_files {
     struct trace_file *file; /* owned, in order of rank */
     size_t n;
     bool measured; /* the offsets of all clocks are known; else the hosts' own times serve */
-    double zero;   /* begin of the first span, by the common clock */
+    double zero;   /* of the first event, by the common clock */
 };
 
 /* Reads what the traces say of themselves; of a folder all trace-*.json in it. False where one
@@ -36,7 +36,7 @@ struct trace_files {
 bool cli_traces_read(struct trace_files *files, int n, char **arguments);
 void cli_traces_free(struct trace_files *files);
 
-/* A rank's time, microseconds, on the common clock, from the first span on. */
+/* A rank's time, microseconds, on the common clock, from the first event on. */
 double cli_trace_time(const struct trace_files *files, const struct trace_file *file, double at);
 
 /* The time of an event in a line, from *number to *end, and whether it is one. */

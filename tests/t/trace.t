@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPARSESHIM_TRACE: each rank's spans are in the trace-event format, whatever its calls do, change no
+# bit of a result, and show on one clock which rank the others waited for.
+set -u
+. tests/t/lib.sh
+
+TRACES=$WORK/traces
+export SPARSESHIM_REPRODUCIBLE=on
+
+bits() {
+    sed -n 's/^# bits //p' "$WORK/out"
+}
+
+# value EXPRESSION: of what tests/py/trace.py printed last, as `t`.
+value() {
+    python3 -c 'import json, sys; t = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$WORK/trace" "$1"
+}
+
+# is EXPRESSION: it holds.
+is() {
+    [ "$(value "$1" 2>>"$WORK/err")" = True ] && return
+    { echo "not so: $1"; cat "$WORK/trace"; } >>"$WORK/err"
+    return 1
+}
+
+# strict [--open] FILE...: each is in the format; what it holds is left for `value`.
+strict() {
+    local open=()
+    [ "$1" != --open ] || { open=(--open) && shift; }
+    for file; do
+        python3 tests/py/trace.py "${open[@]}" "$file" >"$WORK/trace" 2>>"$WORK/err" || return 1
+    done
+}
+
+# traced RANKS PROGRAM [ARGUMENT...]: with a trace.
+traced() {
+    rm -rf "$TRACES"
+    mkdir "$TRACES"
+    SPARSESHIM_TRACE=$TRACES preloaded "$@"
+}
+
+merged() {
+    "$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" && strict "$WORK/merged.json"
+}
+
+# same NAME RANKS PROGRAM [ARGUMENT...]: the trace of each rank and of all is valid, and the results
+# have the bits of a run without.
+same() {
+    local name=$1 ranks=$2 files result=0
+    shift
+    preloaded "$@"
+    local before
+    before=$(bits)
+    traced "$@"
+    passed && [ -n "$before" ] && [ "$(bits)" = "$before" ] || result=1
+    files=("$TRACES"/trace-*.json)
+    [ "${#files[@]}" -eq "$ranks" ] && strict "${files[@]}" || result=1
+    merged && is "t['ranks'] == list(range($ranks))" || result=1
+    tap "$result" "$name on $ranks ranks: valid, and the same bits"
+}
+
+for ranks in 1 2 3 4 5; do
+    same exact "$ranks" traced
+done
+is "all(t['spans'].get(s, 0) > 0 for s in ('allreduce', 'scan', 'vote', 'exchange', 'round', 'encode', 'decode', 'merge', 'scatter', 'wait'))" &&
+    is "t['args'][0]['ranks'] == 5 and t['args'][0]['count'] == 50000 and t['args'][0]['bytes'] > 0" &&
+    is "t['args'][0]['algorithm'] and 0.04 < t['args'][0]['density'] < 0.06 and t['clocks'] == 'measured'"
+tap "$?" "... every phase has its spans, a call its arguments, the clocks their offsets"
+SPARSESHIM_ALGORITHM=ring same "exact, ring" 3 traced
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+for algorithm in auto oktopk gtopk; do
+    SPARSESHIM_ALGORITHM=$algorithm same "top-k, $algorithm" 4 traced
+done
+is "t['spans'].get('select', 0) > 0"
+tap "$?" "... with spans of selections"
+unset SPARSESHIM_MODE SPARSESHIM_REGISTER SPARSESHIM_REGISTER_AFTER
+SPARSESHIM_PROGRESS=watchdog same "nonblocking calls" 3 nb_beside --steps 1
+is "t['lanes'] > 1"
+tap "$?" "... several at the same time, each on a lane of its own"
+traced 4 smoke
+passed && merged
+tap "$?" "calls that pass through leave a valid trace"
+
+# A rank that comes late, and who waits for it.
+traced 4 traced --slow=2 --ms=2000
+passed && merged && is "t['slow']['rank'] == 2 and t['slow']['call'] == 9 and t['slow']['late'] > 0" &&
+    is "all(s > t['slow']['waited']['2'] for r, s in t['slow']['waited'].items() if r != '2')"
+tap "$?" "the rank that slept before a call is the one that the others waited for"
+"$BUILD/sparseshim" report --trace "$TRACES" 2>/dev/null | cmp - "$WORK/merged.json"
+tap "$?" "... and without -o the same goes to the standard output"
+cp "$TRACES"/trace-*-0-*.json "$TRACES/trace-x-0-x.json"
+! merged && grep -q 'are not of one job' "$WORK/told"
+tap "$?" "two traces of one rank are refused"
+
+# Killed while it waits: what began and did not end tells where it was.
+rm -rf "$TRACES"
+mkdir "$TRACES"
+SPARSESHIM_TRACE=$TRACES within 60 timeout -s TERM 4 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/traced" --slow=1 --ms=60000
+strict --open "$TRACES"/trace-*-0-*.json && is "'wait' in t['open'] and t['waits'][0]['phase'] == 'vote' and t['spans']['allreduce'] == 8"
+tap "$?" "a job that is killed leaves what it was waiting for"
+"$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" &&
+    grep -q '^rank 0 had not ended' "$WORK/told" && strict --open "$WORK/merged.json"
+tap "$?" "... and its traces can be merged"
+
+# No place to write to.
+preloaded 2 traced
+before=$(bits)
+SPARSESHIM_TRACE=$WORK/none preloaded 2 traced
+passed && [ "$(bits)" = "$before" ] && [ ! -e "$WORK/none" ] &&
+    [ "$(grep -c "SPARSESHIM_TRACE: $WORK/none cannot be written: No such file or directory; no trace of this rank" "$WORK/err")" -eq 2 ]
+tap "$?" "a folder that is not there is told by each rank, and the job goes on"
+SPARSESHIM_TRACE=/dev/null preloaded 2 traced
+passed && [ "$(bits)" = "$before" ] && grep -q 'SPARSESHIM_TRACE: /dev/null cannot be written: it is no directory' "$WORK/err"
+tap "$?" "so is what is no folder"
+traced 2 traced --limit=20000
+passed && [ "$(bits)" = "$before" ] && strict --open "$TRACES"/trace-*.json &&
+    [ "$(grep -c 'trace-.*json lacks [0-9]* events: File too large' "$WORK/err")" -eq 2 ]
+tap "$?" "a file that cannot grow holds whole events, and one message says how many are missing"
+finish
