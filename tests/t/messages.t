@@ -8,7 +8,7 @@ use Test::More;
 
 # What is said about options, in reports, at DEBUG=info and in the command's output is described elsewhere; the planner of
 # merged calls says nothing to users yet.
-my $elsewhere = qr{^shim/cli/|^core/sim/|^core/plan/merging|^config/table\.c$|^core/call/decisions\.c$|^core/report/(?:emit|report)};
+my $elsewhere = qr{^shim/cli/|^shim/job/trace_text\.c$|^core/sim/|^core/plan/merging|^config/table\.c$|^core/call/decisions\.c$|^core/report/(?:emit|report)};
 
 # Their first text is a message, or with "%s" alone one that is made elsewhere.
 my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn say);
@@ -51,6 +51,9 @@ my @parts = (
     'it is not a regular file',                               # the same
     'it belongs to another user',                             # the same
     'the path is too long',                                   # the same
+    '; the file\'s last line is not whole',                   # the end of "... lacks ... events"
+    'more than %d calls at the same time',                    # the same
+    'the file has reached %u MiB',                            # the same
     'were admitted as gradients and are lossy',               # "top-k: ... more tensors"
     'look like gradients and stay exact (SPARSESHIM_REGISTER',    # the same
     'SSAR_Recursive_double',                                  # the names of papers, for a trace
