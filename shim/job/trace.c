@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,7 +15,7 @@
 #include "shim/mpi/files.h"
 #include "shim/mpi/log.h"
 
-enum { RECORDS = 4096, FIRST_OWN = 3, TEXT = 1 << 16 };
+enum { RECORDS = 4096, FIRST_OWN = 3 };
 
 /* Seconds between two writes, as long as the buffer has room; bytes of a file, after which only
  * what has begun still ends. */
@@ -38,7 +39,7 @@ struct trace {
     char comm[TRACE_COMMS][TRACE_NAME];
     unsigned records;
     struct trace_record record[RECORDS];
-    char text[TEXT];
+    struct trace_text text;
 };
 
 static struct trace *trace_of(struct ss_trace *sink)
@@ -65,79 +66,53 @@ static void lose_file(struct trace *t, int error)
              cut ? "" : "; the file's last line is not whole");
 }
 
-static void write_text(struct trace *t, FILE *out)
+static void write_text(struct trace *t)
 {
-    long length;
-    int error;
+    int error = t->fd < 0 ? 0 : shim_write(t->fd, t->text.text, t->text.used);
 
-    fflush(out);
-    length = ftell(out);
-    rewind(out);
-    if (t->fd < 0 || length <= 0)
-        return;
-    error = shim_write(t->fd, t->text, (size_t)length);
     if (error != 0)
         lose_file(t, error);
     else
-        t->written += (uint64_t)length;
+        t->written += t->text.used;
+    t->text.used = 0;
 }
 
-static void put_records(struct trace *t, FILE *out)
+static void put_records(struct trace *t)
 {
-    enum { ROOM = 4096 }; /* a record and the name of its lane are shorter */
-
     for (unsigned i = 0; i < t->records && t->fd >= 0; i++) {
         while (t->lanes_named <= t->record[i].lane)
-            shim_trace_put_lane(out, t->lanes_named++);
-        shim_trace_put(out, &t->record[i], t->comm);
-        if (ftell(out) > TEXT - ROOM)
-            write_text(t, out);
+            shim_trace_put_lane(&t->text, t->lanes_named++);
+        shim_trace_put(&t->text, &t->record[i], t->comm);
+        if (t->text.used > TRACE_TEXT - TRACE_LINE)
+            write_text(t);
         if (t->fd < 0)
             t->dropped += t->records - i - 1;
     }
-    t->records = 0;
 }
 
 /* Under the lock. `last` ends the array. */
 static void write_all(struct trace *t, double now, bool last)
 {
-    FILE *out = t->fd < 0 ? NULL : fmemopen(t->text, sizeof t->text, "w");
     bool was_full = is_full(t);
 
     t->written_at = now;
-    if (!out) {
-        if (t->fd >= 0)
-            snprintf(t->reason, sizeof t->reason, "out of memory");
+    if (t->fd < 0)
         t->dropped += t->records;
-        t->records = 0;
-        return;
-    }
-    if (t->written == 0)
-        shim_trace_put_head(out);
-    put_records(t, out);
-    for (; t->clocks < shim.clock.samples; t->clocks++)
-        shim_trace_put_clock(out, &shim.clock.sample[t->clocks]);
+    put_records(t);
+    t->records = 0;
+    for (; t->fd >= 0 && t->clocks < shim.clock.samples; t->clocks++)
+        shim_trace_put_clock(&t->text, &shim.clock.sample[t->clocks]);
     if (last && t->dropped > 0)
-        shim_trace_put_dropped(out, now, t->reason, t->dropped);
-    write_text(t, out);
-    if (is_full(t) && !was_full && t->fd >= 0) {
+        shim_trace_put_dropped(&t->text, now, t->reason, t->dropped);
+    if (last)
+        shim_trace_put_end(&t->text);
+    write_text(t);
+    if (is_full(t) && !was_full && !last) {
         snprintf(t->reason, sizeof t->reason, "the file has reached %u MiB",
                  (unsigned)(MOST_BYTES >> 20));
-        shim_trace_put_dropped(out, now, t->reason, 0);
-        write_text(t, out);
+        shim_trace_put_dropped(&t->text, now, t->reason, 0);
+        write_text(t);
     }
-    fclose(out);
-}
-
-static void close_file(struct trace *t)
-{
-    static const char end[] = "\n]\n";
-
-    if (t->fd < 0)
-        return;
-    shim_write(t->fd, end, sizeof end - 1);
-    close(t->fd);
-    t->fd = -1;
 }
 
 /* ---- from the calls ---- */
@@ -315,6 +290,7 @@ void shim_trace_start(void)
     pthread_mutex_init(&t->lock, NULL);
     t->sink = (struct ss_trace){open_lane, close_lane, note, write_idle};
     ss_fpenv_enter_full(&saved);
+    shim_trace_put_head(&t->text);
     write_all(t, shim_now(), false);
     ss_fpenv_leave_full(&saved);
     shim.settings.trace = &t->sink;
@@ -355,7 +331,9 @@ void shim_trace_end(void)
     ss_fpenv_enter_full(&saved);
     pthread_mutex_lock(&t->lock);
     write_all(t, shim_now(), true);
-    close_file(t);
+    if (t->fd >= 0)
+        close(t->fd);
+    t->fd = -1;
     if (t->dropped > 0)
         shim_say(CFG_DEBUG_WARN, "SPARSESHIM_TRACE: %s lacks %llu events: %s", t->path,
                  (unsigned long long)t->dropped, t->reason);

@@ -6,8 +6,6 @@
 #ifndef SHIM_JOB_TRACE_H
 #define SHIM_JOB_TRACE_H
 
-#include <stdio.h>
-
 #include "shim/mpi/state.h"
 
 /* The rank is known: opens the file and sets settings.trace, where a trace is wanted. A file that
@@ -41,12 +39,22 @@ struct trace_record {
 /* Notes stand on a lane of their own. */
 enum { TRACE_LANES = 1024, TRACE_NOTES = TRACE_LANES };
 
-/* Each puts whole lines; commas and their ends stand before all but the first. */
-void shim_trace_put_head(FILE *out);
-void shim_trace_put_lane(FILE *out, unsigned lane);
-void shim_trace_put(FILE *out, const struct trace_record *r, char (*comms)[TRACE_NAME]);
-void shim_trace_put_clock(FILE *out, const struct shim_clock_sample *sample);
+/* Text on its way to the file; what has no room is cut off. */
+enum { TRACE_TEXT = 1 << 16, TRACE_LINE = 4096 /* any line is shorter */ };
+struct trace_text {
+    size_t used;
+    bool begun; /* there is a line in the file */
+    char text[TRACE_TEXT];
+};
+
+/* Each puts whole lines; what ends a line stands before the next. */
+void shim_trace_put_head(struct trace_text *out);
+void shim_trace_put_lane(struct trace_text *out, unsigned lane);
+void shim_trace_put(struct trace_text *out, const struct trace_record *r,
+                    char (*comms)[TRACE_NAME]);
+void shim_trace_put_clock(struct trace_text *out, const struct shim_clock_sample *sample);
 /* From here on, or, at the end of the job, so many in all. */
-void shim_trace_put_dropped(FILE *out, double at, const char *why, uint64_t count);
+void shim_trace_put_dropped(struct trace_text *out, double at, const char *why, uint64_t count);
+void shim_trace_put_end(struct trace_text *out);
 
 #endif
