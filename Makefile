@@ -254,9 +254,9 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 
 # ---- tests, applications, benchmarks ----
 
-$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: \
+$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe $(BUILD)/tests/unit/test_report_rounds: \
     $(addprefix $(BUILD)/obj/shim/cli/,report_read.o series_read.o)
-$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe: UNIT_LIBS = $(CLI_LIBS)
+$(BUILD)/tests/unit/test_report $(BUILD)/tests/unit/test_report_read $(BUILD)/tests/unit/test_report_observe $(BUILD)/tests/unit/test_report_rounds: UNIT_LIBS = $(CLI_LIBS)
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(BUILD)/tests/unit/%: %.c $(BUILD)/libsparseshim_core.a
 	@mkdir -p $(@D)

@@ -158,6 +158,8 @@ void ss_call_end(struct ss_call *call, double native_seconds);
 
 /* After SS_NATIVE: why. After an error: one sentence with rank, peer and phase. */
 enum ss_reason ss_call_reason(const struct ss_call *call);
+/* After the end: whether it has waited for all ranks, and the next one like it will. */
+bool ss_call_is_synchronous(const struct ss_call *call);
 /* After the end: what ran, SS_DENSE for the MPI library; the share of this rank's elements that are
  * not zero, -1 where the call was not scanned. */
 enum ss_algorithm ss_call_algorithm(const struct ss_call *call);

@@ -69,6 +69,7 @@ struct ss_call {
     double aside;          /* seconds of the exchange for what is no part of it: GUARD */
     struct ss_scan result; /* of the own part, where the recipe did not count */
     bool partial;          /* it is a round */
+    bool between;          /* it is with all ranks, and the tensor's next calls are rounds */
     size_t observed;       /* elements of the sample that observe has taken, 0: none */
 
     /* Not cleared with the rest when a call starts. */

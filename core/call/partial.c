@@ -1,6 +1,8 @@
 /* Partial calls (QUORUM): a tensor has a call with all ranks, which votes and plans as ever; where
  * all ranks say there that they can, its next calls are rounds (core/quorum/rounds.h), which ask
  * nobody anything, until the next such call. */
+#include <string.h>
+
 #include "core/call/call_impl.h"
 #include "core/coll/rows.h"
 #include "core/quorum/rounds.h"
@@ -45,11 +47,64 @@ bool ss_comm_serve(struct ss_comm *comm, bool *under_way)
     return moved;
 }
 
+/* ---- what the report knows ---- */
+
+_Static_assert((int)SS_ROUNDS_STALE == (int)SS_STALENESS_SEEN, "one histogram");
+
+static struct ss_rounds_sums sums_of(const struct ss_rounds_stats *seen)
+{
+    struct ss_rounds_sums sums = {.rounds = seen->rounds,
+                                  .in = seen->in,
+                                  .left = seen->left,
+                                  .late = seen->late,
+                                  .steps = seen->steps,
+                                  .waited = seen->waited,
+                                  .behind = seen->behind};
+
+    memcpy(sums.stale, seen->stale, sizeof sums.stale);
+    return sums;
+}
+
+static void add(struct ss_rounds_sums *all, const struct ss_rounds_sums *is,
+                const struct ss_rounds_sums *was)
+{
+    all->rounds += is->rounds - was->rounds;
+    all->in += is->in - was->in;
+    all->left += is->left - was->left;
+    all->late += is->late - was->late;
+    all->steps += is->steps - was->steps;
+    all->waited += is->waited - was->waited;
+    all->behind += is->behind - was->behind;
+    for (int i = 0; i < SS_STALENESS_SEEN; i++)
+        all->stale[i] += is->stale[i] - was->stale[i];
+}
+
+/* What the rounds have seen since it was booked last. */
+static void book(struct ss_comm *comm)
+{
+    struct ss_rounds_stats now = ss_rounds_seen(comm->rounds);
+    struct ss_rounds_sums is = sums_of(&now), more = {0};
+    struct ss_rounds_record *all = &comm->stats->rounds;
+
+    add(&more, &is, &comm->rounds_booked);
+    pthread_mutex_lock(&comm->stats->lock);
+    ss_rounds_stretch(all, &more);
+    add(&all->sum, &more, &(struct ss_rounds_sums){0});
+    all->solo = comm->settings->quorum == SS_QUORUM_SOLO;
+    if (now.queued_most > all->queued_most)
+        all->queued_most = now.queued_most;
+    pthread_mutex_unlock(&comm->stats->lock);
+    comm->rounds_booked = is;
+}
+
+/* ---- the end ---- */
+
 void ss_comm_close_rounds(struct ss_comm *comm)
 {
     if (!comm->rounds)
         return;
     comm->rounds_t->outside = ss_fpenv_enter();
+    book(comm);
     ss_rounds_close(comm->rounds);
     ss_fpenv_leave(comm->rounds_t->outside);
 }
@@ -57,6 +112,7 @@ void ss_comm_close_rounds(struct ss_comm *comm)
 void ss_comm_pause_rounds(struct ss_comm *comm)
 {
     comm->rounds_t->outside = ss_fpenv_enter();
+    book(comm);
     ss_rounds_pause(comm->rounds);
     ss_fpenv_leave(comm->rounds_t->outside);
 }
@@ -108,6 +164,12 @@ void ss_partial_agreed(struct ss_call *call)
 
     if (f->comm->rounds && f->tensor && is_lossy(call))
         ss_rounds_open(f->comm->rounds, f->tensor, all ? f->comm->settings->quorum_period - 1 : 0);
+    call->between = all;
+}
+
+bool ss_call_is_synchronous(const struct ss_call *call)
+{
+    return !call->partial && !call->between;
 }
 
 void ss_partial_begin_full(struct ss_call *call)
@@ -160,32 +222,6 @@ void ss_partial_start(struct ss_call *call)
     ss_rounds_call(f->comm->rounds, &round);
     c->x.number = ss_rounds_call_number(f->comm->rounds);
     f->topk = f->resting = false; /* none of this call's business any more */
-}
-
-_Static_assert((int)SS_ROUNDS_STALE == (int)SS_STALENESS_SEEN, "one histogram");
-
-/* What the rounds have seen since it was booked last. */
-static void book(struct ss_comm *comm)
-{
-    struct ss_rounds_stats now = ss_rounds_seen(comm->rounds);
-    struct ss_rounds_record *was = &comm->rounds_booked, *all = &comm->stats->rounds;
-    struct ss_rounds_record is = {
-        .rounds = now.rounds, .in = now.in, .left = now.left, .late = now.late};
-
-    pthread_mutex_lock(&comm->stats->lock);
-    all->solo = comm->settings->quorum == SS_QUORUM_SOLO;
-    all->rounds += is.rounds - was->rounds;
-    all->in += is.in - was->in;
-    all->left += is.left - was->left;
-    all->late += is.late - was->late;
-    for (int i = 0; i < SS_STALENESS_SEEN; i++) {
-        is.stale[i] = now.stale[i];
-        all->stale[i] += is.stale[i] - was->stale[i];
-    }
-    if (now.queued_most > all->queued_most)
-        all->queued_most = now.queued_most;
-    pthread_mutex_unlock(&comm->stats->lock);
-    *was = is;
 }
 
 int ss_partial_step(struct ss_call *call)

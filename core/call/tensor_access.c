@@ -8,6 +8,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
+#include "core/quorum/rounds.h"
 #include "core/report/tensor_record.h"
 
 static bool concerns(const struct ss_tensor *t, const void *buffer)
@@ -143,6 +144,7 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .global_calls = t->stats.global_calls,
         .global_off_sum = t->stats.global_off_sum,
         .residual_norm = t->in_flight > 0 ? t->residual.norm : ss_residual_norm(t),
+        .late = comm->rounds ? ss_rounds_late(comm->rounds, t) : 0,
         .input_norm = t->stats.input_norm,
         .watched = t->watch.calls,
         .guard_looks = t->guarding.checks,

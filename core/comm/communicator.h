@@ -107,13 +107,13 @@ struct ss_comm {
     bool wait_told;       /* ss_call_waits */
     bool held_told;       /* ss_comm_held_back */
 
-    struct ss_tensors *tensors;            /* MODE=topk, else NULL */
-    struct ss_rounds_record rounds_booked; /* of `rounds`, in the statistics so far */
-    struct ss_rounds *rounds;              /* QUORUM, else NULL, and */
-    uint64_t rounds_bytes;                 /* those of their bytes that are booked */
-    struct ss_transport *rounds_t;         /* their own transport */
-    struct ss_call_site site;              /* of the calls that follow */
-    uint64_t small;                        /* its count of small calls in the last one */
+    struct ss_tensors *tensors;          /* MODE=topk, else NULL */
+    struct ss_rounds_sums rounds_booked; /* of `rounds`, in the statistics so far */
+    struct ss_rounds *rounds;            /* QUORUM, else NULL, and */
+    uint64_t rounds_bytes;               /* those of their bytes that are booked */
+    struct ss_transport *rounds_t;       /* their own transport */
+    struct ss_call_site site;            /* of the calls that follow */
+    uint64_t small;                      /* its count of small calls in the last one */
 };
 
 /* The lane of a call, made when new and valid until another new one is made. n, type: to be

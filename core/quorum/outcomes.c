@@ -28,7 +28,7 @@ void ss_outcomes_keep(struct ss_rounds *r)
     size_t n = (size_t)t->n, esize = ss_type_size(t->type);
     struct ss_scan seen;
 
-    *o = (struct ss_outcome){0};
+    *o = (struct ss_outcome){.begun = r->begun};
     r->c.kernels->scan(t->type, SS_SUM, r->landing.data, n, 0, NULL, NULL, 0, &seen);
     o->nnz = seen.nnz;
     if (ss_buf_reserve(&o->idx, r->mem, seen.nnz * sizeof(uint32_t)) == SS_OK &&

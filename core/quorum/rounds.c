@@ -243,6 +243,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
     int status = SS_OK;
 
     r->member = m;
+    r->begun = r->t->ops->now(r->t);
     if (m && !own && r->status == SS_OK)
         pin(r);
     if (m)
@@ -412,6 +413,21 @@ void ss_rounds_hold(struct ss_rounds *r, bool held)
 
 /* ---- calls ---- */
 
+/* How late the call is. One that its own step has kept back as long as the last is no later. */
+static void measure_lag(struct ss_rounds *r)
+{
+    const struct ss_member *m = r->caller;
+    double lag = 0;
+
+    if (m->queued > 0)
+        lag = r->called - m->queue[m->first].begun;
+    else if (ss_rounds_under_way(r))
+        lag = r->called - r->begun;
+    if (lag > r->lag)
+        r->stats.behind += lag - r->lag;
+    r->lag = lag;
+}
+
 /* A call whose round has not begun here: it will be in, unless it follows one of its step that was
  * not. */
 static bool will_be_in(const struct ss_rounds *r)
@@ -432,6 +448,8 @@ void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call)
         ss_rounds_fail(r, SS_ERR_DIFFERENT);
     if (r->status < 0)
         return;
+    r->called = r->t->ops->now(r->t);
+    measure_lag(r);
     r->caller->calls++;
     r->caller->k = call->k;
     r->caller->bucket = call->bucket;
@@ -454,6 +472,8 @@ int ss_rounds_call_status(struct ss_rounds *r)
         ss_outcomes_deliver(r);
         r->delivered = r->calls;
     }
+    if (r->status == SS_OK)
+        r->stats.waited += r->t->ops->now(r->t) - r->called;
     if (r->status < 0 && r->direct && ss_rounds_under_way(r))
         return SS_PENDING; /* it may still write there */
     if (r->status < 0)
@@ -525,6 +545,7 @@ struct ss_rounds_stats ss_rounds_seen(const struct ss_rounds *r)
 {
     struct ss_rounds_stats seen = r->stats;
 
+    seen.steps = r->step;
     for (const struct ss_member *m = r->members; m; m = m->next)
         seen.pending += m->late;
     return seen;

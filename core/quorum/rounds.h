@@ -54,6 +54,11 @@ struct ss_rounds_stats {
     uint64_t stale[SS_ROUNDS_STALE];
     uint64_t pending; /* late gradients that no selection has seen yet */
     uint64_t bytes;   /* sent */
+    uint64_t steps;   /* that the rounds make */
+    double waited;    /* seconds from calls to their results */
+    /* Seconds that calls came later after the begin of their round here than the call before: the
+     * others would have waited for them. */
+    double behind;
 };
 
 struct ss_rounds;

@@ -14,7 +14,8 @@ struct ss_strays {
 
 /* A result that waits for its call. */
 struct ss_outcome {
-    bool landed; /* it stands where it was summed: no memory for a stream */
+    double begun; /* its round, here */
+    bool landed;  /* it stands where it was summed: no memory for a stream */
     struct ss_buf idx, val;
     size_t nnz;
 };
@@ -67,11 +68,14 @@ struct ss_rounds {
     bool pinned;    /* its tensor is in flight, without a call of this rank */
     bool direct;    /* its result goes where the call wants it */
     size_t claimed; /* entries of work.own that are out of the residual */
+    double begun;   /* when */
 
     /* the call under way */
     struct ss_round_call call;
     struct ss_member *caller;
     bool calling, claims; /* there is one; its claims are in work.own */
+    double called;        /* when */
+    double lag;           /* seconds that it came after its round had begun */
     bool in;
     int claim_status;
 

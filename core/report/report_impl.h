@@ -1,6 +1,7 @@
 /* What the parts of the report share: report_job.c the job, report_numbers.c the numbers
- * behind its summary, report_lanes.c the lanes, report_observe.c what mode observe tells of other
- * settings, report_tensors.c the tensors, report_legend.c what all of them mean. */
+ * behind its summary, report_lanes.c the lanes, report_rounds.c partial calls, report_observe.c
+ * what mode observe tells of other settings, report_tensors.c the tensors, report_legend.c what all
+ * of them mean. */
 #ifndef CORE_REPORT_REPORT_IMPL_H
 #define CORE_REPORT_REPORT_IMPL_H
 
@@ -53,6 +54,9 @@ enum ss_report_line {
     SS_LINE_BYTES,
     SS_LINE_TOPK,
     SS_LINE_PARTIAL,
+    SS_LINE_PACE,
+    SS_LINE_UNSENT,
+    SS_LINE_SYNCHRONOUS,
     SS_LINE_QUORUM,
     SS_LINE_TIME,
     SS_LINE_PHASES,
@@ -66,6 +70,13 @@ enum ss_report_line {
 };
 void ss_report_line(struct ss_emit *emit, enum ss_report_line line, struct ss_emit_value value);
 
+/* One line of the summary from values in brackets. */
+#define SAY(emit, line, ...)                                                                       \
+    ss_report_line(emit, line,                                                                     \
+                   ss_v_sentence((const struct ss_emit_value[]){__VA_ARGS__},                      \
+                                 sizeof((const struct ss_emit_value[]){__VA_ARGS__}) /             \
+                                     sizeof(struct ss_emit_value)))
+
 /* The objects of JSON that hold the numbers behind the summary. */
 void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
                        const struct ss_report_job *job, const struct ss_report_totals *totals);
@@ -73,9 +84,16 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
 /* What ss_report_legend lists. */
 extern const struct ss_emit_group ss_report_document_group, ss_report_summary_group,
     ss_report_job_group, ss_report_calls_group, ss_report_bytes_group, ss_report_times_group,
-    ss_report_rounds_group, ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group,
-    ss_report_advice_group, ss_report_predictions_group, ss_report_topk_group,
-    ss_report_small_group, ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
+    ss_report_rounds_group, ss_report_stretches_group, ss_report_synchronous_group,
+    ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group, ss_report_advice_group,
+    ss_report_predictions_group, ss_report_topk_group, ss_report_small_group,
+    ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
+
+/* Partial calls: lines of the summary and numbers, where there are any, and the table of calls that
+ * wait beside them. */
+void ss_report_rounds_lines(struct ss_emit *emit, const struct ss_stats *stats);
+void ss_report_rounds_numbers(struct ss_emit *emit, const struct ss_rounds_record *rounds);
+void ss_report_synchronous(struct ss_emit *emit, struct ss_rounds_record *rounds);
 
 /* The tables by lane; in mode observe predictions and advice too. */
 void ss_report_lanes(struct ss_emit *emit, const struct ss_stats *stats, bool observe);

@@ -33,6 +33,13 @@ static const struct ss_emit_column lines[SS_LINES] = {
     [SS_LINE_PARTIAL] = {"partial", "partial", 0, 0,
                          "partial allreduces: rounds that this rank's gradient was in, and what "
                          "became of late ones"},
+    [SS_LINE_PACE] = {"pace", "pace", 0, 0,
+                      "partial allreduces: time in them, time that this rank would have kept the "
+                      "others waiting, and what the thread costs that takes part in rounds"},
+    [SS_LINE_UNSENT] = {"unsent", "unsent", 0, 0,
+                        "late gradients at the end, of which no round has sent anything"},
+    [SS_LINE_SYNCHRONOUS] = {"synchronous", "waiting", 0, 0,
+                             "calls beside partial ones that make every step wait for all ranks"},
     [SS_LINE_QUORUM] = {"try_quorum", "late", 0, 0, "what to set where gradients come too late"},
     [SS_LINE_TIME] =
         {"time", "time", 0, 0,
@@ -61,12 +68,6 @@ void ss_report_line(struct ss_emit *emit, enum ss_report_line line, struct ss_em
 {
     ss_emit_kv(emit, &lines[line], value);
 }
-
-/* One line of the summary from values in brackets. */
-#define SAY(emit, line, ...)                                                                       \
-    ss_report_line(emit, line,                                                                     \
-                   ss_v_sentence((const struct ss_emit_value[]){__VA_ARGS__},                      \
-                                 LENGTH(((const struct ss_emit_value[]){__VA_ARGS__}))))
 
 double ss_report_share(const struct ss_stats *stats)
 {
@@ -208,36 +209,6 @@ static void say_lossy(struct ss_emit *e, struct ss_stats *stats)
             ss_v_seconds(before));
 }
 
-/* Rounds that a late gradient waited for its selection, in the mean. */
-static double mean_staleness(const struct ss_rounds_record *r)
-{
-    double sum = 0, seen = 0;
-
-    for (int i = 0; i < SS_STALENESS_SEEN; i++) {
-        sum += (double)r->stale[i] * i;
-        seen += (double)r->stale[i];
-    }
-    return ss_ratio(sum, seen);
-}
-
-static void say_rounds(struct ss_emit *e, const struct ss_rounds_record *r)
-{
-    double mean = mean_staleness(r);
-
-    if (r->rounds == 0)
-        return;
-    SAY(e, SS_LINE_PARTIAL, ss_v_text("this rank was in "), ss_v_count(r->in), ss_v_text(" of "),
-        ss_v_count(r->rounds), ss_v_text(" rounds; "), ss_v_count(r->late),
-        ss_v_text(r->late == 1 ? " gradient" : " gradients"),
-        ss_v_text(" came late and waited for "), ss_v_factor(mean),
-        ss_v_text(" rounds in the mean; at most "), ss_v_count(r->queued_most),
-        ss_v_text(" results waited"));
-    if (r->solo && mean > 1)
-        SAY(e, SS_LINE_QUORUM,
-            ss_v_text("gradients older than a round may cost accuracy: SPARSESHIM_QUORUM=majority "
-                      "waits for half of the ranks"));
-}
-
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct ss_report_totals *t)
 {
@@ -260,7 +231,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
             ss_v_text(" taken over"));
     say_bytes(e, job, t);
     ss_report_topk(e, stats);
-    say_rounds(e, &stats->rounds);
+    ss_report_rounds_lines(e, stats);
     say_time(e, stats, t);
     SAY(e, SS_LINE_MEMORY, ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)
@@ -363,6 +334,7 @@ static void write_tables(struct ss_emit *e, struct ss_stats *stats, struct ss_re
     ss_emit_table(e, &notes, job);
     ss_emit_table(e, &passed, &(struct reasons){stats, 0});
     ss_report_lanes(e, stats, job->observe);
+    ss_report_synchronous(e, &stats->rounds);
     ss_report_tensors(e, stats);
     ss_emit_table(e, &options, job);
 }

@@ -153,40 +153,6 @@ static void write_times(struct ss_emit *e, struct ss_stats *stats, const struct 
     ss_emit_group(e, &ss_report_times_group, values);
 }
 
-static const struct ss_emit_column rounds_keys[] = {
-    KEY("rounds", "partial allreduces of this rank, QUORUM"),
-    KEY("rounds_in", "rounds that its own gradient was in"),
-    KEY("rounds_left", "rounds after its last call"),
-    KEY("rounds_late", "gradients that came when their round was over"),
-    KEY("rounds_stale", "late gradients by the rounds that they waited for their selection"),
-    KEY("rounds_queued_most", "most results that waited for their calls"),
-    KEY("rounds_solo", "QUORUM is solo"),
-};
-const struct ss_emit_group ss_report_rounds_group = {"rounds", "Partial allreduces", rounds_keys,
-                                                     LENGTH(rounds_keys)};
-
-/* Only where there are any. */
-static void write_rounds(struct ss_emit *e, const struct ss_rounds_record *r)
-{
-    struct ss_emit_value stale = {.kind = SS_V_COUNTS};
-
-    if (r->rounds == 0)
-        return;
-    stale.as.list.key = stale.as.list.name = ss_staleness_key;
-    stale.as.list.counts = r->stale;
-    stale.as.list.n = SS_STALENESS_SEEN;
-    const struct ss_emit_value values[LENGTH(rounds_keys)] = {
-        ss_v_count(r->rounds),
-        ss_v_count(r->in),
-        ss_v_count(r->left),
-        ss_v_count(r->late),
-        stale,
-        ss_v_count(r->queued_most),
-        ss_v_bool(r->solo),
-    };
-    ss_emit_group(e, &ss_report_rounds_group, values);
-}
-
 void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
                        const struct ss_report_job *job, const struct ss_report_totals *totals)
 {
@@ -194,5 +160,5 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
     write_calls(emit, stats, totals);
     write_bytes(emit, stats, totals);
     write_times(emit, stats, totals);
-    write_rounds(emit, &stats->rounds);
+    ss_report_rounds_numbers(emit, &stats->rounds);
 }

@@ -55,6 +55,7 @@ enum column {
     GLOBAL_CALLS,
     GLOBAL_OFF_SUM,
     INPUT_NORM,
+    LATE,
     SERIES,
     WATCHED,
     ALIKE,
@@ -131,6 +132,9 @@ static const struct ss_emit_column columns[COLUMNS] = {
     [GLOBAL_OFF_SUM] = {"global_off_sum", NULL, 0, 0, "sum behind global_off"},
     [INPUT_NORM] = {"input_norm", NULL, 0, 0,
                     "norm of this rank's last input sent as top-k; 0: there was none"},
+    [LATE] = {"late", NULL, 0, 0,
+              "QUORUM: gradients of this rank that came late, of which no selection has sent "
+              "anything yet; they are in what it has kept back"},
     [SERIES] = {"series", NULL, 0, 0,
                 "how these calls went, at even distances, 128 points at most; null: there were "
                 "none"},
@@ -255,6 +259,7 @@ static void fates(struct walk *at, struct ss_emit_value *v)
     v[GLOBAL_CALLS] = ss_v_count(r->global_calls);
     v[GLOBAL_OFF_SUM] = ss_v_factor(r->global_off_sum);
     v[INPUT_NORM] = ss_v_factor(r->input_norm);
+    v[LATE] = ss_v_count(r->late);
     v[SERIES] = series_value(r->series);
 }
 

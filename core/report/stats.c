@@ -140,13 +140,6 @@ struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
     return r;
 }
 
-const char *ss_staleness_key(int rounds)
-{
-    static const char *const keys[SS_STALENESS_SEEN] = {
-        "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"};
-    return keys[rounds];
-}
-
 void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
 {
     struct ss_tensor_record **link = &stats->tensors, *last = NULL;

@@ -90,12 +90,38 @@ struct ss_small {
 
 /* Rounds of partial calls on this rank, all communicators together (core/quorum/rounds.h says what
  * is counted). Of the late gradients those that no selection has seen are missing in `stale`. */
-enum { SS_STALENESS_SEEN = 16 };
-struct ss_rounds_record {
+enum { SS_STALENESS_SEEN = 16, SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
+struct ss_rounds_sums {
     uint64_t rounds, in, left, late;
+    uint64_t steps; /* that the rounds make */
     uint64_t stale[SS_STALENESS_SEEN];
+    double waited, behind; /* seconds, in calls and of calls */
+};
+
+/* Calls of one place that wait for all ranks. */
+struct ss_synchronous {
+    char site[128], symbol[64]; /* "" = unknown */
+    enum ss_kind kind;
+    uint64_t count; /* elements of the last one */
+    uint64_t calls;
+};
+
+struct ss_rounds_record {
+    struct ss_rounds_sums sum;
     uint64_t queued_most;
-    bool solo; /* QUORUM=solo */
+    bool solo;           /* QUORUM=solo */
+    double thread;       /* seconds of a processor that the thread of ours has used, */
+    double thread_lived; /* of so many that it was there */
+
+    /* How it went: when all stretches are full, two become one. */
+    struct ss_rounds_sums stretch[SS_STRETCHES]; /* `stale` is not filled */
+    size_t stretches;
+    uint64_t stretch_rounds; /* of a full one */
+
+    /* Other calls on communicators with rounds, where calls are timed; the last counts all that
+     * found no room, with no site. */
+    struct ss_synchronous synchronous[SS_SYNCHRONOUS];
+    size_t synchronous_sites;
 };
 
 /* The whole process. Zero-initialise and call ss_stats_init. */
@@ -132,6 +158,10 @@ struct ss_stats {
 };
 
 const char *ss_staleness_key(int rounds); /* in JSON: "0" to "15" */
+
+/* Under the lock: what has come since; and calls. */
+void ss_rounds_stretch(struct ss_rounds_record *rounds, const struct ss_rounds_sums *more);
+void ss_rounds_synchronous(struct ss_rounds_record *rounds, const struct ss_synchronous *call);
 
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);

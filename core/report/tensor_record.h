@@ -28,6 +28,7 @@ struct ss_tensor_record {
     uint64_t global_calls;         /* of them, by oktopk or gtopk; over these: */
     double global_off_sum;         /* of |size of the global set - k| / k */
     double residual_norm;          /* now; 0 without one */
+    uint64_t late;                 /* gradients that came late, of which nothing has been sent */
     double input_norm;             /* of the last input sent as top-k, 0 where there was none */
     struct ss_series *series;      /* of these calls, owned; NULL = none */
 

@@ -69,6 +69,8 @@ static bool measure_row(void *ctx, size_t row, struct ss_emit_value *v)
         return false;
     const struct cli_measure *measure = &cli_measures[row];
     double a = mean_of(c, A, (enum cli_measured)row), b = mean_of(c, B, (enum cli_measured)row);
+    if (row >= CLI_ROUNDS && isnan(a) && isnan(b))
+        return false;
     v[M_MEASURE] = ss_v_text(measure->key);
     v[M_SHOWN] = ss_v_text(measure->text);
     v[M_A] = cli_measure_value(measure, a);

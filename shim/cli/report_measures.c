@@ -95,6 +95,20 @@ static double residual(const struct cli_report *r)
     return most;
 }
 
+/* NaN without partial calls: most jobs have none, and no row for them. */
+#define ROUNDS(name, what)                                                                         \
+    static double name(const struct cli_report *r)                                                 \
+    {                                                                                              \
+        const struct ss_rounds_record *rounds = &r->stats.rounds;                                  \
+        return rounds->sum.rounds > 0 ? (double)(what) : NAN;                                      \
+    }
+ROUNDS(rounds_all, rounds->sum.rounds)
+ROUNDS(rounds_in, rounds->sum.in)
+ROUNDS(rounds_late, rounds->sum.late)
+ROUNDS(rounds_waited, rounds->sum.waited)
+ROUNDS(rounds_behind, rounds->sum.behind)
+ROUNDS(rounds_thread, rounds->thread / rounds->thread_lived)
+
 const struct cli_measure cli_measures[CLI_MEASURES] = {
     [CLI_ELAPSED] = {"seconds_elapsed", "job, from its first call", SS_V_SECONDS, false, elapsed},
     [CLI_ALLREDUCE] = {"seconds_allreduce", "in allreduce", SS_V_SECONDS, false, allreduce},
@@ -114,6 +128,14 @@ const struct cli_measure cli_measures[CLI_MEASURES] = {
     [CLI_CALLS_PASSED] = {"calls_passed", "calls passed through", SS_V_COUNT, false, passed_calls},
     [CLI_CALLS_ERRORS] = {"calls_errors", "errors", SS_V_COUNT, false, error_calls},
     [CLI_RESIDUAL] = {"residual_ratio", "largest residual to input", SS_V_FACTOR, false, residual},
+    [CLI_ROUNDS] = {"rounds", "partial allreduces", SS_V_COUNT, false, rounds_all},
+    [CLI_ROUNDS_IN] = {"rounds_in", "rounds it was in", SS_V_COUNT, true, rounds_in},
+    [CLI_ROUNDS_LATE] = {"rounds_late", "gradients late", SS_V_COUNT, true, rounds_late},
+    [CLI_ROUNDS_WAITED] = {"seconds_waited", "waited in rounds", SS_V_SECONDS, false,
+                           rounds_waited},
+    [CLI_ROUNDS_BEHIND] = {"seconds_behind", "fell behind, not waited for", SS_V_SECONDS, true,
+                           rounds_behind},
+    [CLI_ROUNDS_THREAD] = {"share_thread", "thread, of a core", SS_V_SHARE, false, rounds_thread},
 };
 
 struct ss_emit_value cli_measure_value(const struct cli_measure *measure, double number)

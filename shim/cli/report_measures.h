@@ -23,6 +23,13 @@ enum cli_measured {
     CLI_CALLS_PASSED,
     CLI_CALLS_ERRORS,
     CLI_RESIDUAL,
+    /* of partial calls; the last ones */
+    CLI_ROUNDS,
+    CLI_ROUNDS_IN,
+    CLI_ROUNDS_LATE,
+    CLI_ROUNDS_WAITED,
+    CLI_ROUNDS_BEHIND,
+    CLI_ROUNDS_THREAD,
     CLI_MEASURES
 };
 

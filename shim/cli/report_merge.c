@@ -54,6 +54,8 @@ static bool spread_row(void *ctx, size_t row, struct ss_emit_value *v)
         return false;
     const struct cli_measure *measure = &cli_measures[row];
     struct cli_spread s = spread_of(m, (enum cli_measured)row);
+    if (row >= CLI_ROUNDS && s.n == 0)
+        return false;
     v[MEASURE] = ss_v_text(measure->key);
     v[SHOWN] = ss_v_text(measure->text);
     v[LEAST] = cli_measure_value(measure, s.least);
@@ -68,7 +70,7 @@ static bool spread_row(void *ctx, size_t row, struct ss_emit_value *v)
 
 /* ---- the first lines ---- */
 
-enum { HEADLINE, MISSING, STATE, BYTES, SLOWEST, AWAITED, LINES };
+enum { HEADLINE, MISSING, STATE, BYTES, SLOWEST, AWAITED, PARTIAL, LINES };
 
 static const struct ss_emit_column lines[LINES] = {
     [HEADLINE] = {"headline", "", 0, 0,
@@ -83,6 +85,10 @@ static const struct ss_emit_column lines[LINES] = {
     [AWAITED] = {"awaited", "awaited", 0, 0,
                  "the rank that spent least time in vote, exchange and native, where ranks wait "
                  "for each other: the others wait for it"},
+    [PARTIAL] =
+        {"partial", "partial", 0, 0,
+         "partial allreduces: ranks whose gradients were in a round, and the time that they "
+         "fell behind, for which the others would have waited"},
 };
 static const struct ss_emit_group summary_group = {"summary", "Merged: the first lines", lines,
                                                    LINES};
@@ -195,6 +201,17 @@ static void say_ranks(struct ss_emit *e, struct merging *m)
             ss_v_number(SS_V_SECONDS, idle.median), ss_v_text(": the others wait for it"));
 }
 
+static void say_rounds(struct ss_emit *e, struct merging *m)
+{
+    struct cli_spread rounds = spread_of(m, CLI_ROUNDS), in = spread_of(m, CLI_ROUNDS_IN);
+
+    if (rounds.n > 0)
+        SAY(e, PARTIAL, ss_v_number(SS_V_FACTOR, in.sum / rounds.most), ss_v_text(" of "),
+            ss_v_count(rounds.n), ss_v_text(" ranks were in a round in the mean, and they fell "),
+            ss_v_number(SS_V_SECONDS, spread_of(m, CLI_ROUNDS_BEHIND).sum),
+            ss_v_text(" behind, all together, for which nobody waited"));
+}
+
 static void write_summary(struct ss_emit *e, struct merging *m)
 {
     size_t done = ended(m->job);
@@ -209,6 +226,7 @@ static void write_summary(struct ss_emit *e, struct merging *m)
                       "MPI_Finalize"));
     say_bytes(e, m);
     say_ranks(e, m);
+    say_rounds(e, m);
     ss_emit_object_end(e);
 }
 

@@ -28,6 +28,7 @@ enum kind {
     NAME_OR0, /* the same; null is 0 */
     WORDS,    /* enum, by a sentence that another version may say otherwise; else 0 */
     SERIES,   /* struct ss_series *, owned */
+    STRETCH,  /* struct ss_rounds_record, its stretches */
     COUNTS,   /* array of uint64_t: an object that names its elements */
     SUMS      /* array of double, likewise */
 };
@@ -85,13 +86,19 @@ static const struct field stats_fields[] = {
     {"not_timed", ATOMIC, IN(ss_stats, not_timed), NULL},
     {"errors", ATOMIC, IN(ss_stats, errors), NULL},
     {"tensors_unlisted", COUNT, IN(ss_stats, tensors_unlisted), NULL},
-    {"rounds", COUNT, IN(ss_stats, rounds.rounds), NULL},
-    {"rounds_in", COUNT, IN(ss_stats, rounds.in), NULL},
-    {"rounds_left", COUNT, IN(ss_stats, rounds.left), NULL},
-    {"rounds_late", COUNT, IN(ss_stats, rounds.late), NULL},
-    {"rounds_stale", COUNTS, IN(ss_stats, rounds.stale), &rounds},
+    {"rounds", COUNT, IN(ss_stats, rounds.sum.rounds), NULL},
+    {"rounds_steps", COUNT, IN(ss_stats, rounds.sum.steps), NULL},
+    {"rounds_in", COUNT, IN(ss_stats, rounds.sum.in), NULL},
+    {"rounds_left", COUNT, IN(ss_stats, rounds.sum.left), NULL},
+    {"rounds_late", COUNT, IN(ss_stats, rounds.sum.late), NULL},
+    {"rounds_stale", COUNTS, IN(ss_stats, rounds.sum.stale), &rounds},
     {"rounds_queued_most", COUNT, IN(ss_stats, rounds.queued_most), NULL},
     {"rounds_solo", BOOL, IN(ss_stats, rounds.solo), NULL},
+    {"rounds_stretches", STRETCH, IN(ss_stats, rounds), NULL},
+    {"seconds_waited", F64, IN(ss_stats, rounds.sum.waited), NULL},
+    {"seconds_behind", F64, IN(ss_stats, rounds.sum.behind), NULL},
+    {"seconds_thread", F64, IN(ss_stats, rounds.thread), NULL},
+    {"seconds_thread_lived", F64, IN(ss_stats, rounds.thread_lived), NULL},
     {"bytes_outside", ATOMIC, IN(ss_stats, small_bytes), NULL},
     {"bytes_largest", COUNT, IN(ss_stats, largest_bytes), NULL},
     {"bytes_largest_total", COUNT, IN(ss_stats, largest_total), NULL},
@@ -153,6 +160,7 @@ static const struct field tensor_fields[] = {
     {"global_calls", COUNT, IN(ss_tensor_record, global_calls), NULL},
     {"global_off_sum", F64, IN(ss_tensor_record, global_off_sum), NULL},
     {"residual_norm", F64, IN(ss_tensor_record, residual_norm), NULL},
+    {"late", COUNT, IN(ss_tensor_record, late), NULL},
     {"input_norm", F64, IN(ss_tensor_record, input_norm), NULL},
     {"series", SERIES, IN(ss_tensor_record, series), NULL},
     {"watched", UNSIGNED, IN(ss_tensor_record, watched), NULL},
@@ -175,6 +183,14 @@ static const struct field tensor_fields[] = {
     {"guard_cosine", F64, IN(ss_tensor_record, guard_cosine), NULL},
     {"guard_ratio", F64, IN(ss_tensor_record, guard_ratio), NULL},
     {"guard_doubt", WORDS, IN(ss_tensor_record, guard_doubt), &likenesses},
+};
+
+static const struct field synchronous_fields[] = {
+    {"calls", COUNT, IN(ss_synchronous, calls), NULL},
+    {"kind", NAME, IN(ss_synchronous, kind), &kinds},
+    {"count", COUNT, IN(ss_synchronous, count), NULL},
+    {"site", CHARS, IN(ss_synchronous, site), NULL},
+    {"symbol", CHARS, IN(ss_synchronous, symbol), NULL},
 };
 
 static const struct field option_fields[] = {
@@ -334,6 +350,8 @@ static const char *read_value(const json_t *value, const struct field *field, vo
         return NULL;
     case SERIES:
         return cli_series_read(value, to);
+    case STRETCH:
+        return cli_stretches_read(value, to);
     case COUNTS:
     case SUMS:
         return read_elements(value, field, to);
@@ -359,6 +377,13 @@ static void *new_lane(struct reading *reading)
 static void *new_tensor(struct reading *reading)
 {
     return ss_stats_tensor(&reading->report->stats, NULL);
+}
+
+static void *new_synchronous(struct reading *reading)
+{
+    struct ss_rounds_record *r = &reading->report->stats.rounds;
+
+    return r->synchronous_sites < SS_SYNCHRONOUS ? &r->synchronous[r->synchronous_sites++] : NULL;
 }
 
 static void *new_option(struct reading *reading)
@@ -425,6 +450,7 @@ static const struct section sections[] = {
     {"passed", FIELDS(passed_fields), 0, new_row, keep_passed},
     {"lanes", FIELDS(lane_fields), 0, new_lane, NULL},
     {"small", FIELDS(small_fields), 0, new_row, keep_small},
+    {"synchronous", FIELDS(synchronous_fields), 0, new_synchronous, NULL},
     {"tensors", FIELDS(tensor_fields), 0, new_tensor, NULL},
     {"options", FIELDS(option_fields), 0, new_option, NULL},
     {"notes", FIELDS(note_fields), 0, new_note, NULL},

@@ -72,3 +72,48 @@ const char *cli_series_read(const json_t *value, struct ss_series **to)
         free(series);
     return wrong;
 }
+
+static const struct {
+    const char *key;
+    size_t offset;
+    bool whole;
+} sums[] = {
+    {"rounds", offsetof(struct ss_rounds_sums, rounds), true},
+    {"in", offsetof(struct ss_rounds_sums, in), true},
+    {"left", offsetof(struct ss_rounds_sums, left), true},
+    {"late", offsetof(struct ss_rounds_sums, late), true},
+    {"seconds_waited", offsetof(struct ss_rounds_sums, waited), false},
+    {"seconds_behind", offsetof(struct ss_rounds_sums, behind), false},
+};
+
+static const char *read_sum(const json_t *array, size_t n, size_t m, struct ss_rounds_sums *to)
+{
+    if (array != NULL && (!json_is_array(array) || json_array_size(array) != n))
+        return "arrays of one length expected";
+    for (size_t i = 0; i < n && array != NULL; i++) {
+        const json_t *number = json_array_get(array, i);
+        double value = json_number_value(number);
+        char *at = (char *)&to[i] + sums[m].offset;
+
+        if (!json_is_number(number) || !(value >= 0 && value < 1e18))
+            return "numbers expected, none below 0";
+        if (sums[m].whole)
+            memcpy(at, &(uint64_t){(uint64_t)value}, sizeof(uint64_t));
+        else
+            memcpy(at, &value, sizeof value);
+    }
+    return NULL;
+}
+
+const char *cli_stretches_read(const json_t *value, struct ss_rounds_record *to)
+{
+    size_t n = json_array_size(json_object_get(value, sums[0].key));
+    const char *wrong = json_is_object(value) ? NULL : "object of arrays expected";
+
+    if (n > SS_STRETCHES)
+        return "too many stretches";
+    for (size_t m = 0; m < sizeof sums / sizeof *sums && wrong == NULL; m++)
+        wrong = read_sum(json_object_get(value, sums[m].key), n, m, to->stretch);
+    to->stretches = n;
+    return wrong;
+}

@@ -284,13 +284,50 @@ static bool called(void)
     return !stop;
 }
 
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t = {0};
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The thread has nothing more to do. */
+static void book_thread(double began)
+{
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.used += seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    shim.watch.lived += shim_now() - began;
+    shim.watch.runs = false;
+    pthread_mutex_unlock(&shim.watch.lock);
+}
+
+void shim_progress_used(double *used, double *lived)
+{
+    clockid_t clock;
+
+    pthread_mutex_lock(&shim.watch.lock);
+    *used = shim.watch.used;
+    *lived = shim.watch.lived;
+    if (shim.watch.runs && pthread_getcpuclockid(shim.watch.thread, &clock) == 0) {
+        *used += seconds_of(clock);
+        *lived += shim_now() - shim.watch.began;
+    }
+    pthread_mutex_unlock(&shim.watch.lock);
+}
+
 static void *watch(void *unused)
 {
+    const double began = shim_now();
     uint64_t seen = 0;
     long pause = LOOK_AFTER;
 
     (void)unused;
     ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
+    pthread_mutex_lock(&shim.watch.lock);
+    shim.watch.began = began;
+    shim.watch.runs = true;
+    pthread_mutex_unlock(&shim.watch.lock);
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
             if (!shim_quorum_idle()) {
@@ -304,6 +341,7 @@ static void *watch(void *unused)
             }
         }
     }
+    book_thread(began);
     return NULL;
 }
 

@@ -31,6 +31,9 @@ void shim_progress_keep_out(void);
  * application's own threads. Returns 0 or an errno. */
 int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
+/* Seconds of a processor that the watchdog has used, of how many that it was there. */
+void shim_progress_used(double *used, double *lived);
+
 /* MPI_Finalize begins: waits for what is under way, and ends the thread. */
 void shim_progress_end(void);
 

@@ -5,6 +5,7 @@
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
+#include "shim/task/task_words.h"
 
 /* Bytes of a call that passed without a lane. Only asked after the MPI library accepted the call:
  * the handles are valid. */
@@ -39,6 +40,7 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
         shim_job_start(call->comm);
         if (shim.stats.timed)
             count_bytes(call);
+        shim_book_synchronous(call);
     }
     return err;
 }

@@ -12,6 +12,7 @@
 #include "core/call/tensor_access.h"
 #include "core/report/report.h"
 #include "shim/comm/comm.h"
+#include "shim/comm/progress.h"
 #include "shim/job/job.h"
 #include "shim/mpi/files.h"
 #include "shim/mpi/log.h"
@@ -195,6 +196,7 @@ static void write_report(bool file, bool text, bool complete)
     pthread_mutex_lock(&shim.report_lock);
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
+    shim_progress_used(&shim.stats.rounds.thread, &shim.stats.rounds.thread_lived);
     if (file && has_directory())
         write_file(&job);
     if (text && (!has_directory() || shim.rank == 0))

@@ -156,6 +156,9 @@ struct shim_watch {
     pthread_t thread;
     bool started, refused; /* by the system */
     bool asleep, stop;
+    bool runs;          /* and has since */
+    double began;       /* then; and what earlier ones have cost: */
+    double used, lived; /* seconds of a processor, and of time */
     atomic_bool ending;
     atomic_bool wanted;         /* it is to be woken, or made */
     atomic_int inside;          /* threads of ours that are inside of MPI */

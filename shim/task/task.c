@@ -114,6 +114,7 @@ static void end_window(struct shim_task *task, int status, double seconds)
         return;
     }
     shim_task_trace(task, status);
+    shim_task_book_synchronous(task);
     shim_comm_keep_costs(comm);
     shim_tell_task_refusals(task);
     shim_task_set_stage(task, SHIM_TASK_DONE);

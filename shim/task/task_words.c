@@ -3,8 +3,10 @@
 #include "shim/mpi/errors.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/fpenv.h"
+#include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -86,6 +88,47 @@ void shim_task_trace(const struct shim_task *task, int status)
     ss_fpenv_enter_full(&saved);
     trace_line(task, status);
     ss_fpenv_leave_full(&saved);
+}
+
+/* ---- calls beside partial ones ---- */
+
+static bool are_counted(void)
+{
+    return shim.stats.timed && !shim_quorum_idle();
+}
+
+/* place NULL: not known. */
+static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim_place *place)
+{
+    struct ss_synchronous call = {.kind = kind, .count = (uint64_t)count, .calls = 1};
+
+    if (place) {
+        memcpy(call.site, place->name, sizeof call.site);
+        memcpy(call.symbol, place->symbol, sizeof call.symbol);
+    }
+    pthread_mutex_lock(&shim.stats.lock);
+    ss_rounds_synchronous(&shim.stats.rounds, &call);
+    pthread_mutex_unlock(&shim.stats.lock);
+}
+
+void shim_task_book_synchronous(const struct shim_task *task)
+{
+    if (are_counted() && task->core && ss_call_is_synchronous(task->core))
+        book_synchronous(task->call.kind, task->call.count, &task->place);
+}
+
+void shim_book_synchronous(const struct shim_call *call)
+{
+    struct ss_call_site site;
+    struct shim_place place;
+    int size;
+
+    if (!are_counted() || shim_real.Comm_size((MPI_Comm)call->comm, &size) != MPI_SUCCESS ||
+        size < 2)
+        return;
+    if (call->site)
+        shim_site_find(call->site, &place, &site);
+    book_synchronous(call->kind, call->count, call->site ? &place : NULL);
 }
 
 /* ---- errors ---- */

@@ -22,6 +22,11 @@ void shim_tell_task_refusals(const struct shim_task *task);
 /* DEBUG=trace: one line. status: what core ended the call with. */
 void shim_task_trace(const struct shim_task *task, int status);
 
+/* For the report of partial calls: one of another kind, which waits for all ranks. A task's, or one
+ * that the MPI library has done. */
+void shim_task_book_synchronous(const struct shim_task *task);
+void shim_book_synchronous(const struct shim_call *call);
+
 /* Why a communicator can serve nothing any more. */
 void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size);
 

@@ -53,8 +53,37 @@ perl -MJSON::PP -0777 -ne '
         $stale <= $calls->{rounds_late} && $stale + 2 >= $calls->{rounds_late} && $calls->{rounds_solo})' \
     "$WORK"/report/*.json
 tap $? "the report has rounds, in and late, and how late"
+perl -MJSON::PP -MList::Util=sum -0777 -ne '
+    my $calls = decode_json($_)->{rounds};
+    my $way = $calls->{rounds_stretches};
+    my %all = (rounds => "rounds", in => "rounds_in", left => "rounds_left", late => "rounds_late");
+    for (keys %all) { exit 1 if sum(@{$way->{$_}}) != $calls->{$all{$_}} }
+    exit !($calls->{seconds_waited} > 0 && $calls->{rounds_steps} == $calls->{rounds} &&
+        $calls->{seconds_thread} > 0 && $calls->{share_thread} < 1)' "$WORK"/report/*.json
+tap $? "and how it went, round by round, and what the thread has used"
 "$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/out" && grep -q 'this rank was in [0-9]* of [0-9]* rounds' "$WORK/out"
 tap $? "and sparseshim report prints them"
+tap "$(grep -c 'QUORUM useless' "$WORK/out")" "without advice where there is no other call"
+
+# Other calls in each step: counted, with their places. Two of the 33 are not followed by a round.
+SPARSESHIM_REGISTER='count=2000' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
+grep -q 'QUORUM useless' "$WORK"/report/*.json
+tap $? "calls of each step that wait for all ranks: the report says it"
+perl -MJSON::PP -0777 -ne '
+    my @rows = @{decode_json($_)->{synchronous}};
+    my %calls = map { $_->{count} => $_->{calls} } @rows;
+    exit !($calls{3000} >= 31 && $calls{2} >= 31 && !grep { $_->{site} !~ /^late_ranks\+0x/ } @rows)' \
+    "$WORK"/report/*.json
+tap $? "how often, and where"
+
+# A gradient that comes after the last round: the report names it, with its norm.
+SPARSESHIM_QUORUM_PERIOD=1000 preloaded 2 late_ranks late=last steps=12 quiet=0
+perl -MJSON::PP -0777 -ne '
+    my ($tensor) = grep { $_->{late} } @{decode_json($_)->{tensors}};
+    exit !($tensor && $tensor->{late} == 1 && $tensor->{residual_norm} > 0)' "$WORK"/report/*.json
+tap $? "a gradient that came after the last round is reported with what it has left"
+grep -q '1 gradient came late, and nothing of them has been sent; the tensor of 2,000 elements called from' "$WORK"/report/*.json
+tap $? "in one line"
 
 # Nothing is partial but what a rule takes.
 SPARSESHIM_REGISTER='count=100000:' preloaded 3 late_ranks late=one steps=20 quiet=5

@@ -1,6 +1,6 @@
 /* late_ranks NAME=VALUE...: a program whose ranks are late, under SPARSESHIM_QUORUM.
  *
- *     late=none|one|random|stop|chain   which rank sleeps before its step, and how long
+ *     late=none|one|random|stop|chain|last   which rank sleeps before its step, and how long
  *     steps=S n=N tensors=T type=float|double   steps of T allreduces of N, N + 256, ... elements
  *     calls=blocking|nonblocking|inplace
  *     spoiled=1  a rank's gradients hold Inf and NaN now and then
@@ -68,6 +68,8 @@ static unsigned delay(int rank, int step)
         return input_word(5, 0, (uint64_t)step) % (unsigned)size == (unsigned)rank ? 15 : 0;
     if (strcmp(late, "stop") == 0)
         return rank == 1 && step == steps / 2 ? 400 : 0;
+    if (strcmp(late, "last") == 0) /* rank 0, in the last of all */
+        return rank == 0 && step == steps - 1 ? 50 : 0;
     if (strcmp(late, "chain") == 0)
         return (unsigned)rank * 3;
     return 0;
