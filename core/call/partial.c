@@ -22,6 +22,7 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
         .staleness = s->quorum_staleness,
         .seed = s->seed,
         .coding = s->coding,
+        .rounding = {.values = s->values, .bucket = s->quant_bucket},
         .row = ss_rows(SS_KIND_ALLREDUCE)[algorithm(s)],
     };
 

@@ -207,6 +207,7 @@ int ss_member_claim(struct ss_rounds *r, struct ss_member *m, const void *g)
     int status = SS_OK;
 
     c->own = (struct ss_stream){0};
+    c->claims.own_error = NULL;
     r->claimed = 0;
     c->x.work = &r->work;
     c->x.mem = r->mem;
@@ -225,10 +226,24 @@ int ss_member_claim(struct ss_rounds *r, struct ss_member *m, const void *g)
     return status == SS_OK ? mix_strays(r, m) : status;
 }
 
+void ss_member_sent(struct ss_rounds *r)
+{
+    const struct ss_coll *c = &r->c;
+
+    if (r->member && c->claims.own_error)
+        ss_residual_add(r->member->tensor, c->own.idx, c->claims.own_error, c->own.nnz);
+}
+
+/* Values are rounded where they stand, but for those that travel with strays. */
 void ss_member_return(struct ss_rounds *r, struct ss_member *m)
 {
+    const struct ss_coll *c = &r->c;
+    bool in_place = c->claims.own_error && c->own.val == r->work.own_val.data;
+
     if (r->claimed > 0)
         ss_residual_return(m->tensor, r->work.own_idx.data, r->work.own_val.data, r->claimed);
+    if (r->claimed > 0 && in_place)
+        ss_residual_add(m->tensor, c->own.idx, c->claims.own_error, r->claimed);
     r->claimed = 0;
 }
 
@@ -260,7 +275,8 @@ int ss_member_room(struct ss_rounds *r, const struct ss_member *m, struct ss_mem
     x->n = c->out_n = m->n;
     x->esize = ss_type_size(m->type);
     x->type = SS_F64; /* messages are, of rounds that this rank does not know */
-    if (ss_in_reserve(x, false) != SS_OK || ss_fill_reserve(c) != SS_OK)
+    if (ss_in_reserve(x, r->s.rounding.values != SS_VALUES_SAME) != SS_OK ||
+        ss_fill_reserve(c) != SS_OK)
         return SS_ERR_MEMORY;
     return reserve_landing(r, mem, (size_t)m->n * x->esize);
 }

@@ -195,6 +195,20 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     x->number = round;
 }
 
+/* The contribution is rounded, and what that takes away returns to the residual in the end. */
+static void set_rounding(struct ss_rounds *r)
+{
+    struct ss_coll *c = &r->c;
+    size_t bytes = (c->own.nnz + 1) * c->x.esize;
+
+    if (r->s.rounding.values == SS_VALUES_SAME || c->own.nnz == 0 || !r->member ||
+        ss_buf_reserve(&r->work.own_error, r->mem, bytes) != SS_OK)
+        return;
+    c->rounding = r->s.rounding;
+    c->claims.own_error = r->work.own_error.data;
+    memset(c->claims.own_error, 0, bytes);
+}
+
 /* Where it is summed. In the landing nothing but this rank's own entries could be in the way. */
 static void set_result(struct ss_rounds *r, bool own)
 {
@@ -225,7 +239,7 @@ static int room_for_unknown(struct ss_rounds *r, struct ss_mem *mem)
 {
     set_exchange(r, NULL, r->done + 1);
     r->c.x.mem = mem;
-    return ss_in_reserve(&r->c.x, false);
+    return ss_in_reserve(&r->c.x, r->s.rounding.values != SS_VALUES_SAME);
 }
 
 /* Room was made when the tensor was admitted; another one that found none may have cost it. */
@@ -258,6 +272,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
     else
         begin_unknown(r, words[0]);
     set_result(r, own);
+    set_rounding(r);
     r->stage = SS_ROUND_RECIPE;
 }
 
@@ -343,12 +358,15 @@ static void end_round(struct ss_rounds *r)
     r->done++;
     r->stats.rounds++;
     r->stats.bytes += r->c.x.bytes_sent;
-    if (r->c.x.failed < 0)
+    if (r->c.x.failed < 0) {
         end_failed(r);
-    else if (!r->direct)
-        ss_outcomes_keep(r);
-    else
-        r->delivered = r->done;
+    } else {
+        ss_member_sent(r);
+        if (!r->direct)
+            ss_outcomes_keep(r);
+        else
+            r->delivered = r->done;
+    }
     unpin(r);
     r->claimed = 0;
     r->member = NULL;

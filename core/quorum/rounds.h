@@ -34,11 +34,12 @@
 #include "core/tensor/tensor.h"
 
 struct ss_rounds_settings {
-    enum ss_quorum quorum;    /* SOLO or MAJORITY */
-    uint64_t staleness;       /* most results of a tensor that wait for their call, 1 or more */
-    uint64_t seed;            /* of the lot; with the rest the same on all ranks */
-    enum ss_coding coding;    /* of streams */
-    const struct ss_row *row; /* recipe: SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
+    enum ss_quorum quorum;       /* SOLO or MAJORITY */
+    uint64_t staleness;          /* most results of a tensor that wait for their call, 1 or more */
+    uint64_t seed;               /* of the lot; with the rest the same on all ranks */
+    enum ss_coding coding;       /* of streams, */
+    struct ss_rounding rounding; /* and of their values, where there is memory for what it leaves */
+    const struct ss_row *row;    /* recipe: SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
 };
 
 /* What a rank has seen of its rounds. */

@@ -63,6 +63,13 @@ static bool lie_apart(const void *a, size_t bytes, const void *b, size_t of_b)
     return first >= second ? first - second >= of_b : second - first >= bytes;
 }
 
+static void tell_not_used(const char *why)
+{
+    shim_say(CFG_DEBUG_WARN,
+             "a device is not used, its buffers are copied to the host and the results back: %s",
+             why);
+}
+
 static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *call,
                                  enum ss_type type)
 {
@@ -81,10 +88,7 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
         return NULL;
     place = shim_staging()->place(send, b->device_recv, why);
     if (why[0])
-        shim_say(CFG_DEBUG_WARN,
-                 "a device is not used, its buffers are copied to the host and the results back: "
-                 "%s",
-                 why);
+        tell_not_used(why);
     return place;
 }
 
@@ -93,6 +97,8 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
     const bool whole = shim.settings.quorum == SS_QUORUM_ALL; /* partial calls are the host's */
 
+    if (!whole && shim.rank == 0 && !atomic_exchange(&shim.quorum_device_told, true))
+        tell_not_used("SPARSESHIM_QUORUM has its rounds on the host");
     b->place = one_window && whole ? place_of(b, call, type) : NULL;
 }
 

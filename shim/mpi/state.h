@@ -269,10 +269,11 @@ struct shim_state {
     _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
 
     /* Nonblocking calls. */
-    bool takes_requests;     /* known once the job has started */
-    bool own_thread;         /* PROGRESS=thread */
-    bool serves_quorum;      /* this rank can; known once the job has started */
-    atomic_bool quorum_told; /* that it is off */
+    bool takes_requests;            /* known once the job has started */
+    bool own_thread;                /* PROGRESS=thread */
+    bool serves_quorum;             /* this rank can; known once the job has started */
+    atomic_bool quorum_told;        /* that it is off */
+    atomic_bool quorum_device_told; /* that it is the host's */
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;

@@ -85,6 +85,16 @@ tap $? "a gradient that came after the last round is reported with what it has l
 grep -q '1 gradient came late, and nothing of them has been sent; the tensor of 2,000 elements called from' "$WORK"/report/*.json
 tap $? "in one line"
 
+# Buffers in the memory of a device, of a pool and of another device: by copies on the host, said once.
+if [ -e "$BUILD/libsparseshim_cuda.so" ]; then
+    ON_DEVICE=DD,PP,SD TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so \
+        LD_LIBRARY_PATH=$BUILD/tests/gpu/driver trains 3 8 late=random tensors=2 quiet=30
+    tap "$(($(grep -c 'a device is not used.*: SPARSESHIM_QUORUM has its rounds on the host' "$WORK/err") != 1))" \
+        "and with buffers in device memory it says once that they are copied"
+else
+    skip "buffers in device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
+fi
+
 # Nothing is partial but what a rule takes.
 SPARSESHIM_REGISTER='count=100000:' preloaded 3 late_ranks late=one steps=20 quiet=5
 passed
