@@ -260,7 +260,7 @@ static bool replicas_agree(const float *weight, size_t weights)
 }
 
 /* Opens the CSV on the first rank; path NULL: no log, and the calls below do nothing. */
-static void log_open(struct log *log, const char *path, int rank)
+static inline void log_open(struct log *log, const char *path, int rank)
 {
     log->wanted = path != NULL;
     if (!path || rank != 0)
@@ -298,7 +298,7 @@ static inline void log_step(struct log *log, long step, long epoch, double secon
     log_line(log, step, epoch, seconds, allreduce_seconds, sum[0] / sum[1]);
 }
 
-static void log_close(struct log *log, const char *path)
+static inline void log_close(struct log *log, const char *path)
 {
     if (log->file && fclose(log->file) != 0)
         fail("cannot write --log %s: %s", path, strerror(errno));

@@ -13,6 +13,7 @@
 #include "tests/apps/app.h"
 #include "tests/apps/charlm_model.h"
 #include "tests/apps/langid_corpus.h"
+#include "tests/apps/late.h"
 
 enum { MAX_SYMBOLS = 256, HELD_OUT_PART = 10 /* as many held-out characters as chars over this */ };
 
@@ -31,6 +32,7 @@ struct text {
 
 struct trainer {
     const struct options *o;
+    struct late late;
     struct model model;
     float *gradient, *sum;  /* sum is gradient itself with --in-place */
     float *mean, *variance; /* Adam's moments */
@@ -38,6 +40,7 @@ struct trainer {
     MPI_Request pending[TENSORS];
     long steps, epoch;
     double start, shown, allreduce;
+    double told; /* characters of this rank in the last step */
     struct log log;
 };
 
@@ -155,17 +158,24 @@ static double evaluate(struct trainer *t, const struct text *text)
 /* One step on the window that was gathered; returns this rank's loss, summed, in bits. */
 static double train_step(struct trainer *t, double lr)
 {
-    const struct shape *s = &t->model.shape;
+    struct shape *s = &t->model.shape;
     float scale = 1 / (float)(t->o->streams * t->o->window);
-    double loss = forward(&t->model, t->window) / M_LN2;
+    double length = (double)t->o->window * late_length(&t->late, my_rank, t->late.steps), loss;
+
+    late_begin(&t->late);
+    s->window = length < 1 ? 1 : (size_t)length;
+    loss = forward(&t->model, t->window) / M_LN2;
 
     backward(&t->model, t->window, scale, t->gradient, tensor_complete, t);
+    late_wait(&t->late);
     finish_reduction(t);
     t->steps++;
     adam(t, lr);
     carry_state(&t->model);
     log_step(&t->log, t->steps, t->epoch, MPI_Wtime() - t->start, t->allreduce, loss,
              (double)(s->streams * s->window));
+    t->told = (double)(s->streams * s->window);
+    s->window = (size_t)t->o->window;
     return loss;
 }
 
@@ -184,8 +194,6 @@ static void show_progress(struct trainer *t, long of, double loss)
 static void train(struct trainer *t, const struct text *train_text, const struct text *held_out,
                   double result[2])
 {
-    const struct shape *s = &t->model.shape;
-    double here = (double)(s->streams * s->window);
     long per_epoch = (long)windows(t->o, train_text), steps = per_epoch * t->o->epochs;
 
     if (t->o->steps > 0 && t->o->steps < steps)
@@ -201,8 +209,8 @@ static void train(struct trainer *t, const struct text *train_text, const struct
             gather(t, train_text, w);
             loss = train_step(t, rate(t->o, t->steps, steps));
             mine[0] += loss;
-            mine[1] += here;
-            show_progress(t, steps, loss / here);
+            mine[1] += t->told;
+            show_progress(t, steps, loss / t->told);
         }
         MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         result[0] = all[0] / all[1];
@@ -313,15 +321,17 @@ static bool check_gradient(struct trainer *t, const struct text *text)
 static void report(struct trainer *t, const double result[2])
 {
     double total = MPI_Wtime() - t->start, allreduce;
+    double model = late_model_seconds(&t->late);
     size_t weights = t->model.begin[TENSORS];
     bool same = replicas_agree(t->model.weight, weights);
 
     MPI_Reduce(&t->allreduce, &allreduce, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (my_rank == 0)
-        printf("result: loss=%.6f held_out_bpc=%.6f allreduce_s=%.3f total_s=%.3f replicas=%s "
+        printf("result: loss=%.6f held_out_bpc=%.6f allreduce_s=%.3f total_s=%.3f model_s=%.3f "
+               "replicas=%s "
                "steps=%ld weights=%zu ranks=%d\n",
-               result[0], result[1], allreduce, total, same ? "identical" : "different", t->steps,
-               weights, ranks);
+               result[0], result[1], allreduce, total, model, same ? "identical" : "different",
+               t->steps, weights, ranks);
 }
 
 /* Appends the words' characters, numbered by their first appearance, up to length. Number 0 stands
@@ -373,7 +383,7 @@ static size_t make_texts(const struct options *o, struct text *train_text, struc
 }
 
 /* Returns false when all that was wanted is the help. */
-static bool parse(int argc, char **argv, struct options *o)
+static bool parse(int argc, char **argv, struct options *o, struct late *late)
 {
     const struct app_option table[] = {
         WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the training text"),
@@ -402,12 +412,16 @@ static bool parse(int argc, char **argv, struct options *o)
         TEXT("log", "FILE", &o->log,
              "write step,epoch,seconds,allreduce_seconds,loss every 10 steps"),
         NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
+        LATE_OPTIONS(late),
     };
 
     if (!read_options(argc, argv, table, sizeof table / sizeof *table))
         return false;
     if (o->streams % ranks != 0)
         fail("--streams %ld: must be a multiple of the number of ranks, %d", o->streams, ranks);
+    late_open(late, o->seed);
+    if ((late->spec || late->pace > 0) && (o->layers || o->nonblocking))
+        fail("--late and --pace go with one reduction per step: without --layers, --nonblocking");
     return true;
 }
 
@@ -474,7 +488,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!parse(argc, argv, &o)) {
+    if (!parse(argc, argv, &o, &t.late)) {
         MPI_Finalize();
         return 0;
     }

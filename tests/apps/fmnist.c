@@ -9,6 +9,7 @@
 
 #include "tests/apps/fmnist_data.h"
 #include "tests/apps/fmnist_net.h"
+#include "tests/apps/late.h"
 
 struct options {
     long epochs, batch, hidden, warmup, seed, limit, window, check_every, grow_every;
@@ -23,6 +24,7 @@ struct totals {
 
 struct trainer {
     const struct options *o;
+    struct late late;
     struct dataset data;
     struct net net;
     double start, allreduce, shown; /* seconds */
@@ -128,6 +130,7 @@ static double train_step(struct trainer *t, size_t first, size_t last)
     size_t end, begin = share(last - first, &end);
     double lr = rate(t->o, t->step, t->steps), loss, used;
 
+    late_begin(&t->late);
     for (size_t i = begin; i < end; i++)
         load(t, &t->data.train, i - begin, t->data.order[first + i]);
     forward(&t->net, end - begin);
@@ -135,6 +138,7 @@ static double train_step(struct trainer *t, size_t first, size_t last)
     backward(&t->net, end - begin);
     if (t->o->overflow_at > 0)
         overflow(&t->net, (float)t->o->overflow_at);
+    late_wait(&t->late);
     reduce(t);
     if (follow_scale(t, &used))
         descend(&t->net, (float)lr, (float)t->o->momentum, (float)(1 - lr * t->o->weight_decay),
@@ -225,15 +229,15 @@ static void train(struct trainer *t, struct totals *last)
 
 static void report(const struct trainer *t, const struct totals *last)
 {
-    double total = MPI_Wtime() - t->start, allreduce;
+    double total = MPI_Wtime() - t->start, allreduce, model = late_model_seconds(&t->late);
     bool same = replicas_agree(t->net.weight, t->net.layout.weights);
 
     MPI_Reduce(&t->allreduce, &allreduce, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (my_rank != 0)
         return;
     printf("result: loss=%.6f test_loss=%.6f accuracy=%.6f allreduce_s=%.3f total_s=%.3f "
-           "replicas=%s steps=%ld weights=%zu ranks=%d skipped=%ld loss_scale=%g\n",
-           last->loss, last->test_loss, last->right, allreduce, total,
+           "model_s=%.3f replicas=%s steps=%ld weights=%zu ranks=%d skipped=%ld loss_scale=%g\n",
+           last->loss, last->test_loss, last->right, allreduce, total, model,
            same ? "identical" : "different", t->step, t->net.layout.weights, ranks, t->skipped,
            t->scale);
 }
@@ -257,7 +261,7 @@ static void read_loss_scale(struct options *o)
 }
 
 /* Returns false when all that was wanted is the help. */
-static bool parse(int argc, char **argv, struct options *o)
+static bool parse(int argc, char **argv, struct options *o, struct late *late)
 {
     const struct app_option table[] = {
         WHOLE("epochs", "N", &o->epochs, 1, 1000000, "passes over the training images"),
@@ -285,11 +289,13 @@ static bool parse(int argc, char **argv, struct options *o)
               "compare the ranks' weights every N steps, 0: at the end"),
         TEXT("data", "DIR", &o->data, "folder of the data set"),
         NUMBER("progress", "S", &o->progress, 0, 1e9, "a line on stderr every S seconds, 0: none"),
+        LATE_OPTIONS(late),
     };
 
     if (!read_options(argc, argv, table, sizeof table / sizeof *table))
         return false;
     read_loss_scale(o);
+    late_open(late, o->seed);
     return true;
 }
 
@@ -312,7 +318,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (!parse(argc, argv, &o)) {
+    if (!parse(argc, argv, &o, &t.late)) {
         MPI_Finalize();
         return 0;
     }

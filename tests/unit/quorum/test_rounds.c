@@ -130,6 +130,87 @@ static void a_rank_that_stops_has_results_queued_and_catches_up(void **state)
     }
 }
 
+/* ---- delays chosen to hurt ---- */
+
+static unsigned always_slow(const struct rounds_job *job, int rank, uint32_t call)
+{
+    return rank == job->size - 1 ? 300 : call % 2;
+}
+
+/* Every rank is late, from little to much, shifted by a rank each call. */
+static unsigned shifted(const struct rounds_job *job, int rank, uint32_t call)
+{
+    return 40 * ((unsigned)rank + call) % (40 * (unsigned)job->size);
+}
+
+/* A lone rank is early, and another one each time: a round begins while the last is under way. */
+static unsigned one_runs_ahead(const struct rounds_job *job, int rank, uint32_t call)
+{
+    return call % (uint32_t)job->size == (uint32_t)rank ? 0 : 150;
+}
+
+/* All arrive together, then none for long, then all but half of them. */
+static unsigned in_bursts(const struct rounds_job *job, int rank, uint32_t call)
+{
+    (void)job;
+    return call % 5 == 0 ? 500 : call % 5 == 3 && rank % 2 ? 200 : 0;
+}
+
+static void everything_holds_under_delays_chosen_to_hurt(void **state)
+{
+    unsigned (*const delays[])(const struct rounds_job *, int,
+                               uint32_t) = {always_slow, shifted, one_runs_ahead, in_bursts};
+    static const int sizes[] = {2, 3, 4, 7, 8, 13, 16, 17};
+
+    (void)state;
+    for (size_t d = 0; d < 4; d++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (size_t q = 0; q < 2; q++) {
+                struct rounds_job *job = rounds_open(sizes[s], both[q], s + 1, 32, 1 + (int)d % 2);
+
+                job->delay = delays[d];
+                job->settings.staleness = 1 + s % 4;
+                run_and_check(job);
+                assert_staleness(job);
+                rounds_close(job);
+            }
+}
+
+/* Its queue is full all the time, and every gradient of it late: it sets the pace. */
+static void a_rank_that_is_always_slow_sets_the_pace(void **state)
+{
+    struct rounds_job *job = rounds_open(4, SS_QUORUM_SOLO, 3, 60, 1);
+    struct ss_rounds_stats seen;
+
+    (void)state;
+    job->delay = always_slow;
+    run_and_check(job);
+    seen = ss_rounds_seen(job->rounds[3]);
+    assert_int_equal(job->ahead_most, job->settings.staleness);
+    assert_true(seen.late >= job->calls - 1);
+    rounds_assert_nothing_lost(job);
+    rounds_close(job);
+}
+
+/* By the simulator's clock: a rank that stops once is late in several calls, and has fallen behind
+ * once. */
+static void falling_behind_counts_once(void **state)
+{
+    struct rounds_job *job = rounds_open(3, SS_QUORUM_SOLO, 0, 25, 1);
+    struct ss_rounds_stats seen;
+
+    (void)state;
+    job->delay = one_stops;
+    job->settings.staleness = 16;
+    run_and_check(job);
+    seen = ss_rounds_seen(job->rounds[1]);
+    double all = ss_sim_clock(job->sim, 1);
+    assert_true(seen.late >= 10);
+    assert_true(seen.behind > all / 4 && seen.behind <= all);
+    assert_true(ss_rounds_seen(job->rounds[0]).behind < all / 100);
+    rounds_close(job);
+}
+
 /* The queue is full: the others wait, whatever the bound. */
 static void a_full_queue_holds_the_others_back(void **state)
 {
@@ -507,6 +588,9 @@ int main(void)
         cmocka_unit_test(a_step_is_in_or_out_as_a_whole),
         cmocka_unit_test(half_of_the_ranks_are_in_under_majority_and_few_under_solo),
         cmocka_unit_test(a_rank_that_stops_has_results_queued_and_catches_up),
+        cmocka_unit_test(everything_holds_under_delays_chosen_to_hurt),
+        cmocka_unit_test(a_rank_that_is_always_slow_sets_the_pace),
+        cmocka_unit_test(falling_behind_counts_once),
         cmocka_unit_test(a_full_queue_holds_the_others_back),
         cmocka_unit_test(a_rank_without_memory_for_its_queue_holds_the_others_back),
         cmocka_unit_test(without_a_thread_rounds_wait_for_calls),
