@@ -53,7 +53,7 @@ static void say_unsent(struct ss_emit *e, const struct ss_stats *stats)
     }
     if (most)
         SAY(e, SS_LINE_UNSENT, ss_v_count(late), ss_v_text(late == 1 ? " gradient" : " gradients"),
-            ss_v_text(" came late, and nothing of them has been sent; the tensor of "),
+            ss_v_text(" came late of which nothing has been sent; the tensor of "),
             ss_v_count(most->count), ss_v_text(" elements called from "),
             ss_v_text(most->site[0] ? most->site : "an unknown place"),
             ss_v_text(" ends with a residual of norm "),

@@ -21,6 +21,12 @@ enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
 
 enum { BATCH = 32 };
 
+/* Looks at rounds after which the thread's share of a core is looked at, what it may be, and how
+ * much more seldom it looks at most to that end. */
+enum { THRIFT_LOOKS = 64 };
+#define THRIFT_SHARE 0.02
+#define THRIFT_MOST  4.0
+
 /* Of a thread of ours: what the MPI library's progress needs, whatever stack the application gives
  * its own threads (ulimit -s, pthread_setattr_default_np). */
 enum { STACK = 1 << 20 };
@@ -252,10 +258,41 @@ static bool take_part(bool *under_way)
     return moved;
 }
 
-/* With partial calls it looks more often, and at what else is under way on these occasions. */
-static void look_at_rounds(uint64_t *seen)
+static double seconds_of(clockid_t clock)
 {
-    const long seldom = (long)(shim.options.quorum_look * 1e9);
+    struct timespec t = {0};
+
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What the thread uses for looking at rounds, every so many looks. */
+struct thrift {
+    int looks;
+    double used, at; /* seconds of a processor, then */
+    double stretch;  /* factor on QUORUM_LOOK */
+};
+
+/* Where a sleep alone costs as much, it looks more seldom. */
+static void be_thrifty(struct thrift *t)
+{
+    double used, now;
+
+    if (t->looks++ % THRIFT_LOOKS != 0)
+        return;
+    used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    now = shim_now();
+    if (t->looks > 1 && now > t->at)
+        t->stretch *= (used - t->used) / (now - t->at) / THRIFT_SHARE;
+    t->stretch = t->stretch < 1 ? 1 : t->stretch > THRIFT_MOST ? THRIFT_MOST : t->stretch;
+    t->used = used;
+    t->at = now;
+}
+
+/* With partial calls it looks more often, and at what else is under way on these occasions. */
+static void look_at_rounds(uint64_t *seen, struct thrift *thrift)
+{
+    const long seldom = (long)(shim.options.quorum_look * 1e9 * thrift->stretch);
     bool under_way = false, moved = false;
     uint64_t turns;
 
@@ -266,6 +303,7 @@ static void look_at_rounds(uint64_t *seen)
         moved = burst();
     *seen = atomic_load(&shim.watch.turns);
     rest((under_way || moved) && seldom > LOOK_SOON ? LOOK_SOON : seldom);
+    be_thrifty(thrift);
 }
 
 static bool called(void)
@@ -282,14 +320,6 @@ static bool called(void)
     stop = shim.watch.stop;
     pthread_mutex_unlock(&shim.watch.lock);
     return !stop;
-}
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t = {0};
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* The thread has nothing more to do. */
@@ -321,6 +351,7 @@ static void *watch(void *unused)
     const double began = shim_now();
     uint64_t seen = 0;
     long pause = LOOK_AFTER;
+    struct thrift thrift = {.stretch = 1};
 
     (void)unused;
     ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
@@ -331,7 +362,7 @@ static void *watch(void *unused)
     while (called()) {
         for (int idle = 0; idle < IDLE_LOOKS && !atomic_load(&shim.watch.ending);) {
             if (!shim_quorum_idle()) {
-                look_at_rounds(&seen);
+                look_at_rounds(&seen, &thrift);
             } else if (shim_progress_idle()) {
                 idle++;
                 rest(shim.own_thread ? LOOK_SOON : LOOK_AFTER);

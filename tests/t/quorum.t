@@ -82,7 +82,7 @@ perl -MJSON::PP -0777 -ne '
     my ($tensor) = grep { $_->{late} } @{decode_json($_)->{tensors}};
     exit !($tensor && $tensor->{late} == 1 && $tensor->{residual_norm} > 0)' "$WORK"/report/*.json
 tap $? "a gradient that came after the last round is reported with what it has left"
-grep -q '1 gradient came late, and nothing of them has been sent; the tensor of 2,000 elements called from' "$WORK"/report/*.json
+grep -q '1 gradient came late of which nothing has been sent; the tensor of 2,000 elements called from' "$WORK"/report/*.json
 tap $? "in one line"
 
 # Buffers in the memory of a device, of a pool and of another device: by copies on the host, said once.

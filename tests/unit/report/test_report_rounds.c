@@ -17,9 +17,10 @@ static void fill_rounds(struct ss_stats *stats)
     stats->rounds.thread = 0.5;
     stats->rounds.thread_lived = 50;
     for (uint64_t i = 0; i < 630; i++)
-        ss_rounds_stretch(&stats->rounds,
-                          &(struct ss_rounds_sums){
-                              .rounds = 1, .in = i % 2, .left = i % 3, .late = 1, .waited = (double)i});
+        ss_rounds_stretch(
+            &stats->rounds,
+            &(struct ss_rounds_sums){
+                .rounds = 1, .in = i % 2, .left = i % 3, .late = 1, .waited = (double)i});
 }
 
 static void say(struct ss_stats *stats, const char *line, bool there)
@@ -90,7 +91,7 @@ static void what_came_too_late_is_named_with_its_norm(void **state)
     t->late = 2;
     t->next->late = 1;
     say(&stats,
-        "unsent   3 gradients came late, and nothing of them has been sent; the tensor of "
+        "unsent   3 gradients came late of which nothing has been sent; the tensor of "
         "4,194,304 elements called from train+0x12f3 ends with a residual of norm 12.5\n",
         true);
     ss_stats_free(&stats);

@@ -275,4 +275,32 @@ static inline void rounds_assert_nothing_lost(const struct rounds_job *job)
         }
 }
 
+static const enum ss_quorum both[] = {SS_QUORUM_SOLO, SS_QUORUM_MAJORITY};
+
+static inline void run_and_check(struct rounds_job *job)
+{
+    rounds_begin(job);
+    rounds_run(job);
+    rounds_assert_nothing_lost(job);
+    assert_true(job->ahead_most <= job->settings.staleness * (uint64_t)job->tensors);
+    for (uint32_t t = 1; t <= job->calls; t++)
+        assert_true(job->in[t] >= 1);
+}
+
+static inline void assert_staleness(const struct rounds_job *job)
+{
+    for (int r = 0; r < job->size; r++) {
+        struct ss_rounds_stats seen = ss_rounds_seen(job->rounds[r]);
+        uint64_t late = seen.pending;
+
+        for (uint64_t i = 0; i < SS_ROUNDS_STALE; i++) {
+            assert_true(seen.stale[i] == 0 || i <= job->settings.staleness);
+            late += seen.stale[i];
+        }
+        assert_int_equal(late, seen.late);
+        assert_int_equal(seen.in + seen.late, job->calls);
+        assert_int_equal(seen.rounds, job->calls);
+    }
+}
+
 #endif
