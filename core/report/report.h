@@ -3,9 +3,17 @@
 #ifndef CORE_REPORT_REPORT_H
 #define CORE_REPORT_REPORT_H
 
+#include <math.h>
+
 #include "core/report/emit.h"
 #include "core/report/stats.h"
 #include "core/tensor/tensor.h"
+
+/* NaN where there is nothing to divide by. */
+static inline double ss_ratio(double part, double whole)
+{
+    return whole > 0 && isfinite(whole) ? part / whole : NAN;
+}
 
 /* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
  * do not raise it. */

@@ -5,15 +5,7 @@
 #ifndef CORE_REPORT_REPORT_IMPL_H
 #define CORE_REPORT_REPORT_IMPL_H
 
-#include <math.h>
-
 #include "core/report/report.h"
-
-/* NaN where there is nothing to divide by. */
-static inline double ss_ratio(double part, double whole)
-{
-    return whole > 0 && isfinite(whole) ? part / whole : NAN;
-}
 
 /* Short forms for sentences. */
 static inline struct ss_emit_value ss_v_seconds(double v)

@@ -4,7 +4,6 @@
 #include "shim/cli/bench.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +53,6 @@ static int set_topk(const struct bench_cell *cell)
 static int prepare(void *ctx)
 {
     const struct benching *b = ctx;
-    int out = open(b->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int in = open("/dev/null", O_RDONLY);
     int status = set("SPARSESHIM_DISABLE", "off");
 
     if (status == CLI_OK)
@@ -70,9 +67,6 @@ static int prepare(void *ctx)
         status = set("SPARSESHIM_DEBUG", "warn");
     if (status == CLI_OK)
         status = cli_set_preload("bench", false);
-    if (status == CLI_OK && (out < 0 || in < 0 || dup2(in, STDIN_FILENO) < 0 ||
-                             dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0))
-        status = CLI_CANNOT_RUN;
     return status;
 }
 
@@ -169,20 +163,29 @@ static void show(const char *text)
         fputc('\n', stderr);
 }
 
-static int read_cell(struct benching *b, int status, enum cli_ending ending)
+/* What the run printed, to be freed; NULL after saying why. */
+static char *output_of(const struct benching *b)
 {
     size_t length;
     char *text = cli_slurp(b->out, &length);
-    const char *at;
+    char *ended = text != NULL ? realloc(text, length + 1) : NULL;
 
-    if (text == NULL)
-        return CLI_FAILED;
-    char *ended = realloc(text, length + 1);
     if (ended == NULL) {
+        fprintf(stderr, "sparseshim bench: %s cannot be read: %s\n", b->out, strerror(errno));
         free(text);
-        return CLI_FAILED;
+        return NULL;
     }
     ended[length] = '\0';
+    return ended;
+}
+
+static int read_cell(struct benching *b, int status, enum cli_ending ending)
+{
+    char *ended = output_of(b);
+    const char *at;
+
+    if (ended == NULL)
+        return CLI_FAILED;
     for (at = strstr(ended, LABEL ","); at != NULL && !b->now->measured;
          at = strstr(at + 1, LABEL ","))
         b->now->measured = read_line(b->now, at);
@@ -203,6 +206,7 @@ static int run(struct benching *b)
 {
     struct cli_watched_job job = {.verb = "bench",
                                   .command = command_of(b),
+                                  .output = b->out,
                                   .limit = b->asked.limit,
                                   .prepare = prepare,
                                   .enough = never,
@@ -268,7 +272,7 @@ static int make_folder(struct benching *b)
     return CLI_OK;
 }
 
-/* A run that fails costs its row, one that is interrupted those behind it, one that cannot be
+/* A run that fails costs its row, one that is interrupted also those behind it, one that cannot be
  * started all. */
 static int run_all(struct benching *b)
 {
@@ -281,6 +285,11 @@ static int run_all(struct benching *b)
         int status = run(b);
         if (status == CLI_CANNOT_RUN || status == CLI_NOT_FOUND)
             return status;
+        if (b->interrupted) {
+            fprintf(stderr, "sparseshim bench: interrupted in run %zu of %zu\n", i + 1,
+                    b->cells.cells);
+            b->cells.cells = i;
+        }
         worst = status != CLI_OK ? status : worst;
     }
     return worst;

@@ -99,8 +99,8 @@ static int read_plot(struct bench_asked *a, const char *text)
 static int read_choice(bool *value, const char *option, const char *text, const char *no,
                        const char *yes)
 {
-    *value = strcmp(text, yes) == 0;
-    return *value || strcmp(text, no) == 0
+    *value = strcasecmp(text, yes) == 0;
+    return *value || strcasecmp(text, no) == 0
                ? CLI_OK
                : cli_usage_error("bench", "%s=%s: %s or %s", option, text, no, yes);
 }
@@ -163,18 +163,24 @@ static int take(struct bench_asked *a, enum option which, const char *text)
     }
 }
 
-static int read_option(struct bench_asked *a, const struct cfg *cfg, int argc, char **argv, int *at)
+struct parsing {
+    struct bench_asked *asked;
+    struct cfg *cfg;
+};
+
+static int read_option(void *ctx, int argc, char **argv, int *at)
 {
+    const struct parsing *p = ctx;
     char *argument = argv[*at];
     const char *value;
     int own = cli_own_option("bench", names, OPTIONS, argc, argv, at, &value);
 
     if (own >= 0)
-        return value != NULL ? take(a, (enum option)own, value) : CLI_USAGE;
+        return value != NULL ? take(p->asked, (enum option)own, value) : CLI_USAGE;
     if (strncmp(argument, "--", 2) != 0)
         return cli_usage_error("bench", "%s is not known; `sparseshim help bench` lists what is",
                                argument);
-    return cli_set_option("bench", cfg, argument + 2, false);
+    return cli_set_option("bench", p->cfg, argument + 2, false);
 }
 
 /* What only one of the two modes has. */
@@ -202,10 +208,10 @@ static int check(struct bench_asked *a)
 
 int bench_parse(struct bench_asked *a, int argc, char **argv)
 {
-    struct cfg *cfg = cfg_load();
-    int status = CLI_OK, first = 1;
+    struct parsing p = {a, cfg_load()};
+    int first;
 
-    if (cfg == NULL) {
+    if (p.cfg == NULL) {
         fprintf(stderr, "sparseshim bench: out of memory\n");
         return CLI_CANNOT_RUN;
     }
@@ -214,14 +220,8 @@ int bench_parse(struct bench_asked *a, int argc, char **argv)
     (void)read_list(&a->density, "--density", "DENSITY", "0.01");
     (void)read_list(&a->algorithm, "--algorithm", "ALGORITHM", "auto");
     (void)read_list(&a->values, "--value-type", "VALUE_TYPE", "same");
-    for (; first < argc && argv[first][0] == '-' && status == CLI_OK; first++) {
-        if (strcmp(argv[first], "--") == 0) {
-            first++;
-            break;
-        }
-        status = read_option(a, cfg, argc, argv, &first);
-    }
-    cfg_free(cfg);
+    int status = cli_options(argc, argv, read_option, &p, &first);
+    cfg_free(p.cfg);
     if (status == CLI_OK)
         status = check(a);
     if (status == CLI_OK && first >= argc)

@@ -174,9 +174,7 @@ static double share_of(const char *density)
     const char *slash = strchr(density, '/');
     double v = strtod(density, NULL);
 
-    if (slash != NULL)
-        return v / strtod(slash + 1, NULL);
-    return strchr(density, '%') != NULL ? v / 100 : v;
+    return slash != NULL ? v / strtod(slash + 1, NULL) : v;
 }
 
 static double abscissa(const struct bench_cells *cells, const struct bench_cell *c)

@@ -313,61 +313,74 @@ static int learn(struct learning *l, const struct cfg *cfg)
     return status;
 }
 
-/* Takes "--steps=N" and the like; false where it is none of these. */
-static bool own_option(struct learning *l, const char *argument, int *status)
+enum own { STEPS, OUT, OWN };
+static const char *const own_names[OWN] = {[STEPS] = "--steps", [OUT] = "--out"};
+
+static int take_own(struct learning *l, enum own which, const char *text)
+{
+    char *end;
+
+    if (which == OUT) {
+        l->out = text;
+        return *text != '\0' ? CLI_OK : cli_usage_error("learn", "--out takes a file, or -");
+    }
+    l->steps = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || l->steps == 0)
+        return cli_usage_error("learn", "--steps takes a number of calls, 1 or more");
+    return CLI_OK;
+}
+
+/* What learn sets itself is not for its user to set. */
+static int option_of_library(const struct cfg *cfg, const char *argument)
 {
     static const char *const set[] = {"--mode=", "--register=", "--report=", "--report",
                                       "--disable="};
-    char *end;
 
-    if (strncmp(argument, "--out=", 6) == 0 && argument[6] != '\0') {
-        l->out = argument + 6;
-        return true;
-    }
-    if (strncmp(argument, "--steps=", 8) == 0) {
-        l->steps = strtoull(argument + 8, &end, 10);
-        if (argument[8] < '0' || argument[8] > '9' || *end != '\0' || l->steps == 0)
-            *status = cli_usage_error("learn", "--steps takes a number of calls, 1 or more");
-        return true;
-    }
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-        if (strncmp(argument, set[i], strlen(set[i])) == 0) {
-            *status = cli_usage_error("learn", "%s is what learn sets itself", argument);
-            return true;
-        }
-    return false;
+        if (strncmp(argument, set[i], strlen(set[i])) == 0)
+            return cli_usage_error("learn", "%s is what learn sets itself", argument);
+    if (strncmp(argument, "--", 2) == 0)
+        return cli_set_option("learn", cfg, argument + 2, false);
+    return cli_usage_error("learn",
+                           "%s is not known; allowed are --steps N, --out FILE and "
+                           "--OPTION=VALUE",
+                           argument);
+}
+
+struct parsing {
+    struct learning *learning;
+    struct cfg *cfg;
+};
+
+static int take(void *ctx, int argc, char **argv, int *at)
+{
+    const struct parsing *p = ctx;
+    const char *value;
+    int own = cli_own_option("learn", own_names, OWN, argc, argv, at, &value);
+
+    if (own >= 0)
+        return value != NULL ? take_own(p->learning, (enum own)own, value) : CLI_USAGE;
+    return option_of_library(p->cfg, argv[*at]);
 }
 
 int cli_learn_verb(int argc, char **argv)
 {
     struct learning l = {.steps = 0};
-    int status = CLI_OK, first = 1;
-    struct cfg *cfg = cfg_load();
+    struct parsing p = {&l, cfg_load()};
+    int first;
 
-    if (cfg == NULL) {
+    if (p.cfg == NULL) {
         fprintf(stderr, "sparseshim learn: out of memory\n");
         return CLI_CANNOT_RUN;
     }
-    for (; first < argc && argv[first][0] == '-' && status == CLI_OK; first++) {
-        if (strcmp(argv[first], "--") == 0) {
-            first++;
-            break;
-        }
-        if (strncmp(argv[first], "--", 2) != 0)
-            status = cli_usage_error("learn",
-                                     "%s is not known; allowed are --steps=N, --out=FILE "
-                                     "and --OPTION=VALUE",
-                                     argv[first]);
-        else if (!own_option(&l, argv[first], &status))
-            status = cli_set_option("learn", cfg, argv[first] + 2, false);
-    }
+    int status = cli_options(argc, argv, take, &p, &first);
     if (status == CLI_OK && first >= argc)
-        status = cli_usage_error("learn", "no command given; usage: sparseshim learn [--steps=N] "
-                                          "[--out=FILE] [--OPTION=VALUE ...] [--] COMMAND "
+        status = cli_usage_error("learn", "no command given; usage: sparseshim learn [--steps N] "
+                                          "[--out FILE] [--OPTION=VALUE ...] [--] COMMAND "
                                           "[ARGUMENT ...]");
     l.command = argv + first;
     if (status == CLI_OK)
-        status = learn(&l, cfg);
-    cfg_free(cfg);
+        status = learn(&l, p.cfg);
+    cfg_free(p.cfg);
     return status;
 }

@@ -35,11 +35,11 @@ static const struct verb {
      "  --profile NAME  the options of a profile, as --config=@NAME\n"
      "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
     {"learn", cli_learn_verb,
-     "[--steps=N] [--out=FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",
+     "[--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",
      "watch a job and write which of its sums look like gradients",
-     "  --steps=N       end the job once every rank has seen N calls of a buffer (else: at its\n"
+     "  --steps N       end the job once every rank has seen N calls of a buffer (else: at its\n"
      "                  own end; what is seen is noted every 10 s)\n"
-     "  --out=FILE      the file to write, - for standard output (else: PROGRAM.conf here)\n"
+     "  --out FILE      the file to write, - for standard output (else: PROGRAM.conf here)\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION for the job, and in the file\n"
      "The command starts the job:  sparseshim learn -- mpirun -n 8 ./train\n"
      "Nothing is made lossy. The file holds rules for REGISTER, and as comments what was refused\n"
@@ -191,16 +191,17 @@ static int explain(const struct verb *verb)
     return CLI_OK;
 }
 
-static bool asks_for_help(const char *argument)
+bool cli_asks_for_help(const char *argument)
 {
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* Among the options of the verb: what follows the first other argument may be a program's. */
+/* Among the options of the verb: what follows the first other argument may be a program's. Where
+ * that is the value of an option, the verb itself comes to the one behind it (CLI_HELP). */
 static bool wants_help(int count, char **arguments)
 {
     for (int i = 0; i < count && arguments[i][0] == '-' && strcmp(arguments[i], "--") != 0; i++)
-        if (asks_for_help(arguments[i]))
+        if (cli_asks_for_help(arguments[i]))
             return true;
     return false;
 }
@@ -229,12 +230,13 @@ int main(int argc, char **argv)
         usage(stderr);
         return CLI_USAGE;
     }
-    const char *name = asks_for_help(argv[1]) ? "help" : argv[1];
+    const char *name = cli_asks_for_help(argv[1]) ? "help" : argv[1];
     const struct verb *verb = find(name);
     if (verb == NULL)
         return unknown(name);
-    int status =
-        wants_help(argc - 2, argv + 2) ? explain(verb) : verb->function(argc - 1, argv + 1);
+    int status = wants_help(argc - 2, argv + 2) ? CLI_HELP : verb->function(argc - 1, argv + 1);
+    if (status == CLI_HELP)
+        status = explain(verb);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("sparseshim: standard output");
         return status == CLI_OK ? CLI_NO : status;

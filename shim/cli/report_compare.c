@@ -33,11 +33,6 @@ static const struct ss_report_job *job_of(const struct comparing *c, int side)
     return &report_of(c, side, 0)->job;
 }
 
-static double ratio(double part, double whole)
-{
-    return whole > 0 && isfinite(whole) ? part / whole : NAN;
-}
-
 /* ---- the job ---- */
 
 static double mean_of(const struct comparing *c, int side, enum cli_measured what)
@@ -75,7 +70,7 @@ static bool measure_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[M_SHOWN] = ss_v_text(measure->text);
     v[M_A] = cli_measure_value(measure, a);
     v[M_B] = cli_measure_value(measure, b);
-    v[M_RATIO] = ss_v_number(SS_V_FACTOR, ratio(b, a));
+    v[M_RATIO] = ss_v_number(SS_V_FACTOR, ss_ratio(b, a));
     return true;
 }
 
@@ -237,16 +232,16 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[L_LANE] = ss_v_count(row + 1);
     v[L_CALLS_A] = calls_value(&a);
     v[L_CALLS_B] = calls_value(&b);
-    v[L_DENSITY_A] = ss_v_number(SS_V_SHARE, ratio(a.density, a.scans));
-    v[L_DENSITY_B] = ss_v_number(SS_V_SHARE, ratio(b.density, b.scans));
-    v[L_SENT_A] = ss_v_number(SS_V_MEAN, ratio(a.sent, a.calls));
-    v[L_SENT_B] = ss_v_number(SS_V_MEAN, ratio(b.sent, b.calls));
+    v[L_DENSITY_A] = ss_v_number(SS_V_SHARE, ss_ratio(a.density, a.scans));
+    v[L_DENSITY_B] = ss_v_number(SS_V_SHARE, ss_ratio(b.density, b.scans));
+    v[L_SENT_A] = ss_v_number(SS_V_MEAN, ss_ratio(a.sent, a.calls));
+    v[L_SENT_B] = ss_v_number(SS_V_MEAN, ss_ratio(b.sent, b.calls));
     v[L_SENT_RATIO] =
-        ss_v_number(SS_V_FACTOR, ratio(ratio(b.sent, b.calls), ratio(a.sent, a.calls)));
-    v[L_SECONDS_A] = ss_v_number(SS_V_SECONDS, ratio(a.seconds, a.calls));
-    v[L_SECONDS_B] = ss_v_number(SS_V_SECONDS, ratio(b.seconds, b.calls));
-    v[L_SECONDS_RATIO] =
-        ss_v_number(SS_V_FACTOR, ratio(ratio(b.seconds, b.calls), ratio(a.seconds, a.calls)));
+        ss_v_number(SS_V_FACTOR, ss_ratio(ss_ratio(b.sent, b.calls), ss_ratio(a.sent, a.calls)));
+    v[L_SECONDS_A] = ss_v_number(SS_V_SECONDS, ss_ratio(a.seconds, a.calls));
+    v[L_SECONDS_B] = ss_v_number(SS_V_SECONDS, ss_ratio(b.seconds, b.calls));
+    v[L_SECONDS_RATIO] = ss_v_number(
+        SS_V_FACTOR, ss_ratio(ss_ratio(b.seconds, b.calls), ss_ratio(a.seconds, a.calls)));
     return true;
 }
 
@@ -300,7 +295,7 @@ static double tensor_mean(const struct comparing *c, size_t row, int side,
             n++;
         }
     }
-    return ratio(sum, n);
+    return ss_ratio(sum, n);
 }
 
 static struct ss_emit_value tensor_state(const struct comparing *c, size_t row, int side)

@@ -201,13 +201,18 @@ static void print_report(enum cli_csv which, const struct cli_file *file, const 
             print_series(file, json_array_get(tensors, i));
 }
 
-static json_t *json_of(struct cli_report *report)
+/* NULL after saying why. */
+static json_t *json_of(const struct cli_file *file)
 {
+    struct cli_report *report = file->report;
     struct cli_page page = {NULL, 0, 0};
+    json_error_t error = {.text = "out of memory"};
     json_t *root = NULL;
 
     if (ss_report_write(&report->stats, &report->job, SS_EMIT_JSON, cli_page_write, &page) == 0)
-        root = json_loadb(page.text, page.len, 0, NULL);
+        root = json_loadb(page.text, page.len, 0, &error);
+    if (root == NULL)
+        fprintf(stderr, "sparseshim report: %s: %s\n", file->path, error.text);
     free(page.text);
     return root;
 }
@@ -216,12 +221,10 @@ int cli_csv_print(enum cli_csv which, const struct cli_files *files)
 {
     print_names(&tables[which]);
     for (size_t i = 0; i < files->n; i++) {
-        json_t *root = json_of(files->file[i].report);
+        json_t *root = json_of(&files->file[i]);
 
-        if (root == NULL) {
-            fprintf(stderr, "sparseshim report: out of memory\n");
+        if (root == NULL)
             return -1;
-        }
         print_report(which, &files->file[i], root);
         json_decref(root);
     }

@@ -151,14 +151,9 @@ struct cli_spread cli_spread_of(struct cli_value *values, size_t n)
     return s;
 }
 
-static double ratio(double part, double whole)
-{
-    return whole > 0 && isfinite(whole) ? part / whole : NAN;
-}
-
 double cli_lane_density(const struct ss_lane_record *lane)
 {
-    return ratio(lane->density_sum, (double)lane->scans);
+    return ss_ratio(lane->density_sum, (double)lane->scans);
 }
 
 double cli_lane_seconds(const struct ss_lane_record *lane)
@@ -170,10 +165,10 @@ double cli_lane_seconds(const struct ss_lane_record *lane)
 
 double cli_tensor_density(const struct ss_tensor_record *tensor)
 {
-    return ratio(tensor->density_sum, (double)tensor->topk_calls);
+    return ss_ratio(tensor->density_sum, (double)tensor->topk_calls);
 }
 
 double cli_tensor_ratio(const struct ss_tensor_record *tensor)
 {
-    return ratio(tensor->residual_norm, tensor->input_norm);
+    return ss_ratio(tensor->residual_norm, tensor->input_norm);
 }

@@ -240,7 +240,7 @@ static const char *read_whole(const json_t *value, enum kind kind, void *to)
         [COUNT] = {0, INT64_MAX},
         [ATOMIC] = {0, INT64_MAX},
         [SIZE] = {0, PTRDIFF_MAX},
-        [INT] = {INT_MIN, INT_MAX},
+        [INT] = {-1, 1 << 30}, /* ranks, and how many: sums with them stay in an int */
         [UNSIGNED] = {0, UINT_MAX},
         [I64] = {INT64_MIN, INT64_MAX},
         [ORDINAL] = {-1, (int64_t)SS_ORDINAL_LOST - 1},

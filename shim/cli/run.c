@@ -70,6 +70,21 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
     return cli_put(verb, variable, value, dry);
 }
 
+int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first)
+{
+    int status = CLI_OK, at = 1;
+
+    for (; at < argc && argv[at][0] == '-' && status == CLI_OK; at++) {
+        if (strcmp(argv[at], "--") == 0) {
+            at++;
+            break;
+        }
+        status = cli_asks_for_help(argv[at]) ? CLI_HELP : take(ctx, argc, argv, &at);
+    }
+    *first = at;
+    return status;
+}
+
 int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
                    int *at, const char **value)
 {
@@ -151,44 +166,47 @@ static int set_profile(const char *name, bool dry)
     return status;
 }
 
+struct running {
+    struct cfg *cfg;
+    bool dry;
+};
+
+static int take(void *ctx, int argc, char **argv, int *at)
+{
+    static const char *const names[] = {"--profile"};
+    struct running *r = ctx;
+    char *argument = argv[*at];
+    const char *value;
+
+    if (strcmp(argument, "-n") == 0) {
+        r->dry = true;
+        return CLI_OK;
+    }
+    if (cli_own_option("run", names, 1, argc, argv, at, &value) >= 0)
+        return value != NULL ? set_profile(value, r->dry) : CLI_USAGE;
+    if (strncmp(argument, "--", 2) == 0)
+        return cli_set_option("run", r->cfg, argument + 2, r->dry);
+    return cli_usage_error(
+        "run", "%s is not known; allowed are -n, --profile NAME and --OPTION=VALUE", argument);
+}
+
 int cli_run(int argc, char **argv)
 {
-    int status = CLI_OK;
-    int first = 1;
-    bool dry = false;
-    struct cfg *cfg = cfg_load();
-    if (cfg == NULL) {
+    int first;
+    struct running r = {.cfg = cfg_load()};
+    if (r.cfg == NULL) {
         fprintf(stderr, "sparseshim run: out of memory\n");
         return CLI_CANNOT_RUN;
     }
-    for (; first < argc && argv[first][0] == '-' && status == CLI_OK; first++) {
-        if (strcmp(argv[first], "--") == 0) {
-            first++;
-            break;
-        }
-        if (strcmp(argv[first], "-n") == 0)
-            dry = true;
-        else if (strncmp(argv[first], "--profile=", 10) == 0)
-            status = set_profile(argv[first] + 10, dry);
-        else if (strcmp(argv[first], "--profile") == 0)
-            status = first + 1 < argc
-                         ? set_profile(argv[++first], dry)
-                         : cli_usage_error("run", "--profile needs a name: --profile NAME");
-        else if (strncmp(argv[first], "--", 2) == 0)
-            status = cli_set_option("run", cfg, argv[first] + 2, dry);
-        else
-            status = cli_usage_error(
-                "run", "%s is not known; allowed are -n, --profile NAME and --OPTION=VALUE",
-                argv[first]);
-    }
+    int status = cli_options(argc, argv, take, &r, &first);
     if (status == CLI_OK && first >= argc)
         status = cli_usage_error(
             "run", "no program given; usage: sparseshim run [-n] "
                    "[--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK)
-        status = cli_set_preload("run", dry);
-    cfg_free(cfg);
+        status = cli_set_preload("run", r.dry);
+    cfg_free(r.cfg);
     if (status != CLI_OK)
         return status;
-    return dry ? show(argv + first) : cli_become("run", argv + first);
+    return r.dry ? show(argv + first) : cli_become("run", argv + first);
 }

@@ -42,7 +42,7 @@ static void csv_row(const struct ss_trial *t, const struct sim_row *r)
     csv_number("%.0f", r->memory, simulated);
     csv_number("%.6g", r->result_nnz / (double)t->entries.n, known && !messages);
     csv_number("%.9g", r->dense_seconds, true);
-    csv_number("%.4g", r->dense_seconds / r->seconds, known);
+    csv_number("%.4g", r->dense_seconds / r->seconds, known && r->seconds > 0);
     putchar(',');
     if (simulated && !messages)
         printf("%016" PRIx64, r->checksum);
@@ -90,7 +90,7 @@ static void table_row(const struct ss_trial *t, const struct sim_row *r)
 {
     bool simulated = r->source == SIM_SIMULATED, messages = r->ran == SS_DENSE;
     char name[48], time[16], most[16], mean[16], sent[16], rounds[16];
-    char memory[16] = "-", result[16] = "-";
+    char memory[16] = "-", result[16] = "-", faster[16] = "-";
 
     snprintf(name, sizeof name, "%s%s%s", ss_algorithm_name(t->algorithm),
              r->ran != t->algorithm ? ": " : "",
@@ -108,9 +108,10 @@ static void table_row(const struct ss_trial *t, const struct sim_row *r)
     count_text(rounds, r->rounds, simulated);
     if (!messages)
         snprintf(result, sizeof result, "%.3g %%", 100 * r->result_nnz / (double)t->entries.n);
-    printf("%5d  %-18s %10s %8.3g %10s %10s %9s %7s %10s %8s  %s%s\n", t->ranks, name, time,
-           r->dense_seconds / r->seconds, most, mean, sent, rounds, memory, result,
-           simulated ? "" : "extrapolated ", r->note);
+    if (r->seconds > 0)
+        snprintf(faster, sizeof faster, "%.3g", r->dense_seconds / r->seconds);
+    printf("%5d  %-18s %10s %8s %10s %10s %9s %7s %10s %8s  %s%s\n", t->ranks, name, time, faster,
+           most, mean, sent, rounds, memory, result, simulated ? "" : "extrapolated ", r->note);
 }
 
 /* ---- the verb ---- */

@@ -271,6 +271,8 @@ int sim_read_options(struct sim_asked *asked, int argc, char **argv)
     for (int i = 1; i < argc && status == CLI_OK; i++)
         if (strcmp(argv[i], "--csv") == 0)
             asked->csv = true;
+        else if (cli_asks_for_help(argv[i]))
+            status = CLI_HELP;
         else
             status = read_option(asked, argc, argv, &i);
     if (asked->gap < 0)

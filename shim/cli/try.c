@@ -2,8 +2,8 @@
  * of the folder it works in, and says what each would bring. */
 #include "shim/cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,25 +75,13 @@ static int put_form(const struct trying *y, enum trial_form form)
     return put_all(settings[form]);
 }
 
-/* Input from nowhere, output into a file, in the folder of the trial. */
 static int move_in(const struct trying *y)
 {
-    int in = open("/dev/null", O_RDONLY);
-    int out = open(y->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-
-    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        chdir(y->work) != 0) {
+    if (chdir(y->work) != 0) {
         fprintf(stderr, "sparseshim try: %s: %s\n", y->work, strerror(errno));
         return CLI_CANNOT_RUN;
     }
-    if (in > STDERR_FILENO)
-        close(in);
-    int status = cli_put("try", "PWD", y->work, false); /* launchers start the ranks there */
-    if (dup2(out, STDERR_FILENO) < 0)
-        return CLI_CANNOT_RUN;
-    if (out > STDERR_FILENO)
-        close(out);
-    return status;
+    return cli_put("try", "PWD", y->work, false); /* launchers start the ranks there */
 }
 
 static int prepare(void *ctx)
@@ -160,6 +148,7 @@ static int run_trial(struct trying *y, enum trial_form form)
 {
     const struct cli_watched_job job = {.verb = "try",
                                         .command = y->command,
+                                        .output = y->log,
                                         .limit = y->limit,
                                         .prepare = prepare,
                                         .enough = enough,
@@ -199,21 +188,38 @@ static bool cannot_start(const struct trial *t)
     return t->status == CLI_NOT_FOUND || t->status == CLI_CANNOT_RUN;
 }
 
+static bool in_a_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/* Whether the folder, or what is in it, stands in a text: of /data/run neither /data/run2 nor
+ * /more/data/run. */
+static bool names_folder(const char *text, const char *folder)
+{
+    size_t n = strlen(folder);
+
+    for (const char *at = strstr(text, folder); at != NULL; at = strstr(at + 1, folder)) {
+        const char *before = at;
+        while (before > text && in_a_name(before[-1]))
+            before--;
+        if (!in_a_name(at[n]) && (before == text || before[-1] != '/'))
+            return true;
+    }
+    return false;
+}
+
 /* A path that names the folder itself leads out of its copies. */
 static void warn_of_paths(const struct trying *y)
 {
-    size_t n = strlen(y->folder.source);
-
-    for (char **a = y->command; !y->folder.here && *a != NULL; a++) {
-        const char *in = strstr(*a, y->folder.source);
-        if (in != NULL && (in[n] == '/' || in[n] == '\0')) {
+    for (char **a = y->command; !y->folder.here && *a != NULL; a++)
+        if (names_folder(*a, y->folder.source)) {
             fprintf(stderr,
                     "sparseshim try: %s names the folder itself, not its copies: what the job "
                     "writes there stays\n",
                     *a);
             return;
         }
-    }
 }
 
 /* A command that cannot be started tells that alone. */
@@ -313,22 +319,6 @@ static int take_own(struct trying *y, enum own which, const char *text)
     return status;
 }
 
-/* False where it is none of these. */
-static bool own_option(struct trying *y, int argc, char **argv, int *at, int *status)
-{
-    const char *value;
-    int own = cli_own_option("try", own_names, OWN, argc, argv, at, &value);
-    bool here = strcmp(argv[*at], "--here") == 0, keep = strcmp(argv[*at], "--keep") == 0;
-
-    if (own >= 0) {
-        *status = value != NULL ? take_own(y, (enum own)own, value) : CLI_USAGE;
-        return true;
-    }
-    y->here = y->here || here;
-    y->keep = y->keep || keep;
-    return here || keep;
-}
-
 /* An option of the library, for all runs. */
 static int option(struct trying *y, const struct cfg *cfg, char *argument)
 {
@@ -357,18 +347,31 @@ static const char *rules_of(const struct cfg *cfg)
     return cfg_row(cfg, cfg_find("REGISTER"), &row) && row.value[0] != '\0' ? row.value : NULL;
 }
 
+struct parsing {
+    struct trying *trying;
+    const struct cfg *cfg;
+};
+
+static int take(void *ctx, int argc, char **argv, int *at)
+{
+    const struct parsing *p = ctx;
+    struct trying *y = p->trying;
+    const char *value;
+    int own = cli_own_option("try", own_names, OWN, argc, argv, at, &value);
+    bool here = strcmp(argv[*at], "--here") == 0, keep = strcmp(argv[*at], "--keep") == 0;
+
+    if (own >= 0)
+        return value != NULL ? take_own(y, (enum own)own, value) : CLI_USAGE;
+    y->here = y->here || here;
+    y->keep = y->keep || keep;
+    return here || keep ? CLI_OK : option(y, p->cfg, argv[*at]);
+}
+
 static int parse(struct trying *y, const struct cfg *cfg, int argc, char **argv)
 {
-    int status = CLI_OK, first = 1;
+    struct parsing p = {y, cfg};
+    int first, status = cli_options(argc, argv, take, &p, &first);
 
-    for (; first < argc && argv[first][0] == '-' && status == CLI_OK; first++) {
-        if (strcmp(argv[first], "--") == 0) {
-            first++;
-            break;
-        }
-        if (!own_option(y, argc, argv, &first, &status))
-            status = option(y, cfg, argv[first]);
-    }
     if (status == CLI_OK && first >= argc)
         status = cli_usage_error("try", "no command given; usage: sparseshim try [--steps N] "
                                         "[--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]");

@@ -2,15 +2,18 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "shim/cli/cli.h"
+#include "shim/cli/watched_job.h"
 
 enum { OPEN_FOLDERS = 32, BLOCK = 512 };
 
@@ -103,9 +106,10 @@ int trial_folder_open(struct trial_folder *f, const char *cwd, bool here, uint64
 
 /* ---- copies ---- */
 
-/* Links stay links; where the file system can, the copies share their blocks. */
+/* Links stay links; where the file system can, the copies share their blocks. A signal ends it. */
 static int copy(const char *source, const char *path)
 {
+    const struct timespec nap = {.tv_nsec = 10000000};
     char from[PATH_MAX + 2];
     int status = 0;
 
@@ -115,9 +119,11 @@ static int copy(const char *source, const char *path)
         execlp("cp", "cp", "-a", "--reflink=auto", "--", from, path, (char *)NULL);
         _exit(CLI_NOT_FOUND);
     }
-    while (pid > 0 && waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -1;
+    while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+        if (cli_interrupted())
+            kill(pid, SIGTERM);
+        nanosleep(&nap, NULL);
+    }
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
@@ -129,6 +135,8 @@ int trial_folder_copy(const struct trial_folder *f, const char *name, char path[
     }
     snprintf(path, PATH_MAX, "%s.%s", f->base, name);
     if (mkdir(path, S_IRWXU) != 0 || copy(f->source, path) != 0) {
+        if (cli_interrupted())
+            return CLI_FAILED;
         fprintf(stderr, "sparseshim try: %s cannot be copied to %s; " OTHERS "\n", f->source, path);
         return CLI_CANNOT_RUN;
     }

@@ -39,11 +39,19 @@ struct rows {
     char ended[64];
 };
 
-static double seconds_of(const struct trial_table *table, enum trial_form form)
+/* Of a call; not known where less than a step was seen: a program without MPI_Init of which no call
+ * is large enough leaves no more than what was noted before its first one. */
+static struct trial_rates rates_of(const struct trial_table *table, enum trial_form form)
 {
+    static const struct trial_rates unknown = {NAN, NAN, NAN, NAN};
     const struct trial *t = &table->trial[form];
 
-    return t->run ? trial_rates(t).seconds * table->calls_per_step : (double)NAN;
+    return (double)trial_calls(t) >= table->calls_per_step ? trial_rates(t) : unknown;
+}
+
+static double seconds_of(const struct trial_table *table, enum trial_form form)
+{
+    return rates_of(table, form).seconds * table->calls_per_step;
 }
 
 static const char *ended_by(const struct trial *t, char *text, size_t size)
@@ -70,7 +78,7 @@ static bool row(void *ctx, size_t i, struct ss_emit_value *v)
         return false;
     const struct trial *t = &table->trial[i];
     const double steps = (double)trial_calls(t) / table->calls_per_step;
-    struct trial_rates rates = trial_rates(t);
+    struct trial_rates rates = rates_of(table, (enum trial_form)i);
     v[FORM] = ss_v_text(trial_name((enum trial_form)i));
     v[STEPS] = ss_v_count((uint64_t)steps);
     v[SECONDS] = ss_v_number(SS_V_SECONDS, rates.seconds * table->calls_per_step);
@@ -277,7 +285,10 @@ static void print_lines(const struct trial_table *table, const struct cli_learne
 
     putchar('\n');
     if (exact == 0 && topk == 0) {
-        printf("Nothing to set: no form is %.2f times as fast as off.\n", gain);
+        if (isfinite(seconds_of(table, TRIAL_OFF)))
+            printf("Nothing to set: no form is %.2f times as fast as off.\n", gain);
+        else
+            printf("Nothing to set: what a step takes without the library was not seen.\n");
         print_few(table);
         return;
     }

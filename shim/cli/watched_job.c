@@ -1,6 +1,7 @@
 #include "shim/cli/watched_job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,10 +93,25 @@ static int wait_for(const struct cli_watched_job *job, pid_t pid, enum cli_endin
     return status;
 }
 
+static int redirect(const struct cli_watched_job *job)
+{
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int out = open(job->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+
+    if (in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
+        dup2(out, STDERR_FILENO) >= 0)
+        return CLI_OK;
+    fprintf(stderr, "sparseshim %s: %s: %s\n", job->verb, job->output, strerror(errno));
+    return CLI_CANNOT_RUN;
+}
+
+/* What goes wrong before is told here, what the command says goes where it is to go. */
 static int become(const struct cli_watched_job *job)
 {
     int status = job->prepare ? job->prepare(job->ctx) : CLI_OK;
 
+    if (status == CLI_OK && job->output != NULL)
+        status = redirect(job);
     return status == CLI_OK ? cli_become(job->verb, job->command) : status;
 }
 

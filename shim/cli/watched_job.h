@@ -7,7 +7,10 @@
 struct cli_watched_job {
     const char *verb; /* in messages */
     char **command;   /* ends in NULL */
-    unsigned limit;   /* seconds after which it is ended; 0: none */
+    /* Path of the file that takes what the job prints, its standard input being empty then; NULL:
+     * both as they are here. */
+    const char *output;
+    unsigned limit; /* seconds after which it is ended; 0: none */
     /* In the process of the job, before it becomes the command: CLI_OK, or its exit status. */
     int (*prepare)(void *ctx);
     /* Every two seconds: whether the job may be ended. */
