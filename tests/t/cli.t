@@ -68,6 +68,14 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
             is("$code$out$err", "0$help", "$verb $flag");
         }
     }
+    for my $words ('try --steps 300', 'try --here', 'bench --count 5', 'learn --steps 5 --out x', 'run --mode=exact', 'simulate --ranks 4') {
+        my ($verb) = split / /, $words;
+        (undef, my $help) = sh("'$cli' help $verb");
+        for my $flag ('--help', '-h') {
+            ($code, $out, $err) = sh("'$cli' $words $flag");
+            is("$code$out$err", "0$help", "$words $flag");
+        }
+    }
     ($code, $out) = sh("'$cli' run -n echo --help");
     like($out, qr/^exec echo --help$/m, "a program's --help is its own");
     ($code, $out) = sh("'$cli' --version");
@@ -408,6 +416,8 @@ subtest 'report says what is wrong with a file' => sub {
     my $place = qr/line 1, column \d+: (?=\S)/;
     for my $case (
         ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 1', $place], ['[]', qr/no "schema": /],
+        ['{"schema": 1, "job": {"rank": 2147483647}}', qr/job\.rank: number out of range/],
+        ['{"schema": 1, "job": {"ranks": -2}}', qr/job\.ranks: number out of range/],
         ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 1, "a": 1, "a": 2}', qr/$place.*duplicate/],
         ['{"schema": 1, "lanes": [{}, {"op": "mean"}]}', qr/lanes\[1\]\.op: \S/])
     {
@@ -417,6 +427,11 @@ subtest 'report says what is wrong with a file' => sub {
         is("$code$out", 1, 'no report: status');
         like($err, qr/^sparseshim report: \Q$path\E is no report: (?:$why).*\n\z/, 'no report: why');
     }
+    my $half = '{"bytes_dense": 4611686018427387905, "calls": 1}';
+    my $path = file('large.json', qq({"schema": 1, "lanes": [$half, $half]}));
+    ($code, undef, $err) = sh("'$cli' report --csv=summary '$path'");
+    is($code, 1, 'bytes that add up past 2^63: status');
+    like($err, qr/^sparseshim report: \Q$path\E: .*integer.*\n\z/, 'and why');
     ($code) = sh("'$cli' report");
     is($code, 2, 'no file');
 };

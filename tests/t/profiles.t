@@ -77,6 +77,6 @@ refused 'none.conf cannot be read: No such file' --profile none true
 refused 'none.conf cannot be read: No such file' --profile=none true
 refused "is not allowed (allowed: after '@' the name of a profile" --profile ../vgg true
 refused "is not allowed (allowed: after '@' the name of a profile" --profile= true
-refused '--profile needs a name' --profile
+refused '--profile needs a value' --profile
 refused 'no program given' --profile vgg
 finish

@@ -91,6 +91,13 @@ subtest 'latency and bandwidth are what is given' => sub {
     is($gap->{seconds}, 6e-6, 'and a gap for each message');
 };
 
+subtest 'where nothing takes time nothing is said to be faster' => sub {
+    my ($row) = rows('--ranks=2 --count=1000 --algorithm=ring --alpha=0 --beta=0');
+    is("$row->{seconds} $row->{speedup}", '0 ', 'no speedup in CSV');
+    my (undef, $table) = simulate('--ranks=2 --count=1000 --algorithm=ring --alpha=0 --beta=0');
+    like($table, qr/^ +2  ring +0 us +- +\d+ B /m, 'nor in the table');
+};
+
 subtest 'entries that ranks have in common' => sub {
     my ($none, $all) = map { (rows("--ranks=16 --count=100000 --density=0.01 --algorithm=ring --overlap=$_"))[0] } 0, 1;
     is($all->{result_density}, 0.01, 'all of them');
@@ -109,9 +116,10 @@ subtest 'the same arguments print the same bytes, another seed others' => sub {
 };
 
 subtest 'many ranks: what takes too much is extrapolated from the largest run, or refused' => sub {
-    my @rows = rows('--ranks=16..4096 --count=100000 --density=0.001 --algorithm=gtopk,dense,allgather --memory=60MiB');
-    my %last;
+    my @rows = rows('--ranks=2..4096 --count=100000 --density=0.001 --algorithm=gtopk,dense,allgather --memory=60MiB');
+    my (%last, %simulated);
     for my $row (@rows) {
+        $simulated{$row->{algorithm}}++ if $row->{source} eq 'simulated';
         my $known = $last{$row->{algorithm}};
         if ($row->{algorithm} eq 'dense') {
             is($row->{source}, 'simulated', "dense, $row->{ranks} ranks");
@@ -126,6 +134,7 @@ subtest 'many ranks: what takes too much is extrapolated from the largest run, o
         }
         $last{$row->{algorithm}} = $row;
     }
+    ok($simulated{gtopk} && $simulated{allgather}, 'runs of few ranks are no extrapolations');
     is($last{allgather}{source}, 'extrapolated', '4096 ranks are too many for 60 MiB');
     my ($refused) = rows('--ranks=2 --count=1Gi --algorithm=ring --memory=100MB');
     is($refused->{source}, 'refused', 'two ranks are');
