@@ -51,6 +51,79 @@ fi
 [ "$(find . -mindepth 1 | sort | tr '\n' ' ')" = "./x.csv ./x.json ./x.svg " ]
 tap "$?" "nothing else is left"
 
+# What a rank sends depends on the rank. keep: the reports as well; lose: but that of rank 0.
+cat >"$WORK/three" <<'SH'
+#!/bin/sh
+form=$1 mpirun=$2
+shift 2
+"$mpirun" -n 3 -genv UCX_RNDV_THRESH inf "$@" || exit
+for report in sparseshim-bench-*/sparseshim-*.json; do
+    rank=$(perl -MJSON::PP -0777 -ne 'print decode_json($_)->{job}{rank}' "$report")
+    [ "$form" = keep ] && cp "$report" "$rank.kept"
+    [ "$form$rank" = lose0 ] && rm "$report"
+done
+true
+SH
+chmod +x "$WORK/three"
+# of_three FORM: 20000 elements on 3 ranks.
+of_three() {
+    within 60 env -u SPARSESHIM_REPORT -u SPARSESHIM_REPORT_DIR "$CLI" bench --blocks 1 --calls 2 --warm 4 --count 20000 \
+        --algorithm " Recursive-Doubling " --csv x.csv -- "$WORK/three" "$1" "$MPIRUN"
+}
+of_three keep
+# sent RANK: bytes of a call, by its report.
+sent() {
+    perl -MJSON::PP -0777 -ne '($l) = grep { $_->{count} == 20000 } @{decode_json($_)->{lanes}};
+        print $l->{bytes_sent} / $l->{calls} if $l->{sparse}{recursive_doubling} == $l->{calls}' "$1.kept"
+}
+[ "$STATUS" -eq 0 ] && [ "$(column bytes_sent)" = "$(sent 0)" ] && [ "$(sent 0)" != "$(sent 1)" ] && [ -n "$(sent 1)" ]
+tap "$?" "3 ranks: the bytes are those of rank 0 ($(sent 0), $(sent 1), $(sent 2))"
+of_three lose
+[ "$STATUS" -eq 0 ] && [ "$(column count)" = 20000 ] && [ -z "$(column bytes_sent)" ] && [ "$(column seconds)" != "" ]
+tap "$?" "nor are they another rank's where rank 0 has no report"
+rm -f ./*.kept
+[ "$(column algorithm)" = recursive_doubling ]
+tap "$?" "a word is the library's, whatever its cases and blanks"
+measured --count 20000 --density ' 5% ' --value-type Same --mode EXACT --type Float --csv x.csv
+[ "$STATUS" -eq 0 ] && [ "$(column density) $(column value_type) $(column mode) $(column type)" = "0.05 same exact float" ]
+tap "$?" "so are the words of other options, and shares"
+
+# The second of three runs ends bench.
+cat >"$WORK/ends" <<'SH'
+#!/bin/sh
+[ -e begun ] && kill -TERM "$PPID" && exec sleep 60
+touch begun
+exec "$@"
+SH
+chmod +x "$WORK/ends"
+begin=$SECONDS
+within 60 "$CLI" bench --blocks 1 --calls 2 --warm 4 --count 1000,2000,3000 --csv x.csv -- "$WORK/ends" "$MPIRUN" -n 2
+[ "$STATUS" -eq 3 ] && [ "$(column count)" = 1000 ] && [ "$(column seconds)" != "" ] && grep -qE '^ +2 +1,000 ' "$WORK/out" &&
+    grep -qx 'sparseshim bench: interrupted in run 2 of 3' "$WORK/err" && [ $((SECONDS - begin)) -lt 40 ]
+tap "$?" "SIGTERM: exit status 3, said where, and what was measured is kept"
+rm -f begun x.csv
+
+# A launcher that makes a folder of the file for the output.
+cat >"$WORK/folder" <<'SH'
+#!/bin/sh
+for out in sparseshim-bench-*/sparseshim-out; do rm "$out" && mkdir "$out"; done
+SH
+chmod +x "$WORK/folder"
+within 60 "$CLI" bench --count 1000 -- "$WORK/folder"
+[ "$STATUS" -eq 3 ] && grep -q 'sparseshim-out cannot be read: Is a directory$' "$WORK/err"
+tap "$?" "an output that cannot be read is said to be so"
+rm -rf sparseshim-bench-*
+within 60 "$CLI" bench --count 1000,2000 -- "$WORK/folder"
+[ "$STATUS" -eq 126 ] && [ "$(grep -c 'sparseshim-out: Is a directory$' "$WORK/err")" -eq 1 ]
+tap "$?" "so is one that cannot be written: exit status 126"
+rm -rf sparseshim-bench-*
+
+within 60 "$CLI" bench --count 1000 --plot "it's.svg" -- touch ran
+[ "$STATUS" -eq 2 ] && grep -qF -- "--plot=it's.svg: a path without quotes" "$WORK/err" && [ ! -e ran ]
+tap "$?" "--plot with a quote in it is refused before anything is run"
+[ -z "$(find . -mindepth 1 ! -name '*.csv' ! -name '*.svg' ! -name '*.json')" ]
+tap "$?" "and nothing is left of all these"
+
 within 60 "$CLI" bench --count 1000 -- "$MPIRUN" -n 2 sh -c 'echo it fails; exit 3' --
 [ "$STATUS" -eq 3 ] && grep -q 'the run failed; it said:' "$WORK/err" && grep -q 'it fails' "$WORK/err" && grep -q ' - ' "$WORK/out"
 tap "$?" "a run that fails: its words, a row without numbers, exit status 3"
@@ -75,6 +148,7 @@ refused '1 to 64 values, separated by commas' --density 0.1,,0.2
 refused '--density: ' --density 2
 refused '--density=4/512 is for --mode=topk' --density 4/512
 refused '--algorithm=oktopk is for --mode=topk' --algorithm oktopk
+refused '--algorithm=oktopk is for --mode=topk' --algorithm 'ring, OkTopk'
 refused '--value-type=q8 is for --mode=topk' --value-type q8
 refused '--algorithm: ' --algorithm fastest
 refused '--mode=lossy: exact or topk' --mode lossy

@@ -181,9 +181,9 @@ learned -- plain 60 7
 [ "$STATUS" -eq 3 ] && has 'register = count=3000' && grep -q 'the command ended with status 7' "$WORK/err"
 tap "$?" "a program that fails: exit status 3, what was seen is written"
 
-learned --out=- -- plain 60 0
+learned --out - -- plain 60 0
 [ "$STATUS" -eq 0 ] && FILE=$WORK/out has 'register = count=3000; count=5000,site=gradients'
-tap "$?" "--out=-: to standard output"
+tap "$?" "--out -: to standard output"
 echo 'mode = exact' >mine.conf
 learned --out=mine.conf -- plain 60 0
 [ "$STATUS" -eq 3 ] && [ "$(cat mine.conf)" = 'mode = exact' ] &&
@@ -195,15 +195,18 @@ tap "$?" "a file that learn wrote is written anew"
 
 begin=$SECONDS
 rm -f train.conf
-learned --steps=40 -- plain 0 0
+learned --steps 40 -- plain 0 0
 [ "$STATUS" -eq 0 ] && has 'register = count=3000; count=5000,site=gradients' && [ $((SECONDS - begin)) -lt 50 ]
-tap "$?" "--steps: a job without end is ended when enough was seen ($((SECONDS - begin)) s)"
+tap "$?" "--steps N: a job without end is ended when enough was seen ($((SECONDS - begin)) s)"
 
-for wrong in --mode=exact --register=auto --steps=x --steps= --nonsense=1 -x; do
+for wrong in --mode=exact --register=auto --steps=x --steps= --out= --nonsense=1 -x; do
     within 20 "$CLI" learn "$wrong" -- true
     [ "$STATUS" -eq 2 ] && [ "$(wc -l <"$WORK/err")" -eq 1 ]
     tap "$?" "learn $wrong: exit status 2"
 done
+within 20 "$CLI" learn --steps
+[ "$STATUS" -eq 2 ] && grep -qx 'sparseshim learn: --steps needs a value' "$WORK/err"
+tap "$?" "--steps without a number: exit status 2"
 within 20 "$CLI" learn
 [ "$STATUS" -eq 2 ]
 tap "$?" "learn without a command: exit status 2"
@@ -213,6 +216,18 @@ tap "$?" "a command that is not there: exit status 127"
 within 20 "$CLI" learn -- true
 [ "$STATUS" -eq 1 ] && grep -q 'no rank wrote a report' "$WORK/err"
 tap "$?" "a command that is no MPI program: exit status 1, and it says so"
+# shellcheck disable=SC2016 # Perl's
+within 20 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV or die' "$CLI" learn -- sh -c 'exit 7'
+[ "$STATUS" -eq 3 ] && grep -q 'the command ended with status 7' "$WORK/err"
+tap "$?" "with SIGCHLD ignored the command's status is known all the same"
+# shellcheck disable=SC2016 # the command's
+within 20 perl -e '$SIG{HUP} = "IGNORE"; exec @ARGV or die' "$CLI" learn -- sh -c 'kill -HUP $PPID; sleep 0.5'
+[ "$STATUS" -eq 1 ]
+tap "$?" "SIGHUP changes nothing where it is ignored"
+# shellcheck disable=SC2016
+within 20 "$CLI" learn -- sh -c 'kill -TERM $PPID; exec sleep 60'
+[ "$STATUS" -eq 3 ]
+tap "$?" "SIGTERM ends the command"
 rm -f train.conf mine.conf
 [ -z "$(ls)" ]
 tap "$?" "no directory of reports is left behind"

@@ -199,6 +199,12 @@ tap "$?" "a run that takes too long is ended"
 tried -- "$PWD/job" 1 0
 grep -q "job names the folder itself, not its copies" "$WORK/err"
 tap "$?" "a path that leads out of the copy is told"
+tried -- sh -c "cd $PWD; true"
+grep -q "true names the folder itself, not its copies" "$WORK/err"
+tap "$?" "also amid a text"
+tried -- true "${PWD}2/job" "$PWD-old" "$PWD.bak" "/more$PWD/job"
+[ "$STATUS" -eq 1 ] && ! grep -q 'names the folder itself' "$WORK/err"
+tap "$?" "those that only begin or end like it lead elsewhere"
 
 # It is ended itself: so is the job, and nothing is left.
 "$CLI" try -- "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" ./job 0 0 >"$WORK/out" 2>"$WORK/err" &
@@ -212,6 +218,83 @@ kill -TERM "$pid"
 wait "$pid" || STATUS=$?
 [ "$STATUS" -eq 3 ] && as_before
 tap "$?" "SIGTERM ends the job, and nothing is left"
+
+# So it is before the first job has begun: a cp that takes its time.
+mkdir "$WORK/bin" && printf '#!/bin/sh\ntouch "%s"\nexec sleep 30\n' "$WORK/copying" >"$WORK/bin/cp" && chmod +x "$WORK/bin/cp"
+PATH=$WORK/bin:$PATH "$CLI" try -- true >"$WORK/out" 2>"$WORK/err" &
+pid=$!
+for _ in $(seq 100); do
+    [ -e "$WORK/copying" ] && break
+    sleep 0.1
+done
+begin=$SECONDS
+STATUS=0
+kill -TERM "$pid"
+wait "$pid" || STATUS=$?
+[ "$STATUS" -eq 3 ] && [ $((SECONDS - begin)) -lt 20 ] && [ ! -s "$WORK/err" ] && as_before
+tap "$?" "SIGTERM ends the first copy, and nothing is left"
+STATUS=0
+{ timeout -k 5 60 "$CLI" try -- sleep 1 2>&1 || echo "$?" >"$WORK/status"; } | true
+[ "$(cat "$WORK/status")" = 3 ] && as_before
+tap "$?" "nobody reads what try prints: it ends, and nothing is left"
+
+# What its caller ignores stays ignored, as under nohup; but not the end of its job.
+tried_ignoring() {
+    # shellcheck disable=SC2016 # Perl's
+    within 60 perl -e '$SIG{shift @ARGV} = "IGNORE"; exec @ARGV or die' "$1" "$CLI" try -- sh -c "$2"
+}
+# shellcheck disable=SC2016 # the job's
+tried_ignoring HUP 'kill -HUP $PPID; sleep 0.5'
+[ "$STATUS" -eq 1 ] && [ "$(grep -cE '^  (off|observe|exact|topk) .* itself$' "$WORK/out")" -eq 4 ] && as_before
+tap "$?" "SIGHUP changes nothing where it is ignored"
+tried_ignoring CHLD 'exit 5'
+[ "$STATUS" -eq 3 ] && [ "$(grep -c 'the command ended with status 5' "$WORK/err")" -eq 4 ] && as_before
+tap "$?" "with SIGCHLD ignored the job's status is known all the same"
+
+# A job that leaves reports as they might be: those of a real one, changed by Perl.
+mkdir "$WORK/sample" && SPARSESHIM_REPORT=all SPARSESHIM_REPORT_DIR=$WORK/sample timeout -k 5 60 "$MPIRUN" -n 2 \
+    "$CLI" run --min-count=1000 --algorithm=recursive_doubling ./job 60 0 >/dev/null 2>&1
+echo unchanged >written.txt
+before=$(find .. -ls | awk '{ print $3, $5, $7, $NF }' | sort)
+cat >"$WORK/reports.pl" <<'PERL'
+use strict;
+use warnings;
+use JSON::PP;
+my ($change, @files) = @ARGV;
+my $topk = $ENV{SPARSESHIM_MODE} eq 'topk';
+my $n = 0;
+for my $file (@files) {
+    open my $in, '<', $file or die;
+    my $r = decode_json(do { local $/; <$in> });
+    eval "$change; 1" or die $@;
+    open my $out, '>', "$ENV{SPARSESHIM_REPORT_DIR}/sparseshim-" . $n++ . '.json' or die;
+    print $out encode_json($r);
+    close $out or die;
+}
+PERL
+# reported CHANGE: of the report $r.
+reported() {
+    within 60 "$CLI" try -- perl "$WORK/reports.pl" "$1" "$WORK"/sample/*.json
+}
+# shellcheck disable=SC2016 # Perl's, here and below
+reported '$r->{times}{seconds_elapsed} = $topk ? 1 : 3; $r->{tensors}[$_]{topk_calls} = 0 for 0 .. $#{$r->{tensors}}'
+[ "$STATUS" -eq 0 ] && form topk | grep -q ' 3\.00 ' && grep -qx 'Nothing was lossy in topk.' "$WORK/out" &&
+    grep -qx 'Nothing to set: no form is 1.05 times as fast as off.' "$WORK/out" && ! grep -q 'sparseshim run' "$WORK/out"
+tap "$?" "topk is faster by chance, nothing is lossy: nothing to set, and nothing to preload"
+# shellcheck disable=SC2016
+reported '$r->{job}{ranks} = 0'
+[ "$STATUS" -eq 0 ] && form exact | awk '$8 == "-" { found = 1 } END { exit !found }'
+tap "$?" "reports that do not know how many ranks there are: bytes are not known"
+
+# With MPI Sessions no communicator is looked at before a call is large enough, which is none in off.
+tried -- "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/sessions"
+if grep -q 'no sessions' "$WORK/out" "$WORK/err"; then
+    skip "a program of MPI Sessions" "this MPI library has none"
+else
+    form off | grep -qE '^  off +0 +- +- +- +- +- ' && form exact | grep -qE '^  exact +[1-9][0-9]* +[0-9.]+ m?s +- ' &&
+        grep -qx 'Nothing to set: what a step takes without the library was not seen.' "$WORK/out"
+    tap "$?" "MPI Sessions: what was not seen is not told, nor compared with"
+fi
 
 # refused TEXT ARGUMENT...
 refused() {
