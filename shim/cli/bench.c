@@ -163,15 +163,16 @@ static void show(const char *text)
         fputc('\n', stderr);
 }
 
-/* What the run printed, to be freed; NULL after saying why. */
-static char *output_of(const struct benching *b)
+/* What the run printed, to be freed; NULL after saying why, where that has not been told. */
+static char *output_of(const struct benching *b, bool told)
 {
     size_t length;
     char *text = cli_slurp(b->out, &length);
     char *ended = text != NULL ? realloc(text, length + 1) : NULL;
 
     if (ended == NULL) {
-        fprintf(stderr, "sparseshim bench: %s cannot be read: %s\n", b->out, strerror(errno));
+        if (!told)
+            fprintf(stderr, "sparseshim bench: %s cannot be read: %s\n", b->out, strerror(errno));
         free(text);
         return NULL;
     }
@@ -181,7 +182,7 @@ static char *output_of(const struct benching *b)
 
 static int read_cell(struct benching *b, int status, enum cli_ending ending)
 {
-    char *ended = output_of(b);
+    char *ended = output_of(b, status == CLI_CANNOT_RUN);
     const char *at;
 
     if (ended == NULL)
@@ -216,6 +217,8 @@ static int run(struct benching *b)
 
     if (job.command != NULL)
         status = cli_watch_job(&job, &ending);
+    else
+        fprintf(stderr, "sparseshim bench: out of memory\n");
     free(job.command);
     b->interrupted = ending == CLI_INTERRUPTED;
     if (b->interrupted) {
@@ -241,8 +244,10 @@ static int make_cells(struct benching *b)
     size_t i = 0;
 
     b->cells = (struct bench_cells){a, calloc(n, sizeof(struct bench_cell)), n};
-    if (b->cells.cell == NULL)
+    if (b->cells.cell == NULL) {
+        fprintf(stderr, "sparseshim bench: out of memory\n");
         return CLI_CANNOT_RUN;
+    }
     for (size_t v = 0; v < a->values.items; v++)
         for (size_t c = 0; c < a->counts.items; c++)
             for (size_t d = 0; d < a->density.items; d++)

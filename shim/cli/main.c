@@ -91,8 +91,10 @@ static const struct verb {
      "alternate. Times are the slowest rank's, medians over the blocks, with quartiles of the "
      "ratio;\n"
      "bytes are those that rank 0 sends in a sparse call, the vote included, means over all.\n"
-     "Exit status: 0; 2 usage; 3 a run failed, or a file could not be written; 126 and 127 the\n"
-     "launcher could not be started.\n"},
+     "Exit status: 0; 2 usage; 3 a run failed, or was interrupted (the runs before it are told), "
+     "or "
+     "a\n"
+     "file could not be written; 126 and 127 the launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {"report", cli_report, "[FORM] [--merge | --compare] FILE | FOLDER ...; --trace [-o FILE] FOLDER",

@@ -17,6 +17,7 @@ enum kind {
     ATOMIC,   /* atomic_uint_fast64_t */
     SIZE,     /* size_t */
     INT,      /* int */
+    RANK,     /* int: a rank of the world, or how many; -1 where unknown */
     UNSIGNED, /* unsigned */
     I64,      /* int64_t */
     ORDINAL,  /* uint32_t; -1 is SS_ORDINAL_LOST */
@@ -68,8 +69,8 @@ NAMES(likenesses, ss_likeness_text, ss_likeness, SS_LIKE_MEAN + 1);
 static const struct field job_fields[] = {
     {"program", TEXT, IN(ss_report_job, program), NULL},
     {"hostname", TEXT, IN(ss_report_job, hostname), NULL},
-    {"rank", INT, IN(ss_report_job, rank), NULL},
-    {"ranks", INT, IN(ss_report_job, ranks), NULL},
+    {"rank", RANK, IN(ss_report_job, rank), NULL},
+    {"ranks", RANK, IN(ss_report_job, ranks), NULL},
     {"version", TEXT, IN(ss_report_job, version), NULL},
     {"mpi_library", TEXT, IN(ss_report_job, mpi_library), NULL},
     {"start_unix", I64, IN(ss_report_job, start_unix), NULL},
@@ -240,7 +241,8 @@ static const char *read_whole(const json_t *value, enum kind kind, void *to)
         [COUNT] = {0, INT64_MAX},
         [ATOMIC] = {0, INT64_MAX},
         [SIZE] = {0, PTRDIFF_MAX},
-        [INT] = {-1, 1 << 30}, /* ranks, and how many: sums with them stay in an int */
+        [INT] = {INT_MIN, INT_MAX},
+        [RANK] = {-1, 1 << 30}, /* sums with them stay in an int */
         [UNSIGNED] = {0, UINT_MAX},
         [I64] = {INT64_MIN, INT64_MAX},
         [ORDINAL] = {-1, (int64_t)SS_ORDINAL_LOST - 1},
@@ -255,7 +257,7 @@ static const char *read_whole(const json_t *value, enum kind kind, void *to)
         atomic_store((atomic_uint_fast64_t *)to, (uint64_t)n);
     else if (kind == SIZE)
         *(size_t *)to = (size_t)n;
-    else if (kind == INT)
+    else if (kind == INT || kind == RANK)
         *(int *)to = (int)n;
     else if (kind == UNSIGNED)
         *(unsigned *)to = (unsigned)n;

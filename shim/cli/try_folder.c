@@ -112,6 +112,7 @@ static int copy(const char *source, const char *path)
     const struct timespec nap = {.tv_nsec = 10000000};
     char from[PATH_MAX + 2];
     int status = 0;
+    pid_t ended = 0;
 
     snprintf(from, sizeof from, "%s/.", source);
     pid_t pid = fork();
@@ -119,12 +120,12 @@ static int copy(const char *source, const char *path)
         execlp("cp", "cp", "-a", "--reflink=auto", "--", from, path, (char *)NULL);
         _exit(CLI_NOT_FOUND);
     }
-    while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+    while (pid > 0 && (ended = waitpid(pid, &status, WNOHANG)) == 0) {
         if (cli_interrupted())
             kill(pid, SIGTERM);
         nanosleep(&nap, NULL);
     }
-    return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
 int trial_folder_copy(const struct trial_folder *f, const char *name, char path[PATH_MAX])

@@ -95,14 +95,19 @@ static int wait_for(const struct cli_watched_job *job, pid_t pid, enum cli_endin
 
 static int redirect(const struct cli_watched_job *job)
 {
-    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int out = open(job->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+    int in = open("/dev/null", O_RDONLY);
+    int out = open(job->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
 
-    if (in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
-        dup2(out, STDERR_FILENO) >= 0)
-        return CLI_OK;
-    fprintf(stderr, "sparseshim %s: %s: %s\n", job->verb, job->output, strerror(errno));
-    return CLI_CANNOT_RUN;
+    if (in < 0 || out < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        dup2(out, STDERR_FILENO) < 0) {
+        fprintf(stderr, "sparseshim %s: %s: %s\n", job->verb, job->output, strerror(errno));
+        return CLI_CANNOT_RUN;
+    }
+    if (in > STDERR_FILENO)
+        close(in);
+    if (out > STDERR_FILENO)
+        close(out);
+    return CLI_OK;
 }
 
 /* What goes wrong before is told here, what the command says goes where it is to go. */

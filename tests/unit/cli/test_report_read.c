@@ -134,7 +134,7 @@ static void huge_and_impossible_numbers_leave_the_report_valid(void **state)
     static const double odd[] = {0,        -1e-310,     1e-310,   5e-324,     DBL_MAX, -DBL_MAX,
                                  INFINITY, -(INFINITY), NAN,      0.1,        1.0 / 3, 999.5,
                                  999.4999, 9.995,       0.999499, 1e15 - 0.5, 1e22,    -17.25};
-    struct ss_report_job job = {.rank = INT32_MAX, .ranks = INT32_MAX, .observe = true};
+    struct ss_report_job job = {.rank = 1 << 30, .ranks = 1 << 30, .observe = true};
     size_t n = sizeof odd / sizeof *odd;
 
     (void)state;

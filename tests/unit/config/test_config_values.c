@@ -47,6 +47,30 @@ static void each_word_of_the_allowed_text_is_the_value_of_its_enum(void **state)
     }
 }
 
+static void a_value_has_one_spelling(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *shown;
+    } cases[] = {
+        {"ALGORITHM", " Split-AllGather\t", "split_allgather"},
+        {"DENSITY", " 5% ", "0.05"},
+        {"DENSITY", "4/512", "4/512"},
+        {"DISABLE", "TRUE", "on"},
+        {"REGISTER", " count=5, site=Work ", "count=5, site=Work"},
+        {"ALGORITHM", "fastest", NULL},
+        {"DENSITY", "2", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *shown = cfg_canonical(cfg_find(cases[i].name), cases[i].value);
+        if (cases[i].shown != NULL)
+            assert_string_equal(shown, cases[i].shown);
+        else
+            assert_null(shown);
+        free(shown);
+    }
+}
+
 static void counts_are_read_exactly(void **state)
 {
     (void)state;
@@ -297,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FRESH(each_word_of_the_allowed_text_is_the_value_of_its_enum),
+        FRESH(a_value_has_one_spelling),
         FRESH(counts_are_read_exactly),
         FRESH(bad_numbers_are_refused_and_leave_the_value_alone),
         FRESH(times_mean_the_same_number_in_every_unit),
