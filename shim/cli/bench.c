@@ -150,7 +150,7 @@ static void take_report(void *ctx, const struct cli_report *report)
 
 static void read_bytes(struct benching *b)
 {
-    b->now->sent = (double)NAN;
+    b->now->sent = b->now->bytes_dense = (double)NAN;
     b->seen.seen = take_report;
     b->seen.ctx = b;
     cli_job_reports_read(&b->seen);
