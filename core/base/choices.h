@@ -60,6 +60,9 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
  * one that is called so many later starts, a call has ended. */
 #define SS_BESIDE 8
 
+/* The same with MERGE, where most of them wait for others (core/call/group.h). */
+#define SS_MERGED 256
+
 /* Which ranks a round of top-k waits for (core/quorum/rounds.h). */
 #define SS_QUORUM_LIST(X)                                                                          \
     X(SS_QUORUM_ALL, all)                                                                          \

@@ -105,6 +105,8 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= SS_VOTE_UNKNOWN;
     if (comm->tensors)
         flags |= ss_topk_flags(&call->f);
+    if (call->merges && call->f.c.x.place != &ss_host)
+        flags |= SS_VOTE_APART;
     if (comm->settings->quorum != SS_QUORUM_ALL)
         flags |= ss_partial_flags(call);
     return flags;

@@ -8,7 +8,7 @@
  * starts, and calls of one tensor follow each other. */
 #include <stdlib.h>
 
-#include "core/call/call_impl.h"
+#include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
 enum {
@@ -43,7 +43,7 @@ static bool is_open(const struct ss_comm *comm, const struct ss_call *call)
 
 static struct ss_call *free_slot(struct ss_comm *comm)
 {
-    for (unsigned i = 0; i < SS_BESIDE; i++) {
+    for (unsigned i = 0; i < comm->window; i++) {
         if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
             comm->slots[i]->slot = i;
         if (!comm->slots[i] || !is_open(comm, comm->slots[i]))
@@ -61,10 +61,10 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
         return comm->slots[0];
     for (const struct ss_call *o = last; o; o = o->next_open) {
         first = o;
-        count++;
+        count += ss_group_counts(o);
     }
     if (!last->passed || last->alone || count >= comm->settings->in_flight ||
-        comm->starts + 1 - first->index >= SS_BESIDE)
+        comm->starts + 1 - first->index >= comm->window)
         return NULL;
     return free_slot(comm);
 }
@@ -73,7 +73,7 @@ size_t ss_beside_idle(const struct ss_comm *comm)
 {
     size_t bytes = 0;
 
-    for (unsigned i = 0; i < SS_BESIDE; i++)
+    for (unsigned i = 0; i < comm->window; i++)
         if (comm->slots[i] && !is_open(comm, comm->slots[i]))
             bytes += ss_work_size(&comm->works[i]);
     return bytes;
@@ -83,7 +83,7 @@ bool ss_beside_drop_idle(struct ss_comm *comm)
 {
     bool any = false;
 
-    for (unsigned i = 0; i < SS_BESIDE; i++)
+    for (unsigned i = 0; i < comm->window; i++)
         if (comm->slots[i] && !is_open(comm, comm->slots[i])) {
             any = any || ss_work_size(&comm->works[i]) > 0;
             ss_work_free(&comm->works[i]);
@@ -96,7 +96,7 @@ bool ss_beside_drop_idle(struct ss_comm *comm)
 /* A blocking call starts when all others have ended, on every rank. */
 void ss_beside_set_from(const struct ss_call *call, uint64_t *from)
 {
-    uint64_t at = call->index + (call->f.nonblocking ? SS_BESIDE : 1);
+    uint64_t at = call->index + (call->f.nonblocking ? call->f.comm->window : 1);
 
     if (*from == 0 || at < *from)
         *from = at;
@@ -110,7 +110,7 @@ bool ss_beside_is_from(const struct ss_call *call, uint64_t from)
 /* The call that started so has ended when this one starts, on every rank. */
 static bool has_ended(const struct ss_call *call, uint64_t index)
 {
-    return !call->f.nonblocking || index + SS_BESIDE <= call->index;
+    return !call->f.nonblocking || index + call->f.comm->window <= call->index;
 }
 
 /* ---- turns ---- */
@@ -203,12 +203,15 @@ bool ss_beside_tensor_turn(const struct ss_call *call)
     return true;
 }
 
-/* The last result of the lane that all ranks have when they start the call. */
+/* The last result of the lane that all ranks have when they start the call. Where more calls may be
+ * under way than results are kept, a nonblocking one goes by none. */
 static struct ss_lane_result known_result(const struct ss_call *call)
 {
     const struct ss_lane_result *r = call->lane->results;
     struct ss_lane_result last = {0};
 
+    if (call->f.comm->grouping && call->f.nonblocking)
+        return last;
     for (int i = 0; i < SS_BESIDE; i++)
         if (r[i].index > last.index && has_ended(call, r[i].index))
             last = r[i];

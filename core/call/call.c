@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/fpenv.h"
-#include "core/call/call_impl.h"
+#include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
 /* ---- before the recipe ---- */
@@ -106,12 +106,24 @@ static int fail_again(struct ss_call *call)
     return x->failed;
 }
 
+static int step_grouped(struct ss_call *call);
+
+static int post_in_group(struct ss_call *call, uint64_t flags)
+{
+    ss_ballot_fill(call, flags);
+    ss_meetings_start(&call->f.vote.meetings, call->f.c.x.t); /* for what follows from them */
+    call->stage = SS_STAGE_GROUPED;
+    return step_grouped(call);
+}
+
 static int step_look(struct ss_call *call)
 {
     int status = ss_call_look(call);
 
     if (status == SS_PENDING)
         return SS_PENDING;
+    if (call->merges && !call->revote)
+        return post_in_group(call, ss_ballot_flags(call, status));
     call->stage = call->revote ? SS_STAGE_VOTE_AGAIN : SS_STAGE_VOTE;
     start_vote(call, ss_ballot_flags(call, status));
     return SS_PENDING;
@@ -139,7 +151,7 @@ static int look_again(struct ss_call *call, enum ss_look_from from)
 
 static int go_on(struct ss_call *call)
 {
-    switch (ss_call_decide(call, call->stage == SS_STAGE_VOTE)) {
+    switch (ss_call_decide(call, call->stage != SS_STAGE_VOTE_AGAIN)) {
     case SS_NEXT_RECIPE:
         call->decided = true;
         call->stage = SS_STAGE_RECIPE;
@@ -181,6 +193,33 @@ static int step_vote(struct ss_call *call)
         return give_up(call, status, f->vote.meetings.peer, SS_PHASE_VOTE);
     }
     return go_on(call);
+}
+
+static int step_grouped(struct ss_call *call)
+{
+    struct ss_exchange *x = &call->f.c.x;
+    int status = ss_group_vote(call);
+
+    if (status < 0)
+        return end_failed(call);
+    if (status == SS_PENDING)
+        return SS_PENDING;
+    x->moved = true;
+    x->times.vote += ss_now(x) - call->mark;
+    status = go_on(call);
+    ss_group_decided(call);
+    return status;
+}
+
+static int step_merged(struct ss_call *call)
+{
+    int status = ss_group_exchange(call);
+
+    if (status < 0)
+        return end_failed(call);
+    if (status == SS_OK)
+        call->stage = SS_STAGE_DRAIN;
+    return SS_PENDING;
 }
 
 static int step_calibrate(struct ss_call *call)
@@ -329,6 +368,7 @@ static int begin(struct ss_call *call)
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     f->c.x.number = ++comm->calls;
+    ss_group_assign(call);
     bool looks = comm->status == SS_OK && !call->cannot;
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
@@ -337,13 +377,17 @@ static int step_turn(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
 
-    if (!ss_beside_lane_turn(call))
+    if (!ss_beside_lane_turn(call)) {
+        ss_comm_hurry(f->comm);
         return SS_PENDING;
+    }
     f->lane_number = call->lane->number;
     if (f->found.number == 0 && has_tensor(call))
         ss_topk_find(f);
-    if (!ss_beside_tensor_turn(call))
+    if (!ss_beside_tensor_turn(call)) {
+        ss_comm_hurry(f->comm);
         return SS_PENDING;
+    }
     f->c.x.moved = true;
     return begin(call);
 }
@@ -368,6 +412,10 @@ static int step_stage(struct ss_call *call)
         return step_turn(call);
     case SS_STAGE_LOOK:
         return step_look(call);
+    case SS_STAGE_GROUPED:
+        return step_grouped(call);
+    case SS_STAGE_MERGED:
+        return step_merged(call);
     case SS_STAGE_VOTE:
     case SS_STAGE_VOTE_AGAIN:
         return step_vote(call);
@@ -482,6 +530,7 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
 
     if (call->stage == SS_STAGE_TURN) /* its tensor's turn has not come */
         call->f.tensor = NULL;
+    ss_group_abandon(call, status, peer, phase);
     if (call->stage == SS_STAGE_VOTE || call->stage == SS_STAGE_VOTE_AGAIN)
         ss_vote_cancel(&call->f.vote);
     else if (call->stage == SS_STAGE_CALIBRATE)
@@ -530,9 +579,10 @@ static int wait_on(struct ss_call *call)
     comm->moves += x->moved;
     call->moves = comm->moves;
     call->waited = 0;
+    bool to_come = call->stage == SS_STAGE_TURN || ss_group_is_open(call);
     if (x->spans.trace)
         trace_wait(call);
-    call->idle_steps = moved || call->stage == SS_STAGE_TURN ? 0 : call->idle_steps + 1;
+    call->idle_steps = moved || to_come ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
     double now = ss_now(x);

@@ -20,6 +20,8 @@
 
 #include "core/comm/communicator.h"
 
+struct ss_call;
+
 /* A further status of ss_call_start and ss_call_step: all ranks hand this call to the MPI library;
  * `out` has not been written. */
 enum { SS_NATIVE = 2 };
@@ -38,6 +40,22 @@ int ss_comm_status(const struct ss_comm *comm);
 /* Measured costs of the network; a communicator over the same ranks can start with them. */
 struct ss_costs ss_comm_costs(const struct ss_comm *comm);
 void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
+
+/* MERGE: the program waits for the call, or for something else that is to come after it: nothing
+ * under way is to wait for others any more. */
+void ss_call_hurry(struct ss_call *call);
+void ss_comm_hurry(struct ss_comm *comm);
+/* What has come of MERGE on this rank so far. */
+struct ss_merging_seen {
+    uint64_t votes, calls;     /* joint votes that have ended, and calls that they agreed on */
+    uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
+    uint64_t held;              /* votes cast because no further call came for a while */
+};
+struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm);
+
+/* Calls that may be under way at once: when the one that is called so many later starts, a call has
+ * ended. */
+unsigned ss_comm_window(const struct ss_comm *comm);
 
 /* Votes "off" (MPI_Pcontrol) for calls started from here on. */
 void ss_comm_set_off(struct ss_comm *comm, bool off);

@@ -12,9 +12,11 @@
 enum ss_stage {
     SS_STAGE_TURN,
     SS_STAGE_LOOK,
+    SS_STAGE_GROUPED,
     SS_STAGE_VOTE,
     SS_STAGE_CALIBRATE,
     SS_STAGE_VOTE_AGAIN,
+    SS_STAGE_MERGED,
     SS_STAGE_RECIPE,
     SS_STAGE_KEEP,
     SS_STAGE_GUARD,
@@ -48,6 +50,15 @@ struct ss_call {
     uint32_t turn;               /* on its lane, from 1 */
     uint32_t measured;           /* planned_call of the lane when its turn came */
     struct ss_lane_result past;  /* of the lane, that it goes by */
+
+    /* With others (core/call/group.h). */
+    bool merges;  /* it may, as far as all ranks know */
+    bool grouped; /* its vote is, or was, that of a group */
+    bool hurried; /* none may wait for others on its account */
+    uint64_t part;
+    struct ss_group *group; /* NULL: none yet, or it has left */
+    unsigned member;        /* of the group */
+    double memory;          /* bytes that the plan counts for it */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */
     int look;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/call/call_impl.h"
+#include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
 struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_settings *settings,
@@ -17,6 +17,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         free(comm);
         return NULL;
     }
+    comm->window = settings->merge > 0 ? SS_MERGED : SS_BESIDE;
     comm->t = transport;
     comm->settings = settings;
     comm->mem = mem;
@@ -31,6 +32,12 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         ss_comm_free(comm);
         return NULL;
     }
+    if (comm->tensors)
+        ss_tensors_overlap(comm->tensors, comm->window);
+    if (settings->merge > 0 && !(comm->grouping = ss_grouping_create(comm))) {
+        ss_comm_free(comm);
+        return NULL;
+    }
     return comm;
 }
 
@@ -38,13 +45,19 @@ void ss_comm_free(struct ss_comm *comm)
 {
     if (!comm)
         return;
-    for (unsigned i = 0; i < SS_BESIDE; i++) {
+    for (unsigned i = 0; i < SS_MERGED; i++) {
         ss_work_free(&comm->works[i]);
         free(comm->slots[i]);
     }
+    ss_grouping_free(comm->grouping);
     ss_rounds_free(comm->rounds);
     ss_tensors_free(comm->tensors);
     free(comm);
+}
+
+unsigned ss_comm_window(const struct ss_comm *comm)
+{
+    return comm->window;
 }
 
 int ss_comm_status(const struct ss_comm *comm)

@@ -142,7 +142,8 @@ static enum ss_next start_recipe(struct ss_call *call)
     c->result_nnz = 0;
     memset(c->state, 0, call->row->state);
     set_voted(call);
-    make_room(call, ss_plan_memory(&shape, call->plan.algorithm));
+    call->memory = ss_plan_memory(&shape, call->plan.algorithm);
+    make_room(call, call->memory);
     ss_kind_recipe(call);
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
     ss_topk_recipe(f, call->row->global);

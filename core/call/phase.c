@@ -1,5 +1,5 @@
 /* Where a call is, and whom it waits for. */
-#include "core/call/call_impl.h"
+#include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
 bool ss_call_waits_for_place(const struct ss_call *call)
@@ -24,6 +24,8 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
         *peer = call->f.vote.meetings.peer;
         return SS_PHASE_VOTE;
     }
+    if (call->stage == SS_STAGE_GROUPED || call->stage == SS_STAGE_MERGED)
+        return ss_group_phase(call, peer);
     if (call->stage == SS_STAGE_CALIBRATE) {
         *peer = (x->t->rank + x->t->size - 1) % x->t->size;
         return SS_PHASE_CALIBRATE;

@@ -216,6 +216,7 @@ static double memory(const struct ss_shape *s)
 
 const struct ss_row ss_row_recursive_doubling = {
     .source = "SSAR_Recursive_double, SparCML section 5.3.1",
+    .elementwise = true,
     .cost = cost_recursive_doubling,
     .memory = memory,
     .state = sizeof(struct state),

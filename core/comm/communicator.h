@@ -88,8 +88,9 @@ struct ss_comm {
     uint64_t told_from;    /* all ranks know of it, and calls from that start on end with it */
     bool told;             /* the start has come, or no message can reach them any more */
     struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */
-    struct ss_call *slots[SS_BESIDE]; /* storage of calls, NULL where none was needed yet */
-    struct ss_work works[SS_BESIDE];  /* of each */
+    unsigned window; /* calls that may be under way at once, from the first to the last of them */
+    struct ss_call *slots[SS_MERGED]; /* storage of calls, NULL where none was needed yet */
+    struct ss_work works[SS_MERGED];  /* of each */
     struct ss_call *open;             /* started and not ended, the last one first */
     uint64_t starts;                  /* calls started so far */
     uint64_t moves;                   /* steps that brought a call further */
@@ -106,6 +107,8 @@ struct ss_comm {
     char decisions[1600]; /* lines to be told */
     bool wait_told;       /* ss_call_waits */
     bool held_told;       /* ss_comm_held_back */
+
+    struct ss_grouping *grouping; /* MERGE, else NULL (core/call/group.h) */
 
     struct ss_tensors *tensors;          /* MODE=topk, else NULL */
     struct ss_rounds_sums rounds_booked; /* of `rounds`, in the statistics so far */

@@ -325,7 +325,7 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
                      same ? (uint8_t)all->same_min[SS_SAME_SMALL] : 0);
     if (!ss_ballot_same(all, SS_SAME_LABEL))
         ss_tensors_join(f->comm->tensors, f->lane_number,
-                        f->nonblocking ? f->found.number + SS_BESIDE : 0);
+                        f->nonblocking ? f->found.number + f->comm->window : 0);
     if (!f->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR)) {

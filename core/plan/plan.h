@@ -63,6 +63,8 @@ struct ss_coll;
 struct ss_row {
     const char *source; /* paper, section */
     bool global;        /* keeps the largest entries of all ranks only: MODE=topk */
+    bool elementwise;   /* an element of the result has the same bits whatever n and the others are,
+                           where values travel as they are */
     struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
     double (*memory)(const struct ss_shape *shape); /* most work space of any rank, bytes */
     size_t state;                                   /* bytes of c->state that it uses */

@@ -22,9 +22,15 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
     if (ts) {
         ts->settings = settings;
         ts->mem = mem;
+        ts->overlap = SS_BESIDE;
         pthread_mutex_init(&ts->lock, NULL);
     }
     return ts;
+}
+
+void ss_tensors_overlap(struct ss_tensors *ts, unsigned calls)
+{
+    ts->overlap = calls;
 }
 
 static void free_tensor(struct ss_tensor *t)
@@ -187,7 +193,7 @@ static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool 
 /* A call of it that began among the last ones may be under way, here or on another rank. */
 static bool is_recent(const struct ss_tensor *t, bool overlaps)
 {
-    return overlaps && t->owner->calls - t->history.last_call < SS_BESIDE;
+    return overlaps && t->owner->calls - t->history.last_call < t->owner->overlap;
 }
 
 /* overlaps: so does the call at hand, that of `by`. */
@@ -275,7 +281,7 @@ static void join_later(struct ss_tensors *ts, uint32_t lane, uint64_t from)
 {
     struct ss_tensor_join *free_one = NULL;
 
-    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++) {
+    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++) {
         struct ss_tensor_join *j = &ts->joins[i];
         if (j->from == from && j->lane == lane)
             return;
@@ -288,7 +294,7 @@ static void join_later(struct ss_tensors *ts, uint32_t lane, uint64_t from)
 /* Those that hold for the call at hand; all of them where nothing else is under way. */
 static void join_due(struct ss_tensors *ts, bool overlaps)
 {
-    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++) {
+    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++) {
         struct ss_tensor_join *j = &ts->joins[i];
         if (j->from == 0 || (overlaps && j->from > ts->calls))
             continue;
@@ -469,7 +475,7 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
         discard(t);
         gone++;
     }
-    for (size_t i = 0; i < sizeof ts->joins / sizeof ts->joins[0]; i++)
+    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++)
         if (ts->joins[i].lane == lane)
             ts->joins[i].from = 0;
     if (lane < ts->lane_count) {

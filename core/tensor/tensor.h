@@ -250,6 +250,8 @@ struct ss_tensor_settings {
 /* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
  * short. */
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
+/* Before the first call: so many of them overlap at most, 1 to SS_MERGED; else SS_BESIDE. */
+void ss_tensors_overlap(struct ss_tensors *tensors, unsigned calls);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
 /* Whether a tensor of a lane has a residual; all tensors of a lane are freed, residuals included,
  * before its number is given to another lane: how many. */
@@ -273,7 +275,7 @@ struct ss_tensor_call {
     uint64_t path;          /* hash of its callers, 0 = unknown */
     const void *address;    /* receive buffer */
     struct ss_place *place; /* where it is; a tensor stays in its first one */
-    bool overlaps; /* it is nonblocking: up to SS_BESIDE - 1 calls before it may be under way */
+    bool overlaps; /* it is nonblocking: calls before it may be under way (ss_tensors_overlap) */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;

@@ -30,6 +30,7 @@ enum ss_vote_flag {
     SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
     SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
     SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
+    SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
 };
 
 /* Fields that must be equal on all ranks. */

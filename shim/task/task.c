@@ -131,7 +131,7 @@ static bool is_nonblocking(const struct shim_task *task)
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    uint64_t from = task->number + (is_nonblocking(task) ? SS_BESIDE : 1);
+    uint64_t from = task->number + (is_nonblocking(task) ? ss_comm_window(comm->core) : 1);
 
     if (ss_call_callbacks(task->core) && (comm->native_from == 0 || from < comm->native_from))
         comm->native_from = from;
@@ -394,7 +394,7 @@ static bool may_step(const struct shim_task *task)
         return is_next_native(task);
     return !task->blocking && comm->state == SHIM_COMM_SERVED &&
            (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
-           shim_transport_reserve(&comm->transport, SS_BESIDE) && ss_comm_slot(comm->core);
+           shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) && ss_comm_slot(comm->core);
 }
 
 bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)

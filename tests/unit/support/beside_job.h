@@ -24,6 +24,8 @@ struct beside_plan {
     enum ss_type type;
     double density;
     unsigned in_flight;
+    uint64_t merge;      /* MERGE, bytes */
+    int hurries;         /* of so many steps the program waits for a call in one, 0: never */
     bool small_integers; /* sums are exact, whatever their order */
     int not_finite;      /* a call whose input holds a NaN on the last rank, 0: none */
     int off;             /* the last rank votes off from that call on, 0: never */
@@ -44,7 +46,7 @@ struct beside_job {
     int status[MOST_RANKS][MOST_CALLS];
     enum ss_reason reason[MOST_RANKS][MOST_CALLS];
     enum ss_algorithm ran[MOST_RANKS][MOST_CALLS];
-    struct beside_open open[MOST_RANKS][SS_BESIDE];
+    struct beside_open open[MOST_RANKS][SS_MERGED];
     int opened[MOST_RANKS], next[MOST_RANKS], most[MOST_RANKS];
     uint64_t random[MOST_RANKS];
     int lateness[MOST_RANKS]; /* of so many steps one starts a call */
@@ -104,6 +106,7 @@ static inline void beside_open_job(struct beside_job *b, const struct beside_pla
     memset(b, 0, sizeof *b);
     b->plan = p;
     settings.in_flight = p->in_flight;
+    settings.merge = p->merge;
     job_open(&b->job, p->size, 1e-5, 1e-9, p->seed, &settings);
     ss_sim_set_idle(b->job.sim, settings.timeout > 0 ? settings.timeout / 10 : 1e-3);
     if (p->fault.fail_send + p->fault.lose_send + p->fault.corrupt_send > 0)
@@ -183,6 +186,8 @@ static inline int beside_step(void *ctx, int rank)
         first = (int)(draw(b, rank) % (uint64_t)b->opened[rank]);
     for (int i = 0, n = b->opened[rank]; i < n && b->opened[rank] > 0; i++) {
         int which = (first + i) % b->opened[rank];
+        if (b->plan->hurries > 0 && draw(b, rank) % (uint64_t)b->plan->hurries == 0)
+            ss_call_hurry(b->open[rank][which].call);
         int status = ss_call_step(b->open[rank][which].call);
         if (status != SS_PENDING)
             beside_end(b, rank, which, status);

@@ -1,0 +1,339 @@
+/* Groups of calls: their votes, and who is in which. The exchange is core/call/group_exchange.c. */
+#include "core/call/group.h"
+
+#include <stdlib.h>
+
+#include "core/call/group_impl.h"
+
+/* ---- groups ---- */
+
+static struct ss_group *new_group(struct ss_grouping *gs)
+{
+    struct ss_group *g = gs->groups;
+    size_t room = ss_joint_room(gs->comm->t->size, SS_MERGED);
+
+    while (g && g->state != SS_GROUP_FREE)
+        g = g->next;
+    if (g)
+        return g;
+    if (!(g = calloc(1, sizeof *g)))
+        return NULL;
+    if (ss_buf_reserve(&g->messages, gs->comm->mem, room) != SS_OK) {
+        free(g);
+        return NULL;
+    }
+    g->next = gs->groups;
+    gs->groups = g;
+    return g;
+}
+
+struct ss_grouping *ss_grouping_create(struct ss_comm *comm)
+{
+    struct ss_grouping *gs = calloc(1, sizeof *gs);
+
+    if (!gs)
+        return NULL;
+    gs->comm = comm;
+    if (!new_group(gs)) {
+        free(gs);
+        return NULL;
+    }
+    return gs;
+}
+
+void ss_grouping_free(struct ss_grouping *gs)
+{
+    struct ss_group *g = gs ? gs->groups : NULL, *next;
+
+    for (; g; g = next) {
+        next = g->next;
+        ss_buf_free(&g->messages);
+        ss_work_free(&g->work);
+        free(g);
+    }
+    free(gs);
+}
+
+/* What has failed keeps its storage: messages may still be on their way into it. */
+void ss_group_leave(struct ss_call *call)
+{
+    struct ss_group *g = call->group;
+
+    call->group = NULL;
+    if (--g->calls == 0 && g->state != SS_GROUP_FAILED)
+        g->state = SS_GROUP_FREE;
+}
+
+/* ---- parts ---- */
+
+/* As far as all ranks know. */
+static bool may_merge(const struct ss_call *call)
+{
+    const struct ss_feedback *f = &call->f;
+    const struct ss_exchange *x = &f->c.x;
+
+    return f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
+           (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
+           f->lane_number < SS_LANES && x->n < SS_WINDOW;
+}
+
+static void next_part(struct ss_grouping *gs)
+{
+    gs->part++;
+    gs->bytes = gs->calls = 0;
+}
+
+void ss_group_assign(struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    struct ss_grouping *gs = call->f.comm->grouping;
+
+    if (!gs)
+        return;
+    call->merges = may_merge(call);
+    if (!call->merges) {
+        next_part(gs);
+        return;
+    }
+    call->part = gs->part;
+    gs->bytes += x->n * x->esize;
+    if (gs->bytes >= gs->comm->settings->merge || ++gs->calls == SS_MERGED)
+        next_part(gs);
+}
+
+/* ---- who is in which ---- */
+
+/* Some call of the part, before `last` or, where that is NULL, any, is not in a group yet. */
+static bool lacks_some(const struct ss_call *from, uint64_t part)
+{
+    for (const struct ss_call *o = from; o; o = o->next_open)
+        if (o->merges && o->part == part && !o->grouped)
+            return true;
+    return false;
+}
+
+static void add(struct ss_group *g, struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+
+    g->members[g->count] = call;
+    g->ballots[g->count] = &call->f.vote.ballot;
+    call->member = g->count++;
+    g->calls++;
+    g->since = ss_now(x);
+    g->hurried = g->hurried || call->hurried;
+    call->group = g;
+    call->grouped = true;
+}
+
+static void open_group(struct ss_group *g, struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+
+    g->state = SS_GROUP_OPEN;
+    g->part = call->part;
+    g->hurried = false;
+    g->count = g->calls = g->voted = g->decided = g->merged = 0;
+    ss_joint_open(&g->joint, x->t, x->number, SS_MERGED, g->messages.data);
+}
+
+/* In the order of the calls; the first one opens a group, unless one is voting of which it may turn
+ * out to be the rest. */
+static void take_place(struct ss_call *call)
+{
+    struct ss_grouping *gs = call->f.comm->grouping;
+    struct ss_group *g;
+
+    if (lacks_some(call->next_open, call->part))
+        return;
+    for (g = gs->groups; g; g = g->next) {
+        if (g->part != call->part || g->state > SS_GROUP_VOTING || g->state == SS_GROUP_FREE)
+            continue;
+        if (g->state == SS_GROUP_OPEN)
+            add(g, call);
+        return;
+    }
+    if (!(g = new_group(gs)))
+        return;
+    open_group(g, call);
+    add(g, call);
+}
+
+/* ---- the vote ---- */
+
+void ss_call_hurry(struct ss_call *call)
+{
+    call->hurried = true;
+    if (call->group)
+        call->group->hurried = true;
+}
+
+void ss_comm_hurry(struct ss_comm *comm)
+{
+    for (struct ss_call *o = comm->grouping ? comm->open : NULL; o; o = o->next_open)
+        if (o->merges)
+            ss_call_hurry(o);
+}
+
+static bool is_complete(const struct ss_group *g, const struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+    unsigned heard;
+
+    if (g->hurried ||
+        (g->part != comm->grouping->part && !lacks_some(comm->open, g->part)))
+        return true;
+    heard = ss_joint_heard(&g->joint);
+    if (heard > 0 && heard <= g->count)
+        return true;
+    bool over = ss_now(&call->f.c.x) - g->since > SS_GROUP_HOLD;
+    comm->grouping->seen.held += over;
+    return over;
+}
+
+static void cast(struct ss_group *g)
+{
+    if (g->count > 1 && ss_group_reserve(g) != SS_OK)
+        for (unsigned i = 0; i < g->count; i++)
+            g->ballots[i]->flags |= SS_VOTE_APART;
+    for (unsigned i = 0; i < g->count; i++)
+        g->members[i]->mark = ss_now(&g->members[i]->f.c.x);
+    ss_joint_cast(&g->joint, g->ballots, g->count);
+    g->state = SS_GROUP_VOTING;
+}
+
+/* Those that were not agreed on vote again, with ballots that are as they were. */
+static void let_rest_go(struct ss_group *g)
+{
+    for (unsigned i = g->voted; i < g->count; i++) {
+        g->members[i]->grouped = false;
+        ss_group_leave(g->members[i]);
+    }
+    g->count = g->voted;
+}
+
+void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase)
+{
+    if (g->state == SS_GROUP_OPEN || g->state == SS_GROUP_VOTING)
+        ss_joint_cancel(&g->joint);
+    else if (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING)
+        ss_exchange_cancel(&g->c.x);
+    g->state = SS_GROUP_FAILED;
+    g->failed = status;
+    g->failed_peer = peer;
+    g->failed_phase = phase;
+}
+
+static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
+{
+    int status = ss_joint_step(&g->joint, &x->moved);
+
+    if (status == SS_PENDING)
+        return;
+    if (status != SS_OK) {
+        ss_group_fail(g, status, g->joint.peer, SS_PHASE_VOTE);
+        return;
+    }
+    g->state = SS_GROUP_VOTED;
+    g->voted = g->joint.count;
+    x->bytes_sent += g->joint.bytes;
+    let_rest_go(g);
+    gs->seen.votes++;
+    gs->seen.calls += g->voted;
+}
+
+/* A call of a group that has failed fails like it. */
+static int fail_with(struct ss_call *call)
+{
+    const struct ss_group *g = call->group;
+    struct ss_exchange *x = &call->f.c.x;
+
+    ss_fail(x, g->failed, g->failed_peer, g->failed_phase);
+    ss_group_leave(call);
+    return x->failed;
+}
+
+int ss_group_vote(struct ss_call *call)
+{
+    struct ss_group *g;
+
+    if (!call->group)
+        take_place(call);
+    if (!(g = call->group))
+        return SS_PENDING;
+    if (g->state == SS_GROUP_OPEN && is_complete(g, call))
+        cast(g);
+    if (g->state == SS_GROUP_VOTING)
+        step_vote(call->f.comm->grouping, g, &call->f.c.x);
+    if (g->state == SS_GROUP_FAILED)
+        return fail_with(call);
+    bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;
+    return next && ss_beside_may_decide(call) ? SS_OK : SS_PENDING;
+}
+
+void ss_group_decided(struct ss_call *call)
+{
+    struct ss_group *g = call->group;
+
+    g->decided++;
+    if (call->stage == SS_STAGE_RECIPE && ss_group_takes(g, call))
+        call->stage = SS_STAGE_MERGED;
+    else
+        g->members[call->member] = NULL;
+    if (g->decided == g->voted && ss_group_start(g)) {
+        call->f.comm->grouping->seen.exchanges++;
+        call->f.comm->grouping->seen.merged += g->merged;
+    }
+    if (call->stage != SS_STAGE_MERGED && call->group)
+        ss_group_leave(call);
+}
+
+int ss_group_exchange(struct ss_call *call)
+{
+    struct ss_group *g = call->group;
+
+    if (g->state == SS_GROUP_FAILED)
+        return fail_with(call);
+    if (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING)
+        ss_group_step(g, &call->f.c.x);
+    if (g->state != SS_GROUP_OVER)
+        return SS_PENDING;
+    ss_group_share(g, call);
+    ss_group_leave(call);
+    return SS_OK;
+}
+
+struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm)
+{
+    return comm->grouping ? comm->grouping->seen : (struct ss_merging_seen){0};
+}
+
+void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
+{
+    if (!call->group)
+        return;
+    if (call->group->state != SS_GROUP_FAILED)
+        ss_group_fail(call->group, status, peer, phase);
+    ss_group_leave(call);
+}
+
+bool ss_group_counts(const struct ss_call *call)
+{
+    return !call->group || (call->group->state != SS_GROUP_OPEN && call->member == 0);
+}
+
+bool ss_group_is_open(const struct ss_call *call)
+{
+    return call->stage == SS_STAGE_GROUPED &&
+           (!call->group || call->group->state == SS_GROUP_OPEN);
+}
+
+enum ss_phase ss_group_phase(const struct ss_call *call, int *peer)
+{
+    const struct ss_group *g = call->group;
+
+    if (g && (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING))
+        return ss_exchange_waiting(&g->c.x, peer);
+    *peer = g && g->state == SS_GROUP_VOTING ? g->joint.peer : call->f.c.x.t->rank;
+    return SS_PHASE_VOTE;
+}

@@ -1,0 +1,226 @@
+/* The exchange of merged calls: the concatenation of their streams goes through one recipe, whose
+ * result lies in segments, one in the result of each call. */
+#include <string.h>
+
+#include "core/call/group_impl.h"
+#include "core/coll/rows.h"
+
+/* ---- before the vote ---- */
+
+int ss_group_reserve(struct ss_group *g)
+{
+    struct ss_coll *c = &g->c;
+    struct ss_exchange *x = &c->x;
+    uint64_t n = 0;
+
+    *x = g->members[0]->f.c.x;
+    for (unsigned i = 0; i < g->count; i++) {
+        const struct ss_exchange *m = &g->members[i]->f.c.x;
+        n += m->n;
+        x->type = m->esize > x->esize ? m->type : x->type;
+        x->esize = ss_type_size(x->type);
+    }
+    ss_segments_init(&g->place, g->segments, 0);
+    x->place = &g->place.place;
+    x->work = &g->work;
+    x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
+    return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
+}
+
+/* ---- who goes with whom: alike on all ranks ---- */
+
+/* Bits do not depend on what goes beside an element: it is not rounded by buckets. */
+static bool is_plain(const struct ss_call *call)
+{
+    const struct ss_settings *s = call->f.comm->settings;
+
+    return !call->f.topk || (s->values == SS_VALUES_SAME && s->quant == SS_VALUES_SAME);
+}
+
+static bool fits(const struct ss_group *g, const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+
+    return call->row == g->row && x->type == g->c.x.type && g->c.x.n + x->n < SS_WINDOW &&
+           g->memory + call->memory <= (double)call->f.vote.ballot.memory_min;
+}
+
+bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+
+    if (g->voted < 2 || (call->f.vote.ballot.flags & SS_VOTE_APART) || !call->row->elementwise ||
+        !is_plain(call))
+        return false;
+    if (g->merged == 0) {
+        g->row = call->row;
+        g->c.x.type = x->type;
+        g->c.x.n = 0;
+        g->memory = 0;
+    } else if (!fits(g, call)) {
+        return false;
+    }
+    g->segments[g->merged++] =
+        (struct ss_segment){.at = call->f.c.out, .first = g->c.x.n, .n = x->n};
+    g->c.x.n += x->n;
+    g->memory += call->memory;
+    return true;
+}
+
+/* ---- its begin ---- */
+
+static void init(struct ss_group *g, const struct ss_call *first)
+{
+    const struct ss_coll *like = &first->f.c;
+    struct ss_coll *c = &g->c;
+    struct ss_exchange *x = &c->x;
+    uint64_t n = x->n;
+
+    memset(c, 0, sizeof *c);
+    memset(g->recipe, 0, g->row->state);
+    memset(g->before, 0, sizeof g->before);
+    ss_segments_init(&g->place, g->segments, g->merged);
+    c->kind = like->kind;
+    c->op = like->op;
+    c->kernels = like->kernels;
+    c->state = g->recipe;
+    c->out = g->place.base;
+    c->in_n = c->out_n = n;
+    c->voted.same_state = true;
+    x->t = like->x.t;
+    x->work = &g->work;
+    x->mem = like->x.mem;
+    x->place = &g->place.place;
+    x->coding = like->x.coding;
+    x->type = like->x.type;
+    x->esize = like->x.esize;
+    x->n = n;
+    x->number = like->x.number;
+}
+
+/* What the calls have claimed, or scanned, one after the other. */
+static void join_streams(struct ss_group *g, size_t entries)
+{
+    struct ss_coll *c = &g->c;
+    struct ss_work *w = &g->work;
+    unsigned merged = 0;
+
+    if (ss_buf_reserve_voted(&w->own_idx, c->x.mem, entries * sizeof(uint32_t)) != SS_OK ||
+        ss_buf_reserve_voted(&w->own_val, c->x.mem, entries * c->x.esize) != SS_OK) {
+        ss_fail(&c->x, SS_ERR_MEMORY, c->x.t->rank, SS_PHASE_REDUCE);
+        return;
+    }
+    c->own.idx = w->own_idx.data;
+    c->own.val = w->own_val.data;
+    c->own.capacity = entries;
+    for (unsigned i = 0; i < g->voted; i++) {
+        if (!g->members[i])
+            continue;
+        const struct ss_stream *s = &g->members[i]->f.c.own;
+        g->before[i] = c->own.nnz + merged;
+        uint32_t base = (uint32_t)g->segments[merged++].first;
+        for (size_t j = 0; j < s->nnz; j++)
+            c->own.idx[c->own.nnz + j] = s->idx[j] + base;
+        if (s->nnz > 0)
+            memcpy(ss_at(c->own.val, c->own.nnz, c->x.esize), s->val, s->nnz * c->x.esize);
+        c->own.nnz += s->nnz;
+    }
+}
+
+/* A single one goes by itself. */
+static void release_one(struct ss_group *g)
+{
+    for (unsigned i = 0; i < g->voted; i++)
+        if (g->members[i]) {
+            struct ss_call *call = g->members[i];
+            g->members[i] = NULL;
+            call->stage = SS_STAGE_RECIPE;
+            ss_group_leave(call);
+        }
+}
+
+bool ss_group_start(struct ss_group *g)
+{
+    struct ss_coll *c = &g->c;
+    const struct ss_call *first = NULL;
+    size_t entries = 0;
+
+    if (g->merged < 2) {
+        release_one(g);
+        return false;
+    }
+    for (unsigned i = g->voted; i-- > 0;)
+        first = g->members[i] ? g->members[i] : first;
+    init(g, first);
+    for (unsigned i = 0; i < g->voted; i++) {
+        const struct ss_call *m = g->members[i];
+        if (!m)
+            continue;
+        entries += m->f.c.own.nnz;
+        c->voted.nnz_sum += m->f.vote.ballot.nnz_sum;
+        c->voted.nnz_max += m->f.vote.ballot.nnz_max;
+        c->voted.k_max += m->f.vote.ballot.k_max;
+        if (m->f.c.x.failed < 0)
+            ss_fail(&c->x, m->f.c.x.failed, m->f.c.x.failed_peer, m->f.c.x.failed_phase);
+    }
+    join_streams(g, entries);
+    ss_fill_start(c, false);
+    g->state = SS_GROUP_RUNNING;
+    return true;
+}
+
+/* ---- until its end ---- */
+
+static bool recipe_ends(struct ss_group *g)
+{
+    struct ss_coll *c = &g->c;
+
+    if (g->row->step(c) == SS_OK)
+        return true;
+    if (!c->x.moved && c->x.failed == 0)
+        ss_fill_idle(c);
+    return false;
+}
+
+void ss_group_step(struct ss_group *g, struct ss_exchange *x)
+{
+    struct ss_coll *c = &g->c;
+
+    c->x.moved = false;
+    if (g->state == SS_GROUP_RUNNING && recipe_ends(g)) {
+        if (c->x.failed == 0)
+            ss_fill_range(c, 0, c->out_n);
+        g->state = SS_GROUP_DRAINING;
+        c->x.moved = true;
+    }
+    if (g->state == SS_GROUP_DRAINING && ss_sends_reap(&c->x) == SS_OK) {
+        g->state = SS_GROUP_OVER;
+        c->x.moved = true;
+    }
+    x->moved = x->moved || c->x.moved;
+}
+
+/* Of `total`, what falls to the entries from `before` on, each call counted as one more; without
+ * remainder over all of them. */
+static uint64_t part_of(uint64_t total, uint64_t before, uint64_t own, uint64_t all)
+{
+    return (uint64_t)((double)total * (double)(before + own) / (double)all) -
+           (uint64_t)((double)total * (double)before / (double)all);
+}
+
+void ss_group_share(struct ss_group *g, struct ss_call *call)
+{
+    const struct ss_coll *c = &g->c;
+    struct ss_exchange *x = &call->f.c.x;
+    uint64_t before = g->before[call->member], own = call->f.c.own.nnz + 1;
+    uint64_t all = c->own.nnz + g->merged;
+    double share = (double)own / (double)all;
+
+    if (c->x.failed < 0)
+        ss_fail(x, c->x.failed, c->x.failed_peer, c->x.failed_phase);
+    x->bytes_sent += part_of(c->x.bytes_sent, before, own, all);
+    x->times.merge += share * c->x.times.merge;
+    x->times.coding += share * c->x.times.coding;
+    call->f.c.fill.left = 0; /* the result is written */
+    call->beside = true;
+}

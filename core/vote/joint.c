@@ -1,0 +1,242 @@
+/* Joint votes: several ballots in a message, and receives that are posted ahead. */
+#include "core/vote/joint.h"
+
+#include <string.h>
+
+enum { JOINT_MAGIC = 0x73734a31, BASE = offsetof(struct ss_ballot, evidence) };
+enum { WORDS = BASE / sizeof(uint64_t) };
+static const uint64_t EVIDENCE = 1ULL << 63; /* in a mask: it follows the words */
+_Static_assert(BASE % sizeof(uint64_t) == 0 && BASE / sizeof(uint64_t) < 63, "a bit of the mask");
+
+struct header {
+    uint32_t magic, count;
+    uint64_t check; /* hash of what follows */
+};
+
+/* ---- a message ---- */
+
+static size_t most_bytes(unsigned most)
+{
+    const size_t each = sizeof(uint64_t) + sizeof(struct ss_ballot);
+
+    return (sizeof(struct header) + most * each + 63) / 64 * 64;
+}
+
+static uint64_t hash_of(const unsigned char *from, size_t bytes)
+{
+    uint64_t h = 0xcbf29ce484222325ULL, word;
+
+    for (size_t i = 0; i < bytes; i += sizeof word) {
+        memcpy(&word, from + i, sizeof word);
+        h = ss_mix(h, word);
+    }
+    return h;
+}
+
+static unsigned char *put(unsigned char *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+/* The words of `now` that differ from those of `before`, behind a mask of which they are. */
+static unsigned char *encode_one(unsigned char *to, const struct ss_ballot *now,
+                                 const struct ss_ballot *before)
+{
+    uint64_t words[WORDS], old[WORDS], mask = now->evidence.shown > 0 ? EVIDENCE : 0;
+    unsigned char *at = to + sizeof mask;
+
+    memcpy(words, now, BASE);
+    memcpy(old, before, BASE);
+    for (unsigned i = 0; i < WORDS; i++)
+        if (words[i] != old[i]) {
+            mask |= 1ULL << i;
+            at = put(at, &words[i], sizeof words[i]);
+        }
+    put(to, &mask, sizeof mask);
+    return mask & EVIDENCE ? put(at, &now->evidence, sizeof now->evidence) : at;
+}
+
+static size_t encode(unsigned char *msg, struct ss_ballot *const *ballots, unsigned count)
+{
+    struct ss_ballot before = {0};
+    struct header h = {.magic = JOINT_MAGIC, .count = count};
+    unsigned char *at = msg + sizeof h;
+
+    for (unsigned i = 0; i < count; i++) {
+        at = encode_one(at, ballots[i], &before);
+        before = *ballots[i];
+    }
+    h.check = hash_of(msg + sizeof h, (size_t)(at - msg) - sizeof h);
+    put(msg, &h, sizeof h);
+    return (size_t)(at - msg);
+}
+
+static bool get(const unsigned char **from, const unsigned char *end, void *to, size_t bytes)
+{
+    if ((size_t)(end - *from) < bytes)
+        return false;
+    memcpy(to, *from, bytes);
+    *from += bytes;
+    return true;
+}
+
+/* `b` is the one before, and becomes the next. */
+static bool decode_one(const unsigned char **from, const unsigned char *end, struct ss_ballot *b)
+{
+    unsigned char *base = (unsigned char *)b;
+    uint64_t mask;
+
+    if (!get(from, end, &mask, sizeof mask))
+        return false;
+    for (unsigned i = 0; i < WORDS; i++)
+        if ((mask >> i & 1) && !get(from, end, base + i * sizeof mask, sizeof mask))
+            return false;
+    ss_evidence_init(&b->evidence);
+    return !(mask & EVIDENCE) || get(from, end, &b->evidence, sizeof b->evidence);
+}
+
+/* Each decoded ballot is merged into ours, or takes its place. False: it is none of ours. */
+static bool take_message(struct ss_joint *j, const unsigned char *msg, size_t bytes, bool result)
+{
+    const unsigned char *at = msg, *end = msg + bytes;
+    struct ss_ballot b = {0}, first;
+    struct header h;
+
+    if (!get(&at, end, &h, sizeof h) || h.magic != JOINT_MAGIC || h.count == 0 ||
+        (bytes - sizeof h) % sizeof(uint64_t) != 0 || h.check != hash_of(at, bytes - sizeof h))
+        return false;
+    ss_ballot_init(&first);
+    j->count = h.count < j->count ? h.count : j->count;
+    for (unsigned i = 0; i < j->count; i++) {
+        if (!decode_one(&at, end, &b) || b.magic != first.magic || b.version != first.version)
+            return false;
+        if (result)
+            *j->ballots[i] = b;
+        else
+            ss_ballot_merge(j->ballots[i], &b);
+    }
+    return true;
+}
+
+/* ---- the meetings ---- */
+
+size_t ss_joint_room(int size, unsigned most)
+{
+    const struct ss_fold fold = ss_fold_of(0, size);
+
+    return (size_t)(ss_fold_rounds(&fold) + 3) * most_bytes(most); /* folds, and what goes out */
+}
+
+/* Message 0 goes out. */
+static unsigned char *message_of(const struct ss_joint *j, int meeting)
+{
+    return j->messages + (size_t)(meeting + 1) * j->room;
+}
+
+void ss_joint_open(struct ss_joint *j, struct ss_transport *t, uint32_t call, unsigned most,
+                   void *room)
+{
+    struct ss_schedule all = ss_schedule_of(t->rank, t->size);
+    struct ss_meeting m;
+
+    *j = (struct ss_joint){.t = t,
+                           .schedule = all,
+                           .call = call,
+                           .room = most_bytes(most),
+                           .messages = room,
+                           .peer = -1,
+                           .posted = SS_OK};
+    for (int i = 0; ss_schedule_now(&all, &m); ss_schedule_next(&all), i++) {
+        struct ss_tag tag = {.call = call, .phase = SS_PHASE_VOTE, .round = m.round};
+        if (m.from >= 0 && j->posted == SS_OK)
+            j->posted =
+                t->ops->recv(t, m.from, tag, message_of(j, i), j->room, &j->receives[i]);
+    }
+}
+
+unsigned ss_joint_heard(const struct ss_joint *j)
+{
+    unsigned least = 0;
+
+    for (int i = 0; i < SS_JOINT_MEETINGS; i++) {
+        const struct ss_request *r = &j->receives[i];
+        struct header h;
+
+        if (r->active || r->status != SS_OK || r->bytes < sizeof h)
+            continue;
+        memcpy(&h, message_of(j, i), sizeof h);
+        least = least == 0 || h.count < least ? h.count : least;
+    }
+    return least;
+}
+
+void ss_joint_cast(struct ss_joint *j, struct ss_ballot *const *ballots, unsigned count)
+{
+    j->ballots = ballots;
+    j->count = count;
+    j->cast = true;
+}
+
+/* A send that is refused is tried once more, as in ss_meetings_send. */
+static int send_own(struct ss_joint *j, const struct ss_meeting *m)
+{
+    struct ss_tag tag = {.call = j->call, .phase = SS_PHASE_VOTE, .round = m->round};
+    size_t length = encode(j->messages, j->ballots, j->count);
+    int status = SS_ERR_TRANSPORT;
+
+    j->bytes += length;
+    for (int attempt = 0; status != SS_OK && attempt < 2; attempt++)
+        status = j->t->ops->send(j->t, m->to, tag, j->messages, length, &j->send);
+    return status;
+}
+
+static int begin_meeting(struct ss_joint *j, const struct ss_meeting *m)
+{
+    j->waiting = true;
+    j->peer = m->from >= 0 ? m->from : m->to;
+    j->send = (struct ss_request){0};
+    return m->to >= 0 ? send_own(j, m) : SS_OK;
+}
+
+static int end_meeting(struct ss_joint *j, const struct ss_meeting *m)
+{
+    const struct ss_request *r = &j->receives[j->at];
+
+    j->waiting = false;
+    j->peer = -1;
+    if (j->send.status != SS_OK)
+        return j->send.status;
+    if (m->from < 0)
+        return SS_OK;
+    if (r->status != SS_OK)
+        return r->status;
+    return take_message(j, message_of(j, j->at), r->bytes, m->result) ? SS_OK : SS_ERR_PROTOCOL;
+}
+
+int ss_joint_step(struct ss_joint *j, bool *moved)
+{
+    struct ss_meeting m;
+    int status = j->posted;
+
+    while (status == SS_OK && ss_schedule_now(&j->schedule, &m)) {
+        if (!j->waiting && (status = begin_meeting(j, &m)) != SS_OK)
+            return status;
+        if (j->send.active || (m.from >= 0 && j->receives[j->at].active))
+            return SS_PENDING;
+        *moved = true;
+        status = end_meeting(j, &m);
+        ss_schedule_next(&j->schedule);
+        j->at++;
+    }
+    return status;
+}
+
+void ss_joint_cancel(struct ss_joint *j)
+{
+    for (int i = 0; i < SS_JOINT_MEETINGS; i++)
+        if (j->receives[i].active)
+            j->t->ops->cancel(j->t, &j->receives[i]);
+    if (j->send.active)
+        j->t->ops->cancel(j->t, &j->send);
+}
