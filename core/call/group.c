@@ -196,16 +196,20 @@ static void cast(struct ss_group *g)
     if (g->count > 1 && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
-    for (unsigned i = 0; i < g->count; i++)
-        g->members[i]->mark = ss_now(&g->members[i]->f.c.x);
+    for (unsigned i = 0; i < g->count; i++) {
+        struct ss_call *m = g->members[i];
+        m->mark = ss_now(&m->f.c.x);
+        m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
+    }
     ss_joint_cast(&g->joint, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;
 }
 
-/* Those that were not agreed on vote again, with ballots that are as they were. */
+/* Those that were not agreed on vote again: some rank's ballots may be in theirs already. */
 static void let_rest_go(struct ss_group *g)
 {
     for (unsigned i = g->voted; i < g->count; i++) {
+        g->members[i]->f.vote.ballot = g->members[i]->f.vote.outgoing;
         g->members[i]->grouped = false;
         ss_group_leave(g->members[i]);
     }

@@ -38,7 +38,8 @@ void ss_joint_open(struct ss_joint *j, struct ss_transport *t, uint32_t call, un
 /* Of the votes that have come, the fewest calls of one; 0: none has come. The caller polls. */
 unsigned ss_joint_heard(const struct ss_joint *j);
 
-/* Casts this rank's votes, 1 or more, up to `most`; the ballots end as the combined ones. */
+/* Casts this rank's votes, 1 or more, up to `most`; the ballots end as the combined
+ * ones, and those that are not agreed on as anything. */
 void ss_joint_cast(struct ss_joint *j, struct ss_ballot *const *ballots, unsigned count);
 
 /* Once cast: SS_PENDING, SS_OK, or an error as of ss_vote_step. */

@@ -97,10 +97,188 @@ static void merged_calls_have_the_bits_of_single_ones(void **state)
         }
 }
 
+/* Global selection, and sums whose order depends on n, are of one call; the votes are not. */
+static void other_collectives_share_the_vote_alone(void **state)
+{
+    static const enum ss_algorithm others[] = {SS_RING, SS_OKTOPK, SS_GTOPK};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof others / sizeof others[0]; a++)
+        for (int size = 2; size <= MOST_RANKS; size += 3) {
+            struct seen seen = compare(plan_of(size, 6, 30 + a, 20000), fixed(others[a]));
+            assert_true(seen.calls > seen.votes);
+            assert_true(seen.merged == 0);
+        }
+}
+
+static void rounded_values_and_guards_share_the_vote_alone(void **state)
+{
+    struct ss_settings s = fixed(SS_DSAR);
+
+    (void)state;
+    s.values = SS_VALUES_Q8;
+    s.quant = SS_VALUES_Q4;
+    s.quant_feedback = true;
+    s.guard = SS_GUARD_EXACT;
+    struct seen seen = compare(plan_of(3, 20, 7, 20000), s);
+    assert_true(seen.merged == 0);
+    s.values = s.quant = SS_VALUES_SAME;
+    seen = compare(plan_of(3, 20, 8, 20000), s);
+    assert_true(seen.merged > 0);
+}
+
+/* A rank whose program waits for some call or other cuts groups short on all. */
+static void groups_that_are_cut_short_have_the_same_bits(void **state)
+{
+    double calls = 0, votes = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++)
+        for (int size = 2; size <= MOST_RANKS; size += 2) {
+            struct beside_plan plan = plan_of(size, 5, seed, 4000ULL << seed % 5);
+            plan.hurries = 2 + (int)(seed % 7) * 8;
+            plan.type = seed % 3 ? SS_F32 : SS_F64;
+            plan.in_flight = 1 + (unsigned)seed % SS_BESIDE;
+            struct seen seen = compare(plan, fixed(elementwise[seed % 4]));
+            calls += seen.calls;
+            votes += seen.votes;
+        }
+    assert_true(votes < calls);
+}
+
+/* Nothing but what ranks have measured differs; most lanes end dense or settled. */
+static void planned_calls_agree_on_all_ranks(void **state)
+{
+    struct ss_rules *rules;
+
+    (void)state;
+    parse(&rules);
+    for (uint64_t seed = 0; seed <= 4; seed++)
+        for (int size = 2; size <= 5; size++) {
+            struct beside_plan plan = plan_of(size, 30, seed, 16000);
+            struct ss_settings s = fixed(SS_AUTO);
+            s.tensors.include = rules;
+            if (seed % 2)
+                s.alpha = s.beta = -1;
+            beside_open_job(&together, &plan, s);
+            beside_run(&together);
+            beside_agrees(&together);
+            seen_of(&together);
+            beside_close_job(&together);
+        }
+    ss_rules_free(rules);
+}
+
+static void a_call_that_is_not_finite_leaves_the_others_of_its_group(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        for (int size = 2; size <= 5; size++) {
+            struct beside_plan plan = plan_of(size, 5, seed, 1 << 20);
+            plan.not_finite = 2 * LAYERS + 4;
+            struct seen seen = compare(plan, fixed(SS_ALLGATHER));
+            assert_true(seen.merged > 0);
+        }
+}
+
+static void a_rank_that_is_off_sends_the_same_calls_native(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) {
+        struct beside_plan plan = plan_of(size, 5, 9, 1 << 20);
+        plan.off = 2 * LAYERS + 4;
+        compare(plan, fixed(SS_ALLGATHER));
+    }
+}
+
+/* From too little for a single call to plenty: the same calls are sparse or not on all ranks, and
+ * in the end merged. */
+static void where_memory_is_short_calls_go_alone(void **state)
+{
+    struct seen seen = {0};
+    struct ss_rules *rules;
+
+    (void)state;
+    parse(&rules);
+    for (size_t limit = 1 << 22; limit < (size_t)1 << 26; limit += limit / 4) {
+        struct beside_plan plan = plan_of(3, 4, 3, 1 << 20);
+        struct ss_settings s = fixed(SS_RECURSIVE_DOUBLING);
+        plan.limit = limit;
+        s.tensors.include = rules;
+        beside_open_job(&together, &plan, s);
+        beside_run(&together);
+        beside_agrees(&together);
+        for (int r = 0; r < plan.size; r++)
+            assert_true(together.job.mem[r].peak <= limit);
+        seen = seen_of(&together);
+        beside_close_job(&together);
+    }
+    assert_true(seen.merged > 0);
+    ss_rules_free(rules);
+}
+
+/* What is OK has the same bits on all ranks that have it; once a rank has an error, all that it may
+ * not have begun is one on all. */
+static void expect_errors_everywhere(const struct beside_job *b)
+{
+    int first = b->plan->calls;
+
+    for (int r = 0; r < b->plan->size; r++)
+        for (int c = 0; c < b->plan->calls; c++) {
+            if (b->status[r][c] < 0 && c < first)
+                first = c;
+            for (int o = 0; o < r; o++)
+                if (b->status[r][c] == SS_OK && b->status[o][c] == SS_OK)
+                    assert_memory_equal(b->out[r][c], b->out[o][c],
+                                        count_of(c) * ss_type_size(b->plan->type));
+        }
+    for (int r = 0; r < b->plan->size; r++)
+        for (int c = first + 2 * SS_MERGED; c < b->plan->calls; c++)
+            assert_true(b->status[r][c] < 0);
+}
+
+static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
+{
+    struct beside_plan plan = plan_of(size, 8, seed, 4000ULL << seed % 6);
+    struct ss_settings s = fixed(elementwise[seed % 4]);
+    struct ss_rules *rules;
+
+    parse(&rules);
+    plan.fault = fault;
+    s.timeout = 0.5;
+    s.tensors.include = rules;
+    beside_open_job(&together, &plan, s);
+    beside_run(&together);
+    expect_errors_everywhere(&together);
+    beside_close_job(&together);
+    ss_rules_free(rules);
+}
+
+static void a_fault_ends_all_calls_of_a_group_and_none_wrongly(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++)
+        for (uint64_t at = 3; at < 120; at += 13) {
+            try_fault(size, at, (struct ss_sim_fault){.rank = size - 1, .fail_send = at});
+            try_fault(size, at, (struct ss_sim_fault){.rank = 0, .lose_send = at});
+            try_fault(size, at,
+                      (struct ss_sim_fault){
+                          .rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merged_calls_have_the_bits_of_single_ones),
+        cmocka_unit_test(other_collectives_share_the_vote_alone),
+        cmocka_unit_test(rounded_values_and_guards_share_the_vote_alone),
+        cmocka_unit_test(groups_that_are_cut_short_have_the_same_bits),
+        cmocka_unit_test(planned_calls_agree_on_all_ranks),
+        cmocka_unit_test(a_call_that_is_not_finite_leaves_the_others_of_its_group),
+        cmocka_unit_test(a_rank_that_is_off_sends_the_same_calls_native),
+        cmocka_unit_test(where_memory_is_short_calls_go_alone),
+        cmocka_unit_test(a_fault_ends_all_calls_of_a_group_and_none_wrongly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
