@@ -101,6 +101,7 @@ static size_t field_size(enum cfg_type type)
     case CFG_BESIDE:
     case CFG_QUEUE:
     case CFG_SIZE:
+    case CFG_MERGE:
         return sizeof(uint64_t);
     case CFG_SHARE:
         return sizeof(struct cfg_share);
@@ -383,6 +384,27 @@ static void refuse_quorum(struct cfg *cfg)
     cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, "QUORUM");
 }
 
+/* Merged calls are lossy ones of nonblocking calls that a thread of ours moves, with all ranks. */
+static void refuse_merge(struct cfg *cfg)
+{
+    const struct cfg_options *o = &cfg->options;
+    size_t row = cfg_find("MERGE");
+    const char *lacks = NULL;
+
+    if (o->merge == 0)
+        return;
+    if (o->mode != CFG_MODE_TOPK)
+        lacks = CFG_PREFIX "MODE=topk";
+    else if (o->progress == CFG_PROGRESS_OFF)
+        lacks = CFG_PREFIX "PROGRESS other than off";
+    else if (o->quorum != SS_QUORUM_ALL)
+        lacks = CFG_PREFIX "QUORUM=all";
+    if (lacks == NULL)
+        return;
+    cfg_say(cfg, true, CFG_PREFIX "MERGE=%s needs %s; off stands", cfg->text[row], lacks);
+    cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, "MERGE");
+}
+
 static struct cfg *load(const char *sysconfdir, const char *built)
 {
     int error = errno;
@@ -407,6 +429,7 @@ static struct cfg *load(const char *sysconfdir, const char *built)
     cfg_limit_mode(cfg);
     refuse_without_topk(cfg);
     refuse_quorum(cfg);
+    refuse_merge(cfg);
     find_unknown_variables(cfg);
 done:
     if (cfg != NULL && cfg->out_of_memory) {

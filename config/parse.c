@@ -317,6 +317,7 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         good = parse_share(text, &v.share);
         break;
     case CFG_SIZE:
+    case CFG_MERGE:
         good = standard || (parse_whole(text, true, &v.whole) && v.whole > 0);
         break;
     case CFG_MEASURED:

@@ -17,6 +17,7 @@ enum cfg_type {
     CFG_QUEUE,    /* uint64_t, 1 to CFG_QUEUE_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
+    CFG_MERGE,    /* the same, its default is a word */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
     CFG_LOOK,     /* double, 1e-6 to 1 */
@@ -34,7 +35,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 41 };
+enum { CFG_ROWS = 42 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */

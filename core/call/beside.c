@@ -55,8 +55,10 @@ static struct ss_call *free_slot(struct ss_comm *comm)
 struct ss_call *ss_comm_slot(struct ss_comm *comm)
 {
     const struct ss_call *last = comm->open, *first = last;
-    unsigned count = 0;
+    unsigned count = 0, most = comm->window;
 
+    if (comm->t->calls > 0 && comm->t->calls / 2 < most)
+        most = comm->t->calls / 2;
     if (!last)
         return comm->slots[0];
     for (const struct ss_call *o = last; o; o = o->next_open) {
@@ -64,7 +66,7 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
         count += ss_group_counts(o);
     }
     if (!last->passed || last->alone || count >= comm->settings->in_flight ||
-        comm->starts + 1 - first->index >= comm->window)
+        comm->starts + 1 - first->index >= most)
         return NULL;
     return free_slot(comm);
 }

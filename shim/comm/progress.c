@@ -80,6 +80,16 @@ void shim_progress_wake(void)
     pthread_mutex_unlock(&shim.watch.lock);
 }
 
+bool shim_progress_refused(void)
+{
+    bool refused;
+
+    pthread_mutex_lock(&shim.watch.lock);
+    refused = shim.watch.refused;
+    pthread_mutex_unlock(&shim.watch.lock);
+    return refused;
+}
+
 void shim_progress_enter(struct shim_comm *comm)
 {
     bool listed = comm->listed;

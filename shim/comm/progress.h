@@ -22,6 +22,7 @@ static inline bool shim_progress_idle(void)
 
 /* There is something for the thread to do. */
 void shim_progress_wake(void);
+bool shim_progress_refused(void); /* there is no such thread to be had */
 
 /* MPI may run code of the application's in any thread that is inside of it from here on
  * (shim/entry/callbacks.h): no thread of ours goes in any more, and those inside have left. */

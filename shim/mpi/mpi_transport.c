@@ -12,6 +12,8 @@
  * (core/call/call_impl.h): the table has room for them from the start, so that no call lacks memory
  * for it after the vote. */
 enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
+enum { MERGED_BITS = 10 }; /* with MERGE: numbers of more calls than SS_MERGED twice */
+_Static_assert(1 << MERGED_BITS >= 2 * SS_MERGED, "calls under way are told apart");
 
 _Static_assert((SHIM_TAG_CLOCK >> ROUND_BITS) >= SS_PHASES &&
                    (SHIM_TAG_CLOCK >> ROUND_BITS) < 1 << PHASE_BITS,
@@ -221,11 +223,12 @@ void shim_transport_use(struct shim_transport *t, MPI_Comm comm)
     int bound = 32767; /* the least MPI allows */
 
     t->comm = comm;
-    t->call_bits = CALL_BITS;
+    t->call_bits = shim.settings.merge > 0 ? MERGED_BITS : CALL_BITS;
     if (shim_real.Comm_get_attr(comm, MPI_TAG_UB, &upper, &found) == MPI_SUCCESS && found)
         bound = *upper;
     while (t->call_bits > 1 && (1 << (t->call_bits + PHASE_BITS + ROUND_BITS)) - 1 > bound)
         t->call_bits--;
+    t->base.calls = 1u << t->call_bits;
 }
 
 bool shim_transport_close(struct shim_transport *t)

@@ -142,6 +142,8 @@ static void turn(struct shim_task *task)
 {
     double begin = shim.stats.timed ? shim_now() : 0;
 
+    if (shim.settings.merge > 0)
+        atomic_store(&task->awaited, true);
     if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
         sched_yield();
     if (shim.stats.timed)

@@ -344,6 +344,8 @@ static bool step(struct shim_task *task)
             begin(task);
         return true;
     case SHIM_TASK_CORE:
+        if (atomic_load_explicit(&task->awaited, memory_order_relaxed))
+            ss_call_hurry(task->core);
         status = ss_call_step(task->core);
         shim_tell_wait(task, status);
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
@@ -424,6 +426,8 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
             *finished = task;
         }
     }
+    if (task && shim.settings.merge > 0 && comm->core)
+        ss_comm_hurry(comm->core); /* it waits for those before it */
     stop_waiting(comm);
     return moved;
 }
@@ -437,6 +441,7 @@ void shim_task_post(struct shim_task *task)
     task->number = ++comm->calls;
     task->polled = comm->polled;
     if (!task->blocking) {
+        atomic_store(&task->awaited, shim.settings.merge > 0 && shim_progress_refused());
         comm->polled = true;
         atomic_store(&shim.nonblocking_made, true);
     }

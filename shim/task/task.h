@@ -68,6 +68,7 @@ struct shim_task {
     atomic_int holders;    /* the queue's and the request's reference; the last one frees */
     atomic_int completion; /* enum shim_completion */
     atomic_bool completed; /* MPI knows */
+    atomic_bool awaited;   /* MERGE: the program waits or tests for it */
     atomic_bool failed;    /* it has ended with an error, which its next poll is to raise */
     bool let_go;           /* the request is no longer the application's; under requests_lock */
     unsigned polls;

@@ -83,6 +83,7 @@ my %other = (
     QUORUM_LOOK  => '1ms',
     SEED         => '7',
     IN_FLIGHT    => '4',
+    MERGE        => '4000000',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',
