@@ -138,12 +138,18 @@ static int on_cancel(void *state, int complete)
     return MPI_ERR_REQUEST;
 }
 
+/* With MERGE: from here on it waits for no other call. */
+static void await(struct shim_task *task)
+{
+    if (shim.settings.merge > 0)
+        atomic_store(&task->awaited, true);
+}
+
 static void turn(struct shim_task *task)
 {
     double begin = shim.stats.timed ? shim_now() : 0;
 
-    if (shim.settings.merge > 0)
-        atomic_store(&task->awaited, true);
+    await(task);
     if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
         sched_yield();
     if (shim.stats.timed)
@@ -202,13 +208,15 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
 {
     struct shim_task *task = NULL;
 
-    if (!shim_progress_idle())
-        shim_progress(); /* the library's own does not poll */
     if (atomic_load_explicit(&shim.request_count, memory_order_relaxed)) {
         pthread_mutex_lock(&shim.requests_lock);
         task = find(request);
+        if (task)
+            await(task);
         pthread_mutex_unlock(&shim.requests_lock);
     }
+    if (!shim_progress_idle())
+        shim_progress(); /* the library's own does not poll */
     if (task)
         raise_failed(task);
     return next(request, flag, status);

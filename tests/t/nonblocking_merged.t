@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Merged calls: the bits of calls that go alone, and legal programs that never wait for a group to be
+# complete.
+set -u
+export SPARSESHIM_MIN_COUNT=1
+. tests/t/lib.sh
+
+# The programs do not run at MPI_THREAD_MULTIPLE themselves; their inputs are no gradients.
+export SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' \
+    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_GUARD=off LIMIT=90
+
+bits() {
+    sed -n 's/^# bits //p' "$WORK/out"
+}
+
+# same_as_alone NAME RANKS MERGE...: 161 tensors, without MERGE and with each value of it.
+same_as_alone() {
+    local name=$1 ranks=$2 once merge
+    shift 2
+    preloaded "$ranks" nb_beside --steps 4
+    tap_taken "$name: each call alone" 640 500
+    once=$(bits)
+    for merge; do
+        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_beside --steps 4
+        [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
+        tap "$?" "$name: the same bits with MERGE=$merge"
+    done
+}
+
+export SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_ALGORITHM=allgather
+same_as_alone "allgather on 2 ranks" 2 1 20000 100M
+SPARSESHIM_ALGORITHM=recursive_doubling same_as_alone "recursive_doubling on 3 ranks" 3 60000 100M
+SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=split_allgather \
+    same_as_alone "split_allgather on 4 ranks, PROGRESS=thread" 4 60000
+SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
+unset SPARSESHIM_REPRODUCIBLE
+
+# Every entry is claimed, so that results are sums.
+export SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=64
+bare 3 nb_merged --times 3
+tap_passed "nb_merged on 3 ranks, bare"
+for merge in 3000 1G; do
+    SPARSESHIM_MERGE=$merge preloaded 3 nb_merged --times 4
+    tap_taken "nb_merged on 3 ranks, MERGE=$merge" 200 200
+done
+export SPARSESHIM_MERGE=1G
+SPARSESHIM_PROGRESS=thread preloaded 4 nb_merged --times 3
+tap_taken "nb_merged on 4 ranks, PROGRESS=thread" 180 180
+preloaded 5 nb_merged --times 2
+tap_taken "nb_merged on 5 ranks" 120 120
+
+for merge in 5000 1G; do
+    SPARSESHIM_MERGE=$merge preloaded 4 nb_random --runs 30
+    tap_taken "30 random programs on 4 ranks, MERGE=$merge" 60
+    SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs 20 --seed 1001
+    tap_taken "20 random programs on 3 ranks, ALGORITHM=auto, MERGE=$merge" 40
+done
+SPARSESHIM_PROGRESS=thread preloaded 2 nb_random --runs 40 --seed 2001
+tap_taken "40 random programs on 2 ranks, PROGRESS=thread, MERGE=1G" 80
+finish
