@@ -166,6 +166,20 @@ static uint64_t largest_part(const struct ss_call *call)
     return most;
 }
 
+/* Calls that go together share what an exchange takes whatever its length: each has the share of
+ * its bytes in a whole part, whoever does go with it. What one took alone says nothing of that. */
+static void share_costs(const struct ss_call *call, struct ss_shape *shape)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    double share = (double)(x->n * x->esize) / (double)call->f.comm->settings->merge;
+
+    if (share < 1) {
+        shape->alpha *= share;
+        shape->vote *= share;
+    }
+    shape->learn = false;
+}
+
 struct ss_shape ss_ballot_shape(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
@@ -204,5 +218,7 @@ struct ss_shape ss_ballot_shape(const struct ss_call *call)
 
     if (ss_costs_fixed(settings))
         fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
+    if (call->merges)
+        share_costs(call, &shape);
     return shape;
 }

@@ -67,14 +67,14 @@ void ss_group_leave(struct ss_call *call)
 /* ---- parts ---- */
 
 /* As far as all ranks know. */
-static bool may_merge(const struct ss_call *call)
+bool ss_group_may_merge(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
 
-    return f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
+    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
            (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
-           f->lane_number < SS_LANES && x->n < SS_WINDOW;
+           call->lane->number < SS_LANES && x->n < SS_WINDOW;
 }
 
 static void next_part(struct ss_grouping *gs)
@@ -90,7 +90,7 @@ void ss_group_assign(struct ss_call *call)
 
     if (!gs)
         return;
-    call->merges = may_merge(call);
+    call->merges = ss_group_may_merge(call);
     if (!call->merges) {
         next_part(gs);
         return;

@@ -26,6 +26,9 @@
 struct ss_grouping *ss_grouping_create(struct ss_comm *comm);
 void ss_grouping_free(struct ss_grouping *gs);
 
+/* Its lane being known: whether it may go with others, as far as all ranks know. */
+bool ss_group_may_merge(const struct ss_call *call);
+
 /* The call has got its number: the next of its part, or none that could merge. */
 void ss_group_assign(struct ss_call *call);
 

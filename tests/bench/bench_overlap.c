@@ -3,7 +3,7 @@
  *     bench_overlap hide  [--count 1Mi] [--density D] [--calls N] [--blocks N] [--work SHARE]
  * [--device] bench_overlap pair  [--count 1Mi] [--density D] [--calls N] [--blocks N] bench_overlap
  * small [--level single|multiple] [--calls N] [--blocks N]
- *     bench_overlap layers [--divide N] [--density D] [--calls N] [--blocks N]
+ *     bench_overlap layers [--divide N] [--density D] [--backward S] [--calls N] [--blocks N]
  *     ... [--csv LABEL]
  *
  * hide: communication alone (Iallreduce; Wait), computation alone, and computation between
@@ -13,7 +13,8 @@
  * does that waits for an accelerator.
  * pair: Iallreduce; Wait against Allreduce.
  * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order,
- * and one Waitall, against one Allreduce of all elements. small: Allreduce of 8 bytes, MPI_ against
+ * and one Waitall, against one Allreduce of all elements; with --backward the rank sleeps so many
+ * seconds in a step, as much before the call of each tensor, and then for the one Allreduce. small: Allreduce of 8 bytes, MPI_ against
  * PMPI_, after a large nonblocking call; and the CPU time this process takes in a second in which
  * it sleeps.
  *
@@ -34,7 +35,7 @@ enum { MOST_BLOCKS = 1000 };
 struct options {
     const char *what, *csv;
     int count, calls, blocks, divide;
-    double density, work;
+    double density, work, backward;
     bool device, multiple;
 };
 
@@ -102,6 +103,8 @@ static struct options parse(int argc, char **argv)
             o.divide = (int)parse_number(name, value, 1, 1000);
         else if (strcmp(name, "--work") == 0)
             o.work = parse_number(name, value, 0, 1000);
+        else if (strcmp(name, "--backward") == 0)
+            o.backward = parse_number(name, value, 0, 100);
         else if (strcmp(name, "--level") == 0)
             o.multiple = strcmp(value, "multiple") == 0;
         else if (strcmp(name, "--csv") == 0)
@@ -158,14 +161,26 @@ static void spend(const struct options *o, const struct job *job, double seconds
 
 enum part { COMMUNICATION, COMPUTATION, BOTH, BLOCKING, LAYERWISE, PARTS };
 
+static void sleep_until(double when)
+{
+    double left = when - MPI_Wtime();
+
+    if (left > 2e-4) { /* a sleep takes a little longer than it is asked for */
+        struct timespec t = {(time_t)left, (long)((left - floor(left)) * 1e9)};
+        nanosleep(&t, NULL);
+    }
+}
+
 static void layerwise(const struct options *o, const struct job *job)
 {
+    const double begin = MPI_Wtime();
     MPI_Request request[LAYERS_RESNET];
     MPI_Status status[LAYERS_RESNET];
     int at = o->count;
 
     for (int i = LAYERS_RESNET - 1; i >= 0; i--) {
         at -= job->layer[i];
+        sleep_until(begin + o->backward * (LAYERS_RESNET - i) / LAYERS_RESNET);
         MPI_Iallreduce(job->in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM,
                        MPI_COMM_WORLD, &request[i]);
     }
@@ -182,6 +197,8 @@ static double block(const struct options *o, const struct job *job, enum part pa
     for (int i = 0; i < o->calls; i++) {
         MPI_Request request = MPI_REQUEST_NULL;
 
+        if (part == BLOCKING)
+            sleep_until(MPI_Wtime() + o->backward);
         if (part == BLOCKING)
             MPI_Allreduce(job->in, job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         if (part == COMMUNICATION || part == BOTH)
