@@ -316,8 +316,12 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;
-    case CFG_SIZE:
     case CFG_MERGE:
+        if (cfg_same(text, "auto"))
+            v.whole = SS_MERGE_AUTO;
+        good = v.whole > 0 || standard || (parse_whole(text, true, &v.whole) && v.whole > 0);
+        break;
+    case CFG_SIZE:
         good = standard || (parse_whole(text, true, &v.whole) && v.whole > 0);
         break;
     case CFG_MEASURED:

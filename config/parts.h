@@ -17,7 +17,7 @@ enum cfg_type {
     CFG_QUEUE,    /* uint64_t, 1 to CFG_QUEUE_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
-    CFG_MERGE,    /* the same, its default is a word */
+    CFG_MERGE,    /* the same, or "auto": SS_MERGE_AUTO */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
     CFG_LOOK,     /* double, 1e-6 to 1 */

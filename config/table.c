@@ -165,10 +165,11 @@ const struct cfg_option cfg_table[] = {
      "first of them. Each has work space of its own within MAX_MEMORY; where that is short they "
      "follow each other.",
      FIELD(in_flight), false},
-    {"MERGE", CFG_MERGE, "off", "off, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
+    {"MERGE", CFG_MERGE, "off", "off, auto, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
-     "one, in groups that are complete at so many bytes of their buffers. Each is selected from, "
-     "and keeps its residual, as by itself: no bit depends on who goes with whom.",
+     "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "
+     "step that are predicted to end it soonest, by when its calls come. Each call is selected "
+     "from, and keeps its residual, as by itself: no bit depends on who goes with whom.",
      FIELD(merge), true},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: eligible calls "

@@ -63,6 +63,10 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 /* The same with MERGE, where most of them wait for others (core/call/group.h). */
 #define SS_MERGED 256
 
+/* MERGE=auto; and the bytes of a part as long as nothing is planned. */
+#define SS_MERGE_AUTO  UINT64_MAX
+#define SS_MERGE_BYTES 4194304
+
 /* Which ranks a round of top-k waits for (core/quorum/rounds.h). */
 #define SS_QUORUM_LIST(X)                                                                          \
     X(SS_QUORUM_ALL, all)                                                                          \

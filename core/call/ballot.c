@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/call/call_impl.h"
+#include "core/call/group.h"
 #include "core/coll/rows.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
@@ -166,21 +166,7 @@ static uint64_t largest_part(const struct ss_call *call)
     return most;
 }
 
-/* Calls that go together share what an exchange takes whatever its length: each has the share of
- * its bytes in a whole part, whoever does go with it. What one took alone says nothing of that. */
-static void share_costs(const struct ss_call *call, struct ss_shape *shape)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    double share = (double)(x->n * x->esize) / (double)call->f.comm->settings->merge;
-
-    if (share < 1) {
-        shape->alpha *= share;
-        shape->vote *= share;
-    }
-    shape->learn = false;
-}
-
-struct ss_shape ss_ballot_shape(const struct ss_call *call)
+struct ss_shape ss_ballot_shape_alone(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
@@ -218,6 +204,27 @@ struct ss_shape ss_ballot_shape(const struct ss_call *call)
 
     if (ss_costs_fixed(settings))
         fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
+    return shape;
+}
+
+/* Calls that go together share what an exchange takes whatever its length: each has the share of
+ * its bytes in a whole part, whoever does go with it. What one took alone says nothing of that. */
+static void share_costs(const struct ss_call *call, struct ss_shape *shape)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    double share = (double)(x->n * x->esize) / (double)ss_group_bytes(call->f.comm);
+
+    if (share < 1) {
+        shape->alpha *= share;
+        shape->vote *= share;
+    }
+    shape->learn = false;
+}
+
+struct ss_shape ss_ballot_shape(const struct ss_call *call)
+{
+    struct ss_shape shape = ss_ballot_shape_alone(call);
+
     if (call->merges)
         share_costs(call, &shape);
     return shape;

@@ -110,6 +110,7 @@ static int step_grouped(struct ss_call *call);
 
 static int post_in_group(struct ss_call *call, uint64_t flags)
 {
+    ss_group_posted(call);
     ss_ballot_fill(call, flags);
     ss_meetings_start(&call->f.vote.meetings, call->f.c.x.t); /* for what follows from them */
     call->stage = SS_STAGE_GROUPED;

@@ -19,6 +19,7 @@
 #define CORE_CALL_CALL_H
 
 #include "core/comm/communicator.h"
+#include "core/plan/merging.h"
 
 struct ss_call;
 
@@ -50,6 +51,8 @@ struct ss_merging_seen {
     uint64_t votes, calls;     /* joint votes that have ended, and calls that they agreed on */
     uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
     uint64_t held;              /* votes cast because no further call came for a while */
+    unsigned groups, planned;   /* MERGE=auto: of the plan that holds, 0: none does; its calls */
+    struct ss_merging_times times; /* predicted for it */
 };
 struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm);
 

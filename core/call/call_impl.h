@@ -55,6 +55,8 @@ struct ss_call {
     bool merges;  /* it may, as far as all ranks know */
     bool grouped; /* its vote is, or was, that of a group */
     bool hurried; /* none may wait for others on its account */
+    bool plans;   /* it agrees on a plan, too (core/call/group_plan.h) */
+    uint32_t position; /* in the period */
     uint64_t part;
     struct ss_group *group; /* NULL: none yet, or it has left */
     unsigned member;        /* of the group */
@@ -117,6 +119,7 @@ bool ss_beside_drop_idle(struct ss_comm *comm);
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
 uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
+struct ss_shape ss_ballot_shape_alone(const struct ss_call *call); /* whoever goes with it */
 
 /* core/call/decide.c: how a call goes on after a vote; `first`: its first one. */
 enum ss_next {

@@ -34,8 +34,9 @@ struct ss_grouping *ss_grouping_create(struct ss_comm *comm)
     if (!gs)
         return NULL;
     gs->comm = comm;
-    if (!new_group(gs)) {
-        free(gs);
+    bool plans = comm->settings->merge == SS_MERGE_AUTO;
+    if ((plans && !(gs->plan = ss_group_plan_create(comm))) || !new_group(gs)) {
+        ss_grouping_free(gs);
         return NULL;
     }
     return gs;
@@ -51,6 +52,8 @@ void ss_grouping_free(struct ss_grouping *gs)
         ss_work_free(&g->work);
         free(g);
     }
+    if (gs)
+        ss_group_plan_free(gs->plan);
     free(gs);
 }
 
@@ -83,21 +86,32 @@ static void next_part(struct ss_grouping *gs)
     gs->bytes = gs->calls = 0;
 }
 
+uint64_t ss_group_bytes(const struct ss_comm *comm)
+{
+    uint64_t bytes = comm->settings->merge;
+
+    return bytes == SS_MERGE_AUTO ? SS_MERGE_BYTES : bytes;
+}
+
 void ss_group_assign(struct ss_call *call)
 {
+    struct ss_group_cut cut = {0};
     const struct ss_exchange *x = &call->f.c.x;
     struct ss_grouping *gs = call->f.comm->grouping;
 
     if (!gs)
         return;
     call->merges = ss_group_may_merge(call);
-    if (!call->merges) {
+    if (gs->plan)
+        cut = ss_group_plan_next(gs->plan, call);
+    if (!call->merges || cut.begins)
         next_part(gs);
+    if (!call->merges)
         return;
-    }
     call->part = gs->part;
     gs->bytes += x->n * x->esize;
-    if (gs->bytes >= gs->comm->settings->merge || ++gs->calls == SS_MERGED)
+    bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
+    if (enough || ++gs->calls == SS_MERGED)
         next_part(gs);
 }
 
@@ -161,6 +175,14 @@ static void take_place(struct ss_call *call)
 
 /* ---- the vote ---- */
 
+void ss_group_posted(struct ss_call *call)
+{
+    struct ss_group_plan *plan = call->f.comm->grouping->plan;
+
+    if (plan)
+        ss_group_plan_selected(plan, call);
+}
+
 void ss_call_hurry(struct ss_call *call)
 {
     call->hurried = true;
@@ -193,7 +215,7 @@ static bool is_complete(const struct ss_group *g, const struct ss_call *call)
 
 static void cast(struct ss_group *g)
 {
-    if (g->count > 1 && ss_group_reserve(g) != SS_OK)
+    if ((g->count > 1 || g->members[0]->plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
     for (unsigned i = 0; i < g->count; i++) {
@@ -216,11 +238,17 @@ static void let_rest_go(struct ss_group *g)
     g->count = g->voted;
 }
 
+static bool exchanges(const struct ss_group *g)
+{
+    return g->state == SS_GROUP_AGREEING || g->state == SS_GROUP_RUNNING ||
+           g->state == SS_GROUP_DRAINING;
+}
+
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase)
 {
     if (g->state == SS_GROUP_OPEN || g->state == SS_GROUP_VOTING)
         ss_joint_cancel(&g->joint);
-    else if (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING)
+    else if (exchanges(g))
         ss_exchange_cancel(&g->c.x);
     g->state = SS_GROUP_FAILED;
     g->failed = status;
@@ -244,6 +272,28 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     let_rest_go(g);
     gs->seen.votes++;
     gs->seen.calls += g->voted;
+    for (unsigned i = 0; gs->plan && i < g->voted; i++)
+        ss_group_plan_voted(gs->plan, g->members[i]);
+    if (!g->members[0]->plans || (g->ballots[0]->flags & SS_VOTE_APART))
+        return;
+    g->state = SS_GROUP_AGREEING;
+    ss_group_plan_start(gs->plan, g->members[0], &g->c.x);
+}
+
+static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss_exchange *x)
+{
+    struct ss_exchange *own = &g->c.x;
+
+    own->moved = false;
+    int status = ss_group_plan_step(gs->plan, own);
+    x->moved = x->moved || own->moved;
+    if (status == SS_PENDING)
+        return;
+    x->bytes_sent += own->bytes_sent;
+    if (own->failed < 0)
+        ss_group_fail(g, own->failed, own->failed_peer, own->failed_phase);
+    else
+        g->state = SS_GROUP_VOTED;
 }
 
 /* A call of a group that has failed fails like it. */
@@ -269,6 +319,8 @@ int ss_group_vote(struct ss_call *call)
         cast(g);
     if (g->state == SS_GROUP_VOTING)
         step_vote(call->f.comm->grouping, g, &call->f.c.x);
+    if (g->state == SS_GROUP_AGREEING)
+        step_agreement(call->f.comm->grouping, g, &call->f.c.x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
     bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;
@@ -298,7 +350,7 @@ int ss_group_exchange(struct ss_call *call)
 
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
-    if (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING)
+    if (exchanges(g))
         ss_group_step(g, &call->f.c.x);
     if (g->state != SS_GROUP_OVER)
         return SS_PENDING;
@@ -309,7 +361,12 @@ int ss_group_exchange(struct ss_call *call)
 
 struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm)
 {
-    return comm->grouping ? comm->grouping->seen : (struct ss_merging_seen){0};
+    const struct ss_grouping *gs = comm->grouping;
+    struct ss_merging_seen seen = gs ? gs->seen : (struct ss_merging_seen){0};
+
+    if (gs && gs->plan)
+        seen.groups = ss_group_plan_shown(gs->plan, &seen.planned, &seen.times);
+    return seen;
 }
 
 void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
@@ -336,7 +393,7 @@ enum ss_phase ss_group_phase(const struct ss_call *call, int *peer)
 {
     const struct ss_group *g = call->group;
 
-    if (g && (g->state == SS_GROUP_RUNNING || g->state == SS_GROUP_DRAINING))
+    if (g && exchanges(g))
         return ss_exchange_waiting(&g->c.x, peer);
     *peer = g && g->state == SS_GROUP_VOTING ? g->joint.peer : call->f.c.x.t->rank;
     return SS_PHASE_VOTE;

@@ -29,9 +29,13 @@ void ss_grouping_free(struct ss_grouping *gs);
 /* Its lane being known: whether it may go with others, as far as all ranks know. */
 bool ss_group_may_merge(const struct ss_call *call);
 
+uint64_t ss_group_bytes(const struct ss_comm *comm); /* of a whole part */
+
 /* The call has got its number: the next of its part, or none that could merge. */
 void ss_group_assign(struct ss_call *call);
 
+/* It has been selected from. */
+void ss_group_posted(struct ss_call *call);
 /* Its ballot is filled: SS_PENDING; SS_OK: the combined one is there and it is to be decided on
  * next; or an error, with x->failed set: it has left. */
 int ss_group_vote(struct ss_call *call);

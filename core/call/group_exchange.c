@@ -24,6 +24,9 @@ int ss_group_reserve(struct ss_group *g)
     x->place = &g->place.place;
     x->work = &g->work;
     x->n = c->out_n = n < SS_WINDOW ? n : SS_WINDOW - 1;
+    x->bytes_sent = 0;
+    if (g->members[0]->plans && ss_agree_reserve(x) != SS_OK)
+        return SS_ERR_MEMORY;
     return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
 }
 

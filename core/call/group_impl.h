@@ -3,6 +3,7 @@
 #define CORE_CALL_GROUP_IMPL_H
 
 #include "core/call/group.h"
+#include "core/call/group_plan.h"
 #include "core/place/segments.h"
 #include "core/vote/joint.h"
 
@@ -14,6 +15,7 @@ enum ss_group_state {
     SS_GROUP_FREE,
     SS_GROUP_OPEN,    /* calls may join */
     SS_GROUP_VOTING,  /* the vote is cast */
+    SS_GROUP_AGREEING, /* on a plan */
     SS_GROUP_VOTED,   /* its calls are decided on, one after the other */
     SS_GROUP_RUNNING, /* those that merge are being exchanged */
     SS_GROUP_DRAINING,
@@ -54,6 +56,7 @@ struct ss_grouping {
     struct ss_group *groups;
     uint64_t part;         /* of the next call */
     uint64_t bytes, calls; /* of that part so far */
+    struct ss_group_plan *plan; /* MERGE=auto, else NULL */
     struct ss_merging_seen seen;
 };
 

@@ -18,7 +18,8 @@ struct ss_settings {
     bool decisions;     /* they are told (ss_comm_decision); of this rank alone */
     unsigned in_flight; /* calls of a communicator under way at once, up to SS_BESIDE, those of a
                            group as one; of this rank alone, 0 counts as 1 */
-    uint64_t merge;     /* MODE=topk: bytes that complete a part (core/call/group.h); 0: off */
+    uint64_t merge;     /* MODE=topk: bytes that complete a part (core/call/group.h), or
+                           SS_MERGE_AUTO; 0: off */
     uint64_t hash;      /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h

@@ -33,7 +33,21 @@ static struct beside_plan plan_of(int size, int steps, uint64_t seed, uint64_t m
 
 struct seen {
     double votes, calls, exchanges, merged;
+    unsigned groups; /* planned */
 };
+
+static unsigned planned_groups(struct beside_job *b)
+{
+    struct ss_merging_seen first = ss_comm_merging_seen(b->job.comm[0]);
+
+    for (int r = 1; r < b->plan->size; r++) {
+        struct ss_merging_seen o = ss_comm_merging_seen(b->job.comm[r]);
+        assert_int_equal(o.groups, first.groups);
+        assert_memory_equal(&o.times, &first.times, sizeof o.times);
+    }
+    assert_int_equal(first.planned, first.groups > 0 ? LAYERS : 0);
+    return first.groups;
+}
 
 static struct seen seen_of(struct beside_job *b)
 {
@@ -46,7 +60,8 @@ static struct seen seen_of(struct beside_job *b)
         assert_int_equal(s.exchanges, o.exchanges);
         assert_int_equal(s.merged, o.merged);
     }
-    return (struct seen){(double)s.votes, (double)s.calls, (double)s.exchanges, (double)s.merged};
+    return (struct seen){(double)s.votes, (double)s.calls, (double)s.exchanges, (double)s.merged,
+                         planned_groups(b)};
 }
 
 static void parse(struct ss_rules **rules)
@@ -169,6 +184,33 @@ static void planned_calls_agree_on_all_ranks(void **state)
     ss_rules_free(rules);
 }
 
+/* A period of the calls is found, its pauses are agreed on, and groups are planned. */
+static void steps_are_planned_alike_on_all_ranks(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size++)
+        for (uint64_t seed = 0; seed <= 2; seed++) {
+            struct beside_plan plan = plan_of(size, 65, seed, SS_MERGE_AUTO);
+            plan.hurries = seed == 2 ? 40 : 0;
+            struct seen seen = compare(plan, fixed(elementwise[((uint64_t)size + seed) % 4]));
+            assert_true(seen.groups > 0);
+            assert_true(seen.votes < seen.calls);
+        }
+}
+
+/* A layer is left out, in the middle of all that: what was planned is dropped, and planned anew. */
+static void a_step_that_is_unlike_the_others_ends_the_plan(void **state)
+{
+    (void)state;
+    for (int at = 100; at < 500; at += 81) {
+        struct beside_plan plan = plan_of(2 + at % 3, 69, (uint64_t)at, SS_MERGE_AUTO);
+        beside_odd = at;
+        struct seen seen = compare(plan, fixed(elementwise[at % 4]));
+        assert_true(at > 180 || seen.groups > 0); /* later there is no time for another */
+    }
+    beside_odd = 0;
+}
+
 static void a_call_that_is_not_finite_leaves_the_others_of_its_group(void **state)
 {
     (void)state;
@@ -275,6 +317,8 @@ int main(void)
         cmocka_unit_test(rounded_values_and_guards_share_the_vote_alone),
         cmocka_unit_test(groups_that_are_cut_short_have_the_same_bits),
         cmocka_unit_test(planned_calls_agree_on_all_ranks),
+        cmocka_unit_test(steps_are_planned_alike_on_all_ranks),
+        cmocka_unit_test(a_step_that_is_unlike_the_others_ends_the_plan),
         cmocka_unit_test(a_call_that_is_not_finite_leaves_the_others_of_its_group),
         cmocka_unit_test(a_rank_that_is_off_sends_the_same_calls_native),
         cmocka_unit_test(where_memory_is_short_calls_go_alone),

@@ -1,0 +1,298 @@
+/* Planned groups: the period of the calls, what is measured of them, the agreement, the plan. */
+#include "core/call/group_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/call/group.h"
+#include "core/plan/merging.h"
+#include "core/stream/agreement.h"
+
+/* A period counts once so many calls in a row were what they were a period before, and all of it
+ * twice. Where it has fewer than LEAST calls it tells nothing of the step. */
+enum { CONFIRMED_CALLS = 128, LEAST = 4, RING = 2 * SS_MERGED };
+
+/* Periods that are measured before the first plan and, MORE times as many each, before the next. */
+enum { FIRST_PERIODS = 4, MORE = 8, MOST_PERIODS = 256 };
+
+struct layout {
+    uint64_t from;          /* index of the first call that it may hold for, 0: there is none */
+    uint32_t first;         /* position at which it begins */
+    bool begins[SS_MERGED]; /* a part, by position */
+    unsigned groups, calls;
+    struct ss_merging_times times;
+};
+
+struct ss_group_plan {
+    const struct ss_comm *comm;
+    uint64_t index;           /* of the last call */
+    uint64_t keys[RING];      /* of the last calls, by index */
+    uint32_t same[SS_MERGED]; /* calls in a row like those so many + 1 before */
+    uint32_t period;          /* 0: none is known */
+    uint64_t base;            /* index of the first call of a period */
+    uint64_t generation;      /* periods found so far */
+
+    double begun, selected;    /* the last call; seconds of selection since */
+    double gap[SS_MERGED];     /* seconds before a call, sums, by position */
+    uint32_t seen[SS_MERGED];  /* summands */
+    uint64_t nnz[SS_MERGED];   /* most entries of a rank, of the last call there */
+    uint64_t count[SS_MERGED]; /* elements; 0: it cannot merge */
+    uint32_t periods;          /* to be measured before the next plan */
+    uint64_t planning;         /* index of the call that plans next, 0: none */
+
+    uint64_t asked, asked_at; /* generation and index of the call that agrees, or did so last */
+    uint32_t asked_period;
+    struct ss_agree agree;
+    uint64_t words[2 * SS_MERGED + 1]; /* flight, gaps in ns, entries */
+    struct ss_merging_costs costs;
+    void *work;
+
+    struct layout now, next; /* the one that holds; the one that is to follow it */
+};
+
+struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
+{
+    struct ss_group_plan *p = calloc(1, sizeof *p);
+
+    if (!p || !(p->work = malloc(ss_merging_work_size(SS_MERGED)))) {
+        free(p);
+        return NULL;
+    }
+    p->comm = comm;
+    return p;
+}
+
+void ss_group_plan_free(struct ss_group_plan *p)
+{
+    if (p)
+        free(p->work);
+    free(p);
+}
+
+/* ---- the period ---- */
+
+static uint64_t key_of(const struct ss_call *call)
+{
+    return ss_mix(ss_lane_hash(&call->key), call->merges);
+}
+
+static void measure_anew(struct ss_group_plan *p, uint32_t periods)
+{
+    uint64_t calls = (uint64_t)periods * p->period;
+
+    memset(p->gap, 0, sizeof p->gap);
+    memset(p->seen, 0, sizeof p->seen);
+    p->periods = periods;
+    p->planning = p->index + calls;
+    if (p->asked_at > 0 && p->planning < p->asked_at + RING) /* that has ended, on all ranks */
+        p->planning = p->asked_at + RING;
+}
+
+static void begin_period(struct ss_group_plan *p, uint32_t period)
+{
+    p->period = period;
+    p->base = p->index;
+    p->generation++;
+    memset(p->nnz, 0, sizeof p->nnz);
+    memset(p->count, 0, sizeof p->count);
+    measure_anew(p, FIRST_PERIODS);
+}
+
+static void end_period(struct ss_group_plan *p)
+{
+    p->period = 0;
+    p->planning = 0;
+    p->now = p->next = (struct layout){0};
+}
+
+/* Takes the key in and finds or loses the period. */
+static void follow(struct ss_group_plan *p, uint64_t key)
+{
+    uint32_t found = 0;
+
+    p->index++;
+    for (uint32_t l = SS_MERGED; l >= 1; l--) {
+        bool like = p->index > l && p->keys[(p->index - l) % RING] == key;
+        p->same[l - 1] = like ? p->same[l - 1] + 1 : 0;
+        if (p->same[l - 1] >= CONFIRMED_CALLS && p->same[l - 1] >= 2 * l)
+            found = l;
+    }
+    p->keys[p->index % RING] = key;
+    if (p->period > 0 && p->same[p->period - 1] == 0)
+        end_period(p);
+    if (p->period == 0 && found >= LEAST)
+        begin_period(p, found);
+}
+
+static uint32_t position_of(const struct ss_group_plan *p, uint64_t index)
+{
+    return (uint32_t)((index - p->base) % p->period);
+}
+
+/* ---- what is measured ---- */
+
+static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint32_t at)
+{
+    double now = ss_now(&call->f.c.x);
+    double gap = now - p->begun - p->selected;
+
+    if (p->index > p->base) {
+        p->gap[at] += gap > 0 ? gap : 0;
+        p->seen[at]++;
+    }
+    p->count[at] = call->merges ? call->f.c.x.n : 0;
+    p->begun = now;
+    p->selected = 0;
+}
+
+void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
+{
+    p->selected += call->f.c.x.times.scan;
+}
+
+void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
+{
+    if (p->period > 0 && call->position < p->period)
+        p->nnz[call->position] = call->f.vote.ballot.nnz_max;
+}
+
+/* ---- the calls ---- */
+
+static void take_effect(struct ss_group_plan *p, uint32_t at)
+{
+    if (p->next.from == 0 || p->index < p->next.from || at != p->next.first)
+        return;
+    p->now = p->next;
+    p->next.from = 0;
+}
+
+/* What this rank has to say when it comes to the agreement. */
+static void ask(struct ss_group_plan *p)
+{
+    unsigned flight = p->comm->settings->in_flight;
+
+    p->asked = p->generation;
+    p->asked_at = p->index;
+    p->asked_period = p->period;
+    p->words[0] = flight < SS_BESIDE ? SS_BESIDE - flight : 0;
+    for (uint32_t i = 0; i < p->period; i++) {
+        double mean = p->seen[i] > 0 ? p->gap[i] / p->seen[i] : 0;
+        p->words[1 + i] = (uint64_t)(mean * 1e9);
+        p->words[1 + p->period + i] = p->nnz[i];
+    }
+    measure_anew(p, p->periods < MOST_PERIODS / MORE ? p->periods * MORE : MOST_PERIODS);
+}
+
+struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call)
+{
+    struct ss_group_cut cut = {0};
+
+    follow(p, key_of(call));
+    call->position = SS_MERGED;
+    if (p->period == 0)
+        return cut;
+    uint32_t at = position_of(p, p->index);
+    call->position = at;
+    note_begin(p, call, at);
+    take_effect(p, at);
+    if (p->planning > 0 && p->index >= p->planning && call->merges) {
+        call->plans = true;
+        ask(p);
+    }
+    uint32_t after = (at + 1) % p->period;
+    cut.planned = p->now.from > 0;
+    cut.begins = call->plans || (cut.planned && p->now.begins[at]);
+    cut.ends = cut.planned && (p->now.begins[after] || p->count[after] == 0);
+    return cut;
+}
+
+/* ---- the plan ---- */
+
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
+                         struct ss_exchange *x)
+{
+    const struct ss_shape s = ss_ballot_shape_alone(call);
+    const double others = s.size - 1;
+
+    p->costs = (struct ss_merging_costs){
+        .select_element = s.scan,
+        .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
+        .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
+                 (others + 1) * (s.code + s.merge),
+    };
+    ss_agree_start(x, &p->agree, p->words, 0, 1 + 2 * (size_t)p->asked_period, 0);
+}
+
+/* The step begins behind the longest pause. */
+static uint32_t longest_pause(const struct ss_group_plan *p)
+{
+    uint32_t longest = 0;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < p->period; i++)
+        if (p->count[i] > 0 && p->words[1 + i] >= most) {
+            most = p->words[1 + i];
+            longest = i;
+        }
+    return longest;
+}
+
+/* The calls of a step in order, and in at[] where they stand in the period: how many. */
+static uint32_t step_of(const struct ss_group_plan *p, uint32_t first,
+                        struct ss_merging_call *calls, uint32_t *at)
+{
+    double arrival = 0;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < p->period; i++) {
+        uint32_t position = (first + i) % p->period;
+        uint64_t n = p->count[position], entries = p->words[1 + p->period + position];
+        arrival += i > 0 ? 1e-9 * (double)p->words[1 + position] : 0;
+        if (n == 0)
+            continue;
+        at[count] = position;
+        calls[count++] = (struct ss_merging_call){
+            .elements = n, .entries = entries < n ? entries : n, .arrival = arrival};
+    }
+    return count;
+}
+
+static void make(struct ss_group_plan *p)
+{
+    struct ss_merging_call calls[SS_MERGED];
+    uint32_t at[SS_MERGED], ends[SS_MERGED];
+    struct ss_merging_plan plan = {.ends = ends};
+    struct layout *next = &p->next;
+
+    p->costs.flight = SS_BESIDE - (unsigned)p->words[0];
+    *next = (struct layout){.first = longest_pause(p)};
+    const struct ss_merging_step step = {
+        .calls = calls, .count = step_of(p, next->first, calls, at), .costs = p->costs};
+    if (ss_merging_make(&step, SS_MERGING_OPTIMAL, 0, p->work, &plan) != SS_MERGING_OK)
+        return;
+    for (uint32_t g = 0; g < plan.groups; g++)
+        next->begins[at[g > 0 ? ends[g - 1] : 0]] = true;
+    next->groups = plan.groups;
+    next->calls = step.count;
+    next->times = plan.times;
+    next->from = p->asked_at + SS_MERGED;
+}
+
+int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x)
+{
+    if (ss_agree_step(x, &p->agree) == SS_PENDING)
+        return SS_PENDING;
+    if (x->failed == 0 && p->asked == p->generation && p->period > 0)
+        make(p);
+    return SS_OK;
+}
+
+unsigned ss_group_plan_shown(const struct ss_group_plan *p, unsigned *calls,
+                             struct ss_merging_times *times)
+{
+    if (p->now.from == 0)
+        return 0;
+    *calls = p->now.calls;
+    *times = p->now.times;
+    return p->now.groups;
+}

@@ -1,0 +1,35 @@
+/* MERGE=auto: which calls of a step go together. The step is a period of the sequence of voted
+ * calls, which is the same on all ranks; how far apart they begin is measured, agreed on beside the
+ * vote of one call in many steps, and planned for by core/plan/merging.h, alike everywhere. */
+#ifndef CORE_CALL_GROUP_PLAN_H
+#define CORE_CALL_GROUP_PLAN_H
+
+#include "core/call/call_impl.h"
+
+struct ss_group_plan;
+
+/* NULL without memory. */
+struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm);
+void ss_group_plan_free(struct ss_group_plan *p);
+
+struct ss_group_cut {
+    bool planned;      /* a plan holds */
+    bool begins, ends; /* a part begins, or ends, with the call */
+};
+/* The next call that has got its number; one that plans begins a part and has call->plans set. */
+struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call);
+/* It has been selected from; it has been voted on. */
+void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);
+void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
+
+/* The agreement of a call that plans, after its vote. Step: SS_PENDING or SS_OK. */
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
+                         struct ss_exchange *x);
+int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x);
+
+/* What is planned, for the report: 0 groups where nothing is. */
+struct ss_merging_times;
+unsigned ss_group_plan_shown(const struct ss_group_plan *p, unsigned *calls,
+                             struct ss_merging_times *times);
+
+#endif
