@@ -17,11 +17,11 @@ bits() {
 same_as_alone() {
     local name=$1 ranks=$2 once merge
     shift 2
-    preloaded "$ranks" nb_beside --steps 4
+    preloaded "$ranks" nb_beside --steps "${STEPS:-4}"
     tap_taken "$name: each call alone" 640 500
     once=$(bits)
     for merge; do
-        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_beside --steps 4
+        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_beside --steps "${STEPS:-4}"
         [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
         tap "$?" "$name: the same bits with MERGE=$merge"
     done
@@ -32,6 +32,7 @@ same_as_alone "allgather on 2 ranks" 2 1 20000 100M
 SPARSESHIM_ALGORITHM=recursive_doubling same_as_alone "recursive_doubling on 3 ranks" 3 60000 100M
 SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=split_allgather \
     same_as_alone "split_allgather on 4 ranks, PROGRESS=thread" 4 60000
+STEPS=12 SPARSESHIM_ALGORITHM=allgather same_as_alone "allgather on 2 ranks, 12 steps" 2 auto
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
 unset SPARSESHIM_REPRODUCIBLE
 
@@ -49,7 +50,7 @@ tap_taken "nb_merged on 4 ranks, PROGRESS=thread" 180 180
 preloaded 5 nb_merged --times 2
 tap_taken "nb_merged on 5 ranks" 120 120
 
-for merge in 5000 1G; do
+for merge in 5000 auto; do
     SPARSESHIM_MERGE=$merge preloaded 4 nb_random --runs 30
     tap_taken "30 random programs on 4 ranks, MERGE=$merge" 60
     SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs 20 --seed 1001
