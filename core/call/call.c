@@ -110,9 +110,13 @@ static int step_grouped(struct ss_call *call);
 
 static int post_in_group(struct ss_call *call, uint64_t flags)
 {
+    struct ss_exchange *x = &call->f.c.x;
+
+    if (x->spans.trace) /* a look that failed */
+        ss_spans_cut(&x->spans, ss_now(x));
     ss_group_posted(call);
     ss_ballot_fill(call, flags);
-    ss_meetings_start(&call->f.vote.meetings, call->f.c.x.t); /* for what follows from them */
+    ss_meetings_start(&call->f.vote.meetings, x->t); /* for what follows from them */
     call->stage = SS_STAGE_GROUPED;
     return step_grouped(call);
 }
@@ -206,7 +210,7 @@ static int step_grouped(struct ss_call *call)
     if (status == SS_PENDING)
         return SS_PENDING;
     x->moved = true;
-    x->times.vote += ss_now(x) - call->mark;
+    ss_span_end(x, SS_SPAN_VOTE, call->mark);
     status = go_on(call);
     ss_group_decided(call);
     return status;

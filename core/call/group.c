@@ -220,7 +220,7 @@ static void cast(struct ss_group *g)
             g->ballots[i]->flags |= SS_VOTE_APART;
     for (unsigned i = 0; i < g->count; i++) {
         struct ss_call *m = g->members[i];
-        m->mark = ss_now(&m->f.c.x);
+        m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
         m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
     }
     ss_joint_cast(&g->joint, g->ballots, g->count);

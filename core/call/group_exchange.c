@@ -222,8 +222,8 @@ void ss_group_share(struct ss_group *g, struct ss_call *call)
     if (c->x.failed < 0)
         ss_fail(x, c->x.failed, c->x.failed_peer, c->x.failed_phase);
     x->bytes_sent += part_of(c->x.bytes_sent, before, own, all);
-    x->times.merge += share * c->x.times.merge;
-    x->times.coding += share * c->x.times.coding;
+    x->spans.times.merge += share * c->x.spans.times.merge;
+    x->spans.times.coding += share * c->x.spans.times.coding;
     call->f.c.fill.left = 0; /* the result is written */
     call->beside = true;
 }

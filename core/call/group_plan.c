@@ -147,7 +147,7 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
 
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
 {
-    p->selected += call->f.c.x.times.scan;
+    p->selected += call->f.c.x.spans.times.scan;
 }
 
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
