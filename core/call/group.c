@@ -75,8 +75,8 @@ bool ss_group_may_merge(const struct ss_call *call)
     const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
 
-    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
-           (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
+    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE &&
+           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
            call->lane->number < SS_LANES && x->n < SS_WINDOW;
 }
 
@@ -202,8 +202,7 @@ static bool is_complete(const struct ss_group *g, const struct ss_call *call)
     struct ss_comm *comm = call->f.comm;
     unsigned heard;
 
-    if (g->hurried ||
-        (g->part != comm->grouping->part && !lacks_some(comm->open, g->part)))
+    if (g->hurried || (g->part != comm->grouping->part && !lacks_some(comm->open, g->part)))
         return true;
     heard = ss_joint_heard(&g->joint);
     if (heard > 0 && heard <= g->count)
@@ -385,8 +384,7 @@ bool ss_group_counts(const struct ss_call *call)
 
 bool ss_group_is_open(const struct ss_call *call)
 {
-    return call->stage == SS_STAGE_GROUPED &&
-           (!call->group || call->group->state == SS_GROUP_OPEN);
+    return call->stage == SS_STAGE_GROUPED && (!call->group || call->group->state == SS_GROUP_OPEN);
 }
 
 enum ss_phase ss_group_phase(const struct ss_call *call, int *peer)

@@ -208,8 +208,7 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 
 /* ---- the plan ---- */
 
-void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
-                         struct ss_exchange *x)
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
 {
     const struct ss_shape s = ss_ballot_shape_alone(call);
     const double others = s.size - 1;

@@ -85,7 +85,7 @@ static int reserve(struct ss_place *p, enum ss_type type, const struct ss_place_
 static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
     EACH(piece, p, type, v, n)
-        ss_host.ops->clear(&ss_host, type, piece.at, piece.n);
+    ss_host.ops->clear(&ss_host, type, piece.at, piece.n);
 }
 
 static void write_to(struct ss_place *p, enum ss_type type, void *dst, const void *from, size_t n)
@@ -93,8 +93,7 @@ static void write_to(struct ss_place *p, enum ss_type type, void *dst, const voi
     const unsigned char *next = from;
 
     EACH(piece, p, type, dst, n)
-        ss_host.ops->write(&ss_host, type, piece.at, next + piece.done * ss_type_size(type),
-                           piece.n);
+    ss_host.ops->write(&ss_host, type, piece.at, next + piece.done * ss_type_size(type), piece.n);
 }
 
 static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to)
@@ -102,8 +101,7 @@ static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src,
     unsigned char *next = to;
 
     EACH(piece, p, type, src, n)
-        ss_host.ops->read(&ss_host, type, piece.at, piece.n,
-                          next + piece.done * ss_type_size(type));
+    ss_host.ops->read(&ss_host, type, piece.at, piece.n, next + piece.done * ss_type_size(type));
     return 0;
 }
 
@@ -113,8 +111,8 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
     const unsigned char *next = from;
 
     EACH(piece, p, type, dst, n)
-        ss_host.ops->reduce(&ss_host, type, op, piece.at, next + piece.done * ss_type_size(type),
-                            piece.n);
+    ss_host.ops->reduce(&ss_host, type, op, piece.at, next + piece.done * ss_type_size(type),
+                        piece.n);
 }
 
 /* Entries of a stream that lie in one segment. */

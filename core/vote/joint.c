@@ -150,8 +150,7 @@ void ss_joint_open(struct ss_joint *j, struct ss_transport *t, uint32_t call, un
     for (int i = 0; ss_schedule_now(&all, &m); ss_schedule_next(&all), i++) {
         struct ss_tag tag = {.call = call, .phase = SS_PHASE_VOTE, .round = m.round};
         if (m.from >= 0 && j->posted == SS_OK)
-            j->posted =
-                t->ops->recv(t, m.from, tag, message_of(j, i), j->room, &j->receives[i]);
+            j->posted = t->ops->recv(t, m.from, tag, message_of(j, i), j->room, &j->receives[i]);
     }
 }
 
