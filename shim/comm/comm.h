@@ -60,8 +60,7 @@ struct shim_comm {
     struct shim_task *queue, *queue_end; /* those that have started come first */
     bool polled;                         /* a nonblocking call was made */
     bool listed;                         /* among the active */
-    struct shim_comm *next_active;
-    bool nonblocking;     /* nonblocking calls are taken over, on all ranks */
+    bool nonblocking;                    /* nonblocking calls are taken over, on all ranks */
     uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
                              (shim/entry/callbacks.h). They go to the MPI library, on the private
                              communicator, behind those taken over */
@@ -81,8 +80,8 @@ struct shim_comm {
     struct shim_transport transport, rounds;
     struct ss_comm *core;
     bool transport_open, rounds_open;
-    struct shim_comm *next_quorum; /* among those with partial calls */
-    bool costs_told;               /* by DEBUG=info */
+    struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
+    bool costs_told;                       /* by DEBUG=info */
     bool costs_kept;
     bool reserved;     /* one of the private communicators that a process may have is its own */
     bool warned;       /* of a meeting that takes long */

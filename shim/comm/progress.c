@@ -1,4 +1,4 @@
-/* The list of active communicators, and the thread that steps them. */
+/* Active communicators, and the thread that steps them. */
 #include "shim/comm/progress.h"
 
 #include <sched.h>
@@ -18,8 +18,6 @@ enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000 };
 /* Steps in a row without movement after which a thread of ours goes to sleep, and looks without
  * any call under way after which it waits to be woken. */
 enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
-
-enum { BATCH = 32 };
 
 /* Looks at rounds after which the thread's share of a core is looked at, what it may be, and how
  * much more seldom it looks at most to that end. */
@@ -96,12 +94,7 @@ void shim_progress_enter(struct shim_comm *comm)
 
     if (!listed) {
         comm->listed = true;
-        pthread_mutex_lock(&shim.table_lock);
-        comm->refs++;
-        comm->next_active = shim.active;
-        shim.active = comm;
-        pthread_mutex_unlock(&shim.table_lock);
-        atomic_fetch_add(&shim.active_count, 1);
+        shim_list_add(SHIM_ACTIVE, comm);
     }
     if (atomic_load(&shim.watch.wanted))
         shim_progress_wake();
@@ -110,44 +103,19 @@ void shim_progress_enter(struct shim_comm *comm)
 /* Under the communicator's lock. Returns whether its reference is the caller's to give back. */
 static bool leave(struct shim_comm *comm)
 {
-    struct shim_comm **link;
-
     if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING ||
         comm->meeting != MPI_REQUEST_NULL)
         return false;
     comm->listed = false;
-    pthread_mutex_lock(&shim.table_lock);
-    for (link = &shim.active; *link != comm; link = &(*link)->next_active)
-        ;
-    *link = comm->next_active;
-    pthread_mutex_unlock(&shim.table_lock);
-    atomic_fetch_sub(&shim.active_count, 1);
-    return true;
+    return shim_list_remove(SHIM_ACTIVE, comm);
 }
 
-/* References to up to BATCH active communicators, but for the first `skip`. */
-static size_t some_active(struct shim_comm **list, size_t skip)
-{
-    size_t n = 0;
-
-    pthread_mutex_lock(&shim.table_lock);
-    for (struct shim_comm *c = shim.active; c && n < BATCH; c = c->next_active) {
-        if (skip > 0) {
-            skip--;
-            continue;
-        }
-        c->refs++;
-        list[n++] = c;
-    }
-    pthread_mutex_unlock(&shim.table_lock);
-    return n;
-}
-
-static bool step(struct shim_comm *comm)
+static bool step(struct shim_comm *comm, void *unused)
 {
     struct shim_task *finished = NULL;
     bool moved, left;
 
+    (void)unused;
     if (pthread_mutex_trylock(&comm->lock) != 0)
         return false;
     moved = shim.hooks.step(comm, &finished);
@@ -161,22 +129,10 @@ static bool step(struct shim_comm *comm)
 
 bool shim_progress(void)
 {
-    struct shim_comm *list[BATCH];
-    bool moved = false;
-    size_t n, skip = 0;
-
     if (shim_progress_idle())
         return false;
     atomic_fetch_add_explicit(&shim.watch.turns, 1, memory_order_relaxed);
-    do {
-        n = some_active(list, skip);
-        for (size_t i = 0; i < n; i++) {
-            moved = step(list[i]) || moved;
-            shim_comm_put(list[i]);
-        }
-        skip += n;
-    } while (n == BATCH);
-    return moved;
+    return shim_list_visit(SHIM_ACTIVE, step, NULL);
 }
 
 /* ---- the thread ---- */
@@ -323,7 +279,8 @@ static bool called(void)
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.asleep = true;
     atomic_store(&shim.watch.wanted, true);
-    while (!shim.watch.stop && atomic_load(&shim.active_count) == 0 && shim_quorum_idle())
+    while (!shim.watch.stop && atomic_load(&shim.list_count[SHIM_ACTIVE]) == 0 &&
+           atomic_load(&shim.list_count[SHIM_QUORUM]) == 0)
         pthread_cond_wait(&shim.watch.called, &shim.watch.lock);
     shim.watch.asleep = false;
     atomic_store(&shim.watch.wanted, false);

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "shim/comm/comm.h"
+#include "shim/comm/lists.h"
 
 /* A communicator has got calls that others than their caller must move: under its lock. */
 void shim_progress_enter(struct shim_comm *comm);
@@ -17,7 +17,7 @@ bool shim_progress(void);
 /* Nothing is under way. */
 static inline bool shim_progress_idle(void)
 {
-    return atomic_load_explicit(&shim.active_count, memory_order_relaxed) == 0;
+    return shim_list_is_empty(SHIM_ACTIVE);
 }
 
 /* There is something for the thread to do. */

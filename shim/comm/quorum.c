@@ -1,4 +1,4 @@
-/* The list of communicators with partial calls, and what is told at the end. */
+/* Communicators with partial calls, and what is told of these at the end. */
 #include "shim/comm/quorum.h"
 
 #include <sched.h>
@@ -8,8 +8,6 @@
 #include "shim/comm/progress.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
-
-enum { BATCH = 32 };
 
 /* Seconds for messages that are on their way. */
 #define SETTLING 1.0
@@ -22,17 +20,6 @@ void shim_quorum_start(void)
     shim.serves_quorum = shim.settings.quorum != SS_QUORUM_ALL && !shim.sessions &&
                          shim_real.Query_thread(&level) == MPI_SUCCESS &&
                          level == MPI_THREAD_MULTIPLE;
-}
-
-static void enter(struct shim_comm *comm)
-{
-    pthread_mutex_lock(&shim.table_lock);
-    comm->refs++;
-    comm->next_quorum = shim.quorums;
-    shim.quorums = comm;
-    pthread_mutex_unlock(&shim.table_lock);
-    atomic_fetch_add(&shim.quorum_count, 1);
-    shim_progress_wake();
 }
 
 void shim_quorum_equip(struct shim_comm *c)
@@ -72,48 +59,21 @@ void shim_quorum_open(struct shim_comm *c)
         return;
     }
     shim_transport_use(&c->rounds, c->private_rounds);
-    if (ss_comm_open_rounds(c->core, &c->rounds.base) == SS_OK)
-        enter(c);
+    if (ss_comm_open_rounds(c->core, &c->rounds.base) == SS_OK) {
+        shim_list_add(SHIM_QUORUM, c);
+        shim_progress_wake();
+    }
 }
 
 void shim_quorum_leave(struct shim_comm *comm)
 {
-    struct shim_comm **link;
-
-    pthread_mutex_lock(&shim.table_lock);
-    for (link = &shim.quorums; *link && *link != comm; link = &(*link)->next_quorum)
-        ;
-    bool listed = *link != NULL;
-    if (listed)
-        *link = comm->next_quorum;
-    pthread_mutex_unlock(&shim.table_lock);
-    if (!listed)
-        return;
-    atomic_fetch_sub(&shim.quorum_count, 1);
-    shim_comm_put_later(comm);
+    if (shim_list_remove(SHIM_QUORUM, comm))
+        shim_comm_put_later(comm);
 }
 
-/* References to up to BATCH of them, but for the first `skip`. */
-static size_t some(struct shim_comm **list, size_t skip)
+static bool serve(struct shim_comm *comm, void *ctx)
 {
-    size_t n = 0;
-
-    pthread_mutex_lock(&shim.table_lock);
-    for (struct shim_comm *c = shim.quorums; c && n < BATCH; c = c->next_quorum) {
-        if (skip > 0) {
-            skip--;
-            continue;
-        }
-        c->refs++;
-        list[n++] = c;
-    }
-    pthread_mutex_unlock(&shim.table_lock);
-    return n;
-}
-
-static bool serve(struct shim_comm *comm, bool *under_way)
-{
-    bool moved, more = false;
+    bool moved, more = false, *under_way = ctx;
 
     if (pthread_mutex_trylock(&comm->lock) != 0)
         return false;
@@ -125,20 +85,8 @@ static bool serve(struct shim_comm *comm, bool *under_way)
 
 bool shim_quorum_turn(bool *under_way)
 {
-    struct shim_comm *list[BATCH];
-    bool moved = false;
-    size_t n, skip = 0;
-
     *under_way = false;
-    do {
-        n = some(list, skip);
-        for (size_t i = 0; i < n; i++) {
-            moved = serve(list[i], under_way) || moved;
-            shim_comm_put(list[i]);
-        }
-        skip += n;
-    } while (n == BATCH);
-    return moved;
+    return shim_list_visit(SHIM_QUORUM, serve, under_way);
 }
 
 /* ---- the end ---- */
@@ -165,23 +113,20 @@ static void tell_end(const struct shim_comm *c)
     ss_fpenv_leave_full(&saved);
 }
 
+static bool end(struct shim_comm *comm, void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&comm->lock);
+    shim_quorum_settle(comm);
+    tell_end(comm);
+    ss_comm_pause_rounds(comm->core);
+    pthread_mutex_unlock(&comm->lock);
+    return true;
+}
+
 void shim_quorum_end(void)
 {
-    struct shim_comm *list[BATCH];
-    size_t n, skip = 0;
-
-    do {
-        n = some(list, skip);
-        for (size_t i = 0; i < n; i++) {
-            pthread_mutex_lock(&list[i]->lock);
-            shim_quorum_settle(list[i]);
-            tell_end(list[i]);
-            ss_comm_pause_rounds(list[i]->core);
-            pthread_mutex_unlock(&list[i]->lock);
-            shim_comm_put(list[i]);
-        }
-        skip += n;
-    } while (n == BATCH);
+    shim_list_visit(SHIM_QUORUM, end, NULL);
 }
 
 void shim_quorum_settle(struct shim_comm *comm)

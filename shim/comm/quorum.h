@@ -2,7 +2,7 @@
 #ifndef SHIM_COMM_QUORUM_H
 #define SHIM_COMM_QUORUM_H
 
-#include "shim/comm/comm.h"
+#include "shim/comm/lists.h"
 
 /* At the job's beginning: whether this rank can serve them. */
 void shim_quorum_start(void);
@@ -25,7 +25,7 @@ void shim_quorum_leave(struct shim_comm *comm);
 
 static inline bool shim_quorum_idle(void)
 {
-    return atomic_load_explicit(&shim.quorum_count, memory_order_relaxed) == 0;
+    return shim_list_is_empty(SHIM_QUORUM);
 }
 
 /* MPI_Finalize has begun, and no thread of ours is left: what is to be told. */

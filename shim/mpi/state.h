@@ -149,6 +149,13 @@ enum shim_phase {
 struct shim_comm;
 struct shim_task;
 
+/* Lists of communicators (shim/comm/lists.h). */
+enum shim_list {
+    SHIM_ACTIVE, /* with calls that the thread may step */
+    SHIM_QUORUM, /* with partial calls, which it takes part in */
+    SHIM_LISTS
+};
+
 /* The thread that moves nonblocking calls (shim/comm/progress.c). */
 struct shim_watch {
     pthread_mutex_t lock;
@@ -280,11 +287,9 @@ struct shim_state {
     atomic_bool callbacks;     /* MPI may run code of the application's in our threads */
     int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
     atomic_int keyval_count;
-    atomic_bool deleters;     /* one of them is on a communicator that can be freed */
-    struct shim_comm *active; /* with calls that the thread may step; under table_lock */
-    atomic_int active_count;
-    struct shim_comm *quorums; /* with partial calls, which the thread takes part in; likewise */
-    atomic_int quorum_count;
+    atomic_bool deleters;                /* one of them is on a communicator that can be freed */
+    struct shim_comm *lists[SHIM_LISTS]; /* under table_lock */
+    atomic_int list_count[SHIM_LISTS];
     struct shim_task *requests; /* that the application holds */
     atomic_int request_count;
     pthread_mutex_t requests_lock; /* a leaf */

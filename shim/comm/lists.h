@@ -1,0 +1,21 @@
+/* Lists of communicators, each of which holds a reference (shim/comm/comm.h). */
+#ifndef SHIM_COMM_LISTS_H
+#define SHIM_COMM_LISTS_H
+
+#include "shim/comm/comm.h"
+
+void shim_list_add(enum shim_list l, struct shim_comm *comm);
+
+/* Whether it was there: then its reference is the caller's to give back. */
+bool shim_list_remove(enum shim_list l, struct shim_comm *comm);
+
+static inline bool shim_list_is_empty(enum shim_list l)
+{
+    return atomic_load_explicit(&shim.list_count[l], memory_order_relaxed) == 0;
+}
+
+/* Each of them, without a lock; what comes or goes meanwhile may be left out. Whether `visit`
+ * returned true for any. */
+bool shim_list_visit(enum shim_list l, bool (*visit)(struct shim_comm *comm, void *ctx), void *ctx);
+
+#endif
