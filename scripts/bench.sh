@@ -28,7 +28,8 @@ median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN]
         awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 
-# run_parts "PART..." PART...: those asked for, of all there are, or all. part_NAME does one.
+# run_parts "PART..." PART...: those asked for, of all there are, or all. part_NAME does one. NEEDS: files
+# of BUILD that they run.
 run_parts() {
     local known=$1 part parts=("${@:2}")
     ((${#parts[@]})) || read -ra parts <<<"$known"
@@ -38,5 +39,7 @@ run_parts() {
             exit 2
         fi
     done
+    # shellcheck disable=SC2086
+    BUILD=$BUILD scripts/ready $NEEDS
     for part in "${parts[@]}"; do "part_$part"; done
 }
