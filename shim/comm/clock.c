@@ -118,10 +118,17 @@ static void measure(const struct shim_comm *c)
     for (int next = low / 2; next > 0; next /= 2)
         if (c->rank + next < c->size)
             ask(c, c->rank + next, own);
-    if (own.uncertainty >= 0)
-        shim.clock.sample[shim.clock.samples] =
-            (struct shim_clock_sample){shim_now(), own.offset, own.uncertainty};
-    shim.clock.samples += own.uncertainty >= 0;
+    int samples = atomic_load(&shim.clock.samples);
+    if (own.uncertainty < 0)
+        return;
+    shim.clock.sample[samples] =
+        (struct shim_clock_sample){shim_now(), own.offset, own.uncertainty};
+    atomic_store(&shim.clock.samples, samples + 1);
+}
+
+bool shim_clock_is_wanted(void)
+{
+    return shim.options.trace && *shim.options.trace;
 }
 
 void shim_clock_meet(const struct shim_comm *c)
@@ -136,12 +143,17 @@ void shim_clock_meet(const struct shim_comm *c)
 void shim_clock_part(void)
 {
     struct ss_fpenv_full saved;
-    struct shim_comm *c = shim_comm_get((uintptr_t)MPI_COMM_WORLD);
+    struct shim_comm *c;
     MPI_Request request;
+
+    if (!shim_clock_is_wanted())
+        return;
+    c = shim_comm_get((uintptr_t)MPI_COMM_WORLD);
 
     ss_fpenv_enter_full(&saved);
     if (c && c->state == SHIM_COMM_SERVED && c->agreed[SHIM_MEET_TRACE] &&
-        (shim.clock.of_world || !shim.clock.met) && shim.clock.samples < SHIM_CLOCK_SAMPLES &&
+        (shim.clock.of_world || !shim.clock.met) &&
+        atomic_load(&shim.clock.samples) < SHIM_CLOCK_SAMPLES &&
         shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS && ended(&request, PATIENCE_AT_END))
         measure(c);
     ss_fpenv_leave_full(&saved);

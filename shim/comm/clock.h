@@ -4,6 +4,9 @@
 
 #include "shim/comm/comm.h"
 
+/* Whether this rank is to have a trace, also where it cannot write one: it serves the others. */
+bool shim_clock_is_wanted(void);
+
 /* Where every rank of the job is in it and wants a trace, once: by all ranks, when the private
  * communicator is new. */
 void shim_clock_meet(const struct shim_comm *c);

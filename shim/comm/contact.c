@@ -96,7 +96,7 @@ static int post_meeting(struct shim_comm *c, bool ok)
     c->proposal[SHIM_MEET_TIMEOUT] = shim.settings.timeout > 0;
     c->proposal[SHIM_MEET_NONBLOCKING] = shim.takes_requests && !atomic_load(&shim.callbacks);
     c->proposal[SHIM_MEET_QUORUM] = c->rounds_open && !atomic_load(&shim.callbacks);
-    c->proposal[SHIM_MEET_TRACE] = shim.options.trace && *shim.options.trace;
+    c->proposal[SHIM_MEET_TRACE] = shim_clock_is_wanted();
     c->proposal[SHIM_MEET_NUMBER] = number_of(c);
     size_t shared = cfg_hash_each_shared(shim.cfg, hashes, rows, SHIM_SHARED);
     for (size_t i = 0; i < shared; i++) {

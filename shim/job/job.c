@@ -71,8 +71,7 @@ static void job_end(void)
     MPI_Comm single = (MPI_Comm)shim.single;
 
     shim_report(true, true);
-    if (shim.settings.trace)
-        shim_clock_part();
+    shim_clock_part();
     shim_trace_end();
     shim_comm_sweep();
     shim_costs_forget();

@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
 #include "core/base/spans.h"
+#include "shim/comm/clock.h"
 #include "shim/job/job.h"
+#include "shim/job/trace_impl.h"
 #include "shim/mpi/files.h"
 #include "shim/mpi/log.h"
 
@@ -39,6 +42,7 @@ struct trace {
     char comm[TRACE_COMMS][TRACE_NAME];
     unsigned records;
     struct trace_record record[RECORDS];
+    uint64_t in_text; /* events in it */
     struct trace_text text;
 };
 
@@ -66,15 +70,29 @@ static void lose_file(struct trace *t, int error)
              cut ? "" : "; the file's last line is not whole");
 }
 
+/* A file that grows past the process's limit would end it by a signal. */
+static bool is_allowed(const struct trace *t)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           t->written + t->text.used <= limit.rlim_cur;
+}
+
 static void write_text(struct trace *t)
 {
-    int error = t->fd < 0 ? 0 : shim_write(t->fd, t->text.text, t->text.used);
+    int error = EFBIG;
 
-    if (error != 0)
-        lose_file(t, error);
-    else
+    if (t->fd >= 0 && is_allowed(t))
+        error = shim_write(t->fd, t->text.text, t->text.used);
+    if (t->fd >= 0 && error == 0)
         t->written += t->text.used;
+    else
+        t->dropped += t->in_text;
+    if (t->fd >= 0 && error != 0)
+        lose_file(t, error);
     t->text.used = 0;
+    t->in_text = 0;
 }
 
 static void put_records(struct trace *t)
@@ -83,6 +101,7 @@ static void put_records(struct trace *t)
         while (t->lanes_named <= t->record[i].lane)
             shim_trace_put_lane(&t->text, t->lanes_named++);
         shim_trace_put(&t->text, &t->record[i], t->comm);
+        t->in_text++;
         if (t->text.used > TRACE_TEXT - TRACE_LINE)
             write_text(t);
         if (t->fd < 0)
@@ -100,7 +119,7 @@ static void write_all(struct trace *t, double now, bool last)
         t->dropped += t->records;
     put_records(t);
     t->records = 0;
-    for (; t->fd >= 0 && t->clocks < shim.clock.samples; t->clocks++)
+    for (; t->fd >= 0 && t->clocks < atomic_load(&shim.clock.samples); t->clocks++)
         shim_trace_put_clock(&t->text, &shim.clock.sample[t->clocks]);
     if (last && t->dropped > 0)
         shim_trace_put_dropped(&t->text, now, t->reason, t->dropped);
@@ -275,7 +294,7 @@ void shim_trace_start(void)
     struct ss_fpenv_full saved;
     struct trace *t;
 
-    if (!shim.options.trace || !*shim.options.trace)
+    if (!shim_clock_is_wanted())
         return;
     t = calloc(1, sizeof *t);
     if (!t) {

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/job/trace.h"
+#include "shim/job/trace_impl.h"
 #include "shim/mpi/log.h"
 
 static void put(struct trace_text *out, const char *text)

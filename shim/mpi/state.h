@@ -241,7 +241,7 @@ struct shim_state {
     /* TRACE: the sink is settings.trace. */
     struct {
         struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
-        int samples;
+        atomic_int samples;
         bool met;      /* the first was taken, or tried, */
         bool of_world; /* on MPI_COMM_WORLD */
     } clock;

@@ -112,6 +112,12 @@ tap "$?" "a folder that is not there is told by each rank, and the job goes on"
 SPARSESHIM_TRACE=/dev/null preloaded 2 traced
 passed && [ "$(bits)" = "$before" ] && grep -q 'SPARSESHIM_TRACE: /dev/null cannot be written: it is no directory' "$WORK/err"
 tap "$?" "so is what is no folder"
+rm -rf "$TRACES"
+mkdir -p "$TRACES/0"
+SPARSESHIM_TRACE=$TRACES/%r preloaded 2 traced
+passed && grep -q "SPARSESHIM_TRACE: $TRACES/1 cannot be written" "$WORK/err" && strict "$TRACES"/0/trace-*.json &&
+    is "t['notes'] == ['clock', 'clock']"
+tap "$?" "where one rank cannot write, the other's trace is whole, and its clock was compared"
 traced 2 traced --limit=20000
 passed && [ "$(bits)" = "$before" ] && strict --open "$TRACES"/trace-*.json &&
     [ "$(grep -c 'trace-.*json lacks [0-9]* events: File too large' "$WORK/err")" -eq 2 ]

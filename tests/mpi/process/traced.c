@@ -1,7 +1,6 @@
 /* traced [--calls=N] [--slow=RANK] [--ms=N] [--limit=BYTES]: sparse sums, before the tenth of which
  * a rank sleeps, by default none, for so many milliseconds. limit: no file may be longer from
  * MPI_Init on. Prints the bits of all results. */
-#include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -17,7 +16,6 @@ static void limit_files(int bytes)
 
     if (bytes == 0)
         return;
-    signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
