@@ -97,7 +97,8 @@ static const struct verb {
      "file could not be written; 126 and 127 the launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
-    {"report", cli_report, "[FORM] [--merge | --compare] FILE | FOLDER ...; --trace [-o FILE] FOLDER",
+    {"report", cli_report,
+     "[FORM] [--merge | --compare] FILE | FOLDER ...; --trace [-o FILE] FOLDER",
      "print reports that a job wrote as JSON, merge them or compare two jobs",
      "  --all          also what is rarely useful\n"
      "  --json         as JSON\n"
@@ -106,7 +107,8 @@ static const struct verb {
      "  --legend       what each word and number means (--legend=roff: for a manual); no file\n"
      "  --merge        the ranks of a job in one: sums, slowest rank, spread\n"
      "  --compare      two jobs, A and B, by the ranks that both report\n"
-     "  --trace        the traces of a job's ranks (SPARSESHIM_TRACE) as one, their clocks aligned,\n"
+     "  --trace        the traces of a job's ranks (SPARSESHIM_TRACE) as one, their clocks "
+     "aligned,\n"
      "                 for Perfetto or chrome://tracing; to standard output, or -o FILE\n"
      "A folder stands for the reports in it. Without --merge and --compare a folder by itself is\n"
      "merged, two files or folders of two jobs of one program are compared, and all else is\n"

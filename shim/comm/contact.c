@@ -14,7 +14,6 @@
 #include "shim/mpi/real.h"
 
 enum { CREATE_TAG = 0x5353 };
-
 /* Seconds after which a first contact that is still waiting is worth a warning. */
 #define PATIENCE 30.0
 
@@ -254,12 +253,12 @@ static int establish(struct shim_comm *c, bool ok)
 
     if (status == SS_OK && !make_private(c))
         status = SS_ERR_PEER;
-    if (status == SS_OK) {
+    if (status == SS_OK)
         shim_clock_meet(c);
+    if (status == SS_OK)
         open_private(c);
-    } else {
+    else
         shim_comm_release(c);
-    }
     return status;
 }
 
@@ -400,9 +399,8 @@ static int raise_settings(const struct shim_comm *c)
 int shim_comm_contact(uintptr_t handle)
 {
     struct shim_comm *c;
-    bool objects;
+    bool objects, attached, ok;
     char text[256];
-    bool attached, ok;
     int status;
 
     if (!shim_comm_exists(handle))
@@ -427,7 +425,6 @@ int shim_comm_contact(uintptr_t handle)
         tell_refused(c);
     c->status = status;
     shim_comm_insert(c);
-
     if (objects)
         return raise_settings(c);
     if (c->state == SHIM_COMM_FAILED) {
