@@ -39,6 +39,7 @@ SPARSESHIM_QUORUM_PERIOD=1000 trains 3 8 late=stop spoiled=1 quiet=40
 SPARSESHIM_QUORUM=majority trains 4 2 late=random spoiled=1 quiet=40 tensors=2
 SPARSESHIM_ALGORITHM=recursive_doubling trains 5 8 late=one tensors=2 quiet=30
 SPARSESHIM_ALGORITHM=auto trains 3 8 late=random type=double quiet=60
+SPARSESHIM_ALGORITHM=oktopk trains 4 8 late=random tensors=2 quiet=30
 trains 3 8 late=random tensors=2 exact=1 quiet=30
 SPARSESHIM_MIN_COUNT=5000 SPARSESHIM_REGISTER='*' trains 3 8 late=random n=6000 exact=8 quiet=30
 SPARSESHIM_PROGRESS=off SPARSESHIM_DENSITY=8/64 SPARSESHIM_VALUE_TYPE=bf16 trains 3 8 late=one quiet=30
@@ -94,6 +95,15 @@ if [ -e "$BUILD/libsparseshim_cuda.so" ]; then
 else
     skip "buffers in device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
 fi
+
+# Communicators that a rank frees while others are late in their last calls.
+for calls in blocking nonblocking; do
+    preloaded 4 late_ranks late=random steps=48 quiet=0 comm=12 tensors=2 calls=$calls
+    passed
+    tap $? "a communicator is freed when its calls are over here, $calls"
+    partial=$(counter rounds.rounds)
+    tap $((partial < 60)) "there were $partial rounds"
+done
 
 # Nothing is partial but what a rule takes.
 SPARSESHIM_REGISTER='count=100000:' preloaded 3 late_ranks late=one steps=20 quiet=5
