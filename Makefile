@@ -437,8 +437,8 @@ bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather
 bench-merging: $(BENCH) ## the planner of merged calls: its time, Algorithm 1 against the optimum, the OMGS-SGD paper's tables
 	@BUILD=$(BUILD) scripts/bench-merging
 
-bench-quorum: ## the micro-benchmark of eager-SGD, on this machine
-	@$(MAKE) --no-print-directory $(BUILD)/libsparseshim.so $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
+bench-quorum: ## partial allreduces, on this machine: eager-SGD's micro-benchmark, and trainings with late ranks; half an hour
+	@$(MAKE) --no-print-directory all apps $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
 	@BUILD=$(BUILD) scripts/bench-quorum
 
 trainings: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help

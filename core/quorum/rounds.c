@@ -431,7 +431,7 @@ void ss_rounds_hold(struct ss_rounds *r, bool held)
 
 /* ---- calls ---- */
 
-/* How late the call is. One that its own step has kept back as long as the last is no later. */
+/* How far the call is behind its round, and by how much more than the call before was. */
 static void measure_lag(struct ss_rounds *r)
 {
     const struct ss_member *m = r->caller;

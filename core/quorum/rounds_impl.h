@@ -99,8 +99,8 @@ int ss_member_join(struct ss_rounds *r, struct ss_member *m, const void *g);
  * SS_OK or SS_ERR_MEMORY. */
 int ss_member_claim(struct ss_rounds *r, struct ss_member *m, const void *g);
 void ss_member_selected(struct ss_rounds *r, struct ss_member *m); /* in its last round */
-void ss_member_sent(
-    struct ss_rounds *r); /* in the round under way, which is over: rounding errors */
+/* The round under way is over: what rounding has taken from its contribution joins the residual. */
+void ss_member_sent(struct ss_rounds *r);
 void ss_member_return(struct ss_rounds *r, struct ss_member *m); /* claims of a round that failed */
 void ss_member_free(struct ss_rounds *r, struct ss_member *m);
 

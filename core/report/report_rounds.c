@@ -34,7 +34,7 @@ static void say_in(struct ss_emit *e, const struct ss_rounds_record *r)
         ss_v_text(" came late and waited for "), ss_v_factor(mean_staleness(s)),
         ss_v_text(" rounds in the mean; at most "), ss_v_count(r->queued_most),
         ss_v_text(r->queued_most == 1 ? " result waited" : " results waited"));
-    SAY(e, SS_LINE_PACE, ss_v_text("it waited "), ss_v_seconds(s->waited),
+    SAY(e, SS_LINE_PACE, ss_v_text("this rank waited "), ss_v_seconds(s->waited),
         ss_v_text(" in these calls and fell "), ss_v_seconds(s->behind),
         ss_v_text(" behind, for which nobody waited; the thread that takes part used "),
         ss_v_share(ss_ratio(r->thread, r->thread_lived)), ss_v_text(" of a core"));

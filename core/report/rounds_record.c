@@ -1,5 +1,4 @@
 /* What is kept of partial calls. */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/report/stats.h"

@@ -234,7 +234,7 @@ static double seconds_of(clockid_t clock)
 
 /* What the thread uses for looking at rounds, every so many looks. */
 struct thrift {
-    int looks;
+    unsigned looks;
     double used, at; /* seconds of a processor, then */
     double stretch;  /* factor on QUORUM_LOOK */
 };
@@ -248,7 +248,7 @@ static void be_thrifty(struct thrift *t)
         return;
     used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     now = shim_now();
-    if (t->looks > 1 && now > t->at)
+    if (t->at > 0 && now > t->at)
         t->stretch *= (used - t->used) / (now - t->at) / THRIFT_SHARE;
     t->stretch = t->stretch < 1 ? 1 : t->stretch > THRIFT_MOST ? THRIFT_MOST : t->stretch;
     t->used = used;

@@ -58,7 +58,8 @@ static void the_lines_say_who_was_in_what_was_saved_and_what_it_costs(void **sta
         "rounds in the mean; at most 5 results waited\n",
         true);
     say(&stats,
-        "pace     it waited 1.50 s in these calls and fell 12.0 s behind, for which nobody waited; "
+        "pace     this rank waited 1.50 s in these calls and fell 12.0 s behind, for which nobody "
+        "waited; "
         "the thread that takes part used 1.00 % of a core\n",
         true);
     ss_stats_free(&stats);
