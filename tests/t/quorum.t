@@ -66,6 +66,22 @@ tap $? "and how it went, round by round, and what the thread has used"
 tap $? "and sparseshim report prints them"
 tap "$(grep -c 'QUORUM useless' "$WORK/out")" "without advice where there is no other call"
 
+# All ranks in one: as many ranks in a round as their own reports say.
+SPARSESHIM_REPORT=all SPARSESHIM_REPORT_DIR=$WORK/all timeout -k 5 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" \
+    "$PROGRAMS/late_ranks" late=one steps=25 quiet=30 >"$WORK/out" 2>"$WORK/err"
+STATUS=$?
+"$BUILD/sparseshim" report "$WORK/all" >"$WORK/out" && grep -q '^  partial  [0-9.]* of 3 ranks were in a round in the mean' "$WORK/out"
+tap $? "the merged report says how many ranks were in a round"
+"$BUILD/sparseshim" report --json "$WORK/all" >"$WORK/merged"
+perl -MJSON::PP -MList::Util=sum -0777 -e '
+    my ($merged, @ranks) = map { local @ARGV = $_; decode_json(scalar <>) } @ARGV;
+    my %of = map { $_->{measure} => $_ } @{$merged->{spread}};
+    exit !(@ranks == 3 && $of{rounds_in}{sum} == sum(map { $_->{rounds}{rounds_in} } @ranks) &&
+        $of{rounds_late}{sum} == sum(map { $_->{rounds}{rounds_late} } @ranks) &&
+        $of{rounds_in}{sum} + $of{rounds_late}{sum} == 3 * $of{rounds}{most} && $of{seconds_behind}{sum} > 0)' \
+    "$WORK/merged" "$WORK"/all/*.json
+tap $? "and adds up what the ranks say"
+
 # Other calls in each step: counted, with their places. Two of the 33 are not followed by a round.
 SPARSESHIM_REGISTER='count=2000' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
 grep -q 'QUORUM useless' "$WORK"/report/*.json
