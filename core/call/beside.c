@@ -52,23 +52,37 @@ static struct ss_call *free_slot(struct ss_comm *comm)
     return NULL;
 }
 
+unsigned ss_beside_count(const struct ss_call *from)
+{
+    const struct ss_group *group = NULL;
+    unsigned count = 0;
+
+    for (const struct ss_call *o = from; o; o = o->next_open) {
+        count += ss_group_counts(o) && (!o->group || o->group != group);
+        group = o->group;
+    }
+    return count;
+}
+
 struct ss_call *ss_comm_slot(struct ss_comm *comm)
 {
     const struct ss_call *last = comm->open, *first = last;
-    unsigned count = 0, most = comm->window;
+    unsigned most = comm->window;
 
     if (comm->t->calls > 0 && comm->t->calls / 2 < most)
         most = comm->t->calls / 2;
     if (!last)
         return comm->slots[0];
-    for (const struct ss_call *o = last; o; o = o->next_open) {
-        first = o;
-        count += ss_group_counts(o);
-    }
-    if (!last->passed || last->alone || count >= comm->settings->in_flight ||
-        comm->starts + 1 - first->index >= most)
+    while (first->next_open)
+        first = first->next_open;
+    if (!last->passed || last->alone)
         return NULL;
-    return free_slot(comm);
+    bool full = comm->starts + 1 - first->index >= most;
+    if (full) /* those that wait for more would wait in vain */
+        ss_comm_hurry(comm);
+    /* A group is under way once it votes (core/call/group.c). */
+    bool many = !comm->grouping && ss_beside_count(last) >= comm->settings->in_flight;
+    return full || many ? NULL : free_slot(comm);
 }
 
 size_t ss_beside_idle(const struct ss_comm *comm)
@@ -183,6 +197,13 @@ static bool wants_to_be_alone(const struct ss_call *call)
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 
+bool ss_beside_may_go(const struct ss_call *call)
+{
+    unsigned most = call->f.comm->settings->in_flight;
+
+    return ss_beside_count(call->next_open) < (most > 0 ? most : 1);
+}
+
 bool ss_beside_lane_turn(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
@@ -194,7 +215,11 @@ bool ss_beside_lane_turn(struct ss_call *call)
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
     call->alone = wants_to_be_alone(call);
     call->room = call->alone ? 0 : most_memory(call);
-    return first || (!call->alone && is_room(call));
+    if (first || call->alone)
+        return first;
+    if (comm->grouping && !ss_group_may_merge(call) && !ss_beside_may_go(call))
+        return false;
+    return is_room(call);
 }
 
 bool ss_beside_tensor_turn(const struct ss_call *call)

@@ -19,7 +19,6 @@
 #define CORE_CALL_CALL_H
 
 #include "core/comm/communicator.h"
-#include "core/plan/merging.h"
 
 struct ss_call;
 
@@ -46,16 +45,6 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
  * under way is to wait for others any more. */
 void ss_call_hurry(struct ss_call *call);
 void ss_comm_hurry(struct ss_comm *comm);
-/* What has come of MERGE on this rank so far. */
-struct ss_merging_seen {
-    uint64_t votes, calls;     /* joint votes that have ended, and calls that they agreed on */
-    uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
-    uint64_t held;              /* votes cast because no further call came for a while */
-    unsigned groups, planned;   /* MERGE=auto: of the plan that holds, 0: none does; its calls */
-    struct ss_merging_times times; /* predicted for it */
-};
-struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm);
-
 /* Calls that may be under way at once: when the one that is called so many later starts, a call has
  * ended. */
 unsigned ss_comm_window(const struct ss_comm *comm);

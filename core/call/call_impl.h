@@ -52,10 +52,10 @@ struct ss_call {
     struct ss_lane_result past;  /* of the lane, that it goes by */
 
     /* With others (core/call/group.h). */
-    bool merges;  /* it may, as far as all ranks know */
-    bool grouped; /* its vote is, or was, that of a group */
-    bool hurried; /* none may wait for others on its account */
-    bool plans;   /* it agrees on a plan, too (core/call/group_plan.h) */
+    bool merges;       /* it may, as far as all ranks know */
+    bool grouped;      /* its vote is, or was, that of a group */
+    bool hurried;      /* none may wait for others on its account */
+    bool plans;        /* it agrees on a plan, too (core/call/group_plan.h) */
     uint32_t position; /* in the period */
     uint64_t part;
     struct ss_group *group; /* NULL: none yet, or it has left */
@@ -98,6 +98,10 @@ bool ss_beside_lane_turn(struct ss_call *call);
 bool ss_beside_tensor_turn(const struct ss_call *call);
 void ss_beside_pass(struct ss_call *call);
 void ss_beside_leave(struct ss_call *call);
+/* How many are under way, those of a group as one: of these calls and all before them; and whether
+ * there is room for one more behind those before it. */
+unsigned ss_beside_count(const struct ss_call *from);
+bool ss_beside_may_go(const struct ss_call *call);
 /* Its vote is over, and earlier calls of the lane have been decided on. */
 bool ss_beside_may_decide(const struct ss_call *call);
 /* It has a sparse result. */

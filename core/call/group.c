@@ -135,7 +135,7 @@ static void add(struct ss_group *g, struct ss_call *call)
     call->member = g->count++;
     g->calls++;
     g->since = ss_now(x);
-    g->hurried = g->hurried || call->hurried;
+    g->hurried = g->hurried || call->hurried || call->alone;
     call->group = g;
     call->grouped = true;
 }
@@ -197,18 +197,37 @@ void ss_comm_hurry(struct ss_comm *comm)
             ss_call_hurry(o);
 }
 
-static bool is_complete(const struct ss_group *g, const struct ss_call *call)
+static void count(const struct ss_comm *comm, const struct ss_merged_record *more)
+{
+    struct ss_merged_record *r = &comm->stats->merged;
+
+    pthread_mutex_lock(&comm->stats->lock);
+    r->votes += more->votes;
+    r->calls += more->calls;
+    r->exchanges += more->exchanges;
+    r->merged += more->merged;
+    r->held += more->held;
+    pthread_mutex_unlock(&comm->stats->lock);
+}
+
+static bool is_full(const struct ss_group *g, const struct ss_comm *comm)
+{
+    return g->part != comm->grouping->part && !lacks_some(comm->open, g->part);
+}
+
+static bool is_due(const struct ss_group *g, const struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
     unsigned heard;
 
-    if (g->hurried || (g->part != comm->grouping->part && !lacks_some(comm->open, g->part)))
+    if (g->hurried)
         return true;
     heard = ss_joint_heard(&g->joint);
     if (heard > 0 && heard <= g->count)
         return true;
     bool over = ss_now(&call->f.c.x) - g->since > SS_GROUP_HOLD;
-    comm->grouping->seen.held += over;
+    if (over)
+        count(comm, &(struct ss_merged_record){.held = 1});
     return over;
 }
 
@@ -269,8 +288,7 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     g->voted = g->joint.count;
     x->bytes_sent += g->joint.bytes;
     let_rest_go(g);
-    gs->seen.votes++;
-    gs->seen.calls += g->voted;
+    count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
     for (unsigned i = 0; gs->plan && i < g->voted; i++)
         ss_group_plan_voted(gs->plan, g->members[i]);
     if (!g->members[0]->plans || (g->ballots[0]->flags & SS_VOTE_APART))
@@ -310,11 +328,15 @@ int ss_group_vote(struct ss_call *call)
 {
     struct ss_group *g;
 
-    if (!call->group)
+    bool joins = !call->group;
+    if (joins)
         take_place(call);
     if (!(g = call->group))
         return SS_PENDING;
-    if (g->state == SS_GROUP_OPEN && is_complete(g, call))
+    call->f.c.x.moved = call->f.c.x.moved || joins;
+    /* Others may join in the same turn. */
+    if (g->state == SS_GROUP_OPEN && (is_full(g, call->f.comm) || (!joins && is_due(g, call))) &&
+        ss_beside_may_go(g->members[0]))
         cast(g);
     if (g->state == SS_GROUP_VOTING)
         step_vote(call->f.comm->grouping, g, &call->f.c.x);
@@ -335,10 +357,8 @@ void ss_group_decided(struct ss_call *call)
         call->stage = SS_STAGE_MERGED;
     else
         g->members[call->member] = NULL;
-    if (g->decided == g->voted && ss_group_start(g)) {
-        call->f.comm->grouping->seen.exchanges++;
-        call->f.comm->grouping->seen.merged += g->merged;
-    }
+    if (g->decided == g->voted && ss_group_start(g))
+        count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
     if (call->stage != SS_STAGE_MERGED && call->group)
         ss_group_leave(call);
 }
@@ -358,16 +378,6 @@ int ss_group_exchange(struct ss_call *call)
     return SS_OK;
 }
 
-struct ss_merging_seen ss_comm_merging_seen(const struct ss_comm *comm)
-{
-    const struct ss_grouping *gs = comm->grouping;
-    struct ss_merging_seen seen = gs ? gs->seen : (struct ss_merging_seen){0};
-
-    if (gs && gs->plan)
-        seen.groups = ss_group_plan_shown(gs->plan, &seen.planned, &seen.times);
-    return seen;
-}
-
 void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase)
 {
     if (!call->group)
@@ -379,7 +389,7 @@ void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase 
 
 bool ss_group_counts(const struct ss_call *call)
 {
-    return !call->group || (call->group->state != SS_GROUP_OPEN && call->member == 0);
+    return call->stage != SS_STAGE_GROUPED || (call->group && call->group->state != SS_GROUP_OPEN);
 }
 
 bool ss_group_is_open(const struct ss_call *call)

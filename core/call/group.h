@@ -47,7 +47,7 @@ int ss_group_exchange(struct ss_call *call);
 /* What the calls of its group have under way is given up, for all of them. */
 void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase);
 
-/* Whether it counts among those under way: of a group one does, while it is open none. */
+/* Whether it is under way, or its group: not while it waits for others. */
 bool ss_group_counts(const struct ss_call *call);
 /* Nothing is under way that could be missed: others are to join. */
 bool ss_group_is_open(const struct ss_call *call);

@@ -13,11 +13,11 @@
 
 enum ss_group_state {
     SS_GROUP_FREE,
-    SS_GROUP_OPEN,    /* calls may join */
-    SS_GROUP_VOTING,  /* the vote is cast */
+    SS_GROUP_OPEN,     /* calls may join */
+    SS_GROUP_VOTING,   /* the vote is cast */
     SS_GROUP_AGREEING, /* on a plan */
-    SS_GROUP_VOTED,   /* its calls are decided on, one after the other */
-    SS_GROUP_RUNNING, /* those that merge are being exchanged */
+    SS_GROUP_VOTED,    /* its calls are decided on, one after the other */
+    SS_GROUP_RUNNING,  /* those that merge are being exchanged */
     SS_GROUP_DRAINING,
     SS_GROUP_OVER,
     SS_GROUP_FAILED
@@ -54,10 +54,9 @@ struct ss_group {
 struct ss_grouping {
     struct ss_comm *comm;
     struct ss_group *groups;
-    uint64_t part;         /* of the next call */
-    uint64_t bytes, calls; /* of that part so far */
+    uint64_t part;              /* of the next call */
+    uint64_t bytes, calls;      /* of that part so far */
     struct ss_group_plan *plan; /* MERGE=auto, else NULL */
-    struct ss_merging_seen seen;
 };
 
 void ss_group_leave(struct ss_call *call);

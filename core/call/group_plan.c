@@ -158,12 +158,28 @@ void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
 
 /* ---- the calls ---- */
 
+/* For the report. */
+static void show(const struct ss_group_plan *p)
+{
+    struct ss_stats *stats = p->comm->stats;
+    struct ss_merged_record *r = &stats->merged;
+
+    pthread_mutex_lock(&stats->lock);
+    r->groups = p->now.groups;
+    r->planned = p->now.calls;
+    r->step = p->now.times.end;
+    r->hidden = p->now.times.hidden;
+    r->exposed = p->now.times.exposed;
+    pthread_mutex_unlock(&stats->lock);
+}
+
 static void take_effect(struct ss_group_plan *p, uint32_t at)
 {
     if (p->next.from == 0 || p->index < p->next.from || at != p->next.first)
         return;
     p->now = p->next;
     p->next.from = 0;
+    show(p);
 }
 
 /* What this rank has to say when it comes to the agreement. */
@@ -284,14 +300,4 @@ int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x)
     if (x->failed == 0 && p->asked == p->generation && p->period > 0)
         make(p);
     return SS_OK;
-}
-
-unsigned ss_group_plan_shown(const struct ss_group_plan *p, unsigned *calls,
-                             struct ss_merging_times *times)
-{
-    if (p->now.from == 0)
-        return 0;
-    *calls = p->now.calls;
-    *times = p->now.times;
-    return p->now.groups;
 }

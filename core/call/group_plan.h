@@ -27,9 +27,4 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
                          struct ss_exchange *x);
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x);
 
-/* What is planned, for the report: 0 groups where nothing is. */
-struct ss_merging_times;
-unsigned ss_group_plan_shown(const struct ss_group_plan *p, unsigned *calls,
-                             struct ss_merging_times *times);
-
 #endif

@@ -51,7 +51,7 @@ struct ss_transport {
     int rank;
     int size;
     const struct ss_transport_ops *ops;
-    unsigned calls; /* numbers of calls that it tells apart, 0: all */
+    unsigned calls;   /* numbers of calls that it tells apart, 0: all */
     ss_fpenv outside; /* while a call is being stepped */
 };
 

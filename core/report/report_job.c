@@ -41,6 +41,9 @@ static const struct ss_emit_column lines[SS_LINES] = {
     [SS_LINE_SYNCHRONOUS] = {"synchronous", "waiting", 0, 0,
                              "calls beside partial ones that make every step wait for all ranks"},
     [SS_LINE_QUORUM] = {"try_quorum", "late", 0, 0, "what to set where gradients come too late"},
+    [SS_LINE_MERGED] = {"merged", "merged", 0, 0,
+                        "MERGE: nonblocking calls that voted and were sent together, and the "
+                        "groups that are planned for a step"},
     [SS_LINE_TIME] =
         {"time", "time", 0, 0,
          "time in the calls that are looked at; f, their share of the job, bounds what "
@@ -209,6 +212,28 @@ static void say_lossy(struct ss_emit *e, struct ss_stats *stats)
             ss_v_seconds(before));
 }
 
+static void say_merged(struct ss_emit *e, const struct ss_merged_record *r)
+{
+    if (!r->on)
+        return;
+    if (r->votes == 0) {
+        SAY(e, SS_LINE_MERGED,
+            ss_v_text("no calls: nonblocking allreduces of floating-point sums alone go together"));
+    } else if (r->groups == 0) {
+        SAY(e, SS_LINE_MERGED, ss_v_count(r->calls), ss_v_text(" calls in "), ss_v_count(r->votes),
+            ss_v_text(" votes; "), ss_v_count(r->merged), ss_v_text(" of them sent in "),
+            ss_v_count(r->exchanges), ss_v_text(" exchanges of several"));
+    } else {
+        SAY(e, SS_LINE_MERGED, ss_v_count(r->calls), ss_v_text(" calls in "), ss_v_count(r->votes),
+            ss_v_text(" votes; "), ss_v_count(r->merged), ss_v_text(" of them sent in "),
+            ss_v_count(r->exchanges), ss_v_text(" exchanges of several; planned: "),
+            ss_v_count(r->groups), ss_v_text(" groups of the "), ss_v_count(r->planned),
+            ss_v_text(" calls of a step, which end it after "), ss_v_seconds(r->step),
+            ss_v_text(", of their communication "), ss_v_seconds(r->hidden),
+            ss_v_text(" hidden and "), ss_v_seconds(r->exposed), ss_v_text(" not"));
+    }
+}
+
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct ss_report_totals *t)
 {
@@ -232,6 +257,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
     say_bytes(e, job, t);
     ss_report_topk(e, stats);
     ss_report_rounds_lines(e, stats);
+    say_merged(e, &stats->merged);
     say_time(e, stats, t);
     SAY(e, SS_LINE_MEMORY, ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)

@@ -153,6 +153,45 @@ static void write_times(struct ss_emit *e, struct ss_stats *stats, const struct 
     ss_emit_group(e, &ss_report_times_group, values);
 }
 
+static const struct ss_emit_column merged_keys[] = {
+    KEY("merge", "MERGE is on"),
+    KEY("joint_votes", "votes of neighbouring nonblocking calls at once, MERGE"),
+    KEY("joint_calls", "calls that they agreed on"),
+    KEY("joint_exchanges", "exchanges of several calls at once"),
+    KEY("joint_sent", "calls in them"),
+    KEY("joint_held", "joint votes that waited in vain for a further call"),
+    KEY("planned_groups", "MERGE=auto: groups of a step by the last plan, 0 = none"),
+    KEY("planned_calls", "calls of a step that it is for"),
+    KEY("planned_step_seconds", "predicted time from the first of them to the end of the step"),
+    KEY("planned_hidden_seconds", "of that, communication behind computation"),
+    KEY("planned_exposed_seconds", "and communication after it"),
+};
+const struct ss_emit_group ss_report_merged_group = {"merged", "Calls that went together",
+                                                     merged_keys, LENGTH(merged_keys)};
+
+/* Only where it was asked for. */
+static void write_merged(struct ss_emit *e, const struct ss_merged_record *r)
+{
+    bool plan = r->groups > 0;
+
+    if (!r->on)
+        return;
+    const struct ss_emit_value values[LENGTH(merged_keys)] = {
+        ss_v_bool(r->on),
+        ss_v_count(r->votes),
+        ss_v_count(r->calls),
+        ss_v_count(r->exchanges),
+        ss_v_count(r->merged),
+        ss_v_count(r->held),
+        ss_v_count(r->groups),
+        ss_v_count(r->planned),
+        ss_v_seconds(plan ? r->step : NAN),
+        ss_v_seconds(plan ? r->hidden : NAN),
+        ss_v_seconds(plan ? r->exposed : NAN),
+    };
+    ss_emit_group(e, &ss_report_merged_group, values);
+}
+
 void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
                        const struct ss_report_job *job, const struct ss_report_totals *totals)
 {
@@ -161,4 +200,5 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
     write_bytes(emit, stats, totals);
     write_times(emit, stats, totals);
     ss_report_rounds_numbers(emit, &stats->rounds);
+    write_merged(emit, &stats->merged);
 }

@@ -124,6 +124,17 @@ struct ss_rounds_record {
     size_t synchronous_sites;
 };
 
+/* Calls that went together on this rank, all communicators together; of a plan the last one. */
+struct ss_merged_record {
+    bool on;                    /* MERGE */
+    uint64_t votes, calls;      /* joint votes, and calls that they agreed on */
+    uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
+    uint64_t held;              /* votes cast because no further call came for a while */
+    uint64_t groups, planned;   /* groups that are planned, 0: none; for so many calls of a step */
+    double step, hidden, exposed; /* predicted seconds: from its first call to its end, and of
+                                     communication behind computation and after it */
+};
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -154,6 +165,7 @@ struct ss_stats {
     size_t tensor_count;
     uint64_t tensors_unlisted;      /* that found no room */
     struct ss_rounds_record rounds; /* QUORUM */
+    struct ss_merged_record merged; /* MERGE */
     struct ss_told told[SS_TELLINGS];
 };
 

@@ -36,7 +36,7 @@ struct ss_tensors {
     struct ss_steps steps;
     uint64_t calls;
     double lost_square; /* of residuals lost with their place, until somebody asks */
-    unsigned overlap; /* calls, at most */
+    unsigned overlap;   /* calls, at most */
     struct ss_tensor_join joins[2 * SS_MERGED]; /* the first 2 * overlap */
     struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];

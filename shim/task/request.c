@@ -171,6 +171,8 @@ static int on_poll(void *state, MPI_Status *status)
 static int on_wait(int count, void **states, double timeout, MPI_Status *status)
 {
     (void)timeout, (void)status;
+    for (int i = 0; i < count; i++)
+        await(states[i]);
     for (int i = 0; i < count; i++) {
         struct shim_task *task = states[i];
 

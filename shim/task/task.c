@@ -396,7 +396,13 @@ static bool may_step(const struct shim_task *task)
         return is_next_native(task);
     return !task->blocking && comm->state == SHIM_COMM_SERVED &&
            (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
-           shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) && ss_comm_slot(comm->core);
+           shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) &&
+           ss_comm_slot(comm->core);
+}
+
+static bool never_joins(const struct shim_task *task)
+{
+    return task->blocking || (uint64_t)task->call.count >= SS_WINDOW || is_the_librarys(task);
 }
 
 bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
@@ -426,7 +432,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
             *finished = task;
         }
     }
-    if (task && shim.settings.merge > 0 && comm->core)
+    if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for those before it */
     stop_waiting(comm);
     return moved;

@@ -14,9 +14,9 @@
  * pair: Iallreduce; Wait against Allreduce.
  * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order,
  * and one Waitall, against one Allreduce of all elements; with --backward the rank sleeps so many
- * seconds in a step, as much before the call of each tensor, and then for the one Allreduce. small: Allreduce of 8 bytes, MPI_ against
- * PMPI_, after a large nonblocking call; and the CPU time this process takes in a second in which
- * it sleeps.
+ * seconds in a step, as much before the call of each tensor, and then for the one Allreduce. small:
+ * Allreduce of 8 bytes, MPI_ against PMPI_, after a large nonblocking call; and the CPU time this
+ * process takes in a second in which it sleeps.
  *
  * Times are the slowest rank's, per call, medians over the blocks. */
 #include <math.h>

@@ -8,7 +8,8 @@
 
 enum { LIMIT = 60, CALLS = 4 };
 
-static const char *const names[] = {"MPI_Wait", "MPI_Test", "MPI_Testall", "MPI_Request_get_status"};
+static const char *const names[] = {"MPI_Wait", "MPI_Test", "MPI_Testall",
+                                    "MPI_Request_get_status"};
 enum { HOWS = sizeof names / sizeof names[0] };
 
 static struct nb_call call[CALLS];
@@ -18,8 +19,8 @@ static int count = 300;
 static void post(int first, int n)
 {
     for (int i = first; i < first + n; i++) {
-        call[i] = nb_make(MPI_COMM_WORLD, i % 2 ? MPI_DOUBLE : MPI_FLOAT, count + 32 * i,
-                          NB_SPARSE, i == 2, seed * CALLS + (uint64_t)i);
+        call[i] = nb_make(MPI_COMM_WORLD, i % 2 ? MPI_DOUBLE : MPI_FLOAT, count + 32 * i, NB_SPARSE,
+                          i == 2, seed * CALLS + (uint64_t)i);
         nb_post(&call[i], MPI_COMM_WORLD);
     }
 }

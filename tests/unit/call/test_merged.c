@@ -38,23 +38,23 @@ struct seen {
 
 static unsigned planned_groups(struct beside_job *b)
 {
-    struct ss_merging_seen first = ss_comm_merging_seen(b->job.comm[0]);
+    struct ss_merged_record first = b->job.stats[0].merged;
 
     for (int r = 1; r < b->plan->size; r++) {
-        struct ss_merging_seen o = ss_comm_merging_seen(b->job.comm[r]);
+        struct ss_merged_record o = b->job.stats[r].merged;
         assert_int_equal(o.groups, first.groups);
-        assert_memory_equal(&o.times, &first.times, sizeof o.times);
+        assert_true(o.step == first.step && o.hidden == first.hidden);
     }
     assert_int_equal(first.planned, first.groups > 0 ? LAYERS : 0);
-    return first.groups;
+    return (unsigned)first.groups;
 }
 
 static struct seen seen_of(struct beside_job *b)
 {
-    struct ss_merging_seen s = ss_comm_merging_seen(b->job.comm[0]);
+    struct ss_merged_record s = b->job.stats[0].merged;
 
     for (int r = 1; r < b->plan->size; r++) {
-        struct ss_merging_seen o = ss_comm_merging_seen(b->job.comm[r]);
+        struct ss_merged_record o = b->job.stats[r].merged;
         assert_int_equal(s.votes, o.votes);
         assert_int_equal(s.calls, o.calls);
         assert_int_equal(s.exchanges, o.exchanges);
