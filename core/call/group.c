@@ -102,7 +102,7 @@ void ss_group_assign(struct ss_call *call)
     if (!gs)
         return;
     call->merges = ss_group_may_merge(call);
-    if (gs->plan)
+    if (call->merges && gs->plan)
         cut = ss_group_plan_next(gs->plan, call);
     if (!call->merges || cut.begins)
         next_part(gs);

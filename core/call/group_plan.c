@@ -36,7 +36,7 @@ struct ss_group_plan {
     double gap[SS_MERGED];     /* seconds before a call, sums, by position */
     uint32_t seen[SS_MERGED];  /* summands */
     uint64_t nnz[SS_MERGED];   /* most entries of a rank, of the last call there */
-    uint64_t count[SS_MERGED]; /* elements; 0: it cannot merge */
+    uint64_t count[SS_MERGED]; /* elements */
     uint32_t periods;          /* to be measured before the next plan */
     uint64_t planning;         /* index of the call that plans next, 0: none */
 
@@ -70,11 +70,6 @@ void ss_group_plan_free(struct ss_group_plan *p)
 }
 
 /* ---- the period ---- */
-
-static uint64_t key_of(const struct ss_call *call)
-{
-    return ss_mix(ss_lane_hash(&call->key), call->merges);
-}
 
 static void measure_anew(struct ss_group_plan *p, uint32_t periods)
 {
@@ -140,7 +135,7 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
         p->gap[at] += gap > 0 ? gap : 0;
         p->seen[at]++;
     }
-    p->count[at] = call->merges ? call->f.c.x.n : 0;
+    p->count[at] = call->f.c.x.n;
     p->begun = now;
     p->selected = 0;
 }
@@ -203,7 +198,7 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 {
     struct ss_group_cut cut = {0};
 
-    follow(p, key_of(call));
+    follow(p, ss_lane_hash(&call->key));
     call->position = SS_MERGED;
     if (p->period == 0)
         return cut;
@@ -211,14 +206,13 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
     call->position = at;
     note_begin(p, call, at);
     take_effect(p, at);
-    if (p->planning > 0 && p->index >= p->planning && call->merges) {
+    if (p->planning > 0 && p->index >= p->planning) {
         call->plans = true;
         ask(p);
     }
-    uint32_t after = (at + 1) % p->period;
     cut.planned = p->now.from > 0;
     cut.begins = call->plans || (cut.planned && p->now.begins[at]);
-    cut.ends = cut.planned && (p->now.begins[after] || p->count[after] == 0);
+    cut.ends = cut.planned && p->now.begins[(at + 1) % p->period];
     return cut;
 }
 
@@ -245,48 +239,43 @@ static uint32_t longest_pause(const struct ss_group_plan *p)
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < p->period; i++)
-        if (p->count[i] > 0 && p->words[1 + i] >= most) {
+        if (p->words[1 + i] >= most) {
             most = p->words[1 + i];
             longest = i;
         }
     return longest;
 }
 
-/* The calls of a step in order, and in at[] where they stand in the period: how many. */
-static uint32_t step_of(const struct ss_group_plan *p, uint32_t first,
-                        struct ss_merging_call *calls, uint32_t *at)
+/* The calls of a step, in order. */
+static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_merging_call *calls)
 {
     double arrival = 0;
-    uint32_t count = 0;
 
     for (uint32_t i = 0; i < p->period; i++) {
-        uint32_t position = (first + i) % p->period;
-        uint64_t n = p->count[position], entries = p->words[1 + p->period + position];
-        arrival += i > 0 ? 1e-9 * (double)p->words[1 + position] : 0;
-        if (n == 0)
-            continue;
-        at[count] = position;
-        calls[count++] = (struct ss_merging_call){
+        uint32_t at = (first + i) % p->period;
+        uint64_t n = p->count[at], entries = p->words[1 + p->period + at];
+        arrival += i > 0 ? 1e-9 * (double)p->words[1 + at] : 0;
+        calls[i] = (struct ss_merging_call){
             .elements = n, .entries = entries < n ? entries : n, .arrival = arrival};
     }
-    return count;
 }
 
 static void make(struct ss_group_plan *p)
 {
     struct ss_merging_call calls[SS_MERGED];
-    uint32_t at[SS_MERGED], ends[SS_MERGED];
+    uint32_t ends[SS_MERGED];
     struct ss_merging_plan plan = {.ends = ends};
     struct layout *next = &p->next;
 
     p->costs.flight = SS_BESIDE - (unsigned)p->words[0];
     *next = (struct layout){.first = longest_pause(p)};
-    const struct ss_merging_step step = {
-        .calls = calls, .count = step_of(p, next->first, calls, at), .costs = p->costs};
+    const struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
+
+    step_of(p, next->first, calls);
     if (ss_merging_make(&step, SS_MERGING_OPTIMAL, 0, p->work, &plan) != SS_MERGING_OK)
         return;
     for (uint32_t g = 0; g < plan.groups; g++)
-        next->begins[at[g > 0 ? ends[g - 1] : 0]] = true;
+        next->begins[(next->first + (g > 0 ? ends[g - 1] : 0)) % p->period] = true;
     next->groups = plan.groups;
     next->calls = step.count;
     next->times = plan.times;

@@ -1,6 +1,7 @@
-/* MERGE=auto: which calls of a step go together. The step is a period of the sequence of voted
- * calls, which is the same on all ranks; how far apart they begin is measured, agreed on beside the
- * vote of one call in many steps, and planned for by core/plan/merging.h, alike everywhere. */
+/* MERGE=auto: which calls of a step go together. The step is a period of the sequence of calls
+ * that may merge, which is the same on all ranks; how far apart they begin is measured, agreed on
+ * beside the vote of one call in many steps, and planned for by core/plan/merging.h, alike
+ * everywhere. */
 #ifndef CORE_CALL_GROUP_PLAN_H
 #define CORE_CALL_GROUP_PLAN_H
 
@@ -16,7 +17,8 @@ struct ss_group_cut {
     bool planned;      /* a plan holds */
     bool begins, ends; /* a part begins, or ends, with the call */
 };
-/* The next call that has got its number; one that plans begins a part and has call->plans set. */
+/* The next call that may merge has got its number; one that plans begins a part and has call->plans
+ * set. */
 struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call);
 /* It has been selected from; it has been voted on. */
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);

@@ -39,6 +39,7 @@ my @parts = (
     'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"
     'SPARSESHIM_IDENTITY=auto or ordinal',                    # the same
     'SPARSESHIM_QUORUM has its rounds on the host',           # the end of "a device is not used, ..."
+    'SPARSESHIM_PROGRESS other than off',                     # the end of "SPARSESHIM_MERGE=... needs"
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
