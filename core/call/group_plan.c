@@ -12,6 +12,10 @@
  * twice. Where it has fewer than LEAST calls it tells nothing of the step. */
 enum { CONFIRMED_CALLS = 128, LEAST = 4, RING = 2 * SS_MERGED };
 
+/* Seconds of processor time that a vote and an exchange take, a round figure: what keeps groups from
+ * being many where all that they send is hidden. */
+static const double HANDLING = 2e-5;
+
 /* Periods that are measured before the first plan and, MORE times as many each, before the next. */
 enum { FIRST_PERIODS = 4, MORE = 8, MOST_PERIODS = 256 };
 
@@ -224,6 +228,7 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, st
     const double others = s.size - 1;
 
     p->costs = (struct ss_merging_costs){
+        .select_group = HANDLING,
         .select_element = s.scan,
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
         .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
