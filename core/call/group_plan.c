@@ -12,8 +12,8 @@
  * twice. Where it has fewer than LEAST calls it tells nothing of the step. */
 enum { CONFIRMED_CALLS = 128, LEAST = 4, RING = 2 * SS_MERGED };
 
-/* Seconds of processor time that a vote and an exchange take, a round figure: what keeps groups from
- * being many where all that they send is hidden. */
+/* Seconds of processor time that a vote and an exchange take, a round figure: what keeps groups
+ * from being many where all that they send is hidden. */
 static const double HANDLING = 2e-5;
 
 /* Periods that are measured before the first plan and, MORE times as many each, before the next. */
