@@ -30,6 +30,7 @@ void ss_comm_begin_anew(struct ss_comm *comm)
     comm->open = NULL;
     if (comm->rounds)
         ss_rounds_hold(comm->rounds, false);
+    ss_grouping_forget(comm->grouping);
 }
 
 static bool is_open(const struct ss_comm *comm, const struct ss_call *call)

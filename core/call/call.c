@@ -290,16 +290,6 @@ static int step_extra(struct ss_call *call)
     return SS_PENDING;
 }
 
-/* What the plan is to predict: all of the call, from the look at its input until the residual is in
- * order, but of an ordinary selection and without GUARD. */
-static double whole_seconds(const struct ss_call *call)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->spans.times.scan;
-
-    return scan + x->spans.times.vote + (ss_now(x) - call->mark) - call->aside;
-}
-
 static int step_count(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
@@ -314,7 +304,7 @@ static int step_count(struct ss_call *call)
     if (x->failed < 0)
         return end_failed(call);
     ss_topk_commit(&call->f);
-    ss_call_book_seconds(call, whole_seconds(call));
+    ss_call_book_seconds(call, ss_call_whole_seconds(call));
     if (!call->row->global) /* tells how much the ranks' sets overlap */
         ss_beside_add_result(call);
     return SS_OK;
@@ -584,7 +574,8 @@ static int wait_on(struct ss_call *call)
     comm->moves += x->moved;
     call->moves = comm->moves;
     call->waited = 0;
-    bool to_come = call->stage == SS_STAGE_TURN || ss_group_is_open(call);
+    bool to_come =
+        call->stage == SS_STAGE_TURN || (call->stage == SS_STAGE_GROUPED && ss_group_is_open(call));
     if (x->spans.trace)
         trace_wait(call);
     call->idle_steps = moved || to_come ? 0 : call->idle_steps + 1;

@@ -170,7 +170,9 @@ int ss_partial_step(struct ss_call *call);
 void ss_observe_sample(struct ss_call *call);
 void ss_observe(struct ss_call *call);
 
-/* core/call/end.c: seconds that the call took, for the plans of its lane. */
+/* core/call/end.c: seconds that the call took, for the plans of its lane: those of a sparse one, as
+ * it ends; taken down. */
+double ss_call_whole_seconds(const struct ss_call *call);
 void ss_call_book_seconds(struct ss_call *call, double seconds);
 
 /* core/call/input.c: fills scan, own and part_max, and what the vote is to hear beside. All of it;

@@ -34,7 +34,11 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
     }
     if (comm->tensors)
         ss_tensors_overlap(comm->tensors, comm->window);
-    stats->merged.on = stats->merged.on || settings->merge > 0;
+    if (settings->merge > 0) {
+        pthread_mutex_lock(&stats->lock);
+        stats->merged.on = true;
+        pthread_mutex_unlock(&stats->lock);
+    }
     if (settings->merge > 0 && !(comm->grouping = ss_grouping_create(comm))) {
         ss_comm_free(comm);
         return NULL;

@@ -31,6 +31,16 @@ static bool result_known(const struct ss_call *call)
            (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
+/* What the plan is to predict: all of the call, from the look at its input until the residual is in
+ * order, but of an ordinary selection and without GUARD. */
+double ss_call_whole_seconds(const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    double scan = call->f.topk ? ss_select_cost(&call->f) * (double)x->n : x->spans.times.scan;
+
+    return scan + x->spans.times.vote + (ss_now(x) - call->mark) - call->aside;
+}
+
 /* The next plan of the lane learns from it, unless another was made since. */
 void ss_call_book_seconds(struct ss_call *call, double seconds)
 {

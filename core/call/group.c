@@ -57,6 +57,13 @@ void ss_grouping_free(struct ss_grouping *gs)
     free(gs);
 }
 
+void ss_grouping_forget(struct ss_grouping *gs)
+{
+    for (struct ss_group *g = gs ? gs->groups : NULL; g; g = g->next)
+        if (g->state != SS_GROUP_FREE)
+            g->state = SS_GROUP_FAILED;
+}
+
 /* What has failed keeps its storage: messages may still be on their way into it. */
 void ss_group_leave(struct ss_call *call)
 {
@@ -394,7 +401,7 @@ bool ss_group_counts(const struct ss_call *call)
 
 bool ss_group_is_open(const struct ss_call *call)
 {
-    return call->stage == SS_STAGE_GROUPED && (!call->group || call->group->state == SS_GROUP_OPEN);
+    return !call->group || call->group->state == SS_GROUP_OPEN;
 }
 
 enum ss_phase ss_group_phase(const struct ss_call *call, int *peer)

@@ -25,6 +25,8 @@
 /* Of struct ss_comm; NULL without memory. */
 struct ss_grouping *ss_grouping_create(struct ss_comm *comm);
 void ss_grouping_free(struct ss_grouping *gs);
+/* No call is under way any more: groups of those that have not ended are given up. */
+void ss_grouping_forget(struct ss_grouping *gs);
 
 /* Its lane being known: whether it may go with others, as far as all ranks know. */
 bool ss_group_may_merge(const struct ss_call *call);
@@ -49,7 +51,7 @@ void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase 
 
 /* Whether it is under way, or its group: not while it waits for others. */
 bool ss_group_counts(const struct ss_call *call);
-/* Nothing is under way that could be missed: others are to join. */
+/* In SS_STAGE_GROUPED: nothing is under way that could be missed, others are to join. */
 bool ss_group_is_open(const struct ss_call *call);
 enum ss_phase ss_group_phase(const struct ss_call *call, int *peer);
 

@@ -56,6 +56,7 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
         !is_plain(call))
         return false;
     if (g->merged == 0) {
+        g->first = call;
         g->row = call->row;
         g->c.x.type = x->type;
         g->c.x.n = 0;
@@ -72,9 +73,9 @@ bool ss_group_takes(struct ss_group *g, const struct ss_call *call)
 
 /* ---- its begin ---- */
 
-static void init(struct ss_group *g, const struct ss_call *first)
+static void init(struct ss_group *g)
 {
-    const struct ss_coll *like = &first->f.c;
+    const struct ss_coll *like = &g->first->f.c;
     struct ss_coll *c = &g->c;
     struct ss_exchange *x = &c->x;
     uint64_t n = x->n;
@@ -145,16 +146,13 @@ static void release_one(struct ss_group *g)
 bool ss_group_start(struct ss_group *g)
 {
     struct ss_coll *c = &g->c;
-    const struct ss_call *first = NULL;
     size_t entries = 0;
 
     if (g->merged < 2) {
         release_one(g);
         return false;
     }
-    for (unsigned i = g->voted; i-- > 0;)
-        first = g->members[i] ? g->members[i] : first;
-    init(g, first);
+    init(g);
     for (unsigned i = 0; i < g->voted; i++) {
         const struct ss_call *m = g->members[i];
         if (!m)

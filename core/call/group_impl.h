@@ -27,12 +27,13 @@ struct ss_group {
     struct ss_group *next; /* of the communicator's */
     enum ss_group_state state;
     uint64_t part;
-    unsigned calls;   /* that have not left */
-    unsigned count;   /* posted; once voted, those agreed on */
-    unsigned voted;   /* agreed on */
-    unsigned decided; /* of these */
-    unsigned merged;  /* of these, in the exchange */
-    double since;     /* the last one joined */
+    unsigned calls;              /* that have not left */
+    unsigned count;              /* posted; once voted, those agreed on */
+    unsigned voted;              /* agreed on */
+    unsigned decided;            /* of these */
+    unsigned merged;             /* of these, in the exchange, */
+    const struct ss_call *first; /* and the first of them */
+    double since;                /* the last one joined */
     bool hurried;
     struct ss_call *members[SS_MERGED]; /* NULL: decided to go alone */
     struct ss_ballot *ballots[SS_MERGED];

@@ -47,7 +47,7 @@ struct ss_group_plan {
     uint64_t asked, asked_at; /* generation and index of the call that agrees, or did so last */
     uint32_t asked_period;
     struct ss_agree agree;
-    uint64_t words[2 * SS_MERGED + 1]; /* flight, gaps in ns, entries */
+    uint64_t words[2 * SS_MERGED]; /* gaps in ns, entries */
     struct ss_merging_costs costs;
     void *work;
 
@@ -184,16 +184,13 @@ static void take_effect(struct ss_group_plan *p, uint32_t at)
 /* What this rank has to say when it comes to the agreement. */
 static void ask(struct ss_group_plan *p)
 {
-    unsigned flight = p->comm->settings->in_flight;
-
     p->asked = p->generation;
     p->asked_at = p->index;
     p->asked_period = p->period;
-    p->words[0] = flight < SS_BESIDE ? SS_BESIDE - flight : 0;
     for (uint32_t i = 0; i < p->period; i++) {
         double mean = p->seen[i] > 0 ? p->gap[i] / p->seen[i] : 0;
-        p->words[1 + i] = (uint64_t)(mean * 1e9);
-        p->words[1 + p->period + i] = p->nnz[i];
+        p->words[i] = (uint64_t)(mean * 1e9);
+        p->words[p->period + i] = p->nnz[i];
     }
     measure_anew(p, p->periods < MOST_PERIODS / MORE ? p->periods * MORE : MOST_PERIODS);
 }
@@ -228,13 +225,15 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, st
     const double others = s.size - 1;
 
     p->costs = (struct ss_merging_costs){
+        .flight =
+            1, /* as the paper's: more at once are not that much faster (scripts/results.md) */
         .select_group = HANDLING,
         .select_element = s.scan,
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
         .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
                  (others + 1) * (s.code + s.merge),
     };
-    ss_agree_start(x, &p->agree, p->words, 0, 1 + 2 * (size_t)p->asked_period, 0);
+    ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period, 0);
 }
 
 /* The step begins behind the longest pause. */
@@ -244,8 +243,8 @@ static uint32_t longest_pause(const struct ss_group_plan *p)
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < p->period; i++)
-        if (p->words[1 + i] >= most) {
-            most = p->words[1 + i];
+        if (p->words[i] >= most) {
+            most = p->words[i];
             longest = i;
         }
     return longest;
@@ -258,8 +257,8 @@ static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_mer
 
     for (uint32_t i = 0; i < p->period; i++) {
         uint32_t at = (first + i) % p->period;
-        uint64_t n = p->count[at], entries = p->words[1 + p->period + at];
-        arrival += i > 0 ? 1e-9 * (double)p->words[1 + at] : 0;
+        uint64_t n = p->count[at], entries = p->words[p->period + at];
+        arrival += i > 0 ? 1e-9 * (double)p->words[at] : 0;
         calls[i] = (struct ss_merging_call){
             .elements = n, .entries = entries < n ? entries : n, .arrival = arrival};
     }
@@ -272,7 +271,6 @@ static void make(struct ss_group_plan *p)
     struct ss_merging_plan plan = {.ends = ends};
     struct layout *next = &p->next;
 
-    p->costs.flight = SS_BESIDE - (unsigned)p->words[0];
     *next = (struct layout){.first = longest_pause(p)};
     const struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
 

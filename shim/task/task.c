@@ -447,7 +447,8 @@ void shim_task_post(struct shim_task *task)
     task->number = ++comm->calls;
     task->polled = comm->polled;
     if (!task->blocking) {
-        atomic_store(&task->awaited, shim.settings.merge > 0 && shim_progress_refused());
+        if (shim.settings.merge > 0) /* held only where a thread of ours steps it meanwhile */
+            atomic_store(&task->awaited, shim_progress_refused());
         comm->polled = true;
         atomic_store(&shim.nonblocking_made, true);
     }
