@@ -124,7 +124,7 @@ void ss_group_assign(struct ss_call *call)
 
 /* ---- who is in which ---- */
 
-/* Some call of the part, before `last` or, where that is NULL, any, is not in a group yet. */
+/* Of these calls and those before them some one of the part is not in a group yet. */
 static bool lacks_some(const struct ss_call *from, uint64_t part)
 {
     for (const struct ss_call *o = from; o; o = o->next_open)
