@@ -225,8 +225,7 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, st
     const double others = s.size - 1;
 
     p->costs = (struct ss_merging_costs){
-        .flight =
-            1, /* as the paper's: more at once are not that much faster (scripts/results.md) */
+        .flight = 1, /* as the paper's */
         .select_group = HANDLING,
         .select_element = s.scan,
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
