@@ -5,7 +5,8 @@
 
 enum { MAGIC = 0x71756f72 };
 
-int ss_activation_edges(int size)
+/* ceil(log2 size) */
+static int edges_of(int size)
 {
     int edges = 0;
 
@@ -16,7 +17,7 @@ int ss_activation_edges(int size)
 
 void ss_activation_open(struct ss_activation *a, struct ss_transport *t)
 {
-    *a = (struct ss_activation){.t = t, .edges = ss_activation_edges(t->size)};
+    *a = (struct ss_activation){.t = t, .edges = edges_of(t->size)};
     for (int j = 0; j < a->edges; j++) {
         int64_t far = (int64_t)1 << j;
 

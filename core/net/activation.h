@@ -42,9 +42,6 @@ struct ss_activation {
     struct ss_activation_edge edge[SS_ACTIVATION_EDGES];
 };
 
-/* ceil(log2 size) */
-int ss_activation_edges(int size);
-
 void ss_activation_open(struct ss_activation *a, struct ss_transport *t);
 
 /* Takes in what has come and posts receives; the caller polls the transport. SS_OK;
