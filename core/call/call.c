@@ -2,8 +2,6 @@
  * the plan lead to is decided in core/call/decide.c. */
 #include "core/call/call.h"
 
-#include <string.h>
-
 #include "core/base/fpenv.h"
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
@@ -438,38 +436,10 @@ static int step_stage(struct ss_call *call)
 
 /* ---- the call ---- */
 
-static void init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
-                 unsigned window)
-{
-    struct ss_feedback *f = &call->f;
-    struct ss_exchange *x = &f->c.x;
-
-    memset(call, 0, offsetof(struct ss_call, slot));
-    f->c.state = call->state;
-    f->comm = comm;
-    f->nonblocking = comm->nonblocking;
-    call->moves = comm->moves;
-    call->polls = comm->polls;
-    call->off = comm->off;
-    call->polled = comm->polled;
-    call->callbacks = comm->callbacks;
-    if (comm->tensors)
-        f->site = comm->site;
-    x->t = comm->t;
-    x->work = &comm->works[call->slot];
-    x->mem = comm->mem;
-    x->place = what->place ? what->place : &ss_host;
-    x->coding = comm->settings->coding;
-    f->c.kernels = ss_kernels();
-    call->reported_n = what->n;
-    call->reported_type = what->type;
-    ss_kind_init(call, what, window);
-}
-
 static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                  unsigned window)
 {
-    init(call, comm, what, window);
+    ss_call_init(call, comm, what, window);
     if (comm->settings->trace)
         ss_spans_open(&call->f.c.x.spans, comm->settings->trace, ss_kind_name(what->kind),
                       ss_now(&call->f.c.x));
@@ -545,23 +515,6 @@ static int abandon(struct ss_call *call, int status, int peer, enum ss_phase pha
 /* The clock costs more than a step without news: it is looked at every so many of them. */
 enum { LOOK_STEPS = 16 };
 
-/* Whom it waits for, from the first step in which nothing moved; or what it clears meanwhile. */
-static void trace_wait(struct ss_call *call)
-{
-    struct ss_coll *c = &call->f.c;
-    struct ss_spans *s = &c->x.spans;
-    bool clears = call->stage == SS_STAGE_RECIPE && c->x.failed == 0 && c->fill.left > 0;
-    enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
-    int peer;
-
-    if (c->x.moved && s->lull)
-        ss_spans_wake(s, ss_now(&c->x));
-    if (c->x.moved || ss_spans_lulled(s, lull))
-        return;
-    enum ss_phase phase = ss_call_phase(call, &peer);
-    ss_spans_lull(s, lull, clears ? NULL : ss_phase_name(phase), clears ? -1 : peer, ss_now(&c->x));
-}
-
 /* Another step that has not ended the call; it may have to give up. */
 static int wait_on(struct ss_call *call)
 {
@@ -577,7 +530,7 @@ static int wait_on(struct ss_call *call)
     bool to_come =
         call->stage == SS_STAGE_TURN || (call->stage == SS_STAGE_GROUPED && ss_group_is_open(call));
     if (x->spans.trace)
-        trace_wait(call);
+        ss_call_trace_wait(call);
     call->idle_steps = moved || to_come ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;

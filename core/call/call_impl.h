@@ -142,9 +142,10 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first);
 void ss_tell_plan(struct ss_call *call);
 void ss_tell_tensor(struct ss_call *call);
 
-/* core/call/form.c: what depends on the kind. Init: of a zeroed call. Recipe: before its first
- * step. */
-void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsigned window);
+/* core/call/form.c: a call that begins, of which `slot` stays, and what depends on the kind. Recipe:
+ * before its first step. */
+void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
+                  unsigned window);
 uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
 double ss_kind_density_max(const struct ss_call *call); /* after the vote */
 void ss_kind_recipe(struct ss_call *call);
@@ -190,5 +191,8 @@ double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as t
  * particular; whether nothing but its place is waited for: that ends, well or badly. */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);
 bool ss_call_waits_for_place(const struct ss_call *call);
+/* In its trace: whom it waits for, from the first step in which nothing moved on, or what it clears
+ * meanwhile. */
+void ss_call_trace_wait(struct ss_call *call);
 
 #endif

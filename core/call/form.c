@@ -1,5 +1,7 @@
-/* What the kinds of a call differ in: whose elements the input is, which of the result are written
- * where, what the ranks agree on beside the lane, and the recipes. */
+/* A call that begins, and what the kinds of one differ in: whose elements the input is, which of
+ * the result are written where, what the ranks agree on beside the lane, and the recipes. */
+#include <string.h>
+
 #include "core/call/call_impl.h"
 
 static void init_slices(struct ss_call *call, const struct ss_collective *what)
@@ -32,7 +34,7 @@ static void init_part(struct ss_call *call)
     c->out_n = ss_coll_part(c, rank + 1) - c->out_first;
 }
 
-void ss_kind_init(struct ss_call *call, const struct ss_collective *what, unsigned window)
+static void init_kind(struct ss_call *call, const struct ss_collective *what, unsigned window)
 {
     struct ss_coll *c = &call->f.c;
     struct ss_exchange *x = &c->x;
@@ -142,4 +144,32 @@ uint64_t ss_kind_result(const struct ss_call *call)
     if (lo == hi)
         return 0;
     return (uint64_t)((double)call->result.nnz * (double)c->x.n / (double)(hi - lo));
+}
+
+void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
+                  unsigned window)
+{
+    struct ss_feedback *f = &call->f;
+    struct ss_exchange *x = &f->c.x;
+
+    memset(call, 0, offsetof(struct ss_call, slot));
+    f->c.state = call->state;
+    f->comm = comm;
+    f->nonblocking = comm->nonblocking;
+    call->moves = comm->moves;
+    call->polls = comm->polls;
+    call->off = comm->off;
+    call->polled = comm->polled;
+    call->callbacks = comm->callbacks;
+    if (comm->tensors)
+        f->site = comm->site;
+    x->t = comm->t;
+    x->work = &comm->works[call->slot];
+    x->mem = comm->mem;
+    x->place = what->place ? what->place : &ss_host;
+    x->coding = comm->settings->coding;
+    f->c.kernels = ss_kernels();
+    call->reported_n = what->n;
+    call->reported_type = what->type;
+    init_kind(call, what, window);
 }

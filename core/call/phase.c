@@ -38,3 +38,19 @@ enum ss_phase ss_call_phase(struct ss_call *call, int *peer)
     }
     return ss_exchange_waiting(&call->f.c.x, peer);
 }
+
+void ss_call_trace_wait(struct ss_call *call)
+{
+    struct ss_coll *c = &call->f.c;
+    struct ss_spans *s = &c->x.spans;
+    bool clears = call->stage == SS_STAGE_RECIPE && c->x.failed == 0 && c->fill.left > 0;
+    enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
+    int peer;
+
+    if (c->x.moved && s->lull)
+        ss_spans_wake(s, ss_now(&c->x));
+    if (c->x.moved || ss_spans_lulled(s, lull))
+        return;
+    enum ss_phase phase = ss_call_phase(call, &peer);
+    ss_spans_lull(s, lull, clears ? NULL : ss_phase_name(phase), clears ? -1 : peer, ss_now(&c->x));
+}
