@@ -142,8 +142,8 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first);
 void ss_tell_plan(struct ss_call *call);
 void ss_tell_tensor(struct ss_call *call);
 
-/* core/call/form.c: a call that begins, of which `slot` stays, and what depends on the kind. Recipe:
- * before its first step. */
+/* core/call/form.c: a call that begins, of which `slot` stays, and what depends on the kind.
+ * Recipe: before its first step. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                   unsigned window);
 uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
