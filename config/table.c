@@ -196,7 +196,9 @@ const struct cfg_option cfg_table[] = {
     {"REPORT_DIR", CFG_TEXT, "",
      "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing for the standard error output",
      "Where reports are also written as JSON (mode 0600), one file per rank that reports, anew "
-     "every 10 s until the job ends; sparseshim report prints them.",
+     "every 10 s until the job ends; sparseshim report prints them. REPORT says of which ranks: "
+     "with "
+     "off there are none.",
      FIELD(report_dir), false},
     {"TRACE", CFG_TEXT, "", "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing",
      "Where each rank writes what its calls spend their time on, as Chrome trace events (mode "

@@ -48,6 +48,10 @@ int cli_set_preload(const char *verb, bool dry);
 typedef int cli_take(void *ctx, int argc, char **argv, int *at);
 int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first);
 
+/* Whether the policy of the site's file lets the option have the value; says so where it does not.
+ */
+bool cli_site_allows(const char *verb, const char *option, const char *value);
+
 /* Which of the names, such as "--steps", argv[*at] gives a value, "--steps=N" or "--steps N"; -1:
  * none. *at comes to stand on its last word; *value: NULL where it is missing, after saying so. */
 int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,

@@ -380,7 +380,7 @@ int cli_learn_verb(int argc, char **argv)
                                           "[ARGUMENT ...]");
     l.command = argv + first;
     if (status == CLI_OK)
-        status = learn(&l, p.cfg);
+        status = cli_site_allows("learn", "MODE", "topk") ? learn(&l, p.cfg) : CLI_CANNOT_RUN;
     cfg_free(p.cfg);
     return status;
 }

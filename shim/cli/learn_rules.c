@@ -313,7 +313,10 @@ static void tell(FILE *out, const char *prefix, const struct ss_tensor_record *t
     fprintf(out, " of %d ranks, %" PRIu64 " calls", t->size, calls);
     if (tensors > 1)
         fprintf(out, " of %zu tensors", tensors);
-    fprintf(out, ": %s\n", why(t, taken));
+    fprintf(out, ": %s", why(t, taken));
+    if (cli_verdict(t) == CLI_REFUSED)
+        fprintf(out, "; to register it all the same: SPARSESHIM_REGISTER=count=%" PRIu64, t->count);
+    fputc('\n', out);
 }
 
 /* Whether another tensor alike was told before this one. */

@@ -19,6 +19,8 @@
 #define SPARSESHIM_VERSION "unknown"
 #endif
 
+#define OFF_MIN_COUNT "1e18" /* no call has as many elements */
+
 enum { LIMIT = 600 /* seconds */, COPY_LIMIT = 4 /* GiB */, TAIL = 15 /* lines */ };
 
 struct trying {
@@ -58,7 +60,7 @@ static int put_all(const char *const (*settings)[2])
 static int put_form(const struct trying *y, enum trial_form form)
 {
     static const char *const off[][2] = {{"SPARSESHIM_MODE", "exact"},
-                                         {"SPARSESHIM_MIN_COUNT", "1e18"},
+                                         {"SPARSESHIM_MIN_COUNT", OFF_MIN_COUNT},
                                          {"SPARSESHIM_PROGRESS", "off"},
                                          {"SPARSESHIM_REGISTER", ""},
                                          {NULL, NULL}};
@@ -394,7 +396,9 @@ int cli_try(int argc, char **argv)
         cfg_free(cfg); /* with the options given it is another */
         cfg = cfg_load();
         y.rules = cfg != NULL ? rules_of(cfg) : NULL;
-        status = try_all(&y);
+        bool allowed = cli_site_allows("try", "MODE", "topk") &&
+                       cli_site_allows("try", "MIN_COUNT", OFF_MIN_COUNT);
+        status = allowed ? try_all(&y) : CLI_CANNOT_RUN;
     }
     cfg_free(cfg);
     free(y.options);

@@ -286,7 +286,8 @@ static void print_lines(const struct trial_table *table, const struct cli_learne
     putchar('\n');
     if (exact == 0 && topk == 0) {
         if (isfinite(seconds_of(table, TRIAL_OFF)))
-            printf("Nothing to set: no form is %.2f times as fast as off.\n", gain);
+            printf("Nothing to set: exact is not %.2f times as fast as off, nor topk%s.\n", gain,
+                   lossy ? "" : ", which made nothing lossy: its time is that of exact");
         else
             printf("Nothing to set: what a step takes without the library was not seen.\n");
         print_few(table);
