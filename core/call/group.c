@@ -256,9 +256,12 @@ static void cast(struct ss_group *g)
 static void let_rest_go(struct ss_group *g)
 {
     for (unsigned i = g->voted; i < g->count; i++) {
-        g->members[i]->f.vote.ballot = g->members[i]->f.vote.outgoing;
-        g->members[i]->grouped = false;
-        ss_group_leave(g->members[i]);
+        struct ss_call *m = g->members[i];
+
+        ss_span_end(&m->f.c.x, SS_SPAN_VOTE, m->mark);
+        m->f.vote.ballot = m->f.vote.outgoing;
+        m->grouped = false;
+        ss_group_leave(m);
     }
     g->count = g->voted;
 }

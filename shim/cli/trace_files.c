@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,10 @@ char *cli_trace_next(struct trace_lines *lines)
 
     while (n > 0 && strchr("\n,", lines->line[n - 1]) != NULL)
         lines->line[--n] = '\0';
-    return n > 0 && strchr("[]}", lines->line[n - 1]) != NULL ? lines->line : NULL;
+    if (n <= 0 || strchr("[]}", lines->line[n - 1]) == NULL)
+        return NULL;
+    bool cut = strstr(lines->line, ",\"args\":{") != NULL && strcmp(lines->line + n - 2, "}}") != 0;
+    return cut ? NULL : lines->line;
 }
 
 /* ---- what a trace says of itself ---- */
@@ -229,13 +233,18 @@ static bool are_of_one_job(const struct trace_files *files)
 
 /* ---- clocks ---- */
 
-/* Between two measurements, and beyond them, clocks drift evenly. */
+#define DRIFT_MOST 1e-3 /* of the time that passes; a crystal has less than 1e-4 */
+
+/* Between two measurements, and beyond them, clocks drift evenly; what would be more than any clock
+ * drifts is what the measurements do not know. */
 static double offset_of(const struct trace_file *f, double at)
 {
     const struct trace_clock *a = &f->clock[0], *b = &f->clock[1];
 
-    if (f->clocks < 2 || b->at <= a->at)
+    if (f->clocks < 2)
         return a->offset;
+    if (b->at <= a->at || fabs(b->offset - a->offset) > DRIFT_MOST * (b->at - a->at))
+        return b->uncertainty < a->uncertainty ? b->offset : a->offset;
     return a->offset + (b->offset - a->offset) * (at - a->at) / (b->at - a->at);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "shim/cli/cli.h"
 #include "shim/cli/report_forms.h"
@@ -133,6 +134,19 @@ static bool take_output(int *argc, char **argv, const char **path)
     return true;
 }
 
+static bool is_input(const struct trace_files *files, const char *path)
+{
+    struct stat out, in;
+
+    if (path == NULL || stat(path, &out) != 0)
+        return false;
+    for (size_t i = 0; i < files->n; i++)
+        if (stat(files->file[i].path, &in) == 0 && in.st_dev == out.st_dev &&
+            in.st_ino == out.st_ino)
+            return true;
+    return false;
+}
+
 int cli_trace_report(int argc, char **argv)
 {
     struct trace_files files;
@@ -147,8 +161,12 @@ int cli_trace_report(int argc, char **argv)
     if (argc == 0)
         return cli_usage_error("report", "--trace takes the folder of SPARSESHIM_TRACE, or files "
                                          "from it");
-    if (cli_traces_read(&files, argc, argv))
-        status = merge(&files, path);
+    if (cli_traces_read(&files, argc, argv)) {
+        if (is_input(&files, path))
+            fprintf(stderr, "sparseshim report: %s is one of the traces\n", path);
+        else
+            status = merge(&files, path);
+    }
     cli_traces_free(&files);
     return status;
 }

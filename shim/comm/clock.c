@@ -138,6 +138,7 @@ void shim_clock_meet(const struct shim_comm *c)
     shim.clock.met = true;
     shim.clock.of_world = c->handle == MPI_COMM_WORLD;
     measure(c);
+    shim.hooks.clock_known(); /* a job that is killed keeps it */
 }
 
 void shim_clock_part(void)

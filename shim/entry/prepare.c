@@ -12,6 +12,7 @@
 #include "shim/entry/core_settings.h"
 #include "shim/job/job.h"
 #include "shim/job/program.h"
+#include "shim/job/trace.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
@@ -128,7 +129,8 @@ static enum shim_phase look_around(void)
                shim.library);
         return SHIM_PASS;
     }
-    shim.hooks = (struct shim_hooks){shim_job_pause, shim_task_step, shim_request_deliver};
+    shim.hooks =
+        (struct shim_hooks){shim_job_pause, shim_task_step, shim_request_deliver, shim_trace_flush};
     shim.hides_errors = library_hides_errors();
     shim.salt = make_salt();
     lacking = shim_real_find_pmpi();

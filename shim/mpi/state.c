@@ -35,7 +35,8 @@ double shim_now(void)
 
 bool shim_calls_are_counted(void)
 {
-    return shim.stats.timed || shim.options.debug >= CFG_DEBUG_INFO;
+    return shim.stats.timed || shim.options.debug >= CFG_DEBUG_INFO ||
+           (shim.options.trace && *shim.options.trace);
 }
 
 void shim_requests_pass(void)

@@ -200,6 +200,7 @@ struct shim_hooks {
     void (*last_comm_gone)(void); /* a Sessions-only program's; shim_job_pause */
     bool (*step)(struct shim_comm *comm, struct shim_task **finished); /* shim_task_step */
     void (*deliver)(struct shim_task *finished);                       /* shim_request_deliver */
+    void (*clock_known)(void);                                         /* shim_trace_flush */
 };
 
 struct shim_state {

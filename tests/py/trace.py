@@ -71,6 +71,8 @@ class Lanes:
         self.last[lane] = event["ts"]
         stack = self.open.setdefault(lane, [])
         if event["ph"] == "B":
+            if any(outer["name"] == event["name"] for outer in stack):
+                wrong("begins inside of one like it", event)
             stack.append(event)
         elif event["ph"] == "E":
             if not stack or stack[-1]["name"] != event["name"]:

@@ -77,6 +77,13 @@ unset SPARSESHIM_MODE SPARSESHIM_REGISTER SPARSESHIM_REGISTER_AFTER
 SPARSESHIM_PROGRESS=watchdog same "nonblocking calls" 3 nb_beside --steps 1
 is "t['lanes'] > 1"
 tap "$?" "... several at the same time, each on a lane of its own"
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MERGE=512Ki \
+    traced 3 nb_beside --steps 2
+merged && is "t['spans'].get('merge', 0) > 0 and t['spans'].get('select', 0) > 0"
+tap "$?" "merged calls, agreed on in parts: spans lie in the right ones"
+"$BUILD/sparseshim" report --trace "$TRACES" -o "$(ls "$TRACES"/trace-*-0-*.json)" 2>"$WORK/told"
+[ "$?" -eq 1 ] && grep -q 'is one of the traces' "$WORK/told"
+tap "$?" "a trace is not written over by those merged"
 traced 4 smoke
 passed && merged
 tap "$?" "calls that pass through leave a valid trace"
@@ -103,6 +110,9 @@ tap "$?" "a job that is killed leaves what it was waiting for"
 tap "$?" "... and its traces can be merged"
 
 # No place to write to.
+SPARSESHIM_MIN_COUNT=1Mi SPARSESHIM_TRACE=$WORK/none preloaded 2 traced
+grep -q "SPARSESHIM_TRACE: $WORK/none cannot be written" "$WORK/err"
+tap "$?" "a folder that is not there is told where all calls are small, too"
 preloaded 2 traced
 before=$(bits)
 SPARSESHIM_TRACE=$WORK/none preloaded 2 traced
