@@ -4,24 +4,6 @@
 
 #include "core/place/place.h"
 
-static int poll_done(struct ss_place *p, ss_ticket ticket)
-{
-    (void)p, (void)ticket;
-    return SS_OK;
-}
-
-static ss_ticket mark_done(struct ss_place *p)
-{
-    (void)p;
-    return 0;
-}
-
-static int reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
-{
-    (void)p, (void)type, (void)need;
-    return SS_OK;
-}
-
 static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     (void)p;
@@ -235,9 +217,9 @@ static void scale(struct ss_place *p, enum ss_type type, void *r, size_t n, doub
 
 static const struct ss_place_ops ops = {
     .name = "host",
-    .poll = poll_done,
-    .mark = mark_done,
-    .reserve = reserve,
+    .poll = ss_place_poll_done,
+    .mark = ss_place_mark_done,
+    .reserve = ss_place_reserve_nothing,
     .make = make,
     .drop = drop,
     .clear = clear,

@@ -64,24 +64,6 @@ static bool next_piece(const struct ss_place *p, enum ss_type type, struct range
     struct piece piece = {0};                                                                      \
     for (size_t at = 0; next_piece(p, type, range, at, &(piece)); at += (piece).n)
 
-static int poll_done(struct ss_place *p, ss_ticket ticket)
-{
-    (void)p, (void)ticket;
-    return SS_OK;
-}
-
-static ss_ticket mark_done(struct ss_place *p)
-{
-    (void)p;
-    return 0;
-}
-
-static int reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
-{
-    (void)p, (void)type, (void)need;
-    return SS_OK;
-}
-
 static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
     EACH(piece, p, type, v, n)
@@ -229,9 +211,9 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
 static const struct ss_place_ops ops = {
     .name = "segments",
     .remote = true, /* what spans two of them is copied to be seen as one */
-    .poll = poll_done,
-    .mark = mark_done,
-    .reserve = reserve,
+    .poll = ss_place_poll_done,
+    .mark = ss_place_mark_done,
+    .reserve = ss_place_reserve_nothing,
     .clear = clear,
     .clear_at = clear_at,
     .write = write_to,

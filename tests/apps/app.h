@@ -20,6 +20,15 @@ struct log {
     double loss[2]; /* summed over this rank's samples since the last line; their number */
 };
 
+static int my_rank, ranks; /* of MPI_COMM_WORLD */
+
+static void app_begin(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+}
+
 __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *format, ...)
 {
     va_list args;

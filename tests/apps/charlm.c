@@ -44,8 +44,6 @@ struct trainer {
     struct log log;
 };
 
-static int my_rank, ranks;
-
 static void reduce(struct trainer *t, size_t begin, size_t end, MPI_Request *request)
 {
     double before = MPI_Wtime();
@@ -485,9 +483,7 @@ int main(int argc, char **argv)
     bool good = true;
     size_t symbols;
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    app_begin(&argc, &argv);
     if (!parse(argc, argv, &o, &t.late)) {
         MPI_Finalize();
         return 0;

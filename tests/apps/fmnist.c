@@ -35,8 +35,6 @@ struct trainer {
     struct log log;
 };
 
-static int my_rank, ranks;
-
 /* This rank's share of `count` items: from the returned one up to *end. */
 static size_t share(size_t count, size_t *end)
 {
@@ -315,9 +313,7 @@ int main(int argc, char **argv)
     struct trainer t = {.o = &o};
     struct totals last = {0};
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    app_begin(&argc, &argv);
     if (!parse(argc, argv, &o, &t.late)) {
         MPI_Finalize();
         return 0;

@@ -29,8 +29,6 @@ struct trainer {
     long step;
 };
 
-static int my_rank, ranks;
-
 static uint64_t draw(uint64_t *state)
 {
     uint64_t x = *state += 0x9e3779b97f4a7c15;
@@ -214,9 +212,7 @@ int main(int argc, char **argv)
                         .noise = 0.5};
     struct trainer t = {.o = &o};
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    app_begin(&argc, &argv);
     if (!parse(argc, argv, &o, &t.late)) {
         MPI_Finalize();
         return 0;

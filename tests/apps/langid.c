@@ -47,8 +47,6 @@ struct timing {
     double nonzero_local, nonzero_sum; /* entries, added up over the steps */
 };
 
-static int my_rank, ranks;
-
 static void score(const struct model *model, const uint32_t *bucket, int found, double *out)
 {
     double scale = 1 / sqrt(found);
@@ -335,9 +333,7 @@ int main(int argc, char **argv)
     struct totals last = {0};
     double visited;
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    app_begin(&argc, &argv);
     if (!parse(argc, argv, &o)) {
         MPI_Finalize();
         return 0;

@@ -57,8 +57,6 @@ struct timing {
     double nonzero, bytes;
 };
 
-static int my_rank, ranks;
-
 static void build_matrix(struct matrix *x, const struct corpus *corpus, size_t columns)
 {
     uint32_t column[MAX_FEATURES];
@@ -389,9 +387,7 @@ int main(int argc, char **argv)
     struct timing timing = {0};
     int positive;
 
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &my_rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    app_begin(&argc, &argv);
     if (!parse(argc, argv, &o)) {
         MPI_Finalize();
         return 0;

@@ -251,14 +251,7 @@ static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
 static void a_fault_in_one_call_ends_all_with_errors_and_none_wrongly(void **state)
 {
     (void)state;
-    for (int size = 2; size <= 5; size++)
-        for (uint64_t at = 30; at < 300; at += 37) {
-            try_fault(size, at, (struct ss_sim_fault){.rank = size - 1, .fail_send = at});
-            try_fault(size, at, (struct ss_sim_fault){.rank = 0, .lose_send = at});
-            try_fault(size, at,
-                      (struct ss_sim_fault){
-                          .rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
-        }
+    beside_faults(try_fault, 30, 300, 37);
 }
 
 int main(void)

@@ -31,21 +31,27 @@ static void assert_spoiled(const struct rounds_job *job, size_t e, int r)
     assert_true(came >= 1 && came <= put);
 }
 
+/* not_finite_at_times on all ranks, to the end. */
+static void run_not_finite(struct rounds_job *job)
+{
+    job->value = not_finite_at_times;
+    rounds_begin(job);
+    rounds_run(job);
+    assert_residuals_finite(job);
+    for (int r = 0; r < job->size; r++)
+        assert_spoiled(job, (size_t)(50 + r), r);
+    rounds_close(job);
+}
+
 static void what_is_not_finite_reaches_all_ranks_and_no_residual(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct rounds_job *job = rounds_open(5, both[seed % 2], seed, 40, 1);
 
-        job->value = not_finite_at_times;
         if (seed % 4 < 2)
             job->settings.row = ss_rows(SS_KIND_ALLREDUCE)[SS_RECURSIVE_DOUBLING];
-        rounds_begin(job);
-        rounds_run(job);
-        assert_residuals_finite(job);
-        for (int r = 0; r < job->size; r++)
-            assert_spoiled(job, (size_t)(50 + r), r);
-        rounds_close(job);
+        run_not_finite(job);
     }
 }
 
@@ -99,15 +105,9 @@ static void what_is_not_finite_travels_beside_rounded_values(void **state)
     for (uint64_t seed = 1; seed <= 8; seed++) {
         struct rounds_job *job = rounds_open(5, both[seed % 2], seed, 40, 1);
 
-        job->value = not_finite_at_times;
         job->settings.rounding =
             (struct ss_rounding){.values = seed % 3 ? SS_VALUES_Q8 : SS_VALUES_BF16, .bucket = 64};
-        rounds_begin(job);
-        rounds_run(job);
-        assert_residuals_finite(job);
-        for (int r = 0; r < job->size; r++)
-            assert_spoiled(job, (size_t)(50 + r), r);
-        rounds_close(job);
+        run_not_finite(job);
     }
 }
 

@@ -244,6 +244,21 @@ static inline void beside_is_right(const struct beside_job *b)
     }
 }
 
+/* Runs a job for each fault: messages that a rank cannot send, that are lost, that are damaged. */
+static inline void beside_faults(void (*try_fault)(int size, uint64_t seed,
+                                                   struct ss_sim_fault fault),
+                                 uint64_t first, uint64_t end, uint64_t step)
+{
+    for (int size = 2; size <= 5; size++)
+        for (uint64_t at = first; at < end; at += step) {
+            try_fault(size, at, (struct ss_sim_fault){.rank = size - 1, .fail_send = at});
+            try_fault(size, at, (struct ss_sim_fault){.rank = 0, .lose_send = at});
+            try_fault(size, at,
+                      (struct ss_sim_fault){
+                          .rank = size / 2, .corrupt_send = at, .corrupt_byte = at % 8});
+        }
+}
+
 /* Two runs of the same calls: what became of each, and all bits of each. */
 static inline void beside_same(const struct beside_job *a, const struct beside_job *b)
 {
