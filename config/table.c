@@ -168,9 +168,13 @@ const struct cfg_option cfg_table[] = {
     {"MERGE", CFG_MERGE, "off", "off, auto, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
      "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "
-     "step that are predicted to end it soonest, by when its calls come. Each call is selected "
-     "from, and keeps its residual, as by itself: no bit depends on who goes with whom.",
+     "step that are predicted to end it soonest, by when its calls come. Each call keeps its "
+     "own residual and, with MERGE_SELECT=call, no bit depends on who goes with whom.",
      FIELD(merge), true},
+    {"MERGE_SELECT", CFG_CHOICE, "call", WORDS(SS_MERGE_SELECT_LIST),
+     "MERGE: what is sent of the calls of a group. call: the largest entries of each, as without "
+     "MERGE. group: the largest of them all, by one threshold; results depend on the grouping.",
+     FIELD(merge_select), true},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: eligible calls "
      "are served there, and only what is sent crosses to the host; other calls, and those that go "

@@ -52,8 +52,10 @@ void ss_grouping_free(struct ss_grouping *gs)
         ss_work_free(&g->work);
         free(g);
     }
-    if (gs)
+    if (gs) {
+        ss_group_thresholds_free(gs);
         ss_group_plan_free(gs->plan);
+    }
     free(gs);
 }
 
@@ -238,8 +240,9 @@ static bool is_due(const struct ss_group *g, const struct ss_call *call)
     return over;
 }
 
-static void cast(struct ss_group *g)
+static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
 {
+    ss_group_look(gs, g, whole);
     if ((g->count > 1 || g->members[0]->plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
@@ -336,6 +339,7 @@ static int fail_with(struct ss_call *call)
 
 int ss_group_vote(struct ss_call *call)
 {
+    struct ss_grouping *gs = call->f.comm->grouping;
     struct ss_group *g;
 
     bool joins = !call->group;
@@ -345,13 +349,14 @@ int ss_group_vote(struct ss_call *call)
         return SS_PENDING;
     call->f.c.x.moved = call->f.c.x.moved || joins;
     /* Others may join in the same turn. */
-    if (g->state == SS_GROUP_OPEN && (is_full(g, call->f.comm) || (!joins && is_due(g, call))) &&
+    const bool whole = g->state == SS_GROUP_OPEN && is_full(g, call->f.comm);
+    if (g->state == SS_GROUP_OPEN && (whole || (!joins && is_due(g, call))) &&
         ss_beside_may_go(g->members[0]))
-        cast(g);
+        cast(gs, g, whole);
     if (g->state == SS_GROUP_VOTING)
-        step_vote(call->f.comm->grouping, g, &call->f.c.x);
+        step_vote(gs, g, &call->f.c.x);
     if (g->state == SS_GROUP_AGREEING)
-        step_agreement(call->f.comm->grouping, g, &call->f.c.x);
+        step_agreement(gs, g, &call->f.c.x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
     bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;

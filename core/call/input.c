@@ -162,7 +162,7 @@ double ss_select_cost(const struct ss_feedback *f)
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
-static int reserve(struct ss_call *call)
+int ss_call_look_reserve(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
     const struct ss_settings *s = call->f.comm->settings;
@@ -209,7 +209,7 @@ static void leave_input(struct ss_call *call)
     double seconds = ss_span_end(x, look_span(call), call->look_begin) - call->look_begin;
 
     c->part_max = largest_part(call);
-    if (c->in_n >= 4096 && !call->sampled)
+    if (c->in_n >= 4096 && !call->sampled && !call->f.shared)
         book_cost(call, seconds / (double)c->in_n);
     call->look = EXTRAS;
 }
@@ -221,7 +221,7 @@ static int step_look(struct ss_call *call)
     switch (call->look) {
     case RESERVE:
         call->look = INPUT;
-        return reserve(call);
+        return ss_call_look_reserve(call);
     case INPUT:
         return start_input(call);
     case SAMPLED:

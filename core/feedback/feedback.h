@@ -46,10 +46,11 @@ struct ss_feedback {
     bool resting; /* registered, but nothing is claimed: dense was faster */
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
-    bool profiled, unlike; /* its profile has been watched; it was unlike its past */
-    bool few;              /* what the place says of it */
-    bool reevaluate;       /* too few were claimed: asks for a new threshold */
-    uint64_t topk_calls;   /* registered calls of the tensor before this one */
+    bool profiled, unlike;       /* its profile has been watched; it was unlike its past */
+    bool few;                    /* what the place says of it */
+    struct ss_threshold *shared; /* by which it was selected from with others, NULL: its own */
+    bool reevaluate;             /* too few were claimed: asks for a new threshold */
+    uint64_t topk_calls;         /* registered calls of the tensor before this one */
     size_t select_stop;
     uint64_t select_first, select_n; /* the elements that are selected from */
     struct ss_selection seen;        /* of them */
@@ -84,6 +85,16 @@ void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on a
 void ss_topk_planned(struct ss_feedback *f, bool dense); /* no trial: rests where dense */
 /* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
+/* Share of the elements to claim: of each `bucket`, 0: of all. */
+double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
+/* core/feedback/share.c. One threshold for several tensors, in host memory, by
+ * ss_threshold_select_parts: whether this one may be among them; before the selection, room for up
+ * to `most` entries and what is to be selected from, SS_OK or SS_ERR_MEMORY; after it. Then
+ * ss_topk_select has nothing left to claim. */
+bool ss_topk_shares(const struct ss_feedback *f);
+int ss_topk_share(struct ss_feedback *f, size_t most, struct ss_select_part *part);
+void ss_topk_shared(struct ss_feedback *f, const struct ss_select_part *part,
+                    struct ss_threshold *t, bool few);
 uint64_t ss_topk_past(const struct ss_feedback *f);   /* hash of what evidence is compared with */
 uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */

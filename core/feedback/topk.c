@@ -129,28 +129,30 @@ void ss_topk_wake(struct ss_feedback *f)
     f->topk = f->woken = true;
 }
 
-size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
+double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket)
 {
     const struct ss_settings *s = f->comm->settings;
     const struct ss_rule *rule = f->tensor->rule;
-    double density = s->density;
-    uint64_t k = s->k;
 
-    *bucket = s->bucket;
-    if (f->tensor->density > 0) {
-        density = f->tensor->density;
-        *bucket = 0;
-    } else if (rule && rule->k > 0) {
-        k = rule->k;
+    *bucket = 0;
+    if (f->tensor->density > 0)
+        return f->tensor->density;
+    if (rule && rule->k > 0) {
         *bucket = rule->bucket;
-    } else if (rule && rule->density > 0) {
-        density = rule->density;
-        *bucket = 0;
+        return (double)rule->k / (double)rule->bucket;
     }
-    if (*bucket > 0)
-        return ss_warmup_k((size_t)*bucket, (double)k / (double)*bucket, f->topk_calls,
-                           s->warmup_steps);
-    return ss_warmup_k((size_t)f->select_n, density, f->topk_calls, s->warmup_steps);
+    if (rule && rule->density > 0)
+        return rule->density;
+    *bucket = s->bucket;
+    return s->bucket > 0 ? (double)s->k / (double)s->bucket : s->density;
+}
+
+size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
+{
+    const double density = ss_topk_density(f, bucket);
+
+    return ss_warmup_k((size_t)(*bucket > 0 ? *bucket : f->select_n), density, f->topk_calls,
+                       f->comm->settings->warmup_steps);
 }
 
 /* Entries to claim in all. */
@@ -181,7 +183,14 @@ static bool unlike(struct ss_feedback *f)
     return ss_profile_watch(&f->tensor->profile, &now);
 }
 
-int ss_topk_select(struct ss_feedback *f)
+static void guard(struct ss_feedback *f)
+{
+    f->guarded = ss_guard_due(f);
+    if (f->guarded)
+        ss_guard_take(f);
+}
+
+static int select_alone(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -206,9 +215,15 @@ int ss_topk_select(struct ss_feedback *f)
     else
         x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
                                          k, c->own.idx, c->own.val, seen, &f->few);
-    f->guarded = ss_guard_due(f);
-    if (f->guarded)
-        ss_guard_take(f);
+    guard(f);
+    return SS_OK;
+}
+
+int ss_topk_select(struct ss_feedback *f)
+{
+    if (!f->shared)
+        return select_alone(f);
+    guard(f);
     return SS_OK;
 }
 
@@ -345,7 +360,7 @@ bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
     if ((flags & SS_VOTE_UNLIKE) && f->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(f->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
-        ss_threshold_reevaluate(&f->tensor->threshold);
+        ss_threshold_reevaluate(f->shared ? f->shared : &f->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
         f->tensor->rest.resting = false;
     return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && f->resting);
@@ -466,6 +481,7 @@ void ss_topk_undo(struct ss_feedback *f)
                         ss_residual_at(f->tensor, f->select_first), f->select_stop,
                         (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
+    f->shared = NULL;
     f->claimed = false;
 }
 
@@ -502,7 +518,7 @@ static void note_point(struct ss_feedback *f)
         ss_series_skip(series);
         return;
     }
-    const ss_magnitude least = t->threshold.magnitude;
+    const ss_magnitude least = (f->shared ? f->shared : &t->threshold)->magnitude;
     ss_series_add(series, &(struct ss_series_point){
                               .call = (double)t->calls,
                               .density = (double)f->c.own.nnz / (double)f->c.x.n,

@@ -12,18 +12,44 @@ enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18
 struct search {
     const struct ss_selectors *selectors;
     enum ss_type type;
-    const char *g, *r;
-    size_t n, piece, step; /* `piece` elements from each `step` of n */
+    const struct ss_select_part *parts; /* whose concatenation it is */
+    size_t part, begin;                 /* the one looked at last, and its first element */
+    bool residual_alone;                /* which holds a */
+    size_t n, piece, step;              /* `piece` elements from each `step` of n */
     size_t k, above;
     ss_magnitude low, high;
 };
 
-static size_t gather(const struct search *s, size_t at, ss_magnitude low, ss_magnitude *out,
+/* The part that has the element. */
+static const struct ss_select_part *part_of(struct search *s, size_t at)
+{
+    if (at < s->begin)
+        s->part = s->begin = 0;
+    while (at - s->begin >= s->parts[s->part].n)
+        s->begin += s->parts[s->part++].n;
+    return &s->parts[s->part];
+}
+
+static const void *at_of(enum ss_type type, const void *v, size_t i)
+{
+    return v ? (const char *)v + i * ss_type_size(type) : NULL;
+}
+
+static size_t gather(struct search *s, size_t at, ss_magnitude low, ss_magnitude *out,
                      size_t capacity)
 {
-    size_t bytes = at * ss_type_size(s->type), n = s->n - at < s->piece ? s->n - at : s->piece;
-    return s->selectors->gather(s->type, s->g ? s->g + bytes : NULL, s->r ? s->r + bytes : NULL, n,
-                                low, s->high, out, capacity);
+    size_t end = s->n - at < s->piece ? s->n : at + s->piece, found = 0, n;
+
+    for (; at < end; at += n) {
+        const struct ss_select_part *p = part_of(s, at);
+        const size_t inside = at - s->begin, left = p->n - inside;
+        n = left < end - at ? left : end - at;
+        found += s->selectors->gather(
+            s->type, s->residual_alone ? NULL : at_of(s->type, p->g, inside),
+            at_of(s->type, p->r, inside), n, low, s->high, out ? out + found : NULL,
+            out && found < capacity ? capacity - found : 0);
+    }
+    return found;
 }
 
 /* One pass: narrows [low, high] to the bin of the k-th largest. The bins divide [low, finest]
@@ -69,7 +95,7 @@ static size_t narrow(struct search *s, ss_magnitude finest)
 }
 
 /* The few entries of the range left, as a list. */
-static void finish(const struct search *s, struct ss_exact *out)
+static void finish(struct search *s, struct ss_exact *out)
 {
     ss_magnitude list[CHUNK] = {0};
     size_t found = 0;
@@ -148,12 +174,11 @@ static ss_magnitude aim(struct search *s)
 }
 
 static struct search search_all(const struct ss_selectors *selectors, enum ss_type type,
-                                const void *g, const void *r, size_t n, size_t k)
+                                const struct ss_select_part *parts, size_t n, size_t k)
 {
     return (struct search){.selectors = selectors,
                            .type = type,
-                           .g = g,
-                           .r = r,
+                           .parts = parts,
                            .n = n,
                            .piece = CHUNK,
                            .step = CHUNK,
@@ -162,18 +187,24 @@ static struct search search_all(const struct ss_selectors *selectors, enum ss_ty
                            .high = ss_magnitude_none(type) - 1};
 }
 
+static void find_exact(struct search *s, struct ss_exact *out)
+{
+    ss_magnitude finest = s->high;
+
+    if (s->n >= SAMPLED)
+        finest = aim(s);
+    narrow_to_one(s, finest, out);
+}
+
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
-    struct search s = search_all(selectors, type, g, r, n, k);
-    if (k == 0) {
+    const struct ss_select_part all = {.g = g, .r = (void *)(uintptr_t)r, .n = n}; /* only read */
+    struct search s = search_all(selectors, type, &all, n, k);
+    if (k == 0)
         *out = (struct ss_exact){.threshold = s.high + 1};
-        return;
-    }
-    ss_magnitude finest = s.high;
-    if (n >= SAMPLED)
-        finest = aim(&s);
-    narrow_to_one(&s, finest, out);
+    else
+        find_exact(&s, out);
 }
 
 void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor)
@@ -189,17 +220,21 @@ void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor
 struct selection {
     const struct ss_selectors *selectors;
     enum ss_type type;
-    const void *g;
-    void *r;
-    size_t n, k;
-    uint32_t base;
-    uint32_t *idx;
-    void *val;
+    struct ss_select_part *parts;
+    size_t count, n, k;
 };
+
+static struct search search_for(const struct ss_selecting *control, const struct selection *s,
+                                size_t k)
+{
+    struct search x = search_all(s->selectors, s->type, s->parts, s->n, k);
+    x.residual_alone = control->alone;
+    return x;
+}
 
 static struct search sample_of(const struct ss_selecting *control, const struct selection *s)
 {
-    struct search x = search_all(s->selectors, s->type, s->g, s->r, s->n, control->rank);
+    struct search x = search_for(control, s, control->rank);
     x.piece = SS_FOLLOW_PIECE;
     x.step = control->step;
     return x;
@@ -207,8 +242,9 @@ static struct search sample_of(const struct ss_selecting *control, const struct 
 
 static void find(struct ss_selecting *control, const struct selection *s)
 {
+    struct search x = search_for(control, s, s->k);
     struct ss_exact exact;
-    ss_exact_threshold(s->selectors, s->type, s->g, s->r, s->n, s->k, &exact);
+    find_exact(&x, &exact);
     ss_selecting_found(control, &exact);
 }
 
@@ -238,28 +274,58 @@ static void count_sampled(struct ss_selecting *control, const struct selection *
     ss_selecting_counted(control, count);
 }
 
-static void claim(struct ss_selecting *control, const struct selection *s, struct ss_selection *out)
+/* What all parts have, as of one. */
+static void add_seen(struct ss_selection *all, const struct ss_selection *seen)
 {
-    s->selectors->select(s->type, s->g, s->r, s->n, s->base, control->t->magnitude, s->idx, s->val,
-                         ss_claim_limit(s->k), out);
-    ss_selecting_claimed(control, out);
+    all->claimed += seen->claimed;
+    all->over += seen->over;
+    all->not_finite += seen->not_finite;
+    all->largest = seen->largest > all->largest ? seen->largest : all->largest;
+    all->zero_input = all->zero_input && seen->zero_input;
 }
 
-static void put_back(struct ss_selecting *control, struct selection *s, size_t claimed)
+/* Sums and zero_input of a part are those of its first pass. */
+static void claim(struct ss_selecting *control, const struct selection *s)
 {
-    ss_vector_add_at(s->type, s->r, s->base, s->idx, s->val, claimed);
-    s->g = NULL;
+    struct ss_selection all = {.zero_input = true}, first;
+    size_t left = ss_claim_limit(s->k);
+
+    for (size_t i = 0; i < s->count; i++) {
+        struct ss_select_part *p = &s->parts[i];
+        first = p->seen;
+        s->selectors->select(s->type, control->alone ? NULL : p->g, p->r, p->n, p->base,
+                             control->t->magnitude, p->idx, p->val,
+                             left < p->capacity ? left : p->capacity, &p->seen);
+        left -= p->seen.claimed;
+        add_seen(&all, &p->seen);
+        if (!control->again)
+            continue;
+        p->seen.zero_input = first.zero_input;
+        p->seen.input_square = first.input_square;
+        p->seen.sum_square = first.sum_square;
+    }
+    ss_selecting_claimed(control, &all);
+}
+
+static void put_back(struct ss_selecting *control, const struct selection *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const struct ss_select_part *p = &s->parts[i];
+        ss_vector_add_at(s->type, p->r, p->base, p->idx, p->val, p->seen.claimed);
+    }
     ss_selecting_put_back(control);
 }
 
-bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
-                         enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
-                         size_t k, uint32_t *idx, void *val, struct ss_selection *out)
+bool ss_threshold_select_parts(struct ss_threshold *t, const struct ss_selectors *selectors,
+                               enum ss_type type, struct ss_select_part *parts, size_t count,
+                               size_t k)
 {
-    struct selection s = {selectors, type, g, r, n, k, base, idx, val};
+    struct selection s = {selectors, type, parts, count, 0, k};
     struct ss_selecting control;
 
-    ss_selecting_start(&control, t, k, r != NULL);
+    for (size_t i = 0; i < count; i++)
+        s.n += parts[i].n;
+    ss_selecting_start(&control, t, k, parts[0].r != NULL);
     while (control.ask != SS_ASK_NOTHING) {
         if (control.ask == SS_ASK_FIND)
             find(&control, &s);
@@ -268,11 +334,28 @@ bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *sele
         else if (control.ask == SS_ASK_COUNT)
             count_sampled(&control, &s);
         else if (control.ask == SS_ASK_CLAIM)
-            claim(&control, &s, out);
+            claim(&control, &s);
         else
-            put_back(&control, &s, out->claimed);
+            put_back(&control, &s);
     }
     return control.few;
+}
+
+bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
+                         enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
+                         size_t k, uint32_t *idx, void *val, struct ss_selection *out)
+{
+    struct ss_select_part all = {.g = g,
+                                 .r = r,
+                                 .n = n,
+                                 .base = base,
+                                 .idx = idx,
+                                 .val = val,
+                                 .capacity = ss_claim_limit(k)};
+    bool few = ss_threshold_select_parts(t, selectors, type, &all, 1, k);
+
+    *out = all.seen;
+    return few;
 }
 
 size_t ss_warmup_k(size_t n, double density, uint64_t step, uint64_t warmup)

@@ -104,6 +104,24 @@ bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *sele
                          enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                          size_t k, uint32_t *idx, void *val, struct ss_selection *out);
 
+/* The same over the concatenation of `count` parts of n >= 1 elements each, 1 or more: one
+ * threshold for all (Shi et al., INFOCOM 2020, section IV: merged sparsification). Claims of a part
+ * are its own, up to its capacity, and ss_claim_limit(k) in all; parts with a residual have all
+ * one. `seen` is as `out` above, of the part. */
+struct ss_select_part {
+    const void *g;
+    void *r;
+    size_t n;
+    uint32_t base; /* of the indices */
+    uint32_t *idx;
+    void *val;
+    size_t capacity; /* entries that idx and val hold */
+    struct ss_selection seen;
+};
+bool ss_threshold_select_parts(struct ss_threshold *t, const struct ss_selectors *selectors,
+                               enum ss_type type, struct ss_select_part *parts, size_t count,
+                               size_t k);
+
 /* k of n elements at `density` (0 < density <= 1): the nearest integer, 1..n. In the first `warmup`
  * steps the density comes down exponentially, density^((step + 1) / (warmup + 1)), step counted
  * from 0 (WARMUP_STEPS; Lin et al., Deep Gradient Compression, 2018, section 3.3). The same bits on

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LOG_STEPS = 10 }; /* steps per line of a log */
 
@@ -38,6 +39,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
+    usleep(100000); /* for mpirun to read it: what comes with the end may be lost */
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }

@@ -34,7 +34,15 @@ SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=split_allgather \
     same_as_alone "split_allgather on 4 ranks, PROGRESS=thread" 4 60000
 STEPS=12 SPARSESHIM_ALGORITHM=allgather same_as_alone "allgather on 2 ranks, 12 steps" 2 auto
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
+SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --steps 2
+tap_taken "MERGE_SELECT=group with REPRODUCIBLE=on" 320 250
+grep -q 'SPARSESHIM_MERGE_SELECT=group needs SPARSESHIM_REPRODUCIBLE=off; call stands' "$WORK/err"
+tap "$?" "... call stands, in one line"
 unset SPARSESHIM_REPRODUCIBLE
+for merge in 60000 100M auto; do
+    SPARSESHIM_MERGE=$merge SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_beside --steps 4
+    tap_taken "MERGE_SELECT=group, MERGE=$merge: one result on all ranks" 640 500
+done
 
 # Every entry is claimed, so that results are sums.
 export SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=64
@@ -56,6 +64,10 @@ for merge in 5000 auto; do
     SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs 20 --seed 1001
     tap_taken "20 random programs on 3 ranks, ALGORITHM=auto, MERGE=$merge" 40
 done
+SPARSESHIM_MERGE_SELECT=group SPARSESHIM_MERGE=5000 preloaded 4 nb_random --runs 20 --seed 3001
+tap_taken "20 random programs on 4 ranks, MERGE_SELECT=group" 40
+SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_merged --times 3
+tap_taken "nb_merged on 3 ranks, MERGE_SELECT=group" 150 150
 SPARSESHIM_PROGRESS=thread preloaded 2 nb_random --runs 40 --seed 2001
 tap_taken "40 random programs on 2 ranks, PROGRESS=thread, MERGE=1G" 80
 finish

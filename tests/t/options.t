@@ -84,6 +84,7 @@ my %other = (
     SEED         => '7',
     IN_FLIGHT    => '4',
     MERGE        => '4000000',
+    MERGE_SELECT => 'group',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',
@@ -102,8 +103,8 @@ my %other = (
     PROGRAMS     => 'train* !train_old',
 );
 is_deeply([sort keys %other], [sort @names], 'this test knows every option');
-# CONFIG names a file, and QUORUM does not go with two of the others.
-my @together = grep { !/^(?:CONFIG|QUORUM)$/ } @names;
+# CONFIG names a file; QUORUM and MERGE_SELECT do not go with some of the others.
+my @together = grep { !/^(?:CONFIG|QUORUM|MERGE_SELECT)$/ } @names;
 my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } @together;
 
 subtest 'info says the value and where it came from' => sub {

@@ -17,6 +17,9 @@ enum { MOST_RANKS = 9, LAYERS = 11, MOST_CALLS = 70 * LAYERS };
 /* Unlike counts, and equal ones next to each other and apart. */
 static const size_t layer_count[LAYERS] = {700, 3000, 64, 64, 1800, 700, 2000, 64, 1800, 5, 2600};
 
+/* Those of a test of its own. */
+static const size_t *beside_layers __attribute__((unused)) = layer_count;
+
 struct beside_plan {
     int size, calls;
     uint64_t seed;   /* of steps and delivery */
@@ -46,6 +49,8 @@ struct beside_job {
     int status[MOST_RANKS][MOST_CALLS];
     enum ss_reason reason[MOST_RANKS][MOST_CALLS];
     enum ss_algorithm ran[MOST_RANKS][MOST_CALLS];
+    uint64_t shared[MOST_RANKS][MOST_CALLS]; /* part whose threshold selected, 0: its own did */
+    size_t claimed[MOST_RANKS][MOST_CALLS];
     struct beside_open open[MOST_RANKS][SS_MERGED];
     int opened[MOST_RANKS], next[MOST_RANKS], most[MOST_RANKS];
     uint64_t random[MOST_RANKS];
@@ -71,7 +76,7 @@ static int beside_odd __attribute__((unused));
 
 static inline size_t count_of(int number)
 {
-    return layer_count[(number + (beside_odd > 0 && number >= beside_odd)) % LAYERS];
+    return beside_layers[(number + (beside_odd > 0 && number >= beside_odd)) % LAYERS];
 }
 
 static inline double element_of(const struct beside_plan *p, int rank, int number, size_t i)
@@ -146,6 +151,8 @@ static inline void beside_end(struct beside_job *b, int rank, int which, int sta
     ss_call_end(o->call, 1e-3);
     b->reason[rank][o->number] = ss_call_reason(o->call);
     b->ran[rank][o->number] = ss_call_algorithm(o->call);
+    b->claimed[rank][o->number] = o->call->f.c.own.nnz;
+    b->shared[rank][o->number] = o->call->f.shared ? o->call->part + 1 : 0;
     /* What the MPI library would reduce is left in `out`. */
     if (status == SS_NATIVE && !ss_call_joined(o->call))
         memcpy(b->out[rank][o->number], b->in[rank][o->number],
