@@ -2,7 +2,7 @@
 # Preloading alone changes nothing: programs at the edges of MPI end alike with and without the
 # library, in exit status, standard output and standard error.
 #
-# Each case runs bare, preloaded with every option at its default, and every third in a further form;
+# Each case runs bare, preloaded with every option at its default, and every fourth in a further form;
 # HARMLESS_FORMS=all runs every form, and the long cases (more communicators than MPI has) that are
 # left out otherwise: make campaign does. HARMLESS_ONLY is a pattern that the case must match.
 set -u
@@ -104,7 +104,7 @@ edge() {
     fi
     [ "$kind" = any ] && forms+=(watchdog thread)
     run=(default)
-    ((TURN % 3)) || run+=("${forms[TURN / 3 % ${#forms[@]}]}")
+    ((TURN % 4)) || run+=("${forms[TURN / 4 % ${#forms[@]}]}")
     [ "$kind" = once ] && run=(default)
     [ "$kind" = moved ] && run=(default watchdog thread)
     [ "$FORMS" = all ] && run=(default "${forms[@]}")
