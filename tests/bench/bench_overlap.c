@@ -3,7 +3,8 @@
  *     bench_overlap hide  [--count 1Mi] [--density D] [--calls N] [--blocks N] [--work SHARE]
  * [--device] bench_overlap pair  [--count 1Mi] [--density D] [--calls N] [--blocks N] bench_overlap
  * small [--level single|multiple] [--calls N] [--blocks N]
- *     bench_overlap layers [--divide N] [--density D] [--backward S] [--calls N] [--blocks N]
+ *     bench_overlap layers [--network resnet|lstm] [--divide N] [--density D] [--backward S]
+ *                        [--calls N] [--blocks N]
  *     ... [--csv LABEL]
  *
  * hide: communication alone (Iallreduce; Wait), computation alone, and computation between
@@ -12,11 +13,12 @@
  * (default 1), is arithmetic on the CPU without an MPI call; with --device the rank sleeps, as one
  * does that waits for an accelerator.
  * pair: Iallreduce; Wait against Allreduce.
- * layers: an Iallreduce for each tensor of ResNet-50, of an Nth of its count, in backward order,
- * and one Waitall, against one Allreduce of all elements; with --backward the rank sleeps so many
- * seconds in a step, as much before the call of each tensor, and then for the one Allreduce. small:
- * Allreduce of 8 bytes, MPI_ against PMPI_, after a large nonblocking call; and the CPU time this
- * process takes in a second in which it sleeps.
+ * layers: an Iallreduce for each tensor of ResNet-50, or of a language model of LSTM cells (Penn
+ * Treebank), of an Nth of its count, in backward order, and one Waitall, against one Allreduce of
+ * all elements; with --backward the rank sleeps so many seconds in a step, as much before the call
+ * of each tensor, and then for the one Allreduce. small: Allreduce of 8 bytes, MPI_ against PMPI_,
+ * after a large nonblocking call; and the CPU time this process takes in a second in which it
+ * sleeps.
  *
  * Times are the slowest rank's, per call, medians over the blocks. */
 #include <math.h>
@@ -36,13 +38,13 @@ struct options {
     const char *what, *csv;
     int count, calls, blocks, divide;
     double density, work, backward;
-    bool device, multiple;
+    bool device, multiple, lstm;
 };
 
 struct job {
     float *in, *out;
     double units; /* of computation */
-    int layer[LAYERS_RESNET];
+    int layers, layer[LAYERS_RESNET];
 };
 
 static int rank, ranks;
@@ -107,6 +109,11 @@ static struct options parse(int argc, char **argv)
             o.backward = parse_number(name, value, 0, 100);
         else if (strcmp(name, "--level") == 0)
             o.multiple = strcmp(value, "multiple") == 0;
+        else if (strcmp(name, "--network") == 0 && strcmp(value, "lstm") != 0 &&
+                 strcmp(value, "resnet") != 0)
+            refuse(name, value, "resnet or lstm");
+        else if (strcmp(name, "--network") == 0)
+            o.lstm = strcmp(value, "lstm") == 0;
         else if (strcmp(name, "--csv") == 0)
             o.csv = value;
         else
@@ -178,13 +185,13 @@ static void layerwise(const struct options *o, const struct job *job)
     MPI_Status status[LAYERS_RESNET];
     int at = o->count;
 
-    for (int i = LAYERS_RESNET - 1; i >= 0; i--) {
+    for (int i = job->layers - 1; i >= 0; i--) {
         at -= job->layer[i];
-        sleep_until(begin + o->backward * (LAYERS_RESNET - i) / LAYERS_RESNET);
+        sleep_until(begin + o->backward * (job->layers - i) / job->layers);
         MPI_Iallreduce(job->in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM,
                        MPI_COMM_WORLD, &request[i]);
     }
-    MPI_Waitall(LAYERS_RESNET, request, status);
+    MPI_Waitall(job->layers, request, status);
 }
 
 /* Seconds per call of the slowest rank. */
@@ -295,7 +302,7 @@ static void layers(const struct options *o, const struct job *job)
     else
         printf("%d tensors: one Allreduce %.3f ms, an Iallreduce each %.3f ms: %.3f times as "
                "long\n",
-               LAYERS_RESNET, 1e3 * t[0], 1e3 * t[1], t[1] / t[0]);
+               job->layers, 1e3 * t[0], 1e3 * t[1], t[1] / t[0]);
 }
 
 typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
@@ -354,8 +361,12 @@ static int divided(const struct options *o, struct job *job)
 {
     int sum = 0;
 
-    layers_resnet(job->layer);
-    for (int i = 0; i < LAYERS_RESNET; i++)
+    job->layers = o->lstm ? LAYERS_LSTM : LAYERS_RESNET;
+    if (o->lstm)
+        layers_lstm(job->layer);
+    else
+        layers_resnet(job->layer);
+    for (int i = 0; i < job->layers; i++)
         sum += job->layer[i] = (job->layer[i] + o->divide - 1) / o->divide;
     return sum;
 }

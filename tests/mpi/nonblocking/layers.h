@@ -41,6 +41,23 @@ static inline long layers_resnet(int *count)
     return at == LAYERS_RESNET ? sum : -1;
 }
 
+/* The language model of Zaremba et al. (2014), table 1, large: an embedding of 10,000 words, two
+ * layers of 1,500 LSTM cells, each with weights and biases of its input and of its state, and the
+ * output; in forward order. Writes LAYERS_LSTM counts and returns their sum. */
+enum { LAYERS_LSTM = 11 };
+static inline long layers_lstm(int *count)
+{
+    const int words = 10000, width = 1500, gates = 4 * width;
+    const int counts[LAYERS_LSTM] = {words * width, gates * width, gates * width, gates,
+                                     gates,         gates * width, gates * width, gates,
+                                     gates,         words * width, words};
+    long sum = 0;
+
+    for (int i = 0; i < LAYERS_LSTM; i++)
+        sum += count[i] = counts[i];
+    return sum;
+}
+
 /* One block of a transformer of this width: query, key, value and output matrices, both
  * normalizations, both matrices of the feed-forward part. Writes LAYERS_BLOCK counts. */
 static inline void layers_block(int width, int *count)
