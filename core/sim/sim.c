@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/sim/inbox.h"
 #include "core/sim/tournament.h"
@@ -45,7 +46,12 @@ struct ss_sim {
     int size;
     double alpha;
     double beta;
-    double gap;      /* seconds that a message holds a link beside its bytes */
+    double gap;     /* seconds that a message holds a link beside its bytes */
+    double compute; /* seconds that pass for each of processor time, */
+    double mark;    /* of which those up to here have passed */
+    unsigned cores; /* that all share, 0: each has its own */
+    double *taken;  /* of these, by stretches of time */
+    size_t stretches;
     uint64_t random; /* state, 0 = by the clock */
     struct ss_sim_fault fault;
     size_t eager;                /* longer sends wait for their receive */
@@ -85,6 +91,73 @@ static void place_rank(struct sim_rank *rank)
     ss_tournament_set(&rank->sim->clocks, rank->transport.rank, out ? INFINITY : rank->clock);
 }
 
+static double processor_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Stretches of time in which the cores that ranks share are taken, whichever rank came first here.
+ */
+static const double STRETCH = 1e-4;
+
+enum { MOST_STRETCHES = 1 << 24 };
+
+/* Of a stretch, seconds that are taken on all cores; NULL where it is too far away or memory is
+ * short: all of it is free. */
+static double *taken(struct ss_sim *sim, size_t at)
+{
+    const size_t more = 2 * at + 1024;
+    double *grown;
+
+    if (at < sim->stretches)
+        return &sim->taken[at];
+    if (at >= MOST_STRETCHES || !(grown = realloc(sim->taken, more * sizeof *grown)))
+        return NULL;
+    memset(grown + sim->stretches, 0, (more - sim->stretches) * sizeof *grown);
+    sim->taken = grown;
+    sim->stretches = more;
+    return &sim->taken[at];
+}
+
+static void compute(struct sim_rank *rank, double seconds)
+{
+    struct ss_sim *sim = rank->sim;
+    const double all = STRETCH * sim->cores, first = rank->clock / STRETCH;
+    size_t at = first < MOST_STRETCHES ? (size_t)first : MOST_STRETCHES;
+
+    for (double *here; sim->cores > 0 && (here = taken(sim, at)); at++) {
+        double end = (double)(at + 1) * STRETCH, free = end - rank->clock;
+        free = all - *here < free ? all - *here : free;
+        if (seconds <= free) {
+            *here += seconds;
+            break;
+        }
+        *here += free > 0 ? free : 0;
+        seconds -= free > 0 ? free : 0;
+        rank->clock = end;
+    }
+    rank->clock += seconds;
+}
+
+/* What the rank has computed since passes for it. */
+static void computed(struct sim_rank *rank)
+{
+    struct ss_sim *sim = rank->sim;
+
+    if (sim->compute > 0)
+        compute(rank, sim->compute * (processor_time() - sim->mark));
+}
+
+/* The simulator's own work is over. */
+static void computes_on(struct ss_sim *sim)
+{
+    if (sim->compute > 0)
+        sim->mark = processor_time();
+}
+
 static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_t len, bool damaged)
 {
     const struct ss_sim_fault *fault = &self->sim->fault;
@@ -106,8 +179,8 @@ static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_
     return m;
 }
 
-static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
-                    struct ss_request *request)
+static int send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
+                struct ss_request *request)
 {
     struct sim_rank *self = (struct sim_rank *)t;
     struct ss_sim *sim = self->sim;
@@ -144,6 +217,17 @@ static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const vo
     self->sent += len;
     forget_event(peer);
     return SS_OK;
+}
+
+static int sim_send(struct ss_transport *t, int dst, struct ss_tag tag, const void *buf, size_t len,
+                    struct ss_request *request)
+{
+    struct sim_rank *self = (struct sim_rank *)t;
+
+    computed(self);
+    int status = send(t, dst, tag, buf, len, request);
+    computes_on(self->sim);
+    return status;
 }
 
 static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *buf, size_t capacity,
@@ -231,6 +315,7 @@ static int sim_poll(struct ss_transport *t)
     struct sim_rank *self = (struct sim_rank *)t;
     struct ss_sim *sim = self->sim;
 
+    computed(self);
     for (struct posted **p = &self->posted; *p;) {
         struct ss_mail **m = find_message(self, *p);
         bool done = m && (*m)->arrival >= 0 && (*m)->arrival <= self->clock;
@@ -244,6 +329,7 @@ static int sim_poll(struct ss_transport *t)
         else
             p = &(*p)->next;
     }
+    computes_on(sim);
     return SS_OK;
 }
 
@@ -265,7 +351,11 @@ static void sim_cancel(struct ss_transport *t, struct ss_request *request)
 
 static double sim_now(struct ss_transport *t)
 {
-    return ((struct sim_rank *)t)->clock;
+    struct sim_rank *self = (struct sim_rank *)t;
+
+    computed(self);
+    computes_on(self->sim);
+    return self->clock;
 }
 
 static const struct ss_transport_ops sim_ops = {
@@ -322,6 +412,7 @@ void ss_sim_free(struct ss_sim *sim)
     ss_tournament_close(&sim->clocks);
     ss_tournament_close(&sim->events);
     free(sim->unknown);
+    free(sim->taken);
     free(sim);
 }
 
@@ -420,7 +511,9 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
             break;
         }
         rank->moved = false;
+        computes_on(sim);
         int result = step(ctx, rank->transport.rank);
+        computed(rank);
         if (result != SS_PENDING) {
             status[rank->transport.rank] = result;
             rank->finished = true;
@@ -461,6 +554,8 @@ uint64_t ss_sim_rounds(const struct ss_sim *sim)
 
 void ss_sim_restart(struct ss_sim *sim)
 {
+    if (sim->taken)
+        memset(sim->taken, 0, sim->stretches * sizeof *sim->taken);
     for (int r = 0; r < sim->size; r++) {
         struct sim_rank *rank = &sim->ranks[r];
         rank->clock = rank->out_free = rank->in_free = 0;
@@ -476,6 +571,20 @@ double ss_sim_clock(const struct ss_sim *sim, int rank)
 void ss_sim_set_gap(struct ss_sim *sim, double seconds)
 {
     sim->gap = seconds;
+}
+
+void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)
+{
+    sim->compute = factor;
+    sim->cores = cores;
+}
+
+void ss_sim_aside(struct ss_sim *sim, int rank, bool begins)
+{
+    if (begins)
+        computed(&sim->ranks[rank]);
+    else
+        computes_on(sim);
 }
 
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes)
@@ -495,6 +604,6 @@ void ss_sim_set_fault(struct ss_sim *sim, struct ss_sim_fault fault)
 
 void ss_sim_compute(struct ss_sim *sim, int rank, double seconds)
 {
-    sim->ranks[rank].clock += seconds;
+    compute(&sim->ranks[rank], seconds);
     place_rank(&sim->ranks[rank]);
 }

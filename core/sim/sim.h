@@ -1,11 +1,11 @@
 /* P ranks in one process: a transport under a virtual clock, for tests and for predictions.
  *
  * A message of b bytes occupies the sender's link for beta b seconds and, alpha later, the
- * receiver's link as long; computing takes no time. Events happen in the order of time. With a seed
- * the order of completions and of the ranks' steps is drawn at random (order between two ranks on
- * one tag stays), and clocks stop meaning anything. Sends are done at once, or, above an eager
- * limit, when a receive has taken the message in, as MPI libraries do with large ones. A send of
- * NULL takes the time of its length, and nothing is written where it is received.
+ * receiver's link as long; computing takes no time unless asked for. Events happen in the order of
+ * time. With a seed the order of completions and of the ranks' steps is drawn at random (order
+ * between two ranks on one tag stays), and clocks stop meaning anything. Sends are done at once,
+ * or, above an eager limit, when a receive has taken the message in, as MPI libraries do with large
+ * ones. A send of NULL takes the time of its length, and nothing is written where it is received.
  */
 #ifndef CORE_SIM_SIM_H
 #define CORE_SIM_SIM_H
@@ -29,6 +29,14 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
 /* Every message holds either link by so much longer than its bytes do (at creation 0): the gap g of
  * LogP (Culler et al., PPoPP'93), which tells many small messages from a large one. */
 void ss_sim_set_gap(struct ss_sim *sim, double seconds);
+
+/* The processor time that a rank's steps take here, that of the simulator itself apart, passes for
+ * it `factor` times over (at creation 0: none does), on `cores` processors that all share, 0: each
+ * has its own. No two runs are the same then. */
+void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores);
+
+/* What the rank's step does until it ends is no computing of the rank, but of whoever simulates. */
+void ss_sim_aside(struct ss_sim *sim, int rank, bool begins);
 
 /* Sends of more than `bytes` bytes stay active until received (at creation: none do). */
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);

@@ -5,6 +5,7 @@
 
 #include "core/call/call.h"
 #include "core/coll/rows.h"
+#include "core/plan/host_costs.h"
 #include "core/sim/sim.h"
 #include "core/trial/rabenseifner.h"
 #include "core/trial/unkept.h"
@@ -38,6 +39,18 @@ static int step_dense(struct job *job, int rank)
     return ss_rabenseifner_step(&r->dense);
 }
 
+/* The input is a stream and the result a checksum: what vectors take, passes all the same. A scan
+ * and a clearing; a claim goes by the residual as well, and writes it. */
+static void pass_over_vectors(const struct job *job, int rank)
+{
+    const struct ss_trial *t = job->trial;
+    const double passes = ss_keeps_global(t->algorithm) ? 4 : 2;
+    const double bytes = (double)t->entries.n * sizeof(float);
+
+    if (t->compute > 0)
+        ss_sim_compute(job->sim, rank, t->compute * passes * bytes * ss_host_costs()->fill);
+}
+
 static int step(void *ctx, int rank)
 {
     struct job *job = ctx;
@@ -48,6 +61,8 @@ static int step(void *ctx, int rank)
     if (r->native || job->trial->algorithm == SS_DENSE)
         return step_dense(job, rank);
     struct ss_call *call = ss_comm_call(r->comm);
+    if (!r->started)
+        pass_over_vectors(job, rank);
     if (r->started)
         status = ss_call_step(call);
     else
@@ -199,9 +214,13 @@ static struct job *open_job(const struct ss_trial *t)
     ss_stats_init(&job->stats, 0);
     job->status = calloc((size_t)t->ranks, sizeof *job->status);
     job->sim = ss_sim_create(t->ranks, t->alpha, t->beta, 0);
-    if (job->sim)
+    if (job->sim) {
         ss_sim_set_gap(job->sim, t->gap);
+        ss_sim_set_compute(job->sim, t->compute, t->cores);
+    }
     job->places = ss_unkept_create(&t->entries, t->ranks);
+    for (int r = 0; job->places && r < t->ranks; r++)
+        job->places[r].sim = job->sim;
     return job;
 }
 

@@ -30,8 +30,8 @@ void ss_digest_add(struct ss_digest *d, uint64_t idx, float val)
 
 /* ---- the input ---- */
 
-static void scan_input(const struct ss_unkept *u, size_t first, size_t n, uint32_t base,
-                       uint32_t *idx, float *val, size_t capacity, struct ss_scan *out)
+static void draw(const struct ss_unkept *u, size_t first, size_t n, uint32_t base, uint32_t *idx,
+                 float *val, size_t capacity, struct ss_scan *out)
 {
     struct ss_entries_cursor c;
     uint32_t at;
@@ -50,6 +50,16 @@ static void scan_input(const struct ss_unkept *u, size_t first, size_t n, uint32
         }
         out->nnz++;
     }
+}
+
+static void scan_input(const struct ss_unkept *u, size_t first, size_t n, uint32_t base,
+                       uint32_t *idx, float *val, size_t capacity, struct ss_scan *out)
+{
+    if (u->sim)
+        ss_sim_aside(u->sim, u->rank, true);
+    draw(u, first, n, base, idx, val, capacity, out);
+    if (u->sim)
+        ss_sim_aside(u->sim, u->rank, false);
 }
 
 static bool in_input(const struct ss_unkept *u, const void *v)

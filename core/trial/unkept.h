@@ -7,6 +7,7 @@
 #define CORE_TRIAL_UNKEPT_H
 
 #include "core/place/place.h"
+#include "core/sim/sim.h"
 #include "core/trial/entries.h"
 
 /* What two results that are equal have in common. */
@@ -27,6 +28,7 @@ struct ss_unkept {
     size_t added, end;     /* elements added up in this call lie between */
     size_t residual;       /* bytes that it would take */
     struct ss_digest seen; /* of what was written */
+    struct ss_sim *sim;    /* that is not to count the drawing, NULL: none */
 };
 
 /* Of `ranks` ranks; NULL where there is no address space for them. Frees: NULL is allowed. */

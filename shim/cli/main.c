@@ -128,6 +128,8 @@ static const struct verb {
      "  --alpha=TIME      2us: latency of a message\n"
      "  --beta=TIME       1e-10: seconds per byte, 8e-9 at 1 Gbit/s\n"
      "  --gap=TIME        alpha / 10: how long a message holds a link beside its bytes\n"
+     "  --compute=FACTOR  0: computing takes no time; 1: as long as here\n"
+     "  --cores=N         0: then each rank has one; N that all share\n"
      "  --overlap=SHARE   0: share of its entries that a rank has where all others have one\n"
      "  --warm=CALLS      1: of oktopk before the one that counts; 0: it finds threshold and\n"
      "                    regions in it\n"

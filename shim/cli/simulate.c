@@ -14,7 +14,9 @@ static const char *const sources[] = {"simulated", "extrapolated", "refused"};
 
 static void csv_head(void)
 {
-    puts("ranks,count,density,overlap,alpha,beta,gap,algorithm,ran,source,seconds,bytes_max,bytes_"
+    puts("ranks,count,density,overlap,alpha,beta,gap,compute,cores,algorithm,ran,source,seconds,"
+         "bytes_"
+         "max,bytes_"
          "mean,"
          "messages_max,rounds,memory_max,result_density,dense_seconds,speedup,checksum,note");
 }
@@ -31,9 +33,9 @@ static void csv_row(const struct ss_trial *t, const struct sim_row *r)
     bool known = r->source != SIM_REFUSED, simulated = r->source == SIM_SIMULATED;
     bool messages = r->ran == SS_DENSE; /* nothing but these */
 
-    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%s,%s,%s", t->ranks, t->entries.n, t->entries.density,
-           t->entries.overlap, t->alpha, t->beta, t->gap, ss_algorithm_name(t->algorithm),
-           ss_algorithm_name(r->ran), sources[r->source]);
+    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%g,%u,%s,%s,%s", t->ranks, t->entries.n,
+           t->entries.density, t->entries.overlap, t->alpha, t->beta, t->gap, t->compute, t->cores,
+           ss_algorithm_name(t->algorithm), ss_algorithm_name(r->ran), sources[r->source]);
     csv_number("%.9g", r->seconds, known);
     csv_number("%.0f", r->bytes_max, known);
     csv_number("%.0f", r->bytes_mean, known);
@@ -75,8 +77,13 @@ static void bytes_text(char text[16], double bytes)
 
 static void table_head(const struct ss_trial *t)
 {
-    printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte, gap = %g s\n",
+    printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte, gap = %g s",
            t->entries.n, 100 * t->entries.density, t->alpha, t->beta, t->gap);
+    if (t->compute > 0)
+        printf(", computing as here times %g", t->compute);
+    if (t->compute > 0 && t->cores > 0)
+        printf(" on %u cores", t->cores);
+    putchar('\n');
     printf("%5s  %-18s %10s %8s %10s %10s %9s %7s %10s %8s  %s\n", "ranks", "algorithm", "time",
            "x dense", "sent, most", "mean", "messages", "rounds", "memory", "result", "");
 }
@@ -177,6 +184,8 @@ int cli_simulate(int argc, char **argv)
                                      .alpha = asked.alpha,
                                      .beta = asked.beta,
                                      .gap = asked.gap,
+                                     .compute = asked.compute,
+                                     .cores = asked.cores,
                                      .warm = asked.warm};
             if (!asked.csv && c + d > 0)
                 putchar('\n');

@@ -13,6 +13,8 @@ struct sim_asked {
     double density[SIM_LIST];
     enum ss_algorithm algorithm[SS_ALGORITHMS];
     double alpha, beta, gap; /* seconds, seconds per byte, seconds */
+    double compute;          /* times the processor time spent, */
+    unsigned cores;          /* on so many, 0: each rank has its own */
     double overlap;
     uint64_t seed, memory; /* bytes of a run */
     double seconds;        /* real ones, of a run */

@@ -147,6 +147,21 @@ static bool read_gap(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->gap);
 }
 
+static bool read_compute(struct sim_asked *a, const char *text)
+{
+    return cfg_number_share(text, &a->compute);
+}
+
+static bool read_cores(struct sim_asked *a, const char *text)
+{
+    uint64_t cores;
+
+    if (!cfg_number_count(text, &cores) || cores > SS_TRIAL_CORES)
+        return false;
+    a->cores = (unsigned)cores;
+    return true;
+}
+
 static bool read_overlap(struct sim_asked *a, const char *text)
 {
     return cfg_number_share(text, &a->overlap) && a->overlap <= 1;
@@ -202,6 +217,8 @@ static const struct option {
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
     {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
+    {"compute", read_compute, "0", "a factor from 0, such as 1 or 2.5"},
+    {"cores", read_cores, "0", "a number from 0 to 256"},
     {"overlap", read_overlap, "0", "a share from 0 to 1"},
     {"warm", read_warm, "1", "calls, 0 to 1000"},
     {"seed", read_seed, "1", "a number, 0 or more"},

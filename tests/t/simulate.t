@@ -41,7 +41,7 @@ subtest 'a table by default, CSV on request, with the same figures' => sub {
     my @rows = rows('--ranks 2..8 --count 64Ki --density 0.01 --algorithm all');
     is(scalar @rows, 3 * 8, 'as many in CSV');
     is(join(' ', sort keys %{$rows[0]}),
-        'algorithm alpha beta bytes_max bytes_mean checksum count dense_seconds density gap memory_max '
+        'algorithm alpha beta bytes_max bytes_mean checksum compute cores count dense_seconds density gap memory_max '
             . 'messages_max note overlap rank ranks result_density rounds seconds source speedup' =~ s/ rank / ran /r,
         'its columns');
     is(scalar(grep { $_->{source} ne 'simulated' || $_->{note} ne '' } @rows), 0, 'all simulated');
@@ -96,6 +96,17 @@ subtest 'where nothing takes time nothing is said to be faster' => sub {
     is("$row->{seconds} $row->{speedup}", '0 ', 'no speedup in CSV');
     my (undef, $table) = simulate('--ranks=2 --count=1000 --algorithm=ring --alpha=0 --beta=0');
     like($table, qr/^ +2  ring +0 us +- +\d+ B /m, 'nor in the table');
+};
+
+subtest 'computing takes its time where it is asked to' => sub {
+    my $arguments = '--ranks=8 --count=200000 --density=0.2 --algorithm=allgather --alpha=0 --beta=0';
+    my ($none, $own, $shared) = map { (rows("$arguments $_"))[0] } '', '--compute=100', '--compute=100 --cores=1';
+    is($none->{seconds}, 0, 'none without');
+    ok($own->{seconds} > 0, 'each rank on its own core');
+    ok($shared->{seconds} > 3 * $own->{seconds}, 'later where all share one');
+    is($own->{checksum}, $none->{checksum}, 'the result is the same');
+    my ($status, undef, $error) = simulate('--cores=300');
+    like($error, qr/--cores=300: allowed are a number from 0 to 256/, 'and what is no number of cores is named');
 };
 
 subtest 'entries that ranks have in common' => sub {
