@@ -118,7 +118,7 @@ static const struct verb {
      "  sparseshim report --html reports/ >report.html\n"
      "  sparseshim report --trace traces/ -o trace.json\n"
      "Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together;\n"
-     "2 usage.\n"},
+     "2 usage, or a trace that is neither a file nor a folder.\n"},
     {"simulate", cli_simulate, "[--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]",
      "what each collective would take on a network, up to 4096 ranks",
      "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"

@@ -210,8 +210,13 @@ static int print(const struct asked *asked, int n, char **arguments)
 
 int cli_report(int argc, char **argv)
 {
+    static const char trace[] = "--trace=";
     if (argc > 1 && strcmp(argv[1], "--trace") == 0)
         return cli_trace_report(argc - 2, argv + 2);
+    if (argc > 1 && strncmp(argv[1], trace, sizeof trace - 1) == 0) {
+        argv[1] += sizeof trace - 1;
+        return cli_trace_report(argc - 1, argv + 1);
+    }
     struct asked asked = {TEXT, 0, AS_FITS};
     int first = take_options(&asked, argc, argv), files = argc - first;
     bool legend = asked.form == LEGEND || asked.form == LEGEND_ROFF;

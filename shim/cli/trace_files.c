@@ -4,11 +4,16 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim/cli/cli.h"
 
 /* ---- lines ---- */
 
@@ -130,23 +135,42 @@ static bool take_all(struct trace_file *f, FILE *file, size_t *at)
     return good && f->ranks > 0;
 }
 
-static bool read_file(struct trace_file *f)
+/* A trace is read twice, which a pipe is not. NULL with *status set, after saying why. */
+static FILE *open_file(const char *path, int *status)
 {
-    FILE *file = fopen(f->path, "r");
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
+    int error = fd < 0 ? errno : fstat(fd, &about) != 0 ? errno : 0;
+    bool other = error == ENXIO /* a socket */ || (error == 0 && !S_ISREG(about.st_mode));
+    FILE *file = error == 0 && !other ? fdopen(fd, "r") : NULL;
+
+    *status = other ? CLI_USAGE : file != NULL ? CLI_OK : CLI_NO;
+    if (other)
+        cli_usage_error("report", "--trace: %s is neither a file nor a folder", path);
+    else if (file == NULL)
+        fprintf(stderr, "sparseshim report: %s cannot be read: %s\n", path,
+                strerror(error != 0 ? error : errno));
+    if (fd >= 0 && file == NULL)
+        close(fd);
+    return file;
+}
+
+static int read_file(struct trace_file *f)
+{
+    int status;
     size_t line;
+    FILE *file = open_file(f->path, &status);
 
     f->first = -1;
-    if (file == NULL) {
-        fprintf(stderr, "sparseshim report: %s cannot be read: %s\n", f->path, strerror(errno));
-        return false;
-    }
+    if (file == NULL)
+        return status;
     bool good = take_all(f, file, &line);
     fclose(file);
     if (!good)
         fprintf(stderr,
                 "sparseshim report: %s is no trace that SPARSESHIM_TRACE wrote (line %zu)\n",
                 f->path, line - 1);
-    return good;
+    return good ? CLI_OK : CLI_NO;
 }
 
 /* ---- files ---- */
@@ -158,7 +182,7 @@ static void free_file(struct trace_file *f)
 }
 
 /* Takes the path. */
-static bool add(struct trace_files *files, char *path)
+static int add(struct trace_files *files, char *path)
 {
     struct trace_file *list = realloc(files->file, (files->n + 1) * sizeof *list);
 
@@ -166,16 +190,16 @@ static bool add(struct trace_files *files, char *path)
         fprintf(stderr, "sparseshim report: out of memory\n");
         files->file = list != NULL ? list : files->file;
         free(path);
-        return false;
+        return CLI_NO;
     }
     files->file = list;
     list[files->n] = (struct trace_file){.path = path};
-    if (read_file(&list[files->n])) {
+    int status = read_file(&list[files->n]);
+    if (status == CLI_OK)
         files->n++;
-        return true;
-    }
-    free_file(&list[files->n]);
-    return false;
+    else
+        free_file(&list[files->n]);
+    return status;
 }
 
 static bool is_trace(const char *name)
@@ -185,9 +209,15 @@ static bool is_trace(const char *name)
     return strncmp(name, "trace-", 6) == 0 && n > 5 && strcmp(name + n - 5, ".json") == 0;
 }
 
-static bool add_folder(struct trace_files *files, const char *path, DIR *folder)
+static int worse(int a, int b)
 {
-    bool good = true, some = false;
+    return a > b ? a : b;
+}
+
+static int add_folder(struct trace_files *files, const char *path, DIR *folder)
+{
+    int status = CLI_OK;
+    bool some = false;
 
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         char *name;
@@ -197,14 +227,14 @@ static bool add_folder(struct trace_files *files, const char *path, DIR *folder)
         some = true;
         if (asprintf(&name, "%s/%s", path, e->d_name) < 0)
             name = NULL;
-        good &= add(files, name);
+        status = worse(status, add(files, name));
     }
     if (!some)
         fprintf(stderr,
                 "sparseshim report: %s holds no traces (trace-*.json, as SPARSESHIM_TRACE writes "
                 "them)\n",
                 path);
-    return good && some;
+    return some ? status : CLI_NO;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -274,25 +304,26 @@ static void set_clocks(struct trace_files *files)
     files->zero = any ? zero : 0;
 }
 
-bool cli_traces_read(struct trace_files *files, int n, char **arguments)
+int cli_traces_read(struct trace_files *files, int n, char **arguments)
 {
-    bool good = true;
+    int status = CLI_OK;
 
     *files = (struct trace_files){.file = NULL};
     for (int i = 0; i < n; i++) {
         DIR *folder = opendir(arguments[i]);
 
-        good &= folder != NULL ? add_folder(files, arguments[i], folder)
-                               : add(files, strdup(arguments[i]));
+        status = worse(status, folder != NULL ? add_folder(files, arguments[i], folder)
+                                              : add(files, strdup(arguments[i])));
         if (folder != NULL)
             closedir(folder);
     }
     if (files->n > 0)
         qsort(files->file, files->n, sizeof *files->file, by_rank);
-    if (!good || !are_of_one_job(files))
-        return false;
-    set_clocks(files);
-    return true;
+    if (status == CLI_OK && !are_of_one_job(files))
+        status = CLI_NO;
+    if (status == CLI_OK)
+        set_clocks(files);
+    return status;
 }
 
 void cli_traces_free(struct trace_files *files)

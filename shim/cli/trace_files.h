@@ -31,9 +31,10 @@ struct trace_files {
     double zero;   /* of the first event, by the common clock */
 };
 
-/* Reads what the traces say of themselves; of a folder all trace-*.json in it. False where one
- * cannot be read or they are not of one job, after saying so. */
-bool cli_traces_read(struct trace_files *files, int n, char **arguments);
+/* Reads what the traces say of themselves; of a folder all trace-*.json in it. CLI_OK; after saying
+ * so CLI_NO where one cannot be read or they are not of one job, CLI_USAGE where one is neither a
+ * file nor a folder. */
+int cli_traces_read(struct trace_files *files, int n, char **arguments);
 void cli_traces_free(struct trace_files *files);
 
 /* A rank's time, microseconds, on the common clock, from the first event on. */

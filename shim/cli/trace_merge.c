@@ -151,7 +151,6 @@ int cli_trace_report(int argc, char **argv)
 {
     struct trace_files files;
     const char *path = NULL;
-    int status = CLI_NO;
 
     if (!take_output(&argc, argv, &path))
         return cli_usage_error("report", "-o takes the name of a file");
@@ -161,11 +160,12 @@ int cli_trace_report(int argc, char **argv)
     if (argc == 0)
         return cli_usage_error("report", "--trace takes the folder of SPARSESHIM_TRACE, or files "
                                          "from it");
-    if (cli_traces_read(&files, argc, argv)) {
-        if (is_input(&files, path))
-            fprintf(stderr, "sparseshim report: %s is one of the traces\n", path);
-        else
-            status = merge(&files, path);
+    int status = cli_traces_read(&files, argc, argv);
+    if (status == CLI_OK && is_input(&files, path)) {
+        fprintf(stderr, "sparseshim report: %s is one of the traces\n", path);
+        status = CLI_NO;
+    } else if (status == CLI_OK) {
+        status = merge(&files, path);
     }
     cli_traces_free(&files);
     return status;

@@ -436,4 +436,35 @@ subtest 'report says what is wrong with a file' => sub {
     is($code, 2, 'no file');
 };
 
+subtest 'report --trace reads files and folders, and never waits for anything else' => sub {
+    require POSIX;
+    require IO::Socket::UNIX;
+    POSIX::mkfifo("$dir/trace-fifo.json", 0600) or die "mkfifo: $!";
+    my $socket = IO::Socket::UNIX->new(Local => "$dir/trace-socket.json", Listen => 1) or die "socket: $!";
+    for my $path ("$dir/trace-fifo.json", "$dir/trace-socket.json", '/dev/null', '/dev/fd/0') {
+        for my $words ("--trace '$path'", "--trace='$path'") {
+            ($code, $out, $err) = sh("echo | timeout -k 5 20 '$cli' report $words");
+            is("$code$out$err", "2sparseshim report: --trace: $path is neither a file nor a folder\n", $words);
+        }
+    }
+    ($code, $out, $err) = sh("timeout -k 5 20 '$cli' report --trace '$dir'");
+    is("$code$out", 2, 'such things in a folder: status');
+    is($err =~ s/^sparseshim report: --trace: \Q$dir\E\/trace-\w+\.json is neither a file nor a folder\n//mgr, '',
+        'each is named, and nothing else is said');
+    is(scalar(() = $err =~ /trace-(?:fifo|socket)/g), 2, 'all of them');
+    unlink "$dir/trace-fifo.json", "$dir/trace-socket.json";
+    for my $words ("--trace '$dir'", "--trace='$dir'") {
+        ($code, $out, $err) = sh("'$cli' report $words");
+        is("$code$out$err", "1sparseshim report: $dir holds no traces (trace-*.json, as SPARSESHIM_TRACE writes them)\n",
+            'a folder without traces: what was looked for');
+    }
+    file('trace-empty.json', "[\n]\n");
+    ($code, $out, $err) = sh("'$cli' report --trace '$dir/trace-empty.json'");
+    is("$code$out", 1, 'a file that holds no rank: status');
+    like($err, qr/trace-empty\.json is no trace that SPARSESHIM_TRACE wrote/, 'and why');
+    ($code, undef, $err) = sh("'$cli' report --trace=");
+    is($code, 1, 'no name');
+    unlink "$dir/trace-empty.json";
+};
+
 done_testing();

@@ -93,7 +93,7 @@ traced 4 traced --slow=2 --ms=2000
 passed && merged && is "t['slow']['rank'] == 2 and t['slow']['call'] == 9 and t['slow']['late'] > 0" &&
     is "all(s > t['slow']['waited']['2'] for r, s in t['slow']['waited'].items() if r != '2')"
 tap "$?" "the rank that slept before a call is the one that the others waited for"
-"$BUILD/sparseshim" report --trace "$TRACES" 2>/dev/null | cmp - "$WORK/merged.json"
+"$BUILD/sparseshim" report --trace="$TRACES" 2>/dev/null | cmp - "$WORK/merged.json"
 tap "$?" "... and without -o the same goes to the standard output"
 cp "$TRACES"/trace-*-0-*.json "$TRACES/trace-x-0-x.json"
 ! merged && grep -q 'are not of one job' "$WORK/told"
