@@ -29,7 +29,7 @@ static const struct verb {
      "  -r  the option table as a section of a manual page\n"},
     {"run", cli_run, "[-n] [--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
-     "  -n              print what would be set, run nothing\n"
+     "  -n              print what would be set, run nothing; takes no number\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
      "                  `sparseshim info -f` lists the options\n"
      "  --profile NAME  the options of a profile, as --config=@NAME\n"

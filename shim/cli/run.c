@@ -199,19 +199,54 @@ struct running {
     bool dry;
 };
 
+static const char *const own_names[] = {"--profile"};
+
+/* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
+static bool is_for_launcher(const char *option, const char *next)
+{
+    static const char digits[] = "0123456789";
+    size_t letters = strncmp(option, "-np", 3) == 0 ? 3 : strncmp(option, "-n", 2) == 0 ? 2 : 0;
+    const char *number = option[letters] != '\0' ? option + letters : next;
+
+    return letters > 0 && number != NULL && *number != '\0' &&
+           number[strspn(number, digits)] == '\0';
+}
+
+static int without_launcher(const char *option, const char *next)
+{
+    bool apart = strpbrk(option, "0123456789") == NULL;
+
+    return cli_usage_error("run",
+                           "%s%s%s is for a launcher, which is missing; meant is sparseshim run "
+                           "[OPTIONS] -- mpirun -n 4 ./app, or mpirun -n 4 sparseshim run "
+                           "[OPTIONS] ./app (-n by itself prints what would be set)",
+                           option, apart ? " " : "", apart ? next : "");
+}
+
+/* Before anything is set, whether it is to be printed. */
+static int take_dry(void *ctx, int argc, char **argv, int *at)
+{
+    struct running *r = ctx;
+    const char *argument = argv[*at], *value;
+
+    if (is_for_launcher(argument, argv[*at + 1]))
+        return without_launcher(argument, argv[*at + 1]);
+    r->dry = r->dry || strcmp(argument, "-n") == 0;
+    return cli_own_option("run", own_names, 1, argc, argv, at, &value) >= 0 && value == NULL
+               ? CLI_USAGE
+               : CLI_OK;
+}
+
 static int take(void *ctx, int argc, char **argv, int *at)
 {
-    static const char *const names[] = {"--profile"};
     struct running *r = ctx;
     char *argument = argv[*at];
     const char *value;
 
-    if (strcmp(argument, "-n") == 0) {
-        r->dry = true;
+    if (strcmp(argument, "-n") == 0)
         return CLI_OK;
-    }
-    if (cli_own_option("run", names, 1, argc, argv, at, &value) >= 0)
-        return value != NULL ? set_profile(value, r->dry) : CLI_USAGE;
+    if (cli_own_option("run", own_names, 1, argc, argv, at, &value) >= 0)
+        return set_profile(value, r->dry);
     if (strncmp(argument, "--", 2) == 0)
         return cli_set_option("run", r->cfg, argument + 2, r->dry);
     return cli_usage_error(
@@ -226,7 +261,9 @@ int cli_run(int argc, char **argv)
         fprintf(stderr, "sparseshim run: out of memory\n");
         return CLI_CANNOT_RUN;
     }
-    int status = cli_options(argc, argv, take, &r, &first);
+    int status = cli_options(argc, argv, take_dry, &r, &first);
+    if (status == CLI_OK)
+        status = cli_options(argc, argv, take, &r, &first);
     if (status == CLI_OK && first >= argc)
         status = cli_usage_error(
             "run", "no program given; usage: sparseshim run [-n] "

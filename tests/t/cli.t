@@ -108,6 +108,26 @@ subtest 'run puts the library in front of what is preloaded already' => sub {
     is("$code$out$err", '7', 'status is passed on and nothing is printed');
 };
 
+subtest 'run -n with a number is a launcher forgotten, not a dry run' => sub {
+    for my $words ('-n 4', '--mode=exact -n 4', '-n 4 --mode=exact', '-np 4', '-n4', '-np8', '-n -n 4', '--profile x -n 4') {
+        ($code, $out, $err) = sh("'$cli' run $words touch '$dir/ran'");
+        is("$code$out", 2, "$words: a usage error, and nothing is printed");
+        like($err, qr/^sparseshim run: -np? ?\d is for a launcher, which is missing; meant is sparseshim run \[OPTIONS\] -- mpirun -n 4 \.\/app, or mpirun -n 4 sparseshim run .*\n\z/,
+            "$words: what is meant");
+    }
+    ok(!-e "$dir/ran", 'nothing ran');
+    my @set = ('SPARSESHIM_MODE=observe', 'SPARSESHIM_REPORT=rank0', "LD_PRELOAD=$lib", 'exec 4 -n 4');
+    for my $words ('-n --mode=observe --report=rank0 --', '--mode=observe -n --report=rank0 --',
+        '--mode=observe --report=rank0 -n --')
+    {
+        ($code, $out, $err) = sh("'$cli' run $words 4 -n 4");
+        is("$code$out$err", join("\n", 0 . shift @{[@set]}, @set[1 .. 3], ''), "$words: all that would be set, wherever -n stands");
+    }
+    ($code, $out) = sh("'$cli' run -n true");
+    is($code, 0, 'the dry run');
+    like($out, qr/^exec true$/m, 'shows the program');
+};
+
 subtest 'run works under a launcher' => sub {
     ($code, $out, $err) =
       sh("timeout -k 5 60 '$mpirun' -n 2 '$cli' run --mode=observe "

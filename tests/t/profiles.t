@@ -38,6 +38,9 @@ for file in config/profiles/*.conf; do
     grep -q "^  .*/config/profiles/$name.conf: read$" "$WORK/out"
     tap "$?" "@$name is found from the build directory"
     within 30 "$CLI" run -n --profile "$name" true
+    cp "$WORK/out" "$WORK/first"
+    within 30 "$CLI" run --profile "$name" -n true
+    cmp -s "$WORK/first" "$WORK/out" || STATUS=1
     [ "$STATUS" -eq 0 ] && grep -qx "SPARSESHIM_CONFIG=@$name" "$WORK/out" && [ ! -s "$WORK/err" ]
     tap "$?" "sparseshim run --profile $name"
     head -n 1 "$file" | grep -q '^# [A-Z0-9]' && { [ "$name" = asr ] || grep -q '^# Not from the paper: ' "$file"; } &&
