@@ -241,9 +241,32 @@ static int result_of(const struct trying *y, int status, bool served)
     return status == CLI_OK && !served ? CLI_NO : status;
 }
 
+/* Before all ranks have reported a call. */
+static bool failed_at_once(const struct trial *t)
+{
+    return t->ending == CLI_BY_ITSELF && t->status != 0 && trial_calls(t) == 0;
+}
+
+/* The second run of a command that failed at once: the same where the library did not help; says so
+ * then. */
+static bool fails_by_itself(const struct trial *t)
+{
+    if (!failed_at_once(t))
+        return false;
+    fprintf(stderr,
+            "sparseshim try: the command fails at once (status %d) where every call is the MPI "
+            "library's own, too: exact and observe are not run\n",
+            t->status);
+    return true;
+}
+
+/* What fails at once with top-k is run without the library's help next: where it fails so, too, the
+ * other forms say no more. */
 static int try_forms(struct trying *y)
 {
-    static const enum trial_form order[] = {TRIAL_TOPK, TRIAL_EXACT, TRIAL_OBSERVE, TRIAL_OFF};
+    static const enum trial_form usual[] = {TRIAL_TOPK, TRIAL_EXACT, TRIAL_OBSERVE, TRIAL_OFF},
+                                 doubtful[] = {TRIAL_TOPK, TRIAL_OFF, TRIAL_EXACT, TRIAL_OBSERVE};
+    const enum trial_form *order = usual;
     int status = CLI_OK;
     bool going = true;
 
@@ -251,6 +274,10 @@ static int try_forms(struct trying *y)
     for (int i = 0; i < TRIAL_FORMS && going; i++) {
         status = run_trial(y, order[i]);
         going = status == CLI_OK && y->now->ending != CLI_INTERRUPTED && !cannot_start(y->now);
+        if (i == 0 && going && failed_at_once(y->now))
+            order = doubtful;
+        else if (i == 1 && going && order == doubtful)
+            going = !fails_by_itself(y->now);
     }
     const struct trial_table table = {.trial = y->trial,
                                       .calls_per_step = y->calls_per_step,
