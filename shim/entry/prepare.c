@@ -53,7 +53,8 @@ static uint64_t make_salt(void)
 static void refuse(const char *why, const char *what)
 {
     if (shim_launcher_rank() <= 0)
-        shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through", why, what);
+        shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through%s", why, what,
+                 shim.options.report != CFG_REPORT_OFF ? ", and no report is written" : "");
 }
 
 /* A text that cannot be read counts as empty and is told with the other problems. */

@@ -22,8 +22,9 @@ my %before = (
 
 # Texts that are no message of their own, each with where it is part of one.
 my @parts = (
-    '%s%s; every call passes through',                        # the end of those of refuse()
+    '%s%s; every call passes through%s',                      # the end of those of refuse()
     '%s (RESIDUAL_SCALE=auto)%s',                             # the end of those of say()
+    ', and no report is written',                             # the same
     '%llu of %llu calls ',                                    # a report
     'rule %zu, ',                                             # the beginning of those of complain()
     'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()

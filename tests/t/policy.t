@@ -61,6 +61,14 @@ preloaded 2 fewcalls 4
 tap_passed "where no allowed mode does as little, the job runs without the library"
 said 1 "no mode is allowed that does as little as MODE asks for: $CONF:1; every call passes through"
 tap "$?" "which is told once"
+printf 'allow_modes = exact\n' >"$CONF"
+SPARSESHIM_MODE=observe preloaded 2 fewcalls 4
+passed && said 1 "no mode is allowed that does as little as MODE asks for: $CONF:1; every call passes through, and no report is written" &&
+    ! grep -q 'calls .*seen' "$WORK/err" && [ ! -e "$WORK/report" ]
+tap "$?" "MODE=observe where only exact is allowed: it is said that there is no report"
+within 30 env -u SPARSESHIM_REPORT "$MPIRUN" -n 2 -genv SPARSESHIM_MODE observe -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4
+passed && said 1 "every call passes through" && said 0 "no report"
+tap "$?" "and not where none was asked for"
 
 printf 'lock = DISABLE\n' >"$CONF"
 SPARSESHIM_DISABLE=1 preloaded 2 fewcalls 4
