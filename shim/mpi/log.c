@@ -119,6 +119,14 @@ bool shim_expand(char *out, size_t size, const char *pattern)
     return true;
 }
 
+/* What others say, as in MPI_Get_library_version, may hold tabs and what a terminal obeys. */
+static void blank_controls(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == '\x7f')
+            text[i] = ' ';
+}
+
 /* How every line begins. Returns the length. */
 static size_t begin_line(char *line, size_t size)
 {
@@ -134,9 +142,12 @@ static void tell_lost(const char *path, const char *reason)
     char line[4096 + 256];
     size_t used = begin_line(line, sizeof line);
 
-    snprintf(line + used, sizeof line - used, "SPARSESHIM_DEBUG_FILE: %s cannot be written: %s\n",
+    snprintf(line + used, sizeof line - used, "SPARSESHIM_DEBUG_FILE: %s cannot be written: %s",
              path, reason);
-    shim_write(STDERR_FILENO, line, strlen(line));
+    used = strlen(line);
+    blank_controls(line, used);
+    line[used] = '\n';
+    shim_write(STDERR_FILENO, line, used + 1);
 }
 
 static int open_log(void)
@@ -207,6 +218,7 @@ void shim_say(enum cfg_debug level, const char *format, ...)
     used += (size_t)len;
     if (used > sizeof line - 1)
         used = sizeof line - 1;
+    blank_controls(line, used);
     line[used++] = '\n';
     fd = log_fd();
     error = shim_write(fd, line, used);

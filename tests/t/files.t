@@ -131,6 +131,8 @@ tap_logged() {
 
 logging "$WORK/new.log"
 tap_logged "a new log is readable by its owner alone" "$WORK/new.log" 600
+grep -q '^sparseshim\[0\]: version .*MPI' "$WORK/new.log" && ! grep -q '[[:cntrl:]]' "$WORK/new.log"
+tap "$?" "... in which tabs, as of the MPI library's version, are blanks"
 echo before >"$WORK/own.log"
 chmod 640 "$WORK/own.log"
 logging "$WORK/own.log"
