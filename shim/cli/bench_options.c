@@ -206,6 +206,48 @@ static int check(struct bench_asked *a)
     return CLI_OK;
 }
 
+static bool names_own(const char *word)
+{
+    size_t length = strcspn(word, "=");
+
+    for (int i = 0; i < OPTIONS; i++)
+        if (strlen(names[i]) == length && strncmp(word, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* "--min-count=5", but not one in the middle, which may be the launcher's: "--timeout=60 -n 2". */
+static bool sets_option(char **word)
+{
+    char name[64];
+    size_t length = strcspn(*word, "=");
+    bool option = strncmp(*word, "--", 2) == 0 && (*word)[length] == '=' && length < sizeof name;
+
+    for (char **behind = word + 1; *behind != NULL; behind++)
+        option = option && strncmp(*behind, "--", 2) == 0;
+    if (!option)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)length - 2, *word + 2);
+    return cfg_find(name) != SIZE_MAX;
+}
+
+/* What stands behind the launcher's own words would go to the launcher. */
+static int check_launcher(char **launcher)
+{
+    if (*launcher == NULL)
+        return cli_usage_error("bench", "no launcher given; usage: sparseshim bench [--count LIST] "
+                                        "[--density LIST] [--algorithm LIST] ... -- mpirun -n 8");
+    for (char **word = launcher + 1; *word != NULL; word++)
+        if (names_own(*word) || sets_option(word))
+            return cli_usage_error(
+                "bench",
+                "%s stands behind the launcher, %s: options go before it, as in "
+                "sparseshim bench %s ... -- mpirun -n 8 (a launcher's own option "
+                "of this name: in a script that is named here)",
+                *word, *launcher, *word);
+    return CLI_OK;
+}
+
 int bench_parse(struct bench_asked *a, int argc, char **argv)
 {
     struct parsing p = {a, cfg_load()};
@@ -224,10 +266,6 @@ int bench_parse(struct bench_asked *a, int argc, char **argv)
     cfg_free(p.cfg);
     if (status == CLI_OK)
         status = check(a);
-    if (status == CLI_OK && first >= argc)
-        status =
-            cli_usage_error("bench", "no launcher given; usage: sparseshim bench [--count LIST] "
-                                     "[--density LIST] [--algorithm LIST] ... -- mpirun -n 8");
     a->launcher = argv + first;
-    return status;
+    return status == CLI_OK ? check_launcher(a->launcher) : status;
 }

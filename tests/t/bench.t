@@ -134,6 +134,19 @@ within 60 "$CLI" bench --count 1000,2000 -- ./absent
 [ "$STATUS" -eq 127 ] && [ "$(grep -c './absent cannot be run' "$WORK/err")" -eq 1 ]
 tap "$?" "a launcher that is not there: exit status 127, once"
 
+# Options behind the launcher, which would not know them.
+for words in '--blocks 2' '--blocks=2' '--csv - --blocks 2' '--min-count=5' '--mode=topk --density 0.1' '--min-count=5 --seed=1'; do
+    # shellcheck disable=SC2086
+    within 20 "$CLI" bench -- touch ran $words
+    [ "$STATUS" -eq 2 ] && [ ! -s "$WORK/out" ] && [ ! -e ran ] &&
+        grep -qF -- "sparseshim bench: ${words%% *} stands behind the launcher, touch: options go before it" "$WORK/err"
+    tap "$?" "touch ran $words: refused, and nothing is run"
+done
+printf '#!/bin/sh\nshift 2\nexec "%s" "$@"\n' "$MPIRUN" >"$WORK/launcher" && chmod +x "$WORK/launcher"
+within 60 "$CLI" bench --count 1000 --blocks 1 --calls 2 --warm 4 -- "$WORK/launcher" --timeout=9 --blocked -n 2
+[ "$STATUS" -eq 0 ]
+tap "$?" "a launcher's own options are the launcher's"
+
 # refused TEXT ARGUMENT...
 refused() {
     local text=$1
