@@ -82,11 +82,28 @@ static enum ss_emit_form emitted(enum form form)
     return form == JSON ? SS_EMIT_JSON : form == ALL ? SS_EMIT_ALL : SS_EMIT_TEXT;
 }
 
+/* Ranks of one job by themselves, which whoever names them may rather want in one. */
+static void tell_one_job(const struct cli_files *files)
+{
+    char why[256];
+    size_t n = files->n;
+    for (size_t i = 1; i < n; i++)
+        for (size_t of = 0; of < i; of++)
+            if (cli_jobs_differ(files->file[of].report, files->file[i].report, why, sizeof why))
+                return;
+    if (n > 1)
+        fprintf(stderr,
+                "sparseshim report: these are %zu ranks of one job, one after the other; --merge "
+                "puts them in one\n",
+                n);
+}
+
 static int print_each(const struct asked *asked, const struct cli_files *files)
 {
     int status = 0;
     if (asked->form == CSV)
         return cli_csv_print(asked->table, files);
+    tell_one_job(files);
     for (size_t i = 0; i < files->n && status == 0; i++) {
         struct cli_report *report = files->file[i].report;
         status = ss_report_write(&report->stats, &report->job, emitted(asked->form),

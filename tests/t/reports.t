@@ -204,6 +204,13 @@ subtest 'two jobs are compared' => sub {
     my @each = map { (report($_))[1] } @{$files{lossy}};
     is((report("$files{lossy}[0] $files{lossy}[1]"))[1], "$each[0]$each[1]", 'two of one job are printed in turn');
     is((report("@{$files{lossy}}"))[1], join('', @each), 'and so are three');
+    for my $n (2, 3) {
+        like((report(join " ", @{$files{lossy}}[0 .. $n - 1]))[2],
+            qr/^sparseshim report: these are $n ranks of one job, one after the other; --merge puts them in one\n\z/,
+            'which is said, with what puts them in one');
+    }
+    is((report($_))[2], '', 'and only then') for $files{lossy}[0], "$files{lossy}[0] $files{exact}[0]", 'lossy exact',
+        "@{$files{lossy}} $files{exact}[0]", "--csv @{$files{lossy}}", "--merge @{$files{lossy}}", 'lossy';
     is +(report('--compare lossy'))[0], 2, 'one cannot be compared';
     is +(report('--csv --merge lossy'))[0], 2, 'CSV is not merged';
     is +(report('--json --csv lossy'))[0], 2, 'one form at a time';

@@ -114,8 +114,12 @@ tap "$?" "the programs of the manual's recipe for C"
 recipe Slurm "$WORK/Slurm"
 cp "$WORK/C"/{sum,train} config/slurm/*.sbatch "$WORK/Slurm"
 tool sbatch "$(command -v sbatch) --wait --overcommit"
-LIMIT=120 typed "$WORK/Slurm"
-tap "$?" "the manual's recipe for Slurm: $COMMANDS commands"
+LIMIT=120 typed "$WORK/Slurm" sbatch
+tap "$?" "the manual's recipe for Slurm: $COMMANDS jobs"
+JOB=$(sed -n 's/^Submitted batch job //p' "$WORK/out")
+[ "$(find "$WORK/Slurm/reports" -name "sparseshim-$JOB-*.json" | wc -l)" = 4 ] &&
+    sed -i "s/JOB/$JOB/" "$WORK/Slurm.session"/*.command && typed "$WORK/Slurm" merge && grep -q 'of 4 ranks\|4 ranks' "$WORK/out"
+tap "$?" "... the ranks of one of them in one report, beside those of the other"
 cat "$WORK/Slurm"/slurm-*.out >"$WORK/out"
 [ "$(grep -cx 'sum 40000' "$WORK/out")" = 1 ] && grep -q '^step 400: error 0\.0' "$WORK/out" &&
     [ "$(grep -c '^ *calls .* seen: ' "$WORK/out")" = 2 ]
