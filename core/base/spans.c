@@ -13,6 +13,7 @@ const char *ss_span_name(enum ss_span span)
         [SS_SPAN_DECODE] = "decode",       [SS_SPAN_MERGE] = "merge",
         [SS_SPAN_SCATTER] = "scatter",     [SS_SPAN_CLEAR] = "clear",
         [SS_SPAN_WAIT] = "wait",           [SS_SPAN_NATIVE] = "native",
+        [SS_SPAN_ACTIVATE] = "activate",
     };
 
     return names[span];
@@ -48,13 +49,13 @@ static void pop(struct ss_spans *s, const struct ss_trace_call *what, double at)
                                                        .call = s->depth == 0 ? what : NULL});
 }
 
-void ss_spans_open(struct ss_spans *s, struct ss_trace *trace, const char *call, double at)
+bool ss_spans_open(struct ss_spans *s, struct ss_trace *trace, const char *call)
 {
     if (!trace->open(trace, &s->lane))
-        return;
+        return false;
     s->trace = trace;
     s->call = call;
-    push(s, SS_SPAN_CALL, NULL, -1, at);
+    return true;
 }
 
 void ss_spans_close(struct ss_spans *s, const struct ss_trace_call *what, double at)

@@ -21,10 +21,11 @@ enum ss_span {
     SS_SPAN_ENCODE,    /* booked as coding, as is the next */
     SS_SPAN_DECODE,
     SS_SPAN_MERGE,
-    SS_SPAN_SCATTER, /* into the result; of a trace alone */
-    SS_SPAN_CLEAR,   /* of the result while nothing has come; of a trace alone */
-    SS_SPAN_WAIT,    /* steps in which nothing moved; of a trace alone */
-    SS_SPAN_NATIVE,  /* the MPI library's collective, and its turn there */
+    SS_SPAN_SCATTER,  /* into the result; of a trace alone */
+    SS_SPAN_CLEAR,    /* of the result while nothing has come; of a trace alone */
+    SS_SPAN_WAIT,     /* steps in which nothing moved; of a trace alone */
+    SS_SPAN_NATIVE,   /* the MPI library's collective, and its turn there */
+    SS_SPAN_ACTIVATE, /* of a partial call's round: before it begins; of a trace alone */
     SS_SPANS
 };
 
@@ -63,7 +64,7 @@ struct ss_trace {
     void (*idle)(struct ss_trace *t, double at); /* a call has been waiting for some time */
 };
 
-/* Of a call. Zero: nothing is booked, nobody wants a trace. */
+/* Of a call, or of a round of partial calls. Zero: nothing is booked, nobody wants a trace. */
 enum { SS_SPAN_DEPTH = 8 };
 struct ss_spans {
     struct ss_times times;  /* booked */
@@ -101,9 +102,12 @@ static inline double *ss_span_booked(struct ss_times *t, enum ss_span span)
     }
 }
 
-/* The rest is for calls with a trace, at the time `at`. Open: the span of the call begins, unless
- * the sink has no lane for it. Close: all that are open end, the call's with what it was. */
-void ss_spans_open(struct ss_spans *s, struct ss_trace *trace, const char *call, double at);
+/* Whether the sink has a lane for a call, which its span, SS_SPAN_CALL, is to begin: by a clock
+ * that is looked at from here on, since another call may just have left the lane. */
+bool ss_spans_open(struct ss_spans *s, struct ss_trace *trace, const char *call);
+
+/* The rest is for calls with a trace, at the time `at`. Close: all that are open end, the call's
+ * with what it was. */
 void ss_spans_close(struct ss_spans *s, const struct ss_trace_call *what, double at);
 
 void ss_spans_begin(struct ss_spans *s, enum ss_span span, const char *phase, int number,

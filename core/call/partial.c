@@ -24,6 +24,8 @@ int ss_comm_open_rounds(struct ss_comm *comm, struct ss_transport *t)
         .coding = s->coding,
         .rounding = {.values = s->values, .bucket = s->quant_bucket},
         .row = ss_rows(SS_KIND_ALLREDUCE)[algorithm(s)],
+        .trace = &s->trace,
+        .name = comm->name,
     };
 
     comm->rounds_t = t;
@@ -220,7 +222,9 @@ void ss_partial_start(struct ss_call *call)
     call->mark = ss_span_begin(&c->x, SS_SPAN_EXCHANGE);
     call->plan.algorithm = algorithm(f->comm->settings);
     f->tensor->rest.emptied = false;
+    ss_trace_begin(&c->x, SS_SPAN_SELECT, NULL, -1);
     ss_rounds_call(f->comm->rounds, &round);
+    ss_trace_end(&c->x, SS_SPAN_SELECT);
     c->x.number = ss_rounds_call_number(f->comm->rounds);
     f->topk = f->resting = false; /* none of this call's business any more */
 }

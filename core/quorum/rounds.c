@@ -58,6 +58,7 @@ void ss_rounds_abandon(struct ss_rounds *r, int status)
     }
     r->claims = false;
     ss_activation_close(&r->activation);
+    ss_round_spans_over(r, false);
     r->stage = SS_ROUND_ABANDONED;
 }
 
@@ -135,6 +136,7 @@ static void contribute_left(struct ss_rounds *r, struct ss_member *m)
     r->c.own = (struct ss_stream){0};
     if (r->status < 0 || (m->late == 0 && m->strays.count == 0))
         return;
+    ss_trace_begin(&r->c.x, SS_SPAN_SELECT, NULL, -1);
     if (ss_member_claim(r, m, NULL) == SS_OK) {
         r->stats.left++;
         ss_member_selected(r, m);
@@ -142,6 +144,7 @@ static void contribute_left(struct ss_rounds *r, struct ss_member *m)
         ss_member_return(r, m);
         r->c.own = (struct ss_stream){0};
     }
+    ss_trace_end(&r->c.x, SS_SPAN_SELECT);
 }
 
 /* The contribution to the round, into c->own: it was claimed when the call came, or it is now. A
@@ -177,6 +180,7 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     struct ss_coll *c = &r->c;
     struct ss_exchange *x = &c->x;
     struct ss_stream own = c->own;
+    struct ss_spans spans = x->spans;
 
     memset(c, 0, sizeof *c);
     memset(r->state, 0, r->s.row->state);
@@ -193,6 +197,7 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     x->esize = ss_type_size(x->type);
     x->n = c->in_n = c->out_n = m ? m->n : most_elements(r);
     x->number = round;
+    x->spans = spans;
 }
 
 /* The contribution is rounded, and what that takes away returns to the residual in the end. */
@@ -258,6 +263,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
 
     r->member = m;
     r->begun = r->t->ops->now(r->t);
+    ss_trace_end(x, SS_SPAN_ACTIVATE);
     if (m && !own && r->status == SS_OK)
         pin(r);
     if (m)
@@ -325,7 +331,11 @@ static bool begin(struct ss_rounds *r)
     if (r->status < 0)
         drop_claims(r);
     own = r->calling && r->calls == r->done + 1 && r->status == SS_OK;
-    if ((r->held && r->status == SS_OK) || !is_due(r, own, &m, words))
+    if (r->held && r->status == SS_OK)
+        return false;
+    if (ss_round_is_traced(r))
+        ss_round_spans_asked(r, own);
+    if (!is_due(r, own, &m, words))
         return false;
     status = ss_activation_pass(&r->activation, words);
     if (status == SS_PENDING)
@@ -367,6 +377,7 @@ static void end_round(struct ss_rounds *r)
         else
             r->delivered = r->done;
     }
+    ss_round_spans_over(r, true);
     unpin(r);
     r->claimed = 0;
     r->member = NULL;
@@ -416,7 +427,9 @@ bool ss_rounds_step(struct ss_rounds *r)
                                               : step_drain(r);
         moved = moved || again;
     }
-    return moved || r->c.x.moved;
+    moved = moved || r->c.x.moved;
+    ss_round_spans_stepped(r, moved);
+    return moved;
 }
 
 bool ss_rounds_under_way(const struct ss_rounds *r)
@@ -524,6 +537,7 @@ struct ss_rounds *ss_rounds_create(struct ss_transport *t,
     r->mem = mem;
     r->failed_peer = -1;
     r->failed_phase = SS_PHASE_ACTIVATE;
+    r->c.x.t = t; /* for the spans before the first round */
     ss_activation_open(&r->activation, t);
     return r;
 }
@@ -536,6 +550,7 @@ bool ss_rounds_settled(const struct ss_rounds *r)
 
 void ss_rounds_pause(struct ss_rounds *r)
 {
+    ss_round_spans_over(r, false);
     if (ss_rounds_settled(r))
         ss_activation_pause(&r->activation);
 }

@@ -40,6 +40,9 @@ struct ss_rounds_settings {
     enum ss_coding coding;       /* of streams, */
     struct ss_rounding rounding; /* and of their values, where there is memory for what it leaves */
     const struct ss_row *row;    /* recipe: SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
+    /* Where, if anywhere, whoever takes the events of rounds is to be found as each begins. */
+    struct ss_trace *const *trace;
+    const char *name; /* of the communicator, for these */
 };
 
 /* What a rank has seen of its rounds. */
@@ -69,7 +72,8 @@ struct ss_rounds *ss_rounds_create(struct ss_transport *t,
                                    const struct ss_rounds_settings *settings, struct ss_mem *mem);
 /* Whether nothing is on its way to this rank or from it, of the rounds that are over or begun. */
 bool ss_rounds_settled(const struct ss_rounds *r);
-/* Until the next step no receive is left posted, if it is settled: a message library may end. */
+/* The events end. Until the next step no receive is left posted, if it is settled: a message
+ * library may end. */
 void ss_rounds_pause(struct ss_rounds *r);
 /* Gives up what is under way; claims return to their residuals. Messages may still write to the
  * storage until the transport is closed: free comes after that. */

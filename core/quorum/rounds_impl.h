@@ -111,4 +111,15 @@ void ss_outcomes_keep(struct ss_rounds *r); /* the result in the landing waits f
 void ss_outcomes_deliver(struct ss_rounds *r);
 void ss_outcomes_free(struct ss_rounds *r, struct ss_member *m);
 
+/* core/quorum/round_spans.c: what a trace shows of a round, in a lane of its own. Asked: a call of
+ * this rank (own) or other ranks want the next one; where nobody wants a trace it is not to be
+ * called. The others do nothing where asked has not opened a lane. */
+static inline bool ss_round_is_traced(const struct ss_rounds *r)
+{
+    return r->s.trace && *r->s.trace;
+}
+void ss_round_spans_asked(struct ss_rounds *r, bool own);
+void ss_round_spans_stepped(struct ss_rounds *r, bool moved);
+void ss_round_spans_over(struct ss_rounds *r, bool took_place);
+
 #endif

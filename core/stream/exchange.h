@@ -101,6 +101,12 @@ static inline double ss_span_next(struct ss_exchange *x, enum ss_span span, doub
         ss_spans_begin(&x->spans, next, NULL, -1, now);
     return now;
 }
+/* The span of a call or of a round. */
+static inline void ss_trace_open(struct ss_exchange *x, struct ss_trace *trace, const char *name)
+{
+    if (ss_spans_open(&x->spans, trace, name))
+        ss_spans_begin(&x->spans, SS_SPAN_CALL, NULL, -1, ss_now(x));
+}
 /* The others, and those that end without being booked: without a trace not even the clock is asked.
  */
 static inline void ss_trace_begin(struct ss_exchange *x, enum ss_span span, const char *phase,

@@ -88,7 +88,7 @@ def slow_rank(spans):
     by how much, and what each rank waited in it; seconds."""
     begun, waited = {}, {}
     for (pid, tid), name, begin, end, args, outer in spans:
-        if "communicator" in args:
+        if "communicator" in args and name != "partial round":
             key = (args["communicator"], args["call"])
             begun.setdefault(key, {})[pid] = (begin, tid)
         elif name == "wait":
@@ -133,6 +133,7 @@ def main():
             {
                 "spans": count,
                 "notes": [e["name"] for e in events if e["ph"] == "i"],
+                "rounds": [args for _, name, _, _, args, _ in lanes.spans if name == "partial round"],
                 "args": [args for *_, args, _ in lanes.spans if "communicator" in args][-1:],
                 "open": still_open,
                 "waits": [e["args"] for s in lanes.open.values() for e in s if e["name"] == "wait"],

@@ -3,82 +3,15 @@
 #include <math.h>
 
 #include "tests/unit/support/beside_job.h"
-
-enum { LANES = 32, DEEP = 8 };
-
-/* Keeps the rules of core/base/spans.h, and counts. */
-struct strict {
-    struct ss_trace sink;
-    bool busy[LANES];
-    unsigned depth[LANES];
-    const char *open[LANES][DEEP];
-    double last[LANES];
-    unsigned begun[SS_SPANS], calls, at_once, most_at_once;
-};
+#include "tests/unit/support/strict_trace.h"
 
 static struct strict sinks[MOST_RANKS];
 static struct beside_job plain, traced;
 
-static bool strict_open(struct ss_trace *t, unsigned *lane)
-{
-    struct strict *s = (struct strict *)t;
-
-    for (*lane = 0; s->busy[*lane]; (*lane)++)
-        assert_true(*lane + 1 < LANES);
-    s->busy[*lane] = true;
-    s->depth[*lane] = 0;
-    if (++s->at_once > s->most_at_once)
-        s->most_at_once = s->at_once;
-    return true;
-}
-
-static void strict_close(struct ss_trace *t, unsigned lane)
-{
-    struct strict *s = (struct strict *)t;
-
-    assert_true(s->busy[lane]);
-    assert_int_equal(s->depth[lane], 0);
-    s->busy[lane] = false;
-    s->at_once--;
-}
-
-static void count(struct strict *s, const char *name)
-{
-    for (int i = 0; i < SS_SPANS; i++)
-        s->begun[i] += strcmp(name, ss_span_name((enum ss_span)i)) == 0;
-}
-
-static void strict_event(struct ss_trace *t, const struct ss_trace_event *e)
-{
-    struct strict *s = (struct strict *)t;
-    unsigned *depth = &s->depth[e->lane];
-
-    assert_true(s->busy[e->lane]);
-    assert_true(e->at >= s->last[e->lane]);
-    s->last[e->lane] = e->at;
-    if (e->begins) {
-        assert_true(*depth < DEEP);
-        s->open[e->lane][(*depth)++] = e->name;
-        count(s, e->name);
-        return;
-    }
-    assert_true(*depth > 0);
-    assert_string_equal(s->open[e->lane][--*depth], e->name);
-    if (e->call)
-        s->calls++;
-    assert_true(!e->call || *depth == 0);
-}
-
-static void strict_idle(struct ss_trace *t, double at)
-{
-    (void)t, (void)at;
-}
-
 static void sinks_set(struct beside_job *b)
 {
-    memset(sinks, 0, sizeof sinks);
     for (int r = 0; r < b->plan->size; r++) {
-        sinks[r].sink = (struct ss_trace){strict_open, strict_close, strict_event, strict_idle};
+        strict_set(&sinks[r]);
         b->job.settings[r].trace = &sinks[r].sink;
     }
 }
