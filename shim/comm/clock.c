@@ -5,6 +5,7 @@
  * as for two. */
 #include "shim/comm/clock.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include "core/base/fpenv.h"
@@ -105,8 +106,24 @@ static bool answer(const struct shim_comm *c, int rank, struct apart *own)
     return true;
 }
 
-/* Rank r is asked by r without its lowest bit, and asks those that have one more below that. */
-static void measure(const struct shim_comm *c)
+/* Of those that are measured at first contacts the first counts: the last place is for the end. */
+static void keep(struct apart own, int most)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&lock);
+    int samples = atomic_load(&shim.clock.samples);
+    if (own.uncertainty >= 0 && samples < most) {
+        shim.clock.sample[samples] =
+            (struct shim_clock_sample){shim_now(), own.offset, own.uncertainty};
+        atomic_store(&shim.clock.samples, samples + 1);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Rank r is asked by r without its lowest bit, and asks those that have one more below that. Kept
+ * as one of `most` at most. */
+static void measure(const struct shim_comm *c, int most)
 {
     struct apart own = {0, 0};
     int low = 1;
@@ -118,12 +135,7 @@ static void measure(const struct shim_comm *c)
     for (int next = low / 2; next > 0; next /= 2)
         if (c->rank + next < c->size)
             ask(c, c->rank + next, own);
-    int samples = atomic_load(&shim.clock.samples);
-    if (own.uncertainty < 0)
-        return;
-    shim.clock.sample[samples] =
-        (struct shim_clock_sample){shim_now(), own.offset, own.uncertainty};
-    atomic_store(&shim.clock.samples, samples + 1);
+    keep(own, most);
 }
 
 bool shim_clock_is_wanted(void)
@@ -131,13 +143,30 @@ bool shim_clock_is_wanted(void)
     return shim.options.trace && *shim.options.trace;
 }
 
+/* Whether its first rank is the one whose clock all traces go by: that of the world, or where there
+ * is none of the first communicator. All of its ranks say the same. */
+static bool has_the_clock(const struct shim_comm *c)
+{
+    int first = 0, found = MPI_UNDEFINED;
+    MPI_Group world;
+
+    if (shim.sessions)
+        return !atomic_exchange(&shim.clock.met, true);
+    if (shim_real.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
+        return false;
+    if (shim_real.Group_translate_ranks(c->group, 1, &first, world, &found) != MPI_SUCCESS)
+        found = MPI_UNDEFINED;
+    shim_real.Group_free(&world);
+    return found == 0;
+}
+
+/* What is decided here all ranks decide alike, whichever communicator they meet on first. */
 void shim_clock_meet(const struct shim_comm *c)
 {
-    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.ranks || !c->within_world || shim.clock.met)
+    if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.ranks || !c->within_world ||
+        !has_the_clock(c))
         return;
-    shim.clock.met = true;
-    shim.clock.of_world = c->handle == MPI_COMM_WORLD;
-    measure(c);
+    measure(c, 1);
     shim.hooks.clock_known(); /* a job that is killed keeps it */
 }
 
@@ -153,10 +182,8 @@ void shim_clock_part(void)
 
     ss_fpenv_enter_full(&saved);
     if (c && c->state == SHIM_COMM_SERVED && c->agreed[SHIM_MEET_TRACE] &&
-        (shim.clock.of_world || !shim.clock.met) &&
-        atomic_load(&shim.clock.samples) < SHIM_CLOCK_SAMPLES &&
         shim_real.Ibarrier(c->private, &request) == MPI_SUCCESS && ended(&request, PATIENCE_AT_END))
-        measure(c);
+        measure(c, SHIM_CLOCK_SAMPLES);
     ss_fpenv_leave_full(&saved);
     if (c)
         shim_comm_put(c);

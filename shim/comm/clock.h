@@ -7,8 +7,8 @@
 /* Whether this rank is to have a trace, also where it cannot write one: it serves the others. */
 bool shim_clock_is_wanted(void);
 
-/* Where every rank of the job is in it and wants a trace, once: by all ranks, when the private
- * communicator is new. */
+/* Where every rank of the job is in it, the first being the same, and wants a trace: by all ranks,
+ * when the private communicator is new, on any thread. */
 void shim_clock_meet(const struct shim_comm *c);
 
 /* In MPI_Finalize, by all ranks: once more, since clocks drift. Ranks that do not come are waited

@@ -511,7 +511,10 @@ static void *create(void *argument)
     struct shim_comm *c = argument;
 
     ss_fpenv_enter_full(&(struct ss_fpenv_full){0});
-    atomic_store(&c->creation, make_private(c) ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
+    bool made = make_private(c);
+    if (made)
+        shim_clock_meet(c);
+    atomic_store(&c->creation, made ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
     shim_comm_put(c);
     atomic_fetch_sub(&shim.watch.inside, 1);
     return NULL;

@@ -243,8 +243,7 @@ struct shim_state {
     struct {
         struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
         atomic_int samples;
-        bool met;      /* the first was taken, or tried, */
-        bool of_world; /* on MPI_COMM_WORLD */
+        atomic_bool met; /* sessions: the first was taken, or tried */
     } clock;
 
     bool left_out;           /* PROGRAMS does not take this one */

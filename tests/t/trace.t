@@ -115,6 +115,13 @@ tap "$?" "a job that is killed leaves what it was waiting for"
 "$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" &&
     grep -q '^rank 0 had not ended' "$WORK/told" && strict --open "$WORK/merged.json"
 tap "$?" "... and its traces can be merged"
+rm -rf "$TRACES"
+mkdir "$TRACES"
+SPARSESHIM_PROGRESS=watchdog SPARSESHIM_TRACE=$TRACES within 60 timeout -s TERM 4 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" "$PROGRAMS/traced" \
+    --nonblocking=1 --slow=1 --ms=60000
+"$BUILD/sparseshim" report --trace "$TRACES" -o "$WORK/merged.json" 2>"$WORK/told" && strict --open "$WORK/merged.json" &&
+    is "t['notes'] == ['clock'] * 3 and t['clocks'] == 'measured' and t['spans']['allreduce'] > 3" && grep -q 'clocks within' "$WORK/told"
+tap "$?" "... and its clocks are known, where its first contact was nonblocking, too"
 
 # No place to write to.
 SPARSESHIM_MIN_COUNT=1Mi SPARSESHIM_TRACE=$WORK/none preloaded 2 traced

@@ -1,6 +1,6 @@
-/* traced [--calls=N] [--slow=RANK] [--ms=N] [--limit=BYTES]: sparse sums, before the tenth of which
- * a rank sleeps, by default none, for so many milliseconds. limit: no file may be longer from
- * MPI_Init on. Prints the bits of all results. */
+/* traced [--calls=N] [--slow=RANK] [--ms=N] [--limit=BYTES] [--nonblocking=1]: sparse sums, before
+ * the tenth of which a rank sleeps, by default none, for so many milliseconds. limit: no file may
+ * be longer from MPI_Init on. Prints the bits of all results. */
 #include <sys/resource.h>
 #include <time.h>
 
@@ -34,11 +34,24 @@ static void rest(int ms)
     nanosleep(&t, NULL);
 }
 
+static void reduce(const float *in, float *out, bool nonblocking)
+{
+    MPI_Request request;
+
+    if (!nonblocking) {
+        MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Iallreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char **argv)
 {
     static float in[COUNT], out[COUNT];
     int calls = argument_number(argc, argv, "--calls", 20);
     int slow = argument_number(argc, argv, "--slow", -1);
+    bool nonblocking = argument_number(argc, argv, "--nonblocking", 0) != 0;
     uint64_t bits = 1;
 
     MPI_Init(&argc, &argv);
@@ -48,7 +61,7 @@ int main(int argc, char **argv)
         fill(in, call);
         if (call == SLOW_CALL && tap.rank == slow)
             rest(argument_number(argc, argv, "--ms", 300));
-        MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        reduce(in, out, nonblocking);
         bits = gradient_hash(bits, out, sizeof out);
     }
     tap_note("bits %016llx", (unsigned long long)bits);
