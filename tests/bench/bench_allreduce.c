@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/measure.h"
+
 enum { MOST_BUFFERS = 16, CONTACT = 1021 /* elements */ };
 
 struct options {
@@ -119,26 +121,6 @@ static struct options parse(int argc, char **argv)
     return o;
 }
 
-/* Bytes this host's interface sent so far; 0 where there is none of that name. */
-static uint64_t sent_bytes(const char *device)
-{
-    char line[512];
-    uint64_t sent = 0;
-    FILE *f = fopen("/proc/self/net/dev", "r");
-
-    while (f && fgets(line, sizeof line, f)) {
-        char name[64];
-        unsigned long long v[9];
-        if (sscanf(line, " %63[^:]: %llu %llu %llu %llu %llu %llu %llu %llu %llu", name, &v[0],
-                   &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7], &v[8]) == 10 &&
-            strcmp(name, device) == 0)
-            sent = v[8];
-    }
-    if (f)
-        fclose(f);
-    return sent;
-}
-
 static double uniform(uint64_t *state)
 {
     return (double)(int64_t)next_random(state) / 9223372036854775808.0;
@@ -204,7 +186,7 @@ static __attribute__((noinline)) struct sample block(const struct options *o, al
     double seconds = 0;
 
     PMPI_Barrier(MPI_COMM_WORLD);
-    uint64_t sent = sent_bytes(o->device);
+    double sent = measure_sent_bytes(o->device);
     for (int i = 0; i < calls; i++) {
         const void *in = inputs[i % o->buffers];
         if (o->in_place)
@@ -216,32 +198,9 @@ static __attribute__((noinline)) struct sample block(const struct options *o, al
     }
     if (calls == 0)
         return (struct sample){0, 0};
-    mine = (struct sample){seconds / calls, (double)(sent_bytes(o->device) - sent) / calls};
+    mine = (struct sample){seconds / calls, (measure_sent_bytes(o->device) - sent) / calls};
     PMPI_Allreduce(&mine, &most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return most;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Between two neighbours where it falls between them. */
-static double quantile(const double *v, int n, double share)
-{
-    double sorted[1000], at = share * (n - 1);
-    int low = (int)at;
-
-    memcpy(sorted, v, (size_t)n * sizeof *v);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return low + 1 < n ? sorted[low] + (at - low) * (sorted[low + 1] - sorted[low]) : sorted[low];
-}
-
-static double median(const double *v, int n)
-{
-    return quantile(v, n, 0.5);
 }
 
 static double nonzero(const struct options *o, const void *v)
@@ -313,20 +272,21 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
     MPI_Reduce(&worst, &largest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0 && o.csv) {
         printf("%s,%d,%zu,%g,%.9f,%.9f,%.4f,%.0f,%.0f,%.6f,%.4f,%.4f,%g\n", o.csv, size, o.count,
-               o.density, median(bare_s, o.blocks), median(shim_s, o.blocks),
-               median(ratio, o.blocks), median(bare_b, o.blocks), median(shim_b, o.blocks),
-               shim ? nonzero(&o, out) : 1, quantile(ratio, o.blocks, 0.25),
-               quantile(ratio, o.blocks, 0.75), largest);
+               o.density, measure_median(bare_s, o.blocks), measure_median(shim_s, o.blocks),
+               measure_median(ratio, o.blocks), measure_median(bare_b, o.blocks),
+               measure_median(shim_b, o.blocks), shim ? nonzero(&o, out) : 1,
+               measure_quantile(ratio, (size_t)o.blocks, 0.25),
+               measure_quantile(ratio, (size_t)o.blocks, 0.75), largest);
     } else if (rank == 0) {
-        double db = median(bare_b, o.blocks), sb = median(shim_b, o.blocks);
+        double db = measure_median(bare_b, o.blocks), sb = measure_median(shim_b, o.blocks);
         double theory = 2.0 * (size - 1) / size * (double)bytes;
         printf("P = %d, N = %zu %s, d = %g, %s, %d blocks of %d calls\n", size, o.count,
                o.is_double ? "double" : "float", o.density, o.in_place ? "in place" : "two buffers",
                o.blocks, o.calls);
         printf("  bare MPI   %10.3f ms  %12.0f bytes per call (limit of dense: %.0f)\n",
-               1e3 * median(bare_s, o.blocks), db, theory);
-        printf("  preloaded  %10.3f ms  %12.0f bytes per call\n", 1e3 * median(shim_s, o.blocks),
-               sb);
+               1e3 * measure_median(bare_s, o.blocks), db, theory);
+        printf("  preloaded  %10.3f ms  %12.0f bytes per call\n",
+               1e3 * measure_median(shim_s, o.blocks), sb);
         if (o.rate > 0)
             printf("  wire floor %10.3f ms bare, %.3f ms preloaded (bytes over %.0f bytes/s)\n",
                    1e3 * db / o.rate, 1e3 * sb / o.rate, o.rate);
@@ -339,7 +299,7 @@ __attribute__((optimize("O0"))) int main(int argc, char **argv)
                1e3 * all_bare / o.blocks, 1e3 * all_shim / o.blocks,
                all_bare > 0 ? all_shim / all_bare : 0,
                o.warm == 0 ? ", first contact and calibration included" : "");
-        printf("  ratio      %10.2f time, %.2f bytes; ", median(ratio, o.blocks),
+        printf("  ratio      %10.2f time, %.2f bytes; ", measure_median(ratio, o.blocks),
                sb > 0 ? db / sb : 0);
         if (o.gradient)
             printf("%.3f %% of the result is not zero\n", 100 * nonzero(&o, out));

@@ -9,32 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "tests/bench/measure.h"
 #include "tests/mpi/device/device_memory.h"
 
 enum { WARM_UP = 5 };
-
-static double seconds(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare);
-    return values[count / 2];
-}
 
 static void draw(float *values, size_t n, int rank)
 {
@@ -74,11 +53,11 @@ int main(int argc, char **argv)
     cuda_write(DEVICE, send, values, bytes);
     for (int call = -WARM_UP; call < calls; call++) {
         MPI_Barrier(MPI_COMM_WORLD);
-        const double begin = seconds(CLOCK_MONOTONIC), used = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        const double begin = measure_clock(CLOCK_MONOTONIC), used = measure_cpu_seconds();
         MPI_Allreduce(send, recv, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         if (call >= 0) {
-            wall[call] = seconds(CLOCK_MONOTONIC) - begin;
-            spent[call] = seconds(CLOCK_PROCESS_CPUTIME_ID) - used;
+            wall[call] = measure_clock(CLOCK_MONOTONIC) - begin;
+            spent[call] = measure_cpu_seconds() - used;
         }
     }
     cuda_read(DEVICE, values, recv, bytes);
@@ -88,7 +67,7 @@ int main(int argc, char **argv)
                "\"wall_ms\": %.4g, \"processor_ms\": %.4g}\n",
                n, size, getenv("SPARSESHIM_ALGORITHM") ? getenv("SPARSESHIM_ALGORITHM") : "auto",
                getenv("SPARSESHIM_MODE") ? getenv("SPARSESHIM_MODE") : "exact", calls,
-               1e3 * median(wall, calls), 1e3 * median(spent, calls));
+               1e3 * measure_median(wall, calls), 1e3 * measure_median(spent, calls));
     free(spent);
     free(wall);
     free(values);

@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/types.h"
 #include "core/plan/merging.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/merging_models.h"
 
 #define LENGTH(a) (sizeof(a) / sizeof(a)[0])
@@ -92,21 +92,6 @@ static void draw(struct planning *p, uint32_t count, enum selection selection, u
         p->step.costs.select_group = spread(p, 1e-6, 1e-3);
 }
 
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void time_of(struct planning *p, uint32_t count, enum selection selection, unsigned flight)
 {
     enum { DRAWS = 200 };
@@ -115,15 +100,15 @@ static void time_of(struct planning *p, uint32_t count, enum selection selection
 
     for (int i = 0; i < DRAWS; i++) {
         draw(p, count, selection, flight, (uint64_t)i + 1);
-        double begin = cpu_seconds();
+        double begin = measure_cpu_seconds();
         plan(p, SS_MERGING_OPTIMAL, 0);
-        ms[i] = 1e3 * (cpu_seconds() - begin);
+        ms[i] = 1e3 * (measure_cpu_seconds() - begin);
         exact += p->plan.exact;
         double gap = p->plan.times.end / p->plan.bound - 1;
         most = fmax(most, gap);
         sum += gap;
     }
-    qsort(ms, DRAWS, sizeof *ms, by_value);
+    qsort(ms, DRAWS, sizeof *ms, measure_by_value);
     printf("%5u  %-22s %6u %9.3f %9.3f %9.3f %8.1f %% %8.2f %% %7.2f %%\n", count,
            selections[selection], flight, ms[DRAWS / 2], ms[DRAWS * 9 / 10], ms[DRAWS - 1],
            100.0 * exact / DRAWS, 100 * sum / DRAWS, 100 * most);
@@ -256,8 +241,8 @@ static void print_line(struct planning *p, const struct model *m, const struct r
         seconds[i] = plan(p, i, THRESHOLD);
         groups[i] = p->plan.groups;
     }
-    double begin = cpu_seconds(), best = plan(p, SS_MERGING_OPTIMAL, 0);
-    double ms = 1e3 * (cpu_seconds() - begin);
+    double begin = measure_cpu_seconds(), best = plan(p, SS_MERGING_OPTIMAL, 0);
+    double ms = 1e3 * (measure_cpu_seconds() - begin);
     double single = seconds[SS_MERGING_SINGLE], threshold = seconds[SS_MERGING_THRESHOLD];
     printf("%-13s%-25s %6.3f %6.3f %6.3f %6.3f %5u %4u %4u", row->name, what, single, threshold,
            seconds[SS_MERGING_ALGORITHM1], best, groups[SS_MERGING_THRESHOLD],

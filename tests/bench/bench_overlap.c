@@ -30,6 +30,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/bench/measure.h"
 #include "tests/mpi/nonblocking/layers.h"
 
 enum { MOST_BLOCKS = 1000 };
@@ -133,19 +134,6 @@ static void fill(const struct options *o, float *out)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* Arithmetic that touches no memory, so that ranks on one machine compete for cores alone. */
 static void compute(double units)
 {
@@ -231,7 +219,7 @@ static void measure(const struct options *o, const struct job *job, double work,
         for (int i = 0; i < parts; i++)
             seconds[i][b] = block(o, job, part[i], work);
     for (int i = 0; i < parts; i++)
-        out[i] = median(seconds[i], o->blocks);
+        out[i] = measure_median(seconds[i], o->blocks);
 }
 
 /* Makes the computation take that long on all ranks at once. */
@@ -320,12 +308,11 @@ static double small_block(const struct options *o, allreduce *call)
 
 static double cpu_seconds_of_an_idle_second(void)
 {
-    struct timespec begin, end, second = {1, 0};
+    const struct timespec second = {1, 0};
+    double begin = measure_cpu_seconds();
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     nanosleep(&second, NULL);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-    return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    return measure_cpu_seconds() - begin;
 }
 
 static void small(const struct options *o)
@@ -343,17 +330,17 @@ static void small(const struct options *o)
     MPI_Query_thread(&level);
     if (rank != 0)
         return;
-    double d = median(difference, o->blocks);
+    double d = measure_median(difference, o->blocks);
     if (o->csv)
         printf("%s,%d,%s,%.1f,%.1f,%.1f,%.6f\n", o->csv, ranks,
-               level == MPI_THREAD_MULTIPLE ? "multiple" : "less", median(bare, o->blocks),
-               median(seen, o->blocks), d, idle);
+               level == MPI_THREAD_MULTIPLE ? "multiple" : "less", measure_median(bare, o->blocks),
+               measure_median(seen, o->blocks), d, idle);
     else
         printf("8 bytes, %s: PMPI %.1f ns, MPI %.1f ns, difference %.1f ns (quartiles %.1f, %.1f); "
                "CPU time of an idle second %.6f s\n",
                level == MPI_THREAD_MULTIPLE ? "multiple" : "less than multiple",
-               median(bare, o->blocks), median(seen, o->blocks), d, difference[o->blocks / 4],
-               difference[3 * o->blocks / 4], idle);
+               measure_median(bare, o->blocks), measure_median(seen, o->blocks), d,
+               difference[o->blocks / 4], difference[3 * o->blocks / 4], idle);
 }
 
 /* Elements of all tensors. */

@@ -10,16 +10,9 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-static double processor_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "tests/bench/measure.h"
 
 int main(int argc, char **argv)
 {
@@ -43,7 +36,7 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         if (round == 0) {
             began = MPI_Wtime();
-            used = processor_seconds();
+            used = measure_cpu_seconds();
         }
         usleep((useconds_t)(1000 * skew * rank));
         double begin = MPI_Wtime();
@@ -55,7 +48,7 @@ int main(int argc, char **argv)
             slowest += most / rounds;
         }
     }
-    share = (processor_seconds() - used) / (MPI_Wtime() - began);
+    share = (measure_cpu_seconds() - used) / (MPI_Wtime() - began);
     PMPI_Allreduce((double[]){sum, share}, all, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("%.4f %.4f %.2f\n", 1e3 * all[0] / size, 1e3 * slowest, 100 * all[1] / size);

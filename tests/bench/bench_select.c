@@ -15,6 +15,7 @@
 
 #include "core/compute/kernels.h"
 #include "core/select/threshold.h"
+#include "tests/bench/measure.h"
 
 enum action { ADD, ADD_STREAMING, STEADY, EXACT, EXACT_CALL, BUCKETS, ACTIONS };
 
@@ -142,12 +143,6 @@ static void act(const struct ss_selectors *selectors, struct data *d, enum actio
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The residual is put back before each action, so that every one meets the same arrays. */
 static void bench(const struct ss_selectors *selectors, struct data *d, size_t repetitions)
 {
@@ -164,10 +159,8 @@ static void bench(const struct ss_selectors *selectors, struct data *d, size_t r
                 printf("  %s, %s, %zu elements, k = %zu, claimed %zu\n", selectors->name,
                        ss_type_name(d->type), d->n, d->k, d->claimed);
         }
-    for (enum action action = ADD; action < ACTIONS; action++) {
-        qsort(times + action * repetitions, repetitions, sizeof *times, compare);
-        median[action] = times[action * repetitions + repetitions / 2];
-    }
+    for (enum action action = ADD; action < ACTIONS; action++)
+        median[action] = measure_median(times + action * repetitions, (int)repetitions);
     double add = median[ADD] < median[ADD_STREAMING] || median[ADD_STREAMING] < 1e-7
                      ? median[ADD]
                      : median[ADD_STREAMING];

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/bench/measure.h"
+
 enum { BLOCKS = 41, CALLS = 20000 };
 
 static float static_in[4], static_out[4];
@@ -84,13 +86,6 @@ static double block(calls *make)
     return (MPI_Wtime() - begin) / CALLS * 1e9;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static void measure(const struct kind *k, const char *name)
 {
     static double shim[BLOCKS], bare[BLOCKS], difference[BLOCKS];
@@ -102,12 +97,10 @@ static void measure(const struct kind *k, const char *name)
         shim[i] = block(k->wrapped);
         difference[i] = shim[i] - bare[i];
     }
-    qsort(shim, BLOCKS, sizeof *shim, by_value);
-    qsort(bare, BLOCKS, sizeof *bare, by_value);
-    qsort(difference, BLOCKS, sizeof *difference, by_value);
     printf("%-24s bare %6.1f ns, preloaded %6.1f ns, difference %5.1f ns (quartiles %.1f, %.1f)\n",
-           name, bare[BLOCKS / 2], shim[BLOCKS / 2], difference[BLOCKS / 2], difference[BLOCKS / 4],
-           difference[3 * BLOCKS / 4]);
+           name, measure_median(bare, BLOCKS), measure_median(shim, BLOCKS),
+           measure_median(difference, BLOCKS), measure_quantile(difference, BLOCKS, 0.25),
+           measure_quantile(difference, BLOCKS, 0.75));
 }
 
 static bool make_calls(const char *name, int n)

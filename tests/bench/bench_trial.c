@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/trial/unkept.h"
+#include "tests/bench/measure.h"
 
 enum { MOST_BLOCKS = 1000 };
 
@@ -76,21 +77,6 @@ static struct options parse(int argc, char **argv)
     return o;
 }
 
-/* Bytes this host's interface sent so far; 0 where there is none of that name. */
-static double sent_bytes(const char *device)
-{
-    char path[200];
-    unsigned long long sent = 0;
-
-    snprintf(path, sizeof path, "/sys/class/net/%s/statistics/tx_bytes", device);
-    FILE *f = fopen(path, "r");
-    if (f && fscanf(f, "%llu", &sent) != 1)
-        sent = 0;
-    if (f)
-        fclose(f);
-    return (double)sent;
-}
-
 static void draw(const struct options *o, int rank, float *in)
 {
     struct ss_entries_cursor c;
@@ -110,7 +96,7 @@ typedef int allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm)
 static void block(const struct options *o, const float *in, float *out, double most[2])
 {
     allreduce *call = o->bare ? PMPI_Allreduce : MPI_Allreduce;
-    double sent = sent_bytes(o->device), seconds = 0;
+    double sent = measure_sent_bytes(o->device), seconds = 0;
 
     for (int i = 0; i < o->calls; i++) {
         PMPI_Barrier(MPI_COMM_WORLD);
@@ -120,21 +106,8 @@ static void block(const struct options *o, const float *in, float *out, double m
         PMPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         seconds += slowest / o->calls;
     }
-    double mine[2] = {seconds, (sent_bytes(o->device) - sent) / o->calls};
+    double mine[2] = {seconds, (measure_sent_bytes(o->device) - sent) / o->calls};
     PMPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 static void tell(const struct options *o, int size, const float *out, double seconds, double bytes)
@@ -167,7 +140,7 @@ int main(int argc, char **argv)
         bytes[b] = most[1];
     }
     if (rank == 0)
-        tell(&o, size, out, median(seconds, o.blocks), median(bytes, o.blocks));
+        tell(&o, size, out, measure_median(seconds, o.blocks), measure_median(bytes, o.blocks));
     free(in);
     free(out);
     MPI_Finalize();
