@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the benchmarks on the virtual cluster share (root). Sourced from the repository root, with the
-# name of the cluster in VCLUSTER_PREFIX.
+# What the benchmarks share. Sourced from the repository root; by those on the virtual cluster (root)
+# with its name in VCLUSTER_PREFIX.
 
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
@@ -8,9 +8,9 @@ export VCLUSTER_PREFIX
 OUT=$BUILD/bench
 library=$BUILD/libsparseshim.so
 mkdir -p "$OUT"
-trap 'scripts/vcluster down >/dev/null 2>&1 || true' EXIT
 
-cluster() { # HOSTS RATE
+cluster() { # HOSTS RATE; it is taken down at the end
+    trap 'scripts/vcluster down >/dev/null 2>&1 || true' EXIT
     scripts/vcluster up -n "$1" --rate "$2" >/dev/null 2>&1 || {
         echo "${0##*/}: the virtual cluster cannot be made; root and iproute2 are needed" >&2
         exit 1
@@ -23,8 +23,8 @@ on_cluster() { # SECONDS ARGUMENTS OF vcluster run...
     timeout -k 5 "$limit" scripts/vcluster run -x UCX_RNDV_THRESH=inf "$@"
 }
 
-median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN]
-    awk -F, -v c="$1" -v l="${3-}" 'l == "" || $1 == l { print $c }' "$2" | sort -g |
+median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN [OF THE SECOND]]
+    awk -F, -v c="$1" -v l="${3-}" -v m="${4-}" '(l == "" || $1 == l) && (m == "" || $2 == m) { print $c }' "$2" | sort -g |
         awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 

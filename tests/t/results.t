@@ -3,6 +3,8 @@
 # it, and a tolerance. Run from the repository root.
 use strict;
 use warnings;
+use Cwd qw(abs_path);
+use File::Temp qw(tempdir);
 use Test::More;
 
 sub slurp {
@@ -85,4 +87,20 @@ like(starts('scripts/none'), qr/not there/, 'and a script');
 for my $picture ($text =~ /!\[[^\]]*\]\(([^)]+)\)/g) {
     ok(-s "scripts/$picture", "the picture $picture");
 }
+
+# A benchmark takes down the cluster that it has made, and calls for none where it makes none.
+sub asks_of_cluster {
+    my ($commands) = @_;
+    my $dir = tempdir(CLEANUP => 1);
+    mkdir "$dir/scripts";
+    symlink abs_path('scripts/bench.sh'), "$dir/scripts/bench.sh";
+    open my $fake, '>', "$dir/scripts/vcluster" or die $!;
+    print $fake qq(#!/bin/sh\necho "\$1" >>'$dir/asked'\n);
+    close $fake;
+    chmod 0755, "$dir/scripts/vcluster";
+    system 'sh', '-c', "cd '$dir' && BUILD=build VCLUSTER_PREFIX=none bash -c '. scripts/bench.sh; $commands'";
+    return -e "$dir/asked" ? join ' ', split /\n/, `cat '$dir/asked'` : 'nothing';
+}
+is(asks_of_cluster('true'), 'nothing', 'a benchmark without a cluster takes none down');
+is(asks_of_cluster('cluster 2 100mbit; exit 1'), 'up down', 'one with a cluster does, also when it fails');
 done_testing();
