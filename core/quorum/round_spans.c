@@ -20,8 +20,6 @@ void ss_round_spans_stepped(struct ss_rounds *r, bool moved)
     enum ss_span lull = clears ? SS_SPAN_CLEAR : SS_SPAN_WAIT;
     enum ss_phase phase;
 
-    if (!s->trace)
-        return;
     if (moved && s->lull)
         ss_spans_wake(s, ss_now(&c->x));
     if (moved || !ss_rounds_under_way(r) || ss_spans_lulled(s, lull))
@@ -35,10 +33,9 @@ static enum ss_algorithm algorithm(const struct ss_rounds *r)
     return r->s.row == &ss_row_recursive_doubling ? SS_RECURSIVE_DOUBLING : SS_ALLGATHER;
 }
 
-void ss_round_spans_over(struct ss_rounds *r, bool took_place)
+static void end_with_words(struct ss_rounds *r)
 {
     const struct ss_exchange *x = &r->c.x;
-    struct ss_spans *s = &r->c.x.spans;
     const struct ss_trace_call what = {
         .comm = r->s.name,
         .ranks = r->t->size,
@@ -51,6 +48,15 @@ void ss_round_spans_over(struct ss_rounds *r, bool took_place)
         .density = r->member ? (double)r->c.own.nnz / (double)x->n : -1,
     };
 
-    if (s->trace)
-        ss_spans_close(s, took_place ? &what : NULL, ss_now(x));
+    ss_spans_close(&r->c.x.spans, &what, ss_now(x));
+}
+
+void ss_round_spans_over(struct ss_rounds *r, bool took_place)
+{
+    struct ss_exchange *x = &r->c.x;
+
+    if (x->spans.trace && took_place)
+        end_with_words(r);
+    else if (x->spans.trace)
+        ss_spans_close(&x->spans, NULL, ss_now(x));
 }

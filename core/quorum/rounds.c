@@ -428,7 +428,8 @@ bool ss_rounds_step(struct ss_rounds *r)
         moved = moved || again;
     }
     moved = moved || r->c.x.moved;
-    ss_round_spans_stepped(r, moved);
+    if (r->c.x.spans.trace)
+        ss_round_spans_stepped(r, moved);
     return moved;
 }
 

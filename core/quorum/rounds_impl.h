@@ -111,9 +111,9 @@ void ss_outcomes_keep(struct ss_rounds *r); /* the result in the landing waits f
 void ss_outcomes_deliver(struct ss_rounds *r);
 void ss_outcomes_free(struct ss_rounds *r, struct ss_member *m);
 
-/* core/quorum/round_spans.c: what a trace shows of a round, in a lane of its own. Asked: a call of
- * this rank (own) or other ranks want the next one; where nobody wants a trace it is not to be
- * called. The others do nothing where asked has not opened a lane. */
+/* core/quorum/round_spans.c: what a trace shows of a round, in a lane of its own. Asked, where
+ * somebody wants a trace: the next round is to begin if a call of this rank (own) or other ranks
+ * want it. Stepped: only where that has opened a lane. Over: nothing where it has not. */
 static inline bool ss_round_is_traced(const struct ss_rounds *r)
 {
     return r->s.trace && *r->s.trace;
