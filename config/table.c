@@ -169,7 +169,8 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
      "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "
      "step that are predicted to end it soonest, by when its calls come. Each call keeps its "
-     "own residual and, with MERGE_SELECT=call, no bit depends on who goes with whom.",
+     "own residual and, with MERGE_SELECT=call, no bit depends on who goes with whom. Calls below "
+     "MIN_COUNT take part where a rule of REGISTER names their count.",
      FIELD(merge), true},
     {"MERGE_SELECT", CFG_CHOICE, "call", WORDS(SS_MERGE_SELECT_LIST),
      "MERGE: what is sent of the calls of a group. call: the largest entries of each, as without "

@@ -460,6 +460,33 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
     return NULL;
 }
 
+/* '*' alone, `auto` and rules of other conditions name none. */
+static bool names_counts(const struct ss_rule *r)
+{
+    return r->count_low > 0 || r->count_high < UINT64_MAX;
+}
+
+uint64_t ss_rules_least_named(const struct ss_rules *rules)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (size_t i = 0; rules && i < rules->count; i++)
+        if (names_counts(&rules->rule[i]) && rules->rule[i].count_low < least)
+            least = rules->rule[i].count_low;
+    return least;
+}
+
+bool ss_rules_name(const struct ss_rules *rules, uint64_t count, enum ss_type type)
+{
+    for (size_t i = 0; rules && i < rules->count; i++) {
+        const struct ss_rule *r = &rules->rule[i];
+        if (names_counts(r) && count >= r->count_low && count <= r->count_high &&
+            (!r->has_type || r->type == type))
+            return true;
+    }
+    return false;
+}
+
 static bool is_plain(char c)
 {
     return (unsigned char)c >= ' ' && c != 0x7f && !is_separator(c) && !strchr(",:*?'\"\\#", c);
@@ -525,17 +552,19 @@ void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *s
     pthread_mutex_unlock(&rules->met->lock);
 }
 
-static void tell_unmatched(const struct ss_rule *r, const struct met *met, uint64_t min_count,
-                           char *text, size_t size)
+static void tell_unmatched(const struct ss_rule *r, const struct met *met,
+                           const struct ss_rules_reach *reach, char *text, size_t size)
 {
-    if (r->count_high < min_count)
-        snprintf(text, size, "'%s' (MIN_COUNT=%llu leaves so small calls alone)", r->text,
-                 (unsigned long long)min_count);
+    if (r->count_high < reach->min_count)
+        snprintf(text, size, "'%s' (MIN_COUNT=%llu leaves so small calls alone%s)", r->text,
+                 (unsigned long long)reach->min_count,
+                 reach->merges ? ", but for nonblocking ones among larger ones" : "");
     else
         snprintf(text, size, "'%s' (nearest: %s)", r->text, met->nearest);
 }
 
-size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text, size_t size)
+size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_reach *reach,
+                          char *text, size_t size)
 {
     enum { SHOWN = 3 };
     char one[640];
@@ -548,7 +577,7 @@ size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char
     for (size_t i = 0; i < rules->count && rules->met->any; i++) {
         if (rules->met->rule[i].matched || rules->rule[i].automatic || n++ >= SHOWN)
             continue;
-        tell_unmatched(&rules->rule[i], &rules->met->rule[i], min_count, one, sizeof one);
+        tell_unmatched(&rules->rule[i], &rules->met->rule[i], reach, one, sizeof one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > 1 ? ", " : "", one);
         used = used < size ? used : size - 1;
     }

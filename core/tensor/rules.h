@@ -60,6 +60,12 @@ int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
 
+/* Counts that rules name: count=N, a range with an end. Whether some rule names this one, for this
+ * type; its comm and site are not looked at, which ranks may know under other names. The least
+ * count that any of them names, UINT64_MAX: none does. */
+bool ss_rules_name(const struct ss_rules *rules, uint64_t count, enum ss_type type);
+uint64_t ss_rules_least_named(const struct ss_rules *rules);
+
 /* A PATTERN that takes `text`, in to[0..size): what would end it, in a rule or in the quotes of a
  * shell, is '?'; text that fills its room of `room` bytes was cut there and ends in '*', as does
  * one for which `size` is too small. */
@@ -69,10 +75,14 @@ void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
  * result; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
  * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions
  * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
- * met at all. Calls of fewer than min_count elements cannot be met. */
+ * met at all. */
+struct ss_rules_reach {
+    uint64_t min_count; /* calls of fewer elements cannot be met */
+    bool merges;        /* but where the rules name their count */
+};
 void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject);
-size_t ss_rules_unmatched(const struct ss_rules *rules, uint64_t min_count, char *text,
-                          size_t size);
+size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_reach *reach,
+                          char *text, size_t size);
 
 void ss_rules_free(struct ss_rules *rules);
 

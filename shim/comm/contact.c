@@ -212,6 +212,16 @@ static void tell_met(const struct shim_comm *c)
                  c->name, c->size, costs.alpha, costs.beta);
 }
 
+static bool is_same(const struct shim_comm *c)
+{
+    const long long *agreed = &c->agreed[SHIM_MEETING];
+
+    for (size_t i = 0; i < SHIM_SHARED; i++)
+        if (agreed[2 * i] != -agreed[2 * i + 1])
+            return false;
+    return true;
+}
+
 /* The private communicator exists. */
 static void open_private(struct shim_comm *c)
 {
@@ -219,6 +229,7 @@ static void open_private(struct shim_comm *c)
     if (c->agreed[SHIM_MEET_COSTS])
         ss_comm_set_costs(c->core, c->costs);
     c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
+    c->same_settings = is_same(c);
     c->costs_told = ss_comm_costs(c->core).known;
     shim_quorum_open(c);
     tell_met(c);

@@ -241,6 +241,24 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
     return shim_buffers(call, *type);
 }
 
+/* Below MIN_COUNT, with MERGE: a nonblocking sum whose count a rule of REGISTER names goes with
+ * larger calls, on a communicator that they have made known: ranks whose rules differ have found
+ * that out by then. */
+static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+{
+    struct shim_comm *comm;
+    bool seen, joins;
+
+    if (call->count < shim.least_named || !shim_takes_requests() ||
+        !shim_operation(call, type, op) || !ss_type_is_float(*type) ||
+        !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
+        !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm, &seen)))
+        return false;
+    joins = comm->state != SHIM_COMM_SERVED || comm->same_settings;
+    shim_comm_put(comm);
+    return joins;
+}
+
 /* For a report that says which MIN_COUNT would have taken the call. */
 static void note_small(const struct shim_call *call, bool nonblocking)
 {
@@ -262,6 +280,8 @@ static int route(const struct shim_call *call, void *request)
 
     shim_job_start_if_up();
     shim_callbacks_operator(call->op);
+    if (!eligible && request && reason == SS_WHY_SMALL)
+        eligible = joins(call, &type, &op);
     if (reason == SS_WHY_SMALL && !eligible && !request)
         shim_count_small();
     if (!eligible && reason == SS_WHY_SMALL && call->small)

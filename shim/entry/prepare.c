@@ -80,6 +80,22 @@ static void prepare_rules(void)
     t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
 }
 
+/* Of a count. */
+static int64_t at_least_one(uint64_t count)
+{
+    if (count == 0)
+        return 1; /* there is nothing to reduce in an empty call */
+    return count > INT64_MAX ? INT64_MAX : (int64_t)count;
+}
+
+static void prepare_counts(void)
+{
+    uint64_t named = ss_rules_least_named(shim.settings.tensors.include);
+
+    shim.min_count = at_least_one(shim.options.min_count);
+    shim.least_named = at_least_one(shim.settings.merge > 0 ? named : UINT64_MAX);
+}
+
 static bool prepare_settings(void)
 {
     shim.cfg = cfg_load();
@@ -90,11 +106,8 @@ static bool prepare_settings(void)
         shim.start_directory[0] = '\0';
     shim.settings = shim_settings_of(shim.cfg, &shim.options);
     prepare_rules();
-    shim.min_count =
-        shim.options.min_count > INT64_MAX ? INT64_MAX : (int64_t)shim.options.min_count;
+    prepare_counts();
     shim.left_out = !shim_program_is_served(shim.options.programs);
-    if (shim.min_count == 0)
-        shim.min_count = 1; /* there is nothing to reduce in an empty call */
     ss_stats_init(&shim.stats, shim_now());
     shim.stats.timed = shim.options.report != CFG_REPORT_OFF || shim.settings.observe;
     shim.start_unix = (int64_t)time(NULL);
@@ -154,10 +167,16 @@ static enum shim_phase prepare(void)
     return phase;
 }
 
-static void pass_at_once(int64_t count)
+static void pass_at_once(int64_t blocking, int64_t nonblocking)
 {
-    atomic_store(&shim.min_fast_nonblocking, count);
-    atomic_store(&shim.min_fast, count);
+    atomic_store(&shim.min_fast_nonblocking, nonblocking);
+    atomic_store(&shim.min_fast, blocking);
+}
+
+static void pass_small_at_once(void)
+{
+    pass_at_once(shim.min_count,
+                 shim.least_named < shim.min_count ? shim.least_named : shim.min_count);
 }
 
 bool shim_prepare(void)
@@ -174,9 +193,9 @@ bool shim_prepare(void)
                 (phase == SHIM_READY && shim.options.device == CFG_DEVICE_CPU))
                 shim_memory_ignore();
             if (phase == SHIM_PASS)
-                pass_at_once(INT64_MAX);
+                pass_at_once(INT64_MAX, INT64_MAX);
             else if (phase == SHIM_READY && !shim_calls_are_counted())
-                pass_at_once(shim.min_count);
+                pass_small_at_once();
         }
         pthread_mutex_unlock(&shim.start_lock);
     }

@@ -96,11 +96,14 @@ static void tell_unmatched(void)
     const struct ss_tensor_settings *t = &shim.settings.tensors;
     const struct ss_rules *rules[] = {t->include, t->exclude};
     static const char *const names[] = {"REGISTER", "EXCLUDE"};
+    struct ss_rules_reach reach = {.min_count = (uint64_t)shim.min_count};
     char text[900];
 
-    for (int i = 0; shim.rank == 0 && i < 2; i++)
-        if (ss_rules_unmatched(rules[i], (uint64_t)shim.min_count, text, sizeof text) > 0)
+    for (int i = 0; shim.rank == 0 && i < 2; i++) {
+        reach.merges = i == 0 && shim.settings.merge > 0 && shim.takes_requests;
+        if (ss_rules_unmatched(rules[i], &reach, text, sizeof text) > 0)
             shim_say(CFG_DEBUG_WARN, "SPARSESHIM_%s: no call of rank 0 matched %s", names[i], text);
+    }
 }
 
 /* Communicators that were freed are booked when they go. tell: also says what was refused; last:

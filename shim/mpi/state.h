@@ -18,7 +18,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
-enum { SHIM_PROTOCOL = 6 };
+enum { SHIM_PROTOCOL = 7 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"
@@ -209,7 +209,8 @@ struct shim_state {
      * count is below that) and where calls are counted; INT64_MAX once everything passes through.
      */
     _Alignas(64) _Atomic int64_t min_fast;
-    _Atomic int64_t min_fast_nonblocking; /* INT64_MAX also where none is taken over */
+    /* Not above min_count, nor least_named. INT64_MAX also where none is taken over. */
+    _Atomic int64_t min_fast_nonblocking;
     struct shim_next next;
     /* MPI_Allreduce below MIN_COUNT so far; threads may make it lose some. */
     _Alignas(64) _Atomic uint64_t small;
@@ -226,6 +227,8 @@ struct shim_state {
     struct cfg_options options;
     char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
     int64_t min_count;
+    int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
+                            INT64_MAX: none */
     struct ss_settings settings;
     char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */
     struct ss_registry registry; /* buffers the application registered */

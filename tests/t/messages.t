@@ -29,7 +29,8 @@ my @parts = (
     'rule %zu, ',                                             # the beginning of those of complain()
     'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
     'top-k: %llu %s from %s%s%s%s',                           # the beginning of those of ss_admission_tell()
-    "'%s' (MIN_COUNT=%llu leaves so small calls alone)",      # the end of "no call of rank 0 matched"
+    "'%s' (MIN_COUNT=%llu leaves so small calls alone",       # the end of "no call of rank 0 matched"
+    ', but for nonblocking ones among larger ones',           # the same
     '; %zu more on this communicator (SPARSESHIM_REPORT',     # the end of "does not look like a gradient"
     '; %zu more on this communicator',                        # the end of "ends with a residual"
     '; further ones are not told',                            # the end of those of say()

@@ -328,6 +328,8 @@ static void exclude_takes_no_settings(void **state)
 static const struct ss_rule_subject met = {
     .count = 1000, .type = SS_F32, .comm = "world", .site = "app+0x10", .symbol = "reduce"};
 
+static const struct ss_rules_reach from_one = {.min_count = 1}, from_1000 = {.min_count = 1000};
+
 static void a_rule_that_matched_nothing_is_named_with_the_nearest(void **state)
 {
     (void)state;
@@ -337,19 +339,20 @@ static void a_rule_that_matched_nothing_is_named_with_the_nearest(void **state)
 
     assert_int_equal(ss_rules_parse("count=999 count=1000 site=other", true, &rules, text, 600),
                      SS_OK);
-    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 0); /* nothing was met */
+    assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text),
+                     0); /* nothing was met */
     assert_string_equal(text, "");
     far.count = 50;
     ss_rules_meet(rules, &far);
     ss_rules_meet(rules, &met);
     far.count = 100000;
     ss_rules_meet(rules, &far);
-    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 2);
+    assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 2);
     assert_string_equal(text, "'count=999' (nearest: 1000 float from app+0x10 in reduce on world), "
                               "'site=other' (nearest: 50 float from app+0x10 in reduce on world)");
     other.symbol = "other";
     ss_rules_meet(rules, &other);
-    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 1);
+    assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 1);
     ss_rules_free(rules);
 }
 
@@ -371,7 +374,7 @@ static void the_nearest_fails_the_fewest_conditions(void **state)
     near.comm = NULL;
     near.count = 2001;
     ss_rules_meet(rules, &near); /* count and communicator */
-    assert_int_equal(ss_rules_unmatched(rules, 1, text, sizeof text), 1);
+    assert_int_equal(ss_rules_unmatched(rules, &from_one, text, sizeof text), 1);
     assert_non_null(strstr(text, "(nearest: 9000 double from app+0x10 in reduce on group)"));
     ss_rules_free(rules);
 }
@@ -386,13 +389,59 @@ static void a_count_below_min_count_is_said_to_be_so(void **state)
         ss_rules_parse("count=999 count=:5 auto count=7 count=8", true, &rules, text, sizeof text),
         SS_OK);
     ss_rules_meet(rules, &met);
-    assert_int_equal(ss_rules_unmatched(rules, 1000, text, sizeof text), 4);
+    assert_int_equal(ss_rules_unmatched(rules, &from_1000, text, sizeof text), 4);
     assert_string_equal(text, "'count=999' (MIN_COUNT=1000 leaves so small calls alone), "
                               "'count=:5' (MIN_COUNT=1000 leaves so small calls alone), "
                               "'count=7' (MIN_COUNT=1000 leaves so small calls alone) and 1 more");
     for (size_t size = 1; size < 260; size++) /* what there is room for, and its end */
-        assert_int_equal(ss_rules_unmatched(rules, 1000, text, size), 4);
+        assert_int_equal(ss_rules_unmatched(rules, &from_1000, text, size), 4);
     ss_rules_free(rules);
+}
+
+static void a_count_below_min_count_may_be_met_among_merged_calls(void **state)
+{
+    (void)state;
+    const struct ss_rules_reach merging = {.min_count = 1000, .merges = true};
+    struct ss_rules *rules;
+    char text[600];
+
+    assert_int_equal(ss_rules_parse("count=9", true, &rules, text, sizeof text), SS_OK);
+    ss_rules_meet(rules, &met);
+    assert_int_equal(ss_rules_unmatched(rules, &merging, text, sizeof text), 1);
+    assert_string_equal(text, "'count=9' (MIN_COUNT=1000 leaves so small calls alone, but for "
+                              "nonblocking ones among larger ones)");
+    ss_rules_free(rules);
+}
+
+/* ---- counts that are named ---- */
+
+static uint64_t least_named(const char *text, uint64_t count, enum ss_type type, bool named)
+{
+    struct ss_rules *rules;
+    char error[300];
+
+    assert_int_equal(ss_rules_parse(text, true, &rules, error, sizeof error), SS_OK);
+    uint64_t least = ss_rules_least_named(rules);
+    assert_int_equal(ss_rules_name(rules, count, type), named);
+    ss_rules_free(rules);
+    return least;
+}
+
+static void numbers_and_ranges_name_counts_and_nothing_else_does(void **state)
+{
+    (void)state;
+    assert_int_equal(least_named("", 77, SS_F32, false), UINT64_MAX);
+    assert_int_equal(least_named("*; auto; site=f; type=float; count=:", 77, SS_F32, false),
+                     UINT64_MAX);
+    assert_int_equal(least_named("*; count=77", 77, SS_F32, true), 77);
+    assert_int_equal(least_named("count=77", 78, SS_F32, false), 77);
+    assert_int_equal(least_named("count=90:100; count=10:20", 20, SS_F32, true), 10);
+    assert_int_equal(least_named("count=90:100; count=10:20", 21, SS_F32, false), 10);
+    assert_int_equal(least_named("count=1000:", 5000, SS_F64, true), 1000);
+    assert_int_equal(least_named("count=:5", 5, SS_F32, true), 0);
+    assert_int_equal(least_named("count=7,type=double", 7, SS_F32, false), 7);
+    assert_int_equal(least_named("count=7,type=double", 7, SS_F64, true), 7);
+    assert_int_equal(least_named("count=7,comm=a,site=b:density=1", 7, SS_F64, true), 7);
 }
 
 int main(void)
@@ -413,6 +462,8 @@ int main(void)
         cmocka_unit_test(a_rule_that_matched_nothing_is_named_with_the_nearest),
         cmocka_unit_test(the_nearest_fails_the_fewest_conditions),
         cmocka_unit_test(a_count_below_min_count_is_said_to_be_so),
+        cmocka_unit_test(a_count_below_min_count_may_be_met_among_merged_calls),
+        cmocka_unit_test(numbers_and_ranges_name_counts_and_nothing_else_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
