@@ -61,6 +61,7 @@ struct ss_call {
     uint64_t part;
     struct ss_group *group; /* NULL: none yet, or it has left */
     unsigned member;        /* of the group */
+    bool timed;             /* by core/call/group_times.h */
     double memory;          /* bytes that the plan counts for it */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */

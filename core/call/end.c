@@ -3,6 +3,7 @@
 
 #include "core/base/fpenv.h"
 #include "core/call/call_impl.h"
+#include "core/call/group_impl.h"
 
 static void book_times(struct ss_times *sum, const struct ss_times *t)
 {
@@ -128,6 +129,8 @@ void ss_call_end(struct ss_call *call, double native_seconds)
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
+    if (call->timed)
+        ss_group_plan_over(call->f.comm->grouping->plan, call);
     ss_beside_leave(call);
     ss_fpenv_leave(saved);
 }

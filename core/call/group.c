@@ -250,6 +250,8 @@ static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
         struct ss_call *m = g->members[i];
         m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
         m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
+        if (m->f.comm->grouping->plan)
+            ss_group_plan_cast(m->f.comm->grouping->plan, m);
     }
     ss_joint_cast(&g->joint, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;

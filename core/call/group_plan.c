@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/call/group.h"
+#include "core/call/group_times.h"
 #include "core/plan/merging.h"
 #include "core/stream/agreement.h"
 
@@ -52,6 +53,7 @@ struct ss_group_plan {
     void *work;
 
     struct layout now, next; /* the one that holds; the one that is to follow it */
+    struct ss_group_times times;
 };
 
 struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
@@ -102,6 +104,7 @@ static void end_period(struct ss_group_plan *p)
     p->period = 0;
     p->planning = 0;
     p->now = p->next = (struct layout){0};
+    ss_group_times_stop(&p->times);
 }
 
 /* Takes the key in and finds or loses the period. */
@@ -140,6 +143,9 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
         p->seen[at]++;
     }
     p->count[at] = call->f.c.x.n;
+    if (p->now.from > 0 && p->comm->stats->timed)
+        ss_group_times_next(&p->times, p->comm->stats, now, gap > 0 ? gap : 0, p->selected,
+                            at == p->now.first);
     p->begun = now;
     p->selected = 0;
 }
@@ -147,6 +153,20 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
 {
     p->selected += call->f.c.x.spans.times.scan;
+}
+
+/* One that is cast again is under way already. */
+void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call)
+{
+    if (call->timed || !p->comm->stats->timed)
+        return;
+    call->timed = true;
+    ss_group_times_cast(&p->times, ss_now(&call->f.c.x));
+}
+
+void ss_group_plan_over(struct ss_group_plan *p, const struct ss_call *call)
+{
+    ss_group_times_over(&p->times, ss_now(&call->f.c.x));
 }
 
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
@@ -169,6 +189,7 @@ static void show(const struct ss_group_plan *p)
     r->step = p->now.times.end;
     r->hidden = p->now.times.hidden;
     r->exposed = p->now.times.exposed;
+    r->measured = (struct ss_measured_step){.steps = 0};
     pthread_mutex_unlock(&stats->lock);
 }
 
@@ -178,6 +199,7 @@ static void take_effect(struct ss_group_plan *p, uint32_t at)
         return;
     p->now = p->next;
     p->next.from = 0;
+    ss_group_times_start(&p->times, p->comm->stats, p->begun);
     show(p);
 }
 

@@ -24,6 +24,10 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
 
+/* Where a report is written: its vote is cast, which sets call->timed; one with that is over. */
+void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call);
+void ss_group_plan_over(struct ss_group_plan *p, const struct ss_call *call);
+
 /* The agreement of a call that plans, after its vote. Step: SS_PENDING or SS_OK. */
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
                          struct ss_exchange *x);

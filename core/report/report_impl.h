@@ -51,6 +51,7 @@ enum ss_report_line {
     SS_LINE_SYNCHRONOUS,
     SS_LINE_QUORUM,
     SS_LINE_MERGED,
+    SS_LINE_STEP,
     SS_LINE_TIME,
     SS_LINE_PHASES,
     SS_LINE_MEMORY,

@@ -44,6 +44,10 @@ static const struct ss_emit_column lines[SS_LINES] = {
     [SS_LINE_MERGED] = {"merged", "merged", 0, 0,
                         "MERGE: nonblocking calls that voted and were sent together, and the "
                         "groups that are planned for a step"},
+    [SS_LINE_STEP] = {"step", "step", 0, 0,
+                      "MERGE=auto: what a planned step takes, mean of this rank: from its first "
+                      "call to that of the next and to the end of its last one, where that goes, "
+                      "and votes and exchanges behind computation and while the program waits"},
     [SS_LINE_TIME] =
         {"time", "time", 0, 0,
          "time in the calls that are looked at; f, their share of the job, bounds what "
@@ -234,6 +238,18 @@ static void say_merged(struct ss_emit *e, const struct ss_merged_record *r)
     }
 }
 
+static void say_measured_step(struct ss_emit *e, const struct ss_measured_step *m)
+{
+    if (m->steps == 0)
+        return;
+    SAY(e, SS_LINE_STEP, ss_v_text("as measured over "), ss_v_count(m->steps),
+        ss_v_text(m->steps == 1 ? " step: one every " : " steps: one every "),
+        ss_v_seconds(m->period), ss_v_text(", ended after "), ss_v_seconds(m->step),
+        ss_v_text("; between calls "), ss_v_seconds(m->backward), ss_v_text(", selection "),
+        ss_v_seconds(m->selection), ss_v_text(", communication "), ss_v_seconds(m->hidden),
+        ss_v_text(" hidden and "), ss_v_seconds(m->exposed), ss_v_text(" not"));
+}
+
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct ss_report_totals *t)
 {
@@ -258,6 +274,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
     ss_report_topk(e, stats);
     ss_report_rounds_lines(e, stats);
     say_merged(e, &stats->merged);
+    say_measured_step(e, &stats->merged.measured);
     say_time(e, stats, t);
     SAY(e, SS_LINE_MEMORY, ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)

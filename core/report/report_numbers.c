@@ -165,6 +165,13 @@ static const struct ss_emit_column merged_keys[] = {
     KEY("planned_step_seconds", "predicted time from the first of them to the end of the step"),
     KEY("planned_hidden_seconds", "of that, communication behind computation"),
     KEY("planned_exposed_seconds", "and communication after it"),
+    KEY("measured_steps", "steps measured since that plan holds"),
+    KEY("measured_period_seconds", "mean time from the first call of a step to that of the next"),
+    KEY("measured_step_seconds", "from it to the end of the last call: what is predicted above"),
+    KEY("measured_backward_seconds", "of that, the program's own between its calls"),
+    KEY("measured_selection_seconds", "and selection"),
+    KEY("measured_hidden_seconds", "communication of a step, votes included, behind computation"),
+    KEY("measured_exposed_seconds", "and time in waits and tests for such calls"),
 };
 const struct ss_emit_group ss_report_merged_group = {"merged", "Calls that went together",
                                                      merged_keys, LENGTH(merged_keys)};
@@ -172,7 +179,8 @@ const struct ss_emit_group ss_report_merged_group = {"merged", "Calls that went 
 /* Only where it was asked for. */
 static void write_merged(struct ss_emit *e, const struct ss_merged_record *r)
 {
-    bool plan = r->groups > 0;
+    const struct ss_measured_step *m = &r->measured;
+    bool plan = r->groups > 0, measured = m->steps > 0;
 
     if (!r->on)
         return;
@@ -188,6 +196,13 @@ static void write_merged(struct ss_emit *e, const struct ss_merged_record *r)
         ss_v_seconds(plan ? r->step : NAN),
         ss_v_seconds(plan ? r->hidden : NAN),
         ss_v_seconds(plan ? r->exposed : NAN),
+        ss_v_count(m->steps),
+        ss_v_seconds(measured ? m->period : NAN),
+        ss_v_seconds(measured ? m->step : NAN),
+        ss_v_seconds(measured ? m->backward : NAN),
+        ss_v_seconds(measured ? m->selection : NAN),
+        ss_v_seconds(measured ? m->hidden : NAN),
+        ss_v_seconds(measured ? m->exposed : NAN),
     };
     ss_emit_group(e, &ss_report_merged_group, values);
 }

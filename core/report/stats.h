@@ -124,6 +124,14 @@ struct ss_rounds_record {
     size_t synchronous_sites;
 };
 
+/* Mean seconds of a step, as measured: from its first call to that of the next, and to the end of
+ * its last call; between calls, less the selections before them; and of communication behind
+ * computation, and while the program waits. */
+struct ss_measured_step {
+    uint64_t steps; /* so many */
+    double period, step, backward, selection, hidden, exposed;
+};
+
 /* Calls that went together on this rank, all communicators together; of a plan the last one. */
 struct ss_merged_record {
     bool on;                    /* MERGE */
@@ -131,8 +139,9 @@ struct ss_merged_record {
     uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
     uint64_t held;              /* votes cast because no further call came for a while */
     uint64_t groups, planned;   /* groups that are planned, 0: none; for so many calls of a step */
-    double step, hidden, exposed; /* predicted seconds: from its first call to its end, and of
-                                     communication behind computation and after it */
+    double step, hidden, exposed;     /* predicted seconds: from its first call to its end, and of
+                                         communication behind computation and after it */
+    struct ss_measured_step measured; /* since that plan holds */
 };
 
 /* The whole process. Zero-initialise and call ss_stats_init. */
@@ -166,6 +175,8 @@ struct ss_stats {
     uint64_t tensors_unlisted;      /* that found no room */
     struct ss_rounds_record rounds; /* QUORUM */
     struct ss_merged_record merged; /* MERGE */
+    atomic_uint_fast64_t waited_ns; /* MERGE, where calls are timed: in waits for nonblocking calls,
+                                       their tests among them */
     struct ss_told told[SS_TELLINGS];
 };
 

@@ -145,6 +145,13 @@ static void await(struct shim_task *task)
         atomic_store(&task->awaited, true);
 }
 
+static void book(double seconds)
+{
+    shim_stats_time(seconds);
+    if (shim.settings.merge > 0)
+        atomic_fetch_add(&shim.stats.waited_ns, (uint64_t)(1e9 * seconds));
+}
+
 static void turn(struct shim_task *task)
 {
     double begin = shim.stats.timed ? shim_now() : 0;
@@ -153,7 +160,7 @@ static void turn(struct shim_task *task)
     if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
         sched_yield();
     if (shim.stats.timed)
-        shim_stats_time(shim_now() - begin);
+        book(shim_now() - begin);
 }
 
 /* The status is that of the call that polls: MPI fills it. */

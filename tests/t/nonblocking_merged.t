@@ -33,6 +33,15 @@ SPARSESHIM_ALGORITHM=recursive_doubling same_as_alone "recursive_doubling on 3 r
 SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=split_allgather \
     same_as_alone "split_allgather on 4 ranks, PROGRESS=thread" 4 60000
 STEPS=12 SPARSESHIM_ALGORITHM=allgather same_as_alone "allgather on 2 ranks, 12 steps" 2 auto
+# Parts of a step are no more than the step, and what is there is measured.
+cat "$WORK"/report/*.json | perl -MJSON::PP -e '
+    my $m = decode_json(do { local $/; <STDIN> })->{merged};
+    my %s = map { /^measured_(.*)_seconds/ ? ($1, $m->{$_}) : () } keys %$m;
+    exit !($m->{measured_steps} > 0 && keys %s == 6 && $s{backward} > 0 && $s{selection} > 0 &&
+        $s{exposed} > 0 && $s{hidden} >= 0 && $s{step} <= $s{period} &&
+        $s{backward} + $s{selection} <= 1.01 * $s{step} && $s{hidden} + $s{exposed} <= 2 * $s{period})' &&
+    grep -q '^  step  *as measured over [0-9]* step' "$WORK/err"
+tap "$?" "MERGE=auto: the report has what a step takes, as measured"
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
 SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --steps 2
 tap_taken "MERGE_SELECT=group with REPRODUCIBLE=on" 320 250
