@@ -62,6 +62,7 @@ struct ss_call {
     struct ss_group *group; /* NULL: none yet, or it has left */
     unsigned member;        /* of the group */
     bool timed;             /* by core/call/group_times.h */
+    double begun;           /* blocking, where comm->blocking is; else 0 */
     double memory;          /* bytes that the plan counts for it */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/call/blocking_steps.h"
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
@@ -43,7 +44,21 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         ss_comm_free(comm);
         return NULL;
     }
+    if (stats->timed && settings->topk && settings->quorum == SS_QUORUM_ALL)
+        comm->blocking = calloc(1, sizeof *comm->blocking); /* else nothing is said of them */
     return comm;
+}
+
+void ss_comm_book_blocking(struct ss_comm *comm)
+{
+    struct ss_blocking_record *best = &comm->stats->blocking, mine;
+
+    if (!comm->blocking || !ss_blocking_judge(comm->blocking, &mine))
+        return;
+    pthread_mutex_lock(&comm->stats->lock);
+    if (mine.now - mine.then >= best->now - best->then)
+        *best = mine;
+    pthread_mutex_unlock(&comm->stats->lock);
 }
 
 void ss_comm_free(struct ss_comm *comm)
@@ -55,6 +70,7 @@ void ss_comm_free(struct ss_comm *comm)
         free(comm->slots[i]);
     }
     ss_grouping_free(comm->grouping);
+    free(comm->blocking);
     ss_rounds_free(comm->rounds);
     ss_tensors_free(comm->tensors);
     free(comm);

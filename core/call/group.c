@@ -79,14 +79,19 @@ void ss_group_leave(struct ss_call *call)
 /* ---- parts ---- */
 
 /* As far as all ranks know. */
-bool ss_group_may_merge(const struct ss_call *call)
+bool ss_group_could_merge(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
 
-    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE &&
-           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
+    return f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
+           (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
            call->lane->number < SS_LANES && x->n < SS_WINDOW;
+}
+
+bool ss_group_may_merge(const struct ss_call *call)
+{
+    return call->f.comm->grouping && call->f.nonblocking && ss_group_could_merge(call);
 }
 
 static void next_part(struct ss_grouping *gs)

@@ -241,12 +241,12 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 
 /* ---- the plan ---- */
 
-void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
+struct ss_merging_costs ss_group_costs(const struct ss_call *call)
 {
     const struct ss_shape s = ss_ballot_shape_alone(call);
     const double others = s.size - 1;
 
-    p->costs = (struct ss_merging_costs){
+    return (struct ss_merging_costs){
         .flight = 1, /* as the paper's */
         .select_group = HANDLING,
         .select_element = s.scan,
@@ -254,6 +254,11 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, st
         .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
                  (others + 1) * (s.code + s.merge),
     };
+}
+
+void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
+{
+    p->costs = ss_group_costs(call);
     ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period, 0);
 }
 

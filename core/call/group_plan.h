@@ -6,6 +6,7 @@
 #define CORE_CALL_GROUP_PLAN_H
 
 #include "core/call/call_impl.h"
+#include "core/plan/merging.h"
 
 struct ss_group_plan;
 
@@ -27,6 +28,9 @@ void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
 /* Where a report is written: its vote is cast, which sets call->timed; one with that is over. */
 void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call);
 void ss_group_plan_over(struct ss_group_plan *p, const struct ss_call *call);
+
+/* What the planner is told of a call that was voted on, in its communicator. */
+struct ss_merging_costs ss_group_costs(const struct ss_call *call);
 
 /* The agreement of a call that plans, after its vote. Step: SS_PENDING or SS_OK. */
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,

@@ -52,6 +52,7 @@ enum ss_report_line {
     SS_LINE_QUORUM,
     SS_LINE_MERGED,
     SS_LINE_STEP,
+    SS_LINE_BLOCKING,
     SS_LINE_TIME,
     SS_LINE_PHASES,
     SS_LINE_MEMORY,
@@ -79,9 +80,10 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
 extern const struct ss_emit_group ss_report_document_group, ss_report_summary_group,
     ss_report_job_group, ss_report_calls_group, ss_report_bytes_group, ss_report_times_group,
     ss_report_rounds_group, ss_report_stretches_group, ss_report_synchronous_group,
-    ss_report_merged_group, ss_report_notes_group, ss_report_passed_group, ss_report_lanes_group,
-    ss_report_advice_group, ss_report_predictions_group, ss_report_topk_group,
-    ss_report_small_group, ss_report_tensors_group, ss_report_series_group, ss_report_options_group;
+    ss_report_merged_group, ss_report_blocking_group, ss_report_notes_group, ss_report_passed_group,
+    ss_report_lanes_group, ss_report_advice_group, ss_report_predictions_group,
+    ss_report_topk_group, ss_report_small_group, ss_report_tensors_group, ss_report_series_group,
+    ss_report_options_group;
 
 /* Partial calls: lines of the summary and numbers, where there are any, and the table of calls that
  * wait beside them. */

@@ -48,6 +48,9 @@ static const struct ss_emit_column lines[SS_LINES] = {
                       "MERGE=auto: what a planned step takes, mean of this rank: from its first "
                       "call to that of the next and to the end of its last one, where that goes, "
                       "and votes and exchanges behind computation and while the program waits"},
+    [SS_LINE_BLOCKING] = {"try_merge", "merge", 0, 0,
+                          "MODE=topk: what blocking calls of a step would take as nonblocking ones "
+                          "with MERGE=auto"},
     [SS_LINE_TIME] =
         {"time", "time", 0, 0,
          "time in the calls that are looked at; f, their share of the job, bounds what "
@@ -250,6 +253,20 @@ static void say_measured_step(struct ss_emit *e, const struct ss_measured_step *
         ss_v_text(" hidden and "), ss_v_seconds(m->exposed), ss_v_text(" not"));
 }
 
+/* Only what is more than the model may be wrong. */
+static void say_blocking(struct ss_emit *e, const struct ss_blocking_record *r)
+{
+    const double gain = 1.05;
+
+    if (r->calls == 0 || r->now < gain * r->then || r->measured < gain * r->then)
+        return;
+    SAY(e, SS_LINE_BLOCKING, ss_v_text("a step makes "), ss_v_count(r->calls),
+        ss_v_text(" blocking calls in "), ss_v_seconds(r->measured), ss_v_text(", predicted "),
+        ss_v_seconds(r->now), ss_v_text("; made nonblocking, SPARSESHIM_MERGE=auto would have "),
+        ss_v_count(r->groups), ss_v_text(r->groups == 1 ? " group" : " groups"),
+        ss_v_text(" of them, predicted "), ss_v_seconds(r->then));
+}
+
 static void write_summary(struct ss_emit *e, struct ss_stats *stats,
                           const struct ss_report_job *job, const struct ss_report_totals *t)
 {
@@ -275,6 +292,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
     ss_report_rounds_lines(e, stats);
     say_merged(e, &stats->merged);
     say_measured_step(e, &stats->merged.measured);
+    say_blocking(e, &stats->blocking);
     say_time(e, stats, t);
     SAY(e, SS_LINE_MEMORY, ss_v_bytes(stats->memory_peak), ss_v_text(" of our own at peak"));
     if (stats->reduced_total > 0)

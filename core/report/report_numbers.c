@@ -207,6 +207,27 @@ static void write_merged(struct ss_emit *e, const struct ss_merged_record *r)
     ss_emit_group(e, &ss_report_merged_group, values);
 }
 
+static const struct ss_emit_column blocking_keys[] = {
+    KEY("step_calls", "blocking calls of a step, one after another, that MERGE could take"),
+    KEY("step_seconds", "mean time from the first of them to the end of the last"),
+    KEY("predicted_seconds", "the same, as the planner of MERGE=auto has it"),
+    KEY("merged_groups", "groups that it would have, were they nonblocking"),
+    KEY("merged_seconds", "predicted time to the end of the last of these"),
+};
+const struct ss_emit_group ss_report_blocking_group = {
+    "blocking", "Blocking calls that could go together", blocking_keys, LENGTH(blocking_keys)};
+
+static void write_blocking(struct ss_emit *e, const struct ss_blocking_record *r)
+{
+    if (r->calls == 0)
+        return;
+    const struct ss_emit_value values[LENGTH(blocking_keys)] = {
+        ss_v_count(r->calls),  ss_v_seconds(r->measured), ss_v_seconds(r->now),
+        ss_v_count(r->groups), ss_v_seconds(r->then),
+    };
+    ss_emit_group(e, &ss_report_blocking_group, values);
+}
+
 void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
                        const struct ss_report_job *job, const struct ss_report_totals *totals)
 {
@@ -216,4 +237,5 @@ void ss_report_numbers(struct ss_emit *emit, struct ss_stats *stats,
     write_times(emit, stats, totals);
     ss_report_rounds_numbers(emit, &stats->rounds);
     write_merged(emit, &stats->merged);
+    write_blocking(emit, &stats->blocking);
 }

@@ -144,6 +144,14 @@ struct ss_merged_record {
     struct ss_measured_step measured; /* since that plan holds */
 };
 
+/* Blocking calls of a step, one after another: mean seconds from the first to the end of the last,
+ * as measured and as predicted; and, as nonblocking calls in so many groups of MERGE=auto, `then`.
+ */
+struct ss_blocking_record {
+    uint64_t calls, groups; /* 0: no such step was seen */
+    double measured, now, then;
+};
+
 /* The whole process. Zero-initialise and call ss_stats_init. */
 struct ss_stats {
     pthread_mutex_t lock;
@@ -172,9 +180,10 @@ struct ss_stats {
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
     struct ss_tensor_record *last_tensor;
     size_t tensor_count;
-    uint64_t tensors_unlisted;      /* that found no room */
-    struct ss_rounds_record rounds; /* QUORUM */
-    struct ss_merged_record merged; /* MERGE */
+    uint64_t tensors_unlisted;          /* that found no room */
+    struct ss_rounds_record rounds;     /* QUORUM */
+    struct ss_merged_record merged;     /* MERGE */
+    struct ss_blocking_record blocking; /* of the communicator that would gain most */
     atomic_uint_fast64_t waited_ns; /* MERGE, where calls are timed: in waits for nonblocking calls,
                                        their tests among them */
     struct ss_told told[SS_TELLINGS];

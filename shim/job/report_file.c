@@ -120,8 +120,10 @@ static void book_tensors(bool tell, bool last)
                 shim_tell_refusals(comms[i]->core);
             if (last)
                 shim_tell_held_back(comms[i]->core);
-            if (shim_report_is_due())
+            if (shim_report_is_due()) {
                 ss_comm_book_tensors(comms[i]->core, false);
+                ss_comm_book_blocking(comms[i]->core);
+            }
         }
         pthread_mutex_unlock(&comms[i]->lock);
         shim_comm_put(comms[i]);

@@ -1,6 +1,7 @@
-/* nb_beside [--divide N] [--steps N] [--whole 1]: the tensors of ResNet-50, each N times smaller
- * (default 256), one MPI_Iallreduce each, posted late by some ranks and waited for in another order
- * by each. Prints the bits of all results; all ranks have the same.
+/* nb_beside [--divide N] [--steps N] [--whole 1] [--blocking 1]: the tensors of ResNet-50, each N
+ * times smaller (default 256), one MPI_Iallreduce each, posted late by some ranks and waited for in
+ * another order by each; or one blocking MPI_Allreduce after the other. Prints the bits of all
+ * results; all ranks have the same.
  *
  * Values are fractions, whose sums depend on the order of addition, or whole numbers, whose sums do
  * not. */
@@ -13,7 +14,7 @@ enum { LIMIT = 100, LAYERS = LAYERS_RESNET };
 struct net {
     int count[LAYERS];
     float *in[LAYERS], *out[LAYERS];
-    bool whole;
+    bool whole, blocking;
     uint64_t bits;
 };
 
@@ -46,8 +47,12 @@ static void post(struct net *net, int step, MPI_Request *request)
             net->in[layer][i] = value_of(net, step, layer, i);
         if (input_word(3, tap.rank, (uint64_t)(step * LAYERS + layer)) % 40 == 0)
             nb_user_code(0.002);
-        MPI_Iallreduce(net->in[layer], net->out[layer], net->count[layer], MPI_FLOAT, MPI_SUM,
-                       MPI_COMM_WORLD, &request[layer]);
+        if (net->blocking)
+            MPI_Allreduce(net->in[layer], net->out[layer], net->count[layer], MPI_FLOAT, MPI_SUM,
+                          MPI_COMM_WORLD);
+        else
+            MPI_Iallreduce(net->in[layer], net->out[layer], net->count[layer], MPI_FLOAT, MPI_SUM,
+                           MPI_COMM_WORLD, &request[layer]);
     }
 }
 
@@ -93,13 +98,15 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     tap_begin(MPI_COMM_WORLD);
     net.whole = nb_option(argc, argv, "--whole", 0) != 0;
+    net.blocking = nb_option(argc, argv, "--blocking", 0) != 0;
     steps = (int)nb_option(argc, argv, "--steps", 5);
     make(&net, (int)nb_option(argc, argv, "--divide", 256));
     MPI_Allreduce(in, out, 2000, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (int step = 0; step < steps; step++) {
         nb_within(LIMIT, "step %d", step);
         post(&net, step, request);
-        wait_for((tap.rank + step) % 4, request);
+        if (!net.blocking)
+            wait_for((tap.rank + step) % 4, request);
         take_bits(&net);
         if (step == 2)
             MPI_Allreduce(in, out, 2000, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

@@ -43,7 +43,8 @@ static void calls_that_overlap_count_once_and_waits_are_not_hidden(void **state)
     assert_float_equal(m->exposed, 0.2, NEAR);
 }
 
-/* A call of the step before is still under way when the next begins, and ends when no plan holds. */
+/* A call of the step before is still under way when the next begins, and ends when no plan holds.
+ */
 static void calls_may_outlast_their_step_and_their_plan(void **state)
 {
     (void)state;
