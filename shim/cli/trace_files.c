@@ -138,7 +138,7 @@ static bool take_all(struct trace_file *f, FILE *file, size_t *at)
 /* A trace is read twice, which a pipe is not. NULL with *status set, after saying why. */
 static FILE *open_file(const char *path, int *status)
 {
-    struct stat about;
+    struct stat about = {.st_mode = S_IFREG};
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
     int error = fd < 0 ? errno : fstat(fd, &about) != 0 ? errno : 0;
     bool other = error == ENXIO /* a socket */ || (error == 0 && !S_ISREG(about.st_mode));
