@@ -16,7 +16,7 @@ noted() { # WORD: a remark of the program
 
 declare -A BITS
 for steps in 10 80; do
-    bare 3 nb_small --steps $steps
+    bare 3 nb_small --steps "$steps"
     tap_passed "nb_small on 3 ranks, $steps steps, bare"
     [ "$(noted whole)" -eq $((3 * steps)) ] && BITS[$steps]=$(noted bits)
     tap "$?" "its small sums are whole"
@@ -38,7 +38,7 @@ tap_small() {
 
 # small RULES TAKEN SMALL WHOLE [NAME]
 small() {
-    SPARSESHIM_REGISTER=$1 preloaded 3 nb_small --steps $STEPS
+    SPARSESHIM_REGISTER=$1 preloaded 3 nb_small --steps "$STEPS"
     tap_small "MERGE=${SPARSESHIM_MERGE:-off}, REGISTER=$1${5:+, $5}" "$2" "$3" "$4"
 }
 
@@ -62,13 +62,13 @@ SPARSESHIM_EXCLUDE=count=77 small 'count=70:100:density=0.02; *' 6 3 2 "77 exclu
 tap "$?" "what EXCLUDE names is kept exact with them"
 
 printf '%s\n' 'register = count=77:density=0.02; count=1000:' >"$WORK/rules.conf"
-SPARSESHIM_CONFIG=$WORK/rules.conf preloaded 3 nb_small --steps $STEPS
+SPARSESHIM_CONFIG=$WORK/rules.conf preloaded 3 nb_small --steps "$STEPS"
 tap_small "rules of a file of CONFIG" 5 4 1
 
 # Without a report small calls are not counted: another way through the library.
 unreported() { # RULES WHOLE
     SPARSESHIM_REGISTER=$1 within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
-        "$PROGRAMS/nb_small" --steps $STEPS
+        "$PROGRAMS/nb_small" --steps "$STEPS"
     passed && [ "$(noted whole)" -eq $(($2 * STEPS)) ] && [ "$(noted bits)" = "${BITS[$STEPS]}" ]
     tap "$?" "without a report, MERGE=${SPARSESHIM_MERGE:-off}, REGISTER=$1"
 }
@@ -79,12 +79,12 @@ SPARSESHIM_MERGE=off unreported 'count=70:90:density=0.02; *' 3
 # ---- where nothing is taken over, or ranks differ ----
 
 export SPARSESHIM_REGISTER='count=77:density=0.02; count=500; count=1000:'
-preloaded 3 nb_small --steps $STEPS --operator 1
+preloaded 3 nb_small --steps "$STEPS" --operator 1
 [ "$(noted whole)" -eq $((3 * STEPS)) ] && [ "$(noted bits)" = "${BITS[$STEPS]}" ] || STATUS=1
 tap_taken_none "none where a rank has an operator of its own"
 differing() { # NAME VALUE: of the last rank
-    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -n 2 "$PROGRAMS/nb_small" --steps $STEPS : \
-        -n 1 -env "$1" "$2" "$PROGRAMS/nb_small" --steps $STEPS
+    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -n 2 "$PROGRAMS/nb_small" --steps "$STEPS" : \
+        -n 1 -env "$1" "$2" "$PROGRAMS/nb_small" --steps "$STEPS"
     grep -q "$1 .*must be equal on all ranks and is not" "$WORK/err" || STATUS=1
     tap_small "none where $1 differs" 3 6 3
 }
@@ -92,11 +92,11 @@ differing SPARSESHIM_REGISTER 'count=1000:'
 
 # ---- rules that are not met ----
 
-preloaded 3 nb_small --steps $STEPS
+preloaded 3 nb_small --steps "$STEPS"
 grep -qF "no call of rank 0 matched 'count=500' (MIN_COUNT=1000 leaves so small calls alone, but for nonblocking ones among larger ones)" \
     "$WORK/err"
 tap "$?" "a small count that no call had is named, and which ones would do"
-SPARSESHIM_MERGE=off preloaded 3 nb_small --steps $STEPS
+SPARSESHIM_MERGE=off preloaded 3 nb_small --steps "$STEPS"
 grep -qF "no call of rank 0 matched 'count=77:density=0.02' (MIN_COUNT=1000 leaves so small calls alone), 'count=500' (MIN" \
     "$WORK/err"
 tap "$?" "without MERGE all small ones are"
