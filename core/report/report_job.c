@@ -253,13 +253,13 @@ static void say_measured_step(struct ss_emit *e, const struct ss_measured_step *
         ss_v_text(" hidden and "), ss_v_seconds(m->exposed), ss_v_text(" not"));
 }
 
-/* Measured against predicted there is the wait for ranks that are late, which stays: only what the
- * plan takes off counts. */
+/* Only what the plan takes off counts, against the measured step; and the model must be one of that
+ * step at all: late ranks or busy processors are none of its matter. */
 static void say_blocking(struct ss_emit *e, const struct ss_blocking_record *r)
 {
-    const double least = 0.05;
+    const double least = 0.05, most = 1.5;
 
-    if (r->calls == 0 || r->now - r->then <= least * r->measured)
+    if (r->calls == 0 || r->now - r->then <= least * r->measured || r->measured > most * r->now)
         return;
     SAY(e, SS_LINE_BLOCKING, ss_v_text("a step makes "), ss_v_count(r->calls),
         ss_v_text(" blocking calls in "), ss_v_seconds(r->measured), ss_v_text(", predicted "),
