@@ -44,6 +44,10 @@ void ss_comm_book_blocking(struct ss_comm *comm);
 struct ss_costs ss_comm_costs(const struct ss_comm *comm);
 void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);
 
+/* Before the first call: all ranks know that their options differ. Every call is handed to the MPI
+ * library for SS_WHY_SETTINGS, without a vote: what a vote looks like is one of the options. */
+void ss_comm_differs(struct ss_comm *comm);
+
 /* MERGE: the program waits for the call, or for something else that is to come after it: nothing
  * under way is to wait for others any more. */
 void ss_call_hurry(struct ss_call *call);

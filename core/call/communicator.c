@@ -97,6 +97,11 @@ void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs)
         comm->network = costs;
 }
 
+void ss_comm_differs(struct ss_comm *comm)
+{
+    comm->mismatch_from = 1;
+}
+
 void ss_comm_set_off(struct ss_comm *comm, bool off)
 {
     comm->off = off;

@@ -17,10 +17,21 @@ enum { CONFIRMED_CALLS = 128, LEAST = 4, RING = 2 * SS_MERGED };
  * from being many where all that they send is hidden. */
 static const double HANDLING = 2e-5;
 
-/* Periods that are measured before the first plan and, MORE times as many each, before the next. */
-enum { FIRST_PERIODS = 4, MORE = 8, MOST_PERIODS = 256 };
+/* Periods that are measured before the first plan, of each that is tried and, MORE times as many
+ * each, before the next. */
+enum { FIRST_PERIODS = 4, TRIED_PERIODS = 8, MORE = 8, MOST_PERIODS = 256 };
+
+/* What is tried: the plans that are optimal where exchanges follow each other, as in the paper's
+ * model, and where several are under way at once; groups of so many elements (MGS-SGD, as the paper
+ * has it); and each call by itself (LAGS-SGD). */
+enum kind { IN_TURN, AT_ONCE, THRESHOLDS, CALLWISE, KINDS };
+enum { THRESHOLD = 8192 };
+
+/* One that takes so much longer than when it was chosen is compared anew. */
+static const double WORSE = 1.1;
 
 struct layout {
+    enum kind kind;
     uint64_t from;          /* index of the first call that it may hold for, 0: there is none */
     uint32_t first;         /* position at which it begins */
     bool begins[SS_MERGED]; /* a part, by position */
@@ -48,10 +59,14 @@ struct ss_group_plan {
     uint64_t asked, asked_at; /* generation and index of the call that agrees, or did so last */
     uint32_t asked_period;
     struct ss_agree agree;
-    uint64_t words[2 * SS_MERGED]; /* gaps in ns, entries */
+    enum kind asked_kind;
+    uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns of a step as it was planned */
     struct ss_merging_costs costs;
     void *work;
 
+    bool compares;       /* kinds are tried */
+    double tried[KINDS]; /* seconds of a step, 0: not yet */
+    enum kind chosen;
     struct layout now, next; /* the one that holds; the one that is to follow it */
     struct ss_group_times times;
 };
@@ -92,6 +107,8 @@ static void measure_anew(struct ss_group_plan *p, uint32_t periods)
 static void begin_period(struct ss_group_plan *p, uint32_t period)
 {
     p->period = period;
+    p->compares = true;
+    memset(p->tried, 0, sizeof p->tried);
     p->base = p->index;
     p->generation++;
     memset(p->nnz, 0, sizeof p->nnz);
@@ -143,7 +160,7 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
         p->seen[at]++;
     }
     p->count[at] = call->f.c.x.n;
-    if (p->now.from > 0 && p->comm->stats->timed)
+    if (p->now.from > 0)
         ss_group_times_next(&p->times, p->comm->stats, now, gap > 0 ? gap : 0, p->selected,
                             at == p->now.first);
     p->begun = now;
@@ -158,7 +175,7 @@ void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
 /* One that is cast again is under way already. */
 void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call)
 {
-    if (call->timed || !p->comm->stats->timed)
+    if (call->timed)
         return;
     call->timed = true;
     ss_group_times_cast(&p->times, ss_now(&call->f.c.x));
@@ -214,7 +231,13 @@ static void ask(struct ss_group_plan *p)
         p->words[i] = (uint64_t)(mean * 1e9);
         p->words[p->period + i] = p->nnz[i];
     }
-    measure_anew(p, p->periods < MOST_PERIODS / MORE ? p->periods * MORE : MOST_PERIODS);
+    p->asked_kind = p->now.kind;
+    p->words[2 * p->period] =
+        p->now.from > 0 ? (uint64_t)(1e9 * ss_group_times_step(&p->times)) : 0;
+    if (p->compares)
+        measure_anew(p, TRIED_PERIODS);
+    else
+        measure_anew(p, p->periods < MOST_PERIODS / MORE ? p->periods * MORE : MOST_PERIODS);
 }
 
 struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call)
@@ -259,7 +282,7 @@ struct ss_merging_costs ss_group_costs(const struct ss_call *call)
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
 {
     p->costs = ss_group_costs(call);
-    ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period, 0);
+    ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period + 1, 0);
 }
 
 /* The step begins behind the longest pause. */
@@ -290,25 +313,61 @@ static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_mer
     }
 }
 
-static void make(struct ss_group_plan *p)
+static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next)
 {
+    static const enum ss_merging_policy policies[KINDS] = {
+        SS_MERGING_OPTIMAL, SS_MERGING_OPTIMAL, SS_MERGING_THRESHOLD, SS_MERGING_CALLWISE};
     struct ss_merging_call calls[SS_MERGED];
     uint32_t ends[SS_MERGED];
+    struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
     struct ss_merging_plan plan = {.ends = ends};
-    struct layout *next = &p->next;
+    const unsigned most = p->comm->settings->in_flight;
 
-    *next = (struct layout){.first = longest_pause(p)};
-    const struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
-
+    *next = (struct layout){.kind = kind, .first = longest_pause(p), .calls = p->period};
     step_of(p, next->first, calls);
-    if (ss_merging_make(&step, SS_MERGING_OPTIMAL, 0, p->work, &plan) != SS_MERGING_OK)
-        return;
+    if (kind == AT_ONCE && most > 1)
+        step.costs.flight = most < SS_MERGING_FLIGHT ? most : SS_MERGING_FLIGHT;
+    if (ss_merging_make(&step, policies[kind], THRESHOLD, p->work, &plan) != SS_MERGING_OK)
+        return false;
     for (uint32_t g = 0; g < plan.groups; g++)
         next->begins[(next->first + (g > 0 ? ends[g - 1] : 0)) % p->period] = true;
     next->groups = plan.groups;
-    next->calls = step.count;
     next->times = plan.times;
-    next->from = p->asked_at + SS_MERGED;
+    return true;
+}
+
+/* What was measured under the plan that held; the kind to go on with. */
+static enum kind choose(struct ss_group_plan *p)
+{
+    const double step = 1e-9 * (double)p->words[2 * p->period];
+    enum kind best = IN_TURN;
+
+    if (p->compares && step > 0)
+        p->tried[p->asked_kind] = step;
+    for (enum kind k = IN_TURN; p->compares && k < KINDS; k++)
+        if (p->tried[k] == 0)
+            return k;
+    if (!p->compares && step > WORSE * p->tried[p->chosen]) {
+        p->compares = true;
+        memset(p->tried, 0, sizeof p->tried);
+        return IN_TURN;
+    }
+    if (!p->compares)
+        return p->chosen;
+    for (enum kind k = IN_TURN; k < KINDS; k++)
+        best = p->tried[k] < p->tried[best] ? k : best;
+    p->compares = false;
+    return p->chosen = best;
+}
+
+static void make(struct ss_group_plan *p)
+{
+    struct layout next;
+
+    if (!lay_out(p, choose(p), &next))
+        return;
+    next.from = p->asked_at + SS_MERGED;
+    p->next = next;
 }
 
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x)

@@ -71,6 +71,11 @@ void ss_group_times_next(struct ss_group_times *t, struct ss_stats *stats, doubl
         t->sum.backward += gap;
 }
 
+double ss_group_times_step(const struct ss_group_times *t)
+{
+    return t->sum.steps > 0 ? per_step(t, t->sum.step) : 0;
+}
+
 void ss_group_times_cast(struct ss_group_times *t, double now)
 {
     book_communication(t, now);

@@ -1,5 +1,5 @@
-/* MERGE=auto, where a report is written: what a planned step takes, as measured beside what the
- * plan predicts. Times are of the transport's clock, in seconds. */
+/* MERGE=auto: what a planned step takes, as measured beside what the plan predicts. Times are of
+ * the transport's clock, in seconds. */
 #ifndef CORE_CALL_GROUP_TIMES_H
 #define CORE_CALL_GROUP_TIMES_H
 
@@ -23,6 +23,8 @@ void ss_group_times_stop(struct ss_group_times *t);
 /* A call begins: the program's own time since the one before, and selection in that. */
 void ss_group_times_next(struct ss_group_times *t, struct ss_stats *stats, double now, double gap,
                          double selected, bool first_of_step);
+/* Seconds of a step in the mean of those measured, 0: there is none yet. */
+double ss_group_times_step(const struct ss_group_times *t);
 /* The vote of a call is cast; the call is over. */
 void ss_group_times_cast(struct ss_group_times *t, double now);
 void ss_group_times_over(struct ss_group_times *t, double now);

@@ -24,7 +24,8 @@ struct ss_mail {
     int src;
     struct ss_tag tag;
     size_t len;
-    double start;               /* when the sender's link begins with it */
+    double sent;                /* by the sender's clock */
+    double start;               /* when the sender's link begins with it; before, by a burst */
     double arrival;             /* when the last byte is in, < 0 before it comes on the link */
     uint64_t number;            /* in the order of sending to this rank */
     struct ss_request *sender;  /* ends when this is received; NULL when the send is done */

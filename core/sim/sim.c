@@ -47,6 +47,7 @@ struct ss_sim {
     double alpha;
     double beta;
     double gap;     /* seconds that a message holds a link beside its bytes */
+    double lag;     /* seconds that an idle link saves up */
     double compute; /* seconds that pass for each of processor time, */
     double mark;    /* of which those up to here have passed */
     unsigned cores; /* that all share, 0: each has its own */
@@ -205,7 +206,8 @@ static int send(struct ss_transport *t, int dst, struct ss_tag tag, const void *
     m->tag = tag;
     m->len = len;
     m->round = self->round + 1;
-    m->start = self->clock > self->out_free ? self->clock : self->out_free;
+    m->sent = self->clock;
+    m->start = fmax(self->clock - sim->lag, self->out_free);
     m->arrival = -1;
     m->sender = len > sim->eager ? request : NULL;
     if (!ss_inbox_put(&peer->inbox, m, !sim->random)) {
@@ -272,8 +274,8 @@ static void arrive(struct ss_sim *sim, struct sim_rank *self)
     ss_inbox_come(&self->inbox);
     if (begin < self->in_free)
         begin = self->in_free;
-    m->arrival = begin + sim->gap + sim->beta * (double)m->len;
-    self->in_free = m->arrival;
+    self->in_free = begin + sim->gap + sim->beta * (double)m->len;
+    m->arrival = fmax(self->in_free, m->sent + sim->alpha);
     forget_event(self);
 }
 
@@ -554,11 +556,17 @@ uint64_t ss_sim_rounds(const struct ss_sim *sim)
 
 void ss_sim_restart(struct ss_sim *sim)
 {
+    double latest = 0;
+
     if (sim->taken)
         memset(sim->taken, 0, sim->stretches * sizeof *sim->taken);
+    for (int r = 0; r < sim->size; r++)
+        latest = fmax(latest, sim->ranks[r].clock);
     for (int r = 0; r < sim->size; r++) {
         struct sim_rank *rank = &sim->ranks[r];
-        rank->clock = rank->out_free = rank->in_free = 0;
+        rank->clock = 0;
+        rank->out_free = fmax(fmin(rank->out_free - latest, 0), -sim->lag);
+        rank->in_free = fmax(fmin(rank->in_free - latest, 0), -sim->lag);
         rank->sent = rank->sends = rank->round = 0;
     }
 }
@@ -571,6 +579,13 @@ double ss_sim_clock(const struct ss_sim *sim, int rank)
 void ss_sim_set_gap(struct ss_sim *sim, double seconds)
 {
     sim->gap = seconds;
+}
+
+void ss_sim_set_burst(struct ss_sim *sim, double bytes)
+{
+    sim->lag = bytes * sim->beta;
+    for (int r = 0; r < sim->size; r++)
+        sim->ranks[r].out_free = sim->ranks[r].in_free = -sim->lag;
 }
 
 void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)

@@ -30,6 +30,10 @@ bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx,
  * LogP (Culler et al., PPoPP'93), which tells many small messages from a large one. */
 void ss_sim_set_gap(struct ss_sim *sim, double seconds);
 
+/* A link that was idle lets so many bytes pass at once (at creation 0), as a token bucket does.
+ * They have been. */
+void ss_sim_set_burst(struct ss_sim *sim, double bytes);
+
 /* The processor time that a rank's steps take here, that of the simulator itself apart, passes for
  * it `factor` times over (at creation 0: none does), on `cores` processors that all share, 0: each
  * has its own. No two runs are the same then. */
@@ -45,7 +49,7 @@ void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
  * (at creation 0: it returns). For waits that end by TIMEOUT. */
 void ss_sim_set_idle(struct ss_sim *sim, double seconds);
 
-/* Clocks, links and counters begin anew. No message may be under way. */
+/* Clocks and counters begin anew, at the latest of the clocks. No message may be under way. */
 void ss_sim_restart(struct ss_sim *sim);
 
 /* Counters since creation or restart. */

@@ -216,6 +216,7 @@ static struct job *open_job(const struct ss_trial *t)
     job->sim = ss_sim_create(t->ranks, t->alpha, t->beta, 0);
     if (job->sim) {
         ss_sim_set_gap(job->sim, t->gap);
+        ss_sim_set_burst(job->sim, t->burst);
         ss_sim_set_compute(job->sim, t->compute, t->cores);
     }
     job->places = ss_unkept_create(&t->entries, t->ranks);
@@ -239,7 +240,7 @@ static void close_job(struct job *job)
 static int run(struct job *job, struct ss_trial_result *result)
 {
     const struct ss_trial *t = job->trial;
-    uint64_t calls = (t->algorithm == SS_OKTOPK ? t->warm : 0) + 1;
+    uint64_t calls = (t->algorithm == SS_OKTOPK || t->burst > 0 ? t->warm : 0) + 1;
     int status = job->sim && job->places && job->status ? SS_OK : SS_ERR_MEMORY;
 
     if (status == SS_OK)

@@ -17,10 +17,11 @@ struct ss_trial {
     enum ss_algorithm algorithm;
     double alpha, beta; /* seconds per message, per byte */
     double gap;         /* seconds that a message holds a link beside its bytes */
+    double burst;       /* bytes that an idle link lets pass at once */
     double compute;     /* seconds that pass for one of computing here, on so many */
     unsigned cores;     /* processors that all share, up to SS_TRIAL_CORES, 0: own ones */
     /* Calls before the one that is measured, for those that keep something between calls: oktopk
-     * its regions and its threshold. */
+     * its regions and its threshold, links what they save up. */
     unsigned warm;
 };
 

@@ -14,7 +14,8 @@ static const char *const sources[] = {"simulated", "extrapolated", "refused"};
 
 static void csv_head(void)
 {
-    puts("ranks,count,density,overlap,alpha,beta,gap,compute,cores,algorithm,ran,source,seconds,"
+    puts("ranks,count,density,overlap,alpha,beta,gap,burst,compute,cores,algorithm,ran,source,"
+         "seconds,"
          "bytes_"
          "max,bytes_"
          "mean,"
@@ -33,9 +34,10 @@ static void csv_row(const struct ss_trial *t, const struct sim_row *r)
     bool known = r->source != SIM_REFUSED, simulated = r->source == SIM_SIMULATED;
     bool messages = r->ran == SS_DENSE; /* nothing but these */
 
-    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%g,%u,%s,%s,%s", t->ranks, t->entries.n,
-           t->entries.density, t->entries.overlap, t->alpha, t->beta, t->gap, t->compute, t->cores,
-           ss_algorithm_name(t->algorithm), ss_algorithm_name(r->ran), sources[r->source]);
+    printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%.0f,%g,%u,%s,%s,%s", t->ranks, t->entries.n,
+           t->entries.density, t->entries.overlap, t->alpha, t->beta, t->gap, t->burst, t->compute,
+           t->cores, ss_algorithm_name(t->algorithm), ss_algorithm_name(r->ran),
+           sources[r->source]);
     csv_number("%.9g", r->seconds, known);
     csv_number("%.0f", r->bytes_max, known);
     csv_number("%.0f", r->bytes_mean, known);
@@ -79,6 +81,8 @@ static void table_head(const struct ss_trial *t)
 {
     printf("N = %" PRIu64 " float, d = %g %%, alpha = %g s, beta = %g s/byte, gap = %g s",
            t->entries.n, 100 * t->entries.density, t->alpha, t->beta, t->gap);
+    if (t->burst > 0)
+        printf(", burst = %.0f bytes", t->burst);
     if (t->compute > 0)
         printf(", computing as here times %g", t->compute);
     if (t->compute > 0 && t->cores > 0)
@@ -184,6 +188,7 @@ int cli_simulate(int argc, char **argv)
                                      .alpha = asked.alpha,
                                      .beta = asked.beta,
                                      .gap = asked.gap,
+                                     .burst = (double)asked.burst,
                                      .compute = asked.compute,
                                      .cores = asked.cores,
                                      .warm = asked.warm};

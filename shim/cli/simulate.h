@@ -13,6 +13,7 @@ struct sim_asked {
     double density[SIM_LIST];
     enum ss_algorithm algorithm[SS_ALGORITHMS];
     double alpha, beta, gap; /* seconds, seconds per byte, seconds */
+    uint64_t burst;          /* bytes */
     double compute;          /* times the processor time spent, */
     unsigned cores;          /* on so many, 0: each rank has its own */
     double overlap;

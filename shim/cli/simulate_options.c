@@ -147,6 +147,11 @@ static bool read_gap(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->gap);
 }
 
+static bool read_burst(struct sim_asked *a, const char *text)
+{
+    return cfg_number_bytes(text, &a->burst);
+}
+
 static bool read_compute(struct sim_asked *a, const char *text)
 {
     return cfg_number_share(text, &a->compute);
@@ -217,6 +222,7 @@ static const struct option {
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
     {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
+    {"burst", read_burst, "0", "bytes, 0 or more, such as 160k"},
     {"compute", read_compute, "0", "a factor from 0, such as 1 or 2.5"},
     {"cores", read_cores, "0", "a number from 0 to 256"},
     {"overlap", read_overlap, "0", "a share from 0 to 1"},

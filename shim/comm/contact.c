@@ -230,6 +230,8 @@ static void open_private(struct shim_comm *c)
         ss_comm_set_costs(c->core, c->costs);
     c->nonblocking = c->agreed[SHIM_MEET_NONBLOCKING];
     c->same_settings = is_same(c);
+    if (!c->same_settings)
+        ss_comm_differs(c->core);
     c->costs_told = ss_comm_costs(c->core).known;
     shim_quorum_open(c);
     tell_met(c);

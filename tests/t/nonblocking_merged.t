@@ -64,6 +64,15 @@ SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --ste
 tap_taken "MERGE_SELECT=group with REPRODUCIBLE=on" 320 250
 grep -q 'SPARSESHIM_MERGE_SELECT=group needs SPARSESHIM_REPRODUCIBLE=off; call stands' "$WORK/err"
 tap "$?" "... call stands, in one line"
+# One rank has another MERGE, or another way to select: nobody votes in a way that others do not know.
+for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MERGE=100M within 60 "$MPIRUN" -n 3 sh -c '
+        [ "$PMI_RANK" != 1 ] || export "SPARSESHIM_$1"
+        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$option" "$LIB $YIELDS" "$PROGRAMS/nb_beside"
+    tap_passed "ranks that differ in $option end as bare"
+    grep -q 'SPARSESHIM_MERGE.* must be equal on all ranks and is not' "$WORK/err" && [ "$(counter calls.sparse)" = 0 ]
+    tap "$?" "... and it is said"
+done
 unset SPARSESHIM_REPRODUCIBLE
 for merge in 60000 100M auto; do
     SPARSESHIM_MERGE=$merge SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_beside --steps 4

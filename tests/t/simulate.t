@@ -41,7 +41,7 @@ subtest 'a table by default, CSV on request, with the same figures' => sub {
     my @rows = rows('--ranks 2..8 --count 64Ki --density 0.01 --algorithm all');
     is(scalar @rows, 3 * 8, 'as many in CSV');
     is(join(' ', sort keys %{$rows[0]}),
-        'algorithm alpha beta bytes_max bytes_mean checksum compute cores count dense_seconds density gap memory_max '
+        'algorithm alpha beta burst bytes_max bytes_mean checksum compute cores count dense_seconds density gap memory_max '
             . 'messages_max note overlap rank ranks result_density rounds seconds source speedup' =~ s/ rank / ran /r,
         'its columns');
     is(scalar(grep { $_->{source} ne 'simulated' || $_->{note} ne '' } @rows), 0, 'all simulated');
@@ -96,6 +96,14 @@ subtest 'where nothing takes time nothing is said to be faster' => sub {
     is("$row->{seconds} $row->{speedup}", '0 ', 'no speedup in CSV');
     my (undef, $table) = simulate('--ranks=2 --count=1000 --algorithm=ring --alpha=0 --beta=0');
     like($table, qr/^ +2  ring +0 us +- +\d+ B /m, 'nor in the table');
+};
+
+subtest 'a link that was idle lets a burst pass at once' => sub {
+    my $arguments = '--ranks=2 --count=1Mi --density=0.5 --algorithm=allgather --alpha=1ms --beta=1us --gap=0 --warm=0';
+    my ($none, $some, $all) = map { (rows("$arguments --burst=$_"))[0] } 0, '100k', '1G';
+    ok(abs($none->{seconds} - $some->{seconds} - 0.1) < 0.02, 'so much sooner');
+    ok($all->{seconds} < 0.02, 'latencies alone where all of it does');
+    is($all->{checksum}, $none->{checksum}, 'the result is the same');
 };
 
 subtest 'computing takes its time where it is asked to' => sub {
