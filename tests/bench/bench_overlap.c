@@ -279,7 +279,8 @@ static void layers(const struct options *o, const struct job *job)
     static const enum part parts[] = {BLOCKING, LAYERWISE};
     double t[2];
 
-    for (int i = 0; i < 40; i++) /* until each count has settled on a collective */
+    /* Until each count has settled on a collective, and MERGE=auto on a plan. */
+    for (int i = 0; i < 60 + 2000 / job->layers; i++)
         layerwise(o, job);
     measure(o, job, 0, 2, parts, t);
     if (rank != 0)
