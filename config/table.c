@@ -168,7 +168,7 @@ const struct cfg_option cfg_table[] = {
     {"MERGE", CFG_MERGE, "off", "off, auto, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
      "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "
-     "step that are predicted to end it soonest, by when its calls come. Each call keeps its "
+     "step that end it soonest, by plans and trials. Each call keeps its "
      "own residual and, with MERGE_SELECT=call, no bit depends on who goes with whom. Calls below "
      "MIN_COUNT take part where a rule of REGISTER names their count.",
      FIELD(merge), true},

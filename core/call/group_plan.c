@@ -27,6 +27,10 @@ enum { FIRST_PERIODS = 4, TRIED_PERIODS = 8, MORE = 8, MOST_PERIODS = 256 };
 enum kind { IN_TURN, AT_ONCE, THRESHOLDS, CALLWISE, KINDS };
 enum { THRESHOLD = 8192 };
 
+/* Of those that take as long, but for so much, the one with the fewest groups stays: it spares
+ * processors. */
+static const double ALIKE = 1.02;
+
 /* One that takes so much longer than when it was chosen is compared anew. */
 static const double WORSE = 1.1;
 
@@ -60,12 +64,13 @@ struct ss_group_plan {
     uint32_t asked_period;
     struct ss_agree agree;
     enum kind asked_kind;
-    uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns of a step as it was planned */
+    uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns from step to step as planned */
     struct ss_merging_costs costs;
     void *work;
 
-    bool compares;       /* kinds are tried */
-    double tried[KINDS]; /* seconds of a step, 0: not yet */
+    bool compares;          /* kinds are tried */
+    unsigned groups[KINDS]; /* of each, when it was tried; */
+    double tried[KINDS];    /* seconds of a step, 0: not yet */
     enum kind chosen;
     struct layout now, next; /* the one that holds; the one that is to follow it */
     struct ss_group_times times;
@@ -233,7 +238,7 @@ static void ask(struct ss_group_plan *p)
     }
     p->asked_kind = p->now.kind;
     p->words[2 * p->period] =
-        p->now.from > 0 ? (uint64_t)(1e9 * ss_group_times_step(&p->times)) : 0;
+        p->now.from > 0 ? (uint64_t)(1e9 * ss_group_times_period(&p->times)) : 0;
     if (p->compares)
         measure_anew(p, TRIED_PERIODS);
     else
@@ -356,6 +361,10 @@ static enum kind choose(struct ss_group_plan *p)
         return p->chosen;
     for (enum kind k = IN_TURN; k < KINDS; k++)
         best = p->tried[k] < p->tried[best] ? k : best;
+    const double most = ALIKE * p->tried[best];
+    for (enum kind k = IN_TURN; k < KINDS; k++)
+        if (p->tried[k] <= most && p->groups[k] < p->groups[best])
+            best = k;
     p->compares = false;
     return p->chosen = best;
 }
@@ -366,6 +375,7 @@ static void make(struct ss_group_plan *p)
 
     if (!lay_out(p, choose(p), &next))
         return;
+    p->groups[next.kind] = next.groups;
     next.from = p->asked_at + SS_MERGED;
     p->next = next;
 }

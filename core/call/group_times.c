@@ -2,6 +2,9 @@
  * communication; of that what the program waits for is exposed. */
 #include "core/call/group_times.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 void ss_group_times_start(struct ss_group_times *t, struct ss_stats *stats, double now)
 {
     t->begun = t->ended = now;
@@ -50,7 +53,7 @@ static void book_communication(struct ss_group_times *t, double now)
 static void end_step(struct ss_group_times *t, struct ss_stats *stats, double now)
 {
     book_communication(t, now);
-    t->sum.steps++;
+    t->periods[t->sum.steps++ % SS_PERIODS_KEPT] = now - t->begun;
     t->sum.period += now - t->begun;
     t->sum.step += t->ended - t->begun;
     t->communication += t->of_step;
@@ -71,9 +74,23 @@ void ss_group_times_next(struct ss_group_times *t, struct ss_stats *stats, doubl
         t->sum.backward += gap;
 }
 
-double ss_group_times_step(const struct ss_group_times *t)
+static int in_order(const void *a, const void *b)
 {
-    return t->sum.steps > 0 ? per_step(t, t->sum.step) : 0;
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+double ss_group_times_period(const struct ss_group_times *t)
+{
+    const size_t kept = t->sum.steps < SS_PERIODS_KEPT ? t->sum.steps : SS_PERIODS_KEPT;
+    double sorted[SS_PERIODS_KEPT];
+
+    if (kept == 0)
+        return 0;
+    memcpy(sorted, t->periods, sizeof sorted);
+    qsort(sorted, kept, sizeof *sorted, in_order);
+    return sorted[kept / 2];
 }
 
 void ss_group_times_cast(struct ss_group_times *t, double now)
