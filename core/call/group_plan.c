@@ -23,8 +23,8 @@ enum { FIRST_PERIODS = 4, TRIED_PERIODS = 8, MORE = 8, MOST_PERIODS = 256 };
 
 /* What is tried: the plans that are optimal where exchanges follow each other, as in the paper's
  * model, and where several are under way at once; groups of so many elements (MGS-SGD, as the paper
- * has it); and each call by itself (LAGS-SGD). */
-enum kind { IN_TURN, AT_ONCE, THRESHOLDS, CALLWISE, KINDS };
+ * has it); each call by itself (LAGS-SGD); and one group (TopK-SGD). */
+enum kind { IN_TURN, AT_ONCE, THRESHOLDS, CALLWISE, WHOLE, KINDS };
 enum { THRESHOLD = 8192 };
 
 /* Of those that take as long, but for so much, the one with the fewest groups stays: it spares
@@ -320,8 +320,9 @@ static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_mer
 
 static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next)
 {
-    static const enum ss_merging_policy policies[KINDS] = {
-        SS_MERGING_OPTIMAL, SS_MERGING_OPTIMAL, SS_MERGING_THRESHOLD, SS_MERGING_CALLWISE};
+    static const enum ss_merging_policy policies[KINDS] = {SS_MERGING_OPTIMAL, SS_MERGING_OPTIMAL,
+                                                           SS_MERGING_THRESHOLD,
+                                                           SS_MERGING_CALLWISE, SS_MERGING_SINGLE};
     struct ss_merging_call calls[SS_MERGED];
     uint32_t ends[SS_MERGED];
     struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
