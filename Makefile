@@ -366,7 +366,7 @@ check-unit: $(UNIT) ## unit tests and the simulator
 	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
 
 # So many files at a time, the trainings first, which take longest.
-MPI_JOBS ?= 3
+MPI_JOBS ?= 2
 # What an installation on a cluster takes, tested by check-cluster.
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
 check-mpi: tests ## MPI programs, interposition, command line
