@@ -356,7 +356,7 @@ deps:
 
 check: ## every test; installs what is missing first
 	@scripts/install-deps build tests demo
-	@begin=$$(date +%s); $(MAKE) --no-print-directory tests && echo "build: $$(($$(date +%s) - begin)) s"
+	@begin=$$(date +%s); $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) tests && echo "build: $$(($$(date +%s) - begin)) s"
 	@$(MAKE) --no-print-directory check-unit
 	@$(MAKE) --no-print-directory check-fuzz
 	@$(MAKE) --no-print-directory check-mpi
