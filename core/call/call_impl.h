@@ -52,8 +52,9 @@ struct ss_call {
     struct ss_lane_result past;  /* of the lane, that it goes by */
 
     /* With others (core/call/group.h). */
-    bool merges;       /* it may, as far as all ranks know */
-    bool grouped;      /* its vote is, or was, that of a group */
+    bool merges;  /* it may, as far as all ranks know */
+    bool grouped; /* its vote is, or was, that of a group */
+    bool begins_part;
     bool unseen;       /* it has not been looked at: its group will */
     bool hurried;      /* none may wait for others on its account */
     bool plans;        /* it agrees on a plan, too (core/call/group_plan.h) */

@@ -123,6 +123,7 @@ void ss_group_assign(struct ss_call *call)
     if (!call->merges)
         return;
     call->part = gs->part;
+    call->begins_part = gs->calls == 0;
     gs->bytes += x->n * x->esize;
     bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
     if (enough || ++gs->calls == SS_MERGED)
@@ -359,7 +360,7 @@ int ss_group_vote(struct ss_call *call)
     const bool whole = g->state == SS_GROUP_OPEN && is_full(g, call->f.comm);
     if (g->state == SS_GROUP_OPEN && (whole || (!joins && is_due(g, call))) &&
         ss_beside_may_go(g->members[0]))
-        cast(gs, g, whole);
+        cast(gs, g, whole && g->members[0]->begins_part);
     if (g->state == SS_GROUP_VOTING)
         step_vote(gs, g, &call->f.c.x);
     if (g->state == SS_GROUP_AGREEING)

@@ -272,12 +272,13 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 struct ss_merging_costs ss_group_costs(const struct ss_call *call)
 {
     const struct ss_shape s = ss_ballot_shape_alone(call);
+    const bool fixed = ss_costs_fixed(call->f.comm->settings);
     const double others = s.size - 1;
 
     return (struct ss_merging_costs){
         .flight = 1, /* as the paper's */
         .select_group = HANDLING,
-        .select_element = s.scan,
+        .select_element = fixed ? 1e-9 : s.scan, /* whether this rank selects is its own matter */
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
         .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
                  (others + 1) * (s.code + s.merge),
@@ -327,12 +328,10 @@ static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next
     uint32_t ends[SS_MERGED];
     struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
     struct ss_merging_plan plan = {.ends = ends};
-    const unsigned most = p->comm->settings->in_flight;
-
     *next = (struct layout){.kind = kind, .first = longest_pause(p), .calls = p->period};
     step_of(p, next->first, calls);
-    if (kind == AT_ONCE && most > 1)
-        step.costs.flight = most < SS_MERGING_FLIGHT ? most : SS_MERGING_FLIGHT;
+    if (kind == AT_ONCE) /* IN_FLIGHT is each rank's own */
+        step.costs.flight = SS_BESIDE < SS_MERGING_FLIGHT ? SS_BESIDE : SS_MERGING_FLIGHT;
     if (ss_merging_make(&step, policies[kind], THRESHOLD, p->work, &plan) != SS_MERGING_OK)
         return false;
     for (uint32_t g = 0; g < plan.groups; g++)

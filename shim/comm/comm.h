@@ -62,6 +62,8 @@ struct shim_comm {
     bool listed;                         /* among the active */
     bool nonblocking;                    /* nonblocking calls are taken over, on all ranks */
     bool same_settings;                  /* SERVED: all ranks have the same options */
+    bool blocked;                        /* a blocking call has ended: contact was over then, on
+                                            all ranks at the same of their calls */
     uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
                              (shim/entry/callbacks.h). They go to the MPI library, on the private
                              communicator, behind those taken over */

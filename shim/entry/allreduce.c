@@ -210,7 +210,7 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
     return err;
 }
 
-static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+static int on_either(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
 {
     bool seen;
     struct shim_comm *comm = shim_comm_met(call->comm, &seen);
@@ -222,6 +222,29 @@ static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op o
     begin = shim_now();
     err = first_contact(call, request, seen);
     count_first(call, type, begin);
+    return err;
+}
+
+/* For the small calls that join others. */
+static void note_blocked(uintptr_t handle)
+{
+    bool seen;
+    struct shim_comm *comm = shim_comm_met(handle, &seen);
+
+    if (!comm)
+        return;
+    pthread_mutex_lock(&comm->lock);
+    comm->blocked = true;
+    pthread_mutex_unlock(&comm->lock);
+    shim_comm_put(comm);
+}
+
+static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op op, void *request)
+{
+    const int err = on_either(call, type, op, request);
+
+    if (!request && shim.least_named < shim.min_count)
+        note_blocked(call->comm);
     return err;
 }
 
@@ -242,8 +265,8 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
 }
 
 /* Below MIN_COUNT, with MERGE: a nonblocking sum whose count a rule of REGISTER names goes with
- * larger calls, on a communicator that they have made known: ranks whose rules differ have found
- * that out by then. */
+ * larger calls, once a blocking one has ended on the communicator. Ranks whose rules differ have
+ * found that out by then, all of them before the same call. */
 static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {
     struct shim_comm *comm;
@@ -254,7 +277,9 @@ static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
         !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm, &seen)))
         return false;
-    joins = comm->state != SHIM_COMM_SERVED || comm->same_settings;
+    pthread_mutex_lock(&comm->lock);
+    joins = comm->blocked && comm->state == SHIM_COMM_SERVED && comm->same_settings;
+    pthread_mutex_unlock(&comm->lock);
     shim_comm_put(comm);
     return joins;
 }

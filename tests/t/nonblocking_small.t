@@ -100,4 +100,14 @@ SPARSESHIM_MERGE=off preloaded 3 nb_small --steps "$STEPS"
 grep -qF "no call of rank 0 matched 'count=77:density=0.02' (MIN_COUNT=1000 leaves so small calls alone), 'count=500' (MIN" \
     "$WORK/err"
 tap "$?" "without MERGE all small ones are"
+# Calls posted at once, none of them blocking: the ranks meet while small ones follow, and one of them
+# has another rule.
+for rule in 'count=1000:' 'count=1:500;count=1000:'; do
+    SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_MERGE=1G within 60 "$MPIRUN" -n 3 sh -c '
+        SPARSESHIM_REGISTER="count=1:500;count=1000:"
+        [ "$PMI_RANK" != 1 ] || SPARSESHIM_REGISTER=$1
+        export SPARSESHIM_REGISTER
+        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$rule" "$LIB $YIELDS" "$PROGRAMS/nb_beside"
+    tap_passed "nonblocking calls alone, REGISTER=$rule on one rank"
+done
 finish
