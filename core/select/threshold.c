@@ -13,6 +13,7 @@ struct search {
     const struct ss_selectors *selectors;
     enum ss_type type;
     const struct ss_select_part *parts; /* whose concatenation it is */
+    size_t count;                       /* of these */
     size_t part, begin;                 /* the one looked at last, and its first element */
     bool residual_alone;                /* which holds a */
     size_t n, piece, step;              /* `piece` elements from each `step` of n */
@@ -25,7 +26,7 @@ static const struct ss_select_part *part_of(struct search *s, size_t at)
 {
     if (at < s->begin)
         s->part = s->begin = 0;
-    while (at - s->begin >= s->parts[s->part].n)
+    while (s->part + 1 < s->count && at - s->begin >= s->parts[s->part].n)
         s->begin += s->parts[s->part++].n;
     return &s->parts[s->part];
 }
@@ -174,11 +175,13 @@ static ss_magnitude aim(struct search *s)
 }
 
 static struct search search_all(const struct ss_selectors *selectors, enum ss_type type,
-                                const struct ss_select_part *parts, size_t n, size_t k)
+                                const struct ss_select_part *parts, size_t count, size_t n,
+                                size_t k)
 {
     return (struct search){.selectors = selectors,
                            .type = type,
                            .parts = parts,
+                           .count = count,
                            .n = n,
                            .piece = CHUNK,
                            .step = CHUNK,
@@ -200,7 +203,7 @@ void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
     const struct ss_select_part all = {.g = g, .r = (void *)(uintptr_t)r, .n = n}; /* only read */
-    struct search s = search_all(selectors, type, &all, n, k);
+    struct search s = search_all(selectors, type, &all, 1, n, k);
     if (k == 0)
         *out = (struct ss_exact){.threshold = s.high + 1};
     else
@@ -227,7 +230,7 @@ struct selection {
 static struct search search_for(const struct ss_selecting *control, const struct selection *s,
                                 size_t k)
 {
-    struct search x = search_all(s->selectors, s->type, s->parts, s->n, k);
+    struct search x = search_all(s->selectors, s->type, s->parts, s->count, s->n, k);
     x.residual_alone = control->alone;
     return x;
 }

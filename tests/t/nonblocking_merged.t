@@ -66,6 +66,7 @@ grep -q 'SPARSESHIM_MERGE_SELECT=group needs SPARSESHIM_REPRODUCIBLE=off; call s
 tap "$?" "... call stands, in one line"
 # One rank has another MERGE, or another way to select: nobody votes in a way that others do not know.
 for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
+    # shellcheck disable=SC2016
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MERGE=100M within 60 "$MPIRUN" -n 3 sh -c '
         [ "$PMI_RANK" != 1 ] || export "SPARSESHIM_$1"
         LD_PRELOAD=$2 exec "$3" --steps 2' sh "$option" "$LIB $YIELDS" "$PROGRAMS/nb_beside"

@@ -103,6 +103,7 @@ tap "$?" "without MERGE all small ones are"
 # Calls posted at once, none of them blocking: the ranks meet while small ones follow, and one of them
 # has another rule.
 for rule in 'count=1000:' 'count=1:500;count=1000:'; do
+    # shellcheck disable=SC2016
     SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_MERGE=1G within 60 "$MPIRUN" -n 3 sh -c '
         SPARSESHIM_REGISTER="count=1:500;count=1000:"
         [ "$PMI_RANK" != 1 ] || SPARSESHIM_REGISTER=$1
