@@ -22,35 +22,65 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
     return comm->slots[0];
 }
 
+/* ---- those under way ---- */
+
+enum { BITS = 64 };
+
+static bool is_busy(const struct ss_comm *comm, unsigned slot)
+{
+    return comm->busy[slot / BITS] >> slot % BITS & 1;
+}
+
+static void link_open(struct ss_comm *comm, struct ss_call *call)
+{
+    call->next_open = comm->open;
+    call->newer = NULL;
+    *(comm->open ? &comm->open->newer : &comm->oldest) = call;
+    comm->open = call;
+    comm->busy[call->slot / BITS] |= 1ULL << call->slot % BITS;
+    comm->idle -= ss_work_size(&comm->works[call->slot]);
+}
+
+static void unlink_open(struct ss_comm *comm, struct ss_call *call)
+{
+    *(call->newer ? &call->newer->next_open : &comm->open) = call->next_open;
+    *(call->next_open ? &call->next_open->newer : &comm->oldest) = call->newer;
+    comm->busy[call->slot / BITS] &= ~(1ULL << call->slot % BITS);
+    comm->idle += ss_work_size(&comm->works[call->slot]);
+    comm->room -= call->room;
+}
+
+static void unlink_all(struct ss_comm *comm)
+{
+    while (comm->open)
+        unlink_open(comm, comm->open);
+    comm->room = 0;
+}
+
 void ss_comm_begin_anew(struct ss_comm *comm)
 {
     for (struct ss_call *call = comm->open; call; call = call->next_open)
         if (call->f.c.x.spans.trace)
             ss_spans_close(&call->f.c.x.spans, NULL, ss_now(&call->f.c.x));
-    comm->open = NULL;
+    unlink_all(comm);
     if (comm->rounds)
         ss_rounds_hold(comm->rounds, false);
     ss_grouping_forget(comm->grouping);
 }
 
-static bool is_open(const struct ss_comm *comm, const struct ss_call *call)
-{
-    const struct ss_call *o = comm->open;
-
-    while (o && o != call)
-        o = o->next_open;
-    return o != NULL;
-}
-
 static struct ss_call *free_slot(struct ss_comm *comm)
 {
-    for (unsigned i = 0; i < comm->window; i++) {
-        if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
-            comm->slots[i]->slot = i;
-        if (!comm->slots[i] || !is_open(comm, comm->slots[i]))
-            return comm->slots[i];
-    }
-    return NULL;
+    unsigned i = 0;
+
+    while (i < comm->window && comm->busy[i / BITS] == UINT64_MAX)
+        i += BITS;
+    while (i < comm->window && is_busy(comm, i))
+        i++;
+    if (i >= comm->window)
+        return NULL;
+    if (!comm->slots[i] && (comm->slots[i] = calloc(1, sizeof *comm->slots[i])))
+        comm->slots[i]->slot = i;
+    return comm->slots[i];
 }
 
 unsigned ss_beside_count(const struct ss_call *from)
@@ -67,18 +97,16 @@ unsigned ss_beside_count(const struct ss_call *from)
 
 struct ss_call *ss_comm_slot(struct ss_comm *comm)
 {
-    const struct ss_call *last = comm->open, *first = last;
+    const struct ss_call *last = comm->open;
     unsigned most = comm->window;
 
     if (comm->t->calls > 0 && comm->t->calls / 2 < most)
         most = comm->t->calls / 2;
     if (!last)
         return comm->slots[0];
-    while (first->next_open)
-        first = first->next_open;
     if (!last->passed || last->alone)
         return NULL;
-    bool full = comm->starts + 1 - first->index >= most;
+    bool full = comm->starts + 1 - comm->oldest->index >= most;
     if (full) /* those that wait for more would wait in vain */
         ss_comm_hurry(comm);
     /* A group is under way once it votes (core/call/group.c). */
@@ -88,23 +116,17 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
 
 size_t ss_beside_idle(const struct ss_comm *comm)
 {
-    size_t bytes = 0;
-
-    for (unsigned i = 0; i < comm->window; i++)
-        if (comm->slots[i] && !is_open(comm, comm->slots[i]))
-            bytes += ss_work_size(&comm->works[i]);
-    return bytes;
+    return comm->idle;
 }
 
 bool ss_beside_drop_idle(struct ss_comm *comm)
 {
-    bool any = false;
+    bool any = comm->idle > 0;
 
-    for (unsigned i = 0; i < comm->window; i++)
-        if (comm->slots[i] && !is_open(comm, comm->slots[i])) {
-            any = any || ss_work_size(&comm->works[i]) > 0;
+    for (unsigned i = 0; any && i < comm->window; i++)
+        if (!is_busy(comm, i))
             ss_work_free(&comm->works[i]);
-        }
+    comm->idle = 0;
     return any;
 }
 
@@ -137,18 +159,15 @@ void ss_beside_enter(struct ss_call *call)
     struct ss_comm *comm = call->f.comm;
 
     call->index = ++comm->starts;
-    call->next_open = call->f.nonblocking ? comm->open : NULL;
-    comm->open = call;
+    if (!call->f.nonblocking)
+        unlink_all(comm);
+    link_open(comm, call);
 }
 
 void ss_beside_leave(struct ss_call *call)
 {
-    struct ss_call **link = &call->f.comm->open;
-
-    while (*link && *link != call)
-        link = &(*link)->next_open;
-    if (*link)
-        *link = call->next_open;
+    if (is_busy(call->f.comm, call->slot))
+        unlink_open(call->f.comm, call);
 }
 
 /* The most that any collective takes of the pool, whatever the ranks' inputs are, and a residual:
@@ -173,6 +192,8 @@ static bool is_room(const struct ss_call *call)
     if (left == 0)
         return true;
     left = left > used ? left - used : 0;
+    if (comm->room <= left) /* as if none had anything yet */
+        return true;
     for (const struct ss_call *o = call; o; o = o->next_open) {
         size_t has = ss_work_size(&comm->works[o->slot]);
         size_t may = o->room > has ? o->room - has : 0;
@@ -215,7 +236,9 @@ bool ss_beside_lane_turn(struct ss_call *call)
     if (!call->lane)
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
     call->alone = wants_to_be_alone(call);
+    comm->room -= call->room;
     call->room = call->alone ? 0 : most_memory(call);
+    comm->room += call->room;
     if (first || call->alone)
         return first;
     if (comm->grouping && !ss_group_may_merge(call) && !ss_beside_may_go(call))

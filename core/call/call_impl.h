@@ -37,7 +37,8 @@ struct ss_call {
     bool cannot; /* the arguments are not served */
 
     /* Beside others (core/call/beside.c). */
-    struct ss_call *next_open;   /* the one started before it, of those that have not ended */
+    struct ss_call *next_open;   /* the one started before it, of those that have not ended, */
+    struct ss_call *newer;       /* and the one after it */
     uint64_t index;              /* of its start on the communicator, from 1 */
     uint64_t moves;              /* those of the communicator when it last waited */
     uint64_t polls;              /* and when it was stepped */

@@ -91,7 +91,11 @@ struct ss_comm {
     unsigned window; /* calls that may be under way at once, from the first to the last of them */
     struct ss_call *slots[SS_MERGED]; /* storage of calls, NULL where none was needed yet */
     struct ss_work works[SS_MERGED];  /* of each */
-    struct ss_call *open;             /* started and not ended, the last one first */
+    uint64_t busy[SS_MERGED / 64];    /* a bit each: the call has started, and not ended */
+    struct ss_call *open;             /* these, the last one first, */
+    struct ss_call *oldest;           /* and the first one */
+    size_t room;                      /* most memory that they may take, bytes */
+    size_t idle;                      /* bytes of the work space of all others */
     uint64_t starts;                  /* calls started so far */
     uint64_t moves;                   /* steps that brought a call further */
     uint64_t polls;                   /* of the transport */
