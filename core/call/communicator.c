@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/fpenv.h"
 #include "core/call/blocking_steps.h"
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
@@ -52,13 +53,15 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
 void ss_comm_book_blocking(struct ss_comm *comm)
 {
     struct ss_blocking_record *best = &comm->stats->blocking, mine;
+    ss_fpenv saved = ss_fpenv_enter();
 
-    if (!comm->blocking || !ss_blocking_judge(comm->blocking, &mine))
-        return;
-    pthread_mutex_lock(&comm->stats->lock);
-    if (mine.now - mine.then >= best->now - best->then)
-        *best = mine;
-    pthread_mutex_unlock(&comm->stats->lock);
+    if (comm->blocking && ss_blocking_judge(comm->blocking, &mine)) {
+        pthread_mutex_lock(&comm->stats->lock);
+        if (mine.now - mine.then >= best->now - best->then)
+            *best = mine;
+        pthread_mutex_unlock(&comm->stats->lock);
+    }
+    ss_fpenv_leave(saved);
 }
 
 void ss_comm_free(struct ss_comm *comm)

@@ -197,11 +197,13 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last)
 {
     struct booking b = {comm, last ? NULL : comm};
     size_t n = ss_comm_tensors(comm, NULL);
+    ss_fpenv saved = ss_fpenv_enter();
 
     ss_stats_forget_tensors(comm->stats, comm);
     for (size_t i = 0; i < n; i++)
         if (ss_comm_tensor(comm, NULL, i, book_visit, &b) == SS_ACCESS_BUSY)
             book_busy(&b, i);
+    ss_fpenv_leave(saved);
 }
 
 static bool refused(const struct ss_tensor *t)

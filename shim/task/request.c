@@ -145,11 +145,19 @@ static void await(struct shim_task *task)
         atomic_store(&task->awaited, true);
 }
 
+/* Whole ticks of shim_now: nothing is rounded that the program might trap. */
+static uint64_t nanoseconds(double seconds)
+{
+    uint64_t ticks = (uint64_t)(seconds * 0x1p28), fraction = ticks & (((uint64_t)1 << 28) - 1);
+
+    return (ticks >> 28) * 1000000000 + (fraction * 1000000000 >> 28);
+}
+
 static void book(double seconds)
 {
     shim_stats_time(seconds);
     if (shim.settings.merge > 0)
-        atomic_fetch_add(&shim.stats.waited_ns, (uint64_t)(1e9 * seconds));
+        atomic_fetch_add(&shim.stats.waited_ns, nanoseconds(seconds));
 }
 
 static void turn(struct shim_task *task)

@@ -24,6 +24,14 @@ for what in traps every; do
     done
     SPARSESHIM_PROGRESS=thread SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
     tap_passed "$what, MODE=topk, PROGRESS=thread"
+    for more in MERGE=auto MERGE=1G QUORUM=majority QUORUM=solo; do
+        export "SPARSESHIM_$more"
+        SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
+        tap_passed "$what, MODE=topk, $more"
+        unset "SPARSESHIM_${more%%=*}"
+    done
+    SPARSESHIM_MODE=topk SPARSESHIM_TRACE=$WORK/trace preloaded 2 fptraps "$what"
+    tap_passed "$what, MODE=topk, with a trace"
     SPARSESHIM_DEBUG=trace preloaded 2 fptraps "$what"
     tap_passed "$what, DEBUG=trace"
 done

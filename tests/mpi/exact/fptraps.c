@@ -14,7 +14,7 @@
 #include "shim/sparseshim.h"
 #include "tests/mpi/support/tap.h"
 
-enum { N = 24000, CALLS = 6, EXCEPTIONS = 0x3f };
+enum { N = 24000, CALLS = 6, STEPS = 12, EXCEPTIONS = 0x3f };
 
 /* Of 65536 elements so many are not zero. */
 static const uint32_t densities[] = {0, 30, 1300, 20000, 65536};
@@ -183,6 +183,43 @@ static void api(const float *in, float *out)
     free(residual);
 }
 
+/* ---- steps ---- */
+
+/* What MODE=topk learns of blocking steps, and what a communicator leaves to the report when it
+ * goes: steps of two lanes, blocking and nonblocking. */
+static void steps(const float *in, float *out)
+{
+    static double wide[N], sums[N];
+    MPI_Comm own;
+    MPI_Request requests[2];
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    for (int i = 0; i < N; i++)
+        wide[i] = in[i];
+    for (int step = 0; step < STEPS; step++) {
+        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, own);
+        MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own);
+        look();
+    }
+    MPI_Pcontrol(2);
+    look();
+    for (int step = 0; step < STEPS; step++) {
+        MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, own, &requests[0]);
+        MPI_Iallreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own, &requests[1]);
+        for (int i = 0; i < 2; i++)
+            MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        look();
+    }
+    MPI_Pcontrol(2);
+    look();
+    for (int step = 0; step < STEPS; step++) {
+        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, own);
+        MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own);
+    }
+    MPI_Comm_free(&own);
+    look();
+}
+
 /* ---- */
 
 static void set(const char *what)
@@ -246,6 +283,7 @@ int main(int argc, char **argv)
     api(in, out);
     MPI_Pcontrol(2);
     look();
+    steps(in, out);
     tap_ok(right, "%s: sums are right", what);
     tap_ok(same, "%s: all ranks have the same result", what);
     tap_ok(kept, "%s: after each call the environment is the program's", what);
