@@ -22,6 +22,9 @@ for what in traps every; do
             preloaded 2 fptraps "$what"
         tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" 10
     done
+    export SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9
+    SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
+    tap_passed "$what, MODE=topk, nothing measured decides"
     SPARSESHIM_PROGRESS=thread SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
     tap_passed "$what, MODE=topk, PROGRESS=thread"
     for more in MERGE=auto MERGE=1G QUORUM=majority QUORUM=solo; do
@@ -32,6 +35,7 @@ for what in traps every; do
     done
     SPARSESHIM_MODE=topk SPARSESHIM_TRACE=$WORK/trace preloaded 2 fptraps "$what"
     tap_passed "$what, MODE=topk, with a trace"
+    unset SPARSESHIM_ALPHA SPARSESHIM_BETA
     SPARSESHIM_DEBUG=trace preloaded 2 fptraps "$what"
     tap_passed "$what, DEBUG=trace"
 done

@@ -3,8 +3,10 @@
  *
  *     fptraps traps     invalid, division by zero and overflow are trapped from before MPI_Init on
  *     fptraps every     every exception is, while MPI is up
- *     fptraps MODE      upward, downward, zero: rounding; flush: flush to zero, denormals are zero,
- *                       and x87 in double precision; set on rank 1 alone before MPI_Init
+ *                       (in MODE=topk with ALPHA or ALGORITHM alone an inexact result: where
+ * measured times decide, the MPI library may add shares of residuals) fptraps MODE      upward,
+ * downward, zero: rounding; flush: flush to zero, denormals are zero, and x87 in double precision;
+ * set on rank 1 alone before MPI_Init
  */
 #include <fenv.h>
 #include <stdint.h>
@@ -35,6 +37,7 @@ static struct environment environment(void)
 }
 
 static struct environment wanted;
+static int watched = FE_ALL_EXCEPT; /* the MPI library raises none of these */
 static bool kept = true, silent = true, right = true;
 
 static bool is_wanted(void)
@@ -48,7 +51,7 @@ static bool is_wanted(void)
 static void look(void)
 {
     kept = kept && is_wanted();
-    silent = silent && fetestexcept(FE_ALL_EXCEPT) == 0;
+    silent = silent && fetestexcept(watched) == 0;
 }
 
 static void *room(size_t bytes)
@@ -186,35 +189,40 @@ static void api(const float *in, float *out)
 /* ---- steps ---- */
 
 /* What MODE=topk learns of blocking steps, and what a communicator leaves to the report when it
- * goes: steps of two lanes, blocking and nonblocking. */
-static void steps(const float *in, float *out)
+ * goes: steps of two lanes, blocking and nonblocking. New numbers each time: what always points
+ * the same way would not stay registered. */
+static void steps(float *in, float *out, bool blocking, MPI_Comm own)
 {
     static double wide[N], sums[N];
-    MPI_Comm own;
     MPI_Request requests[2];
 
+    for (int step = 0; step < STEPS; step++) {
+        fill(in, densities[3], STEPS * blocking + step);
+        for (int i = 0; i < N; i++)
+            wide[i] = in[i];
+        if (blocking) {
+            MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, own);
+            MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own);
+        } else {
+            MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, own, &requests[0]);
+            MPI_Iallreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own, &requests[1]);
+            for (int i = 0; i < 2; i++)
+                MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+        }
+        look();
+    }
+}
+
+static void both_steps(float *in, float *out)
+{
+    MPI_Comm own;
+
     MPI_Comm_dup(MPI_COMM_WORLD, &own);
-    for (int i = 0; i < N; i++)
-        wide[i] = in[i];
-    for (int step = 0; step < STEPS; step++) {
-        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, own);
-        MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own);
+    for (int i = 0; i < 3; i++) {
+        steps(in, out, i != 1, own);
+        if (i < 2)
+            MPI_Pcontrol(2);
         look();
-    }
-    MPI_Pcontrol(2);
-    look();
-    for (int step = 0; step < STEPS; step++) {
-        MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, own, &requests[0]);
-        MPI_Iallreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own, &requests[1]);
-        for (int i = 0; i < 2; i++)
-            MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-        look();
-    }
-    MPI_Pcontrol(2);
-    look();
-    for (int step = 0; step < STEPS; step++) {
-        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, own);
-        MPI_Allreduce(wide, sums, N, MPI_DOUBLE, MPI_SUM, own);
     }
     MPI_Comm_free(&own);
     look();
@@ -229,7 +237,7 @@ static void set(const char *what)
     if (strcmp(what, "traps") == 0)
         feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
     else if (strcmp(what, "every") == 0)
-        feenableexcept(FE_ALL_EXCEPT);
+        feenableexcept(watched);
     else if (strcmp(what, "upward") == 0)
         fesetround(FE_UPWARD);
     else if (strcmp(what, "downward") == 0)
@@ -258,6 +266,8 @@ int main(int argc, char **argv)
     MPI_Comm other;
     int status;
 
+    if (!exact && !getenv("SPARSESHIM_ALPHA") && !getenv("SPARSESHIM_ALGORITHM"))
+        watched &= ~(FE_INEXACT | FE_UNDERFLOW);
     if (traps || (!every && is_rank_one()))
         set(what);
     MPI_Init(&argc, &argv);
@@ -279,11 +289,11 @@ int main(int argc, char **argv)
     same = memcmp(first, first + (tap.size - 1) * N, N * sizeof *first) == 0;
     fill(in, densities[2], 1);
     operators(in, out, other);
+    both_steps(in, out);
     fill(in, densities[3], 2);
-    api(in, out);
+    api(in, out); /* residuals are whole numbers no longer */
     MPI_Pcontrol(2);
     look();
-    steps(in, out);
     tap_ok(right, "%s: sums are right", what);
     tap_ok(same, "%s: all ranks have the same result", what);
     tap_ok(kept, "%s: after each call the environment is the program's", what);
