@@ -263,6 +263,16 @@ static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
     g->state = SS_GROUP_VOTING;
 }
 
+/* Asked for its last call. Others may join in the turn in which that one does. */
+static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
+                        bool joins)
+{
+    const bool whole = is_full(g, gs->comm);
+
+    if ((whole || (!joins && is_due(g, last))) && ss_beside_may_go(g->members[0]))
+        cast(gs, g, whole && g->members[0]->begins_part);
+}
+
 /* Those that were not agreed on vote again: some rank's ballots may be in theirs already. */
 static void let_rest_go(struct ss_group *g)
 {
@@ -356,14 +366,11 @@ int ss_group_vote(struct ss_call *call)
     if (!(g = call->group))
         return SS_PENDING;
     call->f.c.x.moved = call->f.c.x.moved || joins;
-    /* Others may join in the same turn. */
-    const bool whole = g->state == SS_GROUP_OPEN && is_full(g, call->f.comm);
-    if (g->state == SS_GROUP_OPEN && (whole || (!joins && is_due(g, call))) &&
-        ss_beside_may_go(g->members[0]))
-        cast(gs, g, whole && g->members[0]->begins_part);
-    if (g->state == SS_GROUP_VOTING)
+    if (g->state == SS_GROUP_OPEN && call->member + 1 == g->count)
+        cast_if_due(gs, g, call, joins);
+    if (g->state == SS_GROUP_VOTING && call->member == 0)
         step_vote(gs, g, &call->f.c.x);
-    if (g->state == SS_GROUP_AGREEING)
+    if (g->state == SS_GROUP_AGREEING && call->member == 0)
         step_agreement(gs, g, &call->f.c.x);
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
@@ -392,7 +399,7 @@ int ss_group_exchange(struct ss_call *call)
 
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
-    if (exchanges(g))
+    if (exchanges(g) && call == g->first)
         ss_group_step(g, &call->f.c.x);
     if (g->state != SS_GROUP_OVER)
         return SS_PENDING;

@@ -32,10 +32,10 @@ struct ss_group {
     unsigned voted;              /* agreed on */
     unsigned decided;            /* of these */
     unsigned merged;             /* of these, in the exchange, */
-    const struct ss_call *first; /* and the first of them */
+    const struct ss_call *first; /* and the first of them, which steps it */
     double since;                /* the last one joined */
     bool hurried;
-    struct ss_call *members[SS_MERGED]; /* NULL: decided to go alone */
+    struct ss_call *members[SS_MERGED]; /* NULL: decided to go alone. The first steps the vote */
     struct ss_ballot *ballots[SS_MERGED];
     struct ss_joint joint;
     struct ss_buf messages; /* of the vote */

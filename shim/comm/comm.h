@@ -58,6 +58,7 @@ struct shim_comm {
     uint64_t calls;                      /* eligible ones so far, the first contact among them */
     uint64_t started;                    /* core calls begun */
     struct shim_task *queue, *queue_end; /* those that have started come first */
+    double stepped;                      /* when all of it was stepped last */
     bool polled;                         /* a nonblocking call was made */
     bool listed;                         /* among the active */
     bool nonblocking;                    /* nonblocking calls are taken over, on all ranks */

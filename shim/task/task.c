@@ -18,6 +18,10 @@
  * than cores the message waited for may be theirs to send. */
 enum { IDLE_STEPS = 128 };
 
+/* So long behind a step of all calls a post starts its own alone: programs that post a layer after
+ * the other would look for messages more often than any can have come. */
+static const double STEPPED_LATELY = 2e-4;
+
 /* The application may free its arrays as soon as its nonblocking call has returned. */
 static bool keep_lists(struct shim_task *task)
 {
@@ -435,13 +439,35 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for those before it */
     stop_waiting(comm);
+    comm->stepped = shim_now();
     return moved;
+}
+
+/* Behind calls that all have started, and were stepped a moment ago. Without a thread of ours they
+ * move in the program's calls alone. */
+static bool starts_alone(const struct shim_task *before, const struct shim_task *task)
+{
+    const struct shim_comm *comm = task->comm;
+
+    return before && shim_task_stage(before) == SHIM_TASK_CORE && comm->state == SHIM_COMM_SERVED &&
+           !never_joins(task) && !shim_progress_refused() &&
+           shim_now() - comm->stepped < STEPPED_LATELY;
+}
+
+/* A posted call: it goes as far as it gets without others. */
+static void step_posted(struct shim_task *before, struct shim_task *task,
+                        struct shim_task **finished)
+{
+    if (!starts_alone(before, task))
+        shim_task_step(task->comm, finished);
+    else if (may_step(task))
+        step(task);
 }
 
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    struct shim_task *finished = NULL;
+    struct shim_task *finished = NULL, *before;
 
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
@@ -452,17 +478,15 @@ void shim_task_post(struct shim_task *task)
         comm->polled = true;
         atomic_store(&shim.nonblocking_made, true);
     }
-    if (comm->queue_end)
-        comm->queue_end->next = task;
-    else
-        comm->queue = task;
+    before = comm->queue_end;
+    *(before ? &before->next : &comm->queue) = task;
     comm->queue_end = task;
     if (!task->blocking) {
         if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
             shim_native_whole(task); /* since the caller looked */
         shim_progress_enter(comm);
         if (!shim.own_thread)
-            shim_task_step(comm, &finished);
+            step_posted(before, task, &finished);
     }
     pthread_mutex_unlock(&comm->lock);
     shim_request_deliver(finished);

@@ -42,8 +42,13 @@ struct options {
     bool device, multiple, lstm;
 };
 
+enum { SHIFT = 16, SHIFTS = 512 };
+
+/* The input of a call begins `shift` elements further on than that of the first: other numbers, as
+ * those of a gradient are. */
 struct job {
     float *in, *out;
+    int shift;
     double units; /* of computation */
     int layers, layer[LAYERS_RESNET];
 };
@@ -127,7 +132,7 @@ static void fill(const struct options *o, float *out)
 {
     uint64_t state = (uint64_t)(rank + 1) * 0x9e3779b97f4a7c15u;
 
-    for (int i = 0; i < o->count; i++) {
+    for (int i = 0; i < o->count + SHIFT * SHIFTS; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         bool set = (double)(state >> 11) / 9007199254740992.0 < o->density;
         out[i] = set ? (float)((double)(state >> 40) / 16777216.0 - 0.5) + 1e-3f : 0;
@@ -144,7 +149,7 @@ static void compute(double units)
     computed = x;
 }
 
-static void spend(const struct options *o, const struct job *job, double seconds)
+static void spend(const struct options *o, struct job *job, double seconds)
 {
     if (o->device) {
         struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
@@ -166,24 +171,31 @@ static void sleep_until(double when)
     }
 }
 
-static void layerwise(const struct options *o, const struct job *job)
+static const float *next_input(struct job *job)
+{
+    job->shift = (job->shift + 7 * SHIFT) % (SHIFT * SHIFTS);
+    return job->in + job->shift;
+}
+
+static void layerwise(const struct options *o, struct job *job)
 {
     const double begin = MPI_Wtime();
     MPI_Request request[LAYERS_RESNET];
     MPI_Status status[LAYERS_RESNET];
+    const float *in = next_input(job);
     int at = o->count;
 
     for (int i = job->layers - 1; i >= 0; i--) {
         at -= job->layer[i];
         sleep_until(begin + o->backward * (job->layers - i) / job->layers);
-        MPI_Iallreduce(job->in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM,
-                       MPI_COMM_WORLD, &request[i]);
+        MPI_Iallreduce(in + at, job->out + at, job->layer[i], MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                       &request[i]);
     }
     MPI_Waitall(job->layers, request, status);
 }
 
 /* Seconds per call of the slowest rank. */
-static double block(const struct options *o, const struct job *job, enum part part, double work)
+static double block(const struct options *o, struct job *job, enum part part, double work)
 {
     double mine, most;
 
@@ -195,9 +207,9 @@ static double block(const struct options *o, const struct job *job, enum part pa
         if (part == BLOCKING)
             sleep_until(MPI_Wtime() + o->backward);
         if (part == BLOCKING)
-            MPI_Allreduce(job->in, job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+            MPI_Allreduce(next_input(job), job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         if (part == COMMUNICATION || part == BOTH)
-            MPI_Iallreduce(job->in, job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+            MPI_Iallreduce(next_input(job), job->out, o->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                            &request);
         if (part == LAYERWISE)
             layerwise(o, job);
@@ -210,14 +222,16 @@ static double block(const struct options *o, const struct job *job, enum part pa
     return most;
 }
 
-static void measure(const struct options *o, const struct job *job, double work, int parts,
-                    const enum part *part, double *out)
+/* `before` blocks of each part are not counted. They are called from here as well, since whence a
+ * call comes tells which tensor it is. */
+static void measure(const struct options *o, struct job *job, double work, int parts,
+                    const enum part *part, int before, double *out)
 {
     static double seconds[PARTS][MOST_BLOCKS];
 
-    for (int b = 0; b < o->blocks; b++)
+    for (int b = -before; b < o->blocks; b++)
         for (int i = 0; i < parts; i++)
-            seconds[i][b] = block(o, job, part[i], work);
+            seconds[i][b < 0 ? 0 : b] = block(o, job, part[i], work);
     for (int i = 0; i < parts; i++)
         out[i] = measure_median(seconds[i], o->blocks);
 }
@@ -245,7 +259,7 @@ static void hide(const struct options *o, struct job *job)
     for (int i = 0; i < 3; i++)
         work = block(o, job, COMMUNICATION, 0) * o->work;
     calibrate(o, job, work);
-    measure(o, job, work, 3, parts, t);
+    measure(o, job, work, 3, parts, 0, t);
     if (rank != 0)
         return;
     double hidden = (t[0] + t[1] - t[2]) / (t[0] < t[1] ? t[0] : t[1]);
@@ -258,12 +272,12 @@ static void hide(const struct options *o, struct job *job)
                100 * hidden);
 }
 
-static void pair(const struct options *o, const struct job *job)
+static void pair(const struct options *o, struct job *job)
 {
     static const enum part parts[] = {BLOCKING, COMMUNICATION};
     double t[2];
 
-    measure(o, job, 0, 2, parts, t);
+    measure(o, job, 0, 2, parts, 0, t);
     if (rank != 0)
         return;
     if (o->csv)
@@ -274,15 +288,13 @@ static void pair(const struct options *o, const struct job *job)
                1e3 * t[1], t[1] / t[0]);
 }
 
-static void layers(const struct options *o, const struct job *job)
+static void layers(const struct options *o, struct job *job)
 {
     static const enum part parts[] = {BLOCKING, LAYERWISE};
     double t[2];
 
-    /* Until each count has settled on a collective, and MERGE=auto on a plan. */
-    for (int i = 0; i < 60 + 2000 / job->layers; i++)
-        layerwise(o, job);
-    measure(o, job, 0, 2, parts, t);
+    /* First until each count has settled on a collective, and MERGE=auto on a plan. */
+    measure(o, job, 0, 2, parts, 60 + 2000 / job->layers, t);
     if (rank != 0)
         return;
     if (o->csv)
@@ -371,7 +383,7 @@ int main(int argc, char **argv)
     if (strcmp(o.what, "layers") == 0)
         o.count = divided(&o, &job);
     const size_t bytes = (size_t)o.count * sizeof *job.in;
-    job.in = malloc(bytes);
+    job.in = malloc(bytes + SHIFT * SHIFTS * sizeof *job.in);
     job.out = malloc(bytes);
     if (!job.in || !job.out)
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -216,7 +216,7 @@ static void planned_groups_select_together(void **state)
 {
     (void)state;
     for (int size = 2; size <= 4; size++) {
-        struct beside_plan plan = plan_of(size, 65, (uint64_t)size, SS_MERGE_AUTO);
+        struct beside_plan plan = plan_of(size, 70, (uint64_t)size, SS_MERGE_AUTO);
         assert_true(run(plan, fixed(SS_ALLGATHER)) > 0.02); /* until then parts are cut short */
     }
 }
