@@ -137,6 +137,7 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .calls = t->calls,
         .decided_at = t->admission.decided_at,
         .decided = t->admission.decided,
+        .moved = t->admission.moved,
         .topk_calls = t->stats.topk_calls,
         .asked_sum = t->stats.asked_sum,
         .density_sum = t->stats.density_sum,
@@ -224,14 +225,15 @@ static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, 
                  "; %zu more on this communicator (SPARSESHIM_REPORT names "
                  "them)",
                  refusals - 1);
-    snprintf(text, size,
-             "top-k: %llu %s called from %s%s%s%s on %s does not look like a gradient and stays "
-             "exact: %s; to register it all the same: SPARSESHIM_REGISTER='%s'%s",
-             (unsigned long long)t->n, ss_type_name(t->type),
-             t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " (" : "",
-             t->symbol, t->symbol[0] ? ")" : "",
-             comm->name[0] ? comm->name : "an unnamed communicator",
-             ss_tensor_reason_name(t->reason), rule, others);
+    snprintf(
+        text, size,
+        "top-k: %llu %s called from %s%s%s%s on %s does not look like a gradient and stays "
+        "exact: %s; it is looked at again from its call %llu on; to register it all the same: "
+        "SPARSESHIM_REGISTER='%s'%s",
+        (unsigned long long)t->n, ss_type_name(t->type),
+        t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " (" : "", t->symbol,
+        t->symbol[0] ? ")" : "", comm->name[0] ? comm->name : "an unnamed communicator",
+        ss_tensor_reason_name(t->reason), (unsigned long long)ss_tensor_look_at(t), rule, others);
 }
 
 size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)

@@ -73,6 +73,7 @@ enum column {
     LASTING,
     DECIDED,
     DECIDED_AT,
+    MOVED,
     GUARD_LOOKS,
     GUARD_COSINE,
     GUARD_RATIO,
@@ -166,6 +167,8 @@ static const struct ss_emit_column columns[COLUMNS] = {
                  "short name of why it was refused when it was first decided on"},
     [DECIDED_AT] = {"decided_at", "at call", SEEN, SS_RARE,
                     "call of it after which that was; 0: not yet"},
+    [MOVED] = {"moved", "moved", SEEN, SS_RARE,
+               "octaves of energy that the norm moved when it was last looked at again; 0: never"},
     [GUARD_LOOKS] = {"guard_looks", "looks", SEEN, SS_RARE,
                      "calls in which GUARD compared the result with the dense sum"},
     [GUARD_COSINE] = {"guard_cosine", "cosine", SEEN, SS_RARE,
@@ -281,6 +284,7 @@ static void evidence(const struct ss_tensor_record *r, struct ss_emit_value *v)
     v[COMMON] = ss_v_factor(r->common);
     v[LASTING] = ss_v_factor(r->lasting);
     v[DECIDED] = ss_v_text(r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
+    v[MOVED] = ss_v_factor(r->moved);
     v[DECIDED_AT] = ss_v_count(r->decided_at);
     v[GUARD_LOOKS] = ss_v_count(r->guard_looks);
     v[GUARD_COSINE] = ss_v_factor(r->guard_cosine);

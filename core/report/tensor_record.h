@@ -21,6 +21,7 @@ struct ss_tensor_record {
     uint64_t calls;
     uint64_t decided_at;           /* call after which was first decided on it, 0 = not yet */
     enum ss_tensor_reason decided; /* then */
+    double moved;                  /* octaves of energy, when it was last looked at again */
     uint64_t topk_calls;           /* sent sparse as top-k; the sums are over these */
     double asked_sum;              /* of the density asked for, warm-up included */
     double density_sum;            /* of the density selected */

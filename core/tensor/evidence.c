@@ -237,11 +237,11 @@ void ss_evidence_show(struct ss_evidence *e, struct ss_watch *w, enum ss_type ty
 
 /* Limits of a single call; scripts/results.md has the table that they are from. */
 static const double ALIKE = 0.99, SAME = 0.99, ONE_SIGN = 1e-4, FAR = 8 /* octaves of energy */;
-enum { FORGIVEN = 4, LONG = 14 };
+enum { FORGIVEN = 4, LONG = 14, EARLY = 4 };
 
 /* And of the means over a window. */
 static const struct {
-    double alike, cancelling, again, along, both, same, balance, parts, drift;
+    double alike, cancelling, again, along, both, same, balance, parts, drift, moved;
     double overlap, fresh, first, early, third, lasting, common, sure;
 } MEAN = {.alike = 0.88,
           .cancelling = -0.12,
@@ -252,6 +252,7 @@ static const struct {
           .balance = 0.03,
           .parts = 0.5,
           .drift = 1,
+          .moved = 1.5,
           .overlap = 0.25,
           .fresh = 0.6, /* (1 - stay) / (1 - alike) */
           .first = 0.3,
@@ -337,6 +338,17 @@ static void book_common(struct ss_watch *w, const struct ss_verdict *v)
     w->doubt = pairs > 0 ? 1 / ss_root(SS_SKETCH * pairs * w->calls) : 0;
 }
 
+static void book_level(struct ss_watch *w, double level)
+{
+    double last = w->begin + w->moved;
+
+    last += (level - last) / (w->calls < EARLY ? w->calls : EARLY);
+    if (w->calls <= EARLY)
+        w->begin = last;
+    w->moved = last - w->begin;
+    w->before = level;
+}
+
 /* A mean that stays is as near to the first sums as to the last. */
 static void book_lasting(struct ss_watch *w, const struct ss_evidence *all)
 {
@@ -371,7 +383,7 @@ static void book(struct ss_watch *w, const struct ss_evidence *all, const struct
     if (calls > 3)
         w->third += (v->third - w->third) / (calls - 3);
     book_lasting(w, all);
-    w->before = v->level;
+    book_level(w, v->level);
     w->calm = ss_watch_likeness(w) == SS_LIKE_GRADIENT ? w->calm + 1 : 0;
 }
 
@@ -392,6 +404,13 @@ static bool forgets_early(const struct ss_watch *w)
     return w->calls > 4 && w->first > MEAN.early && w->third < MEAN.third * w->first;
 }
 
+/* In its first steps the norm of a training falls as fast as that of a solver; not later, when the
+ * sums of a solver that goes on behind its end are noise that grows. */
+static bool runs_away(const struct ss_watch *w)
+{
+    return size_of(w->drift) > MEAN.drift || (w->later && size_of(w->moved) > MEAN.moved);
+}
+
 /* Not known before some calls have passed. */
 static bool lasts(const struct ss_watch *w)
 {
@@ -408,7 +427,7 @@ enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
         return SS_LIKE_WEIGHTS;
     if (comes_again(w))
         return SS_LIKE_BEFORE;
-    if (size_of(w->drift) > MEAN.drift || w->alike < MEAN.cancelling)
+    if (runs_away(w) || w->alike < MEAN.cancelling)
         return SS_LIKE_SOLVER;
     if (1 - w->stay < MEAN.fresh * (1 - w->alike))
         return SS_LIKE_DATA;
@@ -514,6 +533,7 @@ struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *a
 void ss_watch_restart(struct ss_watch *w)
 {
     struct ss_watch fresh = {.hash = w->hash,
+                             .later = true,
                              .past = w->past,
                              .seen = w->seen,
                              .level = w->level,

@@ -18,7 +18,8 @@
  *    are not more alike than those of two ranks, as they are where each keeps its data;
  *  - along, again, same, first, third: the direction changes, but not so that a sum resembles the
  *    last one and none before (three-term recurrences);
- *  - balance: both signs; drift: the norm does not run away.
+ *  - balance: both signs; drift, moved: the norm does not run away, neither from call to call nor,
+ *    where a sum that was refused is looked at again, over the calls of that look.
  */
 #ifndef CORE_TENSOR_EVIDENCE_H
 #define CORE_TENSOR_EVIDENCE_H
@@ -75,6 +76,7 @@ enum ss_likeness {
 struct ss_watch {
     uint64_t hash;
     unsigned calls;                   /* judged in this window, those of zero input not counted */
+    bool later;                       /* the window is one of a sum that was refused before */
     unsigned past;                    /* sums remembered */
     int32_t last[SS_PAST][SS_SKETCH]; /* ring: that of call c is in c mod SS_PAST */
     uint64_t seen;                    /* calls that entered the ring */
@@ -90,6 +92,8 @@ struct ss_watch {
      * weight 1/8. */
     double alike, again, along, same, balance, drift, parts, overlap, stay;
     double before; /* level of the last */
+    double begin;  /* mean level of the first EARLY of the window */
+    double moved;  /* from there to that of the last, the newest with weight 1/4 */
     /* Means that count all of them alike. */
     double common;           /* of alike */
     double doubt;            /* its standard error */
@@ -143,7 +147,7 @@ enum ss_likeness ss_watch_likeness(const struct ss_watch *w);
  * once in many calls, by GUARD: what speaks against it, SS_LIKE_GRADIENT where nothing does. */
 enum ss_likeness ss_watch_doubt(const struct ss_watch *w);
 
-/* A new window; the past stays. All: nothing stays. */
+/* A new window, of a sum that was refused; the past stays. All: nothing stays. */
 void ss_watch_restart(struct ss_watch *w);
 void ss_watch_free(struct ss_watch *w);
 

@@ -74,6 +74,8 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
         t->admission.decided_at = t->calls;
         t->admission.decided = registered ? SS_TENSOR_NONE : reason;
     }
+    if (t->state == SS_TENSOR_CANDIDATE && t->watch.later)
+        t->admission.moved = t->watch.moved;
     if (!registered && t->state == SS_TENSOR_CANDIDATE)
         t->admission.look_at = t->calls + look_after(t->admission.looks++);
     t->fresh = false;
@@ -180,13 +182,20 @@ static bool is_unlike(enum ss_tensor_reason reason)
     return unlike[reason];
 }
 
-/* A tensor that was refused is watched again later, as its first calls may have been special. */
-static void look_again(struct ss_tensor *t)
+uint64_t ss_tensor_look_at(const struct ss_tensor *t)
 {
     bool again =
         is_unlike(t->reason) || (t->reason == SS_TENSOR_OTHERS && t->admission.seen_by_others);
 
-    if (t->state != SS_TENSOR_EXACT || t->asked || !again || t->calls < t->admission.look_at)
+    return t->state == SS_TENSOR_EXACT && !t->asked && again ? t->admission.look_at : 0;
+}
+
+/* A tensor that was refused is watched again later, as its first calls may have been special. */
+static void look_again(struct ss_tensor *t)
+{
+    uint64_t at = ss_tensor_look_at(t);
+
+    if (at == 0 || t->calls < at)
         return;
     ss_watch_restart(&t->watch);
     t->state = SS_TENSOR_CANDIDATE;

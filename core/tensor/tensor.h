@@ -145,6 +145,7 @@ struct ss_admission {
     unsigned looks;      /* so many times so far */
     bool seen_by_others; /* SS_TENSOR_OTHERS: their evidence spoke against it, to be looked at again
                           */
+    double moved; /* as in its watch when it was last decided on, where it was refused before */
     uint64_t decided_at; /* call of its own after which was first decided on it, 0 = not yet */
     enum ss_tensor_reason decided; /* then; SS_TENSOR_NONE: registered */
 };
@@ -365,6 +366,9 @@ bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool ag
 enum { SS_TENSOR_RULE = 192 }; /* room for either */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
+
+/* What was refused on evidence: the call of its own from which on it is looked at again; else 0. */
+uint64_t ss_tensor_look_at(const struct ss_tensor *t);
 
 /* What helps where no rule does, in one sentence; NULL where a rule does, or nothing is to be
  * helped. */

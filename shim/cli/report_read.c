@@ -181,6 +181,7 @@ static const struct field tensor_fields[] = {
     {"lasting", F64, IN(ss_tensor_record, lasting), NULL},
     {"decided", NAME_OR0, IN(ss_tensor_record, decided), &tensor_reasons},
     {"decided_at", COUNT, IN(ss_tensor_record, decided_at), NULL},
+    {"moved", F64, IN(ss_tensor_record, moved), NULL},
     {"guard_looks", COUNT, IN(ss_tensor_record, guard_looks), NULL},
     {"guard_cosine", F64, IN(ss_tensor_record, guard_cosine), NULL},
     {"guard_ratio", F64, IN(ss_tensor_record, guard_ratio), NULL},

@@ -23,6 +23,8 @@ tap "$(($(grep -c 'does not look like a gradient and stays exact' "$WORK/err") !
     "what automatic registration refuses is told in one warning"
 grep -q "SPARSESHIM_REGISTER='count=4000'" "$WORK/err"
 tap "$?" "with the rule that would register it"
+grep -q 'it is looked at again from its call [0-9]* on' "$WORK/err"
+tap "$?" "and when it is looked at again"
 SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 header_api use
 [ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
 tap "$?" "EXCLUDE stands against the program's word"

@@ -239,6 +239,7 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .along = -0.125,
                                                  .balance = 0.49,
                                                  .stay = 0.1,
+                                                 .moved = -0.5,
                                                  .lasting = 0.75,
                                                  .guard_looks = 3,
                                                  .guard_cosine = 0.9,

@@ -1,5 +1,7 @@
 /* What is no gradient is told from one by what the ranks' inputs have in common, with each other
  * and with those of calls before. */
+#include <math.h>
+
 #include "tests/unit/support/tensor_data.h"
 
 enum { LONG = 12000, STEPS = 50 };
@@ -191,6 +193,37 @@ static void a_descent_is_taken_once_its_direction_changes(void **state)
     }
 }
 
+/* A solver that goes on behind its end: what it converged to, step after step, then noise that
+ * grows or, without a check that ends it, falls, as new and as alike on the ranks as a gradient. */
+static double octaves; /* of energy per step */
+
+static void fill_behind_the_end(struct job *job, struct data *d, int step)
+{
+    double scale = step < 40 ? 1 : exp2(octaves / 2 * (step - 40));
+
+    for (size_t i = 0; i < d->n; i++) {
+        double converged = (double)(ss_mix(5, i) >> 40) / (1 << 23) - 1;
+        double common = step < 40 ? converged : noise(job);
+        for (int r = 0; r < job->size; r++)
+            set(d, r, i, scale * (common + (step < 40 ? 0.6 : 1) * noise(job)));
+    }
+}
+
+static void noise_of_a_solver_behind_its_end_is_not_taken_later(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size++)
+        for (octaves = -0.6; octaves < 1; octaves += 1.2) {
+            const struct ss_tensor *t = after(fill_behind_the_end, size, LONG, 140);
+            assert_int_equal(t->state, SS_TENSOR_EXACT);
+            assert_int_equal(t->admission.decided, SS_TENSOR_CONSTANT);
+            assert_int_equal(t->reason, SS_TENSOR_DRIFT);
+            assert_int_equal(t->admission.looks, 2);
+        }
+    octaves = 0;
+    assert_int_equal(after(fill_behind_the_end, 2, LONG, 140)->state, SS_TENSOR_REGISTERED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +234,7 @@ int main(void)
         cmocka_unit_test(sums_that_remember_the_last_one_alone_are_of_a_solver),
         cmocka_unit_test(a_training_whose_first_steps_are_special_is_taken_later),
         cmocka_unit_test(a_descent_is_taken_once_its_direction_changes),
+        cmocka_unit_test(noise_of_a_solver_behind_its_end_is_not_taken_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
