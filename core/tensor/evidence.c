@@ -62,39 +62,79 @@ static size_t runs_of(size_t n)
     return elements < n ? elements / SS_RUN : (n + SS_RUN - 1) / SS_RUN;
 }
 
+/* Sums are kept for each place in a run by itself, so that a run is added by vector instructions.
+ */
 struct sample {
     double sketch[SS_SKETCH];
+    double squares[SS_BLOCKS][SS_RUN];
+    double above[SS_RUN];     /* squares of positive elements */
     double blocks[SS_BLOCKS]; /* energies */
     uint64_t marks[SS_MARKS / 64];
     double energy, positive;
     size_t count;
 };
 
+static void widen(const float *restrict from, double *restrict x)
+{
+    for (int i = 0; i < SS_RUN; i++)
+        x[i] = (double)from[i];
+}
+
 /* `count` elements, at most SS_RUN, as doubles; those behind them are zero. */
 static void load(enum ss_type type, const void *from, size_t count, double *x)
 {
-    if (count < SS_RUN)
+    float few[SS_RUN] = {0};
+
+    if (type == SS_F64) {
         memset(x, 0, SS_RUN * sizeof *x);
-    if (type == SS_F32)
-        for (size_t i = 0; i < count; i++)
-            x[i] = (double)((const float *)from)[i];
-    else
         memcpy(x, from, count * sizeof *x);
+    } else if (count == SS_RUN) {
+        widen(from, x);
+    } else {
+        memcpy(few, from, count * sizeof *few);
+        widen(few, x);
+    }
+}
+
+/* Of four elements, by the bits of a number. */
+#define BY_BIT(b, i) ((b) >> (i)&1 ? 1 : -1)
+#define SIGNS(b)                                                                                   \
+    {                                                                                              \
+        BY_BIT(b, 0), BY_BIT(b, 1), BY_BIT(b, 2), BY_BIT(b, 3)                                     \
+    }
+static const double signs[16][4] = {
+    SIGNS(0), SIGNS(1), SIGNS(2),  SIGNS(3),  SIGNS(4),  SIGNS(5),  SIGNS(6),  SIGNS(7),
+    SIGNS(8), SIGNS(9), SIGNS(10), SIGNS(11), SIGNS(12), SIGNS(13), SIGNS(14), SIGNS(15),
+};
+
+static void add_four(double *restrict bucket, double *restrict squares, double *restrict above,
+                     const double *restrict x, const double *restrict sign)
+{
+    for (int i = 0; i < 4; i++) {
+        double square = x[i] * x[i];
+        squares[i] += square;
+        above[i] += x[i] > 0 ? square : 0;
+        bucket[i] += x[i] * sign[i];
+    }
 }
 
 static void add_run(struct sample *s, const double *x, uint64_t h, size_t block)
 {
-    double *bucket = s->sketch + (h >> 61) * SS_RUN, energy = 0, positive = 0;
+    double *bucket = s->sketch + (h >> 61) * SS_RUN;
 
-    for (int i = 0; i < SS_RUN; i++) {
-        double square = x[i] * x[i];
-        energy += square;
-        positive += x[i] > 0 ? square : 0;
-        bucket[i] += h >> i & 1 ? x[i] : -x[i];
+    for (int i = 0; i < SS_RUN; i += 4)
+        add_four(bucket + i, s->squares[block] + i, s->above + i, x + i, signs[h >> i & 15]);
+}
+
+static void add_up(struct sample *s)
+{
+    for (int i = 0; i < SS_RUN; i++)
+        s->positive += s->above[i];
+    for (int b = 0; b < SS_BLOCKS; b++) {
+        for (int i = 0; i < SS_RUN; i++)
+            s->blocks[b] += s->squares[b][i];
+        s->energy += s->blocks[b];
     }
-    s->energy += energy;
-    s->positive += positive;
-    s->blocks[block] += energy;
 }
 
 /* The marks that fall to run j of `runs`, each at a random place of it. */
@@ -150,6 +190,7 @@ static void take(struct sample *s, enum ss_type type, const void *sample, size_t
         mark_run(s, x, run.count, h, j, runs);
         s->count += run.count;
     }
+    add_up(s);
 }
 
 /* ---- what this rank shows ---- */
