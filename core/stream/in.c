@@ -132,7 +132,8 @@ static void start_peers(struct ss_exchange *x, struct ss_in *in)
 static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)in->phase);
-    const struct ss_wire_scratch scratch = {x->work->scratch.data, x->work->values.data};
+    const struct ss_wire_scratch scratch = {.idx = x->work->scratch.data,
+                                            .val = x->work->values.data};
     const unsigned char *msg = p->buffer[p->current];
     struct ss_chunk chunk;
     double begin = ss_span_begin(x, SS_SPAN_DECODE);

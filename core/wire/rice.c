@@ -185,22 +185,69 @@ static inline void put_code(struct writer *w, uint32_t x, unsigned k)
     }
 }
 
-void ss_rice_encode(const struct ss_rice *plan, const uint32_t *idx, uint32_t nnz, uint8_t *code)
+/* Both at once where they have room. A code of at most 33 + k bits, beside one of k + 1 at least,
+ * is no escape. */
+static inline void put_two(struct writer *w, uint32_t x, uint32_t y, unsigned k)
+{
+    const uint64_t ones = x >> k, more = y >> k, low = (1u << k) - 1;
+    const uint64_t length = ones + 1 + k, both = length + more + 1 + k;
+
+    if (both > (33 + 2 * k < 56 ? 33 + 2 * k : 56)) {
+        put_code(w, x, k);
+        put_code(w, y, k);
+        return;
+    }
+    const uint64_t first = ((x & low) << (ones + 1)) | (((uint64_t)1 << ones) - 1);
+    const uint64_t second = ((y & low) << (more + 1)) | (((uint64_t)1 << more) - 1);
+    put(w, first | second << length, (unsigned)both);
+}
+
+/* All of a code but its last bits, which are left in the writer. */
+static inline struct writer put_present(unsigned k, const uint32_t *idx, uint32_t nnz,
+                                        uint8_t *code, uint8_t *runs)
 {
     struct writer w = {code, 0, 0};
-    unsigned k = plan->parameter;
-    if (!plan->absent) {
-        for (uint32_t i = 1; i < nnz; i++)
+    const uint32_t each = ss_rice_runs(false, nnz) > 0 ? SS_RICE_RUN : nnz;
+    uint64_t before = 0;
+
+    for (uint32_t i = 1; i < nnz;) {
+        const uint32_t end = nnz - i > each ? i + each : nnz;
+        if (k <= SS_RICE_SHORT)
+            for (; i + 1 < end; i += 2)
+                put_two(&w, idx[i] - idx[i - 1] - 1, idx[i + 1] - idx[i] - 1, k);
+        for (; i < end; i++)
             put_code(&w, idx[i] - idx[i - 1] - 1, k);
-    } else {
-        for (uint32_t i = 0; i < nnz;) {
-            uint32_t length = run_length(idx, nnz, i);
-            put_code(&w, length, k);
-            i += length;
-            for (uint32_t empty = i < nnz ? idx[i] - idx[i - 1] - 2 : 0; empty > 0; empty--)
-                put(&w, 0, k + 1);
-        }
+        if (each == nnz)
+            break;
+        const uint64_t here = 8 * (uint64_t)(w.at - code) + w.fill;
+        const uint16_t bits = (uint16_t)(here - before); /* at most 64 for each */
+        memcpy(runs, &bits, sizeof bits);
+        runs += sizeof bits;
+        before = here;
     }
+    return w;
+}
+
+static inline struct writer put_absent(unsigned k, const uint32_t *idx, uint32_t nnz, uint8_t *code)
+{
+    struct writer w = {code, 0, 0};
+
+    for (uint32_t i = 0; i < nnz;) {
+        uint32_t length = run_length(idx, nnz, i);
+        put_code(&w, length, k);
+        i += length;
+        for (uint32_t empty = i < nnz ? idx[i] - idx[i - 1] - 2 : 0; empty > 0; empty--)
+            put(&w, 0, k + 1);
+    }
+    return w;
+}
+
+void ss_rice_encode(const struct ss_rice *plan, const uint32_t *idx, uint32_t nnz, uint8_t *code,
+                    uint8_t *runs)
+{
+    struct writer w = plan->absent ? put_absent(plan->parameter, idx, nnz, code)
+                                   : put_present(plan->parameter, idx, nnz, code, runs);
+
     if (w.fill > 0)
         *w.at = (uint8_t)w.bits;
 }
@@ -256,13 +303,34 @@ static inline uint64_t get_code(struct reader *r, unsigned k)
     return x;
 }
 
-/* The code must end within its last byte and be padded with zeros. */
-static bool ends_properly(const struct reader *r)
+static uint64_t bits_used(const struct reader *r)
 {
-    uint64_t used = 8 * (uint64_t)r->next - r->have, all = 8 * (uint64_t)r->bytes;
+    return 8 * (uint64_t)r->next - r->have;
+}
+
+/* The code must end within its last byte and be padded with zeros. */
+static bool ends_after(const uint8_t *code, size_t bytes, uint64_t used)
+{
+    uint64_t all = 8 * (uint64_t)bytes;
+
     if (used > all || all - used >= 8)
         return false;
-    return all == used || r->code[r->bytes - 1] >> (8 - (all - used)) == 0;
+    return all == used || code[bytes - 1] >> (8 - (all - used)) == 0;
+}
+
+static bool ends_properly(const struct reader *r)
+{
+    return ends_after(r->code, r->bytes, bits_used(r));
+}
+
+bool ss_rice_fits(const struct ss_rice *plan, const uint8_t *code, const uint8_t *runs,
+                  uint32_t nnz)
+{
+    uint64_t bits = 0;
+
+    for (uint32_t run = 0; run < ss_rice_runs(false, nnz); run++)
+        bits += ss_rice_run_bits(runs, run);
+    return ends_after(code, plan->bytes, bits);
 }
 
 /* Reads `count` gaps with one look at the bit buffer and without a branch per gap. False, with
@@ -311,25 +379,42 @@ static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned coun
     return i;
 }
 
-static int decode_present(struct reader *r, unsigned k, uint64_t at, uint32_t nnz, uint32_t n,
-                          uint32_t *idx)
+/* Entries i up to end. */
+static bool decode_gaps(struct reader *r, unsigned k, uint64_t *at, uint32_t i, uint32_t end,
+                        uint32_t *idx)
 {
-    idx[0] = (uint32_t)at;
-    uint32_t i = 1;
     if (k <= 3)
-        i = decode_groups(r, k, 6, &at, i, nnz, idx);
+        i = decode_groups(r, k, 6, at, i, end, idx);
     else if (k <= 8)
-        i = decode_groups(r, k, 4, &at, i, nnz, idx);
+        i = decode_groups(r, k, 4, at, i, end, idx);
     else if (k <= 12)
-        i = decode_groups(r, k, 3, &at, i, nnz, idx);
+        i = decode_groups(r, k, 3, at, i, end, idx);
     else if (k <= 16)
-        i = decode_groups(r, k, 2, &at, i, nnz, idx);
-    for (; i < nnz; i++) {
+        i = decode_groups(r, k, 2, at, i, end, idx);
+    for (; i < end; i++) {
         uint64_t gap = get_code(r, k);
         if (gap == UINT64_MAX)
+            return false;
+        *at += gap + 1; /* at most 2^15 steps of 2^36: cannot wrap */
+        idx[i] = (uint32_t)*at;
+    }
+    return true;
+}
+
+static int decode_present(struct reader *r, unsigned k, const uint8_t *runs, uint64_t at,
+                          uint32_t nnz, uint32_t n, uint32_t *idx)
+{
+    const uint32_t each = ss_rice_runs(false, nnz) > 0 ? SS_RICE_RUN : nnz;
+    uint64_t told = 0;
+
+    idx[0] = (uint32_t)at;
+    for (uint32_t i = 1, run = 0; i < nnz; run++) {
+        const uint32_t end = nnz - i > each ? i + each : nnz;
+        if (!decode_gaps(r, k, &at, i, end, idx))
             return SS_ERR_MESSAGE;
-        at += gap + 1; /* at most 2^15 steps of 2^36: cannot wrap */
-        idx[i] = (uint32_t)at;
+        if (each < nnz && bits_used(r) != (told += ss_rice_run_bits(runs, run)))
+            return SS_ERR_MESSAGE;
+        i = end;
     }
     return at < n && ends_properly(r) ? SS_OK : SS_ERR_MESSAGE;
 }
@@ -350,15 +435,15 @@ static int decode_absent(struct reader *r, unsigned k, uint64_t at, uint32_t nnz
     return ends_properly(r) ? SS_OK : SS_ERR_MESSAGE;
 }
 
-int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, uint32_t first, uint32_t nnz,
-                   uint32_t n, uint32_t *idx)
+int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, const uint8_t *runs,
+                   uint32_t first, uint32_t nnz, uint32_t n, uint32_t *idx)
 {
     struct reader r = {code, plan->bytes, 0, 0, 0};
     if (first >= n)
         return SS_ERR_MESSAGE;
     if (plan->absent)
         return decode_absent(&r, plan->parameter, first, nnz, n, idx);
-    return decode_present(&r, plan->parameter, first, nnz, n, idx);
+    return decode_present(&r, plan->parameter, runs, first, nnz, n, idx);
 }
 
 /* Geometric numbers of which the share p is 0: x >> k is geometric again, with (1-p)^(2^k) for 1-p.

@@ -9,7 +9,7 @@
 #error "messages are little-endian and copied as they are: swap bytes here for this architecture"
 #endif
 
-enum { LAST = 0x80, PACKED_HEAD = 5, BITMAP_HEAD = 8, DENSE_HEAD = 8, SLACK = 8 };
+enum { LAST = 0x80, PACKED_HEAD = 5, LONG_HEAD = 12, BITMAP_HEAD = 8, DENSE_HEAD = 8, SLACK = 8 };
 
 /* The header's representation byte. */
 enum { REP_MASK = 0x0f, VALUES_SHIFT = 4 };
@@ -29,11 +29,18 @@ static uint32_t load32(const uint8_t *from)
     return x;
 }
 
+/* Bytes before a packed code. */
+static size_t packed_head(bool absent, uint32_t nnz)
+{
+    uint32_t runs = ss_rice_runs(absent, nnz);
+    return runs > 0 ? LONG_HEAD + 2 * (size_t)runs : PACKED_HEAD;
+}
+
 /* Bytes a packed code of this many entries takes at most: what an index coding other than u32 is
  * allowed. */
-static size_t index_bound(size_t entries)
+static size_t index_bound(uint32_t entries)
 {
-    return PACKED_HEAD + (33 * entries + 7) / 8;
+    return packed_head(false, entries) + (33 * (size_t)entries + 7) / 8;
 }
 
 size_t ss_wire_bound(enum ss_type type, uint32_t entries)
@@ -88,6 +95,21 @@ static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const voi
         memcpy(to + (idx[i] - idx[0]) * size, from + i * size, size);
 }
 
+/* Bytes written. */
+static size_t write_packed(uint8_t *at, const struct ss_rice *plan, const uint32_t *idx,
+                           uint32_t nnz)
+{
+    size_t head = packed_head(plan->absent, nnz);
+    store32(at, idx[0]);
+    at[4] = (uint8_t)(plan->parameter | (plan->absent ? ABSENT : 0));
+    if (head > PACKED_HEAD) {
+        memset(at + PACKED_HEAD, 0, LONG_HEAD - 4 - PACKED_HEAD);
+        store32(at + LONG_HEAD - 4, idx[nnz - 1]);
+    }
+    ss_rice_encode(plan, idx, nnz, at + head, at + LONG_HEAD);
+    return head + plan->bytes;
+}
+
 /* The representation to use, with plan filled when it is packed; of equals the one easier to
  * decode. An absent element must not become a level of rounded values: those are never dense. */
 static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, const uint32_t *idx,
@@ -113,7 +135,7 @@ static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, cons
         rep = SS_REP_BITMAP;
         best = bitmap;
     }
-    return PACKED_HEAD + plan->bytes < best ? SS_REP_PACKED : rep;
+    return packed_head(plan->absent, nnz) + plan->bytes < best ? SS_REP_PACKED : rep;
 }
 
 static bool any_zero(const void *val, size_t size, uint32_t nnz)
@@ -176,10 +198,7 @@ size_t ss_wire_encode(void *msg, const struct ss_wire_key *key, enum ss_coding c
         index = BITMAP_HEAD + ((size_t)span + 7) / 8;
         write_bitmap(at, idx, nnz, span);
     } else {
-        index = PACKED_HEAD + plan.bytes;
-        store32(at, idx[0]);
-        at[4] = (uint8_t)(plan.parameter | (plan.absent ? ABSENT : 0));
-        ss_rice_encode(&plan, idx, nnz, at + PACKED_HEAD);
+        index = write_packed(at, &plan, idx, nnz);
     }
     return finish_values(msg, key, rep, nnz, values + index, last, rounding);
 }
@@ -218,17 +237,40 @@ static int read_u32(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
     return SS_OK;
 }
 
-static int read_packed(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
-                       uint32_t *scratch, struct ss_chunk *out)
+/* What stands before a packed code. */
+struct packed {
+    struct ss_rice plan;
+    size_t head;
+    uint32_t first, last; /* last: where the head is a long one */
+};
+
+static bool read_packed_head(const uint8_t *at, size_t bytes, uint32_t nnz, struct packed *p)
 {
     if (bytes < PACKED_HEAD)
-        return SS_ERR_MESSAGE;
-    struct ss_rice plan = {at[4] & (ABSENT - 1), (at[4] & ABSENT) != 0, bytes - PACKED_HEAD};
-    uint32_t first = load32(at);
-    if (first < from || plan.parameter > SS_RICE_MAX)
+        return false;
+    p->plan = (struct ss_rice){at[4] & (ABSENT - 1), (at[4] & ABSENT) != 0, 0};
+    p->head = packed_head(p->plan.absent, nnz);
+    if (bytes < p->head || p->plan.parameter > SS_RICE_MAX)
+        return false;
+    p->plan.bytes = bytes - p->head;
+    p->first = load32(at);
+    if (p->head == PACKED_HEAD)
+        return true;
+    p->last = load32(at + LONG_HEAD - 4);
+    return (load32(at + 4) & ~0xffu) == 0;
+}
+
+static int read_packed(const uint8_t *at, const struct packed *p, uint32_t from, uint32_t n,
+                       uint32_t *scratch, struct ss_chunk *out)
+{
+    if (p->first < from)
         return SS_ERR_MESSAGE;
     out->idx = scratch;
-    return ss_rice_decode(&plan, at + PACKED_HEAD, first, out->nnz, n, scratch);
+    int status =
+        ss_rice_decode(&p->plan, at + p->head, at + LONG_HEAD, p->first, out->nnz, n, scratch);
+    if (status == SS_OK && p->head > PACKED_HEAD && p->last != scratch[out->nnz - 1])
+        status = SS_ERR_MESSAGE;
+    return status;
 }
 
 static int read_bitmap(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
@@ -289,6 +331,38 @@ static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
     return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
 }
 
+/* A chunk that may stay as it came: false where it has to be decoded here. */
+static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, const struct packed *p,
+                       uint32_t from, uint32_t n, const struct ss_wire_scratch *scratch,
+                       struct ss_chunk *out)
+{
+    const uint8_t *at = payload + values;
+    if (p->first < from || p->last < p->first || p->last >= n ||
+        p->last - p->first < out->nnz - 1 ||
+        !ss_rice_fits(&p->plan, at + p->head, at + LONG_HEAD, out->nnz))
+        return SS_ERR_MESSAGE;
+    *scratch->coded = (struct ss_coded){.payload = payload,
+                                        .bytes = bytes,
+                                        .runs = values + LONG_HEAD,
+                                        .code = values + p->head,
+                                        .nnz = out->nnz,
+                                        .first = p->first,
+                                        .last = p->last,
+                                        .parameter = p->plan.parameter,
+                                        .idx = scratch->idx};
+    out->val = NULL;
+    out->coded = scratch->coded;
+    return SS_OK;
+}
+
+int ss_wire_decode_coded(const struct ss_coded *coded)
+{
+    const struct ss_rice plan = {coded->parameter, false, coded->bytes - coded->code};
+    int status = ss_rice_decode(&plan, coded->payload + coded->code, coded->payload + coded->runs,
+                                coded->first, coded->nnz, coded->last + 1, coded->idx);
+    return status == SS_OK && coded->idx[coded->nnz - 1] != coded->last ? SS_ERR_MESSAGE : status;
+}
+
 /* nnz > 0 */
 static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
                        enum ss_values values, uint32_t from, uint32_t n,
@@ -299,9 +373,14 @@ static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
         return SS_ERR_MESSAGE;
     if (out->rep == SS_REP_U32)
         return read_u32(payload + taken, bytes - taken, from, n, out);
-    if (out->rep == SS_REP_PACKED)
-        return read_packed(payload + taken, bytes - taken, from, n, scratch->idx, out);
-    return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
+    if (out->rep == SS_REP_BITMAP)
+        return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
+    struct packed p;
+    if (!read_packed_head(payload + taken, bytes - taken, out->nnz, &p))
+        return SS_ERR_MESSAGE;
+    if (scratch->coded && p.head > PACKED_HEAD && values == SS_VALUES_SAME)
+        return leave_coded(payload, bytes, taken, &p, from, n, scratch, out);
+    return read_packed(payload + taken, &p, from, n, scratch->idx, out);
 }
 
 int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, uint32_t from,

@@ -12,7 +12,9 @@
  *     u32      values[nnz], then u32 index[nnz]
  *     packed   values[nnz], u32 first index, u8 Rice parameter (bit 7: the absent indices are coded),
  *              then the gaps (index - previous - 1) Rice coded, LSB first (core/wire/rice.h: escape after
- *              32 ones, at most 33 bits per gap on average)
+ *              32 ones, at most 33 bits per gap on average). Gaps of SS_RICE_LONG entries and more
+ *              have between parameter and code: u8[3] zero, u32 last index, and for each run of
+ *              SS_RICE_RUN gaps the u16 bits of its code, so that runs can be read beside each other
  *     bitmap   values[nnz], u32 first, u32 span, then span bits, LSB first (bit set = present; first
  *              and last bit are set)
  *     dense    u32 first, u32 reserved (keeps values aligned), values[nnz]; nnz consecutive elements
@@ -32,13 +34,26 @@
 #include "core/base/types.h"
 #include "core/wire/values.h"
 
-enum { SS_WIRE_MAGIC = 0x5a, SS_WIRE_VERSION = 2, SS_WIRE_HEADER = 16, SS_WIRE_PHASES = 16 };
+enum { SS_WIRE_MAGIC = 0x5a, SS_WIRE_VERSION = 3, SS_WIRE_HEADER = 16, SS_WIRE_PHASES = 16 };
 
 enum ss_rep { SS_REP_U32, SS_REP_PACKED, SS_REP_BITMAP, SS_REP_DENSE, SS_REP_ERROR, SS_REPS };
 
 /* Most entries of a sparse chunk, and elements of a dense one: bounds every message, so that
  * receives are posted before the length is known. */
 #define SS_CHUNK_ENTRIES 32768u
+
+/* A packed chunk with places to start from as it came, for a reader of its own: everything is
+ * checked but what the codes of its runs say, which must end where they are told to and at `last`.
+ */
+struct ss_coded {
+    const unsigned char *payload; /* values, and what stands behind them */
+    size_t bytes;                 /* of the payload, */
+    size_t runs, code;            /* and where in it the bits of the runs and their codes are */
+    uint32_t nnz, first, last;    /* last < n */
+    unsigned parameter;
+    uint32_t *idx; /* the caller's scratch, where the host decodes it */
+    int sender;    /* the caller's, to say whose it is */
+};
 
 /* A decoded chunk. Pointers lead into the message or into the caller's scratch. */
 struct ss_chunk {
@@ -48,7 +63,8 @@ struct ss_chunk {
     const uint32_t *idx; /* sparse: ascending, all < n; NULL for dense */
     const void *val;     /* nnz elements, aligned for their type */
     bool last;
-    int error; /* rep error: the sender's status (< 0) */
+    int error;                    /* rep error: the sender's status (< 0) */
+    const struct ss_coded *coded; /* not NULL: neither idx nor val are there, it is as it came */
 };
 
 /* What sender and receiver of a message both know; a difference is SS_ERR_MESSAGE. */
@@ -95,8 +111,9 @@ size_t ss_wire_length(const void *msg);
 
 /* Where a message is decoded to; the caller's. */
 struct ss_wire_scratch {
-    uint32_t *idx; /* SS_CHUNK_ENTRIES of them */
-    void *val;     /* as many elements, aligned for them; NULL: coded values are refused */
+    uint32_t *idx;          /* SS_CHUNK_ENTRIES of them */
+    void *val;              /* as many elements, aligned for them; NULL: coded values are refused */
+    struct ss_coded *coded; /* where it can be told of a chunk as it came; NULL: all are decoded */
 };
 
 /* Decodes and validates a message of len bytes over a range of n elements (indices must be >=
@@ -104,6 +121,10 @@ struct ss_wire_scratch {
  * or SS_ERR_MESSAGE; never reads past msg + len. */
 int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, uint32_t from,
                    uint32_t n, const struct ss_wire_scratch *scratch, struct ss_chunk *out);
+
+/* The indices of what was left as it came, to coded->idx; its values are at the payload. SS_OK or
+ * SS_ERR_MESSAGE. */
+int ss_wire_decode_coded(const struct ss_coded *coded);
 
 /* Expected bytes per entry of a uniform index set of density d under `coding` (values included,
  * headers not), `how` NULL or rounded: for the plan. */

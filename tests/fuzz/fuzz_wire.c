@@ -32,7 +32,7 @@ static void check_round_trip(const struct ss_chunk *chunk, const struct ss_wire_
 {
     static uint32_t idx[SS_CHUNK_ENTRIES];
     static uint64_t val[SS_CHUNK_ENTRIES];
-    const struct ss_wire_scratch scratch = {idx, val};
+    const struct ss_wire_scratch scratch = {.idx = idx, .val = val};
     size_t bound = ss_wire_bound(key->type, chunk->nnz), length;
     void *msg = malloc(bound);
     require(msg != NULL);
@@ -68,7 +68,7 @@ static void check_rounded(const struct ss_chunk *chunk, const struct ss_wire_key
 {
     static uint32_t idx[SS_CHUNK_ENTRIES];
     static uint64_t val[SS_CHUNK_ENTRIES], rounded[SS_CHUNK_ENTRIES], error[SS_CHUNK_ENTRIES];
-    const struct ss_wire_scratch scratch = {idx, val};
+    const struct ss_wire_scratch scratch = {.idx = idx, .val = val};
     const struct ss_wire_rounding rounding = {how, rounded, error, n};
     size_t bound = ss_wire_bound(key->type, chunk->nnz), length;
     size_t bytes = chunk->nnz * ss_type_size(key->type);
@@ -90,11 +90,27 @@ static void check_rounded(const struct ss_chunk *chunk, const struct ss_wire_key
     free(msg);
 }
 
+/* Who leaves a chunk as it came accepts the same in the end. */
+static void check_left(const void *msg, size_t length, const struct ss_wire_key *key, uint32_t from,
+                       uint32_t n, int status)
+{
+    static uint32_t idx[SS_CHUNK_ENTRIES];
+    static uint64_t val[SS_CHUNK_ENTRIES];
+    struct ss_coded coded;
+    struct ss_chunk chunk;
+    const struct ss_wire_scratch scratch = {.idx = idx, .val = val, .coded = &coded};
+    int left = ss_wire_decode(msg, length, key, from, n, &scratch, &chunk);
+
+    if (left == SS_OK && chunk.coded)
+        left = ss_wire_decode_coded(&coded);
+    require(left == status);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static uint32_t idx[SS_CHUNK_ENTRIES];
     static uint64_t val[SS_CHUNK_ENTRIES];
-    const struct ss_wire_scratch scratch = {idx, val};
+    const struct ss_wire_scratch scratch = {.idx = idx, .val = val};
     if (size < 2)
         return 0;
     struct ss_wire_key key = {(enum ss_type)(data[0] % SS_TYPES), 7, 3};
@@ -109,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ss_chunk chunk;
     int status = ss_wire_decode(msg, length, &key, from, n, &scratch, &chunk);
     require(status == SS_OK || status == SS_ERR_MESSAGE);
+    check_left(msg, length, &key, from, n, status);
     if (status == SS_OK && chunk.rep == SS_REP_ERROR) {
         require(chunk.error < 0 && chunk.last);
     } else if (status == SS_OK) {

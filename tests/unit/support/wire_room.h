@@ -95,7 +95,7 @@ static inline void encode(struct room *room, enum ss_type type, enum ss_coding c
 static inline int decode(struct room *room, const struct ss_wire_key *with, uint32_t from,
                          uint32_t n, struct ss_chunk *chunk, char **copy)
 {
-    const struct ss_wire_scratch scratch = {room->scratch, room->decoded};
+    const struct ss_wire_scratch scratch = {.idx = room->scratch, .val = room->decoded};
     *copy = test_malloc(room->length ? room->length : 1);
     memcpy(*copy, room->message, room->length);
     return ss_wire_decode(*copy, room->length, with, from, n, &scratch, chunk);

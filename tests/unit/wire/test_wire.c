@@ -488,7 +488,7 @@ static void malformed_index_codings_are_refused(void **state)
 static void more_entries_than_a_chunk_are_refused(void **state)
 {
     struct room *room = *state;
-    const struct ss_wire_scratch scratch = {room->scratch, room->decoded};
+    const struct ss_wire_scratch scratch = {.idx = room->scratch, .val = room->decoded};
     struct ss_chunk chunk;
     uint32_t entries = SS_CHUNK_ENTRIES + 1, payload = 8 * entries;
     char *message = test_calloc(1, SS_WIRE_HEADER + payload);
