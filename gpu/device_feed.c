@@ -11,7 +11,7 @@ enum { ALIGNED = 16 };
 
 bool gpu_source_keep(struct gpu_source *s, enum ss_type type)
 {
-    const size_t each = s->val ? ss_type_size(type) : 0;
+    const size_t each = !s->val ? 0 : s->each ? s->each : ss_type_size(type);
     const size_t values = s->count * each, entries = s->idx ? s->count * sizeof *s->idx : 0,
                  runs = s->runs ? s->count * sizeof *s->runs : 0;
     char *kept;
@@ -151,7 +151,7 @@ bool gpu_step_clear_at(struct gpu_place *p, struct gpu_job *j)
 static void apply_scatter(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
                           const void *val, size_t count)
 {
-    gpu_scatter(&p->device.queue, j->type, j->v, j->base, idx, val, count);
+    gpu_scatter(&p->device.queue, j->type, j->v, j->base, idx, val, count, NULL);
 }
 
 bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j)
@@ -162,7 +162,7 @@ bool gpu_step_scatter(struct gpu_place *p, struct gpu_job *j)
 static void apply_accumulate(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx,
                              const void *val, size_t count)
 {
-    gpu_accumulate(&p->device.queue, j->type, j->op, j->v, j->base, idx, val, count);
+    gpu_accumulate(&p->device.queue, j->type, j->op, j->v, j->base, idx, val, count, NULL);
 }
 
 bool gpu_step_accumulate(struct gpu_place *p, struct gpu_job *j)

@@ -474,6 +474,7 @@ static const struct ss_place_ops ops = {
     .write = write_to,
     .scatter = scatter,
     .accumulate = accumulate,
+    .decode = gpu_decode,
     .reduce = reduce,
     .read = read_to,
     .runs = runs_to,
@@ -508,7 +509,7 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
         return text;
     if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         p->counts = gpu_pinned_make(&p->device, COUNTS);
-        pinned = p->counts && gpu_slots_make(&p->device);
+        pinned = p->counts && gpu_words_make(p) && gpu_slots_make(&p->device);
         gpu_device_leave(&p->device);
     }
     pthread_mutex_init(&p->lock, NULL);
@@ -528,6 +529,7 @@ static void free_device_memory(struct gpu_place *p)
     for (struct gpu_vector *x = p->vectors; x; x = x->next)
         gpu_memory_free(&p->device, x->data, x->all);
     gpu_pinned_free(&p->device, p->counts);
+    gpu_pinned_free(&p->device, p->words);
 }
 
 void gpu_place_close(struct gpu_place *p)

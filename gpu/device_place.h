@@ -24,6 +24,13 @@ struct gpu_area {
     size_t bytes;
 };
 
+/* Pinned, for a kernel to write to. */
+struct gpu_word {
+    uint32_t *at;
+    bool taken;
+};
+enum { GPU_WORDS = 256 };
+
 struct gpu_place {
     struct ss_place place;
     struct gpu_device device;
@@ -35,6 +42,8 @@ struct gpu_place {
     size_t open_used;
     struct gpu_area crossing, picked, work, list, between; /* device memory */
     void *counts;                                          /* pinned: of the job in front */
+    uint32_t *words;                                       /* pinned: those of `word` */
+    struct gpu_word word[GPU_WORDS];
     struct gpu_vector *vectors;
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };

@@ -24,6 +24,7 @@ struct gpu_source {
     size_t count, done;
     size_t within; /* of run `done` */
     void *kept;    /* they are a copy, to be freed */
+    size_t each;   /* bytes of an element; 0: as the type of the job has it */
 };
 
 /* A selection: what is given to the caller in the end, and how it gets there. */
@@ -50,6 +51,14 @@ struct gpu_scan_job {
     struct gpu_list list;
 };
 
+/* A chunk as it came. */
+struct gpu_coded_job {
+    struct ss_coded what;
+    bool set;
+    int *refused;          /* the caller's */
+    struct gpu_word *word; /* not 0 where the kernel refuses it */
+};
+
 struct gpu_job {
     struct gpu_job *next;
     ss_ticket number;
@@ -74,6 +83,7 @@ struct gpu_job {
     union {
         struct gpu_selection_job select;
         struct gpu_scan_job scan;
+        struct gpu_coded_job coded;
         double square;
         size_t count;
     };
@@ -168,6 +178,12 @@ bool gpu_step_runs(struct gpu_place *p, struct gpu_job *j);
 bool gpu_source_keep(struct gpu_source *s, enum ss_type type);
 /* Entries in an order in which each ascending run has no index twice. */
 bool gpu_source_order(struct gpu_source *s, enum ss_type type);
+
+/* ---- gpu/device_coded.c ---- */
+
+bool gpu_words_make(struct gpu_place *p); /* false: there is no pinned memory */
+ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+                     uint32_t base, const struct ss_coded *coded, int *refused);
 
 /* ---- gpu/device_ask.c: what is asked of a vector ---- */
 

@@ -19,6 +19,7 @@
     GPU_FLOATS(X, reach_sample)                                                                    \
     GPU_FLOATS(X, keep)                                                                            \
     GPU_BITS(X, scan)                                                                              \
+    X(unpack)                                                                                      \
     GPU_BITS(X, scatter)                                                                           \
     GPU_BITS(X, clear_at)                                                                          \
     GPU_BITS(X, pick)                                                                              \

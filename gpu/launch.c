@@ -32,11 +32,21 @@ void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void 
     gpu_start(q, GPU_OF(type, GPU_scan_b32), tiles, params);
 }
 
+void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx, uint32_t *refused,
+                uint32_t *told)
+{
+    struct gpu_code c = *code;
+    void *params[] = {&c.words, &c.runs, &c.code, &c.parameter, &c.first,
+                      &c.last,  &c.nnz,  &idx,    &refused,     &told};
+
+    gpu_start(q, GPU_unpack, 1, params);
+}
+
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
-                 const uint32_t *idx, const void *val, size_t nnz)
+                 const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused)
 {
     unsigned count = (unsigned)nnz;
-    void *params[] = {&dst, &base, &idx, &val, &count};
+    void *params[] = {&dst, &base, &idx, &val, &count, &refused};
 
     gpu_start(q, GPU_OF(type, GPU_scatter_b32), gpu_strides(nnz), params);
 }
@@ -51,11 +61,11 @@ void gpu_clear_at(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t ba
 }
 
 void gpu_accumulate(struct gpu_queue *q, enum ss_type type, enum ss_op op, void *dst, uint32_t base,
-                    const uint32_t *idx, const void *val, size_t nnz)
+                    const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused)
 {
     unsigned count = (unsigned)nnz, code = (unsigned)op;
-    void *floats[] = {&dst, &base, &idx, &val, &count};
-    void *words[] = {&code, &dst, &base, &idx, &val, &count};
+    void *floats[] = {&dst, &base, &idx, &val, &count, &refused};
+    void *words[] = {&code, &dst, &base, &idx, &val, &count, &refused};
 
     if (ss_type_is_float(type))
         gpu_start(q, GPU_OF(type, GPU_accumulate_f32), gpu_strides(nnz), floats);
@@ -67,7 +77,8 @@ void gpu_add_at(struct gpu_queue *q, enum ss_type type, void *r, uint32_t base, 
                 const void *val, size_t count)
 {
     unsigned all = (unsigned)count;
-    void *params[] = {&r, &base, &idx, &val, &all};
+    const uint32_t *refused = NULL;
+    void *params[] = {&r, &base, &idx, &val, &all, &refused};
 
     gpu_start(q, GPU_OF(type, GPU_add_at_f32), gpu_strides(count), params);
 }

@@ -81,14 +81,26 @@ void gpu_claim_exact(struct gpu_queue *q, const struct gpu_input *in, size_t k,
 
 /* ---- streams; indices of a call are unique ---- */
 
+/* Indices as they came (struct ss_coded), the payload at `words`, aligned to 4 bytes, with 16 more
+ * behind it that may be read. *refused becomes 1 and *told, too, where it is no code of so many
+ * from first to last, else *refused is 0. told: may be pinned memory of the host. */
+struct gpu_code {
+    const void *words;
+    uint32_t runs, code; /* bytes before them */
+    uint32_t parameter, first, last, nnz;
+};
+void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx, uint32_t *refused,
+                uint32_t *told);
+
 size_t gpu_scan_work(enum ss_type type, size_t n);
 /* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */
 void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void *src, size_t n,
               uint32_t base, const struct gpu_list *to, void *work);
+/* refused: NULL, or what gpu_unpack says of idx: then nothing is done. */
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
-                 const uint32_t *idx, const void *val, size_t nnz);
+                 const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused);
 void gpu_accumulate(struct gpu_queue *q, enum ss_type type, enum ss_op op, void *dst, uint32_t base,
-                    const uint32_t *idx, const void *val, size_t nnz);
+                    const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused);
 void gpu_clear_at(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
                   const uint32_t *idx, size_t nnz);
 void gpu_add_at(struct gpu_queue *q, enum ss_type type, void *r, uint32_t base, const uint32_t *idx,

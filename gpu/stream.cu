@@ -1,18 +1,26 @@
 /* Entries of a stream into a dense vector: set, cleared, added; and elements picked out of one.
- * Indices of a launch are unique. */
+ * Indices of a launch are unique. Where `refused` is there and not 0, nothing is done. */
 #include "gpu/operator.h"
 
-template <class B>
-static __device__ void scatter(B *dst, u32 base, const u32 *idx, const B *val, u32 nnz)
+DEVICE bool is_refused(const u32 *refused)
 {
+    return refused && *refused != 0;
+}
+
+template <class B>
+static __device__ void scatter(B *dst, u32 base, const u32 *idx, const B *val, u32 nnz,
+                               const u32 *refused)
+{
+    if (is_refused(refused))
+        return;
     for (u32 j = first_element(); j < nnz; j += all_threads())
         dst[idx[j] - base] = val[j];
 }
 
 #define SCATTER(name, B)                                                                           \
-    KERNEL(name, 4)(B * dst, u32 base, const u32 *idx, const B *val, u32 nnz)                      \
+    KERNEL(name, 4)(B * dst, u32 base, const u32 *idx, const B *val, u32 nnz, const u32 *refused)  \
     {                                                                                              \
-        scatter(dst, base, idx, val, nnz);                                                         \
+        scatter(dst, base, idx, val, nnz, refused);                                                \
     }                                                                                              \
     KERNEL_END(name)
 
@@ -45,8 +53,11 @@ DEVICE void accumulate_by(B *dst, u32 base, const u32 *idx, const B *val, u32 nn
 }
 
 #define ACCUMULATE(name, B)                                                                        \
-    KERNEL(name, 4)(u32 op, B * dst, u32 base, const u32 *idx, const B *val, u32 nnz)              \
+    KERNEL(name, 4)                                                                                \
+    (u32 op, B * dst, u32 base, const u32 *idx, const B *val, u32 nnz, const u32 *refused)         \
     {                                                                                              \
+        if (is_refused(refused))                                                                   \
+            return;                                                                                \
         BY_OPERATOR(op, accumulate_by, (dst, base, idx, val, nnz));                                \
     }                                                                                              \
     KERNEL_END(name)
@@ -56,8 +67,10 @@ ACCUMULATE(ss_accumulate_u64, u64)
 
 /* dst[idx[j] - base] = f(dst[idx[j] - base], val[j]) for floats. */
 #define SUM_AT(name, B, f)                                                                         \
-    KERNEL(name, 4)(B * r, u32 base, const u32 *idx, const B *val, u32 count)                      \
+    KERNEL(name, 4)(B * r, u32 base, const u32 *idx, const B *val, u32 count, const u32 *refused)  \
     {                                                                                              \
+        if (is_refused(refused))                                                                   \
+            return;                                                                                \
         for (u32 j = first_element(); j < count; j += all_threads())                               \
             r[idx[j] - base] = f(r[idx[j] - base], val[j]);                                        \
     }                                                                                              \

@@ -181,11 +181,11 @@ template <class T> DEVICE T warp_max(T x)
 }
 
 /* Of all lanes up to this one. */
-DEVICE u32 warp_scan(u32 x, u32 lane)
+template <class T> DEVICE T warp_scan(T x, u32 lane)
 {
     UNROLL
     for (u32 d = 1; d < WARP; d *= 2) {
-        u32 y = __shfl_up_sync(ALL, x, d);
+        T y = __shfl_up_sync(ALL, x, d);
         x += lane >= d ? y : 0;
     }
     return x;

@@ -21,6 +21,7 @@ void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_str
     uint64_t lo = ss_coll_part(c, rank), hi = ss_coll_part(c, rank + 1);
 
     ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1, set_chunk);
+    g->in.coded_too = true;
     if (!part) {
         ss_out_result(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         ss_claims_round_part(c, &g->out); /* in the result itself */
@@ -43,6 +44,7 @@ void ss_gather_start_to(struct ss_coll *c, struct ss_gather *g, const struct ss_
 
     ss_in_start(&c->x, &g->in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, here ? size - 1 : 0,
                 set_chunk);
+    g->in.coded_too = true;
     ss_out_stream(&g->out, *part, SS_PHASE_GATHER, 0, root, here ? 0 : 1);
     c->result_nnz += part->nnz;
 }

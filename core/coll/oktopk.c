@@ -205,6 +205,7 @@ static void start_gather(struct ss_coll *c)
 
     ss_in_start(&c->x, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
                 take_chunk);
+    s->gather.in.coded_too = s->all; /* else members are marked */
     ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_claims_round_part(c, &s->gather.out);
     if (c->x.failed == 0 && s->all)

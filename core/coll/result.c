@@ -105,7 +105,10 @@ bool ss_fill_idle(struct ss_coll *c)
 
 static void chunk_range(const struct ss_chunk *chunk, uint64_t *lo, uint64_t *hi)
 {
-    if (chunk->rep == SS_REP_DENSE) {
+    if (chunk->coded) {
+        *lo = chunk->coded->first;
+        *hi = (uint64_t)chunk->coded->last + 1;
+    } else if (chunk->rep == SS_REP_DENSE) {
         *lo = chunk->first;
         *hi = *lo + chunk->nnz;
     } else {
@@ -122,6 +125,14 @@ bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int 
     return lo >= ss_coll_part(c, part) && hi <= ss_coll_part(c, part + 1);
 }
 
+/* The place decodes it. */
+static void take_coded(struct ss_coll *c, const enum ss_op *op, const struct ss_coded *coded)
+{
+    struct ss_place *place = c->x.place;
+
+    place->ops->decode(place, c->x.type, op, c->out, (uint32_t)c->out_first, coded, &c->x.refused);
+}
+
 void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
 {
     struct ss_place *place = c->x.place;
@@ -135,7 +146,11 @@ void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)
         place->ops->write(place, c->x.type, ss_out_at(c, lo), chunk->val, chunk->nnz);
         c->dense_seen = true;
     } else {
-        place->ops->scatter(place, c->x.type, c->out, first, chunk->idx, chunk->val, chunk->nnz);
+        if (chunk->coded)
+            take_coded(c, NULL, chunk->coded);
+        else
+            place->ops->scatter(place, c->x.type, c->out, first, chunk->idx, chunk->val,
+                                chunk->nnz);
         c->result_nnz += chunk->nnz;
     }
     ss_trace_end(&c->x, SS_SPAN_SCATTER);
@@ -149,7 +164,9 @@ void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
 
     chunk_range(chunk, &lo, &hi);
     ss_fill_range(c, lo, hi);
-    if (chunk->rep == SS_REP_DENSE)
+    if (chunk->coded)
+        take_coded(c, &c->op, chunk->coded);
+    else if (chunk->rep == SS_REP_DENSE)
         place->ops->reduce(place, c->x.type, c->op, ss_out_at(c, lo), chunk->val, chunk->nnz);
     else
         place->ops->accumulate(place, c->x.type, c->op, c->out, first, chunk->idx, chunk->val,

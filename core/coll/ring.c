@@ -153,6 +153,7 @@ static void start_gather_round(struct ss_coll *c)
     ss_in_start(&c->x, &s->in, SS_PHASE_GATHER, (unsigned)s->round, part_index(c, -1), 1,
                 on ? queue_forward : keep_chunk);
     s->in.empty_too = on;
+    s->in.coded_too = true;
 }
 
 static void start_gather(struct ss_coll *c)

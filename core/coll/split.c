@@ -61,6 +61,7 @@ int ss_split_step(struct ss_coll *c, struct ss_split *s)
 
     if (s->step == START) {
         ss_in_start_ordered(&c->x, &s->in, SS_PHASE_REDUCE, add_chunk, add_own);
+        s->in.coded_too = true;
         s->slice = 0;
         s->out.done = true;
         s->step = EXCHANGE;

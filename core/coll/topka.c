@@ -36,6 +36,7 @@ static void start(struct ss_coll *c, struct ss_gather *g)
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
         ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_GATHER);
     ss_in_start_ordered(&c->x, &g->in, SS_PHASE_GATHER, add_chunk, add_own);
+    g->in.coded_too = true;
     ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_claims_round_own(c, &g->out);
     if (g->out.rounding) /* before its own turn: all add the rounded values */

@@ -120,6 +120,18 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
     ss_kernels()->reduce(type, op, dst, from, n);
 }
 
+static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+                        uint32_t base, const struct ss_coded *coded, int *refused)
+{
+    if (ss_wire_decode_coded(coded) != SS_OK)
+        *refused = coded->sender + 1;
+    else if (op)
+        accumulate(p, type, *op, dst, base, coded->idx, coded->payload, coded->nnz);
+    else
+        scatter(p, type, dst, base, coded->idx, coded->payload, coded->nnz);
+    return 0;
+}
+
 static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
 {
     (void)p;
@@ -234,6 +246,7 @@ static const struct ss_place_ops ops = {
     .scatter = scatter,
     .accumulate = accumulate,
     .reduce = reduce,
+    .decode = decode,
     .square = square,
     .not_finite = not_finite,
     .sketch = sketch_of,

@@ -18,6 +18,7 @@
 #include "core/compute/kernels.h"
 #include "core/compute/vector.h"
 #include "core/select/threshold.h"
+#include "core/wire/wire.h"
 
 struct ss_place {
     const struct ss_place_ops *ops;
@@ -60,6 +61,12 @@ struct ss_place_ops {
                        uint32_t base, const uint32_t *idx, const void *val, size_t nnz);
     void (*reduce)(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n); /* `from` is the host's */
+
+    /* Entries as they came, whose payload is read before it returns: scattered, or accumulated by
+     * *op where it is not NULL. *refused becomes coded->sender + 1 where their code is malformed,
+     * and nothing is done then. NULL: the host decodes what comes. */
+    ss_ticket (*decode)(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+                        uint32_t base, const struct ss_coded *coded, int *refused);
 
     /* Any type, to the host. runs: their elements, one run after the other. open: elements that the
      * host reads and writes; *at is where it finds them, `room` or v itself; close: it is done with

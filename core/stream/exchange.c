@@ -31,6 +31,8 @@ bool ss_settle(struct ss_exchange *x, enum ss_phase phase)
 
     if (status < 0)
         ss_fail(x, status, x->t->rank, phase);
+    else if (status == SS_OK && x->refused > 0)
+        ss_fail(x, SS_ERR_MESSAGE, x->refused - 1, phase);
     return status != SS_PENDING;
 }
 

@@ -28,6 +28,7 @@ struct ss_exchange {
     struct ss_mem *mem;
     struct ss_place *place; /* of input and result */
     ss_ticket ticket;       /* what it waits for there, if anything */
+    int refused;            /* a rank whose message was malformed, as it found, plus 1; 0: none */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */
@@ -65,7 +66,7 @@ int ss_exchange_poll(struct ss_exchange *x);
 bool ss_settle(struct ss_exchange *x, enum ss_phase phase);
 static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
 {
-    return x->ticket == 0 || ss_settle(x, phase);
+    return (x->ticket == 0 && x->refused == 0) || ss_settle(x, phase);
 }
 
 static inline double ss_now(const struct ss_exchange *x)

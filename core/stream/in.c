@@ -128,12 +128,27 @@ static void start_peers(struct ss_exchange *x, struct ss_in *in)
     }
 }
 
+/* The host decodes for itself, and for places that it sees into. */
+static bool leaves_coded(const struct ss_exchange *x, const struct ss_in *in)
+{
+    return in->coded_too && x->place->ops->remote && x->place->ops->decode;
+}
+
+static uint32_t last_index(const struct ss_chunk *chunk)
+{
+    if (chunk->coded)
+        return chunk->coded->last;
+    return chunk->rep == SS_REP_DENSE ? chunk->first + chunk->nnz - 1 : chunk->idx[chunk->nnz - 1];
+}
+
 /* Takes one message of a peer in and posts the next receive. */
 static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)in->phase);
+    struct ss_coded coded;
     const struct ss_wire_scratch scratch = {.idx = x->work->scratch.data,
-                                            .val = x->work->values.data};
+                                            .val = x->work->values.data,
+                                            .coded = leaves_coded(x, in) ? &coded : NULL};
     const unsigned char *msg = p->buffer[p->current];
     struct ss_chunk chunk;
     double begin = ss_span_begin(x, SS_SPAN_DECODE);
@@ -154,9 +169,8 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     }
     double decoded = ss_span_next(x, SS_SPAN_DECODE, begin, SS_SPAN_MERGE);
     if (chunk.nnz > 0)
-        p->from =
-            (chunk.rep == SS_REP_DENSE ? chunk.first + chunk.nnz - 1 : chunk.idx[chunk.nnz - 1]) +
-            1;
+        p->from = last_index(&chunk) + 1;
+    coded.sender = p->rank;
 
     if (chunk.last) {
         finish_peer(in, p);

@@ -25,6 +25,7 @@ struct ss_in {
     bool ordered; /* by rank, from 0 to P - 1, this rank's own turn by `own`; else sources src, src
                      - 1, ... mod P as they come */
     bool empty_too; /* consume chunks without entries as well */
+    bool coded_too; /* and those that the place can decode as they came */
     int src;
     int count;
     ss_consume *consume;

@@ -7,6 +7,8 @@
 #include "core/compute/kernels.h"
 #include "core/compute/vector.h"
 #include "core/place/place.h"
+#include "core/wire/rice.h"
+#include "core/wire/wire.h"
 #include "tests/gpu/check_cases.h"
 
 /* ---- streams ---- */
@@ -86,11 +88,11 @@ static const char *check_entries(struct emulated *e)
     const struct ss_place_ops *host = ss_host.ops;
 
     shuffle_machine(e);
-    gpu_accumulate(&e->q, type, op, dst, 5, idx, val, count);
+    gpu_accumulate(&e->q, type, op, dst, 5, idx, val, count, NULL);
     ss_kernels()->accumulate(type, op, want, 5, idx, val, count);
     if (memcmp(dst, want, bytes) != 0)
         return complaint("accumulate of %s by %s", ss_type_name(type), ss_op_name(op));
-    gpu_scatter(&e->q, type, dst, 5, idx, val, count);
+    gpu_scatter(&e->q, type, dst, 5, idx, val, count, NULL);
     ss_kernels()->scatter(type, want, 5, idx, val, count);
     if (memcmp(dst, want, bytes) != 0)
         return "scatter";
@@ -116,6 +118,95 @@ static const char *check_entries(struct emulated *e)
         if (memcmp((char *)val + bytes_of(type, j), (char *)dst + bytes_of(type, idx[j]),
                    ss_type_size(type)) != 0)
             return "pick";
+    return NULL;
+}
+
+/* Received messages as they came: the same are refused, and the same entries come of the others. */
+enum damage { NO_DAMAGE, FLIPS, LONGER_RUN, NEEDLESS_ESCAPE, DAMAGES };
+
+static uint32_t *ascending(uint32_t nnz, enum damage damage)
+{
+    const double gap[] = {1, 3, 40, 3000, 60000}, most = gap[below(5)];
+    const uint32_t far = 1 + (uint32_t)below(nnz - 1);
+    uint32_t *idx = array(4 * nnz), at = (uint32_t)below(50);
+
+    for (uint32_t i = 0; i < nnz; i++, at++) {
+        if (damage != NEEDLESS_ESCAPE)
+            at += (uint32_t)(unit() * most * (below(300) ? 1 : 90));
+        else if (i == far)
+            at += 100000;
+        idx[i] = at;
+    }
+    return idx;
+}
+
+/* In the payload behind the values: bytes from the head of the indices on. */
+static void do_damage(uint8_t *at, size_t bytes, const uint32_t *idx, uint32_t nnz,
+                      enum damage damage)
+{
+    enum { LAST = 8, RUNS = 12 };
+    const size_t runs = ss_rice_runs(false, nnz);
+
+    for (size_t flips = damage == FLIPS ? 1 + below(3) : 0; flips > 0; flips--)
+        at[below(bytes)] ^= (uint8_t)(1 << below(8));
+    if (damage == LONGER_RUN)
+        at[RUNS + 2 * (runs - 1)]++;
+    if (damage != NEEDLESS_ESCAPE)
+        return;
+    /* All gaps are 0, a bit each, but for one: it becomes shorter, and still is an escape. */
+    uint32_t far = 1;
+    while (idx[far] == idx[far - 1] + 1)
+        far++;
+    const uint32_t less = 100000 - (uint32_t)below(32), last = idx[nnz - 1] - less;
+    uint8_t *code = at + RUNS + 2 * runs;
+    for (uint32_t bit = 0, from = far - 1 + 32; bit < 32; bit++, from++) {
+        const unsigned is = (100000 - less) >> bit & 1;
+        code[from / 8] = (uint8_t)((code[from / 8] & ~(1u << from % 8)) | is << from % 8);
+    }
+    memcpy(at + LAST, &last, sizeof last);
+}
+
+static const char *check_coded(struct emulated *e)
+{
+    enum ss_op op;
+    const enum ss_type type = any_type(&op);
+    const enum damage damage = (enum damage)below(DAMAGES);
+    const struct ss_wire_key key = {type, 1, 1};
+    const uint32_t nnz = SS_RICE_LONG + (uint32_t)below(below(2) ? 300 : 20000);
+    uint32_t *idx = ascending(nnz, damage), *to = array(4 * nnz), *refused = work_area(4),
+             *told = work_area(4);
+    void *val = words(type, nnz, 0);
+    char *msg = array(ss_wire_bound(type, nnz));
+    struct ss_coded coded;
+    const struct ss_wire_scratch scratch = {.idx = array(4 * nnz), .coded = &coded};
+    struct ss_chunk chunk;
+
+    const size_t length = ss_wire_encode(msg, &key, SS_CODING_PACKED, idx, val, nnz, true, NULL),
+                 head = SS_WIRE_HEADER + bytes_of(type, nnz);
+    do_damage((uint8_t *)msg + head, length - head, idx, nnz, damage);
+    if (ss_wire_decode(msg, length, &key, 0, UINT32_MAX, &scratch, &chunk) != SS_OK || !chunk.coded)
+        return NULL;
+    const int good = ss_wire_decode_coded(&coded) == SS_OK;
+    if (good && damage > FLIPS)
+        return "the host accepts what is damaged";
+    void *payload = array((coded.bytes + 16 + 3) / 4 * 4);
+    memcpy(payload, coded.payload, coded.bytes);
+    const struct gpu_code code = {payload,
+                                  (uint32_t)coded.runs,
+                                  (uint32_t)coded.code,
+                                  coded.parameter,
+                                  coded.first,
+                                  coded.last,
+                                  nnz};
+    *told = 0;
+    shuffle_machine(e);
+    gpu_unpack(&e->q, &code, to, refused, told);
+    if (*told != !good || *refused != !good)
+        return complaint("a good code is %d, refused %u", good, *told);
+    if (good)
+        return memcmp(to, coded.idx, 4 * nnz) != 0 ? "indices" : NULL;
+    gpu_scatter(&e->q, type, NULL, 0, to, payload, nnz, refused);
+    gpu_accumulate(&e->q, type, op, NULL, 0, to, payload, nnz, refused);
     return NULL;
 }
 

@@ -18,6 +18,7 @@ static const struct check {
     {"claim_exact", check_claim_exact, 120},
     {"buckets", check_buckets, 160},
     {"scan", check_scan, 200},
+    {"coded", check_coded, 60},
     {"entries", check_entries, 120},
     {"reduce", check_reduce, 80},
     {"dense", check_dense, 80},

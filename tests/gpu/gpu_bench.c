@@ -76,7 +76,8 @@ static void buckets(void)
 static void result(void)
 {
     gpu_clear(&real.device.queue, job.type, job.other, job.n);
-    gpu_scatter(&real.device.queue, job.type, job.other, 0, job.list.idx, job.list.val, job.k / 2);
+    gpu_scatter(&real.device.queue, job.type, job.other, 0, job.list.idx, job.list.val, job.k / 2,
+                NULL);
 }
 
 static void scan(void)

@@ -1,6 +1,7 @@
 /* A device as a place against the host's: each function over chance sizes and types, with the
  * host's arrays overwritten as soon as a function is back; and what is large, what is given up,
  * what fails. */
+#include "core/wire/rice.h"
 #include "tests/gpu/two_places.h"
 
 static void check_same(const struct result *r)
@@ -64,6 +65,8 @@ static void make_list(bool again)
     fill(w.type, list.val, list.n * 2);
 }
 
+static unsigned messages[2]; /* refused, and good */
+
 static void overwrite_list(void)
 {
     memset(list.idx, 0x77, 4 * 2 * list.n);
@@ -89,6 +92,47 @@ static void with_list(size_t which, enum ss_op op, int to)
         ALIKE(reduce(p, w.type, op, at(v[to]), list.val, list.n));
     else
         ALIKE(add_dense(p, w.type, at(v[RESIDUAL]), list.val, list.n));
+    overwrite_list();
+}
+
+/* A received chunk as it came, some damaged: the same of both, and the same refused. */
+static void a_message(enum ss_op op, int to)
+{
+    static uint32_t scratch[SS_CHUNK_ENTRIES];
+    const struct ss_wire_key key = {w.type, 1, 1};
+    const uint32_t nnz = SS_RICE_LONG + (uint32_t)below(1 + (w.n - SS_RICE_LONG) / 2);
+    struct ss_coded coded = {.nnz = 0};
+    const struct ss_wire_scratch as = {.idx = scratch, .coded = &coded};
+    struct result *r = new_result(sizeof(int), check_same);
+    struct ss_chunk chunk;
+
+    make_list(false);
+    list.base = (uint32_t)below(1000);
+    char *msg = malloc(ss_wire_bound(w.type, nnz));
+    uint32_t *idx = malloc(4 * (size_t)nnz);
+    for (uint32_t i = 0, at = list.base; i < nnz; i++, at++) {
+        const uint32_t spare = (uint32_t)w.n - (at - list.base) - (nnz - i);
+        at += (uint32_t)below(1 + (spare < 3 ? spare : 3));
+        idx[i] = at;
+    }
+    char *val = malloc((size_t)nnz * 8);
+    fill(w.type, val, nnz);
+    size_t length = ss_wire_encode(msg, &key, SS_CODING_PACKED, idx, val, nnz, true, NULL);
+    if (below(4) == 0)
+        msg[length - 1 - below(nnz / 8)] ^= (char)(1 << below(8));
+    *(int *)r->got = *(int *)r->wanted = 0;
+    if (ss_wire_decode(msg, length, &key, list.base, list.base + (uint32_t)w.n, &as, &chunk) ==
+            SS_OK &&
+        chunk.coded) {
+        coded.sender = 6;
+        BOTH(decode(p, w.type, nnz % 2 ? &op : NULL, v[to], list.base, &coded, r->wanted),
+             decode(p, w.type, nnz % 2 ? &op : NULL, v[to], list.base, &coded, r->got));
+        messages[*(int *)r->wanted == 0]++;
+    }
+    memset(msg, 0x77, length);
+    free(msg);
+    free(idx);
+    free(val);
     overwrite_list();
 }
 
@@ -227,6 +271,10 @@ static void operate(bool floats)
 {
     const enum ss_op op = floats ? SS_SUM : (enum ss_op)below(SS_OPS);
 
+    if (w.n > 2 * SS_RICE_LONG && below(10) == 0) {
+        a_message(op, below(2) ? IN : OUT);
+        return;
+    }
     switch (below(floats ? 12 : 9)) {
     case 0:
     case 1:
@@ -275,6 +323,7 @@ static void any_operations_equal_the_hosts(void **state)
         }
         close_world();
     }
+    assert_true(messages[0] > 5 && messages[1] > 5);
 }
 
 /* ---- what is large, what is given up, what fails ---- */
@@ -393,6 +442,49 @@ static void without_memory_there_is_no_vector(void **state)
     gpu_ranks_end();
 }
 
+/* More than words for what is refused: those wait whose results nobody has asked for. */
+static void many_messages_are_decoded_before_anybody_asks(void **state)
+{
+    enum { SENT = GPU_WORDS + 40, ENTRIES = SS_RICE_LONG };
+    static uint32_t idx[ENTRIES], scratch[ENTRIES];
+    static float val[ENTRIES];
+    const struct ss_wire_key key = {SS_F32, 1, 1};
+    struct ss_coded coded;
+    const struct ss_wire_scratch as = {.idx = scratch, .coded = &coded};
+    struct ss_chunk chunk;
+    const enum ss_op op = SS_SUM;
+    int refused[SENT] = {0};
+    float *near;
+
+    (void)state;
+    place = &gpu_rank(0)->place;
+    near = gpu_rank_make(0, 4 * 2 * ENTRIES);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        idx[i] = 2 * i;
+        val[i] = 1;
+    }
+    char *msg = malloc(ss_wire_bound(SS_F32, ENTRIES));
+    size_t length = ss_wire_encode(msg, &key, SS_CODING_PACKED, idx, val, ENTRIES, true, NULL);
+    assert_int_equal(ss_wire_decode(msg, length, &key, 0, 2 * ENTRIES, &as, &chunk), SS_OK);
+    for (int i = 0; i < SENT; i++) {
+        coded.sender = i;
+        if (i == 50 || i == SENT - 1) /* a gap is another one */
+            msg[length - 40] ^= 1;
+        place->ops->decode(place, SS_F32, &op, gpu_far(near), 0, &coded, &refused[i]);
+        if (i == 50)
+            msg[length - 40] ^= 1;
+    }
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(refused[i], 0);
+    gpu_ranks_finish();
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(refused[i], i == 50 || i == SENT - 1 ? i + 1 : 0);
+    for (uint32_t i = 0; i < 2 * ENTRIES; i++)
+        assert_true(near[i] == (i % 2 ? 0 : SENT - 2));
+    free(msg);
+    gpu_ranks_end();
+}
+
 /* Wherever it comes, it stays, nothing waits, and nothing is given back any more. */
 static void an_error_is_for_good(void **state)
 {
@@ -439,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
         cmocka_unit_test(a_square_is_zero_of_zeros_only),
         cmocka_unit_test(without_memory_there_is_no_vector),
+        cmocka_unit_test(many_messages_are_decoded_before_anybody_asks),
         cmocka_unit_test(an_error_is_for_good),
     };
     return cmocka_run_group_tests_name("gpu_place", tests, NULL, NULL);

@@ -62,6 +62,11 @@ for algorithm in recursive_doubling split_allgather ring; do
     tap_passed "$algorithm: only what is not zero crosses" 50
 done
 
+for ranks in 2 3; do
+    SPARSESHIM_ALGORITHM=allgather preloaded "$ranks" device_coded
+    tap_passed "long messages of $ranks ranks cross as they came" 3
+done
+
 # What a device may lack: one message from each rank and device, and the sums are right.
 not_used() {
     tap_passed "$1: the sums"

@@ -22,7 +22,7 @@ struct far_debt {
 static struct {
     char *near;           /* FAR bytes, then FAR bytes without access */
     size_t used, vectors; /* from the front: the test's; from the end: those of make */
-    uint64_t calls;
+    uint64_t calls, decoded;
     struct far_debt debts[256]; /* what is to be given back, oldest first */
     size_t owed;
     ss_ticket handed, written,
@@ -227,6 +227,20 @@ static void far_reduce(struct ss_place *p, enum ss_type type, enum ss_op op, voi
     far_write_work(p, dst);
     HOST->reduce(p, type, op, far_near(dst), from, n);
 }
+static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
+                            uint32_t base, const struct ss_coded *coded, int *refused)
+{
+    int before = *refused;
+
+    far_write_work(p, dst);
+    far_memory.decoded++;
+    HOST->decode(p, type, op, far_near(dst), base, coded, refused);
+    if (*refused != before) {
+        far_owe(refused, sizeof *refused);
+        *refused = before;
+    }
+    return far_memory.handed;
+}
 static ss_ticket far_read(struct ss_place *p, enum ss_type type, const void *src, size_t n,
                           void *to)
 {
@@ -383,6 +397,7 @@ static const struct ss_place_ops far_ops = {
     .scatter = far_scatter,
     .accumulate = far_accumulate,
     .reduce = far_reduce,
+    .decode = far_decode,
     .square = far_square,
     .not_finite = far_not_finite,
     .sketch = far_sketch,

@@ -1,0 +1,104 @@
+/* Received entries as they came: runs of Rice-coded gaps (core/wire/rice.h), a thread each, by one
+ * block. What a run starts at is known once all have been read. */
+#include "gpu/subset.h"
+
+enum { RUN = 240, ESCAPE = 32 };
+#define NO_GAP (~0ull)
+
+/* 64 bits from a bit on; behind the last code there are 16 bytes that may be read. */
+DEVICE u64 bits_at(const u32 *words, u32 at)
+{
+    const u32 *w = words + at / 32, shift = at % 32;
+    const u64 bits = w[0] | (u64)w[1] << 32;
+
+    return shift ? bits >> shift | (u64)w[2] << (64 - shift) : bits;
+}
+
+/* The number coded at *at, which moves on; NO_GAP: an escape where the plain code would do. */
+DEVICE u64 take_gap(const u32 *words, u32 *at, u32 k)
+{
+    const u64 bits = bits_at(words, *at);
+    const int end = __ffs((int)~(u32)bits); /* of the ones */
+
+    if (end == 0) {
+        const u64 x = bits >> ESCAPE;
+        *at += 2 * ESCAPE;
+        return x >> k >= ESCAPE ? x : NO_GAP;
+    }
+    *at += (u32)end + k;
+    return (u64)(end - 1) << k | (bits >> end & (((u64)1 << k) - 1));
+}
+
+struct unpacking {
+    u64 warp[WARPS];
+    u64 before[THREADS]; /* sums of the gaps of the runs before */
+    u64 all;
+    u32 refused;
+};
+
+/* The sum of what the threads before this one have. */
+DEVICE u64 sum_before(unpacking *s, u64 mine)
+{
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const u64 up_to = warp_scan(mine, lane);
+    u64 sum = up_to - mine;
+
+    if (lane == WARP - 1)
+        s->warp[warp] = up_to;
+    __syncthreads();
+    for (u32 w = 0; w < warp; w++)
+        sum += s->warp[w];
+    __syncthreads();
+    return sum;
+}
+
+/* Indices as far as the run goes, counted from where it starts; *sum: where it ends. False: it does
+ * not end where it is told to. */
+DEVICE bool take_run(const u32 *words, u32 begin, u32 end, u32 k, u32 from, u32 to, u32 *idx,
+                     u64 *sum)
+{
+    u32 at = begin;
+
+    for (u32 j = from; j < to; j++) {
+        const u64 gap = take_gap(words, &at, k);
+        if (gap == NO_GAP || at > end)
+            return false;
+        *sum += gap + 1;
+        idx[j] = (u32)*sum;
+    }
+    return at == end;
+}
+
+/* Bytes of `words`: from runs_at on the u16 bits of each run, a multiple of 4, and from code_at on
+ * their codes. *refused: they are not what the encoder writes from first to last, and idx is not
+ * to be used; *told, which may be memory of the host, becomes 1 then. */
+KERNEL(ss_unpack, 1)
+(const u32 *words, u32 runs_at, u32 code_at, u32 k, u32 first, u32 last, u32 nnz, u32 *idx,
+ u32 *refused, u32 *told)
+{
+    SHARED(unpacking, s);
+    const u32 t = threadIdx.x, runs = (nnz - 1 + RUN - 1) / RUN, from = 1 + t * RUN;
+    const u32 bits = t < runs ? words[runs_at / 4 + t / 2] >> t % 2 * 16 & 0xffffu : 0;
+    u64 sum = 0;
+
+    if (t == 0)
+        s.refused = 0;
+    const u32 begin = 8 * code_at + (u32)sum_before(&s, bits);
+    if (t < runs && !take_run(words, begin, begin + bits, k, from,
+                              from + RUN < nnz ? from + RUN : nnz, idx, &sum))
+        s.refused = 1;
+    s.before[t] = sum_before(&s, sum);
+    if (t == THREADS - 1)
+        s.all = s.before[t] + sum;
+    __syncthreads();
+    const bool good = s.refused == 0 && s.all == last - first;
+    if (t == 0) {
+        idx[0] = first;
+        *refused = !good;
+        if (!good)
+            *told = 1;
+    }
+    for (u32 j = 1 + t; good && j < nnz; j += THREADS)
+        idx[j] += first + (u32)s.before[(j - 1) / RUN];
+}
+KERNEL_END(ss_unpack)

@@ -1,0 +1,75 @@
+/* Entries of long messages go to the device as they came: 4 bytes of value and at most 1 of index,
+ * not 8. The own entries are not coded. With ALGORITHM=allgather each rank adds all ranks'. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tests/mpi/device/device_memory.h"
+#include "tests/mpi/support/tap.h"
+
+enum { N = 120000, EVERY = 16, ENTRIES = N / EVERY, CALLS = 4 };
+
+static int rank, size;
+
+static float element(int r, int i)
+{
+    return (i * 7 + r) % EVERY == 0 ? (float)(1 + i % 9) : 0;
+}
+
+static bool is_right(const float *got)
+{
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+        for (int r = 0; r < size; r++)
+            sum += element(r, i);
+        if (got[i] != sum)
+            return false;
+    }
+    return true;
+}
+
+/* One call; what crossed to the host and from it, where the driver counts. */
+static bool call(char *send, char *recv, float *values, unsigned long long crossed[2])
+{
+    unsigned long long before[2] = {0, 0}, after[2] = {0, 0};
+
+    for (int i = 0; i < N; i++)
+        values[i] = element(rank, i);
+    cuda_write(DEVICE, send, values, 4 * (size_t)N);
+    if (cuda.crossed)
+        cuda.crossed(&before[0], &before[1]);
+    MPI_Allreduce(send, recv, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (cuda.crossed)
+        cuda.crossed(&after[0], &after[1]);
+    for (int way = 0; way < 2; way++)
+        crossed[way] = after[way] - before[way];
+    cuda_read(DEVICE, values, recv, 4 * (size_t)N);
+    return is_right(values);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long long crossed[2] = {0, 0};
+    bool right = true;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    tap_begin(MPI_COMM_WORLD);
+    cuda_open();
+    float *values = malloc(4 * (size_t)N);
+    char *send = cuda_memory(DEVICE, 4 * (size_t)N), *recv = cuda_memory(DEVICE, 4 * (size_t)N);
+    for (int c = 0; c < CALLS; c++)
+        right = call(send, recv, values, crossed) && right;
+    tap_ok(right, "sums of long messages");
+    if (cuda.crossed) {
+        const unsigned long long own = 8 * ENTRIES,
+                                 come = 5 * ENTRIES * (unsigned long long)(size - 1);
+        tap_ok(crossed[1] >= own && crossed[1] <= own + come + 4096,
+               "... %llu bytes to the device for %d entries of each of %d ranks", crossed[1],
+               ENTRIES, size);
+    }
+    free(values);
+    const int status = tap_end();
+    MPI_Finalize();
+    return status;
+}

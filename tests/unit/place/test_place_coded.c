@@ -1,0 +1,189 @@
+/* Long packed messages go to a place as they came and are decoded there: what comes of them is what
+ * the host makes of them, and what is malformed is an error of the call. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/support/far_place.h"
+#include "tests/unit/support/sim_job.h"
+
+enum { N = 160000, EACH = 17, MOST = 4 };
+
+static const enum ss_algorithm algorithms[] = {SS_SPLIT_ALLGATHER, SS_DSAR, SS_RING, SS_ALLGATHER};
+enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+
+static struct sim_job job;
+static char *out[MOST]; /* as the test sees it */
+
+/* One element in EACH is not zero, and small: sums are exact. */
+static uint64_t element(int rank, size_t i)
+{
+    uint64_t h = (i * MOST + (size_t)rank + 1) * 0x9e3779b97f4a7c15u;
+
+    h ^= h >> 29;
+    return h % EACH == 0 ? h / EACH % 1000 + 1 : 0;
+}
+
+static void set_element(enum ss_type type, void *v, size_t i, uint64_t x)
+{
+    if (type == SS_F32)
+        ((float *)v)[i] = (float)x;
+    else if (type == SS_F64)
+        ((double *)v)[i] = (double)x;
+    else
+        memcpy((char *)v + i * ss_type_size(type), &x, ss_type_size(type));
+}
+
+/* Buffers of the ranks in `hosts` are ordinary ones. */
+static void open_ranks(enum ss_algorithm algorithm, int size, enum ss_type type, unsigned hosts,
+                       double timeout)
+{
+    struct ss_settings settings = {
+        .algorithm = algorithm, .alpha = 1e-6, .beta = 1e-8, .hash = 1, .timeout = timeout};
+
+    job_open(&job, size, 1e-6, 1e-8, 0, &settings);
+    ss_sim_set_idle(job.sim, timeout > 0 ? timeout / 10 : 1e-6);
+    job.far = FAR;
+    far_memory.decoded = 0;
+    for (int r = 0; r < size; r++) {
+        const bool here = hosts >> r & 1;
+        char *in = far_make((size_t)N * 8);
+        out[r] = far_make((size_t)N * 8);
+        for (size_t i = 0; i < N; i++)
+            set_element(type, in, i, element(r, i));
+        job.place[r] = here ? NULL : far_place_of(r);
+        job.in[r] = in;
+        job.out[r] = out[r];
+    }
+}
+
+static void close_ranks(void)
+{
+    job_close(&job);
+    far_forget_all();
+}
+
+static void expect_results(enum ss_type type, enum ss_op op, int size)
+{
+    char *want = malloc((size_t)N * 8);
+
+    for (size_t i = 0; i < N; i++) {
+        uint64_t sum = 0;
+        for (int r = 0; r < size; r++)
+            sum = op == SS_BXOR ? sum ^ element(r, i) : sum + element(r, i);
+        set_element(type, want, i, sum);
+    }
+    for (int r = 0; r < size; r++)
+        assert_memory_equal(out[r], want, (size_t)N * ss_type_size(type));
+    free(want);
+}
+
+static void messages_are_decoded_in_the_place_with_the_same_result(void **state)
+{
+    (void)state;
+    for (size_t a = 0; a < ALGORITHMS; a++)
+        for (int size = 2; size <= MOST; size++)
+            for (int type = 0; type < SS_TYPES; type++)
+                for (unsigned hosts = 0; hosts < 1u << size; hosts += 1 + hosts) {
+                    const bool floats = ss_type_is_float((enum ss_type)type);
+                    const enum ss_op op = floats || size % 2 ? SS_SUM : SS_BXOR;
+                    open_ranks(algorithms[a], size, (enum ss_type)type, hosts, 0);
+                    assert_true(job_call(&job, (enum ss_type)type, op, N));
+                    assert_true(far_all_written());
+                    for (int r = 0; r < size; r++)
+                        assert_int_equal(job.status[r], SS_OK);
+                    expect_results((enum ss_type)type, op, size);
+                    assert_true(hosts == (1u << size) - 1 || far_memory.decoded > 0);
+                    close_ranks();
+                }
+}
+
+/* Streams that are short are decoded on the host as ever. */
+static void short_messages_are_the_hosts(void **state)
+{
+    (void)state;
+    open_ranks(SS_ALLGATHER, 2, SS_F32, 0, 0);
+    assert_true(job_call(&job, SS_F32, SS_SUM, 1500 * EACH));
+    assert_int_equal(job.status[0], SS_OK);
+    assert_int_equal(far_memory.decoded, 0);
+    close_ranks();
+}
+
+struct outcome {
+    bool ended;
+    int status[MOST];
+    char *bits[MOST];
+};
+
+static struct outcome with_fault(enum ss_algorithm algorithm, int size, unsigned hosts,
+                                 struct ss_sim_fault fault)
+{
+    struct outcome o = {.ended = false};
+
+    open_ranks(algorithm, size, SS_F32, hosts, 1);
+    ss_sim_set_fault(job.sim, fault);
+    o.ended = job_call(&job, SS_F32, SS_SUM, N);
+    for (int r = 0; r < size; r++) {
+        o.status[r] = job.status[r];
+        o.bits[r] = malloc((size_t)N * 4);
+        memcpy(o.bits[r], out[r], (size_t)N * 4);
+    }
+    close_ranks();
+    return o;
+}
+
+/* What the host refuses the place refuses, on the rank that it came to; what nobody can see is the
+ * same for both. */
+static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **state)
+{
+    unsigned refused = 0, by_place = 0, unseen = 0;
+
+    (void)state;
+    for (size_t a = 0; a < ALGORITHMS; a++)
+        for (int size = 2; size <= 3; size++)
+            for (uint64_t at = 1; at < 70; at++) {
+                const size_t entries =
+                    N / EACH / (algorithms[a] == SS_ALLGATHER ? 1 : (size_t)size);
+                const struct ss_sim_fault fault = {
+                    .rank = (int)at % size,
+                    .corrupt_send = 1 + at % 7,
+                    .corrupt_byte = at % 4 ? 4 * entries + 400 + at * 1013 % 1500 : at * 7919,
+                    .corrupt_mask = (unsigned char)(1u << at % 8)};
+                struct outcome near = with_fault(algorithms[a], size, (1u << size) - 1, fault),
+                               far = with_fault(algorithms[a], size, 0, fault);
+                bool near_failed = false, far_failed = false;
+                assert_true(near.ended && far.ended);
+                for (int r = 0; r < size; r++) {
+                    near_failed = near_failed || near.status[r] < 0;
+                    far_failed = far_failed || far.status[r] < 0;
+                    if (near.status[r] == SS_ERR_MESSAGE) {
+                        assert_true(far.status[r] < 0);
+                        by_place += far.status[r] == SS_ERR_MESSAGE;
+                    }
+                }
+                assert_int_equal(near_failed, far_failed);
+                for (int r = 0; r < size; r++) {
+                    if (near.status[r] == SS_OK && !near_failed)
+                        assert_memory_equal(near.bits[r], far.bits[r], (size_t)N * 4);
+                    free(near.bits[r]);
+                    free(far.bits[r]);
+                }
+                refused += near_failed;
+                unseen += !near_failed;
+            }
+    if (refused < 50 || by_place < 50 || unseen < 50)
+        fail_msg("%u refused, %u of them by the place, %u not seen", refused, by_place, unseen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_are_decoded_in_the_place_with_the_same_result),
+        cmocka_unit_test(short_messages_are_the_hosts),
+        cmocka_unit_test(a_malformed_message_is_an_error_in_the_place_as_on_the_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
