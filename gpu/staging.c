@@ -261,16 +261,24 @@ static struct ss_place *place(const void *a, const void *b, char *why)
 
 /* ---- copies ---- */
 
-static void queue(struct gpu_image *image, bool down)
+static void upload_ranges(struct gpu_device *d, const struct gpu_image *image,
+                          const struct gpu_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        gpu_upload(d, (char *)image->memory + ranges[i].from,
+                   (const char *)image->host + ranges[i].from, ranges[i].bytes);
+}
+
+/* count 0: from the device. */
+static void queue(struct gpu_image *image, const struct gpu_range *ranges, size_t count)
 {
     (void)pthread_mutex_lock(&the.lock);
     struct gpu_device *d = image->on ? &image->on->device : NULL;
     if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
         gpu_after_program(d);
-        if (down)
+        if (count == 0)
             gpu_download(d, image->host, image->memory, image->bytes);
-        else
-            gpu_upload(d, image->memory, image->host, image->bytes);
+        upload_ranges(d, image, ranges, count);
         image->ticket = gpu_mark(d);
         gpu_device_leave(d);
     }
@@ -279,12 +287,17 @@ static void queue(struct gpu_image *image, bool down)
 
 static void download(struct gpu_image *image)
 {
-    queue(image, true);
+    queue(image, NULL, 0);
 }
 
-static void upload(struct gpu_image *image)
+static void upload(struct gpu_image *image, const struct gpu_range *ranges, size_t count)
 {
-    queue(image, false);
+    const struct gpu_range whole = {0, image->bytes};
+
+    if (ranges && count > 0)
+        queue(image, ranges, count);
+    else
+        queue(image, &whole, 1);
 }
 
 static int look(struct gpu_image *image)

@@ -12,9 +12,14 @@
 
 struct ss_place;
 
-enum { GPU_STAGING_VERSION = 2, GPU_STAGING_WHY = 200 };
+enum { GPU_STAGING_VERSION = 3, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
+
+/* Bytes of an image. */
+struct gpu_range {
+    size_t from, bytes;
+};
 
 struct gpu_staging {
     unsigned version;
@@ -38,9 +43,9 @@ struct gpu_staging {
     struct gpu_image *(*take)(const void *p, size_t bytes, size_t limit, bool pinned, char *why);
     void *(*host)(const struct gpu_image *image);
 
-    /* Queued: from the device, to the device. */
+    /* Queued: from the device; to the device, these ranges of it alone (NULL: all of it). */
     void (*download)(struct gpu_image *image);
-    void (*upload)(struct gpu_image *image);
+    void (*upload)(struct gpu_image *image, const struct gpu_range *ranges, size_t count);
     /* Of what was queued last: > 0 it is under way, 0 it is done, < 0 it has failed. Never waits.
      */
     int (*poll)(struct gpu_image *image);

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
@@ -34,6 +35,24 @@ void shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call)
     *b = (struct shim_bounce){.device_send = call->send, .device_recv = call->recv};
 }
 
+/* What lies between the slices of an allgatherv is the program's, and may change meanwhile. */
+static bool list_written(struct shim_bounce *b, const struct shim_call *call,
+                         const struct shim_span *recv)
+{
+    struct shim_span *slices;
+
+    if (!b->recv || call->kind != SS_KIND_ALLGATHER || !call->counts || recv->full)
+        return true;
+    slices = shim_slices(call, &b->ranges);
+    b->written = slices ? calloc(b->ranges + 1, sizeof *b->written) : NULL;
+    for (size_t i = 0; b->written && i < b->ranges; i++)
+        b->written[i] = (struct gpu_range){(size_t)(slices[i].from - recv->from), slices[i].bytes};
+    free(slices);
+    if (!b->written)
+        (void)snprintf(b->why, sizeof b->why, "no memory");
+    return b->written != NULL;
+}
+
 enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
 {
     const bool in_place = shim_in_place(call), one = call->send == call->recv;
@@ -42,7 +61,8 @@ enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, 
     if (!shim_spans(call, &send, &recv))
         return SHIM_NOT_KNOWN;
     if (!take(b, call->recv, &recv, wait, &b->recv) ||
-        (!in_place && !one && !take(b, call->send, &send, wait, &b->send)))
+        (!in_place && !one && !take(b, call->send, &send, wait, &b->send)) ||
+        !list_written(b, call, &recv))
         return SHIM_NOT_TAKEN;
     b->filled = in_place || one || !recv.full;
     call->bounce = b;
@@ -115,7 +135,7 @@ void shim_bounce_out(struct shim_bounce *b)
 {
     b->images = SHIM_IMAGES_GOING;
     if (b->recv)
-        shim_staging()->upload(b->recv);
+        shim_staging()->upload(b->recv, b->written, b->ranges);
 }
 
 static int poll_one(struct shim_bounce *b, struct gpu_image *image)
@@ -164,6 +184,7 @@ void shim_bounce_give(const struct shim_bounce *b)
         shim_staging()->give(b->send);
     if (b->recv)
         shim_staging()->give(b->recv);
+    free(b->written);
 }
 
 int shim_bounce_failed(uintptr_t comm, const struct shim_bounce *b)

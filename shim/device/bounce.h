@@ -18,6 +18,8 @@ enum shim_images {
 struct shim_bounce {
     struct gpu_image *send, *recv; /* NULL: that buffer is the host's, or not touched */
     bool filled;                   /* the image of the receive buffer begins as its copy */
+    struct gpu_range *written;     /* of it, where there are gaps between slices; else NULL */
+    size_t ranges;
     enum shim_images images;
     const void *device_send; /* the buffers, as the program gave them */
     void *device_recv;

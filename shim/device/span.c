@@ -1,5 +1,7 @@
 #include "shim/device/span.h"
 
+#include <stdlib.h>
+
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
@@ -134,4 +136,49 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
                    : reduces(call, ranks, two_groups, &in, &out)) &&
            span_of(gather ? call->send_type : call->type, in, send) &&
            span_of(call->type, out, recv);
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct shim_span *x = a, *y = b;
+
+    return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Those that touch or overlap become one; how many are left. */
+static size_t join(struct shim_span *list, size_t count)
+{
+    size_t joined = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct shim_span *last = joined > 0 ? &list[joined - 1] : NULL;
+        const int64_t end = last ? last->from + (int64_t)last->bytes : 0;
+
+        if (!last || list[i].from > end)
+            list[joined++] = list[i];
+        else if (list[i].from + (int64_t)list[i].bytes > end)
+            last->bytes = (size_t)(list[i].from + (int64_t)list[i].bytes - last->from);
+    }
+    return joined;
+}
+
+struct shim_span *shim_slices(const struct shim_call *call, size_t *count)
+{
+    bool two_groups;
+    const int ranks = ranks_of(call, &two_groups);
+    struct shim_span *list = calloc((size_t)ranks + 1, sizeof *list);
+    size_t used = 0;
+
+    for (int r = 0; list && r < ranks; r++) {
+        const int64_t elements = entry(call->counts, call->large, r);
+        const int64_t at = elements > 0 ? entry(call->displs, call->large, r) : 0;
+
+        if (elements > 0 &&
+            span_of(call->type, (struct elements){at, at + elements, true}, &list[used]))
+            used++;
+    }
+    if (used > 0)
+        qsort(list, used, sizeof *list, by_begin);
+    *count = list ? join(list, used) : 0;
+    return list;
 }

@@ -144,6 +144,10 @@ for fault in 4 8 9 10 12; do
         preloaded 2 device_edges joins "cuLaunchKernel:+$fault:2"
     tap_passed "a residual whose device fails at launch $fault joins nothing"
 done
+for ranks in 2 3; do
+    SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_edges gaps
+    tap_passed "gaps between the slices of $ranks ranks are not written"
+done
 SPARSESHIM_ALGORITHM=ring preloaded 2 device_edges words
 tap_passed "gathers of words at addresses between theirs" 3
 # The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.

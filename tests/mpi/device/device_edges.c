@@ -3,6 +3,7 @@
  *     device_edges order        nonblocking calls that go to the MPI library while one of them is
  *                               still being copied, on one rank
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
+ *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges words        gathers of words at addresses between theirs
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges many         more calls under way than may be pinned */
@@ -99,6 +100,64 @@ static void joins(const char *plan)
            (double)largest, errors);
 }
 
+/* Slices lie a slice apart; what is between them is written while the call is under way: on images
+ * that are filled at its beginning. */
+static bool gap_stays(bool nonblocking, char *send, char *recv)
+{
+    const size_t slices = 2 * (size_t)tap.size;
+    int *counts = malloc(sizeof(int) * slices), *displs = counts + tap.size;
+    float *all = calloc(slices, sizeof host);
+    unsigned long long before[2], after[2];
+    MPI_Request request;
+    bool right = true;
+
+    for (int r = 0; r < tap.size; r++) {
+        counts[r] = SMALL;
+        displs[r] = (2 * r + r % 2) * SMALL; /* two gaps, then none */
+    }
+    fill(host, SMALL, (float)(tap.rank + 1));
+    cuda_write(DEVICE, send, host, 4 * SMALL);
+    cuda_write(SECOND, recv, (char *)all, slices * 4 * SMALL);
+    fill(other, SMALL, -1);
+    if (cuda.crossed)
+        cuda.crossed(&before[0], &before[1]);
+    if (nonblocking) {
+        MPI_Iallgatherv(send, SMALL, MPI_FLOAT, recv, counts, displs, MPI_FLOAT, MPI_COMM_WORLD,
+                        &request);
+        cuda_write(SECOND, recv + 4 * SMALL, other, 4 * SMALL);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Allgatherv(send, SMALL, MPI_FLOAT, recv, counts, displs, MPI_FLOAT, MPI_COMM_WORLD);
+    }
+    if (cuda.crossed) {
+        cuda.crossed(&after[0], &after[1]);
+        right = nonblocking || after[1] - before[1] <= 4 * SMALL * (unsigned long long)tap.size;
+    }
+    cuda_read(SECOND, all, recv, slices * 4 * SMALL);
+    for (int r = 0; r < tap.size; r++)
+        for (int i = 0; i < SMALL; i++)
+            right = right && all[displs[r] + i] == (float)(r + 1);
+    for (int i = 0; i < SMALL; i++)
+        right = right && all[SMALL + i] == (nonblocking ? -1 : 0);
+    free(counts);
+    free(all);
+    return right;
+}
+
+static void gaps(void)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL),
+         *recv = cuda_memory(SECOND, 8 * SMALL * (size_t)tap.size);
+    bool right = true, beside = true;
+
+    for (int call = 0; call < 5; call++)
+        right = gap_stays(false, send, recv) && right;
+    tap_ok(right, "only slices are written back");
+    for (int call = 0; call < 5; call++)
+        beside = gap_stays(true, send, recv) && beside;
+    tap_ok(beside, "what is written between slices beside a call stays");
+}
+
 static void words(void)
 {
     const size_t bytes = sizeof(float complex) * SMALL, all = bytes * (size_t)tap.size;
@@ -178,6 +237,8 @@ int main(int argc, char **argv)
         order();
     else if (strcmp(mode, "joins") == 0)
         joins(plan);
+    else if (strcmp(mode, "gaps") == 0)
+        gaps();
     else if (strcmp(mode, "words") == 0)
         words();
     else if (strcmp(mode, "copy") == 0)
