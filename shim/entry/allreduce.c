@@ -52,7 +52,8 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
     struct shim_task *operation;
 
     shim_bounce_begin(b, call);
-    shim_bounce_place(b, call, type);
+    if (!atomic_load(&comm->natively)) /* else the MPI library's */
+        shim_bounce_place(b, call, type);
     if (shim_bounce_take(b, &on_host, b->place != NULL) != SHIM_TAKEN) {
         shim_bounce_give(b);
         return NULL;
@@ -202,7 +203,7 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
         err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
     else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
         err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);
-    else if (request && atomic_load(&comm->natively))
+    else if (request && atomic_load(&comm->natively) && !call->on_device)
         err = pass_natively(call, comm, type, request);
     else
         return serve(call, comm, type, op, request);

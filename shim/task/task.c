@@ -482,6 +482,8 @@ void shim_task_post(struct shim_task *task)
     *(before ? &before->next : &comm->queue) = task;
     comm->queue_end = task;
     if (!task->blocking) {
+        if (comm->state != SHIM_COMM_PASSES && task->call.bounce)
+            atomic_store(&comm->natively, false); /* what follows waits for its copies */
         if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
             shim_native_whole(task); /* since the caller looked */
         shim_progress_enter(comm);

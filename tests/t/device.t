@@ -139,6 +139,10 @@ tap_taken "nonblocking calls, MODE=topk" 100
 # Beside other calls and failures.
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges order
 tap_passed "calls handed to the MPI library keep their order while one is copied"
+for algorithm in ring dense; do
+    SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges operator
+    tap_passed "an operator of the program's beside nonblocking calls, $algorithm"
+done
 for fault in 4 8 9 10 12; do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
         preloaded 2 device_edges joins "cuLaunchKernel:+$fault:2"

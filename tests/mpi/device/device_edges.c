@@ -2,6 +2,7 @@
  *
  *     device_edges order        nonblocking calls that go to the MPI library while one of them is
  *                               still being copied, on one rank
+ *     device_edges operator     the program makes an operator beside nonblocking calls
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges words        gathers of words at addresses between theirs
@@ -65,6 +66,47 @@ static void order(void)
         cuda_read(DEVICE, got, recv, sizeof got);
     tap_ok(got[5] == (float)tap.size && sum[5] == 100 * (float)tap.size,
            "each call has its own sum");
+}
+
+/* Calls on the device and on the host in turn, as the ranks like: the operator is made on rank 0
+ * while the first of them are under way, and used between others. */
+static void operator(void)
+{
+    char *send = cuda_memory(DEVICE, sizeof host), *recv[REQUESTS];
+    MPI_Request request[REQUESTS];
+    MPI_Status status[REQUESTS];
+    MPI_Op op = MPI_OP_NULL;
+    bool right = true;
+
+    input_fill_whole(host, COUNT, 1, tap.rank);
+    cuda_write(DEVICE, send, host, sizeof host);
+    for (int i = 0; i < REQUESTS; i++)
+        recv[i] = cuda_memory(i % 3 == 2 ? SECOND : DEVICE, sizeof host);
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int round = 0; round < 5; round++) {
+        float *sums = malloc(REQUESTS * sizeof host);
+        for (int i = 0; i < REQUESTS; i++) {
+            const bool here = (i + tap.rank) % 4 == 3;
+            if (i == REQUESTS / 2 && round == 1 && tap.rank == 0)
+                MPI_Op_create(own_sum, 1, &op);
+            MPI_Iallreduce(here ? (void *)host : send,
+                           here ? (void *)(sums + (size_t)i * COUNT) : recv[i], COUNT, MPI_FLOAT,
+                           MPI_SUM, MPI_COMM_WORLD, &request[i]);
+        }
+        MPI_Waitall(REQUESTS, request, status);
+        for (int i = 0; i < REQUESTS; i++) {
+            const bool here = (i + tap.rank) % 4 == 3;
+            if (!here)
+                cuda_read(i % 3 == 2 ? SECOND : DEVICE, got, recv[i], sizeof got);
+            right = right &&
+                    input_is_whole_sum(here ? sums + (size_t)i * COUNT : got, COUNT, 1, tap.size);
+        }
+        free(sums);
+        tap_ok(right, "round %d", round);
+    }
+    if (op != MPI_OP_NULL)
+        MPI_Op_free(&op);
 }
 
 static void fault(const char *plan)
@@ -235,6 +277,8 @@ int main(int argc, char **argv)
     cuda_open();
     if (strcmp(mode, "order") == 0)
         order();
+    else if (strcmp(mode, "operator") == 0)
+        operator();
     else if (strcmp(mode, "joins") == 0)
         joins(plan);
     else if (strcmp(mode, "gaps") == 0)
