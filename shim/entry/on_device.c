@@ -2,7 +2,7 @@
  * on the host. */
 #include <stdio.h>
 
-#include "shim/device/bounce.h"
+#include "shim/device/held.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/errors.h"
@@ -19,15 +19,18 @@ int shim_bounced(shim_route_fn *route, const struct shim_call *call)
 {
     struct shim_call on_host = *call;
     struct shim_bounce b;
+    struct shim_held *held;
     enum shim_taken taken;
     int err = MPI_SUCCESS;
     bool done = false;
 
     shim_job_start_if_up();
+    shim_give_abandoned(&b);
     shim_bounce_begin(&b, call);
     taken = shim_bounce_take(&b, &on_host, true);
     if (taken == SHIM_NOT_KNOWN)
         return route(call, NULL);
+    held = shim_hold(&b, &b);
     if (taken == SHIM_TAKEN) {
         err = route(&on_host, NULL);
         done = !b.failed;
@@ -36,6 +39,7 @@ int shim_bounced(shim_route_fn *route, const struct shim_call *call)
         shim_bounce_out(&b);
         done = shim_bounce_finish(&b);
     }
+    shim_unhold(held);
     let_go(&b);
     return done ? err : shim_bounce_failed(call->comm, &b);
 }

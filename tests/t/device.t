@@ -143,6 +143,8 @@ for algorithm in ring dense; do
     SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges operator
     tap_passed "an operator of the program's beside nonblocking calls, $algorithm"
 done
+preloaded 2 device_edges jump
+tap_passed "what calls held that an error handler has left is given back"
 for fault in 4 8 9 10 12; do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
         preloaded 2 device_edges joins "cuLaunchKernel:+$fault:2"
