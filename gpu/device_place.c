@@ -4,7 +4,7 @@
 
 #include "gpu/device_place_impl.h"
 
-enum { COUNTS = 256, ALIGNED = 256, LIST_LEAST = 1 << 20 };
+enum { COUNTS = 256, ALIGNED = 256 };
 
 /* ---- vectors ---- */
 
@@ -43,75 +43,6 @@ static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
     return x;
 }
 
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Of all functions: claims are of floats. */
-static size_t work_of(enum ss_type type, const struct ss_place_need *need)
-{
-    size_t bytes = most(gpu_scan_work(type, need->n), GPU_SKETCH * sizeof(int64_t));
-
-    bytes = most(bytes, (1 + GPU_BINS) * sizeof(struct gpu_search));
-    if (!ss_type_is_float(type))
-        return bytes;
-    bytes = most(bytes, gpu_place_square_work(type, need->n));
-    if (need->bucket > 0)
-        return most(bytes, gpu_buckets_work(need->n, need->bucket));
-    return most(bytes, gpu_exact_work(type, need->n, need->k));
-}
-
-enum { AREAS = 5 };
-
-/* Entries in the device's list: claims all at once, a scan goes by pieces where it has to. */
-static size_t listed(const struct ss_place_need *need)
-{
-    const size_t piece = need->n < LIST_LEAST ? need->n : LIST_LEAST;
-
-    return need->k > 0 ? most(need->entries, piece) : piece;
-}
-
-static bool reserve_areas(struct gpu_place *p, enum ss_type type, const struct ss_place_need *need,
-                          struct gpu_area old[AREAS])
-{
-    const size_t size = ss_type_size(type),
-                 room = need->k > 0 && need->bucket == 0 ? gpu_exact_room(need->n, need->k) : 0;
-
-    return gpu_area_reserve(p, &p->crossing, GPU_SLOT_BYTES, &old[0]) &&
-           gpu_area_reserve(p, &p->picked, GPU_SLOT_BYTES, &old[1]) &&
-           gpu_area_reserve(p, &p->work, work_of(type, need), &old[2]) &&
-           gpu_area_reserve(p, &p->list, gpu_list_bytes(listed(need), size), &old[3]) &&
-           (room == 0 || gpu_area_reserve(p, &p->between, gpu_list_bytes(room, size), &old[4]));
-}
-
-static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
-{
-    gpu_let_go(p, j->v, j->n);
-    return true;
-}
-
-static int reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
-{
-    struct gpu_place *p = gpu_place_of(place);
-    struct gpu_area old[AREAS] = {0};
-    bool there = false;
-
-    pthread_mutex_lock(&p->lock);
-    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
-        there = reserve_areas(p, type, need, old);
-        gpu_device_leave(&p->device);
-    }
-    if (p->device.queue.error != 0) /* the next poll says so */
-        there = true;
-    pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < AREAS; i++)
-        if (old[i].data)
-            gpu_hand_over(
-                place, &(struct gpu_job){.step = step_let_go, .v = old[i].data, .n = old[i].bytes});
-    return there ? SS_OK : SS_ERR_MEMORY;
-}
-
 static int make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     struct gpu_place *p = gpu_place_of(place);
@@ -121,6 +52,7 @@ static int make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, 
     pthread_mutex_lock(&p->lock);
     if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         x = make_vector(p, bytes);
+        p->needs.ran_out = p->needs.ran_out || !x;
         gpu_device_leave(&p->device);
     }
     *buf = (struct ss_buf){.data = x ? x->data : NULL, .size = x ? bytes : 0};
@@ -465,7 +397,7 @@ static const struct ss_place_ops ops = {
     .remote = true,
     .poll = gpu_poll,
     .mark = gpu_mark_all,
-    .reserve = reserve,
+    .reserve = gpu_reserve,
     .make = make,
     .drop = drop,
     .clear = clear,

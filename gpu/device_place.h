@@ -31,6 +31,15 @@ struct gpu_word {
 };
 enum { GPU_WORDS = 256 };
 
+/* Bytes that calls have reserved, of the areas that hang on their size: more calls than are under
+ * way at any time. */
+enum { GPU_NEEDS = 1024, GPU_SIZED = 3 };
+struct gpu_needs {
+    size_t bytes[GPU_NEEDS][GPU_SIZED];
+    size_t next;
+    bool ran_out; /* memory, since areas have shrunk */
+};
+
 struct gpu_place {
     struct ss_place place;
     struct gpu_device device;
@@ -44,6 +53,7 @@ struct gpu_place {
     void *counts;                                          /* pinned: of the job in front */
     uint32_t *words;                                       /* pinned: those of `word` */
     struct gpu_word word[GPU_WORDS];
+    struct gpu_needs needs;
     struct gpu_vector *vectors;
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };

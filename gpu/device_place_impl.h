@@ -156,6 +156,10 @@ struct gpu_vector {
 struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
 uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
+/* ---- gpu/device_reserve.c ---- */
+
+int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need);
+
 /* ---- gpu/device_select.c ---- */
 
 bool gpu_step_claim(struct gpu_place *p, struct gpu_job *j);

@@ -442,6 +442,36 @@ static void without_memory_there_is_no_vector(void **state)
     gpu_ranks_end();
 }
 
+/* Later calls need less: what a large one had is given back, when its work is done. */
+static void memory_that_ran_out_comes_back_when_calls_need_less(void **state)
+{
+    const struct ss_place_need large = {.n = 4 << 20, .entries = 80000, .k = 40000},
+                               small = {.n = 2000, .entries = 100, .k = 40};
+    struct ss_buf a = {.data = NULL};
+
+    (void)state;
+    place = &gpu_rank(0)->place;
+    assert_int_equal(place->ops->reserve(place, SS_F32, &large), SS_OK);
+    const size_t used = gpu_rank(0)->device.used, vector = used / 2;
+    gpu_rank(0)->device.limit = used + vector / 2;
+    assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
+    assert_int_equal(gpu_rank(0)->device.used, used); /* nothing has run out */
+    assert_int_equal(place->ops->make(place, NULL, &a, vector), SS_ERR_MEMORY);
+    for (size_t c = 0; c < 100; c++)
+        assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
+    gpu_ranks_finish();
+    assert_int_equal(gpu_rank(0)->device.used, used); /* the large one may be under way */
+    for (size_t c = 0; c < GPU_NEEDS; c++)
+        assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
+    gpu_ranks_finish();
+    assert_true(gpu_rank(0)->device.used < used / 2);
+    assert_int_equal(place->ops->make(place, NULL, &a, vector), SS_OK);
+    place->ops->drop(place, &a);
+    open_world(SS_F32, 2000); /* and what is left suffices */
+    claim(0, 40);
+    close_world();
+}
+
 /* More than words for what is refused: those wait whose results nobody has asked for. */
 static void many_messages_are_decoded_before_anybody_asks(void **state)
 {
@@ -531,6 +561,7 @@ int main(void)
         cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
         cmocka_unit_test(a_square_is_zero_of_zeros_only),
         cmocka_unit_test(without_memory_there_is_no_vector),
+        cmocka_unit_test(memory_that_ran_out_comes_back_when_calls_need_less),
         cmocka_unit_test(many_messages_are_decoded_before_anybody_asks),
         cmocka_unit_test(an_error_is_for_good),
     };
