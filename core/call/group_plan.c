@@ -31,8 +31,10 @@ enum { THRESHOLD = 8192 };
  * processors. */
 static const double ALIKE = 1.02;
 
-/* One that takes so much longer than when it was chosen is compared anew. */
-static const double WORSE = 1.1;
+/* One that takes so much longer than when it was chosen, twice in a row, is compared anew: with
+ * those that were not as far behind it as HOPELESS, and once in ALL comparisons with all. */
+static const double WORSE = 1.1, HOPELESS = 1.5;
+enum { ALL = 4 };
 
 struct layout {
     enum kind kind;
@@ -72,6 +74,8 @@ struct ss_group_plan {
     unsigned groups[KINDS]; /* of each, when it was tried; */
     double tried[KINDS];    /* seconds of a step, 0: not yet */
     enum kind chosen;
+    bool worse;              /* when it was last measured */
+    unsigned comparisons;    /* so far */
     struct layout now, next; /* the one that holds; the one that is to follow it */
     struct ss_group_times times;
 };
@@ -97,22 +101,27 @@ void ss_group_plan_free(struct ss_group_plan *p)
 
 /* ---- the period ---- */
 
-static void measure_anew(struct ss_group_plan *p, uint32_t periods)
+/* The call that plans next: so many periods behind that of the index. */
+static void plan_after(struct ss_group_plan *p, uint64_t index, uint32_t periods)
 {
-    uint64_t calls = (uint64_t)periods * p->period;
-
-    memset(p->gap, 0, sizeof p->gap);
-    memset(p->seen, 0, sizeof p->seen);
     p->periods = periods;
-    p->planning = p->index + calls;
+    p->planning = index + (uint64_t)periods * p->period;
     if (p->asked_at > 0 && p->planning < p->asked_at + RING) /* that has ended, on all ranks */
         p->planning = p->asked_at + RING;
+}
+
+static void measure_anew(struct ss_group_plan *p, uint32_t periods)
+{
+    memset(p->gap, 0, sizeof p->gap);
+    memset(p->seen, 0, sizeof p->seen);
+    plan_after(p, p->index, periods);
 }
 
 static void begin_period(struct ss_group_plan *p, uint32_t period)
 {
     p->period = period;
     p->compares = true;
+    p->worse = false;
     memset(p->tried, 0, sizeof p->tried);
     p->base = p->index;
     p->generation++;
@@ -341,7 +350,30 @@ static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next
     return true;
 }
 
-/* What was measured under the plan that held; the kind to go on with. */
+/* KINDS: none. */
+static enum kind first_untried(const struct ss_group_plan *p)
+{
+    enum kind k = IN_TURN;
+
+    while (k < KINDS && p->tried[k] > 0)
+        k++;
+    return k;
+}
+
+/* What is not tried again is taken to have become slower as the chosen one has. */
+static void compare_anew(struct ss_group_plan *p, double step)
+{
+    const double before = p->tried[p->chosen], slower = step / before;
+    const bool all = ++p->comparisons % ALL == 0;
+
+    p->compares = true;
+    p->worse = false;
+    for (enum kind k = IN_TURN; k < KINDS; k++)
+        p->tried[k] = all || p->tried[k] <= HOPELESS * before ? 0 : slower * p->tried[k];
+}
+
+/* What was measured under the plan that held; the kind to go on with. All ranks have heard the same
+ * times. */
 static enum kind choose(struct ss_group_plan *p)
 {
     const double step = 1e-9 * (double)p->words[2 * p->period];
@@ -349,16 +381,16 @@ static enum kind choose(struct ss_group_plan *p)
 
     if (p->compares && step > 0)
         p->tried[p->asked_kind] = step;
-    for (enum kind k = IN_TURN; p->compares && k < KINDS; k++)
-        if (p->tried[k] == 0)
-            return k;
-    if (!p->compares && step > WORSE * p->tried[p->chosen]) {
-        p->compares = true;
-        memset(p->tried, 0, sizeof p->tried);
-        return IN_TURN;
+    if (!p->compares) {
+        const bool worse = step > WORSE * p->tried[p->chosen];
+        if (worse && p->worse)
+            compare_anew(p, step);
+        else
+            p->worse = worse;
     }
-    if (!p->compares)
-        return p->chosen;
+    const enum kind untried = first_untried(p);
+    if (!p->compares || untried < KINDS)
+        return p->compares ? untried : p->chosen;
     for (enum kind k = IN_TURN; k < KINDS; k++)
         best = p->tried[k] < p->tried[best] ? k : best;
     const double most = ALIKE * p->tried[best];
@@ -373,7 +405,10 @@ static void make(struct ss_group_plan *p)
 {
     struct layout next;
 
-    if (!lay_out(p, choose(p), &next))
+    enum kind kind = choose(p);
+    if (p->worse) /* soon, to see whether it stays so */
+        plan_after(p, p->asked_at, TRIED_PERIODS);
+    if (!lay_out(p, kind, &next))
         return;
     p->groups[next.kind] = next.groups;
     next.from = p->asked_at + SS_MERGED;

@@ -245,12 +245,13 @@ static bool is_settled(struct ss_steps *s, const struct ss_step_place *place, ui
         return seen >= SET_CALLS && seen >= SET_STEPS * period && !broken;
     if (seen < UNEVEN_CALLS && (ss_step_uneven(s, period) || ss_step_patchy(s, period)))
         return false;
+    if (steady >= SS_STEADY && steady >= periods)
+        return true;
     if (steady < SS_EVEN || steady < periods)
         c->even = false; /* else once is enough: parts of what is lossy are not looked at */
     else if (c->even || ss_step_even(s, period))
         return c->even = true;
-    return (steady >= SS_STEADY && steady >= periods) ||
-           (seen >= SS_PATIENCE && seen >= periods && !broken);
+    return seen >= SS_PATIENCE && seen >= periods && !broken;
 }
 
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t label)
