@@ -59,7 +59,7 @@ struct ss_lanes {
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
     uint64_t path;      /* hash of its callers, 0 = unknown */
-    uint64_t small;     /* allreduces below MIN_COUNT that this rank has made so far */
+    uint64_t small;     /* allreduces of a few numbers that this rank has made so far */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until the call has ended */
     const char *symbol; /* its function, or NULL */
     const void *buffer; /* the receive buffer as the application has it; NULL: that of the call */

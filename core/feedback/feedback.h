@@ -63,7 +63,7 @@ struct ss_feedback {
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
-    uint8_t small;                   /* smaller calls since the last */
+    uint8_t small;                   /* calls of a few numbers since the last */
     uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
 };
 

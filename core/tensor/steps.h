@@ -98,7 +98,7 @@ struct ss_step_level {
     int16_t norm;                /* logarithm of the largest squared norm, 0: not known */
     uint8_t part[SS_STEP_PARTS]; /* of the largest share of each part, 255 = all; 0: as good as
                                     none; all 0: not known */
-    uint8_t small;               /* smaller calls just before */
+    uint8_t small;               /* calls of a few numbers just before */
 };
 
 /* About 56 KiB. Zero-initialised = nothing seen. */
@@ -123,9 +123,9 @@ struct ss_steps {
 struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane, uint32_t label);
 
 /* The voted squared norm of the inputs of the call taken in last, 0: not known; their parts
- * (SS_STEP_PARTS of them, NULL: not known); how many smaller calls came between it and the one
- * before, 0: none, or not the same on all ranks. Only where all ranks have it before the next call:
- * else levels are given up for good, on all ranks before the same call. */
+ * (SS_STEP_PARTS of them, NULL: not known); how many calls of a few numbers came between it and
+ * the one before, 0: none, or not the same on all ranks. Only where all ranks have it before the
+ * next call: else levels are given up for good, on all ranks before the same call. */
 void ss_steps_level(struct ss_steps *steps, double square, const uint8_t *parts, uint8_t small);
 void ss_steps_blind(struct ss_steps *steps);
 

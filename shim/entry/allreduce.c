@@ -309,7 +309,7 @@ static int route(const struct shim_call *call, void *request)
     if (!eligible && request && reason == SS_WHY_SMALL)
         eligible = joins(call, &type, &op);
     if (reason == SS_WHY_SMALL && !eligible && !request)
-        shim_count_small();
+        shim_count_small(call->count);
     if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
     if (!eligible)

@@ -37,7 +37,7 @@ static inline bool is_small(int64_t count, const void *send, const void *recv)
 {
     if (!below(count) || !shim_are_plain(send, recv))
         return false;
-    shim_count_small();
+    shim_count_small(count);
     return true;
 }
 
@@ -46,7 +46,7 @@ static inline bool is_small_there(int64_t count, const void *send, const void *r
 {
     if (!below(count) || !shim_on_host(send, recv))
         return false;
-    shim_count_small();
+    shim_count_small(count);
     return true;
 }
 

@@ -212,7 +212,7 @@ struct shim_state {
     /* Not above min_count, nor least_named. INT64_MAX also where none is taken over. */
     _Atomic int64_t min_fast_nonblocking;
     struct shim_next next;
-    /* MPI_Allreduce below MIN_COUNT so far; threads may make it lose some. */
+    /* MPI_Allreduce of SHIM_FEW_NUMBERS so far; threads may make it lose some. */
     _Alignas(64) _Atomic uint64_t small;
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid;       /* of the process that prepared: a forked child passes everything through */
@@ -310,12 +310,15 @@ struct shim_state {
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
 extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
 
-/* Small sums between two calls tell steps (core/tensor/steps.h). Not locked: three instructions. */
-static inline void shim_count_small(void)
+/* Sums of a few numbers between two calls, of a loss or a metric, tell steps
+ * (core/tensor/steps.h); larger ones may be those of a layer's bias. Not locked: some five
+ * instructions. */
+enum { SHIM_FEW_NUMBERS = 8 };
+static inline void shim_count_small(int64_t count)
 {
     uint64_t small = atomic_load_explicit(&shim.small, memory_order_relaxed);
 
-    atomic_store_explicit(&shim.small, small + 1, memory_order_relaxed);
+    atomic_store_explicit(&shim.small, small + (count <= SHIM_FEW_NUMBERS), memory_order_relaxed);
 }
 
 /* shim/mpi/next.c: hands a call to the next function; the second form is nonblocking. */

@@ -43,6 +43,9 @@ struct program {
     int evaluated, ragged, printed; /* every so many steps */
     int grown, moved;               /* a layer more every so many steps; from that one on */
     bool domain;
+    int biases; /* elements of a small sum behind each layer */
+    bool alike; /* all layers but the first and the last have one norm, and no layer a large part of
+                   its own that is zero */
 };
 
 struct job {
@@ -55,6 +58,11 @@ struct job {
     struct hashes hashes;
     uint64_t bits; /* of all results */
 };
+
+static int window_width(const struct job *job, const struct layer *l)
+{
+    return l->n / (job->program->alike ? 64 : 16);
+}
 
 static int window_first(const struct layer *l)
 {
@@ -69,25 +77,29 @@ static float value(const struct job *job, const struct layer *l, double size, in
     double shared = gradient_fraction(input_word(job->seed + 1000 + (uint64_t)step, 0, place));
     double steady = gradient_fraction(input_word(7, 0, place));
 
-    return (float)(size * (own + 0.5 * shared + 0.1 * steady) / (1 + l->index % 5));
+    if (!job->program->alike)
+        size /= 1 + l->index % 5;
+    else if (l->index == 0 || l->index == job->count - 1)
+        size *= l->index == 0 ? 64 : 1.0 / 64;
+    return (float)(size * (own + 0.5 * shared + 0.1 * steady));
 }
 
 static void fill(const struct job *job, const struct layer *l, float *g)
 {
-    int first = window_first(l);
+    int first = window_first(l), width = window_width(job, l);
     double size = 1;
 
     for (int i = 0; i < l->n; i++) {
-        if (i % BLOCK == 0)
+        if (i % BLOCK == 0 && !job->program->alike)
             size = exp(2 * gradient_fraction(input_word(8, l->index, (uint64_t)(i / BLOCK))));
-        g[i] = i >= first && i < first + l->n / 16 ? 0 : value(job, l, size, i);
+        g[i] = i >= first && i < first + width ? 0 : value(job, l, size, i);
     }
 }
 
 /* A lossy result is zero in most places, an exact one hardly anywhere. */
 static void look(struct job *job, struct layer *l, const float *sum)
 {
-    int zeros = 0, first = window_first(l), width = l->n / 16;
+    int zeros = 0, first = window_first(l), width = window_width(job, l);
 
     for (int i = 0; i < l->n; i++) {
         bool window = i >= first && i < first + width;
@@ -243,6 +255,8 @@ static void go_through(struct job *job)
     for (int k = 0; k + group <= count; k += group) {
         train(job, &job->layer[order[k]]);
         scalars(p->each);
+        if (p->biases > 0)
+            other_sums(1, p->biases);
         if (k + group == count / 2)
             scalars(p->half);
     }
@@ -294,6 +308,16 @@ static const struct program programs[] = {
     {.name = "two_sites_each", .layers = 3, .n = 4096, .grows = 512, .sites = IRREGULAR_SITES},
     {.name = "split_by_site", .layers = 2, .n = 4096, .grows = ALIKE, .sites = TWO_SITES},
     {.name = "moved", .layers = 3, .n = 4096, .grows = 512, .sites = MOVING, .moved = 20},
+    {.name = "biases", .layers = 8, .n = 4096, .grows = ALIKE, .biases = 64, .alike = true},
+    {.name = "biases_apart",
+     .layers = 8,
+     .n = 4096,
+     .grows = ALIKE,
+     .biases = 64,
+     .alike = true,
+     .after = 1,
+     .evaluated = 10,
+     .ragged = 7},
 };
 
 /* Elements of a layer. An embedding is of another count than the equal layers; weights and biases
