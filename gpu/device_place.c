@@ -81,6 +81,13 @@ static void drop(struct ss_place *p, struct ss_buf *buf)
     *buf = (struct ss_buf){.data = NULL};
 }
 
+static bool is_lost(struct ss_place *place)
+{
+    struct gpu_place *p = gpu_place_of(place);
+
+    return gpu_place_error(p) != 0 || gpu_place_is_replaced(p);
+}
+
 /* ---- within the device ---- */
 
 static bool step_clear(struct gpu_place *p, struct gpu_job *j)
@@ -397,6 +404,7 @@ static const struct ss_place_ops ops = {
     .remote = true,
     .poll = gpu_poll,
     .mark = gpu_mark_all,
+    .lost = is_lost,
     .reserve = gpu_reserve,
     .make = make,
     .drop = drop,

@@ -301,3 +301,44 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     ss_fpenv_leave_full(&saved);
     return held;
 }
+
+static void tell_lost(const struct ss_comm *comm, const struct ss_tensor *t, double norm,
+                      size_t others, char *text, size_t size)
+{
+    char more[64] = "";
+
+    if (others > 0)
+        snprintf(more, sizeof more, "; %zu more on this communicator", others);
+    snprintf(text, size,
+             "top-k: %llu %s called from %s on %s: the device that held this rank's residual has "
+             "failed: its residual, of norm %.3g, is lost%s",
+             (unsigned long long)t->n, ss_type_name(t->type),
+             t->site_name[0] ? t->site_name : "an unknown place",
+             comm->name[0] ? comm->name : "an unnamed communicator", norm, more);
+}
+
+size_t ss_comm_lost(struct ss_comm *comm, char *text, size_t size)
+{
+    const struct ss_tensor *largest = NULL;
+    struct ss_fpenv_full saved;
+    double most = 0;
+    size_t lost = 0;
+
+    if (!comm->tensors)
+        return 0;
+    ss_fpenv_enter_full(&saved);
+    ss_tensors_lock(comm->tensors);
+    for (struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next) {
+        const double norm = t->in_flight > 0 ? 0 : ss_residual_give_up(t);
+        lost += norm > 0;
+        if (norm > most)
+            largest = t;
+        most = norm > most ? norm : most;
+    }
+    if (largest)
+        tell_lost(comm, largest, most, lost - 1, text, size);
+    (void)ss_residual_lost(comm->tensors);
+    ss_tensors_unlock(comm->tensors);
+    ss_fpenv_leave_full(&saved);
+    return lost;
+}

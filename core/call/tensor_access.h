@@ -39,6 +39,9 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last);
  * that could take it: how many, and the one that holds most, with its norm on this rank. Returns
  * how many; with 0 text is "". A second time: 0. */
 size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size);
+/* Residuals of this rank that are lost with their device, no call having come since: how many, and
+ * a sentence on the largest. Each is told once. */
+size_t ss_comm_lost(struct ss_comm *comm, char *text, size_t size);
 
 /* One sentence on the tensors that the gradient test of automatic registration has refused: how
  * many, and the first of them with the rule that would register it all the same. Returns how many;

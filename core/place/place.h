@@ -40,6 +40,7 @@ struct ss_place_ops {
     /* Of a ticket: SS_OK, SS_PENDING, or SS_ERR_DEVICE: it will never be done. Never waits. */
     int (*poll)(struct ss_place *p, ss_ticket ticket);
     ss_ticket (*mark)(struct ss_place *p); /* of all that was handed over */
+    bool (*lost)(struct ss_place *p);      /* and with it all that lies there; NULL: it never is */
 
     /* Room for what follows on n elements: SS_OK or SS_ERR_MEMORY. Without it the place may fail
      * for good where memory is short. */

@@ -64,11 +64,18 @@ void ss_residual_measured(struct ss_tensor *t, double square)
     t->residual.square = square;
 }
 
+static bool is_lost(const struct ss_tensor *t)
+{
+    struct ss_place *p = t->residual.place;
+
+    return ss_residual_there(t) && p->ops->lost && p->ops->lost(p);
+}
+
 double ss_residual_norm(struct ss_tensor *t)
 {
     double square = 0;
 
-    if (ss_residual_there(t) &&
+    if (ss_residual_there(t) && !is_lost(t) &&
         ss_place_wait(t->residual.place, ss_residual_measure(t, &square)) != SS_OK)
         square = 0; /* it is lost */
     return t->residual.norm = ss_root(square);
@@ -126,6 +133,22 @@ void ss_residual_scale(struct ss_tensor *t, double factor)
     ss_threshold_scale(&t->threshold, t->type, factor);
 }
 
+static void give_up(struct ss_tensor *t)
+{
+    t->owner->lost_square += t->residual.square;
+    ss_residual_drop(t);
+    t->residual.square = 0;
+}
+
+double ss_residual_give_up(struct ss_tensor *t)
+{
+    const double norm = is_lost(t) ? ss_root(t->residual.square) : 0;
+
+    if (is_lost(t))
+        give_up(t);
+    return norm;
+}
+
 int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
 {
     struct ss_place *from = t->residual.place;
@@ -149,9 +172,7 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
         ss_buf_free(&copy);
     }
     if (status == SS_ERR_DEVICE) {
-        t->owner->lost_square += t->residual.square;
-        ss_residual_drop(t);
-        t->residual.square = 0;
+        give_up(t);
         status = SS_OK;
     }
     if (status == SS_OK)

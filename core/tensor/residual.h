@@ -52,6 +52,8 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
 
 /* Of all residuals that were lost with their place since it was last asked: their norm. */
 double ss_residual_lost(struct ss_tensors *tensors);
+/* Of a residual whose place is lost: it is dropped, and counted above. Its norm, else 0. */
+double ss_residual_give_up(struct ss_tensor *t);
 
 /* A registered tensor needs one again. False: memory is short. */
 bool ss_residual_renew(struct ss_tensor *t);

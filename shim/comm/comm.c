@@ -106,8 +106,10 @@ void shim_comm_release(struct shim_comm *c)
 {
     bool idle = true;
 
-    if (c->core)
+    if (c->core) {
+        shim_tell_lost(c->core);
         shim_tell_held_back(c->core);
+    }
     if (c->core && shim_report_is_due()) {
         ss_comm_book_tensors(c->core, true);
         ss_comm_book_blocking(c->core);

@@ -207,5 +207,7 @@ void shim_comm_close_all(void);
 void shim_tell_refusals(struct ss_comm *comm);
 /* Once: what tensors of it that have left top-k still hold back, as it goes or the job ends. */
 void shim_tell_held_back(struct ss_comm *comm);
+/* And what lay on a device that has failed since the last call. */
+void shim_tell_lost(struct ss_comm *comm);
 
 #endif

@@ -13,6 +13,14 @@ void shim_tell_refusals(struct ss_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+void shim_tell_lost(struct ss_comm *comm)
+{
+    char text[600];
+
+    if (shim.settings.topk && ss_comm_lost(comm, text, sizeof text) > 0)
+        shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
 void shim_tell_held_back(struct ss_comm *comm)
 {
     char text[600];

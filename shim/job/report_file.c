@@ -118,8 +118,10 @@ static void book_tensors(bool tell, bool last)
         if (comms[i]->core) {
             if (tell)
                 shim_tell_refusals(comms[i]->core);
-            if (last)
+            if (last) {
+                shim_tell_lost(comms[i]->core);
                 shim_tell_held_back(comms[i]->core);
+            }
             if (shim_report_is_due()) {
                 ss_comm_book_tensors(comms[i]->core, false);
                 ss_comm_book_blocking(comms[i]->core);

@@ -90,6 +90,11 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 
 tap_passed "a reset of the device: the steps go on" 15
 said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said"
 
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    preloaded 2 device_edges lost
+tap_passed "a reset of the device after the last call" 5
+said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said at the end"
+
 # Whose memory it is.
 preloaded 2 device_calls late
 tap_passed "nothing is opened before the program loads CUDA, and all is served after" 100

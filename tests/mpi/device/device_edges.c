@@ -4,6 +4,7 @@
  *                               still being copied, on one rank
  *     device_edges operator     the program makes an operator beside nonblocking calls
  *     device_edges jump         an error handler jumps out of calls
+ *     device_edges lost         the device is reset after the last call
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges words        gathers of words at addresses between theirs
@@ -109,6 +110,22 @@ static void operator(void)
     }
     if (op != MPI_OP_NULL)
         MPI_Op_free(&op);
+}
+
+/* The residual lies on the first device. */
+static void lost(void)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
+
+    for (int call = 0; call < 12; call++) {
+        input_fill_fractions(host, SMALL, (uint64_t)call, tap.rank);
+        cuda_write(DEVICE, send, host, 4 * SMALL);
+        MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    }
+    CUDA(cuDevicePrimaryCtxReset_v2(0));
+    CUDA(cuDevicePrimaryCtxRetain(&cuda.context[0], 0));
+    CUDA(cuCtxSetCurrent(cuda.context[0]));
+    tap_ok(true, "a reset");
 }
 
 static jmp_buf before_call;
@@ -336,6 +353,8 @@ int main(int argc, char **argv)
         operator();
     else if (strcmp(mode, "jump") == 0)
         jumps();
+    else if (strcmp(mode, "lost") == 0)
+        lost();
     else if (strcmp(mode, "joins") == 0)
         joins(plan);
     else if (strcmp(mode, "gaps") == 0)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/call/tensor_access.h"
 #include "tests/unit/support/far_place.h"
 #include "tests/unit/support/kind_job.h"
 
@@ -369,6 +370,32 @@ static void a_residual_lost_with_its_place_is_told(void **state)
     }
 }
 
+/* No call follows: it is told at the end, once. */
+static void a_residual_lost_after_the_last_call_is_told_at_the_end(void **state)
+{
+    enum { SIZE = 2, LOST = 1, CALLS = 6 };
+    static struct training t;
+    struct form form = {.algorithm = SS_SPLIT_ALLGATHER, .density = 0.1};
+    char text[800] = "", wanted[64];
+
+    (void)state;
+    open_training(&t, &form, SIZE, true);
+    for (uint64_t c = 0; c < CALLS; c++) {
+        draw(&t, c);
+        training_call(&t, false);
+        assert_int_equal(t.job.status[0], SS_OK);
+    }
+    assert_int_equal(ss_comm_lost(t.job.comm[LOST], text, sizeof text), 0);
+    const double norm = sqrt(ss_vector_square(SS_F32, training_residual(&t, LOST), N));
+    far_places[LOST].fails_at = 1;
+    assert_int_equal(ss_comm_lost(t.job.comm[0], text, sizeof text), 0);
+    assert_int_equal(ss_comm_lost(t.job.comm[LOST], text, sizeof text), 1);
+    (void)snprintf(wanted, sizeof wanted, "of norm %.3g, is lost", norm);
+    assert_non_null(strstr(text, wanted));
+    assert_int_equal(ss_comm_lost(t.job.comm[LOST], text, sizeof text), 0);
+    close_training(&t);
+}
+
 /* A place that is so late that TIMEOUT passes: what it claimed in the meantime comes back. */
 static void claims_of_a_call_that_is_given_up_come_back(void **state)
 {
@@ -407,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_place_short_of_memory_is_native_for_all),
         cmocka_unit_test(a_residual_lost_with_its_place_is_told),
+        cmocka_unit_test(a_residual_lost_after_the_last_call_is_told_at_the_end),
         cmocka_unit_test(claims_of_a_call_that_is_given_up_come_back),
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),

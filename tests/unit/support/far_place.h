@@ -134,6 +134,12 @@ static inline bool far_all_written(void)
     return far_memory.written <= far_memory.done;
 }
 
+static bool far_lost(struct ss_place *p)
+{
+    const struct far_place *far = (struct far_place *)p;
+
+    return far->fails_at > 0 && far->works >= far->fails_at;
+}
 static int far_poll(struct ss_place *p, ss_ticket ticket)
 {
     struct far_place *far = (struct far_place *)p;
@@ -382,6 +388,7 @@ static const struct ss_place_ops far_ops = {
     .remote = true,
     .poll = far_poll,
     .mark = far_mark,
+    .lost = far_lost,
     .reserve = far_reserve,
     .make = far_vector,
     .drop = far_drop,
