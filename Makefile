@@ -220,7 +220,7 @@ $(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(IMAGES_FLAGS) -c -o $@ $<
 $(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/images.o
 $(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/images.o
-$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o gpu/exports.map
+$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o $(BUILD)/obj/core/wire/value_buckets.o gpu/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
@@ -347,7 +347,7 @@ FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefine
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
 	@mkdir -p $(@D)
 	$(call say,CLANG,$<)
-	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/values.c core/wire/rice.c core/base/types.c
+	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/values.c core/wire/value_buckets.c core/wire/rice.c core/base/types.c
 
 tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)

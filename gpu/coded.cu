@@ -1,5 +1,5 @@
 /* Received entries as they came: runs of Rice-coded gaps (core/wire/rice.h), a thread each, by one
- * block. What a run starts at is known once all have been read. */
+ * block; what a run starts at is known once all have been read. And rounded values. */
 #include "gpu/subset.h"
 
 enum { RUN = 240, ESCAPE = 32 };
@@ -102,3 +102,73 @@ KERNEL(ss_unpack, 1)
         idx[j] += first + (u32)s.before[(j - 1) / RUN];
 }
 KERNEL_END(ss_unpack)
+
+/* ---- rounded values (core/wire/values.h) ---- */
+
+enum { AS_IT_IS, CODED, ZEROS };
+enum { LEVELS = 127, ZERO = LEVELS + 1 }; /* of q8; 0 is no code */
+
+template <class B> DEVICE B number_at(const unsigned char *p)
+{
+    B x = 0;
+
+    UNROLL
+    for (u32 i = 0; i < sizeof(B); i++)
+        x |= (B)p[i] << 8 * i;
+    return x;
+}
+
+template <class B> DEVICE B widened(u32 upper_half)
+{
+    const float x = number_of(upper_half << 16);
+
+    if (sizeof(B) == sizeof(u32))
+        return (B)bits_of(x);
+    return (B)bits_of((double)x);
+}
+
+template <class B> DEVICE B level(B scale, u32 code)
+{
+    using real = decltype(number_of(scale));
+    const real inverse = (real)1 / (real)LEVELS, c = (real)((int)code - ZERO);
+
+    return bits_of(multiply(multiply(c, inverse), number_of(scale)));
+}
+
+/* Value i of a bucket. False: it has no such code. */
+template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bool bf16, B *to)
+{
+    const unsigned char *codes = bucket + 1;
+
+    if (bucket[0] == ZEROS) {
+        *to = 0;
+        return true;
+    }
+    if (bucket[0] == AS_IT_IS) {
+        *to = number_at<B>(codes + i * sizeof(B));
+        return true;
+    }
+    if (bf16) {
+        const u32 code = codes[2 * i] | (u32)codes[2 * i + 1] << 8;
+        *to = widened<B>(code);
+        return (code & 0x7f80u) != 0x7f80u;
+    }
+    *to = level(number_at<B>(codes), codes[sizeof(B) + i]);
+    return codes[sizeof(B) + i] != 0;
+}
+
+/* The values of buckets of so many, each of which begins `places` bytes behind `from`. *refused and
+ * *told as above, but that they are left as they are where all is well. */
+#define WIDEN(name, B)                                                                             \
+    KERNEL(name, 4)                                                                                \
+    (const unsigned char *from, const u32 *places, u32 bucket, u32 bf16, u32 nnz, B *to,           \
+     u32 *refused, u32 *told)                                                                      \
+    {                                                                                              \
+        for (u32 j = first_element(); j < nnz; j += all_threads())                                 \
+            if (!take_value(from + places[j / bucket], j % bucket, bf16 != 0, to + j))             \
+                *refused = *told = 1;                                                              \
+    }                                                                                              \
+    KERNEL_END(name)
+
+WIDEN(ss_widen_b32, u32)
+WIDEN(ss_widen_b64, u64)

@@ -1,6 +1,7 @@
 /* Received chunks as they came: across the link with their codes, and decoded on the device. */
 #include <string.h>
 
+#include "core/wire/value_buckets.h"
 #include "gpu/device_place_impl.h"
 
 enum { BEHIND = 16 }; /* bytes that a kernel may read */
@@ -24,37 +25,59 @@ static void give_word(struct gpu_job *j)
     j->coded.word->taken = false;
 }
 
-/* The payload on the device, with what may be read behind it; NULL: not now. */
-static char *send_payload(struct gpu_place *p, const struct gpu_job *j)
+/* On the device: the payload, with what may be read behind it, and where the buckets of rounded
+ * values begin. */
+struct sent {
+    const char *payload;
+    const uint32_t *places;
+};
+
+static size_t aligned(size_t bytes)
 {
-    const size_t bytes = j->coded.what.bytes;
+    return (bytes + BEHIND - 1) / BEHIND * BEHIND;
+}
+
+/* False: not now. */
+static bool send_payload(struct gpu_place *p, const struct gpu_job *j, struct sent *sent)
+{
+    const struct ss_coded *c = &j->coded.what;
+    const size_t before = aligned(c->bytes + BEHIND);
+    const size_t buckets =
+        c->how == SS_VALUES_SAME ? 0 : c->nnz / ss_values_bucket(j->from.val) + 1;
     char *far = gpu_area(p, &p->crossing, GPU_SLOT_BYTES);
-    char *near = far ? gpu_upload_room(p, bytes + BEHIND) : NULL;
+    char *near = far ? gpu_upload_room(p, before + 4 * buckets) : NULL;
 
     if (!near)
-        return NULL;
-    memcpy(near, j->from.val, bytes);
-    memset(near + bytes, 0, BEHIND);
-    gpu_upload(&p->device, far, near, bytes + BEHIND);
-    return far;
+        return false;
+    memcpy(near, j->from.val, c->bytes);
+    memset(near + c->bytes, 0, before - c->bytes);
+    if (buckets > 0)
+        (void)ss_values_look(j->type, c->how, near, c->values, (uint32_t *)(void *)(near + before),
+                             c->nnz);
+    gpu_upload(&p->device, far, near, before + 4 * buckets);
+    *sent = (struct sent){far, (const uint32_t *)(const void *)(far + before)};
+    return true;
 }
+
+/* Where it is decoded to. */
+enum { IDX = 0, REFUSED = 4 * SS_CHUNK_ENTRIES, VALUES = 2 * REFUSED };
 
 static bool step(struct gpu_place *p, struct gpu_job *j)
 {
     struct gpu_queue *q = &p->device.queue;
     const struct ss_coded *c = &j->coded.what;
-    uint32_t *idx = gpu_area(p, &p->picked, GPU_SLOT_BYTES);
-    uint32_t *refused = idx + SS_CHUNK_ENTRIES;
+    char *room = gpu_area(p, &p->picked, GPU_SLOT_BYTES);
+    uint32_t *idx = (uint32_t *)(void *)(room + IDX),
+             *refused = (uint32_t *)(void *)(room + REFUSED);
+    struct sent sent;
 
     if (!j->coded.word)
         j->coded.word = take_word(p);
-    if (!idx || !j->coded.word)
+    if (!room || !j->coded.word || !send_payload(p, j, &sent))
         return false;
-    const char *far = send_payload(p, j);
-    if (!far)
-        return false;
+    const void *val = sent.payload;
     gpu_unpack(q,
-               &(struct gpu_code){.words = far,
+               &(struct gpu_code){.words = sent.payload,
                                   .runs = (uint32_t)c->runs,
                                   .code = (uint32_t)c->code,
                                   .parameter = c->parameter,
@@ -62,10 +85,20 @@ static bool step(struct gpu_place *p, struct gpu_job *j)
                                   .last = c->last,
                                   .nnz = c->nnz},
                idx, refused, j->coded.word->at);
+    if (c->how != SS_VALUES_SAME) {
+        val = room + VALUES;
+        gpu_widen(q, j->type,
+                  &(struct gpu_rounded){.from = sent.payload,
+                                        .places = sent.places,
+                                        .bucket = ss_values_bucket(j->from.val),
+                                        .nnz = c->nnz,
+                                        .bf16 = c->how == SS_VALUES_BF16},
+                  room + VALUES, refused, j->coded.word->at);
+    }
     if (j->coded.set)
-        gpu_scatter(q, j->type, j->v, j->base, idx, far, c->nnz, refused);
+        gpu_scatter(q, j->type, j->v, j->base, idx, val, c->nnz, refused);
     else
-        gpu_accumulate(q, j->type, j->op, j->v, j->base, idx, far, c->nnz, refused);
+        gpu_accumulate(q, j->type, j->op, j->v, j->base, idx, val, c->nnz, refused);
     j->from.done = j->from.count;
     return true;
 }

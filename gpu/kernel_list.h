@@ -20,6 +20,7 @@
     GPU_FLOATS(X, keep)                                                                            \
     GPU_BITS(X, scan)                                                                              \
     X(unpack)                                                                                      \
+    GPU_BITS(X, widen)                                                                             \
     GPU_BITS(X, scatter)                                                                           \
     GPU_BITS(X, clear_at)                                                                          \
     GPU_BITS(X, pick)                                                                              \

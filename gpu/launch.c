@@ -42,6 +42,16 @@ void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx,
     gpu_start(q, GPU_unpack, 1, params);
 }
 
+void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded *values, void *to,
+               uint32_t *refused, uint32_t *told)
+{
+    struct gpu_rounded v = *values;
+    unsigned bf16 = v.bf16;
+    void *params[] = {&v.from, &v.places, &v.bucket, &bf16, &v.nnz, &to, &refused, &told};
+
+    gpu_start(q, GPU_OF(type, GPU_widen_b32), gpu_strides(v.nnz), params);
+}
+
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
                  const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused)
 {

@@ -92,6 +92,17 @@ struct gpu_code {
 void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx, uint32_t *refused,
                 uint32_t *told);
 
+/* Rounded values, bf16 or q8, as ss_values_look (core/wire/value_buckets.h) knows them: `places`
+ * are those of their buckets. *refused and *told become 1 where there is no such code. */
+struct gpu_rounded {
+    const void *from;
+    const uint32_t *places;
+    uint32_t bucket, nnz;
+    bool bf16;
+};
+void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded *values, void *to,
+               uint32_t *refused, uint32_t *told);
+
 size_t gpu_scan_work(enum ss_type type, size_t n);
 /* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */
 void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void *src, size_t n,

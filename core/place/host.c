@@ -123,12 +123,14 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
 static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                         uint32_t base, const struct ss_coded *coded, int *refused)
 {
-    if (ss_wire_decode_coded(coded) != SS_OK)
+    const void *val;
+
+    if (ss_wire_decode_coded(coded, type, &val) != SS_OK)
         *refused = coded->sender + 1;
     else if (op)
-        accumulate(p, type, *op, dst, base, coded->idx, coded->payload, coded->nnz);
+        accumulate(p, type, *op, dst, base, coded->idx, val, coded->nnz);
     else
-        scatter(p, type, dst, base, coded->idx, coded->payload, coded->nnz);
+        scatter(p, type, dst, base, coded->idx, val, coded->nnz);
     return 0;
 }
 

@@ -4,13 +4,13 @@
 #include <float.h>
 #include <string.h>
 
+#include "core/wire/value_buckets.h"
+
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "codes are packed through little-endian words: swap bytes here for this architecture"
 #endif
 
-enum form { FORM_RAW, FORM_CODED, FORM_ZEROS, FORMS };
-
-enum { HEAD = 8, BLOCK = 64, LANES = 8 };
+enum { BLOCK = 64, LANES = 8 };
 
 #define BF16_MOST 0x1.fep127f
 
@@ -21,16 +21,9 @@ const char *ss_values_name(enum ss_values values)
     return names[values];
 }
 
-/* Bits of a code. */
-static unsigned width_of(enum ss_values values)
-{
-    static const unsigned widths[SS_VALUE_TYPES] = {0, 16, 8, 4, 2};
-    return widths[values];
-}
-
 static int levels_of(enum ss_values values)
 {
-    return (1 << (width_of(values) - 1)) - 1;
+    return (1 << (ss_values_width(values) - 1)) - 1;
 }
 
 static float float_of(uint32_t bits)
@@ -181,13 +174,13 @@ size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t 
     size_t buckets = (count + how->bucket - 1) / how->bucket;
 
     /* A byte more where a single value is coded behind its scale. */
-    return (HEAD + buckets + count * ss_type_size(type) + 1 + 7) & ~(size_t)7;
+    return (SS_VALUES_HEAD + buckets + count * ss_type_size(type) + 1 + 7) & ~(size_t)7;
 }
 
 size_t ss_values_encode(enum ss_type type, const struct ss_rounding *how, uint64_t position,
                         void *val, size_t count, void *error, void *to)
 {
-    uint8_t *begin = (uint8_t *)to + HEAD, *at = begin;
+    uint8_t *begin = (uint8_t *)to + SS_VALUES_HEAD, *at = begin;
     struct ss_rounding mixed = *how;
     uint32_t bucket = how->bucket, bytes;
 
@@ -206,42 +199,26 @@ size_t ss_values_encode(enum ss_type type, const struct ss_rounding *how, uint64
     memcpy((uint8_t *)to + 4, &bytes, sizeof bytes);
     for (; (at - begin) % 8 != 0; at++)
         *at = 0;
-    return HEAD + (size_t)(at - begin);
+    return SS_VALUES_HEAD + (size_t)(at - begin);
 }
 
 size_t ss_values_decode(enum ss_type type, enum ss_values values, const void *from, size_t len,
                         void *val, size_t count)
 {
-    const uint8_t *at = (const uint8_t *)from + HEAD;
-    uint32_t bucket, bytes;
-    size_t left;
+    const size_t all = ss_values_look(type, values, from, len, NULL, count);
+    const uint8_t *at = (const uint8_t *)from + SS_VALUES_HEAD;
+    const uint32_t bucket = all > 0 ? ss_values_bucket(from) : 0;
+    bool good = all > 0;
 
-    if (len < HEAD || !ss_type_is_float(type) || values <= SS_VALUES_SAME ||
-        values >= SS_VALUE_TYPES)
-        return 0;
-    memcpy(&bucket, from, sizeof bucket);
-    memcpy(&bytes, (const uint8_t *)from + 4, sizeof bytes);
-    size_t padded = ((size_t)bytes + 7) & ~(size_t)7;
-    if (bucket < SS_BUCKET_LEAST || bucket > SS_BUCKET_MOST || padded > len - HEAD)
-        return 0;
-    left = bytes;
-    for (size_t i = 0; i < count; i += bucket) {
-        size_t n = count - i < bucket ? count - i : bucket, used;
+    for (size_t i = 0; good && i < count; i += bucket) {
+        const size_t n = count - i < bucket ? count - i : bucket;
         if (type == SS_F32)
-            used = decode_bucket_32(values, at, left, (float *)val + i, n);
+            good = decode_bucket_32(values, at, (float *)val + i, n);
         else
-            used = decode_bucket_64(values, at, left, (double *)val + i, n);
-        if (used == 0)
-            return 0;
-        at += used;
-        left -= used;
+            good = decode_bucket_64(values, at, (double *)val + i, n);
+        at += ss_bucket_bytes(type, values, at, SIZE_MAX, n);
     }
-    if (left > 0)
-        return 0;
-    for (size_t i = bytes; i < padded; i++)
-        if (*at++ != 0)
-            return 0;
-    return HEAD + padded;
+    return good ? all : 0;
 }
 
 double ss_values_bytes(enum ss_type type, enum ss_values values, uint32_t bucket)
@@ -250,5 +227,5 @@ double ss_values_bytes(enum ss_type type, enum ss_values values, uint32_t bucket
 
     if (values == SS_VALUES_SAME)
         return size;
-    return width_of(values) / 8.0 + ((values == SS_VALUES_BF16 ? 0 : size) + 1) / bucket;
+    return ss_values_width(values) / 8.0 + ((values == SS_VALUES_BF16 ? 0 : size) + 1) / bucket;
 }

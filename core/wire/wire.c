@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/wire/rice.h"
+#include "core/wire/value_buckets.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "messages are little-endian and copied as they are: swap bytes here for this architecture"
@@ -331,10 +332,28 @@ static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
     return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
 }
 
-/* A chunk that may stay as it came: false where it has to be decoded here. */
-static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, const struct packed *p,
-                       uint32_t from, uint32_t n, const struct ss_wire_scratch *scratch,
-                       struct ss_chunk *out)
+/* Those of q4 and q2 are rare. */
+static bool may_stay_coded(enum ss_values values, const struct ss_wire_scratch *scratch)
+{
+    return scratch->coded &&
+           (values == SS_VALUES_SAME ||
+            (scratch->val && (values == SS_VALUES_BF16 || values == SS_VALUES_Q8)));
+}
+
+/* 0: they are malformed, whatever their codes are. */
+static size_t bytes_of_values(const uint8_t *from, size_t len, enum ss_type type,
+                              enum ss_values values, uint32_t nnz)
+{
+    size_t bytes = nnz * ss_type_size(type);
+    if (values != SS_VALUES_SAME)
+        return ss_values_look(type, values, from, len, NULL, nnz);
+    return len >= bytes ? bytes : 0;
+}
+
+/* A chunk that stays as it came. */
+static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, enum ss_values how,
+                       const struct packed *p, uint32_t from, uint32_t n,
+                       const struct ss_wire_scratch *scratch, struct ss_chunk *out)
 {
     const uint8_t *at = payload + values;
     if (p->first < from || p->last < p->first || p->last >= n ||
@@ -343,20 +362,28 @@ static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, cons
         return SS_ERR_MESSAGE;
     *scratch->coded = (struct ss_coded){.payload = payload,
                                         .bytes = bytes,
+                                        .values = values,
+                                        .how = how,
                                         .runs = values + LONG_HEAD,
                                         .code = values + p->head,
                                         .nnz = out->nnz,
                                         .first = p->first,
                                         .last = p->last,
                                         .parameter = p->plan.parameter,
-                                        .idx = scratch->idx};
+                                        .idx = scratch->idx,
+                                        .val = scratch->val};
     out->val = NULL;
     out->coded = scratch->coded;
     return SS_OK;
 }
 
-int ss_wire_decode_coded(const struct ss_coded *coded)
+int ss_wire_decode_coded(const struct ss_coded *coded, enum ss_type type, const void **val)
 {
+    *val = coded->how == SS_VALUES_SAME ? (const void *)coded->payload : coded->val;
+    if (coded->how != SS_VALUES_SAME &&
+        ss_values_decode(type, coded->how, coded->payload, coded->values, coded->val, coded->nnz) ==
+            0)
+        return SS_ERR_MESSAGE;
     const struct ss_rice plan = {coded->parameter, false, coded->bytes - coded->code};
     int status = ss_rice_decode(&plan, coded->payload + coded->code, coded->payload + coded->runs,
                                 coded->first, coded->nnz, coded->last + 1, coded->idx);
@@ -368,6 +395,14 @@ static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
                        enum ss_values values, uint32_t from, uint32_t n,
                        const struct ss_wire_scratch *scratch, struct ss_chunk *out)
 {
+    struct packed p;
+    if (out->rep == SS_REP_PACKED && may_stay_coded(values, scratch)) {
+        size_t stand = bytes_of_values(payload, bytes, type, values, out->nnz);
+        if (stand == 0 || !read_packed_head(payload + stand, bytes - stand, out->nnz, &p))
+            return SS_ERR_MESSAGE;
+        if (p.head > PACKED_HEAD)
+            return leave_coded(payload, bytes, stand, values, &p, from, n, scratch, out);
+    }
     size_t taken = read_values(payload, bytes, type, values, scratch, out);
     if (taken == 0)
         return SS_ERR_MESSAGE;
@@ -375,11 +410,8 @@ static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
         return read_u32(payload + taken, bytes - taken, from, n, out);
     if (out->rep == SS_REP_BITMAP)
         return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
-    struct packed p;
     if (!read_packed_head(payload + taken, bytes - taken, out->nnz, &p))
         return SS_ERR_MESSAGE;
-    if (scratch->coded && p.head > PACKED_HEAD && values == SS_VALUES_SAME)
-        return leave_coded(payload, bytes, taken, &p, from, n, scratch, out);
     return read_packed(payload + taken, &p, from, n, scratch->idx, out);
 }
 

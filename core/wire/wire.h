@@ -48,10 +48,13 @@ enum ss_rep { SS_REP_U32, SS_REP_PACKED, SS_REP_BITMAP, SS_REP_DENSE, SS_REP_ERR
 struct ss_coded {
     const unsigned char *payload; /* values, and what stands behind them */
     size_t bytes;                 /* of the payload, */
+    size_t values;                /* of its values, which are `how`; */
     size_t runs, code;            /* and where in it the bits of the runs and their codes are */
+    enum ss_values how;           /* SS_VALUES_SAME, SS_VALUES_BF16 or SS_VALUES_Q8 */
     uint32_t nnz, first, last;    /* last < n */
     unsigned parameter;
-    uint32_t *idx; /* the caller's scratch, where the host decodes it */
+    uint32_t *idx; /* the caller's scratch, where the host decodes it, */
+    void *val;     /* for values as well */
     int sender;    /* the caller's, to say whose it is */
 };
 
@@ -122,9 +125,9 @@ struct ss_wire_scratch {
 int ss_wire_decode(const void *msg, size_t len, const struct ss_wire_key *key, uint32_t from,
                    uint32_t n, const struct ss_wire_scratch *scratch, struct ss_chunk *out);
 
-/* The indices of what was left as it came, to coded->idx; its values are at the payload. SS_OK or
- * SS_ERR_MESSAGE. */
-int ss_wire_decode_coded(const struct ss_coded *coded);
+/* Decodes what was left as it came: the indices are at coded->idx then, the values at *val. SS_OK
+ * or SS_ERR_MESSAGE. */
+int ss_wire_decode_coded(const struct ss_coded *coded, enum ss_type type, const void **val);
 
 /* Expected bytes per entry of a uniform index set of density d under `coding` (values included,
  * headers not), `how` NULL or rounded: for the plan. */

@@ -101,8 +101,9 @@ static void check_left(const void *msg, size_t length, const struct ss_wire_key 
     const struct ss_wire_scratch scratch = {.idx = idx, .val = val, .coded = &coded};
     int left = ss_wire_decode(msg, length, key, from, n, &scratch, &chunk);
 
+    const void *values;
     if (left == SS_OK && chunk.coded)
-        left = ss_wire_decode_coded(&coded);
+        left = ss_wire_decode_coded(&coded, key->type, &values);
     require(left == status);
 }
 

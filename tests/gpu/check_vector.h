@@ -8,6 +8,8 @@
 #include "core/compute/vector.h"
 #include "core/place/place.h"
 #include "core/wire/rice.h"
+#include "core/wire/value_buckets.h"
+#include "core/wire/values.h"
 #include "core/wire/wire.h"
 #include "tests/gpu/check_cases.h"
 
@@ -186,7 +188,8 @@ static const char *check_coded(struct emulated *e)
     do_damage((uint8_t *)msg + head, length - head, idx, nnz, damage);
     if (ss_wire_decode(msg, length, &key, 0, UINT32_MAX, &scratch, &chunk) != SS_OK || !chunk.coded)
         return NULL;
-    const int good = ss_wire_decode_coded(&coded) == SS_OK;
+    const void *values;
+    const int good = ss_wire_decode_coded(&coded, type, &values) == SS_OK;
     if (good && damage > FLIPS)
         return "the host accepts what is damaged";
     void *payload = array((coded.bytes + 16 + 3) / 4 * 4);
@@ -208,6 +211,40 @@ static const char *check_coded(struct emulated *e)
     gpu_scatter(&e->q, type, NULL, 0, to, payload, nnz, refused);
     gpu_accumulate(&e->q, type, op, NULL, 0, to, payload, nnz, refused);
     return NULL;
+}
+
+/* Rounded values, some with a flip: the same of all buckets, and the same refused. */
+static const char *check_rounded(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    const struct ss_rounding how = {.values = below(2) ? SS_VALUES_BF16 : SS_VALUES_Q8,
+                                    .bucket = SS_BUCKET_LEAST + (uint32_t)below(1000)};
+    const uint32_t nnz = 1 + (uint32_t)below(9000);
+    void *val = numbers(type, nnz, (enum kind)below(KINDS), 0),
+         *coded = array(ss_values_bound(type, &how, nnz)), *to = vector(type, nnz, 0),
+         *want = vector(type, nnz, 0);
+    uint32_t *places = array(4 * (nnz / how.bucket + 1)), *refused = work_area(4),
+             *told = work_area(4);
+
+    spoil(type, val, nnz, below(4));
+    for (size_t i = below(4) ? nnz : below(nnz); i < nnz; i++) /* some buckets of zeros */
+        put(type, val, i, 0);
+    const size_t bytes = ss_values_encode(type, &how, 0, val, nnz, NULL, coded);
+    if (below(3) == 0)
+        ((uint8_t *)coded)[8 + below(bytes - 8)] ^= (uint8_t)(1 << below(8));
+    else if (below(2) && bytes > 16) /* a whole code of ones, or of zeros */
+        memset((uint8_t *)coded + 8 + below(bytes - 11), below(2) ? 0xff : 0, 3);
+    if (ss_values_look(type, how.values, coded, bytes, places, nnz) == 0)
+        return NULL;
+    const int good = ss_values_decode(type, how.values, coded, bytes, want, nnz) > 0;
+    *told = *refused = 0;
+    shuffle_machine(e);
+    gpu_widen(&e->q, type,
+              &(struct gpu_rounded){coded, places, how.bucket, nnz, how.values == SS_VALUES_BF16},
+              to, refused, told);
+    if (*told != !good || *refused != !good)
+        return complaint("good values are %d, refused %u", good, *told);
+    return good && memcmp(to, want, bytes_of(type, nnz)) != 0 ? "values" : NULL;
 }
 
 /* ---- dense vectors ---- */

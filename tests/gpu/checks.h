@@ -19,6 +19,7 @@ static const struct check {
     {"buckets", check_buckets, 160},
     {"scan", check_scan, 200},
     {"coded", check_coded, 60},
+    {"rounded", check_rounded, 120},
     {"entries", check_entries, 120},
     {"reduce", check_reduce, 80},
     {"dense", check_dense, 80},

@@ -178,10 +178,76 @@ static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **s
         fail_msg("%u refused, %u of them by the place, %u not seen", refused, by_place, unseen);
 }
 
+/* Four lossy steps; the results of all ranks, one behind the other. */
+static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bool far)
+{
+    enum { SIZE = 2, STEPS = 4 };
+    char error[200];
+    struct ss_settings settings = {.algorithm = algorithm,
+                                   .alpha = 1e-6,
+                                   .beta = 1e-8,
+                                   .hash = 1,
+                                   .topk = true,
+                                   .density = 0.08,
+                                   .values = values,
+                                   .quant_bucket = 64,
+                                   .repartition_period = 16,
+                                   .seed = 1,
+                                   .tensors = {.register_after = 0, .threshold_period = 8}};
+    float *results = malloc((size_t)SIZE * STEPS * N * 4), *next = results;
+    struct ss_rules *rules;
+
+    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    settings.tensors.include = rules;
+    job_open(&job, SIZE, 1e-6, 1e-8, 0, &settings);
+    ss_sim_set_idle(job.sim, 1e-6);
+    job.far = far ? FAR : 0;
+    far_memory.decoded = 0;
+    for (int r = 0; r < SIZE; r++) {
+        job.place[r] = far ? far_place_of(r) : NULL;
+        job.in[r] = far_make((size_t)N * 4);
+        job.out[r] = far_make((size_t)N * 4);
+    }
+    for (uint64_t step = 0; step < STEPS; step++) {
+        for (int r = 0; r < SIZE; r++)
+            for (size_t i = 0; i < N; i++) {
+                const uint64_t h = ((step * N + i) * SIZE + (uint64_t)r + 1) * 0x9e3779b97f4a7c15u;
+                ((float *)(uintptr_t)job.in[r])[i] = (float)(int64_t)h * 0x1p-63f;
+            }
+        assert_true(job_call(&job, SS_F32, SS_SUM, N));
+        for (int r = 0; r < SIZE; r++, next += N) {
+            assert_int_equal(job.status[r], step == 0 ? job.status[0] : SS_OK);
+            memcpy(next, job.out[r], (size_t)N * 4);
+        }
+    }
+    assert_int_equal(far_memory.decoded > 0, far);
+    close_ranks();
+    ss_rules_free(rules);
+    return results;
+}
+
+static void rounded_values_are_decoded_in_the_place_with_the_same_result(void **state)
+{
+    static const enum ss_values values[] = {SS_VALUES_BF16, SS_VALUES_Q8};
+
+    (void)state;
+    for (size_t a = 0; a < ALGORITHMS; a++)
+        for (size_t v = 0; v < 2; v++) {
+            if (algorithms[a] == SS_DSAR) /* its slices are those of split_allgather */
+                continue;
+            float *near = lossy_steps(algorithms[a], values[v], false),
+                  *far = lossy_steps(algorithms[a], values[v], true);
+            assert_memory_equal(near, far, (size_t)2 * 4 * N * 4);
+            free(near);
+            free(far);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_decoded_in_the_place_with_the_same_result),
+        cmocka_unit_test(rounded_values_are_decoded_in_the_place_with_the_same_result),
         cmocka_unit_test(short_messages_are_the_hosts),
         cmocka_unit_test(a_malformed_message_is_an_error_in_the_place_as_on_the_host),
     };
