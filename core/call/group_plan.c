@@ -122,6 +122,7 @@ static void begin_period(struct ss_group_plan *p, uint32_t period)
     p->period = period;
     p->compares = true;
     p->worse = false;
+    p->comparisons = 0; /* a rank that lost the period earlier may have missed one */
     memset(p->tried, 0, sizeof p->tried);
     p->base = p->index;
     p->generation++;
@@ -406,7 +407,7 @@ static void make(struct ss_group_plan *p)
     struct layout next;
 
     enum kind kind = choose(p);
-    if (p->worse) /* soon, to see whether it stays so */
+    if (p->worse || p->compares) /* soon: whether it stays so, or the next kind */
         plan_after(p, p->asked_at, TRIED_PERIODS);
     if (!lay_out(p, kind, &next))
         return;
