@@ -11,6 +11,8 @@ typedef float __attribute__((may_alias)) ss_float32;
 typedef double __attribute__((may_alias)) ss_float64;
 typedef uint32_t __attribute__((may_alias)) ss_bits32;
 typedef uint64_t __attribute__((may_alias)) ss_bits64;
+typedef int32_t ss_whole32;
+typedef int64_t ss_whole64;
 
 /* Everything but the sign; infinity. */
 #define SS_ABS32 0x7fffffffu
@@ -32,6 +34,7 @@ typedef uint64_t __attribute__((may_alias)) ss_bits64;
  *
  *     NAME(x)          x_32: its functions and those of its includer that go with the width
  *     REAL, BITS       the element as a number and as an unsigned integer
+ *     WHOLE            the signed one, which magnitudes fit as well
  *     ABS, INFINITE    bits of everything but the sign, and of infinity
  *     OP(x)            x32: an intrinsic named for the width, and
  *     OP_MASK(x)       x32_mask: one that gives a mask
@@ -42,6 +45,7 @@ typedef uint64_t __attribute__((may_alias)) ss_bits64;
 #define NAME(x)        SS_JOIN(x##_, WIDTH)
 #define REAL           SS_JOIN(ss_float, WIDTH)
 #define BITS           SS_JOIN(ss_bits, WIDTH)
+#define WHOLE          SS_JOIN(ss_whole, WIDTH)
 #define ABS            SS_JOIN(SS_ABS, WIDTH)
 #define INFINITE       SS_JOIN(SS_INF, WIDTH)
 #define OP(x)          SS_JOIN(x, WIDTH)
