@@ -19,6 +19,8 @@ static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts,
 
 /* ---- scan ---- */
 
+enum { BITMAP = 1 << 21 }; /* elements of one */
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -55,10 +57,44 @@ static void see_scan(struct gpu_place *p, struct gpu_job *j)
     j->scan.here = least(nnz, j->scan.list.room);
     if (j->scan.here < nnz && out->stop == j->n)
         out->stop = j->scan.at + (size_t)s->stop;
+    /* A bitmap has all indices of the piece in at most half the bytes. */
+    j->scan.mapping = j->scan.idx && nnz == j->scan.here && nnz > j->scan.piece / 16;
     out->nnz += nnz;
     out->negative_zero = out->negative_zero || (floats && s->negative_zero);
     out->not_finite = out->not_finite || (floats && s->not_finite);
     j->phase++;
+}
+
+/* By ranges, as far as there are slots. */
+static bool send_bitmap(struct gpu_place *p, struct gpu_job *j)
+{
+    struct gpu_scan_job *s = &j->scan;
+
+    while (s->mapped < s->piece) {
+        const size_t bits = least(s->piece - s->mapped, BITMAP);
+        const uint32_t first = j->base + (uint32_t)(s->at + s->mapped);
+        uint32_t *words = gpu_area(p, &p->picked, GPU_SLOT_BYTES);
+        if (!words)
+            return false;
+        gpu_bitmap(&p->device.queue, s->list.idx, s->here, first, bits, words);
+        if (!gpu_send_home(p, j, s->mapped == 0 ? s->idx + s->out.stored : NULL, words,
+                           (bits + 31) / 32 * sizeof *words))
+            return false;
+        gpu_call_bitmap(j, first, bits);
+        s->mapped += bits;
+    }
+    return true;
+}
+
+void gpu_take_bitmap(struct gpu_job *j, const struct gpu_parcel *x)
+{
+    const uint32_t *words = x->slot->data;
+    uint32_t *next = x->to ? x->to : j->scan.next;
+
+    for (size_t i = 0; i < (x->bits + 31) / 32; i++)
+        for (uint32_t word = words[i]; word; word &= word - 1)
+            *next++ = x->first + (uint32_t)(32 * i) + (uint32_t)__builtin_ctz(word);
+    j->scan.next = next;
 }
 
 static bool send_piece(struct gpu_place *p, struct gpu_job *j)
@@ -67,11 +103,15 @@ static bool send_piece(struct gpu_place *p, struct gpu_job *j)
     const size_t stored = s->out.stored;
     void *val = s->val ? (char *)s->val + stored * ss_type_size(j->type) : NULL;
 
+    if (s->mapping && !send_bitmap(p, j))
+        return false;
+    if (s->mapping)
+        j->sent[1] = s->here * sizeof *s->idx;
     if (!gpu_send_list_home(p, j, &s->list, s->idx ? s->idx + stored : NULL, val, s->here))
         return false;
     s->out.stored += s->here;
     s->at += s->piece;
-    j->sent[0] = j->sent[1] = 0;
+    j->sent[0] = j->sent[1] = s->mapped = 0;
     j->phase = 0;
     return true;
 }

@@ -141,10 +141,18 @@ bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void 
         return false;
     }
     gpu_download(&p->device, slot->data, from, bytes);
-    *parcel = (struct gpu_parcel){NULL, slot, to, bytes, gpu_mark(&p->device)};
+    *parcel =
+        (struct gpu_parcel){.slot = slot, .to = to, .bytes = bytes, .mark = gpu_mark(&p->device)};
     *j->parcels_end = parcel;
     j->parcels_end = &parcel->next;
+    j->newest = parcel;
     return true;
+}
+
+void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits)
+{
+    j->newest->first = first;
+    j->newest->bits = bits;
 }
 
 bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
@@ -217,7 +225,10 @@ static void hand_over_parcels(struct gpu_place *p, struct gpu_job *j)
            p->device.queue.error == 0) {
         if (j->arrive)
             j->arrive(j, x->slot->data);
-        memcpy(x->to, x->slot->data, x->bytes);
+        if (x->bits > 0)
+            gpu_take_bitmap(j, x);
+        else
+            memcpy(x->to, x->slot->data, x->bytes);
         gpu_slot_give(x->slot, 0);
         j->parcels = x->next;
         free(x);

@@ -14,6 +14,8 @@ struct gpu_parcel {
     void *to;
     size_t bytes;
     gpu_ticket mark;
+    uint32_t first; /* of a scan: a bitmap of so many elements from there on, whose indices go to */
+    size_t bits;    /* `to`, or behind those before; 0: no bitmap */
 };
 
 /* The host's arrays: entries, elements or runs. Those up to `done` have been read. */
@@ -49,6 +51,9 @@ struct gpu_scan_job {
     size_t capacity;        /* of idx and val */
     size_t at, piece, here; /* elements done; of the piece in hand; entries of it that go home */
     struct gpu_list list;
+    bool mapping;   /* indices of the piece go home as bitmaps; */
+    size_t mapped;  /* those of so many elements are on their way */
+    uint32_t *next; /* of idx: where those of the next one go */
 };
 
 /* A chunk as it came. */
@@ -79,7 +84,7 @@ struct gpu_job {
     double factor;
     struct gpu_source from;
     void *to;
-    struct gpu_parcel *parcels, **parcels_end;
+    struct gpu_parcel *parcels, **parcels_end, *newest;
     union {
         struct gpu_selection_job select;
         struct gpu_scan_job scan;
@@ -129,6 +134,9 @@ void *gpu_upload_room(struct gpu_place *p, size_t bytes);
 /* Queues a copy of device memory for the caller's. False: there is no slot now. */
 bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
                    size_t bytes);
+
+/* The last one that was sent is a bitmap. */
+void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits);
 
 /* The same from byte *sent on, as far as there are slots: whether all of it is queued. */
 bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
@@ -197,6 +205,7 @@ bool gpu_step_square(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j);
 void gpu_give_scan(struct gpu_job *j);
+void gpu_take_bitmap(struct gpu_job *j, const struct gpu_parcel *x);
 void gpu_give_square(struct gpu_job *j);
 void gpu_give_count(struct gpu_job *j);
 void gpu_arrive_sketch(struct gpu_job *j, void *slot);

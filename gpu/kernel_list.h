@@ -19,6 +19,7 @@
     GPU_FLOATS(X, reach_sample)                                                                    \
     GPU_FLOATS(X, keep)                                                                            \
     GPU_BITS(X, scan)                                                                              \
+    X(bitmap)                                                                                      \
     X(unpack)                                                                                      \
     GPU_BITS(X, widen)                                                                             \
     GPU_BITS(X, scatter)                                                                           \

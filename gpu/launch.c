@@ -42,6 +42,16 @@ void gpu_unpack(struct gpu_queue *q, const struct gpu_code *code, uint32_t *idx,
     gpu_start(q, GPU_unpack, 1, params);
 }
 
+void gpu_bitmap(struct gpu_queue *q, const uint32_t *idx, size_t nnz, uint32_t first, size_t bits,
+                uint32_t *words)
+{
+    unsigned count = (unsigned)nnz, range = (unsigned)bits;
+    void *params[] = {&idx, &count, &first, &range, &words};
+
+    gpu_zero(q, words, (bits + 31) / 32 * 4);
+    gpu_start(q, GPU_bitmap, gpu_strides(nnz), params);
+}
+
 void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded *values, void *to,
                uint32_t *refused, uint32_t *told)
 {

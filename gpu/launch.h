@@ -107,6 +107,9 @@ size_t gpu_scan_work(enum ss_type type, size_t n);
 /* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */
 void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void *src, size_t n,
               uint32_t base, const struct gpu_list *to, void *work);
+/* A bit of `words`, (bits + 31) / 32 of them, for each index of first .. first + bits - 1. */
+void gpu_bitmap(struct gpu_queue *q, const uint32_t *idx, size_t nnz, uint32_t first, size_t bits,
+                uint32_t *words);
 /* refused: NULL, or what gpu_unpack says of idx: then nothing is done. */
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
                  const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused);

@@ -81,6 +81,18 @@ SUM_AT(ss_accumulate_f64, u64, sum_of)
 SUM_AT(ss_add_at_f32, u32, sum_saturating)
 SUM_AT(ss_add_at_f64, u64, sum_saturating)
 
+/* Of ascending indices: a bit for each of `bits` elements from `first` on; words are zero before.
+ */
+KERNEL(ss_bitmap, 4)(const u32 *idx, u32 nnz, u32 first, u32 bits, u32 *words)
+{
+    for (u32 j = first_element(); j < nnz; j += all_threads()) {
+        const u32 at = idx[j] - first; /* before it: past the end */
+        if (at < bits)
+            atomicOr(words + at / 32, 1u << at % 32);
+    }
+}
+KERNEL_END(ss_bitmap)
+
 template <class B> static __device__ void pick(const B *v, const u32 *places, u32 count, B *to)
 {
     for (u32 j = first_element(); j < count; j += all_threads())

@@ -60,6 +60,32 @@ static const char *check_scan(struct emulated *e)
     return NULL;
 }
 
+/* Of a part of the elements. */
+static const char *check_bitmap(struct emulated *e)
+{
+    const size_t n = 1 + below(9000), bits = 1 + below(n), words = (bits + 31) / 32;
+    const uint32_t base = (uint32_t)below(100), first = base + (uint32_t)below(n);
+    uint32_t *idx = array(4 * n), *map = work_area(4 * words + 64), nnz = 0, at = 0;
+
+    for (size_t i = 0, every = 1 + below(5); i < n; i++)
+        if (below(every) == 0)
+            idx[nnz++] = base + (uint32_t)i;
+    shuffle_machine(e);
+    gpu_bitmap(&e->q, idx, nnz, first, bits, map);
+    while (at < nnz && idx[at] < first)
+        at++;
+    for (size_t i = 0; i < 32 * words; i++) {
+        const bool is = i < bits && at < nnz && idx[at] == first + i;
+        at += is;
+        if ((map[i / 32] >> i % 32 & 1) != is)
+            return complaint("bit %zu of %zu", i, bits);
+    }
+    for (size_t i = words; i < words + 16; i++)
+        if (map[i] != 0x5a5a5a5au)
+            return "written past the bitmap";
+    return NULL;
+}
+
 /* Some of n indices, ascending or not. */
 static uint32_t *some_of(size_t n, size_t *count, uint32_t base, bool ascending)
 {

@@ -18,6 +18,7 @@ static const struct check {
     {"claim_exact", check_claim_exact, 120},
     {"buckets", check_buckets, 160},
     {"scan", check_scan, 200},
+    {"bitmap", check_bitmap, 100},
     {"coded", check_coded, 60},
     {"rounded", check_rounded, 120},
     {"entries", check_entries, 120},

@@ -25,6 +25,7 @@ static struct {
     CUresult (*make)(CUdeviceptr *, size_t);
     CUresult (*free)(CUdeviceptr);
     ptrdiff_t (*ask_far)(void);
+    void (*crossed)(unsigned long long *to_host, unsigned long long *from_host); /* bytes */
     struct {
         void *near;
         int rank;
@@ -46,6 +47,7 @@ static inline void gpu_ranks_driver(void)
     *(void **)&gpu_ranks.set_current = emulated_symbol(libcuda, "cuCtxSetCurrent");
     *(void **)&gpu_ranks.make = emulated_symbol(libcuda, "cuMemAlloc_v2");
     *(void **)&gpu_ranks.free = emulated_symbol(libcuda, "cuMemFree_v2");
+    *(void **)&gpu_ranks.crossed = emulated_symbol(libcuda, "test_cuda_crossed");
     *(void **)&gpu_ranks.ask_far = emulated_symbol(libcuda, "test_driver_far");
     assert_int_equal(gpu_ranks.init(0), CUDA_SUCCESS);
     gpu_ranks.far = gpu_ranks.ask_far();
