@@ -464,6 +464,17 @@ static void step_posted(struct shim_task *before, struct shim_task *task,
         step(task);
 }
 
+/* Copies that a call of the MPI library needs are waited for where no thread of ours would make it
+ * once they are in: the program may be about to wait for a message. */
+static bool is_native_at_once(const struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    return comm->state == SHIM_COMM_PASSES ||
+           (atomic_load(&comm->natively) &&
+            (!task->call.bounce || atomic_load(&shim.callbacks) || shim_progress_refused()));
+}
+
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -482,10 +493,10 @@ void shim_task_post(struct shim_task *task)
     *(before ? &before->next : &comm->queue) = task;
     comm->queue_end = task;
     if (!task->blocking) {
-        if (comm->state != SHIM_COMM_PASSES && task->call.bounce)
-            atomic_store(&comm->natively, false); /* what follows waits for its copies */
-        if (comm->state == SHIM_COMM_PASSES || atomic_load(&comm->natively))
+        if (is_native_at_once(task))
             shim_native_whole(task); /* since the caller looked */
+        else if (task->call.bounce)
+            atomic_store(&comm->natively, false); /* what follows waits for its copies */
         shim_progress_enter(comm);
         if (!shim.own_thread)
             step_posted(before, task, &finished);

@@ -148,6 +148,8 @@ for algorithm in ring dense; do
     SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges operator
     tap_passed "an operator of the program's beside nonblocking calls, $algorithm"
 done
+SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges receives
+tap_passed "a nonblocking call behind an operator of the program's goes on while the program waits for a message"
 preloaded 2 device_edges jump
 tap_passed "what calls held that an error handler has left is given back"
 for fault in 4 8 9 10 12; do

@@ -3,6 +3,7 @@
  *     device_edges order        nonblocking calls that go to the MPI library while one of them is
  *                               still being copied, on one rank
  *     device_edges operator     the program makes an operator beside nonblocking calls
+ *     device_edges receives     a program with an operator waits for a message behind such a call
  *     device_edges jump         an error handler jumps out of calls
  *     device_edges lost         the device is reset after the last call
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
@@ -337,6 +338,40 @@ static void many(void)
     tap_ok(right, "%d calls under way", REQUESTS);
 }
 
+/* No thread of ours makes MPI calls any more, and rank 1 sends once its call has ended. */
+static void receives(void)
+{
+    char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
+    const bool away = tap.rank == 0;
+    MPI_Request request;
+    bool right = true;
+    MPI_Op op;
+    int word = 0;
+
+    fill(host, COUNT, 1);
+    cuda_write(DEVICE, send, host, sizeof host);
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Op_create(own_sum, 1, &op);
+    for (int call = 0; call < 24; call++) { /* until all ranks know */
+        MPI_Iallreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    for (int round = 0; round < 5; round++) {
+        MPI_Iallreduce(away ? (void *)send : host, away ? (void *)recv : got, COUNT, MPI_FLOAT,
+                       MPI_SUM, MPI_COMM_WORLD, &request);
+        if (away)
+            MPI_Recv(&word, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (tap.rank == 1)
+            MPI_Send(&word, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+        if (away)
+            cuda_read(DEVICE, got, recv, sizeof got);
+        right = right && got[7] == (float)tap.size;
+    }
+    tap_ok(right, "a message that depends on the call comes");
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *plan = argc > 2 ? argv[2] : "";
@@ -351,6 +386,8 @@ int main(int argc, char **argv)
         order();
     else if (strcmp(mode, "operator") == 0)
         operator();
+    else if (strcmp(mode, "receives") == 0)
+        receives();
     else if (strcmp(mode, "jump") == 0)
         jumps();
     else if (strcmp(mode, "lost") == 0)
