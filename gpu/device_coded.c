@@ -67,14 +67,14 @@ static bool step(struct gpu_place *p, struct gpu_job *j)
     struct gpu_queue *q = &p->device.queue;
     const struct ss_coded *c = &j->coded.what;
     char *room = gpu_area(p, &p->picked, GPU_SLOT_BYTES);
-    uint32_t *idx = (uint32_t *)(void *)(room + IDX),
-             *refused = (uint32_t *)(void *)(room + REFUSED);
     struct sent sent;
 
     if (!j->coded.word)
         j->coded.word = take_word(p);
     if (!room || !j->coded.word || !send_payload(p, j, &sent))
         return false;
+    uint32_t *idx = (uint32_t *)(void *)(room + IDX),
+             *refused = (uint32_t *)(void *)(room + REFUSED);
     const void *val = sent.payload;
     gpu_unpack(q,
                &(struct gpu_code){.words = sent.payload,

@@ -145,7 +145,7 @@ static uint32_t last_index(const struct ss_chunk *chunk)
 static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)in->phase);
-    struct ss_coded coded;
+    struct ss_coded coded = {.nnz = 0};
     const struct ss_wire_scratch scratch = {.idx = x->work->scratch.data,
                                             .val = x->work->values.data,
                                             .coded = leaves_coded(x, in) ? &coded : NULL};
