@@ -1,0 +1,154 @@
+/* Plans of two ranks that see the same calls. An agreement ends at another moment on each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/call/group_plan.h"
+#include "core/stream/agreement.h"
+
+enum { RANKS = 2, STEP = 8, LEAST = 70000 };
+
+/* What the ranks have in common: the clock, since times are agreed on. */
+static double now;
+
+static double clock_of(struct ss_transport *t)
+{
+    (void)t;
+    return now;
+}
+
+static const struct ss_transport_ops ops = {.now = clock_of};
+
+/* Each is alone in a transport of one, so that its agreements end when they are stepped. */
+struct rank {
+    struct ss_transport t;
+    struct ss_work work;
+    struct ss_exchange x;
+    struct ss_call call;
+    struct ss_group_plan *plan;
+    bool agrees;
+};
+
+struct job {
+    struct ss_settings settings;
+    struct ss_mem mem;
+    struct ss_stats stats;
+    struct ss_comm comm;
+    struct rank rank[RANKS];
+    unsigned agreements;
+    bool single; /* the last call was a part by itself */
+};
+
+static void open_job(struct job *job)
+{
+    *job = (struct job){.settings = {.alpha = 1e-4, .beta = 1e-8},
+                        .stats = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    job->comm.settings = &job->settings;
+    job->comm.stats = &job->stats;
+    now = 0;
+    for (int r = 0; r < RANKS; r++) {
+        struct rank *k = &job->rank[r];
+        k->t = (struct ss_transport){.ops = &ops, .size = 1};
+        k->x = (struct ss_exchange){.t = &k->t, .work = &k->work, .mem = &job->mem};
+        assert_int_equal(ss_agree_reserve(&k->x), SS_OK);
+        assert_non_null(k->plan = ss_group_plan_create(&job->comm));
+    }
+}
+
+static void close_job(struct job *job)
+{
+    for (int r = 0; r < RANKS; r++) {
+        ss_group_plan_free(job->rank[r].plan);
+        ss_work_free(&job->rank[r].work);
+    }
+}
+
+static void end_agreement(struct rank *k)
+{
+    if (k->agrees)
+        assert_int_equal(ss_group_plan_step(k->plan, &k->x), SS_OK);
+    k->agrees = false;
+}
+
+/* The next call, of n elements, after so many seconds. Both ranks cut alike, and agree on a plan in
+ * the same calls. */
+static bool next(struct job *job, uint64_t n, double seconds)
+{
+    struct ss_group_cut cut[RANKS];
+
+    now += seconds;
+    for (int r = 0; r < RANKS; r++) {
+        struct rank *k = &job->rank[r];
+        k->call = (struct ss_call){.key.n = n};
+        k->call.f.comm = &job->comm;
+        k->call.f.c.x = (struct ss_exchange){.t = &k->t, .n = n, .esize = 4};
+        cut[r] = ss_group_plan_next(k->plan, &k->call);
+    }
+    assert_int_equal(job->rank[0].call.plans, job->rank[1].call.plans);
+    assert_int_equal(cut[0].planned, cut[1].planned);
+    assert_int_equal(cut[0].begins, cut[1].begins);
+    assert_int_equal(cut[0].ends, cut[1].ends);
+    job->single = cut[0].begins && cut[0].ends;
+    return job->rank[0].call.plans;
+}
+
+static void start_agreements(struct job *job)
+{
+    for (int r = 0; r < RANKS; r++) {
+        struct rank *k = &job->rank[r];
+        k->x.failed = 0;
+        ss_group_plan_start(k->plan, &k->call, &k->x);
+        k->agrees = true;
+    }
+    job->agreements++;
+}
+
+/* Steps become ever slower, so that plans are compared anew; single calls are out of the question.
+ * While one agreement is under way on rank 1 the program's calls change: it hears too late what the
+ * other has planned. */
+static void run(unsigned late)
+{
+    struct job job;
+    double pause = 1e-4;
+
+    open_job(&job);
+    for (uint64_t c = 0; c < 60000; c++) {
+        pause *= 1.0002;
+        if (!next(&job, LEAST + c % STEP, job.single ? 3 * pause : pause))
+            continue;
+        start_agreements(&job);
+        end_agreement(&job.rank[0]);
+        if (job.agreements == late)
+            for (uint64_t foreign = 1; foreign <= 2; foreign++)
+                assert_false(next(&job, 10 * LEAST + foreign, pause));
+        end_agreement(&job.rank[1]);
+    }
+    assert_true(job.agreements > 30);
+    close_job(&job);
+}
+
+static void ranks_plan_in_the_same_calls(void **state)
+{
+    (void)state;
+    run(0);
+}
+
+static void ranks_plan_alike_where_one_hears_of_a_plan_when_its_step_is_gone(void **state)
+{
+    (void)state;
+    for (unsigned late = 1; late <= 30; late++)
+        run(late);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_plan_in_the_same_calls),
+        cmocka_unit_test(ranks_plan_alike_where_one_hears_of_a_plan_when_its_step_is_gone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
