@@ -1,8 +1,9 @@
 /* Received entries as they came: runs of Rice-coded gaps (core/wire/rice.h), a thread each, by one
  * block; what a run starts at is known once all have been read. And rounded values. */
+#include "gpu/codes.h"
 #include "gpu/subset.h"
 
-enum { RUN = 240, ESCAPE = 32 };
+static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block");
 #define NO_GAP (~0ull)
 
 /* 64 bits from a bit on; behind the last code there are 16 bytes that may be read. */
@@ -21,9 +22,9 @@ DEVICE u64 take_gap(const u32 *words, u32 *at, u32 k)
     const int end = __ffs((int)~(u32)bits); /* of the ones */
 
     if (end == 0) {
-        const u64 x = bits >> ESCAPE;
-        *at += 2 * ESCAPE;
-        return x >> k >= ESCAPE ? x : NO_GAP;
+        const u64 x = bits >> GPU_ESCAPE;
+        *at += 2 * GPU_ESCAPE;
+        return x >> k >= GPU_ESCAPE ? x : NO_GAP;
     }
     *at += (u32)end + k;
     return (u64)(end - 1) << k | (bits >> end & (((u64)1 << k) - 1));
@@ -77,7 +78,7 @@ KERNEL(ss_unpack, 1)
  u32 *refused, u32 *told)
 {
     SHARED(unpacking, s);
-    const u32 t = threadIdx.x, runs = (nnz - 1 + RUN - 1) / RUN, from = 1 + t * RUN;
+    const u32 t = threadIdx.x, runs = (nnz - 1 + GPU_RUN - 1) / GPU_RUN, from = 1 + t * GPU_RUN;
     const u32 bits = t < runs ? words[runs_at / 4 + t / 2] >> t % 2 * 16 & 0xffffu : 0;
     u64 sum = 0;
 
@@ -85,7 +86,7 @@ KERNEL(ss_unpack, 1)
         s.refused = 0;
     const u32 begin = 8 * code_at + (u32)sum_before(&s, bits);
     if (t < runs && !take_run(words, begin, begin + bits, k, from,
-                              from + RUN < nnz ? from + RUN : nnz, idx, &sum))
+                              from + GPU_RUN < nnz ? from + GPU_RUN : nnz, idx, &sum))
         s.refused = 1;
     s.before[t] = sum_before(&s, sum);
     if (t == THREADS - 1)
@@ -99,13 +100,12 @@ KERNEL(ss_unpack, 1)
             *told = 1;
     }
     for (u32 j = 1 + t; good && j < nnz; j += THREADS)
-        idx[j] += first + (u32)s.before[(j - 1) / RUN];
+        idx[j] += first + (u32)s.before[(j - 1) / GPU_RUN];
 }
 KERNEL_END(ss_unpack)
 
 /* ---- rounded values (core/wire/values.h) ---- */
 
-enum { AS_IT_IS, CODED, ZEROS };
 enum { LEVELS = 127, ZERO = LEVELS + 1 }; /* of q8; 0 is no code */
 
 template <class B> DEVICE B number_at(const unsigned char *p)
@@ -140,11 +140,11 @@ template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bo
 {
     const unsigned char *codes = bucket + 1;
 
-    if (bucket[0] == ZEROS) {
+    if (bucket[0] == GPU_ZEROS) {
         *to = 0;
         return true;
     }
-    if (bucket[0] == AS_IT_IS) {
+    if (bucket[0] == GPU_AS_IT_IS) {
         *to = number_at<B>(codes + i * sizeof(B));
         return true;
     }

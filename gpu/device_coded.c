@@ -1,8 +1,17 @@
 /* Received chunks as they came: across the link with their codes, and decoded on the device. */
 #include <string.h>
 
+#include "core/wire/rice.h"
 #include "core/wire/value_buckets.h"
+#include "gpu/codes.h"
 #include "gpu/device_place_impl.h"
+
+_Static_assert((int)GPU_RUN == (int)SS_RICE_RUN && (int)GPU_ESCAPE == (int)SS_RICE_ESCAPE,
+               "one code for all places");
+_Static_assert((SS_CHUNK_ENTRIES + GPU_RUN - 2) / GPU_RUN <= GPU_RUNS, "runs of the longest");
+_Static_assert((int)GPU_AS_IT_IS == (int)SS_BUCKET_AS_IT_IS &&
+                   (int)GPU_CODED == (int)SS_BUCKET_CODED && (int)GPU_ZEROS == (int)SS_BUCKET_ZEROS,
+               "one form of buckets for all places");
 
 enum { BEHIND = 16 }; /* bytes that a kernel may read */
 
