@@ -165,6 +165,9 @@ bool ss_call_is_sparse(const struct ss_call *call);
 /* Whether the last step has brought the call further. */
 bool ss_call_moved(const struct ss_call *call);
 
+/* MERGE: another call is stepped for it, so that a step of its own would find nothing to do. */
+bool ss_call_rests(const struct ss_call *call);
+
 /* Whether the call has waited for another rank for longer than the settings' patience; true once
  * per communicator, with a sentence that names rank, peer, phase and what may be the cause. */
 bool ss_call_waits(struct ss_call *call, char *text, size_t size);

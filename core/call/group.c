@@ -422,6 +422,19 @@ bool ss_group_counts(const struct ss_call *call)
     return call->stage != SS_STAGE_GROUPED || (call->group && call->group->state != SS_GROUP_OPEN);
 }
 
+bool ss_call_rests(const struct ss_call *call)
+{
+    const struct ss_group *g = call->group;
+
+    if (call->stage == SS_STAGE_GROUPED && g)
+        return call->member > 0 &&
+               (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
+                (g->state == SS_GROUP_VOTED && g->decided != call->member));
+    return call->stage == SS_STAGE_MERGED && g && call != g->first &&
+           (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||
+            g->state == SS_GROUP_DRAINING);
+}
+
 bool ss_group_is_open(const struct ss_call *call)
 {
     return !call->group || call->group->state == SS_GROUP_OPEN;

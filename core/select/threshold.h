@@ -31,6 +31,7 @@ struct ss_threshold {
     ss_magnitude magnitude; /* 0: none yet */
     size_t k;               /* what it was found for */
     size_t sampled;         /* entries of a sample that reached it then; 0: it is not to follow */
+    size_t claimed;         /* entries that reached it in the last pass */
     bool reevaluate;        /* the vote asked for it: cleared by the next selection */
 };
 
@@ -79,6 +80,7 @@ struct ss_selecting {
     size_t rank, step;
     bool residual, alone; /* there is one; it holds a */
     bool due, again;      /* the threshold was found before the pass; this pass is the second */
+    bool glances;         /* a part of the sample is counted first */
     bool few;             /* in the end: ask the vote for a new threshold */
     struct ss_selection first;
 };
@@ -91,7 +93,8 @@ void ss_selecting_put_back(struct ss_selecting *s);
 
 /* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept, moved where
  * clearly more or less of a sample reaches it than did when it was found (a sample of about 512 / k
- * of all elements, at most a quarter; none where it would hold fewer than 64 of the k); or, when
+ * of all elements, at most a quarter; none where it would hold fewer than 64 of the k; a fifth of
+ * it first, which settles most calls); or, when
  * due, with the exact one. A pass that meets more than 4k/3 entries puts its claims back (the
  * residual then holds a everywhere) and is repeated over the residual alone with the exact
  * threshold, the conservation of claimed + residual = a holding to the last bit. So is one that

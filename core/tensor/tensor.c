@@ -12,7 +12,7 @@ enum {
     MOST_TENSORS = 1024, /* from here on those long unused without a residual are freed */
     GONE_STEPS = 3,
     GONE_CALLS = 64,
-    SWEPT = 8 /* tensors looked at in a call, for samples that nothing will be compared with */
+    SWEPT = 2 /* tensors looked at in a call, for samples that nothing will be compared with */
 };
 
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem)

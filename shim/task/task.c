@@ -18,9 +18,9 @@
  * than cores the message waited for may be theirs to send. */
 enum { IDLE_STEPS = 128 };
 
-/* So long behind a step of all calls a post starts its own alone: programs that post a layer after
- * the other would look for messages more often than any can have come. */
-static const double STEPPED_LATELY = 2e-4;
+/* So long behind a step of all calls, what the watchdog waits between its looks, a post starts its
+ * own alone: layer after layer they would look more often than any message can have come. */
+static const double STEPPED_LATELY = 1e-3;
 
 /* The application may free its arrays as soon as its nonblocking call has returned. */
 static bool keep_lists(struct shim_task *task)
@@ -348,10 +348,11 @@ static bool step(struct shim_task *task)
             begin(task);
         return true;
     case SHIM_TASK_CORE:
+        if (ss_call_rests(task->core))
+            return false;
         if (atomic_load_explicit(&task->awaited, memory_order_relaxed))
             ss_call_hurry(task->core);
-        status = ss_call_step(task->core);
-        shim_tell_wait(task, status);
+        shim_tell_wait(task, status = ss_call_step(task->core));
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
         if (moved && task->next) { /* before other calls have more */
             shim_tell_warning(task->comm);

@@ -274,6 +274,43 @@ static void a_kept_threshold_stays_without_reason_to_move(void **state)
     end(&s);
 }
 
+/* The threshold of an earlier call, which reached k but for `off`; 500 of the sample did. */
+static struct ss_selecting next_of(struct ss_threshold *t, size_t k, size_t off)
+{
+    struct ss_selecting s;
+
+    *t = (struct ss_threshold){.period = 1000, .calls = 1, .magnitude = 1 << 20, .k = k};
+    t->sampled = 500;
+    t->claimed = k - off;
+    ss_selecting_start(&s, t, k, true);
+    assert_int_equal(s.ask, SS_ASK_COUNT);
+    return s;
+}
+
+static void a_fifth_of_the_sample_settles_a_call_that_is_like_the_last(void **state)
+{
+    const size_t k = 16000, counts[] = {100, 80, 120, 79, 121};
+    struct ss_threshold t;
+
+    (void)state;
+    struct ss_selecting s = next_of(&t, k, k / 16 + 1); /* it was not: the sample at once */
+    const size_t step = s.step;
+    ss_selecting_counted(&s, 520);
+    assert_int_equal(s.ask, SS_ASK_CLAIM);
+    for (size_t i = 0; i < 5; i++) {
+        s = next_of(&t, k, k / 16);
+        assert_int_equal(s.step, 5 * step);
+        ss_selecting_counted(&s, counts[i]);
+        assert_int_equal(s.ask, i < 3 ? SS_ASK_CLAIM : SS_ASK_COUNT);
+        if (i < 3)
+            continue;
+        assert_int_equal(s.step, step);
+        ss_selecting_counted(&s, i == 3 ? 490 : 600); /* within its deviation, and not */
+        assert_int_equal(s.ask, i == 3 ? SS_ASK_CLAIM : SS_ASK_FIND_SAMPLED);
+        assert_true(i == 3 || s.rank == 501);
+    }
+}
+
 /* A sample of them would ask for all of them, at every call of the period. */
 static void ties_and_zeros_are_not_followed(void **state)
 {
@@ -525,6 +562,7 @@ int main(void)
         cmocka_unit_test(more_than_four_thirds_of_k_are_selected_again_at_once),
         cmocka_unit_test(a_kept_threshold_follows_the_batch),
         cmocka_unit_test(a_kept_threshold_stays_without_reason_to_move),
+        cmocka_unit_test(a_fifth_of_the_sample_settles_a_call_that_is_like_the_last),
         cmocka_unit_test(ties_and_zeros_are_not_followed),
         cmocka_unit_test(a_sample_that_misleads_is_noticed),
         cmocka_unit_test(fewer_than_half_of_k_ask_for_the_next_call),
