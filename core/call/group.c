@@ -132,12 +132,13 @@ void ss_group_assign(struct ss_call *call)
 
 /* ---- who is in which ---- */
 
-/* Of these calls and those before them some one of the part is not in a group yet. */
+/* Of these calls and those before them some one of the part is not in a group yet. Those that are
+ * in one come first: the last of the part tells. */
 static bool lacks_some(const struct ss_call *from, uint64_t part)
 {
     for (const struct ss_call *o = from; o; o = o->next_open)
-        if (o->merges && o->part == part && !o->grouped)
-            return true;
+        if (o->merges && o->part <= part)
+            return o->part == part && !o->grouped;
     return false;
 }
 

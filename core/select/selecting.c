@@ -7,8 +7,8 @@
  * the sample says less than the threshold kept. */
 enum { FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
 
-/* One piece in GLANCE is looked at first: what is twice its standard deviation or less from what it
- * should be needs no look at the others, as long as the last pass claimed k but for a CLOSE-th. */
+/* Where the last pass met k entries but for a CLOSE-th, one piece in GLANCE is looked at first;
+ * with about as many as there should be the others need no look. */
 enum { GLANCE = 5, CLOSE = 16 };
 
 size_t ss_claim_limit(size_t k)
@@ -70,7 +70,8 @@ void ss_selecting_start(struct ss_selecting *s, struct ss_threshold *t, size_t k
     } else if (t->sampled < FOLLOW_LEAST) {
         ask_claim(s);
     } else {
-        s->glances = t->sampled >= GLANCE * FOLLOW_LEAST && apart(t->claimed, k) <= k / CLOSE;
+        s->close = apart(t->claimed, k) <= k / CLOSE;
+        s->glances = s->close && t->sampled >= GLANCE * FOLLOW_LEAST;
         s->step *= s->glances ? GLANCE : 1;
         s->ask = SS_ASK_COUNT;
     }
@@ -97,7 +98,15 @@ void ss_selecting_found(struct ss_selecting *s, const struct ss_exact *found)
 
 /* The gradient of one call may be half or twice that of another throughout. So where the sample's
  * count differs by more than its standard deviation from what it was when the threshold was found,
- * the threshold moves to the next value that makes it the same. */
+ * or by twice as much where the last pass met about k entries, the threshold moves to the next
+ * value that makes it the same. */
+static bool is_like(const struct ss_selecting *s, size_t count, size_t expected)
+{
+    const size_t by = apart(count, expected);
+
+    return by * by <= (s->close ? 4 : 1) * expected;
+}
+
 void ss_selecting_counted(struct ss_selecting *s, size_t count)
 {
     struct ss_threshold *t = s->t;
@@ -106,12 +115,11 @@ void ss_selecting_counted(struct ss_selecting *s, size_t count)
         t->sampled = count;
         ask_claim(s);
     } else if (s->glances) {
-        const size_t expected = t->sampled / GLANCE, by = apart(count, expected);
         s->glances = false;
         s->step /= GLANCE;
-        if (by * by <= 4 * expected)
+        if (is_like(s, count, t->sampled / GLANCE))
             ask_claim(s); /* else all of the sample is counted */
-    } else if (apart(count, t->sampled) * apart(count, t->sampled) <= t->sampled) {
+    } else if (is_like(s, count, t->sampled)) {
         ask_claim(s);
     } else {
         s->rank = t->sampled + (count > t->sampled);

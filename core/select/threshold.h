@@ -80,7 +80,7 @@ struct ss_selecting {
     size_t rank, step;
     bool residual, alone; /* there is one; it holds a */
     bool due, again;      /* the threshold was found before the pass; this pass is the second */
-    bool glances;         /* a part of the sample is counted first */
+    bool close, glances;  /* the last pass met about k; a part of the sample is counted first */
     bool few;             /* in the end: ask the vote for a new threshold */
     struct ss_selection first;
 };
