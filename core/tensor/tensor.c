@@ -219,12 +219,33 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
     return best;
 }
 
+static bool may_have_orphans(const struct ss_tensor_lane *lane, const struct ss_step_place *now)
+{
+    return lane->residuals > 0 && (lane->calls > lane->orphan_calls ||
+                                   (now->sync == SS_STEP_IN && now->step > lane->orphan_step));
+}
+
+/* Up to when those that have a residual now, or get one in a call of theirs, are none. */
+static void foresee_orphans(struct ss_tensor_lane *lane, const struct ss_step_place *now)
+{
+    uint64_t calls = lane->calls, step = now->step;
+
+    for (const struct ss_tensor *o = lane->tensors; o; o = o->in_lane)
+        if (ss_residual_there(o)) {
+            const struct ss_call_history *h = &o->history;
+            calls = h->last_on_lane < calls ? h->last_on_lane : calls;
+            step = h->place.step < step ? h->place.step : step;
+        }
+    lane->orphan_calls = calls + GONE_CALLS;
+    lane->orphan_step = step + GONE_STEPS;
+}
+
 static void settle_orphans(const struct ss_tensor *by, bool overlaps)
 {
-    const struct ss_tensor_lane *lane = &by->owner->lanes[by->lane];
+    struct ss_tensor_lane *lane = &by->owner->lanes[by->lane];
     const struct ss_step_place *now = &by->history.place;
 
-    if (lane->residuals == 0)
+    if (!may_have_orphans(lane, now))
         return;
     for (struct ss_tensor *o = lane->tensors; o; o = o->in_lane) {
         if (!ss_residual_there(o) || o->in_flight > 0 || is_recent(o, overlaps))
@@ -240,6 +261,7 @@ static void settle_orphans(const struct ss_tensor *by, bool overlaps)
             o->reason = SS_TENSOR_WATCHED;
         }
     }
+    foresee_orphans(lane, now);
 }
 
 bool ss_tensor_lane_interest(const struct ss_tensor *t)

@@ -12,9 +12,11 @@ struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
     struct ss_tensor *tensors;
-    bool several;    /* it has come more than once in a step */
-    bool joined;     /* labels do not count */
-    uint64_t *sites; /* of label 0 and on */
+    uint64_t orphan_calls, orphan_step; /* none of these has been left alone up to this number of
+                                           calls and this step */
+    bool several;                       /* it has come more than once in a step */
+    bool joined;                        /* labels do not count */
+    uint64_t *sites;                    /* of label 0 and on */
     uint32_t site_count, site_room;
 };
 

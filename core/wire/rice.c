@@ -447,12 +447,14 @@ int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, const uint8_
 }
 
 /* Geometric numbers of which the share p is 0: x >> k is geometric again, with (1-p)^(2^k) for 1-p.
- */
+ * The bits of an entry are convex in k: once they grow, the least is known. */
 static double geometric_bits(double p)
 {
     double rest = 1 - p, best = 33;
     for (unsigned k = 0; k <= SS_RICE_MAX && rest < 1; k++, rest *= rest) {
         double bits = k + 1 / (1 - rest);
+        if (bits > best && best < 33)
+            break;
         best = bits < best ? bits : best;
     }
     return best;
