@@ -34,8 +34,7 @@ struct ss_grouping *ss_grouping_create(struct ss_comm *comm)
     if (!gs)
         return NULL;
     gs->comm = comm;
-    bool plans = comm->settings->merge == SS_MERGE_AUTO;
-    if ((plans && !(gs->plan = ss_group_plan_create(comm))) || !new_group(gs)) {
+    if (!(gs->plan = ss_group_plan_create(comm)) || !new_group(gs)) {
         ss_grouping_free(gs);
         return NULL;
     }
@@ -116,7 +115,7 @@ void ss_group_assign(struct ss_call *call)
     if (!gs)
         return;
     call->merges = ss_group_may_merge(call);
-    if (call->merges && gs->plan)
+    if (call->merges)
         cut = ss_group_plan_next(gs->plan, call);
     if (!call->merges || cut.begins)
         next_part(gs);
@@ -193,10 +192,7 @@ static void take_place(struct ss_call *call)
 
 void ss_group_posted(struct ss_call *call)
 {
-    struct ss_group_plan *plan = call->f.comm->grouping->plan;
-
-    if (plan)
-        ss_group_plan_selected(plan, call);
+    ss_group_plan_selected(call->f.comm->grouping->plan, call);
 }
 
 void ss_call_hurry(struct ss_call *call)
@@ -257,8 +253,7 @@ static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
         struct ss_call *m = g->members[i];
         m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
         m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
-        if (m->f.comm->grouping->plan)
-            ss_group_plan_cast(m->f.comm->grouping->plan, m);
+        ss_group_plan_cast(gs->plan, m);
     }
     ss_joint_cast(&g->joint, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;
@@ -321,7 +316,7 @@ static void step_vote(struct ss_grouping *gs, struct ss_group *g, struct ss_exch
     x->bytes_sent += g->joint.bytes;
     let_rest_go(g);
     count(gs->comm, &(struct ss_merged_record){.votes = 1, .calls = g->voted});
-    for (unsigned i = 0; gs->plan && i < g->voted; i++)
+    for (unsigned i = 0; i < g->voted; i++)
         ss_group_plan_voted(gs->plan, g->members[i]);
     if (!g->members[0]->plans || (g->ballots[0]->flags & SS_VOTE_APART))
         return;
@@ -428,9 +423,8 @@ bool ss_call_rests(const struct ss_call *call)
     const struct ss_group *g = call->group;
 
     if (call->stage == SS_STAGE_GROUPED && g)
-        return call->member > 0 &&
-               (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
-                (g->state == SS_GROUP_VOTED && g->decided != call->member));
+        return call->member > 0 && (g->state == SS_GROUP_VOTING || g->state == SS_GROUP_AGREEING ||
+                                    (g->state == SS_GROUP_VOTED && g->decided != call->member));
     return call->stage == SS_STAGE_MERGED && g && call != g->first &&
            (g->state == SS_GROUP_VOTED || g->state == SS_GROUP_RUNNING ||
             g->state == SS_GROUP_DRAINING);

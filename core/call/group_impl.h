@@ -59,7 +59,7 @@ struct ss_grouping {
     uint64_t bytes, calls;                 /* of that part so far */
     struct ss_group_threshold *thresholds; /* MERGE_SELECT=group: of the last groups */
     struct ss_select_part parts[SS_MERGED];
-    struct ss_group_plan *plan; /* MERGE=auto, else NULL */
+    struct ss_group_plan *plan;
 };
 
 void ss_group_leave(struct ss_call *call);

@@ -47,6 +47,7 @@ struct layout {
 
 struct ss_group_plan {
     const struct ss_comm *comm;
+    uint64_t bytes;           /* of a part, as MERGE has it; 0: planned for */
     uint64_t index;           /* of the last call */
     uint64_t keys[RING];      /* of the last calls, by index */
     uint32_t same[SS_MERGED]; /* calls in a row like those so many + 1 before */
@@ -58,7 +59,8 @@ struct ss_group_plan {
     double gap[SS_MERGED];     /* seconds before a call, sums, by position */
     uint32_t seen[SS_MERGED];  /* summands */
     uint64_t nnz[SS_MERGED];   /* most entries of a rank, of the last call there */
-    uint64_t count[SS_MERGED]; /* elements */
+    uint64_t count[SS_MERGED]; /* elements, */
+    uint64_t size[SS_MERGED];  /* and their bytes */
     uint32_t periods;          /* to be measured before the next plan */
     uint64_t planning;         /* index of the call that plans next, 0: none */
 
@@ -89,6 +91,7 @@ struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
         return NULL;
     }
     p->comm = comm;
+    p->bytes = comm->settings->merge == SS_MERGE_AUTO ? 0 : comm->settings->merge;
     return p;
 }
 
@@ -120,7 +123,7 @@ static void measure_anew(struct ss_group_plan *p, uint32_t periods)
 static void begin_period(struct ss_group_plan *p, uint32_t period)
 {
     p->period = period;
-    p->compares = true;
+    p->compares = p->bytes == 0;
     p->worse = false;
     p->comparisons = 0; /* a rank that lost the period earlier may have missed one */
     memset(p->tried, 0, sizeof p->tried);
@@ -175,6 +178,7 @@ static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint
         p->seen[at]++;
     }
     p->count[at] = call->f.c.x.n;
+    p->size[at] = call->f.c.x.n * call->f.c.x.esize;
     if (p->now.from > 0)
         ss_group_times_next(&p->times, p->comm->stats, now, gap > 0 ? gap : 0, p->selected,
                             at == p->now.first);
@@ -329,6 +333,24 @@ static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_mer
     }
 }
 
+/* Parts of so many bytes, from the step's begin on. */
+static enum ss_merging_status cut_by_bytes(const struct ss_group_plan *p, uint32_t first,
+                                           const struct ss_merging_step *step,
+                                           struct ss_merging_plan *plan)
+{
+    uint64_t bytes = 0;
+
+    plan->groups = 0;
+    for (uint32_t i = 0; i < p->period; i++) {
+        bytes += p->size[(first + i) % p->period];
+        if (bytes < p->bytes && i + 1 < p->period)
+            continue;
+        plan->ends[plan->groups++] = i + 1;
+        bytes = 0;
+    }
+    return ss_merging_evaluate(step, plan->ends, plan->groups, &plan->times);
+}
+
 static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next)
 {
     static const enum ss_merging_policy policies[KINDS] = {SS_MERGING_OPTIMAL, SS_MERGING_OPTIMAL,
@@ -342,7 +364,9 @@ static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next
     step_of(p, next->first, calls);
     if (kind == AT_ONCE) /* IN_FLIGHT is each rank's own */
         step.costs.flight = SS_BESIDE < SS_MERGING_FLIGHT ? SS_BESIDE : SS_MERGING_FLIGHT;
-    if (ss_merging_make(&step, policies[kind], THRESHOLD, p->work, &plan) != SS_MERGING_OK)
+    if (p->bytes > 0
+            ? cut_by_bytes(p, next->first, &step, &plan) != SS_MERGING_OK
+            : ss_merging_make(&step, policies[kind], THRESHOLD, p->work, &plan) != SS_MERGING_OK)
         return false;
     for (uint32_t g = 0; g < plan.groups; g++)
         next->begins[(next->first + (g > 0 ? ends[g - 1] : 0)) % p->period] = true;
@@ -380,6 +404,8 @@ static enum kind choose(struct ss_group_plan *p)
     const double step = 1e-9 * (double)p->words[2 * p->period];
     enum kind best = IN_TURN;
 
+    if (p->bytes > 0)
+        return THRESHOLDS;
     if (p->compares && step > 0)
         p->tried[p->asked_kind] = step;
     if (!p->compares) {

@@ -1,8 +1,9 @@
-/* MERGE=auto: which calls of a step go together. The step is a period of the sequence of calls
- * that may merge, which is the same on all ranks; how far apart they begin is measured, agreed on
- * beside the vote of one call in many steps, and planned for by core/plan/merging.h, alike
- * everywhere. What a model says of hosts that it has not seen is tried: several plans in turn, of
- * which the one stays whose steps end soonest, by the slowest rank. */
+/* Which calls of a step go together. The step is a period of the sequence of calls that may merge,
+ * which is the same on all ranks; how far apart they begin is measured, agreed on beside the vote
+ * of one call in many steps, and planned for alike everywhere. With MERGE=<bytes> parts have so
+ * many from the step's begin on. With MERGE=auto core/plan/merging.h plans; what a model says of
+ * hosts that it has not seen is tried: several plans in turn, of which the one stays whose steps
+ * end soonest, by the slowest rank. */
 #ifndef CORE_CALL_GROUP_PLAN_H
 #define CORE_CALL_GROUP_PLAN_H
 

@@ -45,7 +45,7 @@ static const struct ss_emit_column lines[SS_LINES] = {
                         "MERGE: nonblocking calls that voted and were sent together, and the "
                         "groups that are planned for a step"},
     [SS_LINE_STEP] = {"step", "step", 0, 0,
-                      "MERGE=auto: what a planned step takes, mean of this rank: from its first "
+                      "MERGE: what a planned step takes, mean of this rank: from its first "
                       "call to that of the next and to the end of its last one, where that goes, "
                       "and votes and exchanges behind computation and while the program waits"},
     [SS_LINE_BLOCKING] = {"try_merge", "merge", 0, 0,

@@ -160,7 +160,7 @@ static const struct ss_emit_column merged_keys[] = {
     KEY("joint_exchanges", "exchanges of several calls at once"),
     KEY("joint_sent", "calls in them"),
     KEY("joint_held", "joint votes that waited in vain for a further call"),
-    KEY("planned_groups", "MERGE=auto: groups of a step by the last plan, 0 = none"),
+    KEY("planned_groups", "MERGE: groups of a step by the last plan, 0 = none"),
     KEY("planned_calls", "calls of a step that it is for"),
     KEY("planned_step_seconds", "predicted time from the first of them to the end of the step"),
     KEY("planned_hidden_seconds", "of that, communication behind computation"),

@@ -40,11 +40,12 @@ struct job {
     struct rank rank[RANKS];
     unsigned agreements;
     bool single; /* the last call was a part by itself */
+    struct ss_group_cut cut;
 };
 
-static void open_job(struct job *job)
+static void open_job(struct job *job, uint64_t merge)
 {
-    *job = (struct job){.settings = {.alpha = 1e-4, .beta = 1e-8},
+    *job = (struct job){.settings = {.alpha = 1e-4, .beta = 1e-8, .merge = merge},
                         .stats = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     job->comm.settings = &job->settings;
     job->comm.stats = &job->stats;
@@ -92,6 +93,7 @@ static bool next(struct job *job, uint64_t n, double seconds)
     assert_int_equal(cut[0].begins, cut[1].begins);
     assert_int_equal(cut[0].ends, cut[1].ends);
     job->single = cut[0].begins && cut[0].ends;
+    job->cut = cut[0];
     return job->rank[0].call.plans;
 }
 
@@ -114,7 +116,7 @@ static void run(unsigned late)
     struct job job;
     double pause = 1e-4;
 
-    open_job(&job);
+    open_job(&job, SS_MERGE_AUTO);
     for (uint64_t c = 0; c < 60000; c++) {
         pause *= 1.0002;
         if (!next(&job, LEAST + c % STEP, job.single ? 3 * pause : pause))
@@ -143,10 +145,42 @@ static void ranks_plan_alike_where_one_hears_of_a_plan_when_its_step_is_gone(voi
         run(late);
 }
 
+/* Steps of 100 calls, each behind a pause: the parts of a step are cut from its first call on, in
+ * every step, though a part may hold more calls than a step has. */
+static void parts_of_so_many_bytes_begin_with_the_step(void **state)
+{
+    const uint64_t calls = 100, steps = 60;
+    const unsigned parts[] = {1, 1, 3, 100}, per_part[] = {1000, 100, 40, 1};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct job job;
+        unsigned seen = 0;
+
+        open_job(&job, 4 * LEAST * (uint64_t)per_part[i]);
+        for (uint64_t c = 0; c < steps * calls; c++) {
+            const uint64_t at = c % calls;
+            if (next(&job, LEAST + at % 9 / 8, at == 0 ? 0.1 : 1e-4)) {
+                start_agreements(&job);
+                end_agreement(&job.rank[0]);
+                end_agreement(&job.rank[1]);
+            }
+            if (c < steps / 2 * calls)
+                continue;
+            assert_true(job.cut.planned);
+            assert_int_equal(job.cut.ends, at + 1 == calls || (at + 1) % per_part[i] == 0);
+            seen += job.cut.ends;
+        }
+        assert_int_equal(seen, steps / 2 * parts[i]);
+        close_job(&job);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_plan_in_the_same_calls),
+        cmocka_unit_test(parts_of_so_many_bytes_begin_with_the_step),
         cmocka_unit_test(ranks_plan_alike_where_one_hears_of_a_plan_when_its_step_is_gone),
     };
 
