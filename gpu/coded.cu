@@ -1,7 +1,7 @@
 /* Received entries as they came: runs of Rice-coded gaps (core/wire/rice.h), a thread each, by one
  * block; what a run starts at is known once all have been read. And rounded values. */
+#include "gpu/block.h"
 #include "gpu/codes.h"
-#include "gpu/subset.h"
 
 static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block");
 #define NO_GAP (~0ull)
@@ -31,27 +31,10 @@ DEVICE u64 take_gap(const u32 *words, u32 *at, u32 k)
 }
 
 struct unpacking {
-    u64 warp[WARPS];
+    sums bits, gaps;
     u64 before[THREADS]; /* sums of the gaps of the runs before */
-    u64 all;
     u32 refused;
 };
-
-/* The sum of what the threads before this one have. */
-DEVICE u64 sum_before(unpacking *s, u64 mine)
-{
-    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const u64 up_to = warp_scan(mine, lane);
-    u64 sum = up_to - mine;
-
-    if (lane == WARP - 1)
-        s->warp[warp] = up_to;
-    __syncthreads();
-    for (u32 w = 0; w < warp; w++)
-        sum += s->warp[w];
-    __syncthreads();
-    return sum;
-}
 
 /* Indices as far as the run goes, counted from where it starts; *sum: where it ends. False: it does
  * not end where it is told to. */
@@ -84,15 +67,13 @@ KERNEL(ss_unpack, 1)
 
     if (t == 0)
         s.refused = 0;
-    const u32 begin = 8 * code_at + (u32)sum_before(&s, bits);
+    const u32 begin = 8 * code_at + (u32)sum_before(&s.bits, bits);
     if (t < runs && !take_run(words, begin, begin + bits, k, from,
                               from + GPU_RUN < nnz ? from + GPU_RUN : nnz, idx, &sum))
         s.refused = 1;
-    s.before[t] = sum_before(&s, sum);
-    if (t == THREADS - 1)
-        s.all = s.before[t] + sum;
+    s.before[t] = sum_before(&s.gaps, sum);
     __syncthreads();
-    const bool good = s.refused == 0 && s.all == last - first;
+    const bool good = s.refused == 0 && s.gaps.all == last - first;
     if (t == 0) {
         idx[0] = first;
         *refused = !good;
@@ -106,7 +87,7 @@ KERNEL_END(ss_unpack)
 
 /* ---- rounded values (core/wire/values.h) ---- */
 
-enum { LEVELS = 127, ZERO = LEVELS + 1 }; /* of q8; 0 is no code */
+enum { LEVELS = GPU_LEVELS, ZERO = LEVELS + 1 }; /* of q8; 0 is no code */
 
 template <class B> DEVICE B number_at(const unsigned char *p)
 {

@@ -1,7 +1,8 @@
 /* What nvcc made of the kernels, as data of this library: a fat binary for each file. */
 #include "gpu/images.h"
 
-#define IMAGES(X) X(buckets) X(claim) X(coded) X(exact) X(scan) X(stream) X(sums) X(vector)
+#define IMAGES(X)                                                                                  \
+    X(buckets) X(claim) X(coded) X(encode) X(exact) X(scan) X(stream) X(sums) X(vector)
 
 #define EMBED(name)                                                                                \
     __asm__(".section .rodata\n.balign 64\ngpu_image_" #name ":\n.incbin \"" GPU_IMAGE_DIR         \

@@ -62,6 +62,21 @@ void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded 
     gpu_start(q, GPU_OF(type, GPU_widen_b32), gpu_strides(v.nnz), params);
 }
 
+uint32_t gpu_wire_head(const struct ss_wire_key *key, enum ss_values values)
+{
+    return SS_WIRE_MAGIC | (uint32_t)(SS_WIRE_VERSION << 4 | (int)key->type) << 8 |
+           (uint32_t)values << 20 | (uint32_t)key->phase << 24;
+}
+
+void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area, uint32_t *lengths)
+{
+    struct gpu_outgoing o = *out;
+    void *params[] = {&o.idx,  &o.val,    &o.error,  &o.table, &o.head,
+                      &o.call, &o.coding, &o.bucket, &area,    &lengths};
+
+    gpu_start(q, GPU_OF(o.type, GPU_encode_b32), o.messages, params);
+}
+
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
                  const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused)
 {

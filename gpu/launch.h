@@ -6,6 +6,7 @@
 #define GPU_LAUNCH_H
 
 #include "core/base/types.h"
+#include "core/wire/wire.h"
 #include "gpu/kernel_list.h"
 #include "gpu/results.h"
 
@@ -102,6 +103,23 @@ struct gpu_rounded {
 };
 void gpu_widen(struct gpu_queue *q, enum ss_type type, const struct gpu_rounded *values, void *to,
                uint32_t *refused, uint32_t *told);
+
+/* Entries on their way out, `messages` of them described by `table`, in device memory: see struct
+ * gpu_message. Each becomes what ss_wire_encode makes of it, in an area aligned to 8 bytes; their
+ * lengths in bytes go to `lengths`. Rounded values are nearest, bf16 or q8; val and error, which
+ * may be NULL, are written then. */
+struct gpu_outgoing {
+    enum ss_type type;
+    const uint32_t *idx;
+    void *val, *error;
+    const struct gpu_message *table;
+    size_t messages;
+    uint32_t head, call; /* of a header; head without representation and end */
+    uint32_t coding;     /* enum ss_coding */
+    uint32_t bucket;     /* values of one scale */
+};
+uint32_t gpu_wire_head(const struct ss_wire_key *key, enum ss_values values);
+void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area, uint32_t *lengths);
 
 size_t gpu_scan_work(enum ss_type type, size_t n);
 /* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */

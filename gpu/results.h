@@ -36,4 +36,20 @@ struct gpu_kept {
     unsigned ticket;
 };
 
+/* Entries of a list that become a message, whose place in an area of them is `at`. Written by the
+ * host. */
+struct gpu_message {
+    unsigned first, count; /* entries */
+    unsigned at;           /* bytes, a multiple of 8 */
+    unsigned last;         /* 1: the end of a stream */
+};
+
+/* Of the entries between two indices: where the first of them is, and sums over them. */
+struct gpu_share {
+    double square;                /* of what is finite, squared */
+    unsigned long long first;     /* entry */
+    unsigned long long count;     /* entries that are not zero, */
+    unsigned long long unbounded; /* and of those whose square is not finite */
+};
+
 #endif

@@ -3,6 +3,7 @@
 #ifndef TESTS_GPU_CHECKS_H
 #define TESTS_GPU_CHECKS_H
 
+#include "tests/gpu/check_encode.h"
 #include "tests/gpu/check_select.h"
 #include "tests/gpu/check_vector.h"
 
@@ -21,6 +22,8 @@ static const struct check {
     {"bitmap", check_bitmap, 100},
     {"coded", check_coded, 60},
     {"rounded", check_rounded, 120},
+    {"encode", check_encode, 150},
+    {"rounding", check_rounding, 100},
     {"entries", check_entries, 120},
     {"reduce", check_reduce, 80},
     {"dense", check_dense, 80},

@@ -3,7 +3,7 @@
  * tests (GPU_LIBCUDA) the times mean nothing; a size of 0 is a small one. */
 #include "tests/gpu/real_device.h"
 
-enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20 };
+enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20, TABLE = 64 };
 
 static struct real_device real;
 static CUresult (*elapsed)(float *, CUevent, CUevent);
@@ -17,6 +17,7 @@ static struct {
     void *work;
     struct gpu_search *found;
     uint32_t *bins;
+    struct gpu_message *table;
     uint64_t threshold;
 } job;
 
@@ -70,6 +71,51 @@ static void buckets(void)
     const struct gpu_input in = input();
 
     gpu_claim_buckets(&real.device.queue, &in, 4, 512, &job.list, job.work);
+}
+
+/* The claims of the last step, as messages, rounded or not; behind them it is not the vector that
+ * it was. */
+static void encode_as(enum ss_values values)
+{
+    const size_t entries = job.k / 2;
+    const struct gpu_outgoing out = {
+        .type = job.type,
+        .idx = job.list.idx,
+        .val = job.list.val,
+        .table = job.table,
+        .messages = (entries + SS_CHUNK_ENTRIES - 1) / SS_CHUNK_ENTRIES,
+        .head = gpu_wire_head(&(struct ss_wire_key){.type = job.type}, values),
+        .bucket = 1024};
+
+    gpu_encode(&real.device.queue, &out, job.other, job.bins);
+}
+
+static void encode(void)
+{
+    encode_as(SS_VALUES_SAME);
+}
+
+static void encode_q8(void)
+{
+    encode_as(SS_VALUES_Q8);
+}
+
+/* Chunks of k / 2 entries. */
+static void make_table(void)
+{
+    struct gpu_slot *slot = gpu_slot_take(&real.device);
+    struct gpu_message *m = slot->data;
+    const size_t entries = job.k / 2, room = ss_wire_bound(job.type, SS_CHUNK_ENTRIES);
+    size_t count = 0;
+
+    for (size_t at = 0; at < entries && count < TABLE; at += SS_CHUNK_ENTRIES, count++)
+        m[count] = (struct gpu_message){
+            .first = (unsigned)at,
+            .count = (unsigned)(entries - at < SS_CHUNK_ENTRIES ? entries - at : SS_CHUNK_ENTRIES),
+            .at = (unsigned)(count * room),
+            .last = 1};
+    gpu_upload(&real.device, job.table, m, count * sizeof *m);
+    gpu_slot_give(slot, gpu_mark(&real.device));
 }
 
 /* The claims of the last step, in a vector that is else zero. */
@@ -127,6 +173,8 @@ static const struct timed {
     {"exact in one reading", exact_in_one, 3},
     {"exact by radix", exact_by_radix, 3},
     {"4 of 512", buckets, 3},
+    {"encode", encode, 0.01},
+    {"encode to q8", encode_q8, 0.01},
     {"result", result, 1},
     {"scan", scan, 1},
     {"square", square, 1},
@@ -207,8 +255,17 @@ static void measure(enum ss_type type, size_t n)
     job.threshold = threshold_of(type);
     work = largest(work, largest(gpu_scan_work(type, n), gpu_square_work(type, n)));
     const size_t between = gpu_exact_room(n, k);
-    const size_t sizes[] = {n * size,    n * size,       n * size, 4 * job.room, size * job.room,
-                            4 * between, size * between, work,     64,           4 * GPU_BINS};
+    const size_t sizes[] = {n * size,
+                            n * size,
+                            n * size,
+                            4 * job.room,
+                            size * job.room,
+                            4 * between,
+                            size * between,
+                            work,
+                            64,
+                            4 * GPU_BINS,
+                            TABLE * sizeof(struct gpu_message)};
     void **to[] = {&job.g,
                    &job.r,
                    &job.other,
@@ -218,7 +275,8 @@ static void measure(enum ss_type type, size_t n)
                    &job.between.val,
                    &job.work,
                    (void **)&job.found,
-                   (void **)&job.bins};
+                   (void **)&job.bins,
+                   (void **)&job.table};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         *to[i] = make(sizes[i]);
     job.list.room = job.room;
@@ -226,6 +284,7 @@ static void measure(enum ss_type type, size_t n)
     fill(job.g, 1, 1);
     fill(job.r, 0.01, 2);
 
+    make_table();
     double ms = median_ms(copy);
     const double rate = 2 * (double)(n * size) / ms / 1e6;
     tell("copy", 2, ms, 0);
