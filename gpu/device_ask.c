@@ -58,7 +58,8 @@ static void see_scan(struct gpu_place *p, struct gpu_job *j)
     if (j->scan.here < nnz && out->stop == j->n)
         out->stop = j->scan.at + (size_t)s->stop;
     /* A bitmap has all indices of the piece in at most half the bytes. */
-    j->scan.mapping = j->scan.idx && nnz == j->scan.here && nnz > j->scan.piece / 16;
+    j->scan.mapping = j->scan.idx && !gpu_vector_of(p, j->scan.idx) && nnz == j->scan.here &&
+                      nnz > j->scan.piece / 16;
     out->nnz += nnz;
     out->negative_zero = out->negative_zero || (floats && s->negative_zero);
     out->not_finite = out->not_finite || (floats && s->not_finite);

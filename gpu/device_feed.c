@@ -16,7 +16,7 @@ bool gpu_source_keep(struct gpu_source *s, enum ss_type type)
                  runs = s->runs ? s->count * sizeof *s->runs : 0;
     char *kept;
 
-    if (s->kept || s->done == s->count)
+    if (s->kept || s->there || s->done == s->count)
         return true;
     kept = malloc(values + entries + runs + 1);
     if (!kept)
@@ -118,6 +118,10 @@ static bool feed(struct gpu_place *p, struct gpu_job *j, apply *f)
     const size_t size = ss_type_size(j->type), entry = s->idx ? sizeof *s->idx : 0,
                  value = s->val ? size : 0;
 
+    if (s->there) {
+        f(p, j, s->idx, s->val, s->count);
+        s->done = s->count;
+    }
     while (s->done < s->count) {
         const size_t m = entries_of(s, entry + value);
         const size_t skew = s->idx ? 0 : ((uintptr_t)j->v + s->done * size) % ALIGNED;

@@ -211,6 +211,11 @@ bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count)
 {
+    if (idx && gpu_vector_of(p, idx)) {
+        gpu_copy(&p->device, idx, list->idx, count * sizeof *idx);
+        gpu_copy(&p->device, val, list->val, count * ss_type_size(j->type));
+        return true;
+    }
     return gpu_send_all_home(p, j, idx, list->idx, count * sizeof *idx, &j->sent[1]) &&
            gpu_send_all_home(p, j, val, list->val, count * ss_type_size(j->type), &j->sent[0]);
 }
@@ -297,6 +302,7 @@ static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
     }
     *j = *as;
     j->number = p->handed;
+    j->from.there = j->from.idx && gpu_vector_of(p, j->from.idx);
     j->parcels_end = &j->parcels;
     *p->jobs_end = j;
     p->jobs_end = &j->next;

@@ -4,7 +4,7 @@
 
 #include "gpu/device_place_impl.h"
 
-enum { COUNTS = 256, ALIGNED = 256 };
+enum { COUNTS = GPU_COUNTS, ALIGNED = 256 };
 
 /* ---- vectors ---- */
 
@@ -214,6 +214,16 @@ static void lack_memory(struct gpu_place *p)
     pthread_mutex_unlock(&p->lock);
 }
 
+static bool is_there(struct gpu_place *p, const void *entries)
+{
+    bool there;
+
+    pthread_mutex_lock(&p->lock);
+    there = gpu_vector_of(p, entries) != NULL;
+    pthread_mutex_unlock(&p->lock);
+    return there;
+}
+
 static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count)
 {
@@ -225,7 +235,7 @@ static void add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base
 
     if (count == 0)
         return;
-    if (!gpu_source_order(&j.from, type))
+    if (!is_there(gpu_place_of(p), idx) && !gpu_source_order(&j.from, type))
         lack_memory(gpu_place_of(p));
     else
         gpu_hand_over(p, &j);
@@ -415,6 +425,8 @@ static const struct ss_place_ops ops = {
     .scatter = scatter,
     .accumulate = accumulate,
     .decode = gpu_decode,
+    .encode = gpu_encode_parts,
+    .survey = gpu_survey_parts,
     .reduce = reduce,
     .read = read_to,
     .runs = runs_to,
@@ -461,7 +473,8 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
 
 static void free_device_memory(struct gpu_place *p)
 {
-    struct gpu_area *const areas[] = {&p->crossing, &p->picked, &p->work, &p->list, &p->between};
+    struct gpu_area *const areas[] = {&p->crossing, &p->picked,  &p->work,
+                                      &p->list,     &p->between, &p->messages};
 
     gpu_free_gone(p);
     for (size_t i = 0; i < sizeof areas / sizeof areas[0]; i++)

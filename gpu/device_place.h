@@ -29,11 +29,11 @@ struct gpu_word {
     uint32_t *at;
     bool taken;
 };
-enum { GPU_WORDS = 256 };
+enum { GPU_WORDS = 256, GPU_COUNTS = 256 };
 
 /* Bytes that calls have reserved, of the areas that hang on their size: more calls than are under
  * way at any time. */
-enum { GPU_NEEDS = 1024, GPU_SIZED = 3 };
+enum { GPU_NEEDS = 1024, GPU_SIZED = 4 };
 struct gpu_needs {
     size_t bytes[GPU_NEEDS][GPU_SIZED];
     size_t next;
@@ -49,9 +49,9 @@ struct gpu_place {
     ss_ticket handed;
     struct gpu_slot *open; /* what uploads take from */
     size_t open_used;
-    struct gpu_area crossing, picked, work, list, between; /* device memory */
-    void *counts;                                          /* pinned: of the job in front */
-    uint32_t *words;                                       /* pinned: those of `word` */
+    struct gpu_area crossing, picked, work, list, between, messages; /* device memory */
+    void *counts;    /* pinned: of the job in front */
+    uint32_t *words; /* pinned: those of `word` */
     struct gpu_word word[GPU_WORDS];
     struct gpu_needs needs;
     struct gpu_vector *vectors;

@@ -27,6 +27,7 @@ struct gpu_source {
     size_t within; /* of run `done` */
     void *kept;    /* they are a copy, to be freed */
     size_t each;   /* bytes of an element; 0: as the type of the job has it */
+    bool there;    /* entries that have stayed on the device */
 };
 
 /* A selection: what is given to the caller in the end, and how it gets there. */
@@ -64,6 +65,25 @@ struct gpu_coded_job {
     struct gpu_word *word; /* not 0 where the kernel refuses it */
 };
 
+/* Entries that have stayed: parts, batches of messages, and a table of the batch in hand, which
+ * lie behind one another in the job's copy. */
+struct gpu_leaving_job {
+    struct ss_leaving what;
+    size_t *ends, *ends_to;
+    struct gpu_message *table;
+    size_t part, within; /* the next entries to encode */
+    size_t messages;     /* of the batch; */
+    size_t sent;         /* those of them that are on their way home, */
+    size_t at;           /* all of which take so many bytes there */
+    unsigned char *to, *area;
+};
+
+struct gpu_survey_job {
+    const uint32_t *idx, *cuts;
+    size_t count;
+    struct ss_share *to;
+};
+
 struct gpu_job {
     struct gpu_job *next;
     ss_ticket number;
@@ -89,6 +109,8 @@ struct gpu_job {
         struct gpu_selection_job select;
         struct gpu_scan_job scan;
         struct gpu_coded_job coded;
+        struct gpu_leaving_job leaving;
+        struct gpu_survey_job survey;
         double square;
         size_t count;
     };
@@ -196,6 +218,15 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 bool gpu_words_make(struct gpu_place *p); /* false: there is no pinned memory */
 ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                      uint32_t base, const struct ss_coded *coded, int *refused);
+
+/* ---- gpu/device_encode.c: entries that have stayed on the device ---- */
+
+size_t gpu_messages_room(enum ss_type type, size_t n); /* bytes of the area */
+ss_ticket gpu_encode_parts(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+                           void *to, size_t *ends);
+ss_ticket gpu_survey_parts(struct ss_place *p, enum ss_type type, const uint32_t *idx,
+                           const void *val, size_t nnz, const uint32_t *cuts, size_t count,
+                           struct ss_share *out);
 
 /* ---- gpu/device_ask.c: what is asked of a vector ---- */
 

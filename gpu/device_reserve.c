@@ -34,7 +34,7 @@ static size_t listed(const struct ss_place_need *need)
 /* The areas that hang on the size of calls. */
 static struct gpu_area *sized(struct gpu_place *p, int i)
 {
-    struct gpu_area *const areas[GPU_SIZED] = {&p->work, &p->list, &p->between};
+    struct gpu_area *const areas[GPU_SIZED] = {&p->work, &p->list, &p->between, &p->messages};
 
     return areas[i];
 }
@@ -47,6 +47,7 @@ static void needs_of(enum ss_type type, const struct ss_place_need *need, size_t
     bytes[0] = work_of(type, need);
     bytes[1] = gpu_list_bytes(listed(need), size);
     bytes[2] = room > 0 ? gpu_list_bytes(room, size) : 0;
+    bytes[3] = need->k > 0 ? gpu_messages_room(type, need->n) : 0;
 }
 
 /* What was there goes to `old`. */

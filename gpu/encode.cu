@@ -488,6 +488,73 @@ static __device__ void encode(encoder *s, const gpu_message &m, const u32 *idx, 
                  payload, length);
 }
 
+/* ---- what is sent, by ranges of indices ---- */
+
+/* Of ascending ones: those below `index`. */
+DEVICE u32 entries_below(const u32 *idx, u32 nnz, u32 index)
+{
+    u32 from = 0, to = nnz;
+
+    while (from < to) {
+        const u32 middle = from + (to - from) / 2;
+        if (idx[middle] < index)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+struct survey {
+    sums count, unbounded;
+    double warp[WARPS];
+};
+
+/* For a block. A square adds up in the same order in each call. */
+template <class B>
+static __device__ void look_at(survey *s, const B *val, u32 from, u32 to, gpu_share *share)
+{
+    double square = 0;
+    u32 count = 0, unbounded = 0;
+
+    for (u32 j = from + threadIdx.x; j < to; j += THREADS) {
+        const double x = (double)number_of(val[j]), mine = multiply(x, x);
+        if (!is_finite(bits_of(mine))) {
+            unbounded++;
+            continue;
+        }
+        square = add(square, mine);
+        count += magnitude(val[j]) != 0;
+    }
+    square = warp_sum(square);
+    if (threadIdx.x % WARP == 0)
+        s->warp[threadIdx.x / WARP] = square;
+    const u64 all = sum_of_all(&s->count, count), beyond = sum_of_all(&s->unbounded, unbounded);
+    if (threadIdx.x != 0)
+        return;
+    square = 0;
+    for (u32 w = 0; w < WARPS; w++)
+        square = add(square, s->warp[w]);
+    *share = {square, from, all, beyond};
+}
+
+/* A block for each range. */
+#define SURVEY(name, B)                                                                            \
+    KERNEL(name, 2)                                                                                \
+    (const u32 *idx, const B *val, u32 nnz, const u32 *cuts, gpu_share *shares)                    \
+    {                                                                                              \
+        SHARED(survey, s);                                                                         \
+        const u32 i = blockIdx.x, from = entries_below(idx, nnz, cuts[i]),                         \
+                  to = entries_below(idx, nnz, cuts[i + 1]);                                       \
+        look_at(&s, val, from, to, shares + i);                                                    \
+    }                                                                                              \
+    KERNEL_END(name)
+
+SURVEY(ss_survey_f32, u32)
+SURVEY(ss_survey_f64, u64)
+
+/* ---- all messages ---- */
+
 /* A block for each of `table`: its entries become the message `at` bytes behind `messages`, so many
  * bytes long. Where head, the first word of a header without representation and end, says so they
  * are rounded in place, and what that takes away goes to `error`, if that is there. */

@@ -22,6 +22,7 @@
     X(bitmap)                                                                                      \
     X(unpack)                                                                                      \
     GPU_BITS(X, widen)                                                                             \
+    GPU_FLOATS(X, survey)                                                                          \
     GPU_BITS(X, encode)                                                                            \
     GPU_BITS(X, scatter)                                                                           \
     GPU_BITS(X, clear_at)                                                                          \

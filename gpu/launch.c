@@ -77,6 +77,15 @@ void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area,
     gpu_start(q, GPU_OF(o.type, GPU_encode_b32), o.messages, params);
 }
 
+void gpu_survey(struct gpu_queue *q, enum ss_type type, const uint32_t *idx, const void *val,
+                size_t nnz, const uint32_t *cuts, size_t count, struct gpu_share *shares)
+{
+    unsigned entries = (unsigned)nnz;
+    void *params[] = {&idx, &val, &entries, &cuts, &shares};
+
+    gpu_start(q, GPU_OF(type, GPU_survey_f32), count, params);
+}
+
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
                  const uint32_t *idx, const void *val, size_t nnz, const uint32_t *refused)
 {

@@ -121,6 +121,10 @@ struct gpu_outgoing {
 uint32_t gpu_wire_head(const struct ss_wire_key *key, enum ss_values values);
 void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area, uint32_t *lengths);
 
+/* Of `count` ranges of indices, from cuts[i] up to cuts[i + 1], in device memory. */
+void gpu_survey(struct gpu_queue *q, enum ss_type type, const uint32_t *idx, const void *val,
+                size_t nnz, const uint32_t *cuts, size_t count, struct gpu_share *shares);
+
 size_t gpu_scan_work(enum ss_type type, size_t n);
 /* struct gpu_scanned at the beginning of `work`. `stop` means something where nnz > room. */
 void gpu_scan(struct gpu_queue *q, enum ss_type type, enum ss_op op, const void *src, size_t n,

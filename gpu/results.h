@@ -44,7 +44,7 @@ struct gpu_message {
     unsigned last;         /* 1: the end of a stream */
 };
 
-/* Of the entries between two indices: where the first of them is, and sums over them. */
+/* Of the entries from an index up to another one: struct ss_share of core/place/place.h. */
 struct gpu_share {
     double square;                /* of what is finite, squared */
     unsigned long long first;     /* entry */

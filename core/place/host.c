@@ -134,6 +134,70 @@ static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op 
     return 0;
 }
 
+/* The first message of a part begins where the one before has ended. */
+static size_t encode_part(enum ss_type type, const struct ss_leaving *what,
+                          const struct ss_part *part, unsigned char *to, size_t at)
+{
+    const size_t size = ss_type_size(type);
+    size_t done = 0;
+    bool last;
+
+    do {
+        const size_t first = part->first + done, left = part->count - done;
+        const uint32_t entries = left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
+        char *val = (char *)what->val + first * size;
+        const struct ss_wire_rounding rounding = {
+            .how = &what->how,
+            .val = val,
+            .error = what->error ? (char *)what->error + first * size : NULL,
+            .position = done};
+        last = entries == left;
+        at += (ss_wire_encode(to + at, &what->key, what->coding, what->idx + first, val, entries,
+                              last, what->how.values != SS_VALUES_SAME ? &rounding : NULL) +
+               63) /
+              64 * 64;
+        done += entries;
+    } while (!last);
+    return at;
+}
+
+static ss_ticket encode(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+                        void *to, size_t *ends)
+{
+    size_t at = 0;
+
+    (void)p;
+    for (size_t i = 0; i < what->count; i++)
+        ends[i] = at = encode_part(type, what, &what->parts[i], to, at);
+    return 0;
+}
+
+static void add_square(struct ss_share *to, double x)
+{
+    const double square = x * x;
+
+    if (!(square <= DBL_MAX)) {
+        to->unbounded++;
+        return;
+    }
+    to->square += square;
+    to->count += x != 0;
+}
+
+static ss_ticket survey(struct ss_place *p, enum ss_type type, const uint32_t *idx, const void *val,
+                        size_t nnz, const uint32_t *cuts, size_t count, struct ss_share *out)
+{
+    (void)p;
+    for (size_t i = 0; i < count; i++) {
+        size_t j = ss_lower_bound(idx, nnz, cuts[i]);
+        out[i] = (struct ss_share){.first = j};
+        for (; j < nnz && idx[j] < cuts[i + 1]; j++)
+            add_square(&out[i],
+                       type == SS_F32 ? (double)((const float *)val)[j] : ((const double *)val)[j]);
+    }
+    return 0;
+}
+
 static ss_ticket square(struct ss_place *p, enum ss_type type, const void *v, size_t n, double *out)
 {
     (void)p;
@@ -249,6 +313,8 @@ static const struct ss_place_ops ops = {
     .accumulate = accumulate,
     .reduce = reduce,
     .decode = decode,
+    .encode = encode,
+    .survey = survey,
     .square = square,
     .not_finite = not_finite,
     .sketch = sketch_of,

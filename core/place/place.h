@@ -8,9 +8,10 @@
  * needs no waiting for but before somebody else looks at them.
  *
  * v, g, r, src, dst and out are in the place, n elements of `type`, SS_F32 or SS_F64 unless said
- * otherwise; idx, val and what is given back are the host's. What a function does is said where the
- * host's is: core/compute/kernels.h, core/compute/select.h, core/compute/vector.h,
- * core/select/threshold.h. */
+ * otherwise; idx, val and what is given back are the host's. The entries that a claim or a scan
+ * gives back may stay in the place, in vectors of make, and idx and val of what takes entries may
+ * be these. What a function does is said where the host's is: core/compute/kernels.h,
+ * core/compute/select.h, core/compute/vector.h, core/select/threshold.h. */
 #ifndef CORE_PLACE_PLACE_H
 #define CORE_PLACE_PLACE_H
 
@@ -22,6 +23,30 @@
 
 struct ss_place {
     const struct ss_place_ops *ops;
+};
+
+/* Entries in the place on their way out: each part of the list becomes a stream of its own. */
+struct ss_part {
+    size_t first, count;
+};
+struct ss_leaving {
+    struct ss_wire_key key;
+    enum ss_coding coding;
+    struct ss_rounding
+        how; /* SS_VALUES_SAME, or bf16 or q8, nearest: then val is rounded in place, */
+    const uint32_t *idx;
+    void *val, *error; /* and what that takes away goes to `error`; NULL: nowhere */
+    const struct ss_part *parts;
+    size_t count;
+};
+
+/* Of the entries from an index up to the next one: those before them, their squares where these are
+ * finite, and how many of them are not zero. */
+struct ss_share {
+    double square;
+    uint64_t first;
+    uint64_t count;
+    uint64_t unbounded; /* whose square is not finite; in no other number */
 };
 
 /* What is to come on n elements: of a claim k, `bucket` where it is by buckets, and the entries
@@ -68,6 +93,15 @@ struct ss_place_ops {
      * and nothing is done then. NULL: the host decodes what comes. */
     ss_ticket (*decode)(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                         uint32_t base, const struct ss_coded *coded, int *refused);
+
+    /* Entries that have stayed in the place. encode: the messages of one part after the other, each
+     * on a multiple of 64 bytes of `to`, which has room for ss_wire_bound of each and 64 bytes
+     * more; ends[i]: the bytes up to the last one of part i. NULL: the host encodes. survey: of
+     * `count` ranges of indices, cuts[i] to cuts[i + 1]. */
+    ss_ticket (*encode)(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+                        void *to, size_t *ends);
+    ss_ticket (*survey)(struct ss_place *p, enum ss_type type, const uint32_t *idx, const void *val,
+                        size_t nnz, const uint32_t *cuts, size_t count, struct ss_share *out);
 
     /* Any type, to the host. runs: their elements, one run after the other. open: elements that the
      * host reads and writes; *at is where it finds them, `room` or v itself; close: it is done with

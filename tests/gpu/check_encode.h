@@ -49,15 +49,23 @@ static struct outgoing outgoing(enum ss_type type, enum ss_values values)
         .how = {.values = values, .bucket = SS_BUCKET_LEAST + (uint32_t)below(below(2) ? 9 : 1000)},
         .parts = 1 + below(9)};
 
+    const bool whole = values == SS_VALUES_SAME && below(14) == 0;
+    if (whole) /* what is dense, unless an element is zero */
+        o.parts = 1;
     for (size_t i = 0; i < o.parts; i++)
-        o.nnz += o.count[i] = edge_count() / (o.parts > 4 ? 4 : 1);
+        o.nnz += o.count[i] = whole ? SS_CHUNK_ENTRIES : edge_count() / (o.parts > 4 ? 4 : 1);
     o.idx = array(4 * (o.nnz + 1));
     make_indices(o.idx, o.nnz);
+    for (size_t i = 0; whole && i < o.nnz; i++)
+        o.idx[i] = (uint32_t)i + 9;
     o.val = words(type, o.nnz + 1, 0);
     if (values != SS_VALUES_SAME && o.nnz > 0)
         spoil(type, o.val, o.nnz, below(3));
     for (size_t i = below(4) ? o.nnz : below(o.nnz + 1); i < o.nnz; i++) /* buckets of zeros */
         memset((char *)o.val + bytes_of(type, i), 0, ss_type_size(type));
+    for (size_t i = below(3) ? o.nnz : 0; i < o.nnz; i++) /* between two numbers of bf16 */
+        if (ss_type_is_float(type))
+            put(type, o.val, i, (double)(257 + 2 * below(127)) * (below(2) ? 1 : -0x1p-9));
     o.want = copied(o.val, bytes_of(type, o.nnz));
     if (values != SS_VALUES_SAME && below(3)) {
         o.error = vector(type, o.nnz, 0);
@@ -136,6 +144,33 @@ static const char *check_rounding(struct emulated *e)
     const struct outgoing o = outgoing(any_float(), below(2) ? SS_VALUES_BF16 : SS_VALUES_Q8);
 
     return check_outgoing(e, &o);
+}
+
+/* Parts of a list, and what is in them; the last range may be an empty one between two others. */
+static const char *check_survey(struct emulated *e)
+{
+    const enum ss_type type = any_float();
+    const size_t ranges = 1 + below(9);
+    struct outgoing o = outgoing(type, SS_VALUES_SAME);
+    uint32_t *cuts = array(4 * (ranges + 1));
+    struct gpu_share *shares = work_area(ranges * sizeof *shares);
+    struct ss_share want[9];
+    const uint32_t most = o.nnz > 0 ? o.idx[o.nnz - 1] + 2 : 5;
+
+    for (size_t i = 0; i <= ranges; i++)
+        cuts[i] = i == 0 && below(2) ? 0 : (uint32_t)below(most);
+    if (o.nnz > 0 && type == SS_F64 && below(2))
+        put(type, o.val, below(o.nnz), 1e200);
+    shuffle_machine(e);
+    gpu_survey(&e->q, type, o.idx, o.val, o.nnz, cuts, ranges, shares);
+    ss_host.ops->survey(&ss_host, type, o.idx, o.val, o.nnz, cuts, ranges, want);
+    for (size_t i = 0; i < ranges; i++)
+        if (shares[i].first != want[i].first || shares[i].count != want[i].count ||
+            shares[i].unbounded != want[i].unbounded || !close_to(shares[i].square, want[i].square))
+            return complaint("range %zu: %llu entries from %llu, wanted %llu from %llu", i,
+                             shares[i].count, shares[i].first, (unsigned long long)want[i].count,
+                             (unsigned long long)want[i].first);
+    return NULL;
 }
 
 #endif

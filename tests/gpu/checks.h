@@ -24,6 +24,7 @@ static const struct check {
     {"rounded", check_rounded, 120},
     {"encode", check_encode, 150},
     {"rounding", check_rounding, 100},
+    {"survey", check_survey, 80},
     {"entries", check_entries, 120},
     {"reduce", check_reduce, 80},
     {"dense", check_dense, 80},

@@ -22,7 +22,7 @@ struct far_debt {
 static struct {
     char *near;           /* FAR bytes, then FAR bytes without access */
     size_t used, vectors; /* from the front: the test's; from the end: those of make */
-    uint64_t calls, decoded;
+    uint64_t calls, decoded, encoded;
     struct far_debt debts[256]; /* what is to be given back, oldest first */
     size_t owed;
     ss_ticket handed, written,
@@ -104,7 +104,7 @@ static inline void far_default(const struct ss_place *p)
 /* What was given to the host is given later. */
 static inline void far_owe(void *to, size_t bytes)
 {
-    if (!to || bytes == 0)
+    if (!to || bytes == 0 || far_is_there(to))
         return;
     if (far_memory.owed == sizeof far_memory.debts / sizeof far_memory.debts[0])
         abort();
@@ -169,6 +169,18 @@ static inline void *far_near(const void *far)
     return far ? (char *)(uintptr_t)far - FAR : NULL;
 }
 
+/* Entries that have stayed in the place, which are there at once, or the host's. */
+static inline bool far_is_there(const void *entries)
+{
+    const char *at = entries;
+
+    return far_memory.near && at >= far_memory.near + FAR && at < far_memory.near + 2 * (size_t)FAR;
+}
+static inline void *far_entries(const void *entries)
+{
+    return far_is_there(entries) ? far_near(entries) : (void *)(uintptr_t)entries;
+}
+
 #define HOST ss_host.ops
 
 static int far_reserve(struct ss_place *p, enum ss_type type, const struct ss_place_need *need)
@@ -203,7 +215,7 @@ static void far_clear_at(struct ss_place *p, enum ss_type type, void *dst, uint3
                          const uint32_t *idx, size_t nnz)
 {
     far_write_work(p, dst);
-    HOST->clear_at(p, type, far_near(dst), base, idx, nnz);
+    HOST->clear_at(p, type, far_near(dst), base, far_entries(idx), nnz);
 }
 static void far_copy(struct ss_place *p, enum ss_type type, void *dst, const void *src, size_t n)
 {
@@ -219,13 +231,13 @@ static void far_scatter(struct ss_place *p, enum ss_type type, void *dst, uint32
                         const uint32_t *idx, const void *val, size_t nnz)
 {
     far_write_work(p, dst);
-    HOST->scatter(p, type, far_near(dst), base, idx, val, nnz);
+    HOST->scatter(p, type, far_near(dst), base, far_entries(idx), far_entries(val), nnz);
 }
 static void far_accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                            uint32_t base, const uint32_t *idx, const void *val, size_t nnz)
 {
     far_write_work(p, dst);
-    HOST->accumulate(p, type, op, far_near(dst), base, idx, val, nnz);
+    HOST->accumulate(p, type, op, far_near(dst), base, far_entries(idx), far_entries(val), nnz);
 }
 static void far_reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                        const void *from, size_t n)
@@ -246,6 +258,31 @@ static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss
         *refused = before;
     }
     return far_memory.handed;
+}
+static ss_ticket far_encode(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
+                            void *to, size_t *ends)
+{
+    ss_ticket ticket = far_work(p);
+    struct ss_leaving near = *what;
+
+    near.idx = far_near(what->idx);
+    near.val = far_near(what->val);
+    near.error = far_near(what->error);
+    far_memory.encoded++;
+    HOST->encode(p, type, &near, to, ends);
+    far_owe(to, what->count > 0 ? ends[what->count - 1] : 0);
+    far_owe(ends, what->count * sizeof *ends);
+    return ticket;
+}
+static ss_ticket far_survey(struct ss_place *p, enum ss_type type, const uint32_t *idx,
+                            const void *val, size_t nnz, const uint32_t *cuts, size_t count,
+                            struct ss_share *out)
+{
+    ss_ticket ticket = far_work(p);
+
+    HOST->survey(p, type, far_near(idx), far_near(val), nnz, cuts, count, out);
+    far_owe(out, count * sizeof *out);
+    return ticket;
 }
 static ss_ticket far_read(struct ss_place *p, enum ss_type type, const void *src, size_t n,
                           void *to)
@@ -284,7 +321,8 @@ static ss_ticket far_scan(struct ss_place *p, enum ss_type type, enum ss_op op, 
 {
     ss_ticket ticket = far_work(p);
 
-    HOST->scan(p, type, op, far_near(src), n, base, idx, val, capacity, out);
+    HOST->scan(p, type, op, far_near(src), n, base, far_entries(idx), far_entries(val), capacity,
+               out);
     far_owe(idx, out->stored * sizeof *idx);
     far_owe(val, out->stored * ss_type_size(type));
     far_owe(out, sizeof *out);
@@ -323,7 +361,8 @@ static ss_ticket far_claim(struct ss_place *p, struct ss_threshold *t, enum ss_t
 {
     ss_ticket ticket = far_work(p);
 
-    HOST->claim(p, t, type, far_near(g), far_near(r), n, base, k, idx, val, out, few);
+    HOST->claim(p, t, type, far_near(g), far_near(r), n, base, k, far_entries(idx),
+                far_entries(val), out, few);
     far_owe(idx, out->claimed * sizeof *idx);
     far_owe(val, out->claimed * ss_type_size(type));
     far_owe(out, sizeof *out);
@@ -337,7 +376,8 @@ static ss_ticket far_claim_buckets(struct ss_place *p, enum ss_type type, const 
 {
     ss_ticket ticket = far_work(p);
 
-    HOST->claim_buckets(p, type, far_near(g), far_near(r), n, base, k, bucket, idx, val, out);
+    HOST->claim_buckets(p, type, far_near(g), far_near(r), n, base, k, bucket, far_entries(idx),
+                        far_entries(val), out);
     far_owe(idx, out->claimed * sizeof *idx);
     far_owe(val, out->claimed * ss_type_size(type));
     far_owe(out, sizeof *out);
@@ -347,13 +387,14 @@ static void far_undo(struct ss_place *p, enum ss_type type, const void *g, void 
                      uint32_t base, const uint32_t *idx, const void *val, size_t claimed)
 {
     far_work(p);
-    HOST->undo(p, type, far_near(g), far_near(r), n, base, idx, val, claimed);
+    HOST->undo(p, type, far_near(g), far_near(r), n, base, far_entries(idx), far_entries(val),
+               claimed);
 }
 static void far_add_at(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
                        const uint32_t *idx, const void *val, size_t count)
 {
     far_work(p);
-    HOST->add_at(p, type, far_near(r), base, idx, val, count);
+    HOST->add_at(p, type, far_near(r), base, far_entries(idx), far_entries(val), count);
 }
 static void far_add_dense(struct ss_place *p, enum ss_type type, void *r, const void *from,
                           size_t n)
@@ -405,6 +446,8 @@ static const struct ss_place_ops far_ops = {
     .accumulate = far_accumulate,
     .reduce = far_reduce,
     .decode = far_decode,
+    .encode = far_encode,
+    .survey = far_survey,
     .square = far_square,
     .not_finite = far_not_finite,
     .sketch = far_sketch,
