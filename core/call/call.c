@@ -253,8 +253,11 @@ static int step_calibrate(struct ss_call *call)
 static int step_recipe(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
-    const struct ss_exchange *x = &c->x;
+    struct ss_exchange *x = &c->x;
 
+    if (call->fetching && !ss_settled(x, SS_PHASE_REDUCE))
+        return SS_PENDING;
+    call->fetching = false;
     if (call->row->step(c) == SS_OK) {
         call->stage = SS_STAGE_DRAIN;
         return SS_PENDING;

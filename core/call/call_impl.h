@@ -72,6 +72,7 @@ struct ss_call {
     int look_status;
     double look_begin;
     struct ss_scan rest; /* the second part of a scan */
+    bool fetching;       /* what has stayed in its place is on its way to the host */
     bool sampled;        /* the input was not looked at as a whole: dense */
 
     enum ss_stage stage;

@@ -146,6 +146,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     make_room(call, call->memory);
     ss_kind_recipe(call);
     ss_fill_start(c, !c->scan.negative_zero && !f->topk);
+    call->fetching = ss_topk_fetch(f, call->row->stays);
     ss_topk_recipe(f, call->row->global);
     guard(call);
     call->mark = ss_span_begin(x, SS_SPAN_EXCHANGE);

@@ -5,7 +5,7 @@
 #include "core/stream/sample.h"
 
 /* One look after the other; between two it waits for the place. */
-enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, EXTRAS, JOINS, SEEN };
+enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, SURVEYED, EXTRAS, JOINS, SEEN };
 
 /* An input with more entries than this is not extracted where the plan chooses: it says dense. */
 static bool too_dense(const struct ss_call *call)
@@ -125,6 +125,12 @@ static uint64_t largest_part(const struct ss_call *call)
     uint64_t most = 0;
     size_t before = 0;
 
+    if (c->own.stays) {
+        for (int p = 0; p < x->t->size; p++)
+            if (ss_own_slice(c, p).nnz > most)
+                most = ss_own_slice(c, p).nnz;
+        return most;
+    }
     if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
         return (x->n + (uint64_t)x->t->size - 1) / (uint64_t)x->t->size;
     for (int p = 1; p <= x->t->size; p++) {
@@ -182,6 +188,22 @@ int ss_call_look_reserve(struct ss_call *call)
     return status;
 }
 
+/* What is claimed may stay in its place: such a place encodes what goes out, and so does the
+ * algorithm, where that is known, with entries that stay. What goes with others' is put together on
+ * the host. */
+static bool may_stay(const struct ss_call *call)
+{
+    const struct ss_feedback *f = &call->f;
+    const struct ss_place_ops *ops = f->c.x.place->ops;
+    const uint64_t by_rule = ss_topk_forced(f);
+    const enum ss_algorithm a =
+        by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;
+
+    if (!ops->remote || !ops->encode || !f->topk || call->merges || f->shared)
+        return false;
+    return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
+}
+
 static int start_input(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
@@ -193,6 +215,7 @@ static int start_input(struct ss_call *call)
         ss_topk_rest(f);
         return SS_OK;
     }
+    f->stays = may_stay(call);
     call->look = f->topk ? CLAIMED : sample ? SAMPLED : SCANNED;
     return f->topk ? ss_topk_select(f) : sample ? start_sample(call) : start_scan(call);
 }
@@ -245,6 +268,13 @@ static int step_look(struct ss_call *call)
         return SS_OK;
     case CLAIMED:
         ss_topk_selected(f);
+        call->look = SURVEYED;
+        if (f->c.own.stays)
+            ss_topk_survey(f);
+        return SS_OK;
+    case SURVEYED:
+        if (f->c.own.stays)
+            ss_topk_surveyed(f);
         leave_input(call);
         return SS_OK;
     case EXTRAS:

@@ -62,7 +62,8 @@ struct ss_coll {
 
     struct ss_scan scan; /* what was seen of the input, */
     struct ss_stream own;
-    uint64_t part_max; /* and the most entries of it in one part */
+    const struct ss_share *own_parts; /* where it stays in its place: of each part of the space */
+    uint64_t part_max;                /* and the most entries of it in one part */
     struct ss_voted voted;
     struct ss_agreed *agreed; /* oktopk: the tensor's, else NULL */
     struct {
@@ -116,6 +117,9 @@ void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s);
 void ss_out_result(struct ss_coll *c, struct ss_out *o, uint64_t first, uint64_t n,
                    enum ss_phase phase, unsigned round, int dst, int ndst);
 
+/* core/coll/split.c: what the own stream has in a part. */
+struct ss_stream ss_own_slice(const struct ss_coll *c, int part);
+
 /* core/coll/claims.c */
 /* Marks the claims with these ascending indices as part of the global set. */
 void ss_claims_mark(struct ss_coll *c, const uint32_t *idx, size_t nnz);
@@ -134,7 +138,9 @@ void ss_claims_round_part(struct ss_coll *c, struct ss_out *o);
 /* core/coll/split.c: every rank gets its part of the sum, in place in the result. */
 struct ss_split {
     int step;
-    int slice; /* slices sent so far */
+    bool encoding;       /* slices that stay in their place */
+    size_t begin, *ends; /* of them in the arena */
+    int slice;           /* slices sent so far */
     struct ss_out out;
     struct ss_in in;
 };

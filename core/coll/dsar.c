@@ -48,6 +48,7 @@ static double memory(const struct ss_shape *s)
 const struct ss_row ss_row_dsar = {
     .source = "SparCML section 5.3.3",
     .elementwise = true,
+    .stays = true,
     .cost = cost_dsar,
     .memory = memory,
     .state = sizeof(struct ss_split_gather),

@@ -173,6 +173,14 @@ void ss_result_add(struct ss_coll *c, const struct ss_chunk *chunk)
                                chunk->nnz);
 }
 
+static void fill_under(struct ss_coll *c, const struct ss_stream *s)
+{
+    if (s->stays)
+        ss_fill_range(c, s->lo, s->hi);
+    else
+        ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
+}
+
 void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
 {
     struct ss_place *place = c->x.place;
@@ -181,7 +189,7 @@ void ss_result_set_stream(struct ss_coll *c, const struct ss_stream *s)
     if (s->nnz == 0)
         return;
     ss_trace_begin(&c->x, SS_SPAN_SCATTER, NULL, -1);
-    ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
+    fill_under(c, s);
     place->ops->scatter(place, c->x.type, c->out, first, s->idx, s->val, s->nnz);
     ss_trace_end(&c->x, SS_SPAN_SCATTER);
 }
@@ -193,7 +201,7 @@ void ss_result_add_stream(struct ss_coll *c, const struct ss_stream *s)
 
     if (s->nnz == 0)
         return;
-    ss_fill_range(c, s->idx[0], (uint64_t)s->idx[s->nnz - 1] + 1);
+    fill_under(c, s);
     place->ops->accumulate(place, c->x.type, c->op, c->out, first, s->idx, s->val, s->nnz);
 }
 

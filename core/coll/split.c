@@ -15,6 +15,25 @@ int ss_split_reserve_slices(struct ss_coll *c)
     return ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, slices_bound(c));
 }
 
+/* What is reduced stays in the place, too, where the own stream does. */
+static bool reserve_there(struct ss_coll *c, struct ss_stream *part, uint64_t entries)
+{
+    struct ss_held *held = &c->x.work->held[1];
+    const int rank = c->x.t->rank;
+
+    if (!c->own.stays || c->x.failed < 0 ||
+        !ss_held_reserve(held, c->x.place, (size_t)entries, c->x.esize,
+                         c->rounding.values != SS_VALUES_SAME))
+        return false;
+    *part = (struct ss_stream){.idx = held->idx.data,
+                               .val = held->val.data,
+                               .capacity = (size_t)entries,
+                               .stays = true,
+                               .lo = ss_coll_part(c, rank),
+                               .hi = ss_coll_part(c, rank + 1)};
+    return true;
+}
+
 int ss_split_reserve(struct ss_coll *c, struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
@@ -25,7 +44,9 @@ int ss_split_reserve(struct ss_coll *c, struct ss_stream *part)
     size_t arena = slices_bound(c) + ss_arena_bound(c->x.type, entries);
     if (ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, arena) != SS_OK)
         return SS_ERR_MEMORY;
-    return part ? ss_stream_reserve(&c->x, part, 0, entries) : SS_OK;
+    if (!part)
+        return SS_OK;
+    return reserve_there(c, part, entries) ? SS_OK : ss_stream_reserve(&c->x, part, 0, entries);
 }
 
 static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
@@ -40,15 +61,80 @@ static void add_chunk(struct ss_exchange *x, struct ss_in *in, int src,
         ss_fail(&c->x, SS_ERR_MESSAGE, src, SS_PHASE_REDUCE);
 }
 
-static struct ss_stream own_slice(const struct ss_coll *c, int part)
+struct ss_stream ss_own_slice(const struct ss_coll *c, int part)
 {
-    return ss_stream_slice(&c->own, c->x.esize, ss_coll_part(c, part), ss_coll_part(c, part + 1));
+    const uint64_t lo = ss_coll_part(c, part), hi = ss_coll_part(c, part + 1);
+    struct ss_stream s = c->own;
+
+    if (!c->own.stays)
+        return ss_stream_slice(&c->own, c->x.esize, lo, hi);
+    const size_t first = (size_t)c->own_parts[part].first,
+                 end = part + 1 < c->x.t->size ? (size_t)c->own_parts[part + 1].first : c->own.nnz;
+    s.idx += first;
+    s.val = ss_at(s.val, first, c->x.esize);
+    s.nnz = end - first;
+    s.lo = lo;
+    s.hi = hi;
+    return s;
+}
+
+/* All slices but the own one at once, in the order they go out in, where they stay in the place. */
+static void encode_slices(struct ss_coll *c, struct ss_split *s)
+{
+    const int rank = c->x.t->rank, size = c->x.t->size;
+    struct ss_buf *room = &c->x.work->leaving;
+    const size_t each = sizeof(struct ss_part) + sizeof(size_t);
+    const bool rounds = c->rounding.values != SS_VALUES_SAME;
+    struct ss_part *parts;
+
+    if (!c->own.stays || c->x.failed < 0)
+        return;
+    if (ss_buf_reserve_voted(room, c->x.mem, (size_t)size * each) != SS_OK) {
+        ss_fail(&c->x, SS_ERR_MEMORY, rank, SS_PHASE_REDUCE);
+        return;
+    }
+    parts = room->data;
+    s->ends = (size_t *)(void *)(parts + size);
+    for (int i = 1; i < size; i++) {
+        const struct ss_stream slice = ss_own_slice(c, (rank + i) % size);
+        parts[i - 1] = (struct ss_part){(size_t)(slice.idx - c->own.idx), slice.nnz};
+    }
+    ss_out_encode_parts(&c->x, &c->own, rounds ? &c->rounding : NULL,
+                        rounds ? c->claims.own_error : NULL, SS_PHASE_REDUCE, parts,
+                        (size_t)size - 1, s->ends);
+    s->begin = c->x.arena_used;
+    s->encoding = true;
+}
+
+/* Whether slices can go out. */
+static bool slices_encoded(struct ss_coll *c, struct ss_split *s)
+{
+    if (s->encoding && !ss_settled(&c->x, SS_PHASE_REDUCE))
+        return false;
+    if (s->encoding && c->x.failed == 0)
+        c->x.arena_used = s->begin + s->ends[c->x.t->size - 2];
+    s->encoding = false;
+    return true;
+}
+
+static void start_slice(struct ss_coll *c, struct ss_split *s)
+{
+    const int dst = (c->x.t->rank + ++s->slice) % c->x.t->size;
+
+    if (c->own.stays && c->x.failed == 0) {
+        const size_t begin = s->slice > 1 ? s->ends[s->slice - 2] : 0;
+        ss_out_messages(&s->out, s->begin + begin, s->begin + s->ends[s->slice - 1],
+                        SS_PHASE_REDUCE, 0, dst, 1);
+        return;
+    }
+    ss_out_stream(&s->out, ss_own_slice(c, dst), SS_PHASE_REDUCE, 0, dst, 1);
+    ss_claims_round_own(c, &s->out);
 }
 
 static void add_own(struct ss_exchange *x)
 {
     struct ss_coll *c = ss_coll_of(x);
-    struct ss_stream s = own_slice(c, c->x.t->rank);
+    struct ss_stream s = ss_own_slice(c, c->x.t->rank);
 
     ss_result_add_stream(c, &s);
 }
@@ -65,13 +151,11 @@ int ss_split_step(struct ss_coll *c, struct ss_split *s)
         s->slice = 0;
         s->out.done = true;
         s->step = EXCHANGE;
+        encode_slices(c, s);
     }
-    while (s->slice < size - 1 || !s->out.done) {
-        if (s->out.done) {
-            int dst = (rank + ++s->slice) % size;
-            ss_out_stream(&s->out, own_slice(c, dst), SS_PHASE_REDUCE, 0, dst, 1);
-            ss_claims_round_own(c, &s->out);
-        }
+    while (slices_encoded(c, s) && (s->slice < size - 1 || !s->out.done)) {
+        if (s->out.done)
+            start_slice(c, s);
         if (ss_out_step(&c->x, &s->out) == SS_PENDING)
             break;
     }

@@ -41,6 +41,7 @@ static double memory(const struct ss_shape *s)
 const struct ss_row ss_row_split_allgather = {
     .source = "SparCML section 5.3.2",
     .elementwise = true,
+    .stays = true,
     .cost = cost_split_allgather,
     .memory = memory,
     .state = sizeof(struct ss_split_gather),

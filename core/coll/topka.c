@@ -77,6 +77,7 @@ static double memory(const struct ss_shape *s)
 const struct ss_row ss_row_allgather = {
     .source = "TopkA, Ok-Topk section 2",
     .elementwise = true,
+    .stays = true,
     .cost = cost_allgather,
     .memory = memory,
     .state = sizeof(struct state),

@@ -46,8 +46,10 @@ struct ss_feedback {
     bool resting; /* registered, but nothing is claimed: dense was faster */
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
-    bool profiled, unlike;       /* its profile has been watched; it was unlike its past */
-    bool few;                    /* what the place says of it */
+    bool profiled, unlike; /* its profile has been watched; it was unlike its past */
+    bool few;              /* what the place says of it */
+    bool stays;            /* what is claimed may stay in its place; `home` has room for it */
+    struct ss_stream home;
     struct ss_threshold *shared; /* by which it was selected from with others, NULL: its own */
     bool reevaluate;             /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls;         /* registered calls of the tensor before this one */
@@ -78,6 +80,8 @@ void ss_topk_find(struct ss_feedback *f); /* the tensor; then, its last call hav
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
+void ss_topk_survey(struct ss_feedback *f);   /* where that has stayed: a look at it, and */
+void ss_topk_surveyed(struct ss_feedback *f); /* what it shows */
 void ss_topk_lost(struct ss_feedback *f);     /* or never will be: the place has failed */
 void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_feedback *f);
@@ -104,6 +108,9 @@ bool ss_topk_claimed(struct ss_feedback *f,
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
 void ss_topk_recipe(struct ss_feedback *f, bool global);
+/* Before that: what has stayed in its place comes to the host unless the recipe takes it there:
+ * whether that is under way, until x->ticket is settled. */
+bool ss_topk_fetch(struct ss_feedback *f, bool stays);
 void ss_topk_commit(struct ss_feedback *f); /* the call has succeeded */
 void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
 void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */

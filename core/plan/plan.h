@@ -65,6 +65,7 @@ struct ss_row {
     bool global;        /* keeps the largest entries of all ranks only: MODE=topk */
     bool elementwise;   /* an element of the result has the same bits whatever n and the others are,
                            where values travel as they are */
+    bool stays;         /* its own stream may stay in the place, and be encoded there */
     struct ss_estimate (*cost)(const struct ss_shape *shape, const struct ss_history *history);
     double (*memory)(const struct ss_shape *shape); /* most work space of any rank, bytes */
     size_t state;                                   /* bytes of c->state that it uses */

@@ -55,6 +55,8 @@ struct ss_stream {
     void *val;
     size_t nnz;
     size_t capacity;
+    bool stays;      /* idx and val are in the place, */
+    uint64_t lo, hi; /* all indices being in this range */
 };
 
 /* Remembers the first failure; from here on error headers go out and what comes in is dropped. */

@@ -26,8 +26,33 @@ static void out_start(struct ss_out *o, enum ss_phase phase, unsigned round, int
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst)
 {
-    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz};
+    *o = (struct ss_out){.idx = s.idx, .val = s.val, .nnz = s.nnz, .stays = s.stays};
     out_start(o, phase, round, dst, ndst);
+    o->ahead = o->stays && !o->done;
+}
+
+void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase phase,
+                     unsigned round, int dst, int ndst)
+{
+    *o = (struct ss_out){.encoded = true, .stored = begin, .replay = begin, .stored_end = end};
+    out_start(o, phase, round, dst, ndst);
+}
+
+void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
+                         const struct ss_rounding *how, void *error, enum ss_phase phase,
+                         const struct ss_part *parts, size_t count, size_t *ends)
+{
+    const struct ss_leaving what = {.key = ss_exchange_key(x, phase),
+                                    .coding = x->coding,
+                                    .how = how ? *how : (struct ss_rounding){.bucket = 0},
+                                    .idx = s->idx,
+                                    .val = s->val,
+                                    .error = error,
+                                    .parts = parts,
+                                    .count = count};
+
+    x->ticket = x->place->ops->encode(x->place, x->type, &what,
+                                      (unsigned char *)x->work->arena.data + x->arena_used, ends);
 }
 
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error)
@@ -120,8 +145,33 @@ void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o)
     ss_out_ahead(x, o);
 }
 
+/* All of a stream that stays in the place. */
+static bool ahead_there(struct ss_exchange *x, struct ss_out *o)
+{
+    const struct ss_stream s = {.idx = (uint32_t *)(uintptr_t)o->idx, .val = o->val};
+
+    o->part = (struct ss_part){.count = o->nnz};
+    if (!o->asked)
+        ss_out_encode_parts(x, &s, o->rounding, o->error, (enum ss_phase)o->phase, &o->part, 1,
+                            &o->end);
+    o->asked = true;
+    if (!ss_settled(x, (enum ss_phase)o->phase))
+        return false;
+    o->ahead = false;
+    if (x->failed < 0)
+        return true;
+    o->stored = x->arena_used;
+    x->arena_used += o->end;
+    o->stored_end = x->arena_used;
+    o->encoded = true;
+    rewind_out(o);
+    return true;
+}
+
 bool ss_out_ahead(struct ss_exchange *x, struct ss_out *o)
 {
+    if (o->ahead && o->stays && x->failed == 0)
+        return ahead_there(x, o);
     while (o->ahead && x->failed == 0) {
         if (encode_next(x, o) == SS_PENDING)
             return false;

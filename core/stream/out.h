@@ -11,6 +11,10 @@
 struct ss_out {
     bool dense;
     bool placed; /* dense: val is in the place */
+    bool stays;  /* not dense: idx, val and error are, and are encoded there; */
+    bool asked;  /* that is under way */
+    struct ss_part part;
+    size_t end;
     const uint32_t *idx;
     unsigned char *val;                 /* written only where it is rounded */
     const struct ss_rounding *rounding; /* NULL: values travel as they are */
@@ -44,6 +48,14 @@ size_t ss_arena_bound(enum ss_type type, uint64_t entries);
 
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst);
+/* Messages of the arena, from byte `begin` to `end`. */
+void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase phase,
+                     unsigned round, int dst, int ndst);
+/* Starts to encode parts of a stream that stays in the place, into the arena: x->ticket; ends[i] is
+ * then where those of part i end, counted from the first. `error` is parallel to the stream. */
+void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
+                         const struct ss_rounding *how, void *error, enum ss_phase phase,
+                         const struct ss_part *parts, size_t count, size_t *ends);
 /* n elements at val, of the host's or, placed, of the place; sent as first, first + 1, ... */
 void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst);

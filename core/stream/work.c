@@ -1,6 +1,10 @@
 /* Freeing of work space. */
 #include "core/stream/work.h"
 
+#include <stddef.h>
+
+#include "core/place/place.h"
+
 size_t ss_work_kept(const struct ss_work *w)
 {
     return w->idx[0].size + w->idx[1].size + w->idx[2].size + w->val[0].size + w->val[1].size +
@@ -19,9 +23,43 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->part_error);
 }
 
-/* All of it is buffers. */
-enum { BUFFERS = sizeof(struct ss_work) / sizeof(struct ss_buf) };
-_Static_assert(sizeof(struct ss_work) % sizeof(struct ss_buf) == 0, "nothing but buffers");
+/* Buffers of the host's before those of places. */
+enum { BUFFERS = offsetof(struct ss_work, held) / sizeof(struct ss_buf) };
+_Static_assert(offsetof(struct ss_work, held) % sizeof(struct ss_buf) == 0, "nothing but buffers");
+
+static void let_go(struct ss_held *h)
+{
+    if (!h->place)
+        return;
+    h->place->ops->drop(h->place, &h->idx);
+    h->place->ops->drop(h->place, &h->val);
+    h->place->ops->drop(h->place, &h->error);
+    h->place = NULL;
+}
+
+/* Anew where it is to be larger: what was in it is of no use. */
+static bool make(struct ss_place *place, struct ss_buf *buf, size_t bytes)
+{
+    if (buf->size >= bytes)
+        return true;
+    place->ops->drop(place, buf);
+    return place->ops->make(place, NULL, buf, bytes + bytes / 8) == SS_OK;
+}
+
+bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
+                     bool errors)
+{
+    entries++;
+    if (held->place != place)
+        let_go(held);
+    held->place = place;
+    if (make(place, &held->idx, entries * sizeof(uint32_t)) &&
+        make(place, &held->val, entries * esize) &&
+        (!errors || make(place, &held->error, entries * esize)))
+        return true;
+    let_go(held);
+    return false;
+}
 
 size_t ss_work_size(const struct ss_work *w)
 {
@@ -39,4 +77,6 @@ void ss_work_free(struct ss_work *w)
 
     for (size_t i = 0; i < BUFFERS; i++)
         ss_buf_free(&buf[i]);
+    let_go(&w->held[0]);
+    let_go(&w->held[1]);
 }

@@ -2,11 +2,20 @@
 #ifndef CORE_STREAM_WORK_H
 #define CORE_STREAM_WORK_H
 
+#include <stdbool.h>
+
 #include "core/base/mem.h"
 
 /* Where it is taken, and its elements (core/stream/sample.h). */
 struct ss_sample {
     struct ss_buf runs, values;
+};
+
+/* Entries that stay in the place of a call's buffers, and what rounding takes away of them. */
+struct ss_place;
+struct ss_held {
+    struct ss_place *place;
+    struct ss_buf idx, val, error;
 };
 
 struct ss_work {
@@ -27,6 +36,10 @@ struct ss_work {
     struct ss_sample
         sample; /* of the input: how dense it is, or evidence, or what observe looks at */
     struct ss_sample levels; /* of the input, for its norm */
+    struct ss_buf survey;    /* of the own stream, where it stays in its place */
+    struct ss_buf leaving;   /* and its parts as they are encoded there */
+
+    struct ss_held held[2]; /* the own stream; what is reduced of it */
 };
 
 /* What recipes built and the next ones find: its bytes; freeing it. */
@@ -35,5 +48,10 @@ void ss_work_drop(struct ss_work *work);
 /* All of it. */
 size_t ss_work_size(const struct ss_work *work);
 void ss_work_free(struct ss_work *work);
+
+/* Room for so many entries of `esize` bytes in the place, and for their errors; false: there is
+ * none, and what there was is let go. */
+bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
+                     bool errors);
 
 #endif

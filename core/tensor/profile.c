@@ -5,11 +5,6 @@
 
 static const double UNLIKE = 0.5;
 
-static double value(enum ss_type type, const void *data, size_t i)
-{
-    return type == SS_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
 static bool finite(double x)
 {
     return x - x == 0;
@@ -17,30 +12,37 @@ static bool finite(double x)
 
 /* ---- the block profile ---- */
 
-static void add_entry(struct ss_profile_now *now, size_t block, double x)
-{
-    if (x == 0 || !finite(x * x))
-        return;
-    now->norm[block] += x * x;
-    now->entries++;
-}
-
 static void finish(struct ss_profile_now *now)
 {
     for (int b = 0; b < SS_PROFILE_BLOCKS; b++)
         now->norm[b] = ss_root(now->norm[b]);
 }
 
+void ss_profile_cuts(size_t n, uint32_t cuts[SS_PROFILE_BLOCKS + 1])
+{
+    for (uint64_t b = 0; b <= SS_PROFILE_BLOCKS; b++)
+        cuts[b] = (uint32_t)((b * n + SS_PROFILE_BLOCKS - 1) / SS_PROFILE_BLOCKS);
+}
+
+void ss_profile_shares(struct ss_profile_now *now, const struct ss_share shares[SS_PROFILE_BLOCKS])
+{
+    *now = (struct ss_profile_now){.entries = 0};
+    for (int b = 0; b < SS_PROFILE_BLOCKS; b++) {
+        now->norm[b] = shares[b].square;
+        now->entries += (size_t)shares[b].count;
+    }
+    finish(now);
+}
+
 void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
                        const void *val, size_t nnz, size_t n)
 {
-    *now = (struct ss_profile_now){.entries = 0};
-    for (size_t j = 0, block = 0; j < nnz; j++) {
-        while ((uint64_t)idx[j] * SS_PROFILE_BLOCKS >= (uint64_t)(block + 1) * n)
-            block++;
-        add_entry(now, block, value(type, val, j));
-    }
-    finish(now);
+    struct ss_share shares[SS_PROFILE_BLOCKS];
+    uint32_t cuts[SS_PROFILE_BLOCKS + 1];
+
+    ss_profile_cuts(n, cuts);
+    ss_host.ops->survey(&ss_host, type, idx, val, nnz, cuts, SS_PROFILE_BLOCKS, shares);
+    ss_profile_shares(now, shares);
 }
 
 /* Of two profiles; 0 when one is zero, not a number when one is not finite. */

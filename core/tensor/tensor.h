@@ -22,6 +22,7 @@
 #define CORE_TENSOR_TENSOR_H
 
 #include "core/base/mem.h"
+#include "core/place/place.h"
 #include "core/select/threshold.h"
 #include "core/tensor/evidence.h"
 #include "core/tensor/named_buffers.h"
@@ -90,7 +91,9 @@ struct ss_profile_now {
     size_t entries; /* non-zero finite ones behind it */
 };
 
-/* Of a stream: all its entries. n elements. */
+/* Of a stream of n elements: what a place says of its ranges of indices; all its entries. */
+void ss_profile_cuts(size_t n, uint32_t cuts[SS_PROFILE_BLOCKS + 1]);
+void ss_profile_shares(struct ss_profile_now *now, const struct ss_share shares[SS_PROFILE_BLOCKS]);
 void ss_profile_sparse(struct ss_profile_now *now, enum ss_type type, const uint32_t *idx,
                        const void *val, size_t nnz, size_t n);
 /* Cosine with the past, -1 where none can be told: fewer than SS_PROFILE_ENTRIES entries, or

@@ -101,6 +101,14 @@ static inline void far_default(const struct ss_place *p)
     far_memory.owed = kept;
 }
 
+/* Entries that have stayed in the place, which are there at once, or the host's. */
+static inline bool far_is_there(const void *entries)
+{
+    const char *at = entries;
+
+    return far_memory.near && at >= far_memory.near + FAR && at < far_memory.near + 2 * (size_t)FAR;
+}
+
 /* What was given to the host is given later. */
 static inline void far_owe(void *to, size_t bytes)
 {
@@ -169,13 +177,6 @@ static inline void *far_near(const void *far)
     return far ? (char *)(uintptr_t)far - FAR : NULL;
 }
 
-/* Entries that have stayed in the place, which are there at once, or the host's. */
-static inline bool far_is_there(const void *entries)
-{
-    const char *at = entries;
-
-    return far_memory.near && at >= far_memory.near + FAR && at < far_memory.near + 2 * (size_t)FAR;
-}
 static inline void *far_entries(const void *entries)
 {
     return far_is_there(entries) ? far_near(entries) : (void *)(uintptr_t)entries;
