@@ -220,7 +220,7 @@ $(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(IMAGES_FLAGS) -c -o $@ $<
 $(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/images.o
 $(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/images.o
-$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o $(BUILD)/obj/core/wire/value_buckets.o gpu/exports.map
+$(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o $(BUILD)/obj/core/wire/bounds.o $(BUILD)/obj/core/wire/value_buckets.o gpu/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl

@@ -113,7 +113,7 @@ static bool step(struct gpu_place *p, struct gpu_job *j)
 }
 
 ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                     uint32_t base, const struct ss_coded *coded, int *refused)
+                     uint32_t base, const struct ss_coded *coded, atomic_int *refused)
 {
     return gpu_hand_over(
         p, &(struct gpu_job){.step = step,

@@ -61,7 +61,7 @@ struct gpu_scan_job {
 struct gpu_coded_job {
     struct ss_coded what;
     bool set;
-    int *refused;          /* the caller's */
+    atomic_int *refused;   /* the caller's */
     struct gpu_word *word; /* not 0 where the kernel refuses it */
 };
 
@@ -217,7 +217,7 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 
 bool gpu_words_make(struct gpu_place *p); /* false: there is no pinned memory */
 ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                     uint32_t base, const struct ss_coded *coded, int *refused);
+                     uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
 /* ---- gpu/device_encode.c: entries that have stayed on the device ---- */
 

@@ -117,10 +117,17 @@ static void keep_chunk(struct ss_exchange *x, struct ss_in *in, int src,
                        const struct ss_chunk *chunk, const void *msg, size_t len)
 {
     struct ss_coll *c = ss_coll_of(x);
+    struct ss_chunk taken = *chunk;
+    struct ss_coded coded;
 
-    (void)in, (void)src, (void)msg, (void)len;
+    (void)src, (void)msg, (void)len;
+    if (chunk->coded) { /* it has come all the way from its author, whoever forwarded it */
+        coded = *chunk->coded;
+        coded.sender = part_index(c, -1 - (int)in->round);
+        taken.coded = &coded;
+    }
     if (chunk->nnz > 0)
-        ss_result_set(c, chunk);
+        ss_result_set(c, &taken);
 }
 
 /* Queues a message of the current round for the next rank. */

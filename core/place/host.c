@@ -121,7 +121,7 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
 }
 
 static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                        uint32_t base, const struct ss_coded *coded, int *refused)
+                        uint32_t base, const struct ss_coded *coded, atomic_int *refused)
 {
     const void *val;
 

@@ -15,6 +15,8 @@
 #ifndef CORE_PLACE_PLACE_H
 #define CORE_PLACE_PLACE_H
 
+#include <stdatomic.h>
+
 #include "core/base/mem.h"
 #include "core/compute/kernels.h"
 #include "core/compute/vector.h"
@@ -89,10 +91,10 @@ struct ss_place_ops {
                    const void *from, size_t n); /* `from` is the host's */
 
     /* Entries as they came, whose payload is read before it returns: scattered, or accumulated by
-     * *op where it is not NULL. *refused becomes coded->sender + 1 where their code is malformed,
+     * *op where it is not NULL. *refused, whichever thread polls, becomes coded->sender + 1 where their code is malformed,
      * and nothing is done then. NULL: the host decodes what comes. */
     ss_ticket (*decode)(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                        uint32_t base, const struct ss_coded *coded, int *refused);
+                        uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
     /* Entries that have stayed in the place. encode: the messages of one part after the other, each
      * on a multiple of 64 bytes of `to`, which has room for ss_wire_bound of each and 64 bytes

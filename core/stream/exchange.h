@@ -28,7 +28,7 @@ struct ss_exchange {
     struct ss_mem *mem;
     struct ss_place *place; /* of input and result */
     ss_ticket ticket;       /* what it waits for there, if anything */
-    int refused;            /* a rank whose message was malformed, as it found, plus 1; 0: none */
+    atomic_int refused;     /* a rank whose message was malformed, as it found, plus 1; 0: none */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */

@@ -169,14 +169,6 @@ static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *res
 #define FABS     __builtin_fabs
 #include "core/wire/values.inc"
 
-size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t count)
-{
-    size_t buckets = (count + how->bucket - 1) / how->bucket;
-
-    /* A byte more where a single value is coded behind its scale. */
-    return (SS_VALUES_HEAD + buckets + count * ss_type_size(type) + 1 + 7) & ~(size_t)7;
-}
-
 size_t ss_values_encode(enum ss_type type, const struct ss_rounding *how, uint64_t position,
                         void *val, size_t count, void *error, void *to)
 {

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#include "core/wire/rice.h"
+#include "core/wire/packed.h"
 #include "core/wire/value_buckets.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "messages are little-endian and copied as they are: swap bytes here for this architecture"
 #endif
 
-enum { LAST = 0x80, PACKED_HEAD = 5, LONG_HEAD = 12, BITMAP_HEAD = 8, DENSE_HEAD = 8, SLACK = 8 };
+enum { LAST = 0x80, BITMAP_HEAD = 8, DENSE_HEAD = 8 };
 
 /* The header's representation byte. */
 enum { REP_MASK = 0x0f, VALUES_SHIFT = 4 };
@@ -28,29 +28,6 @@ static uint32_t load32(const uint8_t *from)
     uint32_t x;
     memcpy(&x, from, sizeof x);
     return x;
-}
-
-/* Bytes before a packed code. */
-static size_t packed_head(bool absent, uint32_t nnz)
-{
-    uint32_t runs = ss_rice_runs(absent, nnz);
-    return runs > 0 ? LONG_HEAD + 2 * (size_t)runs : PACKED_HEAD;
-}
-
-/* Bytes a packed code of this many entries takes at most: what an index coding other than u32 is
- * allowed. */
-static size_t index_bound(uint32_t entries)
-{
-    return packed_head(false, entries) + (33 * (size_t)entries + 7) / 8;
-}
-
-size_t ss_wire_bound(enum ss_type type, uint32_t entries)
-{
-    const struct ss_rounding longest = {.bucket = SS_BUCKET_LEAST};
-    size_t values = ss_type_is_float(type) ? ss_values_bound(type, &longest, entries)
-                                           : entries * ss_type_size(type);
-    size_t size = SS_WIRE_HEADER + values + index_bound(entries) + SLACK;
-    return (size + 7) & ~(size_t)7;
 }
 
 static size_t finish(uint8_t *msg, const struct ss_wire_key *key, enum ss_rep rep, uint32_t nnz,
@@ -100,14 +77,14 @@ static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const voi
 static size_t write_packed(uint8_t *at, const struct ss_rice *plan, const uint32_t *idx,
                            uint32_t nnz)
 {
-    size_t head = packed_head(plan->absent, nnz);
+    size_t head = ss_packed_head(plan->absent, nnz);
     store32(at, idx[0]);
     at[4] = (uint8_t)(plan->parameter | (plan->absent ? ABSENT : 0));
-    if (head > PACKED_HEAD) {
-        memset(at + PACKED_HEAD, 0, LONG_HEAD - 4 - PACKED_HEAD);
-        store32(at + LONG_HEAD - 4, idx[nnz - 1]);
+    if (head > SS_PACKED_HEAD) {
+        memset(at + SS_PACKED_HEAD, 0, SS_LONG_HEAD - 4 - SS_PACKED_HEAD);
+        store32(at + SS_LONG_HEAD - 4, idx[nnz - 1]);
     }
-    ss_rice_encode(plan, idx, nnz, at + head, at + LONG_HEAD);
+    ss_rice_encode(plan, idx, nnz, at + head, at + SS_LONG_HEAD);
     return head + plan->bytes;
 }
 
@@ -120,7 +97,7 @@ static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, cons
         return SS_REP_U32;
     uint64_t span = (uint64_t)idx[nnz - 1] - idx[0] + 1;
     size_t bitmap = BITMAP_HEAD + (size_t)(span + 7) / 8;
-    if (coding == SS_CODING_BITMAP && bitmap <= index_bound(nnz))
+    if (coding == SS_CODING_BITMAP && bitmap <= ss_index_bound(nnz))
         return SS_REP_BITMAP;
     *plan = ss_rice_plan(idx, nnz);
     if (coding != SS_CODING_AUTO)
@@ -136,7 +113,7 @@ static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, cons
         rep = SS_REP_BITMAP;
         best = bitmap;
     }
-    return packed_head(plan->absent, nnz) + plan->bytes < best ? SS_REP_PACKED : rep;
+    return ss_packed_head(plan->absent, nnz) + plan->bytes < best ? SS_REP_PACKED : rep;
 }
 
 static bool any_zero(const void *val, size_t size, uint32_t nnz)
@@ -245,19 +222,19 @@ struct packed {
     uint32_t first, last; /* last: where the head is a long one */
 };
 
-static bool read_packed_head(const uint8_t *at, size_t bytes, uint32_t nnz, struct packed *p)
+static bool read_ss_packed_head(const uint8_t *at, size_t bytes, uint32_t nnz, struct packed *p)
 {
-    if (bytes < PACKED_HEAD)
+    if (bytes < SS_PACKED_HEAD)
         return false;
     p->plan = (struct ss_rice){at[4] & (ABSENT - 1), (at[4] & ABSENT) != 0, 0};
-    p->head = packed_head(p->plan.absent, nnz);
+    p->head = ss_packed_head(p->plan.absent, nnz);
     if (bytes < p->head || p->plan.parameter > SS_RICE_MAX)
         return false;
     p->plan.bytes = bytes - p->head;
     p->first = load32(at);
-    if (p->head == PACKED_HEAD)
+    if (p->head == SS_PACKED_HEAD)
         return true;
-    p->last = load32(at + LONG_HEAD - 4);
+    p->last = load32(at + SS_LONG_HEAD - 4);
     return (load32(at + 4) & ~0xffu) == 0;
 }
 
@@ -268,8 +245,8 @@ static int read_packed(const uint8_t *at, const struct packed *p, uint32_t from,
         return SS_ERR_MESSAGE;
     out->idx = scratch;
     int status =
-        ss_rice_decode(&p->plan, at + p->head, at + LONG_HEAD, p->first, out->nnz, n, scratch);
-    if (status == SS_OK && p->head > PACKED_HEAD && p->last != scratch[out->nnz - 1])
+        ss_rice_decode(&p->plan, at + p->head, at + SS_LONG_HEAD, p->first, out->nnz, n, scratch);
+    if (status == SS_OK && p->head > SS_PACKED_HEAD && p->last != scratch[out->nnz - 1])
         status = SS_ERR_MESSAGE;
     return status;
 }
@@ -358,13 +335,13 @@ static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, enum
     const uint8_t *at = payload + values;
     if (p->first < from || p->last < p->first || p->last >= n ||
         p->last - p->first < out->nnz - 1 ||
-        !ss_rice_fits(&p->plan, at + p->head, at + LONG_HEAD, out->nnz))
+        !ss_rice_fits(&p->plan, at + p->head, at + SS_LONG_HEAD, out->nnz))
         return SS_ERR_MESSAGE;
     *scratch->coded = (struct ss_coded){.payload = payload,
                                         .bytes = bytes,
                                         .values = values,
                                         .how = how,
-                                        .runs = values + LONG_HEAD,
+                                        .runs = values + SS_LONG_HEAD,
                                         .code = values + p->head,
                                         .nnz = out->nnz,
                                         .first = p->first,
@@ -398,9 +375,9 @@ static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
     struct packed p;
     if (out->rep == SS_REP_PACKED && may_stay_coded(values, scratch)) {
         size_t stand = bytes_of_values(payload, bytes, type, values, out->nnz);
-        if (stand == 0 || !read_packed_head(payload + stand, bytes - stand, out->nnz, &p))
+        if (stand == 0 || !read_ss_packed_head(payload + stand, bytes - stand, out->nnz, &p))
             return SS_ERR_MESSAGE;
-        if (p.head > PACKED_HEAD)
+        if (p.head > SS_PACKED_HEAD)
             return leave_coded(payload, bytes, stand, values, &p, from, n, scratch, out);
     }
     size_t taken = read_values(payload, bytes, type, values, scratch, out);
@@ -410,7 +387,7 @@ static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
         return read_u32(payload + taken, bytes - taken, from, n, out);
     if (out->rep == SS_REP_BITMAP)
         return read_bitmap(payload + taken, bytes - taken, from, n, scratch->idx, out);
-    if (!read_packed_head(payload + taken, bytes - taken, out->nnz, &p))
+    if (!read_ss_packed_head(payload + taken, bytes - taken, out->nnz, &p))
         return SS_ERR_MESSAGE;
     return read_packed(payload + taken, &p, from, n, scratch->idx, out);
 }

@@ -47,7 +47,7 @@ SPARSESHIM_REPORT=off SPARSESHIM_REPORT_DIR='' timeout -k 5 60 "$MPIRUN" -n 3 -g
 STATUS=$?
 tap_passed "all collectives where nobody counts calls"
 
-for algorithm in allgather ring oktopk gtopk; do
+for algorithm in allgather split_allgather ring oktopk gtopk; do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
         SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
     tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
@@ -66,6 +66,10 @@ for ranks in 2 3; do
     SPARSESHIM_ALGORITHM=allgather preloaded "$ranks" device_long
     tap_passed "long messages of $ranks ranks cross as they came" 3
 done
+
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.125 \
+    SPARSESHIM_ALGORITHM=allgather preloaded 3 device_long claims
+tap_passed "what is claimed of long messages leaves the device as a message" 3
 
 # What a device may lack: one message from each rank and device, and the sums are right.
 not_used() {

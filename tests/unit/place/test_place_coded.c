@@ -178,6 +178,37 @@ static void a_malformed_message_is_an_error_in_the_place_as_on_the_host(void **s
         fail_msg("%u refused, %u of them by the place, %u not seen", refused, by_place, unseen);
 }
 
+/* Of a ring, where one is the author of a message and others forward it before they know that it is
+ * malformed. */
+static void a_malformed_message_is_its_authors_whoever_forwarded_it(void **state)
+{
+    enum { SIZE = 4 };
+    unsigned seen = 0;
+
+    (void)state;
+    for (uint64_t at = 0; at < 60; at++) {
+        const int author = (int)at % SIZE;
+        int refusing = 0, named = -1;
+        open_ranks(SS_RING, SIZE, SS_F32, 0, 1);
+        ss_sim_set_fault(
+            job.sim, (struct ss_sim_fault){.rank = author,
+                                           .corrupt_send = 3 + at / SIZE % 6,
+                                           .corrupt_byte = 4 * (N / EACH) + 300 + at * 131 % 900,
+                                           .corrupt_mask = (unsigned char)(1u << at % 8)});
+        assert_true(job_call(&job, SS_F32, SS_SUM, N));
+        for (int r = 0; r < SIZE; r++) {
+            if (job.status[r] != SS_ERR_MESSAGE || job.comm[r]->failed_phase != SS_PHASE_GATHER)
+                continue;
+            assert_true(refusing == 0 || job.comm[r]->failed_peer == named);
+            named = job.comm[r]->failed_peer;
+            refusing++;
+        }
+        seen += refusing > 1;
+        close_ranks();
+    }
+    assert_true(seen > 2);
+}
+
 /* Four lossy steps; the results of all ranks, one behind the other. */
 static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bool far)
 {
@@ -250,6 +281,7 @@ int main(void)
         cmocka_unit_test(rounded_values_are_decoded_in_the_place_with_the_same_result),
         cmocka_unit_test(short_messages_are_the_hosts),
         cmocka_unit_test(a_malformed_message_is_an_error_in_the_place_as_on_the_host),
+        cmocka_unit_test(a_malformed_message_is_its_authors_whoever_forwarded_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

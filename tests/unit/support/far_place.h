@@ -247,7 +247,7 @@ static void far_reduce(struct ss_place *p, enum ss_type type, enum ss_op op, voi
     HOST->reduce(p, type, op, far_near(dst), from, n);
 }
 static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
-                            uint32_t base, const struct ss_coded *coded, int *refused)
+                            uint32_t base, const struct ss_coded *coded, atomic_int *refused)
 {
     int before = *refused;
 
@@ -255,7 +255,7 @@ static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss
     far_memory.decoded++;
     HOST->decode(p, type, op, far_near(dst), base, coded, refused);
     if (*refused != before) {
-        far_owe(refused, sizeof *refused);
+        far_owe((void *)refused, sizeof *refused);
         *refused = before;
     }
     return far_memory.handed;
