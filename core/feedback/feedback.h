@@ -80,8 +80,6 @@ void ss_topk_find(struct ss_feedback *f); /* the tensor; then, its last call hav
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
-void ss_topk_survey(struct ss_feedback *f);   /* where that has stayed: a look at it, and */
-void ss_topk_surveyed(struct ss_feedback *f); /* what it shows */
 void ss_topk_lost(struct ss_feedback *f);     /* or never will be: the place has failed */
 void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
 uint64_t ss_topk_flags(struct ss_feedback *f);
@@ -91,6 +89,15 @@ void ss_topk_planned(struct ss_feedback *f, bool dense); /* no trial: rests wher
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
 /* Share of the elements to claim: of each `bucket`, 0: of all. */
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
+/* core/feedback/stay.c. Before the claims: the own stream moves to the place, where it may and
+ * there is room for so many entries. */
+void ss_topk_stay(struct ss_feedback *f, size_t room);
+void ss_topk_survey(struct ss_feedback *f);   /* where that has stayed: a look at it, and */
+void ss_topk_surveyed(struct ss_feedback *f); /* what it shows */
+void ss_topk_profile(const struct ss_feedback *f, struct ss_profile_now *now); /* of it */
+/* After the vote: what has stayed in its place comes to the host unless the recipe takes it there:
+ * whether that is under way, until x->ticket is settled. */
+bool ss_topk_fetch(struct ss_feedback *f, bool stays);
 /* core/feedback/share.c. One threshold for several tensors, in host memory, by
  * ss_threshold_select_parts: whether this one may be among them; before the selection, room for up
  * to `most` entries and what is to be selected from, SS_OK or SS_ERR_MEMORY; after it. Then
@@ -108,9 +115,6 @@ bool ss_topk_claimed(struct ss_feedback *f,
 /* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
  * claims.mark where the collective keeps a global top-k. */
 void ss_topk_recipe(struct ss_feedback *f, bool global);
-/* Before that: what has stayed in its place comes to the host unless the recipe takes it there:
- * whether that is under way, until x->ticket is settled. */
-bool ss_topk_fetch(struct ss_feedback *f, bool stays);
 void ss_topk_commit(struct ss_feedback *f); /* the call has succeeded */
 void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
 void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */

@@ -107,6 +107,34 @@ static void trainings_are_the_same_bit_for_bit(void **state)
         }
 }
 
+/* Of what is claimed, or of what is reduced of it. */
+static void what_finds_no_room_to_stay_comes_to_the_host(void **state)
+{
+    static struct training near, far;
+    unsigned stayed = 0, came = 0;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
+        for (size_t from = 0; is_encoded_there(&forms[f]) && from < 4000;
+             from += 1 + from / 3 + 99) {
+            far_memory.encoded = 0;
+            open_training(&near, &forms[f], 3, false);
+            open_training(&far, &forms[f], 3, true);
+            for (int r = 0; r < 3; r++) {
+                far_places[r].lacks_from = from;
+                far_places[r].lacks_to = (size_t)N * 4; /* the residual has room */
+            }
+            for (uint64_t s = 0; s < STEPS / 2; s++)
+                step_alike(&near, &far, s);
+            expect_same_residuals(&near, &far);
+            stayed += far_memory.encoded > 0;
+            came += far_memory.encoded == 0;
+            close_training(&near);
+            close_training(&far);
+        }
+    assert_true(stayed > 5 && came > 5);
+}
+
 /* ---- exact calls of every kind ---- */
 
 static void into_far(struct array *a)
@@ -460,6 +488,7 @@ int main(void)
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
+        cmocka_unit_test(what_finds_no_room_to_stay_comes_to_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

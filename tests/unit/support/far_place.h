@@ -38,6 +38,7 @@ struct far_place {
     unsigned stalls; /* so many times it says that nothing is done yet */
     uint64_t reserved,
         lacks_at; /* from that time on it has no room for what is to come, 0 = never */
+    size_t lacks_from, lacks_to; /* bytes: it has no room for such vectors */
 };
 
 static inline void far_room(size_t bytes)
@@ -194,7 +195,12 @@ static int far_reserve(struct ss_place *p, enum ss_type type, const struct ss_pl
 }
 static int far_vector(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
-    (void)p, (void)mem;
+    const struct far_place *far = (struct far_place *)p;
+
+    (void)mem;
+    *buf = (struct ss_buf){.size = 0};
+    if (bytes >= far->lacks_from && bytes < far->lacks_to)
+        return SS_ERR_MEMORY;
     far_room(bytes);
     far_memory.vectors += (bytes + 127) / 64 * 64;
     buf->data = far_memory.near + 2 * (size_t)FAR - far_memory.vectors;

@@ -1,0 +1,82 @@
+/* Claims that stay in the place of the buffers: room for them, a look at them for the vote, and
+ * their way to the host where the recipe does not take them there. */
+#include <math.h>
+#include <string.h>
+
+#include "core/feedback/feedback.h"
+
+/* Ranges of indices: the parts, then one of nothing, then the blocks of the profile. */
+static size_t ranges(const struct ss_feedback *f)
+{
+    return (size_t)f->c.x.t->size + 1 + SS_PROFILE_BLOCKS;
+}
+
+void ss_topk_stay(struct ss_feedback *f, size_t room)
+{
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    struct ss_held *held = &x->work->held[0];
+    struct ss_buf *survey = &x->work->survey;
+    const size_t count = ranges(f),
+                 bytes = count * sizeof(struct ss_share) + (count + 1) * sizeof(uint32_t);
+
+    f->home = c->own;
+    c->own_parts = NULL;
+    if (!f->stays || ss_buf_reserve(survey, x->mem, bytes) != SS_OK ||
+        !ss_held_reserve(held, x->place, room, x->esize,
+                         f->comm->settings->values != SS_VALUES_SAME))
+        return;
+    memset(survey->data, 0, bytes);
+    c->own_parts = survey->data;
+    c->own = (struct ss_stream){
+        .idx = held->idx.data, .val = held->val.data, .capacity = room, .stays = true, .hi = x->n};
+}
+
+void ss_topk_survey(struct ss_feedback *f)
+{
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    const size_t size = (size_t)x->t->size;
+    struct ss_share *shares = x->work->survey.data;
+    uint32_t *cuts = (uint32_t *)(void *)(shares + ranges(f));
+
+    for (size_t p = 0; p <= size; p++)
+        cuts[p] = (uint32_t)ss_coll_part(c, (int)p);
+    ss_profile_cuts((size_t)x->n, cuts + size + 1);
+    x->ticket = x->place->ops->survey(x->place, x->type, c->own.idx, c->own.val, c->own.nnz, cuts,
+                                      ranges(f), shares);
+}
+
+void ss_topk_surveyed(struct ss_feedback *f)
+{
+    const struct ss_coll *c = &f->c;
+    double square = 0;
+
+    for (int p = 0; p < c->x.t->size; p++)
+        square += c->own_parts[p].unbounded > 0 ? (double)INFINITY : c->own_parts[p].square;
+    f->sum_square = f->seen.sum_square - square;
+}
+
+void ss_topk_profile(const struct ss_feedback *f, struct ss_profile_now *now)
+{
+    ss_profile_shares(now, f->c.own_parts + f->c.x.t->size + 1);
+}
+
+bool ss_topk_fetch(struct ss_feedback *f, bool stays)
+{
+    struct ss_coll *c = &f->c;
+    struct ss_exchange *x = &c->x;
+    const struct ss_stream there = c->own;
+
+    /* Kernels round to the nearest of these. */
+    const enum ss_values values = f->comm->settings->values;
+    stays =
+        stays && (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);
+    if (!there.stays || stays)
+        return false;
+    c->own = f->home;
+    c->own.nnz = there.nnz;
+    x->place->ops->read(x->place, SS_I32, there.idx, there.nnz, c->own.idx);
+    x->ticket = x->place->ops->read(x->place, x->type, there.val, there.nnz, c->own.val);
+    return true;
+}
