@@ -130,7 +130,10 @@ static void take_coded(struct ss_coll *c, const enum ss_op *op, const struct ss_
 {
     struct ss_place *place = c->x.place;
 
-    place->ops->decode(place, c->x.type, op, c->out, (uint32_t)c->out_first, coded, &c->x.refused);
+    const ss_ticket ticket = place->ops->decode(place, c->x.type, op, c->out,
+                                                (uint32_t)c->out_first, coded, &c->x.refused);
+    if (++c->x.decoding == SS_DECODING_MOST)
+        c->x.ticket = ticket;
 }
 
 void ss_result_set(struct ss_coll *c, const struct ss_chunk *chunk)

@@ -16,6 +16,10 @@ struct ss_in;
 /* Sends under way: a slot each. A slot's own header serves error messages, so that a failing rank
  * needs no memory to say so. */
 enum { SS_SEND_SLOTS = 32, SS_RECV_WINDOW = 16 };
+
+/* Chunks that a place decodes without being waited for: it keeps copies of those that it has not
+ * come to. */
+enum { SS_DECODING_MOST = 32 };
 struct ss_send_slot {
     struct ss_request request;
     int dst;
@@ -29,6 +33,7 @@ struct ss_exchange {
     struct ss_place *place; /* of input and result */
     ss_ticket ticket;       /* what it waits for there, if anything */
     atomic_int refused;     /* a rank whose message was malformed, as it found, plus 1; 0: none */
+    unsigned decoding;      /* chunks that it was given since it was last waited for */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */

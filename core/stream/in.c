@@ -183,6 +183,17 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     ss_span_end(x, SS_SPAN_MERGE, decoded);
 }
 
+/* The place has enough to decode: what has come waits in the inbox. */
+static bool is_crowded(struct ss_exchange *x, const struct ss_in *in)
+{
+    if (x->decoding < SS_DECODING_MOST)
+        return false;
+    if (!ss_settled(x, (enum ss_phase)in->phase))
+        return true;
+    x->decoding = 0;
+    return false;
+}
+
 static void step_ordered(struct ss_exchange *x, struct ss_in *in)
 {
     int window = window_of(x);
@@ -201,7 +212,7 @@ static void step_ordered(struct ss_exchange *x, struct ss_in *in)
             start_peers(x, in);
             continue;
         }
-        if (p->request.active)
+        if (p->request.active || is_crowded(x, in))
             return;
         take_message(x, in, p);
     }
@@ -216,7 +227,7 @@ int ss_in_step(struct ss_exchange *x, struct ss_in *in)
         step_ordered(x, in);
     } else {
         for (int i = 0; i < window_of(x); i++)
-            if (!in->peers[i].finished && !in->peers[i].request.active)
+            if (!in->peers[i].finished && !in->peers[i].request.active && !is_crowded(x, in))
                 take_message(x, in, &in->peers[i]);
         start_peers(x, in);
     }

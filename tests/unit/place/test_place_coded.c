@@ -101,6 +101,36 @@ static void messages_are_decoded_in_the_place_with_the_same_result(void **state)
                 }
 }
 
+/* A place that is slow is waited for: what it has not come to lies in memory that nobody counts. */
+static void few_messages_wait_in_the_place_to_be_decoded(void **state)
+{
+    enum { LONG = 1900000, FIFTH = 5 };
+    struct ss_settings settings = {
+        .algorithm = SS_ALLGATHER, .alpha = 1e-6, .beta = 1e-8, .hash = 1};
+    float *to[MOST];
+
+    (void)state;
+    job_open(&job, MOST, 1e-6, 1e-8, 0, &settings);
+    ss_sim_set_idle(job.sim, 1e-6);
+    job.far = FAR;
+    far_memory.decoded = far_memory.most_decoding = 0;
+    for (int r = 0; r < MOST; r++) {
+        float *in = far_make((size_t)LONG * 4);
+        to[r] = far_make((size_t)LONG * 4);
+        for (size_t i = 0; i < LONG; i++)
+            in[i] = ((i * MOST + (size_t)r + 1) * 0x9e3779b97f4a7c15u >> 40) % FIFTH == 0;
+        job.place[r] = far_place_of(r);
+        job.in[r] = in;
+        job.out[r] = to[r];
+    }
+    assert_true(job_call(&job, SS_F32, SS_SUM, LONG));
+    assert_true(far_memory.decoded > 3 * SS_DECODING_MOST);
+    assert_true(far_memory.most_decoding <= SS_DECODING_MOST);
+    for (int r = 1; r < MOST; r++)
+        assert_memory_equal(to[r], to[0], (size_t)LONG * 4);
+    close_ranks();
+}
+
 /* Streams that are short are decoded on the host as ever. */
 static void short_messages_are_the_hosts(void **state)
 {
@@ -279,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_decoded_in_the_place_with_the_same_result),
         cmocka_unit_test(rounded_values_are_decoded_in_the_place_with_the_same_result),
+        cmocka_unit_test(few_messages_wait_in_the_place_to_be_decoded),
         cmocka_unit_test(short_messages_are_the_hosts),
         cmocka_unit_test(a_malformed_message_is_an_error_in_the_place_as_on_the_host),
         cmocka_unit_test(a_malformed_message_is_its_authors_whoever_forwarded_it),

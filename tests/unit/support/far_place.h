@@ -22,7 +22,7 @@ struct far_debt {
 static struct {
     char *near;           /* FAR bytes, then FAR bytes without access */
     size_t used, vectors; /* from the front: the test's; from the end: those of make */
-    uint64_t calls, decoded, encoded;
+    uint64_t calls, decoded, encoded, most_decoding;
     struct far_debt debts[256]; /* what is to be given back, oldest first */
     size_t owed;
     ss_ticket handed, written,
@@ -35,7 +35,8 @@ static struct {
 struct far_place {
     struct ss_place place;
     uint64_t works, fails_at;
-    unsigned stalls; /* so many times it says that nothing is done yet */
+    uint64_t decoding; /* since it was last asked */
+    unsigned stalls;   /* so many times it says that nothing is done yet */
     uint64_t reserved,
         lacks_at; /* from that time on it has no room for what is to come, 0 = never */
     size_t lacks_from, lacks_to; /* bytes: it has no room for such vectors */
@@ -164,6 +165,7 @@ static int far_poll(struct ss_place *p, ss_ticket ticket)
     if (ticket > far_memory.done && far_memory.polls++ % 3 != 2)
         return SS_PENDING;
     far_pay(ticket);
+    far->decoding = 0;
     return SS_OK;
 }
 static ss_ticket far_mark(struct ss_place *p)
@@ -259,6 +261,8 @@ static ss_ticket far_decode(struct ss_place *p, enum ss_type type, const enum ss
 
     far_write_work(p, dst);
     far_memory.decoded++;
+    if (++((struct far_place *)p)->decoding > far_memory.most_decoding)
+        far_memory.most_decoding = ((struct far_place *)p)->decoding;
     HOST->decode(p, type, op, far_near(dst), base, coded, refused);
     if (*refused != before) {
         far_owe((void *)refused, sizeof *refused);
