@@ -91,8 +91,8 @@ struct ss_place_ops {
                    const void *from, size_t n); /* `from` is the host's */
 
     /* Entries as they came, whose payload is read before it returns: scattered, or accumulated by
-     * *op where it is not NULL. *refused, whichever thread polls, becomes coded->sender + 1 where their code is malformed,
-     * and nothing is done then. NULL: the host decodes what comes. */
+     * *op where it is not NULL. *refused, whichever thread polls, becomes coded->sender + 1 where
+     * their code is malformed, and nothing is done then. NULL: the host decodes what comes. */
     ss_ticket (*decode)(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                         uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
