@@ -371,12 +371,21 @@ static double size_of(double x)
     return x < 0 ? -x : x;
 }
 
-static void book_common(struct ss_watch *w, const struct ss_verdict *v)
+/* What only two ranks can show whose inputs are not zero: a call with one such rank says nothing.
+ */
+static void book_pairs(struct ss_watch *w, const struct ss_verdict *v)
 {
     double pairs = (double)v->ranks * (v->ranks - 1) / 2;
 
-    w->common += (v->alike - w->common) / w->calls;
-    w->doubt = pairs > 0 ? 1 / ss_root(SS_SKETCH * pairs * w->calls) : 0;
+    if (v->ranks < 2)
+        return;
+    w->paired++;
+    w->pairs += pairs;
+    w->common += (v->alike - w->common) * pairs / w->pairs;
+    w->doubt = 1 / ss_root(SS_SKETCH * w->pairs);
+    enter(&w->alike, v->alike, w->paired);
+    enter(&w->overlap, v->overlap, w->paired);
+    w->parts = v->parts;
 }
 
 static void book_level(struct ss_watch *w, double level)
@@ -408,11 +417,8 @@ static void book(struct ss_watch *w, const struct ss_evidence *all, const struct
 {
     unsigned calls = ++w->calls;
 
-    book_common(w, v);
-    enter(&w->alike, v->alike, calls);
-    enter(&w->overlap, v->overlap, calls);
+    book_pairs(w, v);
     enter(&w->balance, v->balance_max, calls);
-    w->parts = v->parts;
     if (w->seen > 0 && calls > 1) {
         enter(&w->again, v->again, calls - 1);
         enter(&w->along, v->along, calls - 1);
@@ -428,10 +434,10 @@ static void book(struct ss_watch *w, const struct ss_evidence *all, const struct
     w->calm = ss_watch_likeness(w) == SS_LIKE_GRADIENT ? w->calm + 1 : 0;
 }
 
-/* Elements that one rank alone fills, or blocks. */
+/* Elements that one rank alone fills, or blocks; or the whole, as in a broadcast by a sum. */
 static bool is_in_parts(const struct ss_watch *w)
 {
-    return w->parts > MEAN.parts || w->overlap < MEAN.overlap;
+    return w->paired == 0 || w->parts > MEAN.parts || w->overlap < MEAN.overlap;
 }
 
 static bool comes_again(const struct ss_watch *w)
@@ -476,7 +482,7 @@ enum ss_likeness ss_watch_likeness(const struct ss_watch *w)
         return SS_LIKE_SHORT;
     if (lasts(w))
         return SS_LIKE_MEAN;
-    if (w->doubt > 0 && w->common < MEAN.common + MEAN.sure * w->doubt)
+    if (w->common < MEAN.common + MEAN.sure * w->doubt)
         return SS_LIKE_LAYERS;
     return SS_LIKE_GRADIENT;
 }
@@ -489,7 +495,7 @@ enum ss_likeness ss_watch_doubt(const struct ss_watch *w)
         return w->why;
     if (w->calls >= 2 && w->balance < MEAN.balance)
         return SS_LIKE_COUNTS;
-    if (w->calls >= 2 && w->overlap < MEAN.overlap)
+    if (w->paired >= 2 && w->overlap < MEAN.overlap)
         return SS_LIKE_PARTS;
     if (w->calls >= 3 && w->along > AGAIN)
         return SS_LIKE_BEFORE;
@@ -556,6 +562,7 @@ struct ss_verdict ss_watch_judge(struct ss_watch *w, const struct ss_evidence *a
     v.balance_min = (double)all->balance_min / SHARE;
     v.balance_max = (double)all->balance_max / SHARE;
     v.ranks = all->nonzero;
+    v.alone = v.ranks == 1 && size > 1;
     v.alike = alike(all);
     v.overlap = overlap(all);
     v.stay = all->with_past > 0 ? (double)all->stay / SHARE / all->with_past : 0;

@@ -13,7 +13,8 @@
  *
  * What is asked, and why a gradient of a training by batches passes where others do not:
  *  - alike, overlap, parts: every rank has looked at data of its own for one and the same model, so
- *    their inputs have something in common, and elements that only one of them fills are few;
+ *    their inputs have something in common, and elements that only one of them fills are few; a
+ *    call in which one rank alone brings something shows neither;
  *  - stay: the next batch is as new to a rank as another rank's, so a rank's inputs of two calls
  *    are not more alike than those of two ranks, as they are where each keeps its data;
  *  - along, again, same, first, third: the direction changes, but not so that a sum resembles the
@@ -75,9 +76,12 @@ enum ss_likeness {
  * same on all ranks whose `hash` is. */
 struct ss_watch {
     uint64_t hash;
-    unsigned calls;                   /* judged in this window, those of zero input not counted */
-    bool later;                       /* the window is one of a sum that was refused before */
-    unsigned past;                    /* sums remembered */
+    unsigned calls;  /* judged in this window, those of zero input not counted */
+    unsigned paired; /* of them, and of those that did not speak against a gradient, the ones in
+                        which two ranks' inputs were not zero */
+    double pairs;    /* of such ranks, in all */
+    bool later;      /* the window is one of a sum that was refused before */
+    unsigned past;   /* sums remembered */
     int32_t last[SS_PAST][SS_SKETCH]; /* ring: that of call c is in c mod SS_PAST */
     uint64_t seen;                    /* calls that entered the ring */
     double level;                     /* running mean of log2(energy), of the calls that fitted */
@@ -95,7 +99,7 @@ struct ss_watch {
     double begin;  /* mean level of the first EARLY of the window */
     double moved;  /* from there to that of the last, the newest with weight 1/4 */
     /* Means that count all of them alike. */
-    double common;           /* of alike */
+    double common;           /* of alike, by pairs */
     double doubt;            /* its standard error */
     double first, third;     /* of |cosine| with the last and the third last */
     double total[SS_SKETCH]; /* of the sums, each a unit vector */
@@ -123,6 +127,7 @@ struct ss_verdict {
     bool judged;    /* all ranks have shown theirs */
     bool zero;      /* all inputs are zero */
     uint32_t ranks; /* whose input is not */
+    bool alone;     /* of several, one: as in a broadcast by a sum */
     double alike;   /* mean cosine between inputs of different ranks: 1 = parallel */
     double again;   /* largest |cosine| of the sum with one of the last SS_PAST */
     double along;   /* cosine with the last */

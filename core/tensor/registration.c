@@ -321,7 +321,7 @@ bool ss_tensor_judge(struct ss_tensor *t, const struct ss_evidence *all, bool ag
         return true;
     if (v.weights && t->state == SS_TENSOR_REGISTERED)
         return strike(t);
-    return !v.weights && !v.far;
+    return !v.weights && !v.far && !v.alone;
 }
 
 void ss_tensor_begin(struct ss_tensor *t)

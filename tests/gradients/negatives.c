@@ -9,6 +9,7 @@
  */
 #include "tests/gradients/negative_descents.h"
 #include "tests/gradients/negative_gathers.h"
+#include "tests/gradients/negative_relatives.h"
 #include "tests/gradients/negative_solvers.h"
 #include "tests/gradients/negative_statistics.h"
 #include "tests/gradients/negative_trainings.h"
@@ -49,6 +50,14 @@ static const struct {
     {"gather_blocks", gather_blocks},
     {"gather_random", gather_random},
     {"gather_parts", gather_parts},
+    {"broadcast_root", broadcast_root},
+    {"broadcast_turns", broadcast_turns},
+    {"weights_broadcast", weights_broadcast},
+    {"admm", admm},
+    {"sketch", sketch},
+    {"signals", signals},
+    {"assembly", assembly},
+    {"powersgd", powersgd},
 };
 enum { MODES = sizeof modes / sizeof modes[0] };
 

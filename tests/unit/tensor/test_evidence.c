@@ -76,6 +76,60 @@ static void elements_that_one_rank_each_fills_are_a_gather(void **state)
     expect_refused(fill_gather_by_lot, SS_TENSOR_PARTS);
 }
 
+/* One rank has numbers that are new in each call, the others zeros. */
+static int turns; /* 0: always the same rank */
+
+static void fill_broadcast(struct job *job, struct data *d, int step)
+{
+    for (size_t i = 0; i < d->n; i++)
+        for (int r = 0; r < job->size; r++)
+            set(d, r, i, r == step * turns % job->size ? noise(job) : 0);
+}
+
+static void what_one_rank_alone_has_is_a_broadcast(void **state)
+{
+    (void)state;
+    for (turns = 0; turns <= 1; turns++)
+        expect_refused(fill_broadcast, SS_TENSOR_PARTS);
+}
+
+/* In every third call one rank alone has something to learn. */
+static void fill_gradient_at_times_alone(struct job *job, struct data *d, int step)
+{
+    new_gradient(job, d);
+    for (size_t i = 0; i < d->n; i++)
+        for (int r = 1; r < job->size && step % 3 == 2; r++)
+            set(d, r, i, 0);
+}
+
+static void a_gradient_that_one_rank_alone_has_at_times_is_taken(void **state)
+{
+    (void)state;
+    expect_taken(fill_gradient_at_times_alone);
+}
+
+static void what_one_rank_alone_has_is_exact_among_calls_of_a_gradient(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size++) {
+        struct ss_watch w = {.hash = 0};
+        struct ss_evidence one, all;
+        static float sample[SS_SAMPLE_LEAST];
+        for (int alone = 0; alone < 2; alone++) {
+            ss_evidence_init(&all);
+            for (int r = 0; r < size; r++) {
+                for (int i = 0; i < SS_SAMPLE_LEAST; i++)
+                    sample[i] = alone && r > 0
+                                    ? 0
+                                    : (float)(ss_mix((uint64_t)r, (uint64_t)i) >> 40) - (1 << 23);
+                ss_evidence_show(&one, &w, SS_F32, sample, SS_SAMPLE_LEAST, false);
+                ss_evidence_merge(&all, &one);
+            }
+            assert_int_equal(ss_watch_judge(&w, &all, size).alone, alone);
+        }
+    }
+}
+
 /* Of each rank 40 % of the elements are not zero, by chance, the same for all in half of them. */
 static void fill_sparse_gradient(struct job *job, struct data *d, int step)
 {
@@ -228,6 +282,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_that_one_rank_each_fills_are_a_gather),
+        cmocka_unit_test(what_one_rank_alone_has_is_a_broadcast),
+        cmocka_unit_test(a_gradient_that_one_rank_alone_has_at_times_is_taken),
+        cmocka_unit_test(what_one_rank_alone_has_is_exact_among_calls_of_a_gradient),
         cmocka_unit_test(a_sparse_gradient_is_no_gather),
         cmocka_unit_test(inputs_that_have_nothing_in_common_are_a_divided_layer),
         cmocka_unit_test(inputs_that_come_again_are_of_data_that_stays),
