@@ -153,6 +153,7 @@ static struct ss_step_place out_of_place(struct ss_steps *s, struct ss_step_cycl
                                   .since = c->since};
 
     c->breaks += s->outs == 0;
+    s->lost = s->lost || n > 0;
     if (++s->outs >= 2 * SS_STEP_LONGEST)
         forget_all(s);
     return place;
@@ -213,7 +214,9 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
     if (c->any_order)
         return follow_set(s, c, lane);
     int place = c->next;
-    if (c->lane[place] != lane) {
+    if (c->lane[place] == lane && s->lost && ss_step_occurrences(c, lane) > 1) {
+        place = find_place(s, c);
+    } else if (c->lane[place] != lane) {
         s->since_out = is_aside(s, c, lane) ? s->since_out - 1 : 0;
         place = find_place(s, c);
         if (place >= 0 && place < c->next && place > 0)
@@ -230,6 +233,7 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
     if (place < 0)
         return out_of_place(s, c, lane);
     s->outs = 0;
+    s->lost = false;
     return ss_step_in_place(s, c, (uint32_t)place);
 }
 

@@ -108,6 +108,7 @@ struct ss_steps {
     uint32_t clock;
     uint32_t end; /* of the history */
     int current;  /* cycle in force + 1, 0 = none */
+    bool lost;    /* a lane of it has come out of turn since the last call in place */
     uint64_t step;
     uint16_t run[SS_STEP_LONGEST + 1];   /* by period: calls in a row equal to that many before */
     uint16_t plain[SS_STEP_LONGEST + 1]; /* the same without labels */

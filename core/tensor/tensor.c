@@ -182,11 +182,22 @@ static bool is_dense_gradient(const struct ss_tensor *s)
             s->reason == SS_TENSOR_GUARDED);
 }
 
+/* Whether others than s are called from there: layers, of which each has its own residual. */
+static bool is_of_several(const struct ss_tensor *s, const struct ss_step_place *now)
+{
+    for (const struct ss_tensor *t = s->owner->lanes[s->lane].tensors; t; t = t->in_lane)
+        if (t != s && t->label == s->label && t->state == SS_TENSOR_REGISTERED &&
+            !is_long_gone(t, now))
+            return true;
+    return false;
+}
+
 /* Whether o, not called for a while, has its successor in s. */
-static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone)
+static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone,
+                     const struct ss_step_place *now)
 {
     if (s->state == SS_TENSOR_REGISTERED)
-        return replaced(o, s) || (long_gone && s->label == o->label);
+        return replaced(o, s) || (long_gone && s->label == o->label && !is_of_several(s, now));
     return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 
@@ -209,7 +220,7 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_st
     for (struct ss_tensor *s = o->owner->lanes[o->lane].tensors; s; s = s->in_lane) {
         bool alike = s->ordinal == o->ordinal;
         if (s == o || s->in_flight > 0 || (s != by && is_recent(s, overlaps)) ||
-            s->history.last_on_lane < o->history.last_on_lane || !succeeds(s, o, long_gone) ||
+            s->history.last_on_lane < o->history.last_on_lane || !succeeds(s, o, long_gone, now) ||
             (best && !alike && best->ordinal == o->ordinal))
             continue;
         if (!best || (alike && best->ordinal != o->ordinal) ||

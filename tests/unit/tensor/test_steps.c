@@ -250,6 +250,20 @@ static void a_step_cut_short_is_found_again(void **state)
     free(s);
 }
 
+static void equal_layers_behind_a_frozen_one_do_not_take_its_place(void **state)
+{
+    struct ss_steps *s = fresh();
+    struct ss_step_place place;
+
+    (void)state;
+    feed(s, "abacabacabacabacabac");
+    assert_int_equal(feed(s, "b").sync, SS_STEP_LOST); /* the first layer does not come */
+    place = feed(s, "a");
+    assert_true(place.sync == SS_STEP_LOST || place.ordinal == 1);
+    assert_in(feed(s, "c"), 0, 4);
+    free(s);
+}
+
 static void lanes_out_of_turn_keep_ordinal_zero_where_there_is_no_other(void **state)
 {
     struct ss_steps *s = fresh();
@@ -538,6 +552,7 @@ int main(void)
         cmocka_unit_test(layers_of_several_lanes_have_ordinals),
         cmocka_unit_test(a_long_evaluation_leaves_the_ordinals),
         cmocka_unit_test(a_step_cut_short_is_found_again),
+        cmocka_unit_test(equal_layers_behind_a_frozen_one_do_not_take_its_place),
         cmocka_unit_test(lanes_out_of_turn_keep_ordinal_zero_where_there_is_no_other),
         cmocka_unit_test(a_new_period_takes_over),
         cmocka_unit_test(a_short_step_is_not_dropped_for_a_burst),

@@ -226,6 +226,33 @@ static void layers_of_a_long_step_are_no_orphans(void **state)
     job_close(job);
 }
 
+/* The last of four equal layers does not come any more, and then again. */
+static void the_residual_of_a_frozen_layer_goes_to_no_other(void **state)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    const struct ss_tensor *last = NULL;
+    const void *residual = NULL;
+
+    (void)state;
+    for (uint32_t step = 0; step < 300; step++) {
+        uint32_t layers = step < 50 || step >= 250 ? 4 : 3;
+        for (uint32_t k = 0; k < layers; k++) {
+            const struct ss_tensor *t = at(job, 0, 7, 64);
+            if (step == 49 && k == 3) {
+                last = t;
+                residual = t->residual.values.data;
+            }
+        }
+        at(job, 1, 7, 64);
+        if (step > 49) {
+            assert_non_null(residual);
+            assert_ptr_equal(last->residual.values.data, residual);
+        }
+    }
+    assert_int_equal(last->state, SS_TENSOR_REGISTERED);
+    job_close(job);
+}
+
 static void a_tensor_called_now_and_then_is_no_orphan(void **state)
 {
     struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
@@ -507,6 +534,7 @@ int main(void)
         cmocka_unit_test(tensors_without_residual_make_way),
         cmocka_unit_test(an_orphan_is_handed_to_its_successor),
         cmocka_unit_test(residuals_stay_while_an_operation_is_in_flight),
+        cmocka_unit_test(the_residual_of_a_frozen_layer_goes_to_no_other),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
