@@ -5,7 +5,9 @@
 
 enum {
     SET_LARGEST = SS_STEP_LONGEST / 3,
-    LONGEST_WAIT = 16 /* periods that one which explains less must hold at most */
+    LONGEST_WAIT = 16, /* periods that one which explains less must hold at most */
+    NO_CHANCE =
+        32 /* calls that a period holds in which a set comes in changing order not by chance */
 };
 
 /* ---- steps without an order ---- */
@@ -85,6 +87,14 @@ static uint32_t wait_of(const struct ss_steps *s, uint32_t p, const struct ss_st
     return need;
 }
 
+/* The step in force has no order, and expects all that comes: equal layers there and back, say, of
+ * which each would pass for the other. */
+static bool is_order_of_set(const struct ss_steps *s, uint32_t p, const struct ss_step_cycle *c)
+{
+    return c->any_order && p > c->length && s->run[p] + p >= NO_CHANCE &&
+           ss_step_has_lanes(s, p, c);
+}
+
 /* The period has held long enough to take over. */
 static bool holds(const struct ss_steps *s, uint32_t p)
 {
@@ -98,6 +108,8 @@ static bool holds(const struct ss_steps *s, uint32_t p)
     if (!c)
         return true;
     uint32_t need = wait_of(s, p, c);
+    if (is_order_of_set(s, p, c))
+        return true;
     return s->run[p] + p >= need && s->since_out < need &&
            !(p > c->length && ss_step_only_interrupts(s, p, c));
 }

@@ -16,10 +16,10 @@
 #include "tests/mpi/support/tap.h"
 
 enum { MOST = 100, BLOCK = 256, FOUND = 20, POOL = 8 };
-enum { ALIKE = -1, EMBEDDED = -2, PAIRS = -3 };        /* grows */
-enum { FRESH = -1, RANK0 = -2 };                       /* buffers */
-enum { FORWARD, BACKWARD, SHUFFLED };                  /* order */
-enum { ONE_SITE, TWO_SITES, IRREGULAR_SITES, MOVING }; /* sites */
+enum { ALIKE = -1, EMBEDDED = -2, PAIRS = -3, MIRRORED = -4 }; /* grows */
+enum { FRESH = -1, RANK0 = -2 };                               /* buffers */
+enum { FORWARD, BACKWARD, SHUFFLED };                          /* order */
+enum { ONE_SITE, TWO_SITES, IRREGULAR_SITES, MOVING };         /* sites */
 
 struct layer {
     int n, index;
@@ -33,9 +33,9 @@ struct layer {
  * reduced, and what else is between. */
 struct program {
     const char *name;
-    int layers, n,
-        grows;   /* elements of the first layer, and more of each; ALIKE, EMBEDDED, PAIRS */
-    int buffers; /* so many in turn; 0: each layer its own; FRESH, RANK0 */
+    int layers, n, grows; /* elements of the first layer, and more of each; ALIKE, EMBEDDED, PAIRS,
+                           MIRRORED */
+    int buffers;          /* so many in turn; 0: each layer its own; FRESH, RANK0 */
     int order, sites;
     int group;                      /* layers in one buffer */
     int before, each, half, after;  /* scalars: before the step, behind each layer, ... */
@@ -318,10 +318,11 @@ static const struct program programs[] = {
      .after = 1,
      .evaluated = 10,
      .ragged = 7},
+    {.name = "there_and_back", .layers = 6, .n = 4096, .grows = MIRRORED},
 };
 
 /* Elements of a layer. An embedding is of another count than the equal layers; weights and biases
- * take turns. */
+ * take turns; an autoencoder has the same counts there and back. */
 static int size_of(const struct program *p, int k)
 {
     switch (p->grows) {
@@ -331,6 +332,8 @@ static int size_of(const struct program *p, int k)
         return p->n + (k == 0) * 1024;
     case PAIRS:
         return k == 0 ? p->n + 1024 : k % 2 == 0 ? p->n : p->n / 2;
+    case MIRRORED:
+        return p->n + 512 * (k < p->layers / 2 ? k : p->layers - 1 - k);
     default:
         return p->n + p->grows * k;
     }

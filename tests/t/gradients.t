@@ -28,6 +28,14 @@ for program in $("$PROGRAMS/positives" list); do
     seed=$((seed + 1))
 done
 
+# Whatever the counts of the layers, and their order: nothing comes from one into another.
+for seed in 3 5 8 29 42 128 201 210; do
+    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" steady
+    tap_passed "layers of random counts, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
+done
+SPARSESHIM_REGISTER='*' preloaded 3 astray 334 steady
+tap_passed "layers of random counts on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
+
 # From which step on a rule holds: the fourth; where there is one call in a step and a loss the
 # seventh, and the 17th where nothing is between; one more for the first call of the communicator.
 while read -r program dense; do

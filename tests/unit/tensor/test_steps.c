@@ -496,6 +496,29 @@ static void lanes_that_come_once_in_any_order_are_a_step(void **state)
     free(s);
 }
 
+/* A network whose layers have the same counts there and back. */
+static void layers_there_and_back_are_not_a_step_without_an_order(void **state)
+{
+    static const char *const nets[] = {"abba", "abbaab", "abccba", "abcdeedcba"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof nets / sizeof nets[0]; i++) {
+        size_t length = strlen(nets[i]), wrong = 0;
+        struct ss_steps *s = fresh();
+        for (size_t step = 0; step < 20; step++)
+            for (size_t q = 0; q < length; q++) {
+                struct ss_step_place place = ss_steps_next(s, (uint32_t)(nets[i][q] - 'a'), 0);
+                wrong += place.settled && place.period != length;
+                if (step > 12) {
+                    assert_true(place.settled);
+                    assert_int_equal(place.period, length);
+                }
+            }
+        assert_int_equal(wrong, 0);
+        free(s);
+    }
+}
+
 static void lanes_that_come_twice_in_any_order_are_never_trusted(void **state)
 {
     (void)state;
@@ -564,6 +587,7 @@ int main(void)
         cmocka_unit_test(weights_of_the_same_counts_are_not_part_of_the_step),
         cmocka_unit_test(a_step_that_moves_for_good_is_found_within_twenty_steps),
         cmocka_unit_test(lanes_that_come_once_in_any_order_are_a_step),
+        cmocka_unit_test(layers_there_and_back_are_not_a_step_without_an_order),
         cmocka_unit_test(lanes_that_come_twice_in_any_order_are_never_trusted),
         cmocka_unit_test(joined_lanes_have_the_step_of_their_numbers),
     };

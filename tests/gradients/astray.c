@@ -1,0 +1,124 @@
+/* astray SEED [STEPS]: trainings of random structure: few counts, equal layers, phases in which
+ * some layers are frozen, steps that change their order, calls of the same counts in evaluations,
+ * steps cut short, small sums that come and go. Each layer is zero in a window of its own, so that
+ * what comes from another shows. Nothing is asked but that none does, and that all ranks hold the
+ * same bits.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/mpi/support/gradient.h"
+#include "tests/mpi/support/tap.h"
+
+enum { MOST = 24, WINDOWS = 32 };
+
+static struct {
+    uint64_t seed;
+    int layers, step, n[MOST], sizes;
+    bool frozen[MOST], alike;
+    int losses, backward, evaluated, cut, phases, steps;
+    float *buffer;
+    long astray, sparse, calls;
+    int first_astray, culprit;
+} job;
+
+static unsigned draw(int what, int a, int b)
+{
+    return (unsigned)(input_word(job.seed * 977 + (uint64_t)what, a, (uint64_t)b) >> 33);
+}
+
+static void reduce(int layer, int n)
+{
+    int first = (layer * 7 % WINDOWS) * (n / WINDOWS), width = n / WINDOWS, zeros = 0;
+    double size = job.alike ? 1 : 1.0 / (1 + layer % 5);
+    bool bad = false;
+
+    for (int i = 0; i < n; i++) {
+        uint64_t place = (uint64_t)layer << 32 | (uint64_t)i;
+        double own = gradient_fraction(input_word(job.seed + (uint64_t)job.step, tap.rank, place));
+        double all = gradient_fraction(input_word(job.seed + 1000 + (uint64_t)job.step, 0, place));
+        bool window = i >= first && i < first + width;
+        job.buffer[i] = window ? 0 : (float)(size * (own + 0.5 * all));
+    }
+    int status = MPI_Allreduce(MPI_IN_PLACE, job.buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < n && status == MPI_SUCCESS; i++) {
+        bool window = i >= first && i < first + width;
+        zeros += !window && job.buffer[i] == 0;
+        bad = bad || (window && job.buffer[i] != 0);
+        job.astray += window && job.buffer[i] != 0;
+    }
+    if (bad && job.first_astray < 0) {
+        job.first_astray = job.step;
+        job.culprit = layer;
+    }
+    job.calls++;
+    job.sparse += zeros > n / 2;
+}
+
+static void small(int count)
+{
+    for (int i = 0; i < count; i++) {
+        double one = 1;
+        MPI_Allreduce(MPI_IN_PLACE, &one, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
+static void train(void)
+{
+    int phase = job.step * job.phases / job.steps, order[MOST], live = 0;
+
+    for (int k = 0; k < job.layers; k++) {
+        bool frozen = phase > 0 && draw(5, phase, k) % 4 == 0;
+        if (!frozen)
+            order[live++] = k;
+    }
+    if (job.cut && draw(6, job.step, 0) % (unsigned)job.cut == 0)
+        live = (int)(draw(7, job.step, 0) % (unsigned)(live + 1));
+    for (int k = 0; k < live; k++) {
+        int layer = order[job.backward ? live - 1 - k : k];
+        reduce(layer, job.n[layer]);
+    }
+    small(job.losses);
+    if (job.evaluated && job.step % job.evaluated == job.evaluated - 1) {
+        int calls = 1 + (int)(draw(8, job.step, 0) % 3);
+        for (int c = 0; c < calls; c++)
+            reduce(MOST + (int)draw(9, c, 0) % 2, job.n[draw(10, c, 0) % (unsigned)job.layers]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const int counts[] = {2048, 3072, 4096};
+
+    MPI_Init(&argc, &argv);
+    tap_begin(MPI_COMM_WORLD);
+    job.seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    bool steady = argc > 2 && strcmp(argv[2], "steady") == 0;
+    job.steps = argc > 3 ? atoi(argv[3]) : 90;
+    job.layers = 1 + (int)(draw(0, 0, 0) % 10);
+    job.sizes = 1 + (int)(draw(1, 0, 0) % 3);
+    for (int k = 0; k < job.layers; k++)
+        job.n[k] = counts[draw(2, k, 0) % (unsigned)job.sizes];
+    job.alike = draw(3, 0, 0) % 2;
+    job.losses = (int)(draw(4, 0, 0) % 3);
+    job.backward = draw(11, 0, 0) % 2;
+    job.phases = steady ? 1 : 1 + (int)(draw(12, 0, 0) % 3);
+    job.cut = steady || draw(13, 0, 0) % 2 ? 0 : 5 + (int)(draw(14, 0, 0) % 20);
+    job.evaluated = steady || draw(15, 0, 0) % 2 ? 0 : 3 + (int)(draw(16, 0, 0) % 20);
+    job.first_astray = -1;
+    job.buffer = input_alloc(4096 * sizeof(float));
+    for (job.step = 0; job.step < job.steps; job.step++)
+        train();
+    tap_note(
+        "layers %d sizes %d alike %d losses %d phases %d cut %d evaluated %d: sparse %ld of %ld, "
+        "astray %ld from step %d in %d",
+        job.layers, job.sizes, job.alike, job.losses, job.phases, job.cut, job.evaluated,
+        job.sparse, job.calls, job.astray, job.first_astray, job.culprit);
+    tap_ok(!steady || job.astray == 0, "no gradient leaves a trace in another");
+    tap_ok(!steady || job.sparse > job.calls / 2, "most calls are sparse");
+    MPI_Finalize();
+    return tap_end();
+}
