@@ -1,5 +1,4 @@
-/* What a rank shows of its sample, what all ranks conclude from the sums, and what is
- * remembered. */
+/* What a rank shows of its sample, what all conclude from the sums, and what is remembered. */
 #include "core/tensor/evidence.h"
 
 #include <string.h>
@@ -597,5 +596,5 @@ void ss_watch_restart(struct ss_watch *w)
 
 void ss_watch_free(struct ss_watch *w)
 {
-    *w = (struct ss_watch){.hash = 0};
+    memset(w, 0, sizeof *w);
 }
