@@ -302,6 +302,26 @@ size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size)
     return held;
 }
 
+double ss_comm_residual(struct ss_comm *comm)
+{
+    struct ss_fpenv_full saved;
+    double square = 0, norm;
+
+    if (!comm->tensors)
+        return 0;
+    ss_fpenv_enter_full(&saved);
+    ss_tensors_lock(comm->tensors);
+    for (struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next)
+        if (t->in_flight == 0) {
+            norm = ss_residual_norm(t);
+            square += norm * norm;
+        }
+    ss_tensors_unlock(comm->tensors);
+    norm = ss_root(square);
+    ss_fpenv_leave_full(&saved);
+    return norm;
+}
+
 static void tell_lost(const struct ss_comm *comm, const struct ss_tensor *t, double norm,
                       size_t others, char *text, size_t size)
 {

@@ -39,6 +39,8 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last);
  * that could take it: how many, and the one that holds most, with its norm on this rank. Returns
  * how many; with 0 text is "". A second time: 0. */
 size_t ss_comm_held_back(struct ss_comm *comm, char *text, size_t size);
+/* The norm of this rank's residuals together: what goes with the communicator. */
+double ss_comm_residual(struct ss_comm *comm);
 /* Residuals of this rank that are lost with their device, no call having come since: how many, and
  * a sentence on the largest. Each is told once. */
 size_t ss_comm_lost(struct ss_comm *comm, char *text, size_t size);

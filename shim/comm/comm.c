@@ -109,6 +109,7 @@ void shim_comm_release(struct shim_comm *c)
     if (c->core) {
         shim_tell_lost(c->core);
         shim_tell_held_back(c->core);
+        shim_tell_freed(c);
     }
     if (c->core && shim_report_is_due()) {
         ss_comm_book_tensors(c->core, true);
@@ -149,6 +150,7 @@ struct shim_comm *shim_comm_allocate(void)
     c->private = c->private_rounds = MPI_COMM_NULL;
     c->meeting = MPI_REQUEST_NULL;
     c->group = MPI_GROUP_NULL;
+    c->follows = atomic_load(&shim.residuals_freed);
     return c;
 }
 

@@ -89,6 +89,7 @@ struct shim_comm {
     bool costs_kept;
     bool reserved;     /* one of the private communicators that a process may have is its own */
     bool warned;       /* of a meeting that takes long */
+    bool follows;      /* made after another was freed that took residuals along */
     bool spare;        /* one of those set aside, never freed */
     bool within_world; /* all its ranks are of MPI_COMM_WORLD */
     MPI_Group group;
@@ -207,6 +208,9 @@ void shim_comm_close_all(void);
 void shim_tell_refusals(struct ss_comm *comm);
 /* Once: what tensors of it that have left top-k still hold back, as it goes or the job ends. */
 void shim_tell_held_back(struct ss_comm *comm);
+/* It goes before the job ends: what is lost with it is told once, where communicators are made anew
+ * all the time. */
+void shim_tell_freed(const struct shim_comm *c);
 /* And what lay on a device that has failed since the last call. */
 void shim_tell_lost(struct ss_comm *comm);
 

@@ -21,6 +21,24 @@ void shim_tell_lost(struct ss_comm *comm)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
+void shim_tell_freed(const struct shim_comm *c)
+{
+    double norm;
+    bool told;
+
+    if (!shim.settings.topk || shim.rank != 0 || atomic_load(&shim.finalizing) ||
+        !((norm = ss_comm_residual(c->core)) > 0))
+        return;
+    atomic_store(&shim.residuals_freed, true);
+    told = !c->follows || atomic_exchange(&shim.freed_told, true);
+    if (!told)
+        shim_say(CFG_DEBUG_WARN,
+                 "top-k: communicator \"%s\" was freed with residuals of norm %.3g, as was one "
+                 "before it: what lossy calls keep back is lost with each; keep one communicator "
+                 "for all steps, or EXCLUDE what is summed on such ones",
+                 c->name, norm);
+}
+
 void shim_tell_held_back(struct ss_comm *comm)
 {
     char text[600];

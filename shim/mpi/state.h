@@ -276,6 +276,8 @@ struct shim_state {
     uint64_t contacts;                   /* communicators met so far */
     atomic_int privates;                 /* private communicators alive */
     atomic_bool spare_used[SHIM_SPARES]; /* entries for want of memory (shim/comm/comm.c) */
+    atomic_bool residuals_freed;         /* with a communicator, in the middle of the job, */
+    atomic_bool freed_told;              /* and that was said */
     _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
 
     /* Nonblocking calls. */

@@ -165,4 +165,15 @@ case ${TOPK_FULL:-0} in
     every_combination
     ;;
 esac
+# What goes with a freed communicator is told where the program makes them anew, and only there.
+export SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=split_allgather
+for comms in 1 2 4; do
+    SPARSESHIM_REGISTER='*' preloaded 2 freed "$comms"
+    told=$(grep -c 'was freed with residuals of norm [1-9]' "$WORK/err")
+    tap "$((STATUS != 0 || told != (comms > 1)))" \
+        "$comms communicators freed one after the other: $told times told what is lost with them"
+done
+SPARSESHIM_REGISTER='' preloaded 2 freed 3
+tap "$((STATUS != 0 || $(grep -c 'was freed' "$WORK/err") != 0))" \
+    'communicators freed without lossy calls: nothing is told'
 finish
