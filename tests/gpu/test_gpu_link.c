@@ -86,7 +86,7 @@ static void many_messages_are_decoded_before_anybody_asks(void **state)
 
 /* ---- calls ---- */
 
-enum { CALL_RANKS = 3, CALL_N = 300001, CALLS = 3 };
+enum { CALL_RANKS = 3, CALL_N = 300001, CALLS = 2 };
 
 static void open_calls(struct training *t, enum ss_algorithm algorithm, enum ss_values values)
 {

@@ -59,9 +59,15 @@ static uint64_t train(const struct form *f, int size, unsigned hosts)
 
 static void trainings_are_the_same_bit_for_bit(void **state)
 {
+    const bool full = getenv("GPU_FULL"); /* else 2 and 3 ranks by turns */
+
     (void)state;
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
-        uint64_t checks = train(&forms[f], 2, 0) + train(&forms[f], 3, 2);
+        uint64_t checks = 0;
+        if (full || f % 2 == 0)
+            checks += train(&forms[f], 2, 0);
+        if (full || f % 2 == 1)
+            checks += train(&forms[f], 3, 2);
         assert_true(!forms[f].guard || checks > 0);
     }
 }
