@@ -107,6 +107,46 @@ static void trainings_are_the_same_bit_for_bit(void **state)
         }
 }
 
+/* The claims of the call are taken back and made anew in the new unit. */
+static void a_loss_scale_is_followed_where_the_buffers_lie(void **state)
+{
+    static struct training near, far;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof scaled_forms / sizeof scaled_forms[0]; f++)
+        for (int size = 2; size <= 3; size++) {
+            open_training(&near, &scaled_forms[f], size, false);
+            open_training(&far, &scaled_forms[f], size, true);
+            for (uint64_t s = 0; s < STEPS / 2; s++)
+                scaled_step_alike(&near, &far, s);
+            expect_same_residuals(&near, &far);
+            assert_int_equal(ss_tensors_first(near.job.comm[0]->tensors)->scale.by, -2);
+            close_training(&near);
+            close_training(&far);
+        }
+}
+
+static void vectors_of_any_length_are_the_same_bit_for_bit(void **state)
+{
+    enum { FORMS = sizeof sized_forms / sizeof sized_forms[0], LONG_STEPS = 8 };
+    static struct training near, far;
+
+    (void)state;
+    for (size_t c = 0; c < 2 * FORMS * sizeof sizes_of_vectors / sizeof sizes_of_vectors[0]; c++)
+        for (int size = 2; size <= 5; size++) {
+            const struct form *f = &sized_forms[c / 2 % FORMS];
+            const size_t n = sizes_of_vectors[c / 2 / FORMS];
+            open_form_of(&near, f, size, c % 2 ? SS_F64 : SS_F32, n);
+            open_form_of(&far, f, size, c % 2 ? SS_F64 : SS_F32, n);
+            place_training(&far, &far_kind, 0);
+            for (uint64_t s = 0; s < LONG_STEPS; s++)
+                sized_step_alike(&near, &far, s);
+            expect_same_residuals_of(&near, &far);
+            close_training(&near);
+            close_training(&far);
+        }
+}
+
 /* Of what is claimed, or of what is reduced of it. */
 static void what_finds_no_room_to_stay_comes_to_the_host(void **state)
 {
@@ -488,6 +528,8 @@ int main(void)
         cmocka_unit_test(a_place_that_fails_is_an_error_for_all),
         cmocka_unit_test(every_kind_is_right),
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
+        cmocka_unit_test(a_loss_scale_is_followed_where_the_buffers_lie),
+        cmocka_unit_test(vectors_of_any_length_are_the_same_bit_for_bit),
         cmocka_unit_test(what_finds_no_room_to_stay_comes_to_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

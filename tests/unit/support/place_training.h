@@ -61,7 +61,8 @@ static inline void place_ranks(struct sim_job *job, const struct place_kind *kin
         job->place[r] = hosts >> r & 1 ? NULL : kind->place(r);
 }
 
-static inline void open_form(struct training *t, const struct form *f, int size)
+static inline void open_form_of(struct training *t, const struct form *f, int size,
+                                enum ss_type type, size_t n)
 {
     struct ss_settings settings = training_settings(f->algorithm);
     char error[200];
@@ -73,13 +74,18 @@ static inline void open_form(struct training *t, const struct form *f, int size)
     settings.bucket = f->bucket;
     settings.residual_scale = f->scale;
     settings.guard = f->guard ? SS_GUARD_WARN : SS_GUARD_OFF;
-    training_open(t, size, SS_F32, N, 0, settings);
+    training_open(t, size, type, n, 0, settings);
     if (!f->rule)
         return;
     ss_rules_free(t->rules);
     assert_int_equal(ss_rules_parse(f->rule, true, &t->rules, error, sizeof error), SS_OK);
     for (int r = 0; r < size; r++)
         t->job.settings[r].tensors.include = t->rules;
+}
+
+static inline void open_form(struct training *t, const struct form *f, int size)
+{
+    open_form_of(t, f, size, SS_F32, N);
 }
 
 /* hosts: a bit for each rank whose buffers stay ordinary ones. */
@@ -145,6 +151,86 @@ static inline void expect_same_residuals(const struct training *near, const stru
         if (training_residual(near, r))
             assert_memory_equal(training_residual(near, r), training_residual(placed, r),
                                 (size_t)N * 4);
+    }
+}
+
+/* ---- a loss scale that shrinks ---- */
+
+/* Claims that stay where they are, and those that do not, are made twice in the call that follows
+ * the scale. */
+static const struct form scaled_forms[] = {
+    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
+    {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.05, .scale = true},
+    {"allgather, q4", SS_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.05, .scale = true},
+    {"split_allgather, q4", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.05,
+     .scale = true},
+    {"auto", SS_AUTO, .density = 0.02, .scale = true},
+};
+
+/* After step 12, which is not finite, gradients are a quarter of what they were. */
+static inline void scaled_step_alike(struct training *near, struct training *placed, uint64_t step)
+{
+    struct training *both[] = {near, placed};
+
+    for (int i = 0; i < 2; i++) {
+        draw(both[i], step);
+        for (int r = 0; step > 12 && r < both[i]->job.size; r++)
+            for (size_t j = 0; j < N; j++)
+                ((float *)both[i]->gradient[r])[j] *= 0.25F;
+        if (step == 12)
+            spoil(both[i], step);
+        training_call(both[i], step & 1);
+    }
+    assert_int_equal(near->job.status[0], placed->job.status[0]);
+    for (int r = 0; near->job.status[0] == SS_OK && r < near->job.size; r++)
+        assert_memory_equal(near->job.out[r], placed->job.out[r], (size_t)N * 4);
+}
+
+/* ---- vectors of any length ---- */
+
+static const struct form sized_forms[] = {
+    {"allgather", SS_ALLGATHER, .density = 0.3},
+    {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.3},
+    {"split_allgather", SS_SPLIT_ALLGATHER, .density = 0.1},
+    {"split_allgather, bf16", SS_SPLIT_ALLGATHER, .values = SS_VALUES_BF16, .density = 0.6},
+    {"dsar", SS_DSAR, .density = 0.2},
+    {"K of B", SS_SPLIT_ALLGATHER, .k = 1, .bucket = 64, .density = 0.02},
+    {"auto", SS_AUTO, .density = 0.05},
+};
+static const size_t sizes_of_vectors[] = {1, 2, 3, 5, 31, 64, 257, 1025};
+
+/* Some elements are subnormal, some ranks have nothing but zeros. */
+static inline void sized_step_alike(struct training *near, struct training *placed, uint64_t step)
+{
+    struct training *both[] = {near, placed};
+    const size_t bytes = near->n * ss_type_size(near->type);
+
+    for (int i = 0; i < 2; i++) {
+        struct training *t = both[i];
+        for (int r = 0; r < t->job.size; r++)
+            for (size_t j = 0; j < t->n; j++) {
+                uint64_t h = training_mix(step * 1000003 + (uint64_t)r * 7919 + j + 1);
+                double x = (double)(h >> 11) * 0x1p-53 - 0.5;
+                x = j % 7 == 3 ? x * (t->type == SS_F32 ? 0x1p-130 : 0x1p-1060) : x * x * x;
+                put(t->type, t->gradient[r], j, (step + (uint64_t)r) % 5 == 2 ? 0 : x);
+            }
+        if (step == 4)
+            put(t->type, t->gradient[t->job.size - 1], t->n - 1, (double)INFINITY);
+        training_call(t, step & 1);
+    }
+    assert_int_equal(near->job.status[0], placed->job.status[0]);
+    for (int r = 0; near->job.status[0] == SS_OK && r < near->job.size; r++)
+        assert_memory_equal(near->job.out[r], placed->job.out[r], bytes);
+}
+
+static inline void expect_same_residuals_of(const struct training *near,
+                                            const struct training *placed)
+{
+    for (int r = 0; r < near->job.size; r++) {
+        assert_true(!training_residual(near, r) == !training_residual(placed, r));
+        if (training_residual(near, r))
+            assert_memory_equal(training_residual(near, r), training_residual(placed, r),
+                                near->n * ss_type_size(near->type));
     }
 }
 
