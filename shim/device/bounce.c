@@ -112,6 +112,15 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
     return place;
 }
 
+/* One threshold for several calls is found on the host. */
+static void tell_selected_alone(const struct shim_bounce *b)
+{
+    if (b->place && shim.settings.merge_select && shim.settings.merge > 0 && shim.rank == 0 &&
+        !atomic_exchange(&shim.select_device_told, true))
+        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_MERGE_SELECT=group is for buffers of the host: calls "
+                                 "with buffers in device memory have thresholds of their own");
+}
+
 void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum ss_type type)
 {
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
@@ -120,6 +129,7 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     if (!whole && shim.rank == 0 && !atomic_exchange(&shim.quorum_device_told, true))
         tell_not_used("SPARSESHIM_QUORUM has its rounds on the host");
     b->place = one_window && whole ? place_of(b, call, type) : NULL;
+    tell_selected_alone(b);
 }
 
 void shim_bounce_in(struct shim_bounce *b, bool joined)
