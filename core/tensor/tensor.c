@@ -201,10 +201,11 @@ static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool 
     return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 
-/* A call of it that began among the last ones may be under way, here or on another rank. */
+/* A call of it that began among the last ones may be under way, here or on another rank. As many as
+ * with MERGE also without: residuals then move in the same calls. */
 static bool is_recent(const struct ss_tensor *t, bool overlaps)
 {
-    return overlaps && t->owner->calls - t->history.last_call < t->owner->overlap;
+    return overlaps && t->owner->calls - t->history.last_call < SS_MERGED;
 }
 
 /* overlaps: so does the call at hand, that of `by`. */

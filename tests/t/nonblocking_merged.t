@@ -27,6 +27,20 @@ same_as_alone() {
     done
 }
 
+# same_trainings RANKS SEED RUNS MERGE...: random ones, without MERGE and with each value of it.
+same_trainings() {
+    local ranks=$1 seed=$2 runs=$3 once merge
+    shift 3
+    preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs"
+    tap_taken "$runs random trainings on $ranks ranks: each call alone" 500 200
+    once=$(bits)
+    for merge; do
+        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_steps --seed "$seed" --runs "$runs"
+        [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
+        tap "$?" "... the same bits with MERGE=$merge"
+    done
+}
+
 export SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_ALGORITHM=allgather
 same_as_alone "allgather on 2 ranks" 2 1 20000 100M
 SPARSESHIM_ALGORITHM=recursive_doubling same_as_alone "recursive_doubling on 3 ranks" 3 60000 100M
@@ -42,6 +56,12 @@ cat "$WORK"/report/*.json | perl -MJSON::PP -e '
         $s{backward} + $s{selection} <= 1.01 * $s{step} && $s{hidden} + $s{exposed} <= 2 * $s{period})' &&
     grep -q '^  step  *as measured over [0-9]* step' "$WORK/err"
 tap "$?" "MERGE=auto: the report has what a step takes, as measured"
+# Layers change, steps are cut short, blocking calls come between.
+export SPARSESHIM_DENSITY=0.05
+SPARSESHIM_ALGORITHM=split_allgather same_trainings 3 1012 1 3000 1G
+SPARSESHIM_PROGRESS=thread same_trainings 2 1 8 3000 60000 auto
+SPARSESHIM_ALGORITHM=recursive_doubling same_trainings 4 31 4 5000 auto
+unset SPARSESHIM_DENSITY
 # The same layers by blocking calls: the report says what MERGE would bring where that is over 5 % of
 # what was measured, and that near what is predicted; and says it again.
 advised='^  merge  *a step makes 161 blocking calls in .* made nonblocking, SPARSESHIM_MERGE=auto would have'
