@@ -357,7 +357,7 @@ static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next
                                                            SS_MERGING_THRESHOLD,
                                                            SS_MERGING_CALLWISE, SS_MERGING_SINGLE};
     struct ss_merging_call calls[SS_MERGED];
-    uint32_t ends[SS_MERGED];
+    uint32_t ends[SS_MERGED] = {0};
     struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
     struct ss_merging_plan plan = {.ends = ends};
     *next = (struct layout){.kind = kind, .first = longest_pause(p), .calls = p->period};
