@@ -47,7 +47,7 @@ SPARSESHIM_REPORT=off SPARSESHIM_REPORT_DIR='' timeout -k 5 60 "$MPIRUN" -n 3 -g
 STATUS=$?
 tap_passed "all collectives where nobody counts calls"
 
-for algorithm in allgather split_allgather ring oktopk gtopk; do
+for algorithm in allgather split_allgather dsar ring oktopk gtopk; do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
         SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
     tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
