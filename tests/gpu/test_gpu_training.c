@@ -72,6 +72,54 @@ static void trainings_are_the_same_bit_for_bit(void **state)
     }
 }
 
+static void a_loss_scale_is_followed_on_the_device(void **state)
+{
+    static struct training near, placed;
+
+    (void)state;
+    for (size_t f = 0; f < sizeof scaled_forms / sizeof scaled_forms[0]; f += 2) {
+        const struct place_kind kind = device_kind();
+        open_form(&near, &scaled_forms[f], 2);
+        open_form(&placed, &scaled_forms[f], 2);
+        place_training(&placed, &kind, 0);
+        for (uint64_t s = 0; s < STEPS; s++)
+            scaled_step_alike(&near, &placed, s);
+        gpu_ranks_finish();
+        expect_same_residuals(&near, &placed);
+        assert_int_equal(ss_tensors_first(near.job.comm[0]->tensors)->scale.by, -2);
+        close_placed(&placed, &kind, 0);
+        training_close(&near);
+    }
+}
+
+static void vectors_of_any_length_are_the_same_bit_for_bit(void **state)
+{
+    enum {
+        FORMS = sizeof sized_forms / sizeof sized_forms[0],
+        LENGTHS = sizeof sizes_of_vectors / sizeof sizes_of_vectors[0],
+        SHORT_STEPS = 6
+    };
+    static struct training near, placed;
+
+    (void)state;
+    for (size_t c = 0; c < 2 * FORMS; c++) {
+        const struct place_kind kind = device_kind();
+        const struct form *f = &sized_forms[c / 2];
+        const size_t n = sizes_of_vectors[3 * c % LENGTHS];
+        const enum ss_type type = c % 2 ? SS_F64 : SS_F32;
+        const int size = 3 + (int)(c % 3);
+        open_form_of(&near, f, size, type, n);
+        open_form_of(&placed, f, size, type, n);
+        place_training(&placed, &kind, 2);
+        for (uint64_t s = 0; s < SHORT_STEPS; s++)
+            sized_step_alike(&near, &placed, s);
+        gpu_ranks_finish();
+        expect_same_residuals_of(&near, &placed);
+        close_placed(&placed, &kind, 2);
+        training_close(&near);
+    }
+}
+
 /* Buffers that move from place to place, on one rank at other times than on others. */
 static void a_residual_follows_its_buffers(void **state)
 {
@@ -137,6 +185,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
+        cmocka_unit_test(a_loss_scale_is_followed_on_the_device),
+        cmocka_unit_test(vectors_of_any_length_are_the_same_bit_for_bit),
         cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_device_that_fails_is_an_error_for_all),
     };
