@@ -32,7 +32,9 @@ bool ss_residual_make(struct ss_tensor *t)
     if (t->residual.place->ops->make(t->residual.place, t->owner->mem, values,
                                      (size_t)t->n * ss_type_size(t->type)) != SS_OK)
         return false;
-    t->owner->lanes[t->lane].residuals++;
+    struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
+    lane->residuals++;
+    lane->orphan_calls = 0; /* its call may have begun long before: to be foreseen anew */
     t->fresh = true;
     return true;
 }

@@ -211,6 +211,46 @@ static void residuals_stay_while_an_operation_is_in_flight(void **state)
     }
 }
 
+/* One of another lane, too, so that there is no step. */
+static void on_lane_0(struct job *job, uint64_t site)
+{
+    at(job, (uint32_t)(8 + 3 * noise(job)), 7, 64);
+    at(job, 0, site, 64);
+}
+
+/* The residual of a tensor that came once, as the first of its lane, is made when that call is
+ * voted on, so many calls later: in which of them it goes to the successor, which came all the
+ * while. */
+static int orphaned_at(int later)
+{
+    struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "*");
+    struct ss_rule_subject subject = {.count = N, .type = SS_F32, .site = "app+0x10"};
+    struct ss_tensor_call c = {
+        .site = 7, .address = job, .type = SS_F32, .op = SS_SUM, .n = N, .subject = &subject};
+    struct ss_tensor_found found;
+    struct ss_tensor *t = ss_tensor_find(job->tensors[0], &c, &found);
+    int call = 0;
+
+    ss_tensor_take(t, &c, &found);
+    ss_tensor_begin(t);
+    ss_residual_drop(t);
+    while (call++ < later)
+        on_lane_0(job, 9);
+    assert_true(ss_residual_make(t));
+    ss_tensor_end(t);
+    for (; t->residual.values.data && call < 1000; call++)
+        on_lane_0(job, 9);
+    job_close(job);
+    return call - later - 1;
+}
+
+static void a_residual_made_late_goes_to_its_successor_at_once(void **state)
+{
+    (void)state;
+    for (int later = 70; later < 250; later += 9)
+        assert_int_equal(orphaned_at(later), 1);
+}
+
 static void layers_of_a_long_step_are_no_orphans(void **state)
 {
     struct job *job = job_open(1, SS_IDENTITY_AUTO, 0, "count=1000");
@@ -535,6 +575,7 @@ int main(void)
         cmocka_unit_test(an_orphan_is_handed_to_its_successor),
         cmocka_unit_test(residuals_stay_while_an_operation_is_in_flight),
         cmocka_unit_test(the_residual_of_a_frozen_layer_goes_to_no_other),
+        cmocka_unit_test(a_residual_made_late_goes_to_its_successor_at_once),
         cmocka_unit_test(a_tensor_called_now_and_then_is_no_orphan),
         cmocka_unit_test(layers_that_share_a_wrapper_are_told_apart_by_their_callers),
         cmocka_unit_test(a_sum_of_residuals_stays_finite),
