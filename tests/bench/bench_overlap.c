@@ -294,7 +294,7 @@ static void layers(const struct options *o, struct job *job)
     double t[2];
 
     /* First until each count has settled on a collective, and MERGE=auto on a plan. */
-    measure(o, job, 0, 2, parts, 60 + 2000 / job->layers, t);
+    measure(o, job, 0, 2, parts, 60 + 4000 / job->layers, t);
     if (rank != 0)
         return;
     if (o->csv)
