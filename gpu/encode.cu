@@ -6,6 +6,9 @@
 #include "gpu/results.h"
 #include "gpu/rounding.h"
 
+#define RICE_SEARCH DEVICE
+#include "core/wire/rice_search.h"
+
 static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block");
 
 enum { HEADER = 16, PACKED_HEAD = 5, LONG_HEAD = 12, BITMAP_HEAD = 8, DENSE_HEAD = 8 };
@@ -75,35 +78,21 @@ DEVICE u64 plan_present(sums *add, const u32 *idx, u32 nnz, u32 *parameter)
 {
     const part p(nnz);
     const u32 gaps = nnz - 1;
-    u64 best = ~0ull;
-    bool up = true, down = true;
+    ss_rice_search search;
 
     *parameter = 0;
     if (gaps == 0)
         return 0;
-    const u32 start = log2_floor((idx[nnz - 1] - idx[0]) / gaps);
-    u32 low = start > 2 ? start - 2 : 0;
-    while (up || down) {
-        u32 bits[4], at = 4;
-        low = low > GPU_PARAMETER_MOST - 3 ? GPU_PARAMETER_MOST - 3 : low;
-        gap_lengths(add, idx, p, low, bits);
+    ss_rice_search_start(&search, log2_floor((idx[nnz - 1] - idx[0]) / gaps), GPU_PARAMETER_MOST);
+    do {
+        u32 bits[4];
+        gap_lengths(add, idx, p, search.low, bits);
         UNROLL
         for (u32 c = 0; c < 4; c++)
-            if (bits[c] < best) {
-                best = bits[c];
-                *parameter = low + c;
-                at = c;
-            }
-        down = down && at == 0 && low > 0;
-        up = up && at == 3 && low < GPU_PARAMETER_MOST - 3;
-        if (down) {
-            up = false;
-            low = low > 4 ? low - 4 : 0;
-        } else if (up) {
-            low += 4;
-        }
-    }
-    return best;
+            ss_rice_search_counted(&search, c, bits[c]);
+    } while (ss_rice_search_on(&search));
+    *parameter = search.parameter;
+    return search.best;
 }
 
 /* Ranges of present indices that end in the part of a thread. */

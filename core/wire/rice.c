@@ -1,5 +1,6 @@
 /* The plan of a code, its writer, and a reader that takes four gaps at once. */
 #include "core/wire/rice.h"
+#include "core/wire/rice_search.h"
 
 #include <string.h>
 
@@ -74,36 +75,20 @@ static unsigned log2_floor(uint64_t x)
  * for each. */
 static uint64_t plan_present(const uint32_t *idx, uint32_t nnz, unsigned *parameter)
 {
+    struct ss_rice_search search;
     uint64_t gaps = nnz - 1;
-    if (gaps == 0) {
-        *parameter = 0;
+
+    *parameter = 0;
+    if (gaps == 0)
         return 0;
-    }
-    unsigned start = log2_floor((idx[nnz - 1] - idx[0]) / gaps);
-    unsigned low = start > 2 ? start - 2 : 0;
-    uint64_t best = UINT64_MAX;
-    bool up = true, down = true;
-    while (up || down) {
-        low = low > SS_RICE_MAX - 3 ? SS_RICE_MAX - 3 : low;
-        struct lengths lengths = gap_lengths(idx, nnz, low);
-        unsigned at = 4;
-        for (unsigned c = 0; c < 4; c++) {
-            if (lengths.bits[c] < best) {
-                best = lengths.bits[c];
-                *parameter = low + c;
-                at = c;
-            }
-        }
-        down = down && at == 0 && low > 0;
-        up = up && at == 3 && low < SS_RICE_MAX - 3;
-        if (down) {
-            up = false;
-            low = low > 4 ? low - 4 : 0;
-        } else if (up) {
-            low += 4;
-        }
-    }
-    return best;
+    ss_rice_search_start(&search, log2_floor((idx[nnz - 1] - idx[0]) / gaps), SS_RICE_MAX);
+    do {
+        struct lengths lengths = gap_lengths(idx, nnz, search.low);
+        for (unsigned c = 0; c < 4; c++)
+            ss_rice_search_counted(&search, c, lengths.bits[c]);
+    } while (ss_rice_search_on(&search));
+    *parameter = search.parameter;
+    return search.best;
 }
 
 /* The length of the run of consecutive indices that starts at idx[i]. */
