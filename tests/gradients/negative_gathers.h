@@ -5,10 +5,9 @@
 #include "tests/gradients/negatives.h"
 
 /* A random walk of n particles, each driven by its neighbours and by noise of its own: every rank
- * works out the steps of those that are its own and all sum them up, so that each element comes
- * from one rank. They have both signs, are new in every call and alike in energy wherever one
- * looks. */
-static void walk(int (*owner)(int i))
+ * works out the steps of those that it adds and all sum them up. They have both signs, are new in
+ * every call and alike in energy wherever one looks. */
+static void walk(bool (*adds)(int i))
 {
     int n = job.n;
     double *x = zeros((size_t)n), *d = zeros((size_t)n);
@@ -18,8 +17,7 @@ static void walk(int (*owner)(int i))
     for (int step = 0; step < job.steps; step++) {
         for (int i = 0; i < n; i++) {
             double pull = x[(i + 1) % n] + x[(i + n - 1) % n] - 2 * x[i];
-            bool mine = owner(i) == job.rank;
-            d[i] = mine ? 0.1 * pull + 0.3 * normal(41, (uint64_t)step, (uint64_t)i) : 0;
+            d[i] = adds(i) ? 0.1 * pull + 0.3 * normal(41, (uint64_t)step, (uint64_t)i) : 0;
         }
         reduce(d, n);
         add(x, 1, d, n);
@@ -27,24 +25,24 @@ static void walk(int (*owner)(int i))
     result_of(x, n, 1e-4);
 }
 
-static int by_turns(int i)
+static bool by_turns(int i)
 {
-    return i % job.ranks;
+    return i % job.ranks == job.rank;
 }
 
-static int by_small_blocks(int i)
+static bool by_small_blocks(int i)
 {
-    return i / 24 % job.ranks;
+    return i / 24 % job.ranks == job.rank;
 }
 
-static int by_lot(int i)
+static bool by_lot(int i)
 {
-    return (int)(word(42, (uint64_t)i, 0) % (uint64_t)job.ranks);
+    return (int)(word(42, (uint64_t)i, 0) % (uint64_t)job.ranks) == job.rank;
 }
 
-static int by_parts(int i)
+static bool by_parts(int i)
 {
-    return (int)((int64_t)i * job.ranks / job.n);
+    return (int)((int64_t)i * job.ranks / job.n) == job.rank;
 }
 
 static void gather_cyclic(void)

@@ -3,6 +3,7 @@
 #ifndef TESTS_GRADIENTS_NEGATIVE_RELATIVES_H
 #define TESTS_GRADIENTS_NEGATIVE_RELATIVES_H
 
+#include "tests/gradients/negative_gathers.h"
 #include "tests/gradients/negatives.h"
 
 /* A broadcast by a sum: one rank has a batch, new in each step, the others zeros. */
@@ -119,31 +120,20 @@ static void signals(void)
         sum += mixed(v, n);
         square += dot(v, v, n);
     }
-    job.tolerance = 1e-4;
-    result(square);
-    result(sum / sqrt(square));
+    result_of_sums(sum, square);
+}
+
+static bool in_my_domain(int i)
+{
+    int border = job.n / job.ranks / 10;
+
+    return i >= first_row(job.rank) - border && i < first_row(job.rank + 1) + border;
 }
 
 /* Assembly of domains that overlap by a tenth. */
 static void assembly(void)
 {
-    int n = job.n, border = n / job.ranks / 10;
-    int first = first_row(job.rank) - border, end = first_row(job.rank + 1) + border;
-    double *x = zeros((size_t)n), *d = zeros((size_t)n);
-
-    for (int i = 0; i < n; i++)
-        x[i] = normal(40, (uint64_t)i, 0);
-    for (int step = 0; step < job.steps; step++) {
-        for (int i = 0; i < n; i++) {
-            double pull = x[(i + 1) % n] + x[(i + n - 1) % n] - 2 * x[i];
-            d[i] = i >= first && i < end
-                       ? 0.1 * pull + 0.3 * normal(41, (uint64_t)step, (uint64_t)i)
-                       : 0;
-        }
-        reduce(d, n);
-        add(x, 1, d, n);
-    }
-    result_of(x, n, 1e-4);
+    walk(in_my_domain);
 }
 
 /* Factors of PowerSGD, rank 16 of a gradient that is a matrix; n elements each. */

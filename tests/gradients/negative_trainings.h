@@ -35,9 +35,7 @@ static void layer_outputs(bool rectified)
         sum += mixed(y, n);
         square += dot(y, y, n);
     }
-    job.tolerance = 1e-4;
-    result(square);
-    result(sum / sqrt(square));
+    result_of_sums(sum, square);
 }
 
 static void activations(void)

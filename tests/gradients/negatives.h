@@ -165,4 +165,12 @@ static void result_of(const double *v, int n, double tolerance)
     result(dot(v, v, n));
 }
 
+/* Of the sums of all steps: their mixed entries, relative to their energy, and that. */
+static void result_of_sums(double sum, double square)
+{
+    job.tolerance = 1e-4;
+    result(square);
+    result(sum / sqrt(square));
+}
+
 #endif
