@@ -70,7 +70,7 @@ struct ss_group_plan {
     enum kind asked_kind;
     uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns from step to step as planned */
     struct ss_merging_costs costs;
-    void *work;
+    void *work; /* of a planner; NULL where parts have so many bytes */
 
     bool compares;          /* kinds are tried */
     unsigned groups[KINDS]; /* of each, when it was tried; */
@@ -86,12 +86,14 @@ struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
 {
     struct ss_group_plan *p = calloc(1, sizeof *p);
 
-    if (!p || !(p->work = malloc(ss_merging_work_size(SS_MERGED)))) {
+    if (!p)
+        return NULL;
+    p->comm = comm;
+    p->bytes = comm->settings->merge == SS_MERGE_AUTO ? 0 : comm->settings->merge;
+    if (p->bytes == 0 && !(p->work = malloc(ss_merging_work_size(SS_MERGED)))) {
         free(p);
         return NULL;
     }
-    p->comm = comm;
-    p->bytes = comm->settings->merge == SS_MERGE_AUTO ? 0 : comm->settings->merge;
     return p;
 }
 

@@ -1,4 +1,4 @@
-/* MERGE=auto: what a planned step takes, as measured beside what the plan predicts. Times are of
+/* MERGE: what a planned step takes, as measured beside what the plan predicts. Times are of
  * the transport's clock, in seconds. */
 #ifndef CORE_CALL_GROUP_TIMES_H
 #define CORE_CALL_GROUP_TIMES_H

@@ -94,15 +94,14 @@ void ss_selecting_put_back(struct ss_selecting *s);
 /* One selection of about k entries, 1 <= k <= n: a pass with the threshold kept, moved where
  * clearly more or less of a sample reaches it than did when it was found (a sample of about 512 / k
  * of all elements, at most a quarter; none where it would hold fewer than 64 of the k; a fifth of
- * it first, which settles most calls); or, when
- * due, with the exact one. A pass that meets more than 4k/3 entries puts its claims back (the
- * residual then holds a everywhere) and is repeated over the residual alone with the exact
- * threshold, the conservation of claimed + residual = a holding to the last bit. So is one that
- * finds fewer than k/2 while the gradient is all zeros and the residual is not. Nothing is repeated
- * when something was not finite: the call is to be undone. Counts of `out` are those of the last
- * pass; the sums and zero_input those of the first. Returns whether to ask the vote for
- * re-evaluation (fewer than k/2, where a lower threshold could find more). idx and val hold
- * ss_claim_limit(k) entries. */
+ * it first, which settles most calls); or, when due, with the exact one. A pass that meets more
+ * than 4k/3 entries puts its claims back (the residual then holds a everywhere) and is repeated
+ * over the residual alone with the exact threshold, the conservation of claimed + residual = a
+ * holding to the last bit. So is one that finds fewer than k/2 while the gradient is all zeros and
+ * the residual is not. Nothing is repeated when something was not finite: the call is to be undone.
+ * Counts of `out` are those of the last pass; the sums and zero_input those of the first. Returns
+ * whether to ask the vote for re-evaluation (fewer than k/2, where a lower threshold could find
+ * more). idx and val hold ss_claim_limit(k) entries. */
 bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
                          enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                          size_t k, uint32_t *idx, void *val, struct ss_selection *out);

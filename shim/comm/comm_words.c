@@ -24,14 +24,12 @@ void shim_tell_lost(struct ss_comm *comm)
 void shim_tell_freed(const struct shim_comm *c)
 {
     double norm;
-    bool told;
 
     if (!shim.settings.topk || shim.rank != 0 || atomic_load(&shim.finalizing) ||
-        !((norm = ss_comm_residual(c->core)) > 0))
+        atomic_load(&shim.freed_told) || !((norm = ss_comm_residual(c->core)) > 0))
         return;
     atomic_store(&shim.residuals_freed, true);
-    told = !c->follows || atomic_exchange(&shim.freed_told, true);
-    if (!told)
+    if (c->follows && !atomic_exchange(&shim.freed_told, true))
         shim_say(CFG_DEBUG_WARN,
                  "top-k: communicator \"%s\" was freed with residuals of norm %.3g, as was one "
                  "before it: what lossy calls keep back is lost with each; keep one communicator "
