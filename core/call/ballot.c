@@ -59,7 +59,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_FORM] = ss_kind_form(call);
     b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
     b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
-    b->same_min[SS_SAME_SMALL] = f->small;
+    b->same_min[SS_SAME_BETWEEN] = f->between;
     b->same_min[SS_SAME_MEASURED] = call->measured;
     ss_look_show(f);
     b->same_min[SS_SAME_WATCH] = ss_topk_past(f);

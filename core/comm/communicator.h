@@ -7,6 +7,7 @@
 #include "core/plan/plan.h"
 #include "core/report/stats.h"
 #include "core/stream/work.h"
+#include "core/tensor/under_way.h"
 
 /* What all ranks know of a call before the vote. */
 struct ss_lane_key {
@@ -62,6 +63,7 @@ struct ss_call_site {
     uint64_t small;     /* allreduces of a few numbers that this rank has made so far */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until the call has ended */
     const char *symbol; /* its function, or NULL */
+    struct ss_under_way under_way;
     const void *buffer; /* the receive buffer as the application has it; NULL: that of the call */
 };
 

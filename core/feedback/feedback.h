@@ -65,8 +65,9 @@ struct ss_feedback {
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
-    uint8_t small;                   /* calls of a few numbers since the last */
-    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
+    uint64_t
+        between; /* calls of a few numbers since the last, and what core/feedback/topk.c adds */
+    uint8_t parts[SS_STEP_PARTS]; /* of the input of a tensor whose step is not known yet */
 };
 
 static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)

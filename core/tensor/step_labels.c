@@ -29,6 +29,7 @@ static void forget_runs(struct ss_steps *s)
 {
     memset(s->run, 0, sizeof s->run);
     memset(s->plain, 0, sizeof s->plain);
+    memset(s->marked, 0, sizeof s->marked);
 }
 
 void ss_steps_forget(struct ss_steps *s, uint32_t lane)
@@ -43,16 +44,11 @@ void ss_steps_forget(struct ss_steps *s, uint32_t lane)
 
 void ss_steps_join(struct ss_steps *s, uint32_t lane)
 {
-    uint32_t end = s->end;
-
     forget_cycles(s, lane);
-    forget_runs(s);
-    for (uint32_t i = 0; i < end; i++)
+    for (uint32_t i = 0; i < s->end; i++)
         if (ss_step_number(s->history[i]) == lane)
             s->history[i] = lane;
-    for (s->end = 1; s->end <= end; s->end++)
-        ss_step_count_runs(s);
-    s->end = end;
+    ss_step_recount(s);
 }
 
 /* ---- labels without a pattern ---- */

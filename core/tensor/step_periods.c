@@ -99,11 +99,12 @@ static bool is_order_of_set(const struct ss_steps *s, uint32_t p, const struct s
 static bool holds(const struct ss_steps *s, uint32_t p)
 {
     const struct ss_step_cycle *c = s->current > 0 ? &s->cycles[s->current - 1] : NULL;
+    const uint16_t *run = ss_step_runs(s);
 
-    if (s->run[p] < 2 * p)
+    if (run[p] < 2 * p || !ss_step_allowed(s, p))
         return false;
     for (uint32_t d = 1; d <= p / 2; d++)
-        if (p % d == 0 && s->run[d] >= p - d)
+        if (p % d == 0 && run[d] >= p - d)
             return false; /* a shorter period repeated */
     if (!c)
         return true;
@@ -162,7 +163,7 @@ static uint32_t likeness(const struct ss_steps *s, uint32_t p, uint32_t start,
 static uint32_t find_start(const struct ss_steps *s, uint32_t p)
 {
     const struct ss_step_cycle *c = s->current > 0 ? &s->cycles[s->current - 1] : NULL;
-    uint32_t first = p - 1 - (uint32_t)(s->run[p] + p - 1) % p, best = first;
+    uint32_t first = p - 1 - (uint32_t)(ss_step_runs(s)[p] + p - 1) % p, best = first;
 
     if (!c || p >= 2 * (uint32_t)c->length)
         return first;
@@ -176,25 +177,88 @@ static uint32_t find_start(const struct ss_steps *s, uint32_t p)
     return best;
 }
 
+/* The cycle in force, or the last that was, with that lane in it. */
+static const struct ss_step_cycle *last_with(const struct ss_steps *s, uint32_t lane)
+{
+    const struct ss_step_cycle *last = NULL;
+
+    for (int i = 0; i < SS_STEP_CYCLES; i++) {
+        const struct ss_step_cycle *c = &s->cycles[i];
+        if (c->length > 0 && (!last || c->used > last->used) && ss_step_occurrences(c, lane) > 0)
+            last = c;
+    }
+    return last;
+}
+
+static uint32_t first_ordinal(const struct ss_step_cycle *c, uint32_t lane)
+{
+    uint32_t first = UINT32_MAX;
+
+    for (uint32_t q = 0; q < c->length; q++)
+        if (c->lane[q] == lane && c->ordinal[q] < first)
+            first = c->ordinal[q];
+    return first;
+}
+
+/* The cycle is the last p calls of it again and again, marks included where they tell. */
+static bool repeats(const struct ss_step_cycle *c, uint32_t p)
+{
+    for (uint32_t q = 0; q < c->length; q++) {
+        uint32_t next = (q + p) % c->length;
+        unsigned counts = SS_STEP_MARKS & ~(unsigned)(c->varies[q] | c->varies[next]);
+        if (c->lane[q] != c->lane[next] || (c->told && ((c->mark[q] ^ c->mark[next]) & counts)))
+            return false;
+    }
+    return c->length % p == 0;
+}
+
+/* From which on the calls of the lane of position q, the first of it, have their ordinals in a new
+ * cycle: those of the last cycle, where the lane comes as often, or one step may be several of the
+ * other; new ones where other layers of equal counts come. */
+static uint32_t ordinals_from(const struct ss_steps *s, const struct ss_step_cycle *made,
+                              uint32_t q)
+{
+    const struct ss_step_cycle *last = last_with(s, made->lane[q]);
+    uint32_t now = ss_step_occurrences(made, made->lane[q]), then;
+
+    if (!last || last->any_order)
+        return 0;
+    then = ss_step_occurrences(last, made->lane[q]);
+    if (now % then == 0 || repeats(last, made->length))
+        return first_ordinal(last, made->lane[q]);
+    return s->ordinals;
+}
+
+static void number_calls(struct ss_steps *s, struct ss_step_cycle *made)
+{
+    uint32_t most = s->ordinals;
+
+    for (uint32_t q = 0; q < made->length; q++) {
+        uint32_t before = q;
+        while (before > 0 && made->lane[before - 1] != made->lane[q])
+            before--;
+        made->ordinal[q] = before > 0 ? made->ordinal[before - 1] + 1 : ordinals_from(s, made, q);
+        if (made->ordinal[q] >= most)
+            most = made->ordinal[q] + 1;
+    }
+    s->ordinals = most;
+}
+
 static struct ss_step_cycle *make_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)
 {
-    struct ss_step_cycle *c;
+    struct ss_step_cycle made = {.length = (uint16_t)p}, *c;
     uint32_t start = find_start(s, p);
 
+    for (uint32_t q = 0; q < p; q++)
+        made.lane[q] = ss_step_ago(s, p - 1 - (start + q) % p);
+    number_calls(s, &made);
+    ss_step_keep_marks(s, &made, start);
     for (int i = 0; i < SS_STEP_CYCLES; i++)
         if (s->cycles[i].length > 0 && ss_step_has_lanes(s, p, &s->cycles[i]))
             s->cycles[i].length = 0;
     c = free_cycle(s);
-    *c = (struct ss_step_cycle){.length = (uint16_t)p};
+    *c = made;
     *place = p - 1 - start;
-    for (uint32_t q = 0; q < p; q++)
-        c->lane[q] = ss_step_ago(s, p - 1 - (start + q) % p);
-    for (uint32_t q = 0; q < p; q++) {
-        uint16_t ordinal = 0;
-        for (uint32_t before = 0; before < q; before++)
-            ordinal = (uint16_t)(ordinal + (c->lane[before] == c->lane[q]));
-        c->ordinal[q] = ordinal;
-    }
     return c;
 }
 
@@ -204,19 +268,21 @@ static void adopt(struct ss_steps *s, uint32_t p, struct ss_step_place *place)
     uint32_t position;
     struct ss_step_cycle *c = known_cycle(s, p, &position);
     bool first = s->step == 0 && s->current == 0;
+    uint32_t held = ss_step_runs(s)[p] + p;
 
     if (c && s->current == (int)(c - s->cycles) + 1 && place->sync == SS_STEP_IN &&
         c->next == (position + 1) % p)
         return;
     bool made = !c;
     if (s->current == 0 || made) /* expected by nothing, but in this place */
-        s->since_out = s->run[p] + p;
+        s->since_out = held;
     if (made)
         c = make_cycle(s, p, &position);
     s->current = (int)(c - s->cycles) + 1;
     s->outs = 0;
+    s->doubted = 0;
     if (first)
-        s->step = (s->run[p] + p - 1) / p - (position == 0);
+        s->step = (held - 1) / p - (position == 0);
     else
         s->step += position > 0;
     if (made && !first)
@@ -258,6 +324,7 @@ void ss_step_seek(struct ss_steps *s, struct ss_step_place *place)
         found = ss_step_of_levels(s, &s->cycles[s->current - 1]);
     if (found > 0)
         adopt(s, found, place);
-    if (place->sync != SS_STEP_IN && (found = set_of_last(s)) > 0 && explains(s, found))
+    if (place->sync != SS_STEP_IN && (found = set_of_last(s)) > 0 && ss_step_allowed(s, found) &&
+        explains(s, found))
         adopt_set(s, found, place);
 }

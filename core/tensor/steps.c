@@ -33,7 +33,21 @@ void ss_step_count_runs(struct ss_steps *s)
         uint32_t other = ss_step_ago(s, p);
         s->run[p] = go_on(s->run[p], p, other == lane);
         s->plain[p] = go_on(s->plain[p], p, ss_step_number(other) == number);
+        s->marked[p] = go_on(s->marked[p], p,
+                             other == lane && ss_step_mark_ago(s, 0) == ss_step_mark_ago(s, p));
     }
+}
+
+void ss_step_recount(struct ss_steps *s)
+{
+    uint32_t end = s->end;
+
+    memset(s->run, 0, sizeof s->run);
+    memset(s->plain, 0, sizeof s->plain);
+    memset(s->marked, 0, sizeof s->marked);
+    for (s->end = 1; s->end <= end; s->end++)
+        ss_step_count_runs(s);
+    s->end = end;
 }
 
 static void remember(struct ss_steps *s, uint32_t lane)
@@ -41,9 +55,12 @@ static void remember(struct ss_steps *s, uint32_t lane)
     if (s->end == 2 * SS_STEP_LONGEST) {
         memmove(s->history, s->history + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof lane);
         memmove(s->level, s->level + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof *s->level);
+        memmove(s->mark, s->mark + SS_STEP_LONGEST, SS_STEP_LONGEST * sizeof *s->mark);
         s->end = SS_STEP_LONGEST;
     }
     s->level[s->end] = (struct ss_step_level){.norm = 0};
+    s->mark[s->end] = s->coming;
+    s->coming = 0;
     s->history[s->end++] = lane;
     s->labelled = s->labelled || lane != ss_step_number(lane);
     ss_step_count_runs(s);
@@ -58,7 +75,8 @@ uint32_t ss_step_fit(const struct ss_steps *s, const struct ss_step_cycle *c, ui
 
     if (most > s->end)
         most = s->end;
-    while (n < most && c->lane[position] == ss_step_ago(s, n)) {
+    while (n < most && c->lane[position] == ss_step_ago(s, n) &&
+           ss_step_mark_off(s, c, position, n) == 0) {
         position = (position > 0 ? position : c->length) - 1;
         n++;
     }
@@ -134,7 +152,7 @@ static struct ss_step_cycle *resuming(struct ss_steps *s, uint32_t lane, int *pl
     return found;
 }
 
-static void forget_all(struct ss_steps *s)
+void ss_step_forget_all(struct ss_steps *s)
 {
     for (int i = 0; i < SS_STEP_CYCLES; i++)
         s->cycles[i].length = 0;
@@ -155,7 +173,7 @@ static struct ss_step_place out_of_place(struct ss_steps *s, struct ss_step_cycl
     c->breaks += s->outs == 0;
     s->lost = s->lost || n > 0;
     if (++s->outs >= 2 * SS_STEP_LONGEST)
-        forget_all(s);
+        ss_step_forget_all(s);
     return place;
 }
 
@@ -204,6 +222,24 @@ static bool is_aside(const struct ss_steps *s, const struct ss_step_cycle *c, ui
     return need == 0;
 }
 
+/* The call has its lane where the cycle expects it, but not the marks. Returns another place that
+ * it has, or the same, whose marks are then seen to vary. */
+static int place_of_marks(struct ss_steps *s, struct ss_step_cycle *c, int place)
+{
+    int other = find_place(s, c);
+
+    if (other < 0) {
+        ss_step_mark_varies(s, c, (uint32_t)place);
+        return place;
+    }
+    s->since_out = 0;
+    s->doubted = c->length;
+    c->breaks++;
+    if (other < place && other > 0)
+        s->step++;
+    return other;
+}
+
 /* Follows the cycle in force, or one that resumes. */
 static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
 {
@@ -221,6 +257,8 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
         place = find_place(s, c);
         if (place >= 0 && place < c->next && place > 0)
             s->step++; /* the former step was cut short */
+    } else if (ss_step_mark_off(s, c, (uint32_t)place, 0) != 0) {
+        place = place_of_marks(s, c, place);
     }
     if (place < 0 && ss_step_occurrences(c, lane) == 0) {
         struct ss_step_cycle *other = resuming(s, lane, &place);
@@ -258,14 +296,28 @@ static bool is_settled(struct ss_steps *s, const struct ss_step_place *place, ui
     return seen >= SS_PATIENCE && seen >= periods && !broken;
 }
 
+/* A place found by marks alone is not trusted at once. */
+static void doubt(struct ss_steps *s, uint32_t lane, struct ss_step_place *place)
+{
+    if (s->doubted == 0 || place->sync != SS_STEP_IN)
+        return;
+    s->doubted--;
+    if (ss_step_occurrences(&s->cycles[s->current - 1], lane) > 1) {
+        place->sync = SS_STEP_LOST;
+        place->ordinal = SS_ORDINAL_LOST;
+    }
+}
+
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t label)
 {
     uint32_t steady = s->since_out;
     uint32_t lane = (number < SS_STEP_LAST_LANE ? number : SS_STEP_LAST_LANE) | label << 16;
 
     remember(s, lane);
+    ss_step_pass_marks(s);
     struct ss_step_place place = follow(s, lane);
     ss_step_seek(s, &place);
+    doubt(s, lane, &place);
     place.settled = is_settled(s, &place, steady < s->since_out ? steady : s->since_out);
     return place;
 }

@@ -19,6 +19,17 @@
  * lanes return, unless the new one has all its lanes. A cycle is forgotten after 2 SS_STEP_LONGEST
  * calls in a row that it did not expect.
  *
+ * Calls of a lane that comes several times in a step, equal layers, are also told by marks: whether
+ * small calls came just before, a loss, and whether the program had seen all calls before it end.
+ * Where such a call does not have the marks that its place in the cycle has had in each step, and
+ * another place fits the last calls, marks included, at least twice as long as any other, it goes
+ * on from there, and calls of such lanes are trusted again when the cycle has been passed through
+ * once: layers that are frozen, or a step cut short. While the cycle's marks tell its places apart
+ * another period must hold for marks, too.
+ *
+ * Where a lane comes several times, but not as often as before, its ordinals are new ones: which
+ * layer is gone cannot be known. The former ones come back with their cycle.
+ *
  * A step begins with the first call of the stretch in which its period holds; where the step in
  * force was only changed (a layer added), where it then has most of its lanes alike.
  *
@@ -85,11 +96,21 @@ struct ss_step_cycle {
     uint64_t turns;  /* steps */
     uint32_t used;   /* clock of its last use, for replacement */
     bool even;       /* levels have shown that its calls are of the same gradients */
+    bool told;       /* marks tell its places apart */
     bool any_order;  /* each lane once, in whatever order */
     uint16_t came;   /* any_order: how many in this step, and which */
     bool seen_here[SS_STEP_LONGEST];
     uint32_t lane[SS_STEP_LONGEST];
-    uint16_t ordinal[SS_STEP_LONGEST];
+    uint32_t ordinal[SS_STEP_LONGEST];
+    uint8_t mark[SS_STEP_LONGEST];   /* enum ss_step_mark, of calls of lanes that come several */
+    uint8_t varies[SS_STEP_LONGEST]; /* times; those of them that are not the same in each step */
+};
+
+/* What stands between a call and the one before it. */
+enum ss_step_mark {
+    SS_STEP_AFTER_SMALL = 1, /* calls of a few numbers */
+    SS_STEP_AFTER_ALL = 2,   /* the program has seen all calls before it end */
+    SS_STEP_MARKS = 3
 };
 
 /* What all ranks know of a call's inputs. */
@@ -101,7 +122,7 @@ struct ss_step_level {
     uint8_t small;               /* calls of a few numbers just before */
 };
 
-/* About 56 KiB. Zero-initialised = nothing seen. */
+/* About 64 KiB. Zero-initialised = nothing seen. */
 struct ss_steps {
     uint32_t since_out; /* calls since the last one not expected, saturating */
     uint32_t outs;      /* of those, in a row until now */
@@ -110,12 +131,19 @@ struct ss_steps {
     int current;  /* cycle in force + 1, 0 = none */
     bool lost;    /* a lane of it has come out of turn since the last call in place */
     uint64_t step;
-    uint16_t run[SS_STEP_LONGEST + 1];   /* by period: calls in a row equal to that many before */
-    uint16_t plain[SS_STEP_LONGEST + 1]; /* the same without labels */
+    uint16_t run[SS_STEP_LONGEST + 1];    /* by period: calls in a row equal to that many before */
+    uint16_t plain[SS_STEP_LONGEST + 1];  /* the same without labels */
+    uint16_t marked[SS_STEP_LONGEST + 1]; /* the same as run, where marks are equal, too */
     uint32_t history[2 * SS_STEP_LONGEST];
-    struct ss_step_level level[2 * SS_STEP_LONGEST]; /* of each */
-    bool blind;                                      /* levels do not count */
-    bool labelled;                                   /* a label has been seen */
+    uint8_t mark[2 * SS_STEP_LONGEST];               /* of each */
+    struct ss_step_level level[2 * SS_STEP_LONGEST]; /* likewise */
+    uint8_t coming;                                  /* marks of the call to come */
+    uint8_t no_marks;                                /* those that do not count */
+    uint16_t doubted;           /* calls in place to come before the place is trusted */
+    uint32_t too_short, barred; /* periods up to that one are none, for so many calls */
+    uint32_t ordinals;          /* given so far, of lanes that come several times */
+    bool blind;                 /* levels do not count */
+    bool labelled;              /* a label has been seen */
     struct ss_step_cycle cycles[SS_STEP_CYCLES];
 };
 
@@ -129,6 +157,17 @@ struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane, uint32
  * next call: else levels are given up for good, on all ranks before the same call. */
 void ss_steps_level(struct ss_steps *steps, double square, const uint8_t *parts, uint8_t small);
 void ss_steps_blind(struct ss_steps *steps);
+
+/* Before ss_steps_next: the marks of the call to come, none where it is not called. Returns those
+ * that count. Marks count
+ * only as long as all ranks see the same: those of ss_steps_unmark no more, on all ranks from the
+ * same call on. */
+unsigned ss_steps_mark(struct ss_steps *steps, unsigned marks);
+void ss_steps_unmark(struct ss_steps *steps, unsigned marks);
+
+/* A call was made before the program had seen the former one of the same lane and ordinal end, in a
+ * step of that period (0: unknown): they are different tensors, and the step is longer. */
+void ss_steps_too_short(struct ss_steps *steps, uint32_t period);
 
 /* The number will mean another lane: cycles that it is part of are forgotten, and its calls equal
  * no other call. */

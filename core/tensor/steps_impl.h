@@ -1,5 +1,5 @@
-/* Inside of core/tensor/steps.c, core/tensor/step_periods.c, core/tensor/step_levels.c and
- * core/tensor/step_labels.c. */
+/* Inside of core/tensor/steps.c, core/tensor/step_periods.c, core/tensor/step_levels.c,
+ * core/tensor/step_labels.c and core/tensor/step_marks.c. */
 #ifndef CORE_TENSOR_STEPS_IMPL_H
 #define CORE_TENSOR_STEPS_IMPL_H
 
@@ -24,8 +24,9 @@ static inline uint32_t ss_step_ago(const struct ss_steps *s, uint32_t calls)
     return s->history[s->end - 1 - calls];
 }
 
-/* Counts the runs that the last call goes on with. */
+/* Counts the runs that the last call goes on with; all of them anew. */
 void ss_step_count_runs(struct ss_steps *s);
+void ss_step_recount(struct ss_steps *s);
 
 /* How many of the last calls, at most `most`, fit the cycle when the last one is at `position`. */
 uint32_t ss_step_fit(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t position,
@@ -39,6 +40,30 @@ struct ss_step_place ss_step_in_place(struct ss_steps *s, struct ss_step_cycle *
 
 /* Looks for a period that takes over in this call, and for a set of lanes without an order. */
 void ss_step_seek(struct ss_steps *s, struct ss_step_place *place);
+
+/* What marks say (core/tensor/step_marks.c). Those of the call so many calls ago that count. */
+static inline uint8_t ss_step_mark_ago(const struct ss_steps *s, uint32_t calls)
+{
+    return s->mark[s->end - 1 - calls] & (uint8_t)~s->no_marks;
+}
+/* The marks of that call that its place in the cycle has not had. */
+static inline unsigned ss_step_mark_off(const struct ss_steps *s, const struct ss_step_cycle *c,
+                                        uint32_t position, uint32_t calls)
+{
+    unsigned counts = (unsigned)~(c->varies[position] | s->no_marks) & SS_STEP_MARKS;
+
+    return (s->mark[s->end - 1 - calls] ^ c->mark[position]) & counts;
+}
+/* Of a cycle made of the last p calls, whose position 0 is the lane `start` calls into them. */
+void ss_step_keep_marks(const struct ss_steps *s, struct ss_step_cycle *c, uint32_t start);
+/* The last call has shown that marks at that position are not the same in each step. */
+void ss_step_mark_varies(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position);
+/* The runs that a new period must hold for. */
+const uint16_t *ss_step_runs(const struct ss_steps *s);
+/* Whether a period may be one. */
+bool ss_step_allowed(const struct ss_steps *s, uint32_t p);
+void ss_step_pass_marks(struct ss_steps *s);
+void ss_step_forget_all(struct ss_steps *s);
 
 /* What levels say (core/tensor/step_levels.c). Calls a step of p apart resemble each other less
  * than the norms of one gradient do. */

@@ -292,59 +292,10 @@ static bool sites_count(const struct ss_tensors *ts)
     return ts->settings->identity == SS_IDENTITY_AUTO || ts->settings->identity == SS_IDENTITY_SITE;
 }
 
-static void join(struct ss_tensors *ts, uint32_t number)
-{
-    struct ss_tensor_lane *lane = &ts->lanes[number];
-
-    if (!lane->joined)
-        ss_steps_join(&ts->steps, number);
-    lane->joined = true;
-    free(lane->sites);
-    lane->sites = NULL;
-    lane->site_count = lane->site_room = 0;
-}
-
 void ss_tensors_level(struct ss_tensors *ts, double square, const uint8_t *parts, uint8_t small)
 {
     pthread_mutex_lock(&ts->lock);
     ss_steps_level(&ts->steps, square, parts, small);
-    pthread_mutex_unlock(&ts->lock);
-}
-
-static void join_later(struct ss_tensors *ts, uint32_t lane, uint64_t from)
-{
-    struct ss_tensor_join *free_one = NULL;
-
-    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++) {
-        struct ss_tensor_join *j = &ts->joins[i];
-        if (j->from == from && j->lane == lane)
-            return;
-        free_one = j->from == 0 ? j : free_one;
-    }
-    if (free_one)
-        *free_one = (struct ss_tensor_join){from, lane};
-}
-
-/* Those that hold for the call at hand; all of them where nothing else is under way. */
-static void join_due(struct ss_tensors *ts, bool overlaps)
-{
-    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++) {
-        struct ss_tensor_join *j = &ts->joins[i];
-        if (j->from == 0 || (overlaps && j->from > ts->calls))
-            continue;
-        if (j->lane < ts->lane_count)
-            join(ts, j->lane);
-        j->from = 0;
-    }
-}
-
-void ss_tensors_join(struct ss_tensors *ts, uint32_t lane, uint64_t from)
-{
-    pthread_mutex_lock(&ts->lock);
-    if (from > 0)
-        join_later(ts, lane, from);
-    else if (lane < ts->lane_count)
-        join(ts, lane);
     pthread_mutex_unlock(&ts->lock);
 }
 
@@ -384,7 +335,7 @@ static uint32_t label_of(struct ss_tensors *ts, const struct ss_tensor_call *cal
         label++;
     if (label < lane->site_count || add_site(lane, site))
         return label;
-    join(ts, call->lane);
+    ss_tensors_join_now(ts, call->lane);
     return 0;
 }
 
@@ -509,9 +460,7 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
         discard(t);
         gone++;
     }
-    for (size_t i = 0; i < 2 * (size_t)ts->overlap; i++)
-        if (ts->joins[i].lane == lane)
-            ts->joins[i].from = 0;
+    ss_tensors_forget_joins(ts, lane);
     if (lane < ts->lane_count) {
         free(ts->lanes[lane].sites);
         ts->lanes[lane] = (struct ss_tensor_lane){0};
@@ -520,15 +469,31 @@ size_t ss_tensors_forget_lane(struct ss_tensors *ts, uint32_t lane)
     return gone;
 }
 
+/* Whether the program has not seen the last call of the tensor end, in the same cycle; that call is
+ * the last from now on. */
+static bool overlaps(struct ss_call_history *h, const struct ss_under_way *under_way,
+                     const struct ss_step_place *place)
+{
+    bool same = h->last_period == place->period && h->last_since == place->since;
+    bool overlaps = under_way && same && ss_is_under_way(under_way, h->last_made);
+
+    h->last_made = under_way ? under_way->number : 0;
+    h->last_period = place->period;
+    h->last_since = place->since;
+    return overlaps;
+}
+
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call,
                               struct ss_tensor_found *found)
 {
     found->number = ++ts->calls;
-    join_due(ts, call->overlaps);
+    found->overlaps = false;
+    ss_tensors_change_due(ts, call->overlaps);
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
     uint32_t label = lane ? label_of(ts, call) : 0;
     if (call->overlaps)
         ss_steps_blind(&ts->steps);
+    found->marks = ss_steps_mark(&ts->steps, call->marks);
     found->place = ss_steps_next(&ts->steps, call->lane, label);
     struct ss_tensor key = key_of(ts, call, label, &found->place), *t;
 
@@ -536,12 +501,13 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     if (!lane)
         return NULL;
     if (!lane->joined && ss_steps_irregular(&ts->steps, call->lane))
-        join(ts, call->lane); /* from the next call on */
+        ss_tensors_join_now(ts, call->lane); /* from the next call on */
     lane->calls++;
     lane->several = lane->several || found->place.ordinal > 0;
     t = look_up(ts, &key);
     if (!t && !(t = make(ts, call, &key, &found->place)))
         return NULL;
+    found->overlaps = overlaps(&t->history, call->under_way, &found->place);
     t->history.last_on_lane = lane->calls;
     t->history.last_call = ts->calls;
     return t;

@@ -30,6 +30,7 @@
 #include "core/tensor/rules.h"
 #include "core/tensor/series.h"
 #include "core/tensor/steps.h"
+#include "core/tensor/under_way.h"
 
 /* What tells tensors of one lane apart (enum ss_identity).
  *
@@ -161,7 +162,10 @@ struct ss_call_history {
     uint64_t step_calls;        /* calls from that one on */
     uint64_t first_on_lane;     /* number of that call on its lane, from 1 */
     uint64_t last_on_lane;      /* and of its last */
-    uint64_t last_call;         /* number of that call on the communicator */
+    uint64_t last_call;         /* number of that call on the communicator, */
+    uint64_t last_made;         /* and as the program counts (struct ss_tensor_call), */
+    uint32_t last_period;       /* in a cycle of that period */
+    uint64_t last_since;        /* found in that step */
 };
 
 /* Registered, but no plan was sparse yet or dense is faster: nothing is claimed, and what the
@@ -267,6 +271,10 @@ void ss_tensors_level(struct ss_tensors *tensors, double square, const uint8_t *
 /* Ranks have voted different labels for a call of the lane: labels of it do not count from the
  * ss_tensor_find of that number on; 0: from now on. */
 void ss_tensors_join(struct ss_tensors *tensors, uint32_t lane, uint64_t from);
+/* Ranks have seen different marks before a call, or one has overlapped with the last of its tensor
+ * in a step of that period (core/tensor/steps.h): holds from that ss_tensor_find on, too. */
+void ss_tensors_unmark(struct ss_tensors *tensors, unsigned marks, uint64_t from);
+void ss_tensors_too_short(struct ss_tensors *tensors, uint32_t period, uint64_t from);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
 /* Against threads that look buffers up: the list, and `buffer` of each. */
 void ss_tensors_lock(struct ss_tensors *tensors);
@@ -284,12 +292,17 @@ struct ss_tensor_call {
     enum ss_op op;
     uint64_t n;
     const struct ss_rule_subject *subject; /* read when the tensor is new */
+    unsigned marks;                        /* enum ss_step_mark */
+    const struct ss_under_way *under_way;  /* NULL: nothing is known */
 };
 
 /* Where a call was found to stand. */
 struct ss_tensor_found {
     struct ss_step_place place;
     uint64_t number; /* of the call among those that were looked for, from 1 */
+    unsigned marks;  /* those of the call that count */
+    bool overlaps;   /* the program has not seen the tensor's last call end: it is not one tensor,
+                        and if a rank says so the call is exact on all */
 };
 
 /* The tensor of a call, made when new. NULL when memory is short. Valid until the next one on

@@ -1,4 +1,5 @@
-/* Inside of core/tensor/tensor.c, core/tensor/registration.c and core/tensor/profile.c. */
+/* Inside of core/tensor/tensor.c, core/tensor/changes.c, core/tensor/registration.c and
+ * core/tensor/profile.c. */
 #ifndef CORE_TENSOR_TENSOR_IMPL_H
 #define CORE_TENSOR_TENSOR_IMPL_H
 
@@ -20,11 +21,18 @@ struct ss_tensor_lane {
     uint32_t site_count, site_room;
 };
 
-/* A lane whose labels do not count from that call on; 0: free. */
-struct ss_tensor_join {
-    uint64_t from;
-    uint32_t lane;
+/* What changes from that call on, on all ranks. */
+enum ss_tensor_change_kind {
+    SS_CHANGE_JOIN,     /* labels of a lane do not count */
+    SS_CHANGE_UNMARK,   /* marks do not count */
+    SS_CHANGE_TOO_SHORT /* a period is none */
 };
+struct ss_tensor_change {
+    uint64_t from; /* 0: free */
+    enum ss_tensor_change_kind kind;
+    uint32_t what; /* lane, marks, period */
+};
+enum { SS_TENSOR_CHANGES = 3 }; /* a call brings at most */
 
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
@@ -39,10 +47,19 @@ struct ss_tensors {
     uint64_t calls;
     double lost_square; /* of residuals lost with their place, until somebody asks */
     unsigned overlap;   /* calls, at most */
-    struct ss_tensor_join joins[2 * SS_MERGED]; /* the first 2 * overlap */
+    /* the first SS_TENSOR_CHANGES * overlap */
+    struct ss_tensor_change changes[SS_TENSOR_CHANGES * SS_MERGED];
+    unsigned changing;       /* of these, to come */
     struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
+
+/* core/tensor/changes.c: labels of the lane do not count from now on. */
+void ss_tensors_join_now(struct ss_tensors *ts, uint32_t number);
+/* Makes the changes that hold for the call at hand; all of them where nothing else is under way. */
+void ss_tensors_change_due(struct ss_tensors *ts, bool overlaps);
+/* The number will mean another lane. */
+void ss_tensors_forget_joins(struct ss_tensors *ts, uint32_t lane);
 
 /* core/tensor/registration.c: what the settings and the application say of a new tensor. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);

@@ -30,6 +30,7 @@ enum ss_vote_flag {
     SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
     SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
     SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
+    SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
     SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
 };
 
@@ -46,8 +47,9 @@ enum ss_same {
     SS_SAME_HOST,   /* the machine: if not, there are several */
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
-    SS_SAME_SMALL,  /* smaller calls since the last: if not, they tell nothing */
-    SS_SAME_TENSOR, /* which of the lane's tensors: if not, the call is exact */
+    SS_SAME_BETWEEN,  /* smaller calls since the last, and whether all calls before it have ended
+                         (core/feedback/topk.c): what is not the same tells nothing */
+    SS_SAME_TENSOR,   /* which of the lane's tensors: if not, the call is exact */
     SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES
 };

@@ -55,16 +55,18 @@ struct shim_comm {
 
     /* Under `lock`, as are core and transport. */
     pthread_mutex_t lock;
-    uint64_t calls;                      /* eligible ones so far, the first contact among them */
-    uint64_t started;                    /* core calls begun */
-    struct shim_task *queue, *queue_end; /* those that have started come first */
-    double stepped;                      /* when all of it was stepped last */
-    bool polled;                         /* a nonblocking call was made */
-    bool listed;                         /* among the active */
-    bool nonblocking;                    /* nonblocking calls are taken over, on all ranks */
-    bool same_settings;                  /* SERVED: all ranks have the same options */
-    bool blocked;                        /* a blocking call has ended: contact was over then, on
-                                            all ranks at the same of their calls */
+    uint64_t calls; /* eligible ones so far, the first contact among them */
+    _Atomic uint64_t under_way[SS_UNDER_WAY]; /* MODE=topk: by number % SS_UNDER_WAY, the last call
+                                                 if the program has not seen it end, else 0 */
+    uint64_t started;                         /* core calls begun */
+    struct shim_task *queue, *queue_end;      /* those that have started come first */
+    double stepped;                           /* when all of it was stepped last */
+    bool polled;                              /* a nonblocking call was made */
+    bool listed;                              /* among the active */
+    bool nonblocking;                         /* nonblocking calls are taken over, on all ranks */
+    bool same_settings;                       /* SERVED: all ranks have the same options */
+    bool blocked;         /* a blocking call has ended: contact was over then, on
+                             all ranks at the same of their calls */
     uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
                              (shim/entry/callbacks.h). They go to the MPI library, on the private
                              communicator, behind those taken over */

@@ -1,4 +1,4 @@
-/* astray SEED [STEPS]: trainings of random structure: few counts, equal layers, phases in which
+/* astray SEED [steady|changing [STEPS [at_once]]]: trainings of random structure: few counts, equal layers, phases in which
  * some layers are frozen, steps that change their order, calls of the same counts in evaluations,
  * steps cut short, small sums that come and go. Each layer is zero in a window of its own, so that
  * what comes from another shows. Nothing is asked but that none does, and that all ranks hold the
@@ -13,12 +13,12 @@
 #include "tests/mpi/support/gradient.h"
 #include "tests/mpi/support/tap.h"
 
-enum { MOST = 24, WINDOWS = 32 };
+enum { MOST = 24, WINDOWS = 32, LONGEST = 4096 };
 
 static struct {
     uint64_t seed;
     int layers, step, n[MOST], sizes;
-    bool frozen[MOST], alike;
+    bool alike, at_once;
     int losses, backward, evaluated, cut, phases, steps;
     float *buffer;
     long astray, sparse, calls;
@@ -30,32 +30,70 @@ static unsigned draw(int what, int a, int b)
     return (unsigned)(input_word(job.seed * 977 + (uint64_t)what, a, (uint64_t)b) >> 33);
 }
 
-static void reduce(int layer, int n)
+static int window_of(int layer, int n)
 {
-    int first = (layer * 7 % WINDOWS) * (n / WINDOWS), width = n / WINDOWS, zeros = 0;
+    return (layer * 7 % WINDOWS) * (n / WINDOWS);
+}
+
+static void fill(float *buffer, int layer, int n)
+{
+    int first = window_of(layer, n), width = n / WINDOWS;
     double size = job.alike ? 1 : 1.0 / (1 + layer % 5);
-    bool bad = false;
 
     for (int i = 0; i < n; i++) {
         uint64_t place = (uint64_t)layer << 32 | (uint64_t)i;
         double own = gradient_fraction(input_word(job.seed + (uint64_t)job.step, tap.rank, place));
         double all = gradient_fraction(input_word(job.seed + 1000 + (uint64_t)job.step, 0, place));
         bool window = i >= first && i < first + width;
-        job.buffer[i] = window ? 0 : (float)(size * (own + 0.5 * all));
+        buffer[i] = window ? 0 : (float)(size * (own + 0.5 * all));
     }
-    int status = MPI_Allreduce(MPI_IN_PLACE, job.buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    for (int i = 0; i < n && status == MPI_SUCCESS; i++) {
+}
+
+static void look(const float *buffer, int layer, int n)
+{
+    int first = window_of(layer, n), width = n / WINDOWS, zeros = 0, strays = 0;
+
+    for (int i = 0; i < n; i++) {
         bool window = i >= first && i < first + width;
-        zeros += !window && job.buffer[i] == 0;
-        bad = bad || (window && job.buffer[i] != 0);
-        job.astray += window && job.buffer[i] != 0;
+        zeros += !window && buffer[i] == 0;
+        strays += window && buffer[i] != 0;
     }
-    if (bad && job.first_astray < 0) {
+    if (strays > 0 && job.first_astray < 0) {
         job.first_astray = job.step;
         job.culprit = layer;
     }
+    if (strays > 0 && getenv("ASTRAY_LIST") && tap.rank == 0)
+        printf("# step %d layer %d: %d\n", job.step, layer, strays);
+    job.astray += strays;
     job.calls++;
     job.sparse += zeros > n / 2;
+}
+
+static void reduce(int layer, int n)
+{
+    fill(job.buffer, layer, n);
+    MPI_Allreduce(MPI_IN_PLACE, job.buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    look(job.buffer, layer, n);
+}
+
+/* Of a step: one after the other, or all at once. */
+static void reduce_all(const int *layers, int count)
+{
+    MPI_Request request[MOST];
+
+    for (int k = 0; k < count && !job.at_once; k++)
+        reduce(layers[k], job.n[layers[k]]);
+    if (!job.at_once)
+        return;
+    for (int k = 0; k < count; k++) {
+        int n = job.n[layers[k]];
+        float *buffer = job.buffer + (size_t)layers[k] * LONGEST;
+        fill(buffer, layers[k], n);
+        MPI_Iallreduce(MPI_IN_PLACE, buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[k]);
+    }
+    MPI_Waitall(count, request, MPI_STATUSES_IGNORE);
+    for (int k = 0; k < count; k++)
+        look(job.buffer + (size_t)layers[k] * LONGEST, layers[k], job.n[layers[k]]);
 }
 
 static void small(int count)
@@ -68,7 +106,7 @@ static void small(int count)
 
 static void train(void)
 {
-    int phase = job.step * job.phases / job.steps, order[MOST], live = 0;
+    int phase = job.step * job.phases / job.steps, order[MOST], turn[MOST], live = 0;
 
     for (int k = 0; k < job.layers; k++) {
         bool frozen = phase > 0 && draw(5, phase, k) % 4 == 0;
@@ -77,10 +115,14 @@ static void train(void)
     }
     if (job.cut && draw(6, job.step, 0) % (unsigned)job.cut == 0)
         live = (int)(draw(7, job.step, 0) % (unsigned)(live + 1));
-    for (int k = 0; k < live; k++) {
-        int layer = order[job.backward ? live - 1 - k : k];
-        reduce(layer, job.n[layer]);
+    for (int k = 0; k < live; k++)
+        turn[k] = order[job.backward ? live - 1 - k : k];
+    if (getenv("ASTRAY_LIST") && tap.rank == 0) {
+        printf("# step %d:", job.step);
+        for (int k = 0; k < live; k++) printf(" %d/%d", turn[k], job.n[turn[k]]/1024);
+        printf("\n");
     }
+    reduce_all(turn, live);
     small(job.losses);
     if (job.evaluated && job.step % job.evaluated == job.evaluated - 1) {
         int calls = 1 + (int)(draw(8, job.step, 0) % 3);
@@ -98,6 +140,7 @@ int main(int argc, char **argv)
     job.seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     bool steady = argc > 2 && strcmp(argv[2], "steady") == 0;
     job.steps = argc > 3 ? atoi(argv[3]) : 90;
+    job.at_once = argc > 4 && strcmp(argv[4], "at_once") == 0;
     job.layers = 1 + (int)(draw(0, 0, 0) % 10);
     job.sizes = 1 + (int)(draw(1, 0, 0) % 3);
     for (int k = 0; k < job.layers; k++)
@@ -109,7 +152,7 @@ int main(int argc, char **argv)
     job.cut = steady || draw(13, 0, 0) % 2 ? 0 : 5 + (int)(draw(14, 0, 0) % 20);
     job.evaluated = steady || draw(15, 0, 0) % 2 ? 0 : 3 + (int)(draw(16, 0, 0) % 20);
     job.first_astray = -1;
-    job.buffer = input_alloc(4096 * sizeof(float));
+    job.buffer = input_alloc(MOST * LONGEST * sizeof(float));
     for (job.step = 0; job.step < job.steps; job.step++)
         train();
     tap_note(
