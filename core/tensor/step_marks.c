@@ -3,7 +3,11 @@
 
 #include "core/tensor/steps_impl.h"
 
-enum { BARRED = 1024 /* calls for which a period that was too short is none */ };
+enum {
+    BARRED = 1024, /* calls for which a period that was too short is none */
+    STRIKE = 6,    /* steps with the marks that make up for one with others */
+    STRUCK = 2 * STRIKE
+};
 
 unsigned ss_steps_mark(struct ss_steps *s, unsigned marks)
 {
@@ -24,10 +28,19 @@ static bool are_told(const struct ss_steps *s, const struct ss_step_cycle *c)
     return (with & without) != 0;
 }
 
-void ss_step_mark_varies(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position)
+/* Where marks tell nothing apart, at once. Else a call with others now and then is an interruption:
+ * an evaluation behind the loss, before the next step. */
+bool ss_step_mark_varies(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position)
 {
+    if (c->told) {
+        c->strikes[position] = (uint8_t)(c->strikes[position] + STRIKE);
+        if (c->strikes[position] < STRUCK)
+            return false;
+    }
+    c->strikes[position] = 0;
     c->varies[position] |= (uint8_t)ss_step_mark_off(s, c, position, 0);
     c->told = are_told(s, c);
+    return true;
 }
 
 void ss_step_keep_marks(const struct ss_steps *s, struct ss_step_cycle *c, uint32_t start)

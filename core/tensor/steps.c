@@ -83,8 +83,9 @@ uint32_t ss_step_fit(const struct ss_steps *s, const struct ss_step_cycle *c, ui
     return n;
 }
 
-/* The one place of the cycle that the last calls fit much better than any other, -1 = none. */
-static int find_place(const struct ss_steps *s, const struct ss_step_cycle *c)
+/* The one place of the cycle that the last calls fit much better than any other, at least so many
+ * of them, -1 = none. */
+static int find_place(const struct ss_steps *s, const struct ss_step_cycle *c, uint32_t least)
 {
     uint32_t best = 0, second = 0;
     int place = -1;
@@ -99,7 +100,7 @@ static int find_place(const struct ss_steps *s, const struct ss_step_cycle *c)
             second = n;
         }
     }
-    return best >= FIT_LEAST && best / 2 >= second ? place : -1;
+    return best >= least && best / 2 >= second ? place : -1;
 }
 
 /* ---- cycles ---- */
@@ -143,7 +144,7 @@ static struct ss_step_cycle *resuming(struct ss_steps *s, uint32_t lane, int *pl
         if (c->length == 0 || c->any_order || i + 1 == s->current ||
             (found && c->used < found->used))
             continue;
-        int at = c->lane[c->next] == lane ? c->next : find_place(s, c);
+        int at = c->lane[c->next] == lane ? c->next : find_place(s, c, FIT_LEAST);
         if (at >= 0) {
             found = c;
             *place = at;
@@ -223,20 +224,19 @@ static bool is_aside(const struct ss_steps *s, const struct ss_step_cycle *c, ui
 }
 
 /* The call has its lane where the cycle expects it, but not the marks. Returns another place that
- * it has, or the same, whose marks are then seen to vary. */
+ * it has, or the same. */
 static int place_of_marks(struct ss_steps *s, struct ss_step_cycle *c, int place)
 {
-    int other = find_place(s, c);
+    int other = find_place(s, c, 1);
 
-    if (other < 0) {
-        ss_step_mark_varies(s, c, (uint32_t)place);
+    if (other < 0 && ss_step_mark_varies(s, c, (uint32_t)place))
         return place;
-    }
     s->since_out = 0;
     s->doubted = c->length;
     c->breaks++;
-    if (other < place && other > 0)
-        s->step++;
+    if (other < 0)
+        return place;
+    s->step += other < place && other > 0;
     return other;
 }
 
@@ -251,14 +251,16 @@ static struct ss_step_place follow(struct ss_steps *s, uint32_t lane)
         return follow_set(s, c, lane);
     int place = c->next;
     if (c->lane[place] == lane && s->lost && ss_step_occurrences(c, lane) > 1) {
-        place = find_place(s, c);
+        place = find_place(s, c, FIT_LEAST);
     } else if (c->lane[place] != lane) {
         s->since_out = is_aside(s, c, lane) ? s->since_out - 1 : 0;
-        place = find_place(s, c);
+        place = find_place(s, c, FIT_LEAST);
         if (place >= 0 && place < c->next && place > 0)
             s->step++; /* the former step was cut short */
     } else if (ss_step_mark_off(s, c, (uint32_t)place, 0) != 0) {
         place = place_of_marks(s, c, place);
+    } else {
+        c->strikes[place] = (uint8_t)(c->strikes[place] - (c->strikes[place] > 0));
     }
     if (place < 0 && ss_step_occurrences(c, lane) == 0) {
         struct ss_step_cycle *other = resuming(s, lane, &place);

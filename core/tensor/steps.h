@@ -102,8 +102,9 @@ struct ss_step_cycle {
     bool seen_here[SS_STEP_LONGEST];
     uint32_t lane[SS_STEP_LONGEST];
     uint32_t ordinal[SS_STEP_LONGEST];
-    uint8_t mark[SS_STEP_LONGEST];   /* enum ss_step_mark, of calls of lanes that come several */
-    uint8_t varies[SS_STEP_LONGEST]; /* times; those of them that are not the same in each step */
+    /* Of calls of lanes that come several times: marks, those that are not the same in each step,
+     * and what speaks against them. */
+    uint8_t mark[SS_STEP_LONGEST], varies[SS_STEP_LONGEST], strikes[SS_STEP_LONGEST];
 };
 
 /* What stands between a call and the one before it. */

@@ -56,8 +56,9 @@ static inline unsigned ss_step_mark_off(const struct ss_steps *s, const struct s
 }
 /* Of a cycle made of the last p calls, whose position 0 is the lane `start` calls into them. */
 void ss_step_keep_marks(const struct ss_steps *s, struct ss_step_cycle *c, uint32_t start);
-/* The last call has shown that marks at that position are not the same in each step. */
-void ss_step_mark_varies(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position);
+/* The last call, at that position, does not have its marks: whether they are from now on held to be
+ * not the same in each step. */
+bool ss_step_mark_varies(struct ss_steps *s, struct ss_step_cycle *c, uint32_t position);
 /* The runs that a new period must hold for. */
 const uint16_t *ss_step_runs(const struct ss_steps *s);
 /* Whether a period may be one. */
