@@ -111,7 +111,7 @@ static bool holds(const struct ss_steps *s, uint32_t p)
     uint32_t need = wait_of(s, p, c);
     if (is_order_of_set(s, p, c))
         return true;
-    return s->run[p] + p >= need && s->since_out < need &&
+    return run[p] + p >= need && s->since_out < need &&
            !(p > c->length && ss_step_only_interrupts(s, p, c));
 }
 
@@ -143,33 +143,43 @@ static struct ss_step_cycle *free_cycle(struct ss_steps *s)
     return oldest;
 }
 
-/* Lanes that the cycle begins and ends with like the last p calls, when position 0 is the lane
- * `start` calls into them. */
+/* The last p calls are the cycle from position 0 on when that is the lane `start` calls into them:
+ * how many calls ago its position q is. */
+static uint32_t calls_ago(uint32_t p, uint32_t start, uint32_t q)
+{
+    return p - 1 - (start + q) % p;
+}
+
+/* Calls that the cycle begins and ends with like the last p calls, marks included. */
 static uint32_t likeness(const struct ss_steps *s, uint32_t p, uint32_t start,
                          const struct ss_step_cycle *c)
 {
     uint32_t most = c->length < p ? c->length : p, head = 0, tail = 0;
 
-    while (head < most && ss_step_ago(s, p - 1 - (start + head) % p) == c->lane[head])
+    while (head < most && ss_step_fits(s, c, head, calls_ago(p, start, head)))
         head++;
     while (tail < most &&
-           ss_step_ago(s, p - 1 - (start + p - 1 - tail) % p) == c->lane[c->length - 1 - tail])
+           ss_step_fits(s, c, c->length - 1 - tail, calls_ago(p, start, p - 1 - tail)))
         tail++;
     return head + tail;
 }
 
-/* Which of the last p calls is position 0: the first of the stretch in which the period holds;
- * where the step in force was only changed, the one that leaves most of it alike. */
+/* Which of the last p calls is position 0: the first of the stretch in which the period holds, and
+ * that has most marks, where they count; where the step in force was only changed, the one that
+ * leaves most of it alike. */
 static uint32_t find_start(const struct ss_steps *s, uint32_t p)
 {
     const struct ss_step_cycle *c = s->current > 0 ? &s->cycles[s->current - 1] : NULL;
-    uint32_t first = p - 1 - (uint32_t)(ss_step_runs(s)[p] + p - 1) % p, best = first;
+    const uint16_t *run = ss_step_runs(s);
+    uint32_t first = p - 1 - (uint32_t)(run[p] + p - 1) % p, best = first, most = 0;
 
-    if (!c || p >= 2 * (uint32_t)c->length)
-        return first;
-    for (uint32_t i = 1, most = likeness(s, p, first, c); i < p; i++) {
-        uint32_t start = (first + i) % p, like = likeness(s, p, start, c);
-        if (like > most) {
+    for (uint32_t i = 0; i < p && (run == s->marked || c); i++) {
+        uint32_t start = (first + i) % p, like = 0;
+        if (c && p < 2 * (uint32_t)c->length)
+            like = likeness(s, p, start, c) * (SS_STEP_MARKS + 1);
+        if (run == s->marked)
+            like += ss_step_mark_ago(s, calls_ago(p, start, 0));
+        if (i == 0 || like > most) {
             most = like;
             best = start;
         }
@@ -244,17 +254,29 @@ static void number_calls(struct ss_steps *s, struct ss_step_cycle *made)
     s->ordinals = most;
 }
 
+/* The cycle will be known again, by its marks, when its layers return. */
+static bool is_other_stack(const struct ss_step_cycle *c, const struct ss_step_cycle *made)
+{
+    bool other = false;
+
+    for (uint32_t q = 0; q < c->length && c->told; q++)
+        other =
+            other || ss_step_occurrences(c, c->lane[q]) != ss_step_occurrences(made, c->lane[q]);
+    return other;
+}
+
 static struct ss_step_cycle *make_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)
 {
     struct ss_step_cycle made = {.length = (uint16_t)p}, *c;
     uint32_t start = find_start(s, p);
 
     for (uint32_t q = 0; q < p; q++)
-        made.lane[q] = ss_step_ago(s, p - 1 - (start + q) % p);
+        made.lane[q] = ss_step_ago(s, calls_ago(p, start, q));
     number_calls(s, &made);
     ss_step_keep_marks(s, &made, start);
     for (int i = 0; i < SS_STEP_CYCLES; i++)
-        if (s->cycles[i].length > 0 && ss_step_has_lanes(s, p, &s->cycles[i]))
+        if (s->cycles[i].length > 0 && ss_step_has_lanes(s, p, &s->cycles[i]) &&
+            !is_other_stack(&s->cycles[i], &made))
             s->cycles[i].length = 0;
     c = free_cycle(s);
     *c = made;

@@ -59,7 +59,7 @@ static void remember(struct ss_steps *s, uint32_t lane)
         s->end = SS_STEP_LONGEST;
     }
     s->level[s->end] = (struct ss_step_level){.norm = 0};
-    s->mark[s->end] = s->coming;
+    s->mark[s->end] = s->coming | s->carried;
     s->coming = 0;
     s->history[s->end++] = lane;
     s->labelled = s->labelled || lane != ss_step_number(lane);
@@ -75,8 +75,7 @@ uint32_t ss_step_fit(const struct ss_steps *s, const struct ss_step_cycle *c, ui
 
     if (most > s->end)
         most = s->end;
-    while (n < most && c->lane[position] == ss_step_ago(s, n) &&
-           ss_step_mark_off(s, c, position, n) == 0) {
+    while (n < most && ss_step_fits(s, c, position, n)) {
         position = (position > 0 ? position : c->length) - 1;
         n++;
     }
@@ -319,6 +318,7 @@ struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t
     ss_step_pass_marks(s);
     struct ss_step_place place = follow(s, lane);
     ss_step_seek(s, &place);
+    s->carried = place.sync == SS_STEP_FOREIGN ? s->mark[s->end - 1] : 0;
     doubt(s, lane, &place);
     place.settled = is_settled(s, &place, steady < s->since_out ? steady : s->since_out);
     return place;

@@ -139,6 +139,7 @@ struct ss_steps {
     uint8_t mark[2 * SS_STEP_LONGEST];               /* of each */
     struct ss_step_level level[2 * SS_STEP_LONGEST]; /* likewise */
     uint8_t coming;                                  /* marks of the call to come */
+    uint8_t carried;                                 /* and of foreign ones just before it */
     uint8_t no_marks;                                /* those that do not count */
     uint16_t doubted;           /* calls in place to come before the place is trusted */
     uint32_t too_short, barred; /* periods up to that one are none, for so many calls */

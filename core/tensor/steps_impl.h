@@ -54,6 +54,13 @@ static inline unsigned ss_step_mark_off(const struct ss_steps *s, const struct s
 
     return (s->mark[s->end - 1 - calls] ^ c->mark[position]) & counts;
 }
+/* That call has the lane and the marks of the position. */
+static inline bool ss_step_fits(const struct ss_steps *s, const struct ss_step_cycle *c,
+                                uint32_t position, uint32_t calls)
+{
+    return c->lane[position] == ss_step_ago(s, calls) &&
+           ss_step_mark_off(s, c, position, calls) == 0;
+}
 /* Of a cycle made of the last p calls, whose position 0 is the lane `start` calls into them. */
 void ss_step_keep_marks(const struct ss_steps *s, struct ss_step_cycle *c, uint32_t start);
 /* The last call, at that position, does not have its marks: whether they are from now on held to be
