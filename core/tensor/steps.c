@@ -235,6 +235,7 @@ static int place_of_marks(struct ss_steps *s, struct ss_step_cycle *c, int place
     c->breaks++;
     if (other < 0)
         return place;
+    memset(c->strikes, 0, sizeof c->strikes); /* marks do tell */
     s->step += other < place && other > 0;
     return other;
 }
