@@ -65,9 +65,8 @@ struct ss_feedback {
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
-    uint64_t
-        between; /* calls of a few numbers since the last, and what core/feedback/topk.c adds */
-    uint8_t parts[SS_STEP_PARTS]; /* of the input of a tensor whose step is not known yet */
+    uint64_t between;                /* what stands before the call, see ss_between_take */
+    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
 };
 
 static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
@@ -139,6 +138,14 @@ int ss_keep_step(struct ss_feedback *f);
 /* core/feedback/look.c: takes what it needs of the input; then, the place having given it, asks for
  * what that leaves open; the evidence, into the ballot. Where memory is short less is seen. */
 void ss_look_start(struct ss_feedback *f);
+
+/* core/feedback/between.c: marks of the call (enum ss_step_mark) as this rank sees them, before its
+ * tensor is found; once it is, those that do not count are not voted. From the vote, with the flags
+ * of all: marks in which ranks differ do not count, and where a call of one tensor overlaps with
+ * the next the step is longer; for nonblocking calls a window of calls later. */
+unsigned ss_between_take(struct ss_feedback *f);
+void ss_between_keep(struct ss_feedback *f);
+void ss_between_vote(struct ss_feedback *f, uint64_t flags);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f); /* the place did not give it */
 void ss_look_show(struct ss_feedback *f);

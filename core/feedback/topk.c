@@ -85,26 +85,6 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
     };
 }
 
-/* What stands between the call and the one before it, as this rank knows it. */
-enum { SMALL_CALLS = UINT8_MAX, AFTER_ALL = SMALL_CALLS + 1 };
-
-static unsigned marks_of(uint64_t between)
-{
-    unsigned marks = between & SMALL_CALLS ? SS_STEP_AFTER_SMALL : 0;
-
-    return between & AFTER_ALL ? marks | SS_STEP_AFTER_ALL : marks;
-}
-
-/* Those in which ranks differ, as far as the vote shows it. */
-static unsigned marks_unlike(const struct ss_ballot *all)
-{
-    uint64_t least = all->same_min[SS_SAME_BETWEEN], most = all->same_max[SS_SAME_BETWEEN];
-
-    unsigned unlike = marks_of(least) ^ marks_of(most);
-
-    return unlike & SS_STEP_AFTER_ALL ? SS_STEP_AFTER_ALL : unlike; /* else of different ranks */
-}
-
 void ss_topk_find(struct ss_feedback *f)
 {
     struct ss_exchange *x = &f->c.x;
@@ -118,15 +98,9 @@ void ss_topk_find(struct ss_feedback *f)
     };
     struct ss_tensor_call call = call_of(f, &subject);
 
-    uint64_t small = f->site.small - comm->small;
-    f->between = small < SMALL_CALLS ? small : SMALL_CALLS;
-    if (!ss_any_under_way(&f->site.under_way))
-        f->between |= AFTER_ALL;
-    comm->small = f->site.small;
-    call.marks = marks_of(f->between);
+    call.marks = ss_between_take(f);
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
-    if (!(f->found.marks & SS_STEP_AFTER_ALL))
-        f->between &= SMALL_CALLS;
+    ss_between_keep(f);
     f->tensor_short = !f->tensor;
 }
 
@@ -361,25 +335,6 @@ static void judge(struct ss_feedback *f)
         tell_left(f);
 }
 
-/* What the vote says of where calls stand in the step. */
-static void place_vote(struct ss_feedback *f, uint64_t flags)
-{
-    const struct ss_ballot *all = &f->vote.ballot;
-    struct ss_tensors *ts = f->comm->tensors;
-    uint64_t from = f->nonblocking ? f->found.number + f->comm->window : 0;
-    bool same = ss_ballot_same(all, SS_SAME_BETWEEN);
-    uint64_t small = all->same_min[SS_SAME_BETWEEN] & SMALL_CALLS;
-
-    ss_tensors_level(ts, ss_bits_double(all->norm_max), all->parts, same ? (uint8_t)small : 0);
-    if (!ss_ballot_same(all, SS_SAME_LABEL))
-        ss_tensors_join(ts, f->lane_number, from);
-    if (marks_unlike(all) != 0)
-        ss_tensors_unmark(ts, marks_unlike(all), from);
-    if ((flags & SS_VOTE_OVERLAPS) && f->found.place.sync != SS_STEP_FOREIGN &&
-        f->found.place.sync != SS_STEP_LOST)
-        ss_tensors_too_short(ts, f->found.place.period, from);
-}
-
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
@@ -387,7 +342,7 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 
     if (!f->comm->tensors) /* another mode */
         return true;
-    place_vote(f, flags);
+    ss_between_vote(f, flags);
     if (!f->tensor)
         return true;
     if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR) ||

@@ -507,6 +507,7 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     t = look_up(ts, &key);
     if (!t && !(t = make(ts, call, &key, &found->place)))
         return NULL;
+    found->apart = ts->calls - t->history.last_call;
     found->overlaps = overlaps(&t->history, call->under_way, &found->place);
     t->history.last_on_lane = lane->calls;
     t->history.last_call = ts->calls;

@@ -300,6 +300,7 @@ struct ss_tensor_call {
 struct ss_tensor_found {
     struct ss_step_place place;
     uint64_t number; /* of the call among those that were looked for, from 1 */
+    uint64_t apart;  /* so many calls after the tensor's last */
     unsigned marks;  /* those of the call that count */
     bool overlaps;   /* the program has not seen the tensor's last call end: it is not one tensor,
                         and if a rank says so the call is exact on all */

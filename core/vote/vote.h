@@ -48,7 +48,7 @@ enum ss_same {
     SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
     SS_SAME_BETWEEN,  /* smaller calls since the last, and whether all calls before it have ended
-                         (core/feedback/topk.c): what is not the same tells nothing */
+                         (core/feedback/between.c): what is not the same tells nothing */
     SS_SAME_TENSOR,   /* which of the lane's tensors: if not, the call is exact */
     SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES

@@ -121,9 +121,7 @@ static int on_free(void *state)
     struct shim_task *task = state;
     int pending = PENDING;
 
-    uint64_t number = task->number;
-
-    atomic_compare_exchange_strong(&task->comm->under_way[number % SS_UNDER_WAY], &number, 0);
+    shim_task_seen(task);
     pthread_mutex_lock(&shim.requests_lock); /* another request may get the handle now */
     task->let_go = true;
     pthread_mutex_unlock(&shim.requests_lock);

@@ -476,22 +476,6 @@ static bool is_native_at_once(const struct shim_task *task)
             (!task->call.bounce || atomic_load(&shim.callbacks) || shim_progress_refused()));
 }
 
-/* In the order of the program's own calls, whatever ends when: all ranks see the same, but for a
- * program that tests for ends. Under the communicator's lock. */
-static void note_under_way(struct shim_task *task)
-{
-    struct ss_under_way *u = &task->site.under_way;
-    _Atomic uint64_t *of = task->comm->under_way;
-
-    *u = (struct ss_under_way){.number = task->number};
-    atomic_store(&of[task->number % SS_UNDER_WAY], 0);
-    for (unsigned i = 0; i < SS_UNDER_WAY; i++)
-        if (atomic_load_explicit(&of[i], memory_order_relaxed) > 0)
-            u->calls[i / 64] |= (uint64_t)1 << i % 64;
-    if (!task->blocking)
-        atomic_store(&of[task->number % SS_UNDER_WAY], task->number);
-}
-
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -500,7 +484,7 @@ void shim_task_post(struct shim_task *task)
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
     if (shim.settings.topk)
-        note_under_way(task);
+        shim_task_made(task);
     task->polled = comm->polled;
     if (!task->blocking) {
         if (shim.settings.merge > 0) /* held only where a thread of ours steps it meanwhile */

@@ -81,6 +81,11 @@ struct shim_task {
 bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,
                     enum ss_type type, enum ss_op sum, bool blocking);
 
+/* shim/task/made.c: a call has its number, under the communicator's lock; the program has seen one
+ * end, or let go of it, in any thread. */
+void shim_task_made(struct shim_task *task);
+void shim_task_seen(struct shim_task *task);
+
 /* shim/task/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on
  * all of them; 0 where they cannot be told. And what core needs to know of it: words, parts,
  * cannot. */

@@ -1,8 +1,8 @@
-/* astray SEED [steady|changing [STEPS [at_once]]]: trainings of random structure: few counts, equal layers, phases in which
- * some layers are frozen, steps that change their order, calls of the same counts in evaluations,
- * steps cut short, small sums that come and go. Each layer is zero in a window of its own, so that
- * what comes from another shows. Nothing is asked but that none does, and that all ranks hold the
- * same bits.
+/* astray SEED [steady|told|changing [STEPS [at_once]]]: trainings of random structure: few counts,
+ * equal layers, phases in which some layers are frozen, steps that change their order, calls of the
+ * same counts in evaluations, steps cut short, small sums that come and go. Each layer is zero in a
+ * window of its own, so that what comes from another shows. Nothing is asked but that none does,
+ * and that all ranks hold the same bits.
  */
 #include <math.h>
 #include <stdint.h>
@@ -62,8 +62,6 @@ static void look(const float *buffer, int layer, int n)
         job.first_astray = job.step;
         job.culprit = layer;
     }
-    if (strays > 0 && getenv("ASTRAY_LIST") && tap.rank == 0)
-        printf("# step %d layer %d: %d\n", job.step, layer, strays);
     job.astray += strays;
     job.calls++;
     job.sparse += zeros > n / 2;
@@ -91,7 +89,8 @@ static void reduce_all(const int *layers, int count)
         fill(buffer, layers[k], n);
         MPI_Iallreduce(MPI_IN_PLACE, buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[k]);
     }
-    MPI_Waitall(count, request, MPI_STATUSES_IGNORE);
+    for (int k = 0; k < count; k++)
+        MPI_Wait(&request[k], MPI_STATUS_IGNORE);
     for (int k = 0; k < count; k++)
         look(job.buffer + (size_t)layers[k] * LONGEST, layers[k], job.n[layers[k]]);
 }
@@ -117,11 +116,6 @@ static void train(void)
         live = (int)(draw(7, job.step, 0) % (unsigned)(live + 1));
     for (int k = 0; k < live; k++)
         turn[k] = order[job.backward ? live - 1 - k : k];
-    if (getenv("ASTRAY_LIST") && tap.rank == 0) {
-        printf("# step %d:", job.step);
-        for (int k = 0; k < live; k++) printf(" %d/%d", turn[k], job.n[turn[k]]/1024);
-        printf("\n");
-    }
     reduce_all(turn, live);
     small(job.losses);
     if (job.evaluated && job.step % job.evaluated == job.evaluated - 1) {
@@ -138,7 +132,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     tap_begin(MPI_COMM_WORLD);
     job.seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    bool steady = argc > 2 && strcmp(argv[2], "steady") == 0;
+    const char *form = argc > 2 ? argv[2] : "changing";
+    bool steady = strcmp(form, "steady") == 0, free = strcmp(form, "changing") == 0;
     job.steps = argc > 3 ? atoi(argv[3]) : 90;
     job.at_once = argc > 4 && strcmp(argv[4], "at_once") == 0;
     job.layers = 1 + (int)(draw(0, 0, 0) % 10);
@@ -160,8 +155,8 @@ int main(int argc, char **argv)
         "astray %ld from step %d in %d",
         job.layers, job.sizes, job.alike, job.losses, job.phases, job.cut, job.evaluated,
         job.sparse, job.calls, job.astray, job.first_astray, job.culprit);
-    tap_ok(!steady || job.astray == 0, "no gradient leaves a trace in another");
-    tap_ok(!steady || job.sparse > job.calls / 2, "most calls are sparse");
+    tap_ok(free || job.astray == 0, "no gradient leaves a trace in another");
+    tap_ok(free || job.sparse > job.calls / 2, "most calls are sparse");
     MPI_Finalize();
     return tap_end();
 }

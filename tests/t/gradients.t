@@ -36,6 +36,28 @@ done
 SPARSESHIM_REGISTER='*' preloaded 3 astray 334 steady
 tap_passed "layers of random counts on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
 
+# Calls of a step made all at once overlap: those of equal layers are told apart by that.
+for seed in 6 11 14 36 52 55; do
+    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" steady 90 at_once
+    tap_passed "calls made at once, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
+done
+SPARSESHIM_REGISTER='*' preloaded 3 astray 58 steady 90 at_once
+tap_passed "calls made at once on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
+
+# Layers that are frozen, steps cut short: seen by the loss behind each step.
+while read -r seed form; do
+    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90 ${form:+"$form"}
+    tap_passed "a stack that changes, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
+done <<'END'
+14
+17
+24
+36
+47
+36 at_once
+47 at_once
+END
+
 # From which step on a rule holds: the fourth; where there is one call in a step and a loss the
 # seventh, and the 17th where nothing is between; one more for the first call of the communicator.
 while read -r program dense; do
