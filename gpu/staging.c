@@ -25,6 +25,7 @@ struct gpu_image {
     void *host;
     size_t room;
     bool pinned, busy;
+    bool behind;  /* the program's work */
     void *memory; /* of the device */
     size_t bytes;
     gpu_ticket ticket;
@@ -212,6 +213,7 @@ static struct gpu_image *take_here(const void *p, size_t bytes, size_t limit, bo
     image->next = the.images;
     the.images = image;
     image->busy = true;
+    image->behind = false;
     image->memory = (void *)(uintptr_t)p;
     image->bytes = bytes;
     image->ticket = 0;
@@ -275,7 +277,8 @@ static void queue(struct gpu_image *image, const struct gpu_range *ranges, size_
     (void)pthread_mutex_lock(&the.lock);
     struct gpu_device *d = image->on ? &image->on->device : NULL;
     if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
-        gpu_after_program(d);
+        if (!image->behind)
+            gpu_after_program(d);
         if (count == 0)
             gpu_download(d, image->host, image->memory, image->bytes);
         upload_ranges(d, image, ranges, count);
@@ -283,6 +286,24 @@ static void queue(struct gpu_image *image, const struct gpu_range *ranges, size_
         gpu_device_leave(d);
     }
     (void)pthread_mutex_unlock(&the.lock);
+}
+
+static void behind(struct gpu_image *image)
+{
+    (void)pthread_mutex_lock(&the.lock);
+    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
+        gpu_after_program(d);
+        gpu_device_leave(d);
+        image->behind = true;
+    }
+    (void)pthread_mutex_unlock(&the.lock);
+}
+
+static void aim(struct gpu_image *image, const void *p, size_t bytes)
+{
+    image->memory = (void *)(uintptr_t)p;
+    image->bytes = bytes;
 }
 
 static void download(struct gpu_image *image)
@@ -337,6 +358,8 @@ const struct gpu_staging sparseshim_cuda = {
     .place = place,
     .take = take,
     .host = host,
+    .behind = behind,
+    .aim = aim,
     .download = download,
     .upload = upload,
     .poll = poll,

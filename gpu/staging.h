@@ -12,7 +12,7 @@
 
 struct ss_place;
 
-enum { GPU_STAGING_VERSION = 3, GPU_STAGING_WHY = 200 };
+enum { GPU_STAGING_VERSION = 4, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
 
@@ -42,6 +42,12 @@ struct gpu_staging {
      * copies wait for the device. NULL, and why has the reason (GPU_STAGING_WHY bytes). */
     struct gpu_image *(*take)(const void *p, size_t bytes, size_t limit, bool pinned, char *why);
     void *(*host)(const struct gpu_image *image);
+
+    /* Once: what is queued for the image from here on comes after what the program has queued by
+     * now, not by then. */
+    void (*behind)(struct gpu_image *image);
+    /* From here on it is of these bytes of the same memory, no more than it was taken for. */
+    void (*aim)(struct gpu_image *image, const void *p, size_t bytes);
 
     /* Queued: from the device; to the device, these ranges of it alone (NULL: all of it). */
     void (*download)(struct gpu_image *image);

@@ -82,6 +82,23 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->last_min = ss_double_bits(last_seconds(call));
 }
 
+/* What only looks on changes nothing. */
+static bool asks_for_pieces(const struct ss_call *call)
+{
+    const struct ss_exchange *x = &call->f.c.x;
+    const struct ss_settings *s = call->f.comm->settings;
+
+    return call->f.c.kind == SS_KIND_ALLREDUCE && x->n * x->esize > SS_PIECE && !s->observe &&
+           (x->place->ops->remote || s->reproducible);
+}
+
+bool ss_ballot_pieces(const struct ss_call *call)
+{
+    if (call->f.c.x.number > 0)
+        return call->f.vote.ballot.flags & SS_VOTE_PIECES;
+    return call->reason != SS_WHY_SETTINGS && call->lane->pieces;
+}
+
 uint64_t ss_ballot_flags(struct ss_call *call, int status)
 {
     struct ss_comm *comm = call->f.comm;
@@ -107,6 +124,8 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= ss_topk_flags(&call->f);
     if (call->merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
+    if (asks_for_pieces(call))
+        flags |= SS_VOTE_PIECES;
     if (comm->settings->quorum != SS_QUORUM_ALL)
         flags |= ss_partial_flags(call);
     return flags;

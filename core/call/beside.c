@@ -308,6 +308,7 @@ void ss_beside_set_skip(struct ss_call *call)
 
     lane->skip_index = call->index;
     lane->skip_until = call->turn + lane->history.skip;
+    lane->pieces = call->f.vote.ballot.flags & SS_VOTE_PIECES;
 }
 
 bool ss_beside_is_skipped(const struct ss_call *call)

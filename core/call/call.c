@@ -50,6 +50,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
         ss_join_start(f);
     call->reason = reason;
     call->native = call->decided = true;
+    call->pieces = ss_ballot_pieces(call);
     call->stage = SS_STAGE_LEAVE;
     x->ticket = x->place->ops->mark(x->place);
     return step_leave(call);

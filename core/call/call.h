@@ -156,6 +156,14 @@ bool ss_call_joined(const struct ss_call *call);
 /* After SS_NATIVE: a rank has voted so (ss_comm_set_polled). False where there was no vote. */
 bool ss_call_polled(const struct ss_call *call);
 
+/* After SS_NATIVE: elements of the pieces, the last one shorter, in which all ranks hand the
+ * allreduce to the MPI library one after the other; 0: as a whole. A rank asks for that in the vote
+ * where more than a piece lies in a place that is not the host's, which is then copied a piece at a
+ * time beside the sums; and where REPRODUCIBLE is on wherever it lies, since shorter sums may be
+ * formed in another order. */
+enum { SS_PIECE = 4 << 20 }; /* bytes */
+uint64_t ss_call_piece(const struct ss_call *call);
+
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */
 bool ss_call_callbacks(const struct ss_call *call);
 

@@ -83,7 +83,8 @@ struct ss_call {
     struct ss_plan plan;
     const struct ss_row *row; /* of what runs */
     enum ss_reason reason;
-    bool native;           /* handed to the MPI library, for `reason` */
+    bool native;           /* handed to the MPI library, for `reason`, */
+    bool pieces;           /* in pieces, as all ranks know */
     double mark;           /* begin of the current stage */
     double aside;          /* seconds of the exchange for what is no part of it: GUARD */
     struct ss_scan result; /* of the own part, where the recipe did not count */
@@ -128,6 +129,9 @@ bool ss_beside_drop_idle(struct ss_comm *comm);
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
 uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
+/* Whether a native call goes in pieces: by its own vote; or without one, as that of the call has it
+ * which sent it on. */
+bool ss_ballot_pieces(const struct ss_call *call);
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
 struct ss_shape ss_ballot_shape_alone(const struct ss_call *call); /* whoever goes with it */
 

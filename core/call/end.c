@@ -168,6 +168,11 @@ bool ss_call_polled(const struct ss_call *call)
     return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_POLLED);
 }
 
+uint64_t ss_call_piece(const struct ss_call *call)
+{
+    return call->pieces ? SS_PIECE / call->f.c.x.esize : 0;
+}
+
 bool ss_call_callbacks(const struct ss_call *call)
 {
     return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_CALLBACKS);

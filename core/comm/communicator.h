@@ -37,7 +37,8 @@ struct ss_lane {
     uint32_t turns;                           /* calls */
     uint32_t planned_call;                    /* voted call that history.last was planned for */
     uint32_t skip_until;                      /* history.skip is of turns up to that one, */
-    uint64_t skip_index;                      /* by the decision of the call that started so */
+    uint64_t skip_index;                      /* by the decision of the call that started so, */
+    bool pieces;                              /* in whose vote a rank asked for SS_PIECE */
     struct ss_lane_result results[SS_BESIDE]; /* of this rank's last ones, in any order */
     uint64_t observed;                        /* calls planned in mode observe */
     enum ss_algorithm told;                   /* as DEBUG=info has it, SS_AUTO = nothing yet */

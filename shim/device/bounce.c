@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shim/device/held.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/mpi/errors.h"
@@ -30,9 +31,12 @@ static void *seen(const struct gpu_image *image, const struct shim_span *span)
     return (void *)((uintptr_t)shim_staging()->host(image) - (uintptr_t)span->from);
 }
 
-void shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call)
+bool shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call)
 {
+    struct shim_span send, recv;
+
     *b = (struct shim_bounce){.device_send = call->send, .device_recv = call->recv};
+    return shim_spans(call, &send, &recv);
 }
 
 /* What lies between the slices of an allgatherv is the program's, and may change meanwhile. */
@@ -53,26 +57,35 @@ static bool list_written(struct shim_bounce *b, const struct shim_call *call,
     return b->written != NULL;
 }
 
-enum shim_taken shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
+static bool take_both(struct shim_bounce *b, struct shim_call *call, bool wait)
 {
     const bool in_place = shim_in_place(call), one = call->send == call->recv;
     struct shim_span send, recv;
 
-    if (!shim_spans(call, &send, &recv))
-        return SHIM_NOT_KNOWN;
-    if (!take(b, call->recv, &recv, wait, &b->recv) ||
+    if (!shim_spans(call, &send, &recv) || !take(b, call->recv, &recv, wait, &b->recv) ||
         (!in_place && !one && !take(b, call->send, &send, wait, &b->send)) ||
         !list_written(b, call, &recv))
-        return SHIM_NOT_TAKEN;
+        return false;
     b->filled = in_place || one || !recv.full;
-    call->bounce = b;
-    if (b->send)
-        call->send = seen(b->send, &send);
-    if (b->recv)
-        call->recv = seen(b->recv, &recv);
+    b->host_send = b->send ? seen(b->send, &send) : call->send;
+    b->host_recv = b->recv ? seen(b->recv, &recv) : call->recv;
     if (one && b->recv)
-        call->send = call->recv; /* an error, for the library to name */
-    return SHIM_TAKEN;
+        b->host_send = b->host_recv; /* an error, for the library to name */
+    return true;
+}
+
+bool shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
+{
+    if (!b->taken && !take_both(b, call, wait))
+        b->failed = true;
+    b->taken = true;
+    if (b->frame && !b->held && (b->send || b->recv))
+        b->held = shim_hold(b, b->frame);
+    if (b->failed)
+        return false;
+    call->send = b->host_send;
+    call->recv = b->host_recv;
+    return true;
 }
 
 /* The same range is one buffer; others have nothing in common. */
@@ -121,6 +134,11 @@ static void tell_selected_alone(const struct shim_bounce *b)
                                  "with buffers in device memory have thresholds of their own");
 }
 
+bool shim_bounce_is_long(const struct shim_call *call, enum ss_type type)
+{
+    return call->kind == SS_KIND_ALLREDUCE && (uint64_t)call->count * ss_type_size(type) > SS_PIECE;
+}
+
 void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum ss_type type)
 {
     const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
@@ -129,6 +147,8 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     if (!whole && shim.rank == 0 && !atomic_exchange(&shim.quorum_device_told, true))
         tell_not_used("SPARSESHIM_QUORUM has its rounds on the host");
     b->place = one_window && whole ? place_of(b, call, type) : NULL;
+    if (b->place && shim_bounce_is_long(call, type) && !shim_pieces_reserve())
+        b->place = NULL;
     tell_selected_alone(b);
 }
 
@@ -178,10 +198,14 @@ bool shim_bounce_finish(struct shim_bounce *b)
     return status == 0;
 }
 
-bool shim_bounce_fill(struct shim_bounce *b, bool joined)
+bool shim_bounce_fill(struct shim_call *call, bool joined)
 {
+    struct shim_bounce *b = call->bounce;
+
     if (!b)
         return true;
+    if (!shim_bounce_take(b, call, true))
+        return false;
     if (b->images == SHIM_IMAGES_EMPTY)
         shim_bounce_in(b, joined);
     b->failed = !shim_bounce_finish(b);

@@ -51,10 +51,12 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
     struct shim_call on_host = *call;
     struct shim_task *operation;
 
-    shim_bounce_begin(b, call);
+    if (!shim_bounce_begin(b, call))
+        return NULL;
     if (!atomic_load(&comm->natively)) /* else the MPI library's */
         shim_bounce_place(b, call, type);
-    if (shim_bounce_take(b, &on_host, b->place != NULL) != SHIM_TAKEN) {
+    if (!(b->place && shim_bounce_is_long(call, type)) &&
+        !shim_bounce_take(b, &on_host, b->place != NULL)) {
         shim_bounce_give(b);
         return NULL;
     }
@@ -94,9 +96,11 @@ static int serve_bounced(const struct shim_call *call, struct shim_comm *comm, e
 static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                        enum ss_op op)
 {
+    struct shim_call on_host = *call;
+
     shim_bounce_place(call->bounce, call, type);
-    if (call->bounce->place || shim_bounce_fill(call->bounce, false))
-        return run(call, comm, type, op, false);
+    if (call->bounce->place || shim_bounce_fill(&on_host, false))
+        return run(&on_host, comm, type, op, false);
     return MPI_ERR_OTHER; /* raised by who gives the images back */
 }
 

@@ -26,13 +26,14 @@ static void count_bytes(const struct shim_call *call)
 
 int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request)
 {
+    struct shim_call passed = *call;
     int err;
 
     if (call->on_device)
         return shim_refuse_nonblocking(call);
-    if (!shim_bounce_fill(call->bounce, false))
+    if (!shim_bounce_fill(&passed, false))
         return MPI_ERR_OTHER; /* raised by who gives the images back */
-    err = request ? shim_ipass(call, request) : shim_pass(call);
+    err = request ? shim_ipass(&passed, request) : shim_pass(&passed);
     atomic_fetch_add(&shim.stats.passed[reason], 1);
     if (request)
         atomic_fetch_add(&shim.stats.not_timed, 1);

@@ -13,33 +13,28 @@ static void let_go(struct shim_bounce *b)
     shim_bounce_give(b);
 }
 
-/* Who needs the images fills them: shim_pass_for, and the operation of a call that is served. The
- * error handler of the program may not return: it comes last. */
+/* Who needs the images makes and fills them: shim_pass_for, and the operation of a call that is
+ * served. The error handler of the program may not return: it comes last. */
 int shim_bounced(shim_route_fn *route, const struct shim_call *call)
 {
-    struct shim_call on_host = *call;
+    struct shim_call bounced = *call;
     struct shim_bounce b;
-    struct shim_held *held;
-    enum shim_taken taken;
-    int err = MPI_SUCCESS;
-    bool done = false;
+    bool done;
+    int err;
 
     shim_job_start_if_up();
     shim_give_abandoned(&b);
-    shim_bounce_begin(&b, call);
-    taken = shim_bounce_take(&b, &on_host, true);
-    if (taken == SHIM_NOT_KNOWN)
+    if (!shim_bounce_begin(&b, call))
         return route(call, NULL);
-    held = shim_hold(&b, &b);
-    if (taken == SHIM_TAKEN) {
-        err = route(&on_host, NULL);
-        done = !b.failed;
-    }
+    b.frame = &b;
+    bounced.bounce = &b;
+    err = route(&bounced, NULL);
+    done = !b.failed;
     if (done && err == MPI_SUCCESS && b.images == SHIM_IMAGES_FILLED) {
         shim_bounce_out(&b);
         done = shim_bounce_finish(&b);
     }
-    shim_unhold(held);
+    shim_unhold(b.held);
     let_go(&b);
     return done ? err : shim_bounce_failed(call->comm, &b);
 }

@@ -50,10 +50,26 @@ void shim_native_next(struct shim_task *task)
     if (task->assembling) {
         task->barriers--;
         task->err = shim_real.Ibarrier(task->comm->private, &task->native);
+    } else if (task->piece) {
+        shim_task_pieces_begin(task);
     } else {
         task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
                                                          : post_reduction(task, task->native_in);
     }
+}
+
+/* Images for what the MPI library is to have as a whole: seldom, where a call was long enough for
+ * pieces and nothing was voted on. */
+static void start_images(struct shim_task *task)
+{
+    const bool in_place = !task->native_in;
+
+    if (!shim_bounce_take(task->call.bounce, &task->call, true))
+        shim_task_fail_for_device(task);
+    else
+        shim_bounce_in(task->call.bounce, in_place);
+    task->native_in = in_place ? NULL : shim_task_input(task);
+    shim_task_set_stage(task, SHIM_TASK_IMAGES);
 }
 
 void shim_native_start(struct shim_task *task, const void *in)
@@ -61,13 +77,64 @@ void shim_native_start(struct shim_task *task, const void *in)
     task->native_in = in;
     task->native_begin = shim_now();
     task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
-    if (shim_task_is_away(task)) {
-        shim_bounce_in(task->call.bounce, !in);
-        shim_task_set_stage(task, SHIM_TASK_IMAGES);
+    task->piece = ss_call_piece(task->core);
+    if (!task->piece && shim_task_is_away(task)) {
+        start_images(task);
         return;
     }
     shim_native_next(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
+}
+
+bool shim_native_is_posted(const struct shim_task *task)
+{
+    return !task->assembling && (!task->piece || task->agrees);
+}
+
+/* The request in the MPI library. */
+static bool is_done(struct shim_task *task)
+{
+    int done = task->err != MPI_SUCCESS; /* it was refused */
+
+    if (!done) {
+        int err = shim_real.Test(&task->native, &done, MPI_STATUS_IGNORE);
+
+        if (err != MPI_SUCCESS) {
+            task->err = err;
+            done = 1;
+        }
+    }
+    task->refused = task->err != MPI_SUCCESS && task->comm->state == SHIM_COMM_SERVED;
+    return done;
+}
+
+static bool step_request(struct shim_task *task, bool *over)
+{
+    struct shim_comm *comm = task->comm;
+
+    *over = is_done(task);
+    if (*over && task->assembling && !task->refused) {
+        shim_native_next(task);
+        *over = false;
+        return true;
+    }
+    if (!*over && task->assembling && shim_now() - task->native_begin > shim.settings.timeout) {
+        comm->status = SS_ERR_TIMEOUT;
+        comm->state = SHIM_COMM_FAILED;
+        *over = true;
+    }
+    return *over;
+}
+
+bool shim_native_step(struct shim_task *task, bool *over, double *spent)
+{
+    const bool moved = task->piece && !task->assembling ? shim_task_pieces_step(task, over)
+                                                        : step_request(task, over);
+    const bool failed = task->refused || task->status < 0 || task->assembling;
+
+    if (*over)
+        *spent = failed ? -1 : shim_now() - task->native_begin;
+    return moved;
 }
 
 static void post_whole(struct shim_task *task)
@@ -77,6 +144,7 @@ static void post_whole(struct shim_task *task)
     if (task->comm->state == SHIM_COMM_SERVED)
         call.comm = (uintptr_t)task->comm->private;
     task->whole = true;
+    task->piece = 0;
     task->native_begin = shim_now();
     task->err = shim_ipass(&call, &task->native);
     atomic_fetch_add(
@@ -89,7 +157,7 @@ static void post_whole(struct shim_task *task)
 /* Seldom one with images: no call may be made before this one, and none waits for another. */
 void shim_native_whole(struct shim_task *task)
 {
-    if (shim_bounce_fill(task->call.bounce, false)) {
+    if (shim_bounce_fill(&task->call, false)) {
         post_whole(task);
         return;
     }
@@ -119,7 +187,7 @@ bool shim_native_fill(struct shim_task *task)
 
     if (!b)
         return true;
-    filled = shim_bounce_fill(b, task->core && ss_call_joined(task->core));
+    filled = shim_bounce_fill(&task->call, task->core && ss_call_joined(task->core));
     task->copying = shim_now() - begin;
     return filled;
 }

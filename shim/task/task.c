@@ -148,7 +148,7 @@ static bool is_past(const struct shim_task *task)
     case SHIM_TASK_CORE:
         return ss_call_is_sparse(task->core);
     case SHIM_TASK_NATIVE:
-        return !task->assembling;
+        return shim_native_is_posted(task);
     case SHIM_TASK_YOURS:
     case SHIM_TASK_DONE:
         return true;
@@ -216,7 +216,8 @@ static void take_status(struct shim_task *task, int status)
         if (status == SS_OK)
             heed_callbacks(task);
         end_window(task, status, 0);
-    } else if (task->blocking && !task->polled && !ss_call_polled(task->core)) {
+    } else if (task->blocking && !task->polled && !ss_call_polled(task->core) &&
+               ss_call_piece(task->core) == 0) {
         heed_callbacks(task);
         shim_task_set_stage(task, SHIM_TASK_YOURS);
     } else {
@@ -296,42 +297,17 @@ static bool step_images(struct shim_task *task)
     return true;
 }
 
-/* The request in the MPI library: done, or given up by TIMEOUT. */
 static bool step_native(struct shim_task *task)
 {
-    struct shim_comm *comm = task->comm;
-    double spent;
-    int done = task->err != MPI_SUCCESS; /* it was refused */
+    double spent = 0;
+    bool over = false;
+    const bool moved = shim_native_step(task, &over, &spent);
 
-    if (!done) {
-        int err = shim_real.Test(&task->native, &done, MPI_STATUS_IGNORE);
-
-        if (err != MPI_SUCCESS) {
-            task->err = err;
-            done = 1;
-        }
-    }
-    task->refused = task->err != MPI_SUCCESS && comm->state == SHIM_COMM_SERVED;
-    spent = shim_now() - task->native_begin;
-    if (done && task->assembling && !task->refused) {
-        shim_native_next(task);
-        return true;
-    }
-    if (!done && task->assembling && spent > shim.settings.timeout) {
-        comm->status = SS_ERR_TIMEOUT;
-        comm->state = SHIM_COMM_FAILED;
-        spent = -1;
-        done = 1;
-    }
-    if (!done)
-        return false;
-    if (task->refused)
-        spent = -1;
-    if (task->whole)
+    if (over && task->whole)
         shim_task_set_stage(task, SHIM_TASK_DONE);
-    else
+    else if (over)
         end_window(task, SS_NATIVE, spent);
-    return true;
+    return moved;
 }
 
 static bool step(struct shim_task *task)

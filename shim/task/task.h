@@ -56,6 +56,12 @@ struct shim_task {
     int barriers;          /* still to come before it */
     bool assembling;       /* the request is that of a barrier */
     bool whole;            /* it is that of the call as it came, with all windows */
+    uint64_t piece;        /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
+    uint64_t summed;       /* pieces that it has summed; */
+    int lost;              /* one of them could not be copied or summed, here or on any rank */
+    bool agrees;           /* which the ranks have been asked; */
+    bool posted;           /* the request is of one of them, or of that question */
+    int refusal;           /* the first error that the MPI library gave there */
 
     int err;      /* MPI_SUCCESS, or what the MPI library returned */
     bool refused; /* it did so on the private communicator, whose handler says nothing */

@@ -48,12 +48,25 @@ void shim_native_start(struct shim_task *task, const void *in);
  * has them), then the window: a rank is missed there, not in a collective that may take as long as
  * it takes. */
 void shim_native_next(struct shim_task *task);
+/* Whether something moved; *over: it is done, or given up by TIMEOUT; then *spent: seconds, < 0
+ * where it failed. */
+bool shim_native_step(struct shim_task *task, bool *over, double *spent);
+/* There is nothing more to post. */
+bool shim_native_is_posted(const struct shim_task *task);
 
 /* The call as it came, in the MPI library: on the application's communicator where that is not
  * served, else on the private one. */
 void shim_native_whole(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);
+
+/* ---- shim/task/native_pieces.c: the window piece by piece ---- */
+
+void shim_task_pieces_begin(struct shim_task *task);
+/* As shim_native_step; it has failed where the task has an error afterwards. */
+bool shim_task_pieces_step(struct shim_task *task, bool *over);
+
+/* ---- by the caller of a blocking call ---- */
 
 /* Blocking, by the caller of the call. Its images, if it has any, are filled: false where that
  * fails. Then the window in hand as the application called it: the MPI code. */

@@ -92,6 +92,8 @@ static struct {
     std::string plan;
     int devices;
     unsigned long long crossed[2]; /* bytes to the host and from it */
+    std::string order;             /* of long copies, as they were asked for */
+    size_t pinned_bytes, pinned_most;
 } the;
 
 static thread_local std::vector<CUcontext> stack;
@@ -563,6 +565,9 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
     if (*p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     the.pinned[(char *)*p] = size;
+    the.pinned_bytes += size;
+    if (the.pinned_bytes > the.pinned_most)
+        the.pinned_most = the.pinned_bytes;
     return CUDA_SUCCESS;
 }
 
@@ -573,6 +578,7 @@ EXPORT CUresult cuMemFreeHost(void *p)
     if (it == the.pinned.end())
         die("freed, but not pinned", p);
     run_all();
+    the.pinned_bytes -= it->second;
     munmap(p, it->second);
     the.pinned.erase(it);
     return CUDA_SUCCESS;
@@ -601,9 +607,27 @@ EXPORT void test_cuda_crossed(unsigned long long *to_host, unsigned long long *f
     *from_host = the.crossed[1];
 }
 
+/* Of copies of 256 KiB and more in streams other than the legacy one since it was asked last: D to
+ * the host, U from it; and the most bytes that were pinned since then. */
+EXPORT void test_cuda_order(char *text, size_t room, size_t *pinned)
+{
+    std::lock_guard<std::recursive_mutex> guard(the.lock);
+    snprintf(text, room, "%s", the.order.c_str());
+    *pinned = the.pinned_most;
+    the.order.clear();
+    the.pinned_most = the.pinned_bytes;
+}
+
+static void note_order(char which, size_t n, CUstream s)
+{
+    if (n >= 256u << 10 && s != nullptr && s != CU_STREAM_LEGACY)
+        the.order += which;
+}
+
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
     CONTEXT;
+    note_order('U', n, s);
     the.crossed[1] += n;
     return copy((void *)to, from, n, s);
 }
@@ -611,6 +635,7 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n,
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
 {
     CONTEXT;
+    note_order('D', n, s);
     the.crossed[0] += n;
     return copy(to, (void *)from, n, s);
 }

@@ -183,6 +183,38 @@ tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_MAX_MEMORY=8Mi SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges many
 tap_taken "more calls under way than may be pinned" 16 15
 
+# Long sums of the MPI library's, in pieces.
+part=0
+for ranks in 2 3 4 3; do
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog TEST_CUDA_SEED=$part \
+        preloaded "$ranks" device_pieces sums $part
+    tap_passed "in pieces: the sums of $ranks ranks, part $part of the places"
+    part=$((part + 1))
+done
+SPARSESHIM_TIMEOUT=60 SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces several
+tap_taken "in pieces: nonblocking calls beside each other" 8
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    preloaded 2 device_pieces steps
+tap_passed "in pieces: what is switched off among lossy calls" 8
+SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 2 device_pieces order
+tap_passed "in pieces: copies beside sums, and little pinned memory"
+for fault in cuMemcpyDtoHAsync_v2:+1:2 cuMemcpyDtoHAsync_v2:+3:2 cuMemcpyHtoDAsync_v2:+2:2 cuEventQuery:+5:2; do
+    SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces fails "$fault"
+    tap_passed "in pieces: copies that fail on one rank ($fault) are errors on all"
+done
+# With this algorithm of the MPI library the bits of a sum depend on how long it is.
+export MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=tsp_ring
+for form in blocking nonblocking; do
+    SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces bits $form
+    tap_passed "in pieces, REPRODUCIBLE=on: the bits of $form calls wherever the buffers lie"
+done
+SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces bits
+grep -q '^not ok' "$WORK/out"
+tap "$?" "... which differ where it is off"
+unset MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM
+SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces whole
+tap_passed "nothing on a device: the MPI library has the call as a whole"
+
 # Python: what mpi4py knows by __cuda_array_interface__.
 if have_mpi4py; then
     SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" \

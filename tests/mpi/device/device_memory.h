@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 
 /* Of the driver for tests. */
 typedef void cuda_crossed_fn(unsigned long long *to_host, unsigned long long *from_host);
+typedef void cuda_order_fn(char *text, size_t room, size_t *pinned);
 
 static struct {
     void *library;
@@ -34,6 +36,7 @@ static struct {
 #undef CUDA_MEMBER
     CUcontext context[2];
     cuda_crossed_fn *crossed;
+    cuda_order_fn *order;
 } cuda;
 
 #define CUDA(call)                                                                                 \
@@ -60,6 +63,7 @@ static inline void cuda_open(void)
     CUDA_FUNCTIONS(CUDA_FIND)
 #undef CUDA_FIND
     *(void **)(void *)&cuda.crossed = dlsym(cuda.library, "test_cuda_crossed");
+    *(void **)(void *)&cuda.order = dlsym(cuda.library, "test_cuda_order");
     CUDA(cuInit(0));
     CUDA(cuDeviceGetCount(&devices));
     for (int i = 0; i < 2; i++)
