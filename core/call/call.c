@@ -550,6 +550,10 @@ static int wait_on(struct ss_call *call)
     call->idle_steps = moved || to_come ? 0 : call->idle_steps + 1;
     if (call->idle_steps == 0 || call->idle_steps % LOOK_STEPS != 0)
         return SS_PENDING;
+    if (ss_call_place_works(call)) { /* until it is done no rank is missed */
+        call->idle_steps = 0;
+        return SS_PENDING;
+    }
     double now = ss_now(x);
     if (call->idle_steps == LOOK_STEPS)
         call->waiting_since = now;

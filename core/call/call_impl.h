@@ -201,9 +201,12 @@ void ss_call_look_over(struct ss_call *call, int status);
 double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as the plan counts it */
 
 /* core/call/phase.c: where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in
- * particular; whether nothing but its place is waited for: that ends, well or badly. */
+ * particular; whether nothing but its place is waited for: that ends, well or badly; whether its
+ * place is still at what it was given last, whoever else is waited for: that is no time of theirs.
+ */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);
 bool ss_call_waits_for_place(const struct ss_call *call);
+bool ss_call_place_works(const struct ss_call *call);
 /* In its trace: whom it waits for, from the first step in which nothing moved on, or what it clears
  * meanwhile. */
 void ss_call_trace_wait(struct ss_call *call);
