@@ -274,6 +274,56 @@ void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes)
     good(d, d->driver->memory_free(device_of(memory)));
 }
 
+static CUresult enter_beside(const struct gpu_device *d, CUstreamCaptureMode *mode)
+{
+    const CUresult result = d->driver->context_push(d->context);
+
+    *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (result == CUDA_SUCCESS)
+        (void)d->driver->capture_mode(mode);
+    return result;
+}
+
+static void leave_beside(const struct gpu_device *d, CUstreamCaptureMode *mode)
+{
+    CUcontext ours;
+
+    (void)d->driver->capture_mode(mode);
+    (void)d->driver->context_pop(&ours);
+}
+
+int gpu_memory_make_beside(const struct gpu_device *d, size_t bytes, void **memory)
+{
+    CUstreamCaptureMode mode;
+    CUdeviceptr p = 0;
+    CUresult result = enter_beside(d, &mode);
+
+    if (result != CUDA_SUCCESS)
+        return (int)result;
+    result = d->driver->memory_make(&p, bytes);
+    leave_beside(d, &mode);
+    *memory = result == CUDA_SUCCESS ? host_of(p) : NULL;
+    return (int)result;
+}
+
+int gpu_memory_free_beside(const struct gpu_device *d, void *memory)
+{
+    CUstreamCaptureMode mode;
+    CUresult result = enter_beside(d, &mode);
+
+    if (result != CUDA_SUCCESS)
+        return (int)result;
+    result = d->driver->memory_free(device_of(memory));
+    leave_beside(d, &mode);
+    return (int)result;
+}
+
+void gpu_note_beside(struct gpu_device *d, int error)
+{
+    if (error != CUDA_ERROR_OUT_OF_MEMORY)
+        good(d, (CUresult)error);
+}
+
 void *gpu_pinned_make(struct gpu_device *d, size_t bytes)
 {
     void *p = NULL;

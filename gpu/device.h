@@ -82,6 +82,13 @@ void *gpu_memory_make(struct gpu_device *d, size_t bytes);
 bool gpu_is_within(const struct gpu_device *d, size_t bytes);
 void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes);
 
+/* The same by any thread, beside one that is within: `used` is the caller's to keep. The driver's
+ * error. */
+int gpu_memory_make_beside(const struct gpu_device *d, size_t bytes, void **memory);
+int gpu_memory_free_beside(const struct gpu_device *d, void *memory);
+/* What one of them gave: running out is not an error that stays. */
+void gpu_note_beside(struct gpu_device *d, int error);
+
 /* Pinned memory of any size. */
 void *gpu_pinned_make(struct gpu_device *d, size_t bytes);
 void gpu_pinned_free(struct gpu_device *d, void *memory);

@@ -33,17 +33,36 @@ void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
     p->gone = g;
 }
 
-static void free_gone(struct gpu_place *p, bool all)
+/* Those that nothing uses any more. */
+static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
 {
-    struct gpu_gone *g, **at = &p->gone;
+    struct gpu_gone *g, *taken = NULL, **at = &p->gone;
 
     while ((g = *at) != NULL) {
         if (!all && !gpu_passed(&p->device, g->after)) {
             at = &g->next;
             continue;
         }
-        gpu_memory_free(&p->device, g->memory, g->bytes);
         *at = g->next;
+        g->next = taken;
+        taken = g;
+    }
+    return taken;
+}
+
+/* Without the lock, since it may wait for the device: nobody else knows of this memory. */
+static void free_beside(struct gpu_place *p, struct gpu_gone *gone)
+{
+    struct gpu_gone *g;
+
+    while ((g = gone) != NULL) {
+        const int error = gpu_memory_free_beside(&p->device, g->memory);
+
+        pthread_mutex_lock(&p->lock);
+        p->device.used -= g->bytes;
+        gpu_note_beside(&p->device, error);
+        pthread_mutex_unlock(&p->lock);
+        gone = g->next;
         free(g);
     }
 }
@@ -274,7 +293,6 @@ static void settle(struct gpu_place *p, ss_ticket asked)
             p->jobs_end = at;
         free_job(j);
     }
-    free_gone(p, false);
 }
 
 static void advance(struct gpu_place *p, ss_ticket asked)
@@ -333,11 +351,15 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
 int gpu_poll(struct ss_place *place, ss_ticket ticket)
 {
     struct gpu_place *p = gpu_place_of(place);
+    struct gpu_gone *gone = NULL;
     int status = SS_OK;
 
     pthread_mutex_lock(&p->lock);
-    if (p->jobs && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+    if ((p->jobs || p->gone) && p->device.queue.error == 0 &&
+        gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, ticket);
+        if (p->device.queue.error == 0)
+            gone = take_gone(p, false);
         gpu_device_leave(&p->device);
     }
     if (p->device.queue.error != 0)
@@ -345,6 +367,7 @@ int gpu_poll(struct ss_place *place, ss_ticket ticket)
     else if (p->jobs && p->jobs->number <= ticket)
         status = SS_PENDING;
     pthread_mutex_unlock(&p->lock);
+    free_beside(p, gone);
     return status;
 }
 
@@ -363,7 +386,7 @@ ss_ticket gpu_mark_all(struct ss_place *place)
 
 void gpu_free_gone(struct gpu_place *p)
 {
-    free_gone(p, true);
+    free_beside(p, take_gone(p, true));
 }
 
 void gpu_forget_jobs(struct gpu_place *p)

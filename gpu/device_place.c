@@ -22,7 +22,7 @@ uint32_t *gpu_vector_marks(const struct gpu_vector *x)
     return (uint32_t *)(void *)(x->data + (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
 }
 
-static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
+static struct gpu_vector *new_vector(size_t bytes)
 {
     struct gpu_vector *x = calloc(1, sizeof *x);
     const size_t marks = (bytes / 4 + 31) / 32 * 4 + 4;
@@ -31,33 +31,61 @@ static struct gpu_vector *make_vector(struct gpu_place *p, size_t bytes)
         return NULL;
     x->bytes = bytes > 0 ? bytes : 1;
     x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + marks;
-    if (gpu_is_within(&p->device, x->all))
-        x->data = gpu_memory_make(&p->device, x->all);
-    if (!x->data) {
-        free(x);
-        return NULL;
-    }
-    gpu_clear(&p->device.queue, SS_F32, x->data, x->all / 4);
-    x->next = p->vectors;
-    p->vectors = x;
     return x;
+}
+
+/* Its memory is counted before it is made, which no other thread waits for. */
+static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
+{
+    bool within;
+
+    pthread_mutex_lock(&p->lock);
+    within = p->device.queue.error == 0 && gpu_is_within(&p->device, x->all);
+    p->device.used += within ? x->all : 0;
+    p->needs.ran_out = p->needs.ran_out || !within;
+    pthread_mutex_unlock(&p->lock);
+    return within;
+}
+
+/* error: of making its memory. Whether it is one of the place's now. */
+static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
+{
+    bool there = false;
+
+    pthread_mutex_lock(&p->lock);
+    gpu_note_beside(&p->device, error);
+    if (error != CUDA_SUCCESS) {
+        p->device.used -= x->all;
+        p->needs.ran_out = true;
+    } else if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        gpu_clear(&p->device.queue, SS_F32, x->data, x->all / 4);
+        x->next = p->vectors;
+        p->vectors = x;
+        there = true;
+        gpu_device_leave(&p->device);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return there;
 }
 
 static int make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
     struct gpu_place *p = gpu_place_of(place);
-    struct gpu_vector *x = NULL;
+    struct gpu_vector *x = new_vector(bytes);
+    void *memory = NULL;
 
     (void)mem; /* the device's has a limit of its own */
-    pthread_mutex_lock(&p->lock);
-    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
-        x = make_vector(p, bytes);
-        p->needs.ran_out = p->needs.ran_out || !x;
-        gpu_device_leave(&p->device);
+    *buf = (struct ss_buf){.data = NULL};
+    if (x && count_vector(p, x)) {
+        const int error = gpu_memory_make_beside(&p->device, x->all, &memory);
+        x->data = memory;
+        if (add_vector(p, x, error)) {
+            *buf = (struct ss_buf){.data = x->data, .size = bytes};
+            return SS_OK;
+        }
     }
-    *buf = (struct ss_buf){.data = x ? x->data : NULL, .size = x ? bytes : 0};
-    pthread_mutex_unlock(&p->lock);
-    return x ? SS_OK : SS_ERR_MEMORY;
+    free(x);
+    return SS_ERR_MEMORY;
 }
 
 static bool step_drop(struct gpu_place *p, struct gpu_job *j)

@@ -46,18 +46,32 @@ static bool make(struct ss_place *place, struct ss_buf *buf, size_t bytes)
     return place->ops->make(place, NULL, buf, bytes + bytes / 8) == SS_OK;
 }
 
+static bool reserve(struct ss_held *held, size_t entries, size_t esize, bool errors)
+{
+    return make(held->place, &held->idx, entries * sizeof(uint32_t)) &&
+           make(held->place, &held->val, entries * esize) &&
+           (!errors || make(held->place, &held->error, entries * esize));
+}
+
+/* Places are few and last: one that was left has been let go, and is not told from another. */
 bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
                      bool errors)
 {
     entries++;
-    if (held->place != place)
+    if (held->place && held->place != place) {
         let_go(held);
+        held->refused = 0;
+    }
+    if (held->refused > 0 && entries >= held->refused && ++held->calls < SS_HELD_TRIES)
+        return false;
     held->place = place;
-    if (make(place, &held->idx, entries * sizeof(uint32_t)) &&
-        make(place, &held->val, entries * esize) &&
-        (!errors || make(place, &held->error, entries * esize)))
+    held->calls = 0;
+    if (reserve(held, entries, esize, errors)) {
+        held->refused = 0;
         return true;
+    }
     let_go(held);
+    held->refused = entries;
     return false;
 }
 

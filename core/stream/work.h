@@ -16,6 +16,8 @@ struct ss_place;
 struct ss_held {
     struct ss_place *place;
     struct ss_buf idx, val, error;
+    size_t refused; /* entries that there was no room for, 0: none; */
+    unsigned calls; /* that have asked for as many since then */
 };
 
 struct ss_work {
@@ -50,7 +52,9 @@ size_t ss_work_size(const struct ss_work *work);
 void ss_work_free(struct ss_work *work);
 
 /* Room for so many entries of `esize` bytes in the place, and for their errors; false: there is
- * none, and what there was is let go. */
+ * none, and what there was is let go. A place may wait for its device where it makes memory: what
+ * it had no room for is tried again once in SS_HELD_TRIES calls. */
+enum { SS_HELD_TRIES = 16 };
 bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
                      bool errors);
 

@@ -449,6 +449,65 @@ static void without_memory_there_is_no_vector(void **state)
     gpu_ranks_end();
 }
 
+/* A place whose lock is free while the driver makes memory or lets it go, which may wait for the
+ * device. */
+static struct {
+    struct gpu_place *place;
+    struct gpu_driver driver, watched;
+    unsigned made, freed;
+    bool held;
+} watch;
+
+static void look_at_lock(void)
+{
+    if (pthread_mutex_trylock(&watch.place->lock) != 0)
+        watch.held = true;
+    else
+        (void)pthread_mutex_unlock(&watch.place->lock);
+}
+
+static CUresult watched_make(CUdeviceptr *p, size_t bytes)
+{
+    look_at_lock();
+    watch.made++;
+    return watch.driver.memory_make(p, bytes);
+}
+
+static CUresult watched_free(CUdeviceptr p)
+{
+    look_at_lock();
+    watch.freed++;
+    return watch.driver.memory_free(p);
+}
+
+static void nobody_waits_while_a_vector_is_made_or_let_go(void **state)
+{
+    struct ss_buf a;
+    const struct gpu_driver *before;
+
+    (void)state;
+    watch.place = gpu_rank(0);
+    place = &watch.place->place;
+    before = watch.place->device.driver;
+    watch.driver = watch.watched = *before;
+    watch.watched.memory_make = watched_make;
+    watch.watched.memory_free = watched_free;
+    watch.place->device.driver = &watch.watched;
+    const size_t used = watch.place->device.used;
+    for (int c = 0; c < 5; c++) {
+        assert_int_equal(place->ops->make(place, NULL, &a, 4000), SS_OK);
+        assert_true(watch.place->device.used > used);
+        place->ops->drop(place, &a);
+        gpu_ranks_finish();
+    }
+    assert_int_equal(watch.made, 5);
+    assert_int_equal(watch.freed, 5);
+    assert_false(watch.held);
+    assert_int_equal(watch.place->device.used, used);
+    watch.place->device.driver = before;
+    gpu_ranks_end();
+}
+
 /* Later calls need less: what a large one had is given back, when its work is done. */
 static void memory_that_ran_out_comes_back_when_calls_need_less(void **state)
 {
@@ -525,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_vector_is_zero_and_let_go_behind_its_work),
         cmocka_unit_test(a_square_is_zero_of_zeros_only),
         cmocka_unit_test(without_memory_there_is_no_vector),
+        cmocka_unit_test(nobody_waits_while_a_vector_is_made_or_let_go),
         cmocka_unit_test(memory_that_ran_out_comes_back_when_calls_need_less),
         cmocka_unit_test(an_error_is_for_good),
     };
