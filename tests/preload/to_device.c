@@ -1,11 +1,15 @@
-/* Preloaded before the library: the buffers of blocking collectives are put into device memory on
- * the way in, and what came out of it back on the way out, so that any program is one on devices.
+/* Preloaded before the library: the buffers of collectives are put into device memory on the way
+ * in, and what came out of it back on the way out, so that any program is one on devices. What a
+ * nonblocking call gives is back when a call that completes it returns. A nonblocking call that is
+ * refused for its buffers is made with those of the host: the refusal has to name what would serve
+ * it. No call may have written to what it was given to send.
  *
  * ON_DEVICE  the kinds of memory of send and receive buffer, for one call after the other in turn:
  *            D device, S second device, P pool, M managed, H host. "DD", or "DD,HH,PS"; a rank
  *            begins at its own number.
  *
- * Handles are MPICH's. What is no call on predefined types goes on as it is. */
+ * At the end each process says how many nonblocking calls it had on devices and how many were
+ * refused. Handles are MPICH's. What is no call on predefined types goes on as it is. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,7 +18,7 @@
 
 #include "tests/mpi/device/device_memory.h"
 
-enum { SLOTS = 4096, NAMED = 0x4c000000, KIND_BITS = (int)0xfc000000u };
+enum { SLOTS = 1 << 16, NAMED = 0x4c000000, KIND_BITS = (int)0xfc000000u };
 
 /* Memory of a device that stands for a buffer of the host, in all calls on it. */
 struct slot {
@@ -24,12 +28,22 @@ struct slot {
     size_t bytes;
 };
 
+struct moved {
+    enum kind in, out;
+    size_t sent, got;
+    const void *from, *send; /* what is sent: the program's, and what stands for it */
+    void *recv, *to;
+    MPI_Request request; /* of a nonblocking call */
+    struct moved *next;
+};
+
 static struct {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock, handlers;
     bool open;
     struct slot slots[SLOTS];
-    atomic_uint calls;
-} the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    atomic_uint calls, posted, refused;
+    struct moved *under_way;
+} the = {.lock = PTHREAD_MUTEX_INITIALIZER, .handlers = PTHREAD_MUTEX_INITIALIZER};
 
 static struct slot *slot_of(const void *host, enum kind kind, size_t bytes)
 {
@@ -71,13 +85,6 @@ static void take(void *host, enum kind kind, const void *device, size_t bytes)
 
 /* ---- one call ---- */
 
-struct moved {
-    enum kind in, out;
-    size_t sent, got;
-    const void *send;
-    void *recv, *to;
-};
-
 static void draw_kinds(struct moved *m)
 {
     static const char letters[] = "HDSP_M"; /* as enum kind has them */
@@ -86,7 +93,7 @@ static void draw_kinds(struct moved *m)
     int rank = 0;
 
     m->in = m->out = HOST;
-    if (pairs == 0)
+    if (pairs == 0 || getenv("SPARSESHIM_DISABLE"))
         return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     list += 3 * ((atomic_fetch_add(&the.calls, 1) + (unsigned)rank) % pairs);
@@ -95,7 +102,7 @@ static void draw_kinds(struct moved *m)
 }
 
 /* Bytes of `count` elements; 0: of another type, or none. */
-static size_t bytes_of(int count, MPI_Datatype type)
+static size_t bytes_of(int64_t count, MPI_Datatype type)
 {
     return count > 0 && ((int)type & KIND_BITS) == NAMED
                ? (size_t)count * ((size_t)type >> 8 & 0xff)
@@ -115,7 +122,8 @@ static int ranks_in(MPI_Comm comm)
 
 static bool move(struct moved *m, const void *send, void *recv, size_t sent, size_t got)
 {
-    *m = (struct moved){.send = send, .recv = recv, .to = recv, .sent = sent, .got = got};
+    *m = (struct moved){
+        .from = send, .send = send, .recv = recv, .to = recv, .sent = sent, .got = got};
     if (!recv || recv == MPI_IN_PLACE || !send || send == recv)
         return false;
     draw_kinds(m);
@@ -125,62 +133,86 @@ static bool move(struct moved *m, const void *send, void *recv, size_t sent, siz
     return true;
 }
 
-static int end(const struct moved *m, int err)
+static void end(const struct moved *m)
 {
+    char *sent;
+
     take(m->to, m->out, m->recv, m->got);
-    return err;
+    if (m->send == m->from || m->sent == 0)
+        return;
+    sent = malloc(m->sent);
+    cuda_read(m->in, sent, m->send, m->sent);
+    if (memcmp(sent, m->from, m->sent) != 0) {
+        fprintf(stderr, "to_device: a call has written to its send buffer\n");
+        abort();
+    }
+    free(sent);
 }
 
-/* ---- the calls ---- */
+/* ---- blocking calls ---- */
 
 #define NEXT(function, name)                                                                       \
     static function *next;                                                                         \
     if (!next)                                                                                     \
     *(void **)(void *)&next = dlsym(RTLD_NEXT, name)
 
-typedef int allreduce_fn(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+typedef int reduce_scatter_fn(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
 typedef int reduce_fn(const void *, void *, int, MPI_Datatype, MPI_Op, int, MPI_Comm);
 typedef int allgather_fn(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
 typedef int allgatherv_fn(const void *, int, MPI_Datatype, void *, const int *, const int *,
                           MPI_Datatype, MPI_Comm);
 
-int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
-                  MPI_Comm comm)
-{
-    const size_t bytes = bytes_of(count, type);
-    struct moved m;
-
-    NEXT(allreduce_fn, "MPI_Allreduce");
-    if (bytes == 0 || !move(&m, send, recv, bytes, bytes))
-        return next(send, recv, count, type, op, comm);
-    return end(&m, next(m.send, m.recv, count, type, op, comm));
-}
+#define ALLREDUCE(name, count_type)                                                                \
+    int name(const void *send, void *recv, count_type count, MPI_Datatype type, MPI_Op op,         \
+             MPI_Comm comm)                                                                        \
+    {                                                                                              \
+        typedef int function(const void *, void *, count_type, MPI_Datatype, MPI_Op, MPI_Comm);    \
+        const size_t bytes = bytes_of(count, type);                                                \
+        struct moved m;                                                                            \
+        int err;                                                                                   \
+                                                                                                   \
+        NEXT(function, #name);                                                                     \
+        if (bytes == 0 || !move(&m, send, recv, bytes, bytes))                                     \
+            return next(send, recv, count, type, op, comm);                                        \
+        err = next(m.send, m.recv, count, type, op, comm);                                         \
+        end(&m);                                                                                   \
+        return err;                                                                                \
+    }
+ALLREDUCE(MPI_Allreduce, int)
+#if MPI_VERSION >= 4
+ALLREDUCE(MPI_Allreduce_c, MPI_Count)
+#endif
 
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
                              MPI_Comm comm)
 {
     const size_t bytes = bytes_of(count, type), all = bytes * (size_t)ranks_in(comm);
     struct moved m;
+    int err;
 
-    NEXT(allreduce_fn, "MPI_Reduce_scatter_block");
+    NEXT(reduce_scatter_fn, "MPI_Reduce_scatter_block");
     if (all == 0 || !move(&m, send, recv, all, send == MPI_IN_PLACE ? all : bytes))
         return next(send, recv, count, type, op, comm);
-    return end(&m, next(m.send, m.recv, count, type, op, comm));
+    err = next(m.send, m.recv, count, type, op, comm);
+    end(&m);
+    return err;
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
                MPI_Comm comm)
 {
     const size_t bytes = ranks_in(comm) > 0 ? bytes_of(count, type) : 0;
-    int rank = -1;
+    int rank = -1, err;
     struct moved m;
 
     NEXT(reduce_fn, "MPI_Reduce");
     if (bytes > 0)
         PMPI_Comm_rank(comm, &rank);
-    if (bytes == 0 || rank != root || !move(&m, send, recv, bytes, bytes))
+    if (bytes == 0 || !move(&m, send, rank == root ? recv : &m, bytes, rank == root ? bytes : 0))
         return next(send, recv, count, type, op, root, comm);
-    return end(&m, next(m.send, m.recv, count, type, op, root, comm));
+    err = next(m.send, rank == root ? m.recv : recv, count, type, op, root, comm);
+    end(&m);
+    return err;
 }
 
 int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int count,
@@ -189,29 +221,352 @@ int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void
     const size_t bytes = bytes_of(count, type) * (size_t)ranks_in(comm),
                  sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
     struct moved m;
+    int err;
 
     NEXT(allgather_fn, "MPI_Allgather");
     if (bytes == 0 || sent == 0 || !move(&m, send, recv, sent, bytes))
         return next(send, send_count, send_type, recv, count, type, comm);
-    return end(&m, next(m.send, send_count, send_type, m.recv, count, type, comm));
+    err = next(m.send, send_count, send_type, m.recv, count, type, comm);
+    end(&m);
+    return err;
 }
+
+#define BYTES_OF_SLICES(name, count_type, displ_type)                                              \
+    /* Up to the end of the last slice; 0: none, or one begins before the buffer. */               \
+    static size_t name(const count_type *counts, const displ_type *displs, MPI_Datatype type,      \
+                       MPI_Comm comm)                                                              \
+    {                                                                                              \
+        const int ranks = counts && displs ? ranks_in(comm) : 0;                                   \
+        size_t bytes = 0;                                                                          \
+                                                                                                   \
+        for (int r = 0; r < ranks; r++) {                                                          \
+            const size_t upto = displs[r] < 0 ? 0 : bytes_of(displs[r] + counts[r], type);         \
+            if (displs[r] < 0 && counts[r] > 0)                                                    \
+                return 0;                                                                          \
+            bytes = counts[r] > 0 && upto > bytes ? upto : bytes;                                  \
+        }                                                                                          \
+        return bytes;                                                                              \
+    }
+BYTES_OF_SLICES(bytes_of_slices, int, int)
 
 int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
                    const int *counts, const int *displs, MPI_Datatype type, MPI_Comm comm)
 {
-    const int ranks = counts && displs ? ranks_in(comm) : 0;
-    const size_t sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
-    size_t bytes = 0;
+    const size_t bytes = bytes_of_slices(counts, displs, type, comm),
+                 sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
     struct moved m;
+    int err;
 
     NEXT(allgatherv_fn, "MPI_Allgatherv");
-    for (int r = 0; r < ranks; r++) {
-        const size_t upto = displs[r] < 0 ? 0 : bytes_of(displs[r] + counts[r], type);
-        if (displs[r] < 0 && counts[r] > 0)
-            return next(send, send_count, send_type, recv, counts, displs, type, comm);
-        bytes = counts[r] > 0 && upto > bytes ? upto : bytes;
-    }
     if (bytes == 0 || sent == 0 || !move(&m, send, recv, sent, bytes))
         return next(send, send_count, send_type, recv, counts, displs, type, comm);
-    return end(&m, next(m.send, send_count, send_type, m.recv, counts, displs, type, comm));
+    err = next(m.send, send_count, send_type, m.recv, counts, displs, type, comm);
+    end(&m);
+    return err;
 }
+
+/* ---- nonblocking calls ---- */
+
+/* A call on buffers of a device, or NULL. Errors of the communicator return until posted(). */
+static struct moved *begin(const void *send, void *recv, size_t sent, size_t got, MPI_Comm comm,
+                           MPI_Errhandler *handler)
+{
+    struct moved *m = malloc(sizeof *m);
+
+    if (sent == 0 || got == 0 || ranks_in(comm) == 0 || !move(m, send, recv, sent, got) ||
+        (m->send == send && m->recv == recv)) {
+        free(m);
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&the.handlers);
+    PMPI_Comm_get_errhandler(comm, handler);
+    PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    return m;
+}
+
+/* Whether it was refused for its buffers, in a message that says what is served. */
+static bool is_refused(int err, const char *names)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+
+    if (err == MPI_SUCCESS)
+        return false;
+    PMPI_Error_string(err, text, &length);
+    if (!strstr(text, "in device memory"))
+        return false;
+    if (!strstr(text, names)) {
+        fprintf(stderr, "to_device: refused, but not for want of %s: %s\n", names, text);
+        abort();
+    }
+    atomic_fetch_add(&the.refused, 1);
+    return true;
+}
+
+static void hook(struct moved *m)
+{
+    (void)pthread_mutex_lock(&the.lock);
+    m->next = the.under_way;
+    the.under_way = m;
+    (void)pthread_mutex_unlock(&the.lock);
+}
+
+/* Whether the call is to be made with the buffers of the host. */
+static bool posted(struct moved *m, int err, MPI_Comm comm, MPI_Errhandler *handler,
+                   const MPI_Request *request)
+{
+    bool refused;
+
+    PMPI_Comm_set_errhandler(comm, *handler);
+    PMPI_Errhandler_free(handler);
+    (void)pthread_mutex_unlock(&the.handlers);
+    refused = is_refused(err, "SPARSESHIM_PROGRESS=watchdog");
+    if (err == MPI_SUCCESS) {
+        atomic_fetch_add(&the.posted, 1);
+        m->request = *request;
+        hook(m);
+    } else {
+        free(m);
+    }
+    return refused;
+}
+
+#define IALLREDUCE(name, count_type)                                                               \
+    int name(const void *send, void *recv, count_type count, MPI_Datatype type, MPI_Op op,         \
+             MPI_Comm comm, MPI_Request *request)                                                  \
+    {                                                                                              \
+        typedef int function(const void *, void *, count_type, MPI_Datatype, MPI_Op, MPI_Comm,     \
+                             MPI_Request *);                                                       \
+        const size_t bytes = bytes_of(count, type);                                                \
+        MPI_Errhandler handler;                                                                    \
+        struct moved *m = begin(send, recv, bytes, bytes, comm, &handler);                         \
+        int err;                                                                                   \
+                                                                                                   \
+        NEXT(function, #name);                                                                     \
+        if (!m)                                                                                    \
+            return next(send, recv, count, type, op, comm, request);                               \
+        err = next(m->send, m->recv, count, type, op, comm, request);                              \
+        return posted(m, err, comm, &handler, request)                                             \
+                   ? next(send, recv, count, type, op, comm, request)                              \
+                   : err;                                                                          \
+    }
+IALLREDUCE(MPI_Iallreduce, int)
+#if MPI_VERSION >= 4
+IALLREDUCE(MPI_Iallreduce_c, MPI_Count)
+#endif
+
+typedef int iallgather_fn(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm,
+                          MPI_Request *);
+
+int MPI_Iallgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int count,
+                   MPI_Datatype type, MPI_Comm comm, MPI_Request *request)
+{
+    const size_t bytes = bytes_of(count, type) * (size_t)ranks_in(comm),
+                 sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
+    MPI_Errhandler handler;
+    struct moved *m = begin(send, recv, sent, bytes, comm, &handler);
+    int err;
+
+    NEXT(iallgather_fn, "MPI_Iallgather");
+    if (!m)
+        return next(send, send_count, send_type, recv, count, type, comm, request);
+    err = next(m->send, send_count, send_type, m->recv, count, type, comm, request);
+    return posted(m, err, comm, &handler, request)
+               ? next(send, send_count, send_type, recv, count, type, comm, request)
+               : err;
+}
+
+#define IALLGATHERV(name, bytes_of_its_slices, count_type, displ_type)                             \
+    int name(const void *send, count_type send_count, MPI_Datatype send_type, void *recv,          \
+             const count_type *counts, const displ_type *displs, MPI_Datatype type, MPI_Comm comm, \
+             MPI_Request *request)                                                                 \
+    {                                                                                              \
+        typedef int function(const void *, count_type, MPI_Datatype, void *, const count_type *,   \
+                             const displ_type *, MPI_Datatype, MPI_Comm, MPI_Request *);           \
+        const size_t bytes = bytes_of_its_slices(counts, displs, type, comm),                      \
+                     sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);            \
+        MPI_Errhandler handler;                                                                    \
+        struct moved *m = begin(send, recv, sent, bytes, comm, &handler);                          \
+        int err;                                                                                   \
+                                                                                                   \
+        NEXT(function, #name);                                                                     \
+        if (!m)                                                                                    \
+            return next(send, send_count, send_type, recv, counts, displs, type, comm, request);   \
+        err = next(m->send, send_count, send_type, m->recv, counts, displs, type, comm, request);  \
+        return posted(m, err, comm, &handler, request)                                             \
+                   ? next(send, send_count, send_type, recv, counts, displs, type, comm, request)  \
+                   : err;                                                                          \
+    }
+IALLGATHERV(MPI_Iallgatherv, bytes_of_slices, int, int)
+
+#if MPI_VERSION >= 4
+BYTES_OF_SLICES(bytes_of_large_slices, MPI_Count, MPI_Aint)
+IALLGATHERV(MPI_Iallgatherv_c, bytes_of_large_slices, MPI_Count, MPI_Aint)
+
+/* Persistent calls are not served on devices: each is refused. */
+int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    typedef int function(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info,
+                         MPI_Request *);
+    const size_t bytes = bytes_of(count, type);
+    MPI_Errhandler handler;
+    struct moved *m = begin(send, recv, bytes, bytes, comm, &handler);
+
+    NEXT(function, "MPI_Allreduce_init");
+    if (m) {
+        const int err = next(m->send, m->recv, count, type, op, comm, info, request);
+
+        PMPI_Comm_set_errhandler(comm, handler);
+        PMPI_Errhandler_free(&handler);
+        (void)pthread_mutex_unlock(&the.handlers);
+        free(m);
+        if (!is_refused(err, "only other calls are served")) {
+            fprintf(stderr, "to_device: a persistent call on a device was not refused\n");
+            abort();
+        }
+    }
+    return next(send, recv, count, type, op, comm, info, request);
+}
+#endif
+
+__attribute__((destructor)) static void tell(void)
+{
+    if (atomic_load(&the.posted) + atomic_load(&the.refused) > 0)
+        fprintf(stderr, "to_device: %u nonblocking calls on devices, %u refused\n",
+                atomic_load(&the.posted), atomic_load(&the.refused));
+}
+
+/* ---- completion ----
+ *
+ * Under both names: what mpi_f08 completes by has no other. Calls whose requests may complete are
+ * taken out of the list meanwhile, as another thread may get a handle that becomes free. */
+
+/* Those of these requests that are calls on devices. */
+static struct moved *hold(int requests, const MPI_Request *request)
+{
+    struct moved *held = NULL;
+
+    (void)pthread_mutex_lock(&the.lock);
+    for (int i = 0; i < requests; i++)
+        for (struct moved **at = &the.under_way; *at; at = &(*at)->next)
+            if ((*at)->request == request[i]) {
+                struct moved *m = *at;
+                *at = m->next;
+                m->next = held;
+                held = m;
+                break;
+            }
+    (void)pthread_mutex_unlock(&the.lock);
+    return held;
+}
+
+static bool is_among(MPI_Request one, int requests, const MPI_Request *request)
+{
+    for (int i = 0; i < requests; i++)
+        if (request[i] == one)
+            return true;
+    return false;
+}
+
+/* What is no longer among the requests is complete. */
+static int let_go(struct moved *held, int requests, const MPI_Request *request, int err)
+{
+    while (held) {
+        struct moved *m = held;
+
+        held = m->next;
+        if (is_among(m->request, requests, request)) {
+            hook(m);
+        } else {
+            end(m);
+            free(m);
+        }
+    }
+    return err;
+}
+
+#define COMPLETES(prefix)                                                                          \
+    int prefix##_Wait(MPI_Request *request, MPI_Status *status)                                    \
+    {                                                                                              \
+        typedef int function(MPI_Request *, MPI_Status *);                                         \
+        struct moved *held = hold(1, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Wait");                                                           \
+        return let_go(held, 1, request, next(request, status));                                    \
+    }                                                                                              \
+    int prefix##_Test(MPI_Request *request, int *flag, MPI_Status *status)                         \
+    {                                                                                              \
+        typedef int function(MPI_Request *, int *, MPI_Status *);                                  \
+        struct moved *held = hold(1, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Test");                                                           \
+        return let_go(held, 1, request, next(request, flag, status));                              \
+    }                                                                                              \
+    int prefix##_Waitall(int n, MPI_Request request[], MPI_Status *status)                         \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], MPI_Status *);                                    \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Waitall");                                                        \
+        return let_go(held, n, request, next(n, request, status));                                 \
+    }                                                                                              \
+    int prefix##_Testall(int n, MPI_Request request[], int *flag, MPI_Status *status)              \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], int *, MPI_Status *);                             \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Testall");                                                        \
+        return let_go(held, n, request, next(n, request, flag, status));                           \
+    }                                                                                              \
+    int prefix##_Waitany(int n, MPI_Request request[], int *which, MPI_Status *status)             \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], int *, MPI_Status *);                             \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Waitany");                                                        \
+        return let_go(held, n, request, next(n, request, which, status));                          \
+    }                                                                                              \
+    int prefix##_Testany(int n, MPI_Request request[], int *which, int *flag, MPI_Status *status)  \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], int *, int *, MPI_Status *);                      \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Testany");                                                        \
+        return let_go(held, n, request, next(n, request, which, flag, status));                    \
+    }                                                                                              \
+    int prefix##_Waitsome(int n, MPI_Request request[], int *found, int which[],                   \
+                          MPI_Status *status)                                                      \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], int *, int[], MPI_Status *);                      \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Waitsome");                                                       \
+        return let_go(held, n, request, next(n, request, found, which, status));                   \
+    }                                                                                              \
+    int prefix##_Testsome(int n, MPI_Request request[], int *found, int which[],                   \
+                          MPI_Status *status)                                                      \
+    {                                                                                              \
+        typedef int function(int, MPI_Request[], int *, int[], MPI_Status *);                      \
+        struct moved *held = hold(n, request);                                                     \
+                                                                                                   \
+        NEXT(function, #prefix "_Testsome");                                                       \
+        return let_go(held, n, request, next(n, request, found, which, status));                   \
+    }                                                                                              \
+    /* What is known to be complete is back, once; the request stays. */                           \
+    int prefix##_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)            \
+    {                                                                                              \
+        typedef int function(MPI_Request, int *, MPI_Status *);                                    \
+        struct moved *held = hold(1, &request);                                                    \
+        int err;                                                                                   \
+                                                                                                   \
+        NEXT(function, #prefix "_Request_get_status");                                             \
+        err = next(request, flag, status);                                                         \
+        if (held && err == MPI_SUCCESS && *flag) {                                                 \
+            end(held);                                                                             \
+            held->sent = held->got = 0;                                                            \
+        }                                                                                          \
+        return let_go(held, 1, &request, err);                                                     \
+    }
+COMPLETES(MPI)
+COMPLETES(PMPI)
