@@ -535,7 +535,10 @@ static __device__ void look_at(survey *s, const B *val, u32 from, u32 to, gpu_sh
         SHARED(survey, s);                                                                         \
         const u32 i = blockIdx.x, from = entries_below(idx, nnz, cuts[i]),                         \
                   to = entries_below(idx, nnz, cuts[i + 1]);                                       \
-        look_at(&s, val, from, to, shares + i);                                                    \
+        if (from < to)                                                                             \
+            look_at(&s, val, from, to, shares + i);                                                \
+        else if (threadIdx.x == 0)                                                                 \
+            shares[i] = {0, from, 0, 0};                                                           \
     }                                                                                              \
     KERNEL_END(name)
 

@@ -120,17 +120,19 @@ static int ranks_in(MPI_Comm comm)
     return size;
 }
 
-static bool move(struct moved *m, const void *send, void *recv, size_t sent, size_t got)
+/* Of a call on buffers of the host both are as they were. */
+static struct moved move(const void *send, void *recv, size_t sent, size_t got, bool movable)
 {
-    *m = (struct moved){
+    struct moved m = {
         .from = send, .send = send, .recv = recv, .to = recv, .sent = sent, .got = got};
-    if (!recv || recv == MPI_IN_PLACE || !send || send == recv)
-        return false;
-    draw_kinds(m);
-    m->recv = put(recv, m->out, got);
+
+    if (!movable || !recv || recv == MPI_IN_PLACE || !send || send == recv)
+        return m;
+    draw_kinds(&m);
+    m.recv = put(recv, m.out, got);
     if (send != MPI_IN_PLACE)
-        m->send = put(send, m->in, sent);
-    return true;
+        m.send = put(send, m.in, sent);
+    return m;
 }
 
 static void end(const struct moved *m)
@@ -149,7 +151,9 @@ static void end(const struct moved *m)
     free(sent);
 }
 
-/* ---- blocking calls ---- */
+/* ---- blocking calls ----
+ *
+ * A call of the next library stands once in each: its address is the site of the call. */
 
 #define NEXT(function, name)                                                                       \
     static function *next;                                                                         \
@@ -168,12 +172,10 @@ typedef int allgatherv_fn(const void *, int, MPI_Datatype, void *, const int *, 
     {                                                                                              \
         typedef int function(const void *, void *, count_type, MPI_Datatype, MPI_Op, MPI_Comm);    \
         const size_t bytes = bytes_of(count, type);                                                \
-        struct moved m;                                                                            \
+        const struct moved m = move(send, recv, bytes, bytes, bytes > 0);                          \
         int err;                                                                                   \
                                                                                                    \
         NEXT(function, #name);                                                                     \
-        if (bytes == 0 || !move(&m, send, recv, bytes, bytes))                                     \
-            return next(send, recv, count, type, op, comm);                                        \
         err = next(m.send, m.recv, count, type, op, comm);                                         \
         end(&m);                                                                                   \
         return err;                                                                                \
@@ -187,29 +189,28 @@ int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Dataty
                              MPI_Comm comm)
 {
     const size_t bytes = bytes_of(count, type), all = bytes * (size_t)ranks_in(comm);
-    struct moved m;
+    const struct moved m = move(send, recv, all, send == MPI_IN_PLACE ? all : bytes, all > 0);
     int err;
 
     NEXT(reduce_scatter_fn, "MPI_Reduce_scatter_block");
-    if (all == 0 || !move(&m, send, recv, all, send == MPI_IN_PLACE ? all : bytes))
-        return next(send, recv, count, type, op, comm);
     err = next(m.send, m.recv, count, type, op, comm);
     end(&m);
     return err;
 }
 
+/* Other ranks than the root have no receive buffer. */
 int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
                MPI_Comm comm)
 {
     const size_t bytes = ranks_in(comm) > 0 ? bytes_of(count, type) : 0;
     int rank = -1, err;
+    char none;
     struct moved m;
 
     NEXT(reduce_fn, "MPI_Reduce");
     if (bytes > 0)
         PMPI_Comm_rank(comm, &rank);
-    if (bytes == 0 || !move(&m, send, rank == root ? recv : &m, bytes, rank == root ? bytes : 0))
-        return next(send, recv, count, type, op, root, comm);
+    m = move(send, rank == root ? recv : &none, bytes, rank == root ? bytes : 0, bytes > 0);
     err = next(m.send, rank == root ? m.recv : recv, count, type, op, root, comm);
     end(&m);
     return err;
@@ -220,12 +221,10 @@ int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void
 {
     const size_t bytes = bytes_of(count, type) * (size_t)ranks_in(comm),
                  sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
-    struct moved m;
+    const struct moved m = move(send, recv, sent, bytes, bytes > 0 && sent > 0);
     int err;
 
     NEXT(allgather_fn, "MPI_Allgather");
-    if (bytes == 0 || sent == 0 || !move(&m, send, recv, sent, bytes))
-        return next(send, send_count, send_type, recv, count, type, comm);
     err = next(m.send, send_count, send_type, m.recv, count, type, comm);
     end(&m);
     return err;
@@ -254,12 +253,10 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 {
     const size_t bytes = bytes_of_slices(counts, displs, type, comm),
                  sent = send == MPI_IN_PLACE ? 1 : bytes_of(send_count, send_type);
-    struct moved m;
+    const struct moved m = move(send, recv, sent, bytes, bytes > 0 && sent > 0);
     int err;
 
     NEXT(allgatherv_fn, "MPI_Allgatherv");
-    if (bytes == 0 || sent == 0 || !move(&m, send, recv, sent, bytes))
-        return next(send, send_count, send_type, recv, counts, displs, type, comm);
     err = next(m.send, send_count, send_type, m.recv, counts, displs, type, comm);
     end(&m);
     return err;
@@ -267,17 +264,20 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 
 /* ---- nonblocking calls ---- */
 
-/* A call on buffers of a device, or NULL. Errors of the communicator return until posted(). */
+static bool is_moved(const struct moved *m)
+{
+    return m->send != m->from || m->recv != m->to;
+}
+
+/* Errors of the communicator return from a call on devices, until it is posted. */
 static struct moved *begin(const void *send, void *recv, size_t sent, size_t got, MPI_Comm comm,
                            MPI_Errhandler *handler)
 {
     struct moved *m = malloc(sizeof *m);
 
-    if (sent == 0 || got == 0 || ranks_in(comm) == 0 || !move(m, send, recv, sent, got) ||
-        (m->send == send && m->recv == recv)) {
-        free(m);
-        return NULL;
-    }
+    *m = move(send, recv, sent, got, sent > 0 && got > 0 && ranks_in(comm) > 0);
+    if (!is_moved(m))
+        return m;
     (void)pthread_mutex_lock(&the.handlers);
     PMPI_Comm_get_errhandler(comm, handler);
     PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -311,25 +311,33 @@ static void hook(struct moved *m)
     (void)pthread_mutex_unlock(&the.lock);
 }
 
-/* Whether the call is to be made with the buffers of the host. */
-static bool posted(struct moved *m, int err, MPI_Comm comm, MPI_Errhandler *handler,
-                   const MPI_Request *request)
+/* True: it is to be made again, with the buffers of the host. */
+static bool refused(struct moved *m, int err, const char *names, MPI_Comm comm,
+                    MPI_Errhandler *handler, const MPI_Request *request)
 {
-    bool refused;
+    const bool was_moved = is_moved(m);
 
-    PMPI_Comm_set_errhandler(comm, *handler);
-    PMPI_Errhandler_free(handler);
-    (void)pthread_mutex_unlock(&the.handlers);
-    refused = is_refused(err, "SPARSESHIM_PROGRESS=watchdog");
-    if (err == MPI_SUCCESS) {
-        atomic_fetch_add(&the.posted, 1);
-        m->request = *request;
-        hook(m);
-    } else {
-        free(m);
+    if (was_moved) {
+        PMPI_Comm_set_errhandler(comm, *handler);
+        PMPI_Errhandler_free(handler);
+        (void)pthread_mutex_unlock(&the.handlers);
     }
-    return refused;
+    if (was_moved && is_refused(err, names)) {
+        m->send = m->from;
+        m->recv = m->to;
+        return true;
+    }
+    if (err != MPI_SUCCESS || !was_moved) {
+        free(m);
+        return false;
+    }
+    atomic_fetch_add(&the.posted, 1);
+    m->request = *request;
+    hook(m);
+    return false;
 }
+
+#define SERVED "SPARSESHIM_PROGRESS=watchdog"
 
 #define IALLREDUCE(name, count_type)                                                               \
     int name(const void *send, void *recv, count_type count, MPI_Datatype type, MPI_Op op,         \
@@ -343,12 +351,10 @@ static bool posted(struct moved *m, int err, MPI_Comm comm, MPI_Errhandler *hand
         int err;                                                                                   \
                                                                                                    \
         NEXT(function, #name);                                                                     \
-        if (!m)                                                                                    \
-            return next(send, recv, count, type, op, comm, request);                               \
-        err = next(m->send, m->recv, count, type, op, comm, request);                              \
-        return posted(m, err, comm, &handler, request)                                             \
-                   ? next(send, recv, count, type, op, comm, request)                              \
-                   : err;                                                                          \
+        do                                                                                         \
+            err = next(m->send, m->recv, count, type, op, comm, request);                          \
+        while (refused(m, err, SERVED, comm, &handler, request));                                  \
+        return err;                                                                                \
     }
 IALLREDUCE(MPI_Iallreduce, int)
 #if MPI_VERSION >= 4
@@ -368,12 +374,10 @@ int MPI_Iallgather(const void *send, int send_count, MPI_Datatype send_type, voi
     int err;
 
     NEXT(iallgather_fn, "MPI_Iallgather");
-    if (!m)
-        return next(send, send_count, send_type, recv, count, type, comm, request);
-    err = next(m->send, send_count, send_type, m->recv, count, type, comm, request);
-    return posted(m, err, comm, &handler, request)
-               ? next(send, send_count, send_type, recv, count, type, comm, request)
-               : err;
+    do
+        err = next(m->send, send_count, send_type, m->recv, count, type, comm, request);
+    while (refused(m, err, SERVED, comm, &handler, request));
+    return err;
 }
 
 #define IALLGATHERV(name, bytes_of_its_slices, count_type, displ_type)                             \
@@ -390,12 +394,11 @@ int MPI_Iallgather(const void *send, int send_count, MPI_Datatype send_type, voi
         int err;                                                                                   \
                                                                                                    \
         NEXT(function, #name);                                                                     \
-        if (!m)                                                                                    \
-            return next(send, send_count, send_type, recv, counts, displs, type, comm, request);   \
-        err = next(m->send, send_count, send_type, m->recv, counts, displs, type, comm, request);  \
-        return posted(m, err, comm, &handler, request)                                             \
-                   ? next(send, send_count, send_type, recv, counts, displs, type, comm, request)  \
-                   : err;                                                                          \
+        do                                                                                         \
+            err = next(m->send, send_count, send_type, m->recv, counts, displs, type, comm,        \
+                       request);                                                                   \
+        while (refused(m, err, SERVED, comm, &handler, request));                                  \
+        return err;                                                                                \
     }
 IALLGATHERV(MPI_Iallgatherv, bytes_of_slices, int, int)
 
@@ -403,7 +406,7 @@ IALLGATHERV(MPI_Iallgatherv, bytes_of_slices, int, int)
 BYTES_OF_SLICES(bytes_of_large_slices, MPI_Count, MPI_Aint)
 IALLGATHERV(MPI_Iallgatherv_c, bytes_of_large_slices, MPI_Count, MPI_Aint)
 
-/* Persistent calls are not served on devices: each is refused. */
+/* Persistent calls are not served on devices: each is refused, and then not ours. */
 int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
                        MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
@@ -412,21 +415,17 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype typ
     const size_t bytes = bytes_of(count, type);
     MPI_Errhandler handler;
     struct moved *m = begin(send, recv, bytes, bytes, comm, &handler);
+    int err;
 
     NEXT(function, "MPI_Allreduce_init");
-    if (m) {
-        const int err = next(m->send, m->recv, count, type, op, comm, info, request);
-
-        PMPI_Comm_set_errhandler(comm, handler);
-        PMPI_Errhandler_free(&handler);
-        (void)pthread_mutex_unlock(&the.handlers);
-        free(m);
-        if (!is_refused(err, "only other calls are served")) {
+    do {
+        err = next(m->send, m->recv, count, type, op, comm, info, request);
+        if (err == MPI_SUCCESS && is_moved(m)) {
             fprintf(stderr, "to_device: a persistent call on a device was not refused\n");
             abort();
         }
-    }
-    return next(send, recv, count, type, op, comm, info, request);
+    } while (refused(m, err, "only other calls are served", comm, &handler, request));
+    return err;
 }
 #endif
 
