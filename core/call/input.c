@@ -189,8 +189,7 @@ int ss_call_look_reserve(struct ss_call *call)
 }
 
 /* What is claimed may stay in its place: such a place encodes what goes out, and so does the
- * algorithm, where that is known, with entries that stay. What goes with others' is put together on
- * the host. */
+ * algorithm, where that is known, with entries that stay. With MERGE such a call goes by itself. */
 static bool may_stay(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
@@ -199,7 +198,7 @@ static bool may_stay(const struct ss_call *call)
     const enum ss_algorithm a =
         by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;
 
-    if (!ops->remote || !ops->encode || !f->topk || call->merges || f->shared)
+    if (!ops->remote || !ops->encode || !f->topk || f->shared)
         return false;
     return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
 }
