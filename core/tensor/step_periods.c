@@ -254,15 +254,18 @@ static void number_calls(struct ss_steps *s, struct ss_step_cycle *made)
     s->ordinals = most;
 }
 
-/* The cycle will be known again, by its marks, when its layers return. */
+/* Other layers of equal counts come, and the cycle will be known again when its own return: by
+ * marks, or by calls of a lane that comes once. */
 static bool is_other_stack(const struct ss_step_cycle *c, const struct ss_step_cycle *made)
 {
-    bool other = false;
+    bool other = false, known = c->told;
 
-    for (uint32_t q = 0; q < c->length && c->told; q++)
-        other =
-            other || ss_step_occurrences(c, c->lane[q]) != ss_step_occurrences(made, c->lane[q]);
-    return other;
+    for (uint32_t q = 0; q < c->length; q++) {
+        uint32_t times = ss_step_occurrences(c, c->lane[q]);
+        known = known || times == 1;
+        other = other || (times > 1 && times != ss_step_occurrences(made, c->lane[q]));
+    }
+    return other && known;
 }
 
 static struct ss_step_cycle *make_cycle(struct ss_steps *s, uint32_t p, uint32_t *place)

@@ -310,10 +310,26 @@ static void doubt(struct ss_steps *s, uint32_t lane, struct ss_step_place *place
     }
 }
 
+static uint32_t lane_of(uint32_t number, uint32_t label)
+{
+    return (number < SS_STEP_LAST_LANE ? number : SS_STEP_LAST_LANE) | label << 16;
+}
+
+bool ss_steps_know(const struct ss_steps *s, uint32_t number, uint32_t label, uint32_t ordinal)
+{
+    uint32_t lane = lane_of(number, label);
+    bool known = false;
+
+    for (int i = 0; i < SS_STEP_CYCLES; i++)
+        for (uint32_t q = 0; q < s->cycles[i].length && !known; q++)
+            known = s->cycles[i].lane[q] == lane && s->cycles[i].ordinal[q] == ordinal;
+    return known;
+}
+
 struct ss_step_place ss_steps_next(struct ss_steps *s, uint32_t number, uint32_t label)
 {
     uint32_t steady = s->since_out;
-    uint32_t lane = (number < SS_STEP_LAST_LANE ? number : SS_STEP_LAST_LANE) | label << 16;
+    uint32_t lane = lane_of(number, label);
 
     remember(s, lane);
     ss_step_pass_marks(s);

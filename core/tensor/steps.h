@@ -16,8 +16,9 @@
  * cycle has expected nothing for as long. Unless it has all lanes of the present one (it explains
  * more), it must also have held for as many calls as the present one has been seen, up to 128 calls
  * and 16 periods. The cycle it replaces is remembered with its ordinals and resumes as soon as its
- * lanes return, unless the new one has all its lanes. A cycle is forgotten after 2 SS_STEP_LONGEST
- * calls in a row that it did not expect.
+ * lanes return, unless the new one has all its lanes, as often as it or in a way that the cycle would
+ * not be known again by. A cycle is forgotten after 2 SS_STEP_LONGEST calls in a row that it did not
+ * expect.
  *
  * Calls of a lane that comes several times in a step, equal layers, are also told by marks: whether
  * small calls came just before, a loss, and whether the program had seen all calls before it end.
@@ -152,6 +153,9 @@ struct ss_steps {
 /* Takes in one eligible call; lanes have small numbers. Calls of one lane with other labels, below
  * 65536, count as those of other lanes. At most O(SS_STEP_LONGEST) time where the cycle holds. */
 struct ss_step_place ss_steps_next(struct ss_steps *steps, uint32_t lane, uint32_t label);
+
+/* Whether calls of the lane with that label have the ordinal in a cycle that is remembered. */
+bool ss_steps_know(const struct ss_steps *steps, uint32_t lane, uint32_t label, uint32_t ordinal);
 
 /* The voted squared norm of the inputs of the call taken in last, 0: not known; their parts
  * (SS_STEP_PARTS of them, NULL: not known); how many calls of a few numbers came between it and

@@ -192,12 +192,19 @@ static bool is_of_several(const struct ss_tensor *s, const struct ss_step_place 
     return false;
 }
 
+/* One of a stack of equal layers that will not be known again. */
+static bool is_forgotten(const struct ss_tensor *o)
+{
+    return o->ordinal > 0 && !ss_steps_know(&o->owner->steps, o->lane, o->label, o->ordinal);
+}
+
 /* Whether o, not called for a while, has its successor in s. */
 static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o, bool long_gone,
                      const struct ss_step_place *now)
 {
     if (s->state == SS_TENSOR_REGISTERED)
-        return replaced(o, s) || (long_gone && s->label == o->label && !is_of_several(s, now));
+        return replaced(o, s) ||
+               (long_gone && s->label == o->label && (!is_of_several(s, now) || is_forgotten(o)));
     return long_gone && is_dense_gradient(s) && replaced(o, s);
 }
 

@@ -318,9 +318,10 @@ struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_ten
  *  - for 3 steps, when a successor has replaced it: registered, same lane and ordinal, first called
  *    after the orphan's last call; or
  *  - for 64 calls of its lane and 3 periods of calls, when any registered tensor of its lane and
- *    label was called since, or one has replaced it that is a gradient but exact, for want of
- *    memory, for GUARD or for another rank, and sends it in dense calls: the one of the same
- *    ordinal, else the last called.
+ *    label was called since, and is the only one that still comes, or the orphan is one of a stack
+ *    of equal layers whose step is no longer remembered (core/tensor/steps.h), or one has replaced
+ *    it that is a gradient but exact, for want of memory, for GUARD or for another rank, and sends
+ *    it in dense calls: the one of the same ordinal, else the last called.
  * The residual is added to the successor's, one rounding per element, and the orphan has to be
  * registered again if it returns. */
 void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
