@@ -387,10 +387,10 @@ check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_W
 	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t $(CLUSTER_T),$(sort $(wildcard tests/t/*.t)))
 
 # Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
-EMULATED_T := collectives gradients interpose_oracle interpose_together nonblocking_callbacks nonblocking_complete \
-              nonblocking_edges nonblocking_languages nonblocking_layers nonblocking_mixed nonblocking_order \
-              nonblocking_random nonblocking_small nonblocking_threads observe refusals reproducible topk_conserve \
-              topk_identity topk_lossscale
+EMULATED_T := collectives decisions gradients interpose_fortran interpose_fpenv interpose_oracle interpose_together \
+              nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
+              nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small nonblocking_threads observe \
+              refusals reproducible topk_conserve topk_identity topk_lossscale
 check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
 	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 $(BUILD)/tests/gpu/test_gpu_training)
