@@ -50,7 +50,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_LANE] = b->same_max[SS_SAME_LANE] = ss_lane_hash(&call->key);
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = x->number;
     b->nnz_sum = b->nnz_max = f->c.scan.nnz;
-    b->k_max = f->k;
+    b->k_max = f->k < x->n ? f->k : x->n; /* the last bucket may be a short one */
     b->same_min[SS_SAME_SCALE] = ss_scale_hash(f);
     b->same_min[SS_SAME_KEEP] = ss_keep_code(f);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
@@ -80,6 +80,32 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
     b->result_max = call->past.nnz;
     b->last_min = ss_double_bits(last_seconds(call));
+}
+
+/* ---- what all have said ---- */
+
+static const uint64_t FLAGS = 2 * (uint64_t)SS_VOTE_PIECES - 1;
+
+/* Its bits are above those of all others where it is negative or no number. */
+static bool is_amount(uint64_t bits)
+{
+    return bits <= ss_double_bits(INFINITY);
+}
+
+/* Of what is equal on all ranks that have called for one lane: they all find the same. Words that
+ * are hashes can be anything. */
+bool ss_ballot_is_sound(const struct ss_call *call)
+{
+    const struct ss_ballot *b = &call->f.vote.ballot;
+    const uint64_t n = call->key.n, size = (uint64_t)call->f.c.x.t->size; /* n: words, or bytes */
+    bool sound = (b->flags & ~FLAGS) == 0 && b->nnz_max <= n && b->nnz_sum >= b->nnz_max &&
+                 b->nnz_sum <= size * b->nnz_max && b->part_max <= n && b->k_max <= n &&
+                 b->result_max <= n && b->same_max[SS_SAME_FORCED] <= SS_ALGORITHMS &&
+                 is_amount(b->ratio_max) && is_amount(b->norm_max) && is_amount(b->last_min);
+
+    for (int i = 0; i < SS_COSTS; i++)
+        sound = sound && is_amount(b->costs[i]);
+    return sound;
 }
 
 /* What only looks on changes nothing. */

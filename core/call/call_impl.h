@@ -129,6 +129,8 @@ bool ss_beside_drop_idle(struct ss_comm *comm);
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
 uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
+/* Whether what all ranks have said can have been meant: the plan and the recipes go by it. */
+bool ss_ballot_is_sound(const struct ss_call *call);
 /* Whether a native call goes in pieces: by its own vote; or without one, as that of the call has it
  * which sent it on. */
 bool ss_ballot_pieces(const struct ss_call *call);

@@ -188,6 +188,10 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         told(call);
         return fail(call, lane ? SS_ERR_DIFFERENT : SS_ERR_PROTOCOL);
     }
+    if (!ss_ballot_is_sound(call)) {
+        told(call);
+        return fail(call, SS_ERR_MESSAGE);
+    }
     call->lane->holds = b->flags & SS_VOTE_HOLDS;
     if (first && ss_beside_is_skipped(call)) {
         call->lane->history.skip--;

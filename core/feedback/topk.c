@@ -168,8 +168,8 @@ void ss_topk_rest(struct ss_feedback *f)
     size_t k = ss_topk_wanted(f, &bucket);
 
     f->k = wanted_of_all(f, k, bucket);
-    f->c.scan = (struct ss_scan){.nnz = f->k, .stop = (size_t)x->n};
-    f->c.part_max = f->k / (uint64_t)x->t->size + 1;
+    f->c.scan = (struct ss_scan){.nnz = f->k < x->n ? f->k : (size_t)x->n, .stop = (size_t)x->n};
+    f->c.part_max = f->c.scan.nnz / (uint64_t)x->t->size + 1;
 }
 
 /* The profile of what is sent: it shows a buffer that holds different tensors in turn. */

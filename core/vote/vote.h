@@ -32,7 +32,8 @@ enum ss_vote_flag {
     SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
     SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
     SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
-    SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
+    SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE); the
+                                    last one (ss_ballot_is_sound) */
 };
 
 /* Fields that must be equal on all ranks. */
