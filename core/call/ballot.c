@@ -84,8 +84,6 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
 
 /* ---- what all have said ---- */
 
-static const uint64_t FLAGS = 2 * (uint64_t)SS_VOTE_PIECES - 1;
-
 /* Its bits are above those of all others where it is negative or no number. */
 static bool is_amount(uint64_t bits)
 {
@@ -98,10 +96,11 @@ bool ss_ballot_is_sound(const struct ss_call *call)
 {
     const struct ss_ballot *b = &call->f.vote.ballot;
     const uint64_t n = call->key.n, size = (uint64_t)call->f.c.x.t->size; /* n: words, or bytes */
-    bool sound = (b->flags & ~FLAGS) == 0 && b->nnz_max <= n && b->nnz_sum >= b->nnz_max &&
-                 b->nnz_sum <= size * b->nnz_max && b->part_max <= n && b->k_max <= n &&
-                 b->result_max <= n && b->same_max[SS_SAME_FORCED] <= SS_ALGORITHMS &&
-                 is_amount(b->ratio_max) && is_amount(b->norm_max) && is_amount(b->last_min);
+    bool sound = (b->flags & ~(uint64_t)SS_VOTE_FLAGS) == 0 && b->nnz_max <= n &&
+                 b->nnz_sum >= b->nnz_max && b->nnz_sum <= size * b->nnz_max && b->part_max <= n &&
+                 b->k_max <= n && b->result_max <= n &&
+                 b->same_max[SS_SAME_FORCED] <= SS_ALGORITHMS && is_amount(b->ratio_max) &&
+                 is_amount(b->norm_max) && is_amount(b->last_min);
 
     for (int i = 0; i < SS_COSTS; i++)
         sound = sound && is_amount(b->costs[i]);

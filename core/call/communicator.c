@@ -34,8 +34,6 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         ss_comm_free(comm);
         return NULL;
     }
-    if (comm->tensors)
-        ss_tensors_overlap(comm->tensors, comm->window);
     if (settings->merge > 0) {
         pthread_mutex_lock(&stats->lock);
         stats->merged.on = true;

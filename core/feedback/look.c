@@ -41,7 +41,7 @@ static void start_evidence(struct ss_feedback *f)
     struct ss_sample *s = &x->work->sample;
 
     f->looked.evidence =
-        (ss_tensor_watching(f->tensor) || f->guarded) && !f->found.overlaps &&
+        (ss_tensor_watching(f->tensor) || f->guarded) && (!f->found.overlaps || f->found.waived) &&
         ss_sample_reserve(x, s, SS_EVIDENCE_RUNS, ss_evidence_elements((size_t)x->n)) == SS_OK;
     if (f->looked.evidence)
         ss_sample_take(x, s, f->c.in, ss_evidence_runs((size_t)x->n, ss_sample_places(s)));
@@ -77,7 +77,7 @@ void ss_look_start(struct ss_feedback *f)
     if (!f->tensor)
         return;
     f->looked.ballot = ss_tensor_ballot(f->tensor); /* may make a residual */
-    f->looked.ballot.not_ready |= f->found.overlaps;
+    f->looked.ballot.not_ready |= f->found.overlaps && !f->found.waived;
     start_level(f);
     start_evidence(f);
     start_join(f);

@@ -342,11 +342,10 @@ bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 
     if (!f->comm->tensors) /* another mode */
         return true;
-    ss_between_vote(f, flags);
+    bool mixed = ss_between_vote(f, flags);
     if (!f->tensor)
         return true;
-    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR) ||
-        (flags & SS_VOTE_OVERLAPS)) {
+    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR) || mixed) {
         f->keeps = ss_tensor_has_left(f->tensor);
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
     }

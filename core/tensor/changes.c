@@ -16,44 +16,53 @@ void ss_tensors_join_now(struct ss_tensors *ts, uint32_t number)
     lane->site_count = lane->site_room = 0;
 }
 
-static size_t most_changes(const struct ss_tensors *ts)
-{
-    return SS_TENSOR_CHANGES * (size_t)ts->overlap;
-}
-
 static void make_change(struct ss_tensors *ts, enum ss_tensor_change_kind kind, uint32_t what)
 {
     if (kind == SS_CHANGE_UNMARK)
-        ss_steps_unmark(&ts->steps, what);
+        ss_steps_unmark(&ts->steps, what, (uint32_t)ts->calls);
     else if (kind == SS_CHANGE_TOO_SHORT)
         ss_steps_too_short(&ts->steps, what);
     else if (what < ts->lane_count)
         ss_tensors_join_now(ts, what);
 }
 
+/* Votes may end in another order on another rank: the earliest counts. */
 static void change_later(struct ss_tensors *ts, const struct ss_tensor_change *change)
 {
-    struct ss_tensor_change *free_one = NULL;
+    struct ss_tensor_change *at = NULL;
 
-    for (size_t i = 0; i < most_changes(ts); i++)
-        if (ts->changes[i].from == 0)
-            free_one = &ts->changes[i];
-    if (free_one) {
-        *free_one = *change;
-        ts->changing++;
+    for (unsigned i = 0; i < ts->changing; i++)
+        if (ts->changes[i].kind == change->kind && ts->changes[i].what == change->what)
+            at = &ts->changes[i];
+    if (at && at->from <= change->from)
+        return;
+    if (!at && ts->changing < SS_TENSOR_CHANGES)
+        at = &ts->changes[ts->changing++];
+    if (at)
+        *at = *change;
+}
+
+static void drop(struct ss_tensors *ts, unsigned i)
+{
+    ts->changes[i] = ts->changes[--ts->changing];
+}
+
+static void make_due(struct ss_tensors *ts, enum ss_tensor_change_kind kind, bool overlaps)
+{
+    for (unsigned i = ts->changing; i-- > 0;) {
+        struct ss_tensor_change c = ts->changes[i];
+        if (c.kind != kind || (overlaps && c.from > ts->calls))
+            continue;
+        drop(ts, i);
+        make_change(ts, c.kind, c.what);
     }
 }
 
+/* By kinds: they stand in another order on another rank. */
 void ss_tensors_change_due(struct ss_tensors *ts, bool overlaps)
 {
-    for (size_t i = 0; i < most_changes(ts) && ts->changing > 0; i++) {
-        struct ss_tensor_change *c = &ts->changes[i];
-        if (c->from == 0 || (overlaps && c->from > ts->calls))
-            continue;
-        make_change(ts, c->kind, c->what);
-        c->from = 0;
-        ts->changing--;
-    }
+    for (int kind = SS_CHANGE_JOIN; kind <= SS_CHANGE_TOO_SHORT && ts->changing > 0; kind++)
+        make_due(ts, (enum ss_tensor_change_kind)kind, overlaps);
 }
 
 static void change(struct ss_tensors *ts, const struct ss_tensor_change *change)
@@ -83,11 +92,7 @@ void ss_tensors_too_short(struct ss_tensors *ts, uint32_t period, uint64_t from)
 
 void ss_tensors_forget_joins(struct ss_tensors *ts, uint32_t lane)
 {
-    for (size_t i = 0; i < most_changes(ts) && ts->changing > 0; i++) {
-        struct ss_tensor_change *c = &ts->changes[i];
-        if (c->from > 0 && c->kind == SS_CHANGE_JOIN && c->what == lane) {
-            c->from = 0;
-            ts->changing--;
-        }
-    }
+    for (unsigned i = ts->changing; i-- > 0;)
+        if (ts->changes[i].kind == SS_CHANGE_JOIN && ts->changes[i].what == lane)
+            drop(ts, i);
 }

@@ -76,11 +76,18 @@ void ss_step_pass_marks(struct ss_steps *s)
         s->too_short = 0;
 }
 
+unsigned ss_steps_marks(const struct ss_steps *s)
+{
+    return SS_STEP_MARKS & ~(unsigned)s->no_marks;
+}
+
 /* The cycles of ranks that saw different marks may stand in different places. */
-void ss_steps_unmark(struct ss_steps *s, unsigned marks)
+void ss_steps_unmark(struct ss_steps *s, unsigned marks, uint32_t ordinals)
 {
     if ((s->no_marks | marks) == s->no_marks)
         return;
+    s->too_short = s->barred = 0;
+    s->ordinals = ordinals > s->ordinals ? ordinals : s->ordinals;
     s->no_marks |= (uint8_t)(marks & SS_STEP_MARKS);
     ss_step_forget_all(s);
     s->since_out = 0;

@@ -16,9 +16,9 @@
  * cycle has expected nothing for as long. Unless it has all lanes of the present one (it explains
  * more), it must also have held for as many calls as the present one has been seen, up to 128 calls
  * and 16 periods. The cycle it replaces is remembered with its ordinals and resumes as soon as its
- * lanes return, unless the new one has all its lanes, as often as it or in a way that the cycle would
- * not be known again by. A cycle is forgotten after 2 SS_STEP_LONGEST calls in a row that it did not
- * expect.
+ * lanes return, unless the new one has all its lanes, as often as it or in a way that the cycle
+ * would not be known again by. A cycle is forgotten after 2 SS_STEP_LONGEST calls in a row that it
+ * did not expect.
  *
  * Calls of a lane that comes several times in a step, equal layers, are also told by marks: whether
  * small calls came just before, a loss, and whether the program had seen all calls before it end.
@@ -167,9 +167,10 @@ void ss_steps_blind(struct ss_steps *steps);
 /* Before ss_steps_next: the marks of the call to come, none where it is not called. Returns those
  * that count. Marks count
  * only as long as all ranks see the same: those of ss_steps_unmark no more, on all ranks from the
- * same call on. */
+ * same call on; new ordinals are from `ordinals` on then, at least as many as calls so far. */
 unsigned ss_steps_mark(struct ss_steps *steps, unsigned marks);
-void ss_steps_unmark(struct ss_steps *steps, unsigned marks);
+void ss_steps_unmark(struct ss_steps *steps, unsigned marks, uint32_t ordinals);
+unsigned ss_steps_marks(const struct ss_steps *steps); /* those that count */
 
 /* A call was made before the program had seen the former one of the same lane and ordinal end, in a
  * step of that period (0: unknown): they are different tensors, and the step is longer. */

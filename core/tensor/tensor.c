@@ -22,15 +22,9 @@ struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, 
     if (ts) {
         ts->settings = settings;
         ts->mem = mem;
-        ts->overlap = SS_BESIDE;
         pthread_mutex_init(&ts->lock, NULL);
     }
     return ts;
-}
-
-void ss_tensors_overlap(struct ss_tensors *ts, unsigned calls)
-{
-    ts->overlap = calls;
 }
 
 static void free_tensor(struct ss_tensor *t)
@@ -490,17 +484,24 @@ static bool overlaps(struct ss_call_history *h, const struct ss_under_way *under
     return overlaps;
 }
 
+/* The call and the last of its tensor are a step apart: its place was not just lost. */
+static bool is_in_turn(const struct ss_step_place *place, uint64_t apart)
+{
+    return place->sync == SS_STEP_UNKNOWN || (place->sync == SS_STEP_IN && apart == place->period);
+}
+
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call,
                               struct ss_tensor_found *found)
 {
     found->number = ++ts->calls;
-    found->overlaps = false;
+    found->overlaps = found->in_turn = found->waived = false;
     ss_tensors_change_due(ts, call->overlaps);
     struct ss_tensor_lane *lane = lane_at(ts, call->lane);
     uint32_t label = lane ? label_of(ts, call) : 0;
     if (call->overlaps)
         ss_steps_blind(&ts->steps);
     found->marks = ss_steps_mark(&ts->steps, call->marks);
+    found->at_once = ss_steps_marks(&ts->steps) & SS_STEP_AFTER_ALL;
     found->place = ss_steps_next(&ts->steps, call->lane, label);
     struct ss_tensor key = key_of(ts, call, label, &found->place), *t;
 
@@ -514,8 +515,12 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     t = look_up(ts, &key);
     if (!t && !(t = make(ts, call, &key, &found->place)))
         return NULL;
-    found->apart = ts->calls - t->history.last_call;
+    uint64_t apart = ts->calls - t->history.last_call;
+    found->waived = ts->settings->register_after == 0 && found->place.sync == SS_STEP_UNKNOWN;
     found->overlaps = overlaps(&t->history, call->under_way, &found->place);
+    found->in_turn = found->overlaps && is_in_turn(&found->place, apart);
+    if (found->in_turn && found->at_once)
+        ss_steps_too_short(&ts->steps, found->place.period);
     t->history.last_on_lane = lane->calls;
     t->history.last_call = ts->calls;
     return t;

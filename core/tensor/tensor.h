@@ -258,8 +258,6 @@ struct ss_tensor_settings {
 /* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
  * short. */
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
-/* Before the first call: so many of them overlap at most, 1 to SS_MERGED; else SS_BESIDE. */
-void ss_tensors_overlap(struct ss_tensors *tensors, unsigned calls);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
 /* Whether a tensor of a lane has a residual; all tensors of a lane are freed, residuals included,
  * before its number is given to another lane: how many. */
@@ -287,7 +285,7 @@ struct ss_tensor_call {
     uint64_t path;          /* hash of its callers, 0 = unknown */
     const void *address;    /* receive buffer */
     struct ss_place *place; /* where it is; a tensor stays in its first one */
-    bool overlaps; /* it is nonblocking: calls before it may be under way (ss_tensors_overlap) */
+    bool overlaps; /* it is nonblocking: up to SS_MERGED calls before it may be under way */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
@@ -300,10 +298,12 @@ struct ss_tensor_call {
 struct ss_tensor_found {
     struct ss_step_place place;
     uint64_t number; /* of the call among those that were looked for, from 1 */
-    uint64_t apart;  /* so many calls after the tensor's last */
     unsigned marks;  /* those of the call that count */
     bool overlaps;   /* the program has not seen the tensor's last call end: it is not one tensor,
-                        and if a rank says so the call is exact on all */
+                        and if a rank says so the call is exact on all, */
+    bool waived;     /* but for REGISTER_AFTER=0, while no step is known */
+    bool in_turn;    /* it overlaps, and the place of neither was lost: the step is longer, */
+    bool at_once; /* which holds from the next call on, as all ranks see the same (marks count) */
 };
 
 /* The tensor of a call, made when new. NULL when memory is short. Valid until the next one on

@@ -28,11 +28,11 @@ enum ss_tensor_change_kind {
     SS_CHANGE_TOO_SHORT /* a period is none */
 };
 struct ss_tensor_change {
-    uint64_t from; /* 0: free */
+    uint64_t from;
     enum ss_tensor_change_kind kind;
     uint32_t what; /* lane, marks, period */
 };
-enum { SS_TENSOR_CHANGES = 3 }; /* a call brings at most */
+enum { SS_TENSOR_CHANGES = 3 * SS_MERGED }; /* a call brings 3 at most */
 
 struct ss_tensors {
     const struct ss_tensor_settings *settings;
@@ -46,10 +46,8 @@ struct ss_tensors {
     struct ss_steps steps;
     uint64_t calls;
     double lost_square; /* of residuals lost with their place, until somebody asks */
-    unsigned overlap;   /* calls, at most */
-    /* the first SS_TENSOR_CHANGES * overlap */
-    struct ss_tensor_change changes[SS_TENSOR_CHANGES * SS_MERGED];
-    unsigned changing;       /* of these, to come */
+    struct ss_tensor_change changes[SS_TENSOR_CHANGES];
+    unsigned changing;       /* of these */
     struct ss_tensor *swept; /* the next one to be looked at for old samples, NULL: the first */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };

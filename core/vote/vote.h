@@ -30,10 +30,10 @@ enum ss_vote_flag {
     SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
     SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
     SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
-    SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
     SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
-    SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE); the
-                                    last one (ss_ballot_is_sound) */
+    SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
+    SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
+    SS_VOTE_FLAGS = (1 << 26) - 1
 };
 
 /* Fields that must be equal on all ranks. */

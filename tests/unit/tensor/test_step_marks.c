@@ -158,8 +158,8 @@ static void marks_that_do_not_count_are_not_looked_at(void **state)
     struct ss_steps *a = with_layers(SS_STEP_MARKS), *b = with_layers(SS_STEP_AFTER_SMALL);
 
     (void)state;
-    ss_steps_unmark(a, SS_STEP_AFTER_ALL);
-    ss_steps_unmark(b, SS_STEP_AFTER_ALL);
+    ss_steps_unmark(a, SS_STEP_AFTER_ALL, 1000);
+    ss_steps_unmark(b, SS_STEP_AFTER_ALL, 1000);
     for (uint32_t call = 0; call < 40 * LAYERS; call++) {
         struct ss_step_place one = next(a, SS_STEP_MARKS, call % LAYERS);
         struct ss_step_place other = next(b, SS_STEP_AFTER_SMALL, call % LAYERS);
