@@ -527,18 +527,41 @@ static __device__ void look_at(survey *s, const B *val, u32 from, u32 to, gpu_sh
     *share = {square, from, all, beyond};
 }
 
-/* A block for each range. */
+/* For a warp. */
+template <class B>
+static __device__ void look_at_few(const B *val, u32 from, u32 to, gpu_share *share)
+{
+    const u32 lane = threadIdx.x % WARP;
+    double square = 0;
+    u32 count = 0, unbounded = 0;
+
+    for (u32 j = from; j < to; j += WARP) {
+        const B v = lane < to - j ? val[j + lane] : 0;
+        const double x = (double)number_of(v), mine = multiply(x, x);
+        const bool finite = is_finite(bits_of(mine));
+        square = add(square, finite ? mine : 0);
+        count += (u32)__popc(__ballot_sync(ALL, finite && magnitude(v) != 0));
+        unbounded += (u32)__popc(__ballot_sync(ALL, !finite));
+    }
+    square = warp_sum(square);
+    if (lane == 0)
+        *share = {square, from, count, unbounded};
+}
+
+/* A block for each of `ranges`, or, of few entries, a warp. */
 #define SURVEY(name, B)                                                                            \
     KERNEL(name, 2)                                                                                \
-    (const u32 *idx, const B *val, u32 nnz, const u32 *cuts, gpu_share *shares)                    \
+    (const u32 *idx, const B *val, u32 nnz, const u32 *cuts, u32 ranges, gpu_share *shares)        \
     {                                                                                              \
         SHARED(survey, s);                                                                         \
-        const u32 i = blockIdx.x, from = entries_below(idx, nnz, cuts[i]),                         \
-                  to = entries_below(idx, nnz, cuts[i + 1]);                                       \
-        if (from < to)                                                                             \
+        const bool few = gridDim.x < ranges;                                                       \
+        const u32 i = few ? blockIdx.x * WARPS + threadIdx.x / WARP : blockIdx.x;                  \
+        const u32 from = i < ranges ? entries_below(idx, nnz, cuts[i]) : 0,                        \
+                  to = i < ranges ? entries_below(idx, nnz, cuts[i + 1]) : 0;                      \
+        if (!few)                                                                                  \
             look_at(&s, val, from, to, shares + i);                                                \
-        else if (threadIdx.x == 0)                                                                 \
-            shares[i] = {0, from, 0, 0};                                                           \
+        else if (i < ranges)                                                                       \
+            look_at_few(val, from, to, shares + i);                                                \
     }                                                                                              \
     KERNEL_END(name)
 

@@ -77,13 +77,17 @@ void gpu_encode(struct gpu_queue *q, const struct gpu_outgoing *out, void *area,
     gpu_start(q, GPU_OF(o.type, GPU_encode_b32), o.messages, params);
 }
 
+/* Entries of a mean range below which each range has a warp. */
+enum { SURVEY_FEW = 1024 };
+
 void gpu_survey(struct gpu_queue *q, enum ss_type type, const uint32_t *idx, const void *val,
                 size_t nnz, const uint32_t *cuts, size_t count, struct gpu_share *shares)
 {
-    unsigned entries = (unsigned)nnz;
-    void *params[] = {&idx, &val, &entries, &cuts, &shares};
+    unsigned entries = (unsigned)nnz, ranges = (unsigned)count;
+    void *params[] = {&idx, &val, &entries, &cuts, &ranges, &shares};
+    const bool few = nnz / count < SURVEY_FEW;
 
-    gpu_start(q, GPU_OF(type, GPU_survey_f32), count, params);
+    gpu_start(q, GPU_OF(type, GPU_survey_f32), few ? gpu_ceiling(count, GPU_WARPS) : count, params);
 }
 
 void gpu_scatter(struct gpu_queue *q, enum ss_type type, void *dst, uint32_t base,
