@@ -142,8 +142,8 @@ void ss_look_start(struct ss_feedback *f);
 /* core/feedback/between.c: marks of the call (enum ss_step_mark) as this rank sees them, before its
  * tensor is found; once it is, those that do not count are not voted. From the vote, with the flags
  * of all: marks in which ranks differ do not count, and where a call of one tensor overlaps with
- * the next the step is longer; for nonblocking calls SS_MERGED
- * calls later. Whether the call may be one of another tensor, and must be exact on all ranks. */
+ * the next the step is longer; for nonblocking calls SS_MERGED calls later. Whether the call may be
+ * one of another tensor, and must be exact on all ranks. */
 unsigned ss_between_take(struct ss_feedback *f);
 void ss_between_keep(struct ss_feedback *f);
 bool ss_between_vote(struct ss_feedback *f, uint64_t flags);

@@ -16,14 +16,14 @@ void ss_tensors_join_now(struct ss_tensors *ts, uint32_t number)
     lane->site_count = lane->site_room = 0;
 }
 
-static void make_change(struct ss_tensors *ts, enum ss_tensor_change_kind kind, uint32_t what)
+static void make_change(struct ss_tensors *ts, const struct ss_tensor_change *c)
 {
-    if (kind == SS_CHANGE_UNMARK)
-        ss_steps_unmark(&ts->steps, what, (uint32_t)ts->calls);
-    else if (kind == SS_CHANGE_TOO_SHORT)
-        ss_steps_too_short(&ts->steps, what);
-    else if (what < ts->lane_count)
-        ss_tensors_join_now(ts, what);
+    if (c->kind == SS_CHANGE_UNMARK)
+        ss_steps_unmark(&ts->steps, c->what, c->from == 0, (uint32_t)ts->calls);
+    else if (c->kind == SS_CHANGE_TOO_SHORT)
+        ss_steps_too_short(&ts->steps, c->what);
+    else if (c->what < ts->lane_count)
+        ss_tensors_join_now(ts, c->what);
 }
 
 /* Votes may end in another order on another rank: the earliest counts. */
@@ -54,7 +54,7 @@ static void make_due(struct ss_tensors *ts, enum ss_tensor_change_kind kind, boo
         if (c.kind != kind || (overlaps && c.from > ts->calls))
             continue;
         drop(ts, i);
-        make_change(ts, c.kind, c.what);
+        make_change(ts, &c);
     }
 }
 
@@ -71,7 +71,7 @@ static void change(struct ss_tensors *ts, const struct ss_tensor_change *change)
     if (change->from > 0)
         change_later(ts, change);
     else
-        make_change(ts, change->kind, change->what);
+        make_change(ts, change);
     pthread_mutex_unlock(&ts->lock);
 }
 

@@ -72,6 +72,9 @@ bool ss_step_allowed(const struct ss_steps *s, uint32_t p)
 
 void ss_step_pass_marks(struct ss_steps *s)
 {
+    s->used = s->barred > 0;
+    for (int i = 0; i < SS_STEP_CYCLES; i++)
+        s->used = s->used || (s->cycles[i].length > 0 && s->cycles[i].told);
     if (s->barred > 0 && --s->barred == 0)
         s->too_short = 0;
 }
@@ -81,18 +84,23 @@ unsigned ss_steps_marks(const struct ss_steps *s)
     return SS_STEP_MARKS & ~(unsigned)s->no_marks;
 }
 
-/* The cycles of ranks that saw different marks may stand in different places. */
-void ss_steps_unmark(struct ss_steps *s, unsigned marks, uint32_t ordinals)
+/* The cycles of ranks that saw different marks may stand in different places, unless no mark could
+ * move any. */
+void ss_steps_unmark(struct ss_steps *s, unsigned marks, bool at_once, uint32_t ordinals)
 {
     if ((s->no_marks | marks) == s->no_marks)
         return;
-    s->too_short = s->barred = 0;
-    s->ordinals = ordinals > s->ordinals ? ordinals : s->ordinals;
     s->no_marks |= (uint8_t)(marks & SS_STEP_MARKS);
-    ss_step_forget_all(s);
-    s->since_out = 0;
-    s->doubted = 0;
-    s->lost = false;
+    if (!at_once || s->used) {
+        ss_step_forget_all(s);
+        s->ordinals = ordinals > s->ordinals ? ordinals : s->ordinals;
+        s->too_short = s->barred = 0;
+        s->since_out = 0;
+        s->doubted = 0;
+        s->lost = false;
+    }
+    for (int i = 0; i < SS_STEP_CYCLES; i++)
+        s->cycles[i].told = are_told(s, &s->cycles[i]);
     ss_step_recount(s);
 }
 

@@ -142,6 +142,7 @@ struct ss_steps {
     uint8_t coming;                                  /* marks of the call to come */
     uint8_t carried;                                 /* and of foreign ones just before it */
     uint8_t no_marks;                                /* those that do not count */
+    bool used;                                       /* marks could have moved the last call */
     uint16_t doubted;           /* calls in place to come before the place is trusted */
     uint32_t too_short, barred; /* periods up to that one are none, for so many calls */
     uint32_t ordinals;          /* given so far, of lanes that come several times */
@@ -165,11 +166,12 @@ void ss_steps_level(struct ss_steps *steps, double square, const uint8_t *parts,
 void ss_steps_blind(struct ss_steps *steps);
 
 /* Before ss_steps_next: the marks of the call to come, none where it is not called. Returns those
- * that count. Marks count
- * only as long as all ranks see the same: those of ss_steps_unmark no more, on all ranks from the
- * same call on; new ordinals are from `ordinals` on then, at least as many as calls so far. */
+ * that count. Marks count only as long as all ranks see the same: those of ss_steps_unmark no more,
+ * on all ranks from the same call on. at_once: the call taken in last is the first in which ranks
+ * differ; else cycles are found anew. New ordinals are from `ordinals` on then, at least as many as
+ * calls so far. */
 unsigned ss_steps_mark(struct ss_steps *steps, unsigned marks);
-void ss_steps_unmark(struct ss_steps *steps, unsigned marks, uint32_t ordinals);
+void ss_steps_unmark(struct ss_steps *steps, unsigned marks, bool at_once, uint32_t ordinals);
 unsigned ss_steps_marks(const struct ss_steps *steps); /* those that count */
 
 /* A call was made before the program had seen the former one of the same lane and ordinal end, in a

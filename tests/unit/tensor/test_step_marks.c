@@ -158,8 +158,8 @@ static void marks_that_do_not_count_are_not_looked_at(void **state)
     struct ss_steps *a = with_layers(SS_STEP_MARKS), *b = with_layers(SS_STEP_AFTER_SMALL);
 
     (void)state;
-    ss_steps_unmark(a, SS_STEP_AFTER_ALL, 1000);
-    ss_steps_unmark(b, SS_STEP_AFTER_ALL, 1000);
+    ss_steps_unmark(a, SS_STEP_AFTER_ALL, true, 1000);
+    ss_steps_unmark(b, SS_STEP_AFTER_ALL, true, 1000);
     for (uint32_t call = 0; call < 40 * LAYERS; call++) {
         struct ss_step_place one = next(a, SS_STEP_MARKS, call % LAYERS);
         struct ss_step_place other = next(b, SS_STEP_AFTER_SMALL, call % LAYERS);
@@ -171,6 +171,23 @@ static void marks_that_do_not_count_are_not_looked_at(void **state)
     free(b);
 }
 
+/* One rank makes small calls of its own: nothing hung on marks, and nothing is found anew. */
+static void marks_that_nothing_hung_on_go_without_a_trace(void **state)
+{
+    struct ss_steps *s = fresh();
+
+    (void)state;
+    for (uint32_t call = 0; call < 300; call++) {
+        ss_steps_mark(s, call % 50 == 7 ? SS_STEP_AFTER_SMALL : 0);
+        struct ss_step_place place = ss_steps_next(s, call % 5 > 2, 0);
+        if (call % 50 == 7)
+            ss_steps_unmark(s, SS_STEP_AFTER_SMALL, true, call);
+        assert_int_equal(place.settled, call >= 16);
+        assert_true(call < 16 || place.period == 5);
+    }
+    free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_mark_that_is_missing_now_and_then_moves_nothing),
         cmocka_unit_test(marks_say_nothing_of_lanes_that_come_once),
         cmocka_unit_test(marks_that_do_not_count_are_not_looked_at),
+        cmocka_unit_test(marks_that_nothing_hung_on_go_without_a_trace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
