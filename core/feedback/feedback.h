@@ -144,6 +144,8 @@ void ss_look_start(struct ss_feedback *f);
  * of all: marks in which ranks differ do not count, and where a call of one tensor overlaps with
  * the next the step is longer; for nonblocking calls SS_MERGED calls later. Whether the call may be
  * one of another tensor, and must be exact on all ranks. */
+const struct ss_under_way *
+ss_between_under_way(const struct ss_feedback *f); /* NULL: not to count */
 unsigned ss_between_take(struct ss_feedback *f);
 void ss_between_keep(struct ss_feedback *f);
 bool ss_between_vote(struct ss_feedback *f, uint64_t flags);

@@ -81,7 +81,7 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
         .op = f->c.op,
         .n = x->n,
         .subject = subject,
-        .under_way = &f->site.under_way,
+        .under_way = ss_between_under_way(f),
     };
 }
 

@@ -26,20 +26,17 @@ static void make_change(struct ss_tensors *ts, const struct ss_tensor_change *c)
         ss_tensors_join_now(ts, c->what);
 }
 
-/* Votes may end in another order on another rank: the earliest counts. */
+/* Each counts, and in its own call: votes may end in another order on another rank, and there after
+ * an equal change of an earlier call has been made. */
 static void change_later(struct ss_tensors *ts, const struct ss_tensor_change *change)
 {
-    struct ss_tensor_change *at = NULL;
-
-    for (unsigned i = 0; i < ts->changing; i++)
-        if (ts->changes[i].kind == change->kind && ts->changes[i].what == change->what)
-            at = &ts->changes[i];
-    if (at && at->from <= change->from)
-        return;
-    if (!at && ts->changing < SS_TENSOR_CHANGES)
-        at = &ts->changes[ts->changing++];
-    if (at)
-        *at = *change;
+    for (unsigned i = 0; i < ts->changing; i++) {
+        const struct ss_tensor_change *c = &ts->changes[i];
+        if (c->kind == change->kind && c->what == change->what && c->from == change->from)
+            return;
+    }
+    if (ts->changing < SS_TENSOR_CHANGES)
+        ts->changes[ts->changing++] = *change;
 }
 
 static void drop(struct ss_tensors *ts, unsigned i)

@@ -85,15 +85,18 @@ unsigned ss_steps_marks(const struct ss_steps *s)
 }
 
 /* The cycles of ranks that saw different marks may stand in different places, unless no mark could
- * move any. */
-void ss_steps_unmark(struct ss_steps *s, unsigned marks, bool at_once, uint32_t ordinals)
+ * move any; then so do foreign calls, whose marks were carried on. */
+void ss_steps_unmark(struct ss_steps *s, unsigned marks, bool at_once, uint32_t calls)
 {
     if ((s->no_marks | marks) == s->no_marks)
         return;
     s->no_marks |= (uint8_t)(marks & SS_STEP_MARKS);
     if (!at_once || s->used) {
         ss_step_forget_all(s);
-        s->ordinals = ordinals > s->ordinals ? ordinals : s->ordinals;
+        memset(s->mark, 0, sizeof s->mark);
+        s->carried = 0;
+        s->ordinals = calls > s->ordinals ? calls : s->ordinals;
+        s->step = calls > s->step ? calls : s->step;
         s->too_short = s->barred = 0;
         s->since_out = 0;
         s->doubted = 0;

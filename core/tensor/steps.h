@@ -168,10 +168,10 @@ void ss_steps_blind(struct ss_steps *steps);
 /* Before ss_steps_next: the marks of the call to come, none where it is not called. Returns those
  * that count. Marks count only as long as all ranks see the same: those of ss_steps_unmark no more,
  * on all ranks from the same call on. at_once: the call taken in last is the first in which ranks
- * differ; else cycles are found anew. New ordinals are from `ordinals` on then, at least as many as
- * calls so far. */
+ * differ; else cycles are found anew. Steps and new ordinals are from `calls` on then, so many
+ * calls as there were so far. */
 unsigned ss_steps_mark(struct ss_steps *steps, unsigned marks);
-void ss_steps_unmark(struct ss_steps *steps, unsigned marks, bool at_once, uint32_t ordinals);
+void ss_steps_unmark(struct ss_steps *steps, unsigned marks, bool at_once, uint32_t calls);
 unsigned ss_steps_marks(const struct ss_steps *steps); /* those that count */
 
 /* A call was made before the program had seen the former one of the same lane and ordinal end, in a

@@ -518,8 +518,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
     uint64_t apart = ts->calls - t->history.last_call;
     found->waived = ts->settings->register_after == 0 && found->place.sync == SS_STEP_UNKNOWN;
     found->overlaps = overlaps(&t->history, call->under_way, &found->place);
-    found->in_turn = found->overlaps && is_in_turn(&found->place, apart);
-    if (found->in_turn && found->at_once)
+    found->in_turn = is_in_turn(&found->place, apart);
+    if (found->overlaps && found->in_turn && found->at_once)
         ss_steps_too_short(&ts->steps, found->place.period);
     t->history.last_on_lane = lane->calls;
     t->history.last_call = ts->calls;

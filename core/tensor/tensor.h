@@ -302,8 +302,8 @@ struct ss_tensor_found {
     bool overlaps;   /* the program has not seen the tensor's last call end: it is not one tensor,
                         and if a rank says so the call is exact on all, */
     bool waived;     /* but for REGISTER_AFTER=0, while no step is known */
-    bool in_turn;    /* it overlaps, and the place of neither was lost: the step is longer, */
-    bool at_once; /* which holds from the next call on, as all ranks see the same (marks count) */
+    bool in_turn;    /* the place of neither was lost: where they overlap the step is longer, */
+    bool at_once;    /* from the next call on, as all ranks see the same (marks count) */
 };
 
 /* The tensor of a call, made when new. NULL when memory is short. Valid until the next one on

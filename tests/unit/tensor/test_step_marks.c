@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "core/tensor/steps.h"
+#include "core/tensor/tensor.h"
 
 enum { LAYERS = 9, FROZEN = 6 };
 
@@ -188,6 +189,72 @@ static void marks_that_nothing_hung_on_go_without_a_trace(void **state)
     free(s);
 }
 
+/* Until ranks know that they saw different marks, a call may be foreign on one of them alone, which
+ * carries its other marks on. */
+static void marks_from_before_a_difference_was_known_do_not_count(void **state)
+{
+    struct ss_steps *a = fresh(), *b = fresh();
+
+    (void)state;
+    for (uint32_t call = 0; call < 3 * LAYERS; call++) {
+        next(a, call % LAYERS == 0 || call % LAYERS == 4 ? SS_STEP_AFTER_SMALL : 0, 0);
+        next(b, call % LAYERS == 0 ? SS_STEP_AFTER_SMALL : 0, 0);
+    }
+    a->carried = SS_STEP_AFTER_SMALL;
+    ss_steps_unmark(a, SS_STEP_AFTER_ALL, false, 1000);
+    ss_steps_unmark(b, SS_STEP_AFTER_ALL, false, 1000);
+    ss_steps_too_short(a, 1);
+    ss_steps_too_short(b, 1);
+    for (uint32_t call = 0; call < 40 * LAYERS; call++) {
+        struct ss_step_place one = next(a, SS_STEP_AFTER_SMALL, call % LAYERS);
+        struct ss_step_place other = next(b, SS_STEP_AFTER_SMALL, call % LAYERS);
+        assert_int_equal(one.sync, other.sync);
+        assert_int_equal(one.ordinal, other.ordinal);
+        assert_true(call < 4 * LAYERS || one.sync == SS_STEP_IN);
+    }
+    free(a);
+    free(b);
+}
+
+/* A nonblocking call, whose tensor is looked for. */
+static struct ss_step_place find_next(struct ss_tensors *ts)
+{
+    struct ss_tensor_call call = {.type = SS_F32, .op = SS_SUM, .n = 1000, .overlaps = true};
+    struct ss_tensor_found found;
+
+    assert_non_null(ss_tensor_find(ts, &call, &found));
+    return found.place;
+}
+
+/* Of two votes one rank may know the second before what the first says is due, another after. */
+static void ranks_bar_periods_alike_whenever_votes_end(void **state)
+{
+    enum { FIRST = 20, DUE = FIRST + SS_MERGED, CALLS = 3000 };
+    struct ss_tensor_settings settings = {.register_after = 1, .threshold_period = 1};
+    struct ss_mem mem = {0};
+    struct ss_tensors *soon = ss_tensors_create(&settings, &mem);
+    struct ss_tensors *late = ss_tensors_create(&settings, &mem);
+    uint32_t apart = 0, in = 0;
+
+    (void)state;
+    for (uint64_t call = 1; call <= CALLS; call++) {
+        if (call == FIRST + 1) {
+            ss_tensors_too_short(soon, 1, DUE);
+            ss_tensors_too_short(soon, 1, DUE + 1);
+            ss_tensors_too_short(late, 1, DUE);
+        }
+        if (call == DUE + 1) /* the call DUE has been found */
+            ss_tensors_too_short(late, 1, DUE + 1);
+        struct ss_step_place one = find_next(soon), other = find_next(late);
+        apart += one.sync != other.sync || one.ordinal != other.ordinal;
+        in += one.sync == SS_STEP_IN;
+    }
+    assert_int_equal(apart, 0);
+    assert_true(in > DUE && in < CALLS - SS_MERGED); /* the period was barred, and came again */
+    ss_tensors_free(soon);
+    ss_tensors_free(late);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +265,8 @@ int main(void)
         cmocka_unit_test(marks_say_nothing_of_lanes_that_come_once),
         cmocka_unit_test(marks_that_do_not_count_are_not_looked_at),
         cmocka_unit_test(marks_that_nothing_hung_on_go_without_a_trace),
+        cmocka_unit_test(marks_from_before_a_difference_was_known_do_not_count),
+        cmocka_unit_test(ranks_bar_periods_alike_whenever_votes_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
