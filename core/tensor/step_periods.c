@@ -223,8 +223,8 @@ static bool repeats(const struct ss_step_cycle *c, uint32_t p)
 }
 
 /* From which on the calls of the lane of position q, the first of it, have their ordinals in a new
- * cycle: those of the last cycle, where the lane comes as often, or one step may be several of the
- * other; new ones where other layers of equal counts come. */
+ * cycle: those of the last cycle, where the lane comes as often, or once, or one step may be
+ * several of the other; new ones where other layers of equal counts come. */
 static uint32_t ordinals_from(const struct ss_steps *s, const struct ss_step_cycle *made,
                               uint32_t q)
 {
@@ -234,7 +234,7 @@ static uint32_t ordinals_from(const struct ss_steps *s, const struct ss_step_cyc
     if (!last || last->any_order)
         return 0;
     then = ss_step_occurrences(last, made->lane[q]);
-    if (now % then == 0 || repeats(last, made->length))
+    if (now == 1 || now % then == 0 || repeats(last, made->length))
         return first_ordinal(last, made->lane[q]);
     return s->ordinals;
 }

@@ -1,14 +1,15 @@
-/* astray SEED [steady|told|changing [STEPS [at_once]]]: trainings of random structure: few counts,
- * equal layers, phases in which some layers are frozen, steps that change their order, calls of the
- * same counts in evaluations, steps cut short, small sums that come and go. Each layer is zero in a
- * window of its own, so that what comes from another shows. Nothing is asked but that none does,
- * and that all ranks hold the same bits.
+/* astray SEED [steady|told|changing [STEPS [at_once|tested]]]: trainings of random structure: few
+ * counts, equal layers, phases in which some layers are frozen, steps that change their order,
+ * calls of the same counts in evaluations, steps cut short, small sums that come and go. Each layer
+ * is zero in a window of its own, so that what comes from another shows. Nothing is asked but that
+ * none does, and that all ranks hold the same bits.
  */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/mpi/support/gradient.h"
 #include "tests/mpi/support/tap.h"
@@ -18,7 +19,8 @@ enum { MOST = 24, WINDOWS = 32, LONGEST = 4096 };
 static struct {
     uint64_t seed;
     int layers, step, n[MOST], sizes;
-    bool alike, at_once;
+    bool alike, at_once, tested;
+    uint64_t digest;
     int losses, backward, evaluated, cut, phases, steps;
     float *buffer;
     long astray, sparse, calls;
@@ -62,6 +64,11 @@ static void look(const float *buffer, int layer, int n)
         job.first_astray = job.step;
         job.culprit = layer;
     }
+    for (int i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &buffer[i], sizeof bits);
+        job.digest = (job.digest ^ bits) * 0x100000001b3u;
+    }
     job.astray += strays;
     job.calls++;
     job.sparse += zeros > n / 2;
@@ -72,6 +79,18 @@ static void reduce(int layer, int n)
     fill(job.buffer, layer, n);
     MPI_Allreduce(MPI_IN_PLACE, job.buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     look(job.buffer, layer, n);
+}
+
+/* Which of them end here is a matter of time, on each rank. */
+static void test_some(int count, MPI_Request *request)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (long tests = now.tv_nsec / 64 % (4 + 8 * tap.rank); tests > 0; tests--) {
+        int ended;
+        MPI_Test(&request[tests % count], &ended, MPI_STATUS_IGNORE);
+    }
 }
 
 /* Of a step: one after the other, or all at once. */
@@ -88,6 +107,8 @@ static void reduce_all(const int *layers, int count)
         float *buffer = job.buffer + (size_t)layers[k] * LONGEST;
         fill(buffer, layers[k], n);
         MPI_Iallreduce(MPI_IN_PLACE, buffer, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[k]);
+        if (job.tested)
+            test_some(k + 1, request);
     }
     for (int k = 0; k < count; k++)
         MPI_Wait(&request[k], MPI_STATUS_IGNORE);
@@ -135,7 +156,8 @@ int main(int argc, char **argv)
     const char *form = argc > 2 ? argv[2] : "changing";
     bool steady = strcmp(form, "steady") == 0, free = strcmp(form, "changing") == 0;
     job.steps = argc > 3 ? atoi(argv[3]) : 90;
-    job.at_once = argc > 4 && strcmp(argv[4], "at_once") == 0;
+    job.tested = argc > 4 && strcmp(argv[4], "tested") == 0;
+    job.at_once = job.tested || (argc > 4 && strcmp(argv[4], "at_once") == 0);
     job.layers = 1 + (int)(draw(0, 0, 0) % 10);
     job.sizes = 1 + (int)(draw(1, 0, 0) % 3);
     for (int k = 0; k < job.layers; k++)
@@ -155,6 +177,7 @@ int main(int argc, char **argv)
         "astray %ld from step %d in %d",
         job.layers, job.sizes, job.alike, job.losses, job.phases, job.cut, job.evaluated,
         job.sparse, job.calls, job.astray, job.first_astray, job.culprit);
+    tap_note("digest %016llx", (unsigned long long)job.digest);
     tap_ok(free || job.astray == 0, "no gradient leaves a trace in another");
     tap_ok(free || job.sparse > job.calls / 2, "most calls are sparse");
     MPI_Finalize();
