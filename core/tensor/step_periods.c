@@ -229,11 +229,11 @@ static uint32_t ordinals_from(const struct ss_steps *s, const struct ss_step_cyc
                               uint32_t q)
 {
     const struct ss_step_cycle *last = last_with(s, made->lane[q]);
-    uint32_t now = ss_step_occurrences(made, made->lane[q]), then;
+    uint32_t now = ss_step_occurrences(made, made->lane[q]);
+    uint32_t then = last ? ss_step_occurrences(last, made->lane[q]) : 0;
 
-    if (!last || last->any_order)
+    if (then == 0 || last->any_order)
         return 0;
-    then = ss_step_occurrences(last, made->lane[q]);
     if (now == 1 || now % then == 0 || repeats(last, made->length))
         return first_ordinal(last, made->lane[q]);
     return s->ordinals;
