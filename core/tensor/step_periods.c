@@ -219,7 +219,7 @@ static bool repeats(const struct ss_step_cycle *c, uint32_t p)
         if (c->lane[q] != c->lane[next] || (c->told && ((c->mark[q] ^ c->mark[next]) & counts)))
             return false;
     }
-    return p < c->length && c->length % p == 0;
+    return p > 0 && p < c->length && c->length % p == 0;
 }
 
 /* From which on the calls of the lane of position q, the first of it, have their ordinals in a new
