@@ -126,7 +126,7 @@ static void small(int count)
 
 static void train(void)
 {
-    int phase = job.step * job.phases / job.steps, order[MOST], turn[MOST], live = 0;
+    int phase = job.step * job.phases / job.steps, order[MOST] = {0}, turn[MOST], live = 0;
 
     for (int k = 0; k < job.layers; k++) {
         bool frozen = phase > 0 && draw(5, phase, k) % 4 == 0;
