@@ -484,6 +484,13 @@ static bool overlaps(struct ss_call_history *h, const struct ss_under_way *under
     return overlaps;
 }
 
+/* Else the user says what one tensor is, also of a pipeline that has several calls of it under way.
+ */
+static bool places_count(const struct ss_tensor_settings *settings)
+{
+    return settings->identity == SS_IDENTITY_AUTO || settings->identity == SS_IDENTITY_ORDINAL;
+}
+
 /* The call and the last of its tensor are a step apart: its place was not just lost. */
 static bool is_in_turn(const struct ss_step_place *place, uint64_t apart)
 {
@@ -517,7 +524,8 @@ static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call
         return NULL;
     uint64_t apart = ts->calls - t->history.last_call;
     found->waived = ts->settings->register_after == 0 && found->place.sync == SS_STEP_UNKNOWN;
-    found->overlaps = overlaps(&t->history, call->under_way, &found->place);
+    found->overlaps =
+        overlaps(&t->history, call->under_way, &found->place) && places_count(ts->settings);
     found->in_turn = is_in_turn(&found->place, apart);
     if (found->overlaps && found->in_turn && found->at_once)
         ss_steps_too_short(&ts->steps, found->place.period);

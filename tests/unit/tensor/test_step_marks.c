@@ -255,6 +255,37 @@ static void ranks_bar_periods_alike_whenever_votes_end(void **state)
     ss_tensors_free(late);
 }
 
+/* A pipeline has the last call under way when it makes the next: of one tensor, where IDENTITY says
+ * so. */
+static void what_overlaps_is_one_tensor_where_identity_says_so(void **state)
+{
+    static const enum ss_identity kinds_of[] = {SS_IDENTITY_AUTO, SS_IDENTITY_ORDINAL,
+                                                SS_IDENTITY_SITE, SS_IDENTITY_ADDRESS};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct ss_tensor_settings settings = {
+            .identity = kinds_of[i], .register_after = 1, .threshold_period = 1};
+        struct ss_mem mem = {0};
+        struct ss_tensors *ts = ss_tensors_create(&settings, &mem);
+        for (uint64_t number = 1; number <= 50; number++) {
+            struct ss_under_way under_way = {.number = number};
+            uint64_t bit = (number - 1) % SS_UNDER_WAY;
+            under_way.calls[bit / 64] = (uint64_t)1 << bit % 64;
+            struct ss_tensor_call call = {.site = 7,
+                                          .type = SS_F32,
+                                          .op = SS_SUM,
+                                          .n = 1000,
+                                          .overlaps = true,
+                                          .under_way = &under_way};
+            struct ss_tensor_found found;
+            assert_non_null(ss_tensor_find(ts, &call, &found));
+            assert_int_equal(found.overlaps, number > 1 && i < 2);
+        }
+        ss_tensors_free(ts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +297,7 @@ int main(void)
         cmocka_unit_test(marks_that_do_not_count_are_not_looked_at),
         cmocka_unit_test(marks_that_nothing_hung_on_go_without_a_trace),
         cmocka_unit_test(marks_from_before_a_difference_was_known_do_not_count),
+        cmocka_unit_test(what_overlaps_is_one_tensor_where_identity_says_so),
         cmocka_unit_test(ranks_bar_periods_alike_whenever_votes_end),
     };
 
