@@ -1,6 +1,5 @@
 /* What all ranks have found of identity, and from which call on it holds. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/tensor/tensor_impl.h"
 
