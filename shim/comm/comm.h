@@ -139,20 +139,28 @@ void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, 
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);
 
-/* shim/comm/contact.c. Whether the delegated call was made on a communicator. Its return value does
+/* shim/comm/ask.c. Whether the delegated call was made on a communicator. Its return value does
  * not tell under MPICH 5, which returns MPI_SUCCESS once a handler of the application has seen the
  * error. Of the question a handler of the application's hears under MPICH 5 alone, once, where the
  * handle is one that was freed. */
 bool shim_comm_exists(uintptr_t handle);
 
-/* Whether MPI takes a datatype in a call, as far as the private communicator is there to ask on: no
- * handler of the application's hears of the question. */
+/* Whether MPI takes a datatype in a call; no handler of the application's hears of the question.
+ * True where no communicator is left to ask on. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c);
+
+/* Whether one more communicator is to be had in this process; where its ranks have made the same
+ * ones, they all know. */
+bool shim_comm_has_room(void);
+
+/* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches
+ * beyond it (MPI_Comm_spawn and MPI_Intercomm_merge) all say no: each lacks another's. */
+bool shim_comm_within_world(MPI_Group group, int size);
 
 /* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */
 int shim_comm_size_of(uintptr_t handle);
 
-/* First contact: called by all ranks in the same call, after the native call
+/* shim/comm/contact.c. First contact: called by all ranks in the same call, after the native call
  * succeeded. Collective over the communicator; a rank without memory meets the others too. Returns
  * an MPI error code; not MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no
  * rank can be met any more for want of memory; raised already. */

@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/base/fpenv.h"
 #include "shim/comm/clock.h"
@@ -277,88 +276,6 @@ static int establish(struct shim_comm *c, bool ok)
 
 /* ---- which communicator it is ---- */
 
-/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. */
-static MPI_Comm make_single(void)
-{
-    MPI_Comm single = MPI_COMM_NULL;
-    MPI_Group group;
-
-    if (shim_real.Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS)
-        return MPI_COMM_NULL;
-    if (shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
-                                    &single) != MPI_SUCCESS)
-        single = MPI_COMM_NULL;
-    shim_real.Group_free(&group);
-    return single;
-}
-
-/* The same for all questions. MPI_COMM_NULL where there is none to be had. */
-static MPI_Comm single(void)
-{
-    pthread_mutex_lock(&shim.single_lock);
-    if (shim.single == 0)
-        shim.single = (uintptr_t)make_single();
-    pthread_mutex_unlock(&shim.single_lock);
-    return (MPI_Comm)shim.single;
-}
-
-/* A handle that was freed is told by a call that fails. MPICH 5 has a handler of the application's
- * hear of that, whatever communicator the call begins with, and hides the error when it returns:
- * then nothing was written. */
-bool shim_comm_exists(uintptr_t handle)
-{
-    int result = MPI_UNDEFINED;
-
-    if (!shim.hides_errors || shim.sessions || atomic_load(&shim.finalizing))
-        return true;
-    if ((MPI_Comm)handle == MPI_COMM_NULL)
-        return false;
-    return single() == MPI_COMM_NULL ||
-           (shim_real.Comm_compare(single(), (MPI_Comm)handle, &result) == MPI_SUCCESS &&
-            result != MPI_UNDEFINED);
-}
-
-bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
-{
-    int position = 0;
-    char byte = 0;
-
-    return c->private == MPI_COMM_NULL || shim_real.Pack(&byte, 0, (MPI_Datatype)type, &byte, 1,
-                                                         &position, c->private) == MPI_SUCCESS;
-}
-
-/* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches
- * beyond it (MPI_Comm_spawn and MPI_Intercomm_merge) all say no: each lacks another's. */
-static bool within_world(MPI_Group group, int size)
-{
-    int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *found = ranks + size;
-    bool within = ranks != NULL;
-    MPI_Group world;
-
-    for (int i = 0; within && i < size; i++)
-        ranks[i] = i;
-    within = within && shim_real.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS;
-    if (within) {
-        within = shim_real.Group_translate_ranks(group, size, ranks, world, found) == MPI_SUCCESS;
-        for (int i = 0; within && i < size; i++)
-            within = found[i] != MPI_UNDEFINED;
-        shim_real.Group_free(&world);
-    }
-    free(ranks);
-    return within;
-}
-
-int shim_comm_size_of(uintptr_t handle)
-{
-    MPI_Comm comm = (MPI_Comm)handle;
-    int inter = 1, size = 0;
-
-    if (shim_real.Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter ||
-        shim_real.Comm_size(comm, &size) != MPI_SUCCESS)
-        return 0;
-    return size;
-}
-
 /* Size, rank, name and group; false for a single rank and for an intercommunicator. */
 static bool examine(struct shim_comm *c)
 {
@@ -373,7 +290,7 @@ static bool examine(struct shim_comm *c)
         return false;
     }
     c->within_world =
-        shim.sessions || c->handle == MPI_COMM_WORLD || within_world(c->group, c->size);
+        shim.sessions || c->handle == MPI_COMM_WORLD || shim_comm_within_world(c->group, c->size);
     if (shim_real.Comm_get_name(c->handle, name, &len) == MPI_SUCCESS)
         snprintf(c->name, sizeof c->name, "%.*s", (int)sizeof c->name - 1, name);
     return true;
@@ -453,21 +370,9 @@ int shim_comm_contact(uintptr_t handle)
     return MPI_SUCCESS;
 }
 
-/* Whether one more communicator is to be had in this process; where its ranks have made the same
- * ones, they all know. */
-static bool has_room(void)
-{
-    MPI_Comm probe = make_single();
-
-    if (probe == MPI_COMM_NULL)
-        return false;
-    shim_real.Comm_free(&probe);
-    return true;
-}
-
 static void start_meeting(struct shim_comm *c, bool ok)
 {
-    ok = equip(c, ok && can_be_quiet(c) && !atomic_load(&shim.callbacks) && has_room());
+    ok = equip(c, ok && can_be_quiet(c) && !atomic_load(&shim.callbacks) && shim_comm_has_room());
     c->met = shim_now();
     if (post_meeting(c, ok) != MPI_SUCCESS)
         c->meeting = MPI_REQUEST_NULL;
