@@ -35,7 +35,7 @@ static bool start_scan(struct gpu_place *p, struct gpu_job *j)
 
     if (s->at == 0)
         s->out.stop = j->n;
-    s->list.room = gpu_list_room(p, &p->list, wanted, size);
+    s->list.room = gpu_list_room(&p->list, wanted, size);
     if (s->list.room == 0) /* there is always some where it was reserved */
         s->list.room = wanted;
     s->piece = s->list.room < wanted ? s->list.room : left;

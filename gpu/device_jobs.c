@@ -4,8 +4,6 @@
 
 #include "gpu/device_place_impl.h"
 
-enum { ALIGNED = 256 };
-
 struct gpu_gone {
     struct gpu_gone *next;
     void *memory;
@@ -67,47 +65,28 @@ static void free_beside(struct gpu_place *p, struct gpu_gone *gone)
     }
 }
 
-/* *old: what it was. */
-static bool enlarge(struct gpu_place *p, struct gpu_area *area, size_t bytes, struct gpu_area *old)
+size_t gpu_aligned(size_t bytes)
 {
-    void *data = gpu_memory_make(&p->device, bytes);
-
-    if (!data)
-        return false;
-    *old = *area;
-    *area = (struct gpu_area){data, bytes};
-    return true;
+    return (bytes + 255) / 256 * 256;
 }
 
-/* What an area that is to have so many bytes is made for. */
-static size_t enlarged(const struct gpu_area *area, size_t bytes)
-{
-    const size_t more = area->bytes + area->bytes / 2;
-
-    return ((bytes > more ? bytes : more) + ALIGNED - 1) / ALIGNED * ALIGNED;
-}
-
+/* What was not reserved is made here: it may wait for the device, and others for it. */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
 {
-    struct gpu_area old = {0};
-
-    if (bytes > area->bytes && !enlarge(p, area, enlarged(area, bytes), &old))
-        gpu_fail(p);
-    if (old.data)
-        gpu_let_go(p, old.data, old.bytes);
-    return bytes <= area->bytes ? area->data : NULL;
-}
-
-bool gpu_area_reserve(struct gpu_place *p, struct gpu_area *area, size_t bytes,
-                      struct gpu_area *old)
-{
-    size_t all = enlarged(area, bytes);
+    const struct gpu_area old = *area;
+    void *data;
 
     if (bytes <= area->bytes)
-        return true;
-    if (!gpu_is_within(&p->device, all))
-        all = (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
-    return gpu_is_within(&p->device, all) && enlarge(p, area, all, old);
+        return area->data;
+    data = gpu_memory_make(&p->device, gpu_aligned(bytes));
+    if (!data) {
+        gpu_fail(p);
+        return NULL;
+    }
+    *area = (struct gpu_area){data, gpu_aligned(bytes)};
+    if (old.data)
+        gpu_let_go(p, old.data, old.bytes);
+    return data;
 }
 
 /* ---- slots ---- */
@@ -190,7 +169,7 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
 
 static size_t indices(size_t room)
 {
-    return (room * sizeof(uint32_t) + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return gpu_aligned(room * sizeof(uint32_t));
 }
 
 size_t gpu_list_bytes(size_t room, size_t size)
@@ -198,21 +177,12 @@ size_t gpu_list_bytes(size_t room, size_t size)
     return indices(room) + (room + 1) * size;
 }
 
-/* The job in front holds no list when it asks. */
-size_t gpu_list_room(struct gpu_place *p, struct gpu_area *area, size_t room, size_t size)
+size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size)
 {
-    const size_t fits = area->bytes > size + ALIGNED
-                            ? (area->bytes - size - ALIGNED) / (sizeof(uint32_t) + size)
-                            : 0;
-    struct gpu_area old = {0};
+    const size_t lost = size + gpu_aligned(1); /* at most, to alignment */
+    const size_t fits = area->bytes > lost ? (area->bytes - lost) / (sizeof(uint32_t) + size) : 0;
 
-    if (gpu_list_bytes(room, size) <= area->bytes)
-        return room;
-    if (!gpu_area_reserve(p, area, gpu_list_bytes(room, size), &old))
-        return fits;
-    if (old.data)
-        gpu_let_go(p, old.data, old.bytes);
-    return room;
+    return gpu_list_bytes(room, size) <= area->bytes ? room : fits;
 }
 
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size)

@@ -337,6 +337,8 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out)
 {
+    if (capacity > 0)
+        gpu_reserve_list(p, type, n < capacity ? n : capacity);
     return gpu_hand_over(
         p,
         &(struct gpu_job){.step = gpu_step_scan,

@@ -142,13 +142,11 @@ void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
 void gpu_free_gone(struct gpu_place *p);
 void gpu_forget_jobs(struct gpu_place *p);
 
+size_t gpu_aligned(size_t bytes);
+
 /* Device memory that lasts until the next job: `bytes` at least, or NULL and an error that stays.
  */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
-/* So that such a call will not fail, within the limit. *old: what was there is of use to jobs that
- * were handed over until now. False: there is no memory. */
-bool gpu_area_reserve(struct gpu_place *p, struct gpu_area *area, size_t bytes,
-                      struct gpu_area *old);
 
 /* Pinned memory for an upload, 64 bytes and more, aligned; NULL: none is free now. */
 void *gpu_upload_room(struct gpu_place *p, size_t bytes);
@@ -166,8 +164,8 @@ bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const v
 
 /* Room for entries, and those of them that are wanted home. */
 size_t gpu_list_bytes(size_t room, size_t size);
-/* So many entries, or as many as there is memory for. */
-size_t gpu_list_room(struct gpu_place *p, struct gpu_area *area, size_t room, size_t size);
+/* So many entries, or as many as the area has room for. */
+size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size);
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
@@ -188,7 +186,10 @@ uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
 /* ---- gpu/device_reserve.c ---- */
 
+/* So that gpu_area will not fail, nor make anything. */
 int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need);
+/* So many entries at once, where there is memory. */
+void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries);
 
 /* ---- gpu/device_select.c ---- */
 

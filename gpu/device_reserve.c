@@ -1,8 +1,10 @@
 /* Room for calls to come: areas of device memory that grow with what is reserved, and that shrink
  * again once memory has run out and calls have needed less for long. */
+#include <string.h>
+
 #include "gpu/device_place_impl.h"
 
-enum { ALIGNED = 256, LIST_LEAST = 1 << 20 };
+enum { LIST_LEAST = 1 << 20 };
 
 static size_t most(size_t a, size_t b)
 {
@@ -31,43 +33,66 @@ static size_t listed(const struct ss_place_need *need)
     return need->k > 0 ? most(need->entries, piece) : piece;
 }
 
-/* The areas that hang on the size of calls. */
-static struct gpu_area *sized(struct gpu_place *p, int i)
+/* Those that hang on the size of calls come first: GPU_SIZED of them. */
+enum { WORK, LIST, BETWEEN, MESSAGES, CROSSING, PICKED, AREAS };
+
+static struct gpu_area *area_of(struct gpu_place *p, int i)
 {
-    struct gpu_area *const areas[GPU_SIZED] = {&p->work, &p->list, &p->between, &p->messages};
+    struct gpu_area *const areas[AREAS] = {&p->work,     &p->list,     &p->between,
+                                           &p->messages, &p->crossing, &p->picked};
 
     return areas[i];
 }
 
-static void needs_of(enum ss_type type, const struct ss_place_need *need, size_t bytes[GPU_SIZED])
+static void needs_of(enum ss_type type, const struct ss_place_need *need, size_t bytes[AREAS])
 {
     const size_t size = ss_type_size(type),
                  room = need->k > 0 && need->bucket == 0 ? gpu_exact_room(need->n, need->k) : 0;
 
-    bytes[0] = work_of(type, need);
-    bytes[1] = gpu_list_bytes(listed(need), size);
-    bytes[2] = room > 0 ? gpu_list_bytes(room, size) : 0;
-    bytes[3] = need->k > 0 ? gpu_messages_room(type, need->n) : 0;
+    bytes[WORK] = work_of(type, need);
+    bytes[LIST] = gpu_list_bytes(listed(need), size);
+    bytes[BETWEEN] = room > 0 ? gpu_list_bytes(room, size) : 0;
+    bytes[MESSAGES] = need->k > 0 ? gpu_messages_room(type, need->n) : 0;
+    bytes[CROSSING] = bytes[PICKED] = GPU_SLOT_BYTES;
 }
 
-/* What was there goes to `old`. */
-static bool reserve_areas(struct gpu_place *p, const size_t bytes[GPU_SIZED], struct gpu_area *old)
-{
-    bool there = gpu_area_reserve(p, &p->crossing, GPU_SLOT_BYTES, &old[GPU_SIZED]) &&
-                 gpu_area_reserve(p, &p->picked, GPU_SLOT_BYTES, &old[GPU_SIZED + 1]);
+/* ---- memory for areas, made without the lock: that may wait for the device ---- */
 
-    for (int i = 0; i < GPU_SIZED && there; i++)
-        there = gpu_area_reserve(p, sized(p, i), bytes[i], &old[i]);
-    return there;
+struct order {
+    size_t bytes[AREAS]; /* 0: none; they count as used */
+    void *data[AREAS];
+};
+
+/* With half of what is there on top, where the limit has room for that. */
+static bool order_area(struct gpu_place *p, int i, size_t bytes, struct order *o)
+{
+    const struct gpu_area *area = area_of(p, i);
+    const size_t more = area->bytes + area->bytes / 2;
+
+    if (bytes <= area->bytes)
+        return true;
+    o->bytes[i] = gpu_aligned(most(bytes, more));
+    if (!gpu_is_within(&p->device, o->bytes[i]))
+        o->bytes[i] = gpu_aligned(bytes);
+    if (!gpu_is_within(&p->device, o->bytes[i])) {
+        o->bytes[i] = 0;
+        return false;
+    }
+    p->device.used += o->bytes[i];
+    return true;
 }
 
-/* ---- less ---- */
-
-static void note(struct gpu_needs *needs, const size_t bytes[GPU_SIZED])
+static bool order_areas(struct gpu_place *p, const size_t bytes[AREAS], struct order *o)
 {
-    for (int i = 0; i < GPU_SIZED; i++)
-        needs->bytes[needs->next][i] = bytes[i];
-    needs->next = (needs->next + 1) % GPU_NEEDS;
+    bool all = true;
+
+    for (int i = 0; i < AREAS && all; i++)
+        all = order_area(p, i, bytes[i], o);
+    for (int i = 0; i < AREAS && !all; i++) {
+        p->device.used -= o->bytes[i];
+        o->bytes[i] = 0;
+    }
+    return all;
 }
 
 static size_t needed_lately(const struct gpu_needs *needs, int i)
@@ -76,28 +101,64 @@ static size_t needed_lately(const struct gpu_needs *needs, int i)
 
     for (size_t c = 0; c < GPU_NEEDS; c++)
         bytes = most(bytes, needs->bytes[c][i]);
-    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return gpu_aligned(bytes);
 }
 
 /* Areas that are twice as large as any of the last calls needed. What is under way has reserved no
  * more than those. The smaller one is made first: it may pass the limit until the other is let go.
  */
-static void shrink(struct gpu_place *p, struct gpu_area *old)
+static void order_less(struct gpu_place *p, struct order *o, bool less[GPU_SIZED])
 {
     for (int i = 0; i < GPU_SIZED; i++) {
-        struct gpu_area *area = sized(p, i);
+        const struct gpu_area *area = area_of(p, i);
         const size_t bytes = needed_lately(&p->needs, i);
-        void *data;
 
-        if (old[i].data || area->bytes < 2 * bytes || area->bytes == 0)
+        less[i] = o->bytes[i] == 0 && area->bytes > 0 && area->bytes >= 2 * bytes;
+        if (!less[i])
             continue;
-        data = bytes > 0 ? gpu_memory_make(&p->device, bytes) : NULL;
-        if (bytes > 0 && !data)
-            continue;
-        old[i] = *area;
-        *area = (struct gpu_area){data, bytes};
-        p->needs.ran_out = false;
+        o->bytes[i] = bytes;
+        p->device.used += bytes;
     }
+}
+
+static int make_ordered(struct gpu_place *p, struct order *o)
+{
+    int first = CUDA_SUCCESS;
+
+    for (int i = 0; i < AREAS; i++) {
+        const int error = o->bytes[i] > 0
+                              ? gpu_memory_make_beside(&p->device, o->bytes[i], &o->data[i])
+                              : CUDA_SUCCESS;
+        if (first == CUDA_SUCCESS)
+            first = error;
+    }
+    return first;
+}
+
+/* What is of no use, or no more, is left in the order: what was in the area, or what was made for
+ * it where another thread has made more. */
+static void place_area(struct gpu_place *p, int i, bool less, struct order *o)
+{
+    struct gpu_area *area = area_of(p, i);
+    const struct gpu_area before = *area;
+
+    if (!o->data[i]) {
+        p->device.used -= o->bytes[i];
+        o->bytes[i] = 0;
+    }
+    if (less ? o->bytes[i] < needed_lately(&p->needs, i) || o->bytes[i] >= before.bytes
+             : o->bytes[i] <= before.bytes)
+        return;
+    *area = (struct gpu_area){o->data[i], o->bytes[i]};
+    o->data[i] = before.data;
+    o->bytes[i] = before.bytes;
+    p->needs.ran_out = p->needs.ran_out && !less;
+}
+
+static void place_areas(struct gpu_place *p, const bool less[GPU_SIZED], struct order *o)
+{
+    for (int i = 0; i < AREAS; i++)
+        place_area(p, i, i < GPU_SIZED && less[i], o);
 }
 
 static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
@@ -106,30 +167,102 @@ static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
+/* It may be of use to jobs that were handed over until now. */
+static void let_go(struct ss_place *place, const struct order *o)
+{
+    for (int i = 0; i < AREAS; i++)
+        if (o->data[i])
+            gpu_hand_over(
+                place, &(struct gpu_job){.step = step_let_go, .v = o->data[i], .n = o->bytes[i]});
+}
+
+static bool has_all(struct gpu_place *p, const size_t bytes[AREAS])
+{
+    bool all = true;
+
+    for (int i = 0; i < AREAS; i++)
+        all = all && area_of(p, i)->bytes >= bytes[i];
+    return all;
+}
+
+static size_t *note(struct gpu_needs *needs, const size_t bytes[AREAS])
+{
+    size_t *noted = needs->bytes[needs->next];
+
+    memcpy(noted, bytes, sizeof needs->bytes[0]);
+    needs->next = (needs->next + 1) % GPU_NEEDS;
+    return noted;
+}
+
+/* Noted before it is made, lest another thread take the area for one that is too large. */
+static size_t *look(struct gpu_place *p, const size_t bytes[AREAS], struct order *o,
+                    bool less[GPU_SIZED])
+{
+    const bool fits = order_areas(p, bytes, o);
+    size_t *noted = fits ? note(&p->needs, bytes) : NULL;
+
+    p->needs.ran_out = p->needs.ran_out || !fits;
+    if (p->needs.ran_out)
+        order_less(p, o, less);
+    return noted;
+}
+
+static bool is_empty(const struct order *o, const bool less[GPU_SIZED])
+{
+    bool empty = true;
+
+    for (int i = 0; i < AREAS; i++)
+        empty = empty && o->bytes[i] == 0 && !(i < GPU_SIZED && less[i]);
+    return empty;
+}
+
+/* Makes what was ordered and puts it in its place. */
+static void deliver(struct ss_place *place, struct order *o, const bool less[GPU_SIZED])
+{
+    struct gpu_place *p = gpu_place_of(place);
+    const int error = make_ordered(p, o);
+
+    pthread_mutex_lock(&p->lock);
+    gpu_note_beside(&p->device, error);
+    p->needs.ran_out = p->needs.ran_out || error != CUDA_SUCCESS;
+    place_areas(p, less, o);
+    pthread_mutex_unlock(&p->lock);
+    let_go(place, o);
+}
+
 int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
 {
     struct gpu_place *p = gpu_place_of(place);
-    struct gpu_area old[GPU_SIZED + 2] = {0};
-    size_t bytes[GPU_SIZED];
-    bool there = false;
+    struct order o = {{0}, {NULL}};
+    bool less[GPU_SIZED] = {false}, there;
+    size_t bytes[AREAS], *noted = NULL;
 
     needs_of(type, need, bytes);
     pthread_mutex_lock(&p->lock);
-    if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
-        there = reserve_areas(p, bytes, old);
-        if (there)
-            note(&p->needs, bytes);
-        p->needs.ran_out = p->needs.ran_out || !there;
-        if (p->needs.ran_out)
-            shrink(p, old);
-        gpu_device_leave(&p->device);
-    }
-    if (p->device.queue.error != 0) /* the next poll says so */
-        there = true;
+    if (p->device.queue.error == 0)
+        noted = look(p, bytes, &o, less);
     pthread_mutex_unlock(&p->lock);
-    for (int i = 0; i < GPU_SIZED + 2; i++)
-        if (old[i].data)
-            gpu_hand_over(
-                place, &(struct gpu_job){.step = step_let_go, .v = old[i].data, .n = old[i].bytes});
+    if (!is_empty(&o, less))
+        deliver(place, &o, less);
+    pthread_mutex_lock(&p->lock);
+    there = has_all(p, bytes);
+    if (noted && !there) /* nothing follows */
+        memset(noted, 0, sizeof p->needs.bytes[0]);
+    there = there || p->device.queue.error != 0; /* which the next poll tells */
+    pthread_mutex_unlock(&p->lock);
     return there ? SS_OK : SS_ERR_MEMORY;
+}
+
+void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    const bool less[GPU_SIZED] = {false};
+    struct order o = {{0}, {NULL}};
+
+    pthread_mutex_lock(&p->lock);
+    if (p->device.queue.error == 0 && !p->needs.ran_out)
+        (void)order_area(p, LIST, gpu_list_bytes(entries, ss_type_size(type)), &o);
+    pthread_mutex_unlock(&p->lock);
+    if (!is_empty(&o, less))
+        deliver(place, &o, less);
 }
