@@ -299,7 +299,9 @@ $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BU
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims device encode link order place training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims device encode link order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(BUILD)/tests/gpu/test_gpu_staging: GPU_TESTED += $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
+$(BUILD)/tests/gpu/test_gpu_staging: $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h

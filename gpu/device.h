@@ -86,6 +86,8 @@ void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes);
  * error. */
 int gpu_memory_make_beside(const struct gpu_device *d, size_t bytes, void **memory);
 int gpu_memory_free_beside(const struct gpu_device *d, void *memory);
+int gpu_pinned_make_beside(const struct gpu_device *d, size_t bytes, void **memory);
+int gpu_pinned_free_beside(const struct gpu_device *d, void *memory);
 /* What one of them gave: running out is not an error that stays. */
 void gpu_note_beside(struct gpu_device *d, int error);
 

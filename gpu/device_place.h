@@ -4,8 +4,8 @@
  * the driver is one for good: polls say SS_ERR_DEVICE and nothing more is done.
  *
  * Functions of the place may be called by any thread. They do not wait for the device but where
- * its memory is made or let go: in make, in the first calls of a kind, and for a dropped vector; of
- * these only the first calls of a kind make other threads wait.
+ * its memory is made or let go: in make, reserve, the first scans of a kind, and for a dropped
+ * vector; no other thread waits for that.
  * A claim whose g + r overflowed leaves these entries alone, where the host ends its pass: `stop`
  * is n, and undo knows. */
 #ifndef GPU_DEVICE_PLACE_H

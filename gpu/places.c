@@ -14,7 +14,9 @@ enum { WHY = 200 };
 struct known {
     struct known *next;
     CUcontext context;
-    bool opened, told;
+    pthread_mutex_t lock; /* of what follows; held while the place is opened */
+    bool tried, told;
+    _Atomic bool opened;
     struct gpu_place place;
 };
 
@@ -68,24 +70,33 @@ static struct known *find(CUcontext context)
     return k;
 }
 
-static struct known *meet(const struct gpu_driver *driver, CUcontext context, char *why)
+static struct known *meet(CUcontext context)
 {
     struct known *k = calloc(1, sizeof *k);
-    char text[WHY] = "";
-    const char *lacking;
 
     if (!k)
         return NULL;
     k->context = context;
-    lacking = gpu_place_open(&k->place, driver, &gpu_images, context, -1, text);
-    k->opened = !lacking;
-    if (lacking) {
-        (void)snprintf(why, WHY, "%s", lacking);
-        k->told = true;
-    }
+    pthread_mutex_init(&k->lock, NULL);
     k->next = the.list;
     the.list = k;
     return k;
+}
+
+/* The first one loads kernels and pins memory: who wants another place does not wait for that. */
+static void open_once(struct known *k, const struct gpu_driver *driver, char *why)
+{
+    char text[WHY] = "";
+    const char *lacking;
+
+    if (k->tried)
+        return;
+    lacking = gpu_place_open(&k->place, driver, &gpu_images, k->context, -1, text);
+    if (lacking)
+        (void)snprintf(why, WHY, "%s", lacking);
+    k->told = lacking != NULL;
+    k->opened = !lacking;
+    k->tried = true;
 }
 
 static bool is_usable(struct known *k, const struct gpu_driver *driver, char *why)
@@ -99,28 +110,37 @@ static bool is_usable(struct known *k, const struct gpu_driver *driver, char *wh
     return k->opened && error == 0;
 }
 
-static struct ss_place *of_context(const struct gpu_driver *driver, CUcontext context, char *why)
+static struct known *known(const struct gpu_driver *driver, const struct gpu_where *a,
+                           const struct gpu_where *b)
 {
-    struct known *k = find(context);
+    CUcontext context;
+    struct known *k = NULL;
 
-    if (!k || (k->opened && gpu_place_is_replaced(&k->place)))
-        k = meet(driver, context, why);
-    if (!k || !is_usable(k, driver, why))
-        return NULL;
-    gpu_place_after_program(&k->place);
-    return &k->place.place;
+    pthread_mutex_lock(&the.lock);
+    context = context_of(driver, a);
+    if (context && context == context_of(driver, b)) {
+        k = find(context);
+        if (!k || (k->opened && gpu_place_is_replaced(&k->place)))
+            k = meet(context);
+    }
+    pthread_mutex_unlock(&the.lock);
+    return k;
 }
 
 struct ss_place *gpu_places_find(const struct gpu_driver *driver, const struct gpu_where *a,
                                  const struct gpu_where *b, char *why)
 {
-    struct ss_place *place = NULL;
-    CUcontext context;
+    struct known *k = known(driver, a, b);
+    bool usable;
 
-    pthread_mutex_lock(&the.lock);
-    context = context_of(driver, a);
-    if (context && context == context_of(driver, b))
-        place = of_context(driver, context, why);
-    pthread_mutex_unlock(&the.lock);
-    return place;
+    if (!k)
+        return NULL;
+    pthread_mutex_lock(&k->lock);
+    open_once(k, driver, why);
+    usable = is_usable(k, driver, why);
+    pthread_mutex_unlock(&k->lock);
+    if (!usable)
+        return NULL;
+    gpu_place_after_program(&k->place);
+    return &k->place.place;
 }

@@ -124,21 +124,35 @@ static void unlink_image(struct gpu_image *image)
     *at = image->next;
 }
 
-static void free_image(struct gpu_image *image)
+static void move_to(struct gpu_image **gone, struct gpu_image *image)
 {
     unlink_image(image);
-    if (!image->pinned) {
-        free(image->host);
-    } else if (gpu_device_enter(&image->on->device) == CUDA_SUCCESS) {
-        gpu_pinned_free(&image->on->device, image->host);
-        gpu_device_leave(&image->on->device);
-    }
     the.pinned -= image->pinned ? image->room : 0;
-    free(image);
+    image->next = *gone;
+    *gone = image;
+}
+
+/* Without the lock: that may wait for the device. */
+static void free_images(struct gpu_image *gone)
+{
+    struct gpu_image *image;
+
+    while ((image = gone) != NULL) {
+        gone = image->next;
+        if (image->pinned) {
+            const int error = gpu_pinned_free_beside(&image->on->device, image->host);
+            (void)pthread_mutex_lock(&the.lock);
+            gpu_note_beside(&image->on->device, error);
+            (void)pthread_mutex_unlock(&the.lock);
+        } else {
+            free(image->host);
+        }
+        free(image);
+    }
 }
 
 /* The idle one that was used longest ago. */
-static bool drop_oldest(void)
+static bool drop_oldest(struct gpu_image **gone)
 {
     struct gpu_image *oldest = NULL;
 
@@ -147,7 +161,7 @@ static bool drop_oldest(void)
             oldest = image;
     if (!oldest)
         return false;
-    free_image(oldest);
+    move_to(gone, oldest);
     the.idle--;
     return true;
 }
@@ -169,7 +183,9 @@ static struct gpu_image *reuse(const struct context *c, size_t bytes)
     return best;
 }
 
-static struct gpu_image *make(struct context *c, size_t bytes, size_t limit, bool pinned)
+/* One without memory yet; *pin: which is to be pinned, and counts as that. */
+static struct gpu_image *announce(struct context *c, size_t bytes, size_t limit, bool *pin,
+                                  struct gpu_image **gone)
 {
     struct gpu_image *image = calloc(1, sizeof *image);
     const size_t room = bytes < SHORTEST ? SHORTEST : bytes;
@@ -177,39 +193,15 @@ static struct gpu_image *make(struct context *c, size_t bytes, size_t limit, boo
     if (!image)
         return NULL;
     *image = (struct gpu_image){.on = c, .room = room};
-    while (the.pinned + room > limit && drop_oldest())
+    while (the.pinned + room > limit && drop_oldest(gone))
         ;
-    if (the.pinned + room <= limit && gpu_device_enter(&c->device) == CUDA_SUCCESS) {
-        image->host = gpu_pinned_make(&c->device, room);
-        gpu_device_leave(&c->device);
-        image->pinned = image->host != NULL;
-    }
-    if (!image->host && !pinned)
-        image->host = malloc(room);
-    if (!image->host) {
-        free(image);
-        return NULL;
-    }
-    the.pinned += image->pinned ? room : 0;
+    *pin = the.pinned + room <= limit;
+    the.pinned += *pin ? room : 0;
     return image;
 }
 
-static struct gpu_image *take_here(const void *p, size_t bytes, size_t limit, bool pinned,
-                                   char *why)
+static void begin(struct gpu_image *image, const void *p, size_t bytes)
 {
-    struct context *c = open_context(p, why);
-    struct gpu_image *image;
-
-    if (!c)
-        return NULL;
-    image = reuse(c, bytes);
-    if (!image)
-        image = make(c, bytes, limit, pinned);
-    if (!image) {
-        (void)snprintf(why, GPU_STAGING_WHY, "no memory on the host for %zu bytes of a device",
-                       bytes);
-        return NULL;
-    }
     image->next = the.images;
     the.images = image;
     image->busy = true;
@@ -217,17 +209,60 @@ static struct gpu_image *take_here(const void *p, size_t bytes, size_t limit, bo
     image->memory = (void *)(uintptr_t)p;
     image->bytes = bytes;
     image->ticket = 0;
-    return image;
+}
+
+static void remove_image(struct gpu_image *image)
+{
+    (void)pthread_mutex_lock(&the.lock);
+    unlink_image(image);
+    (void)pthread_mutex_unlock(&the.lock);
+    free(image);
+}
+
+/* Its memory, made without the lock, which pinning may hold for long; nobody else uses it. False:
+ * there is none, nor the image any more. */
+static bool furnish(struct gpu_image *image, bool pin, bool pinned)
+{
+    struct context *c = image->on;
+    void *memory = NULL;
+    int error = 0;
+
+    if (pin)
+        error = gpu_pinned_make_beside(&c->device, image->room, &memory);
+    (void)pthread_mutex_lock(&the.lock);
+    gpu_note_beside(&c->device, error);
+    the.pinned -= pin && !memory ? image->room : 0;
+    image->pinned = memory != NULL;
+    image->host = memory;
+    (void)pthread_mutex_unlock(&the.lock);
+    if (!image->host && !pinned)
+        image->host = malloc(image->room);
+    if (image->host)
+        return true;
+    remove_image(image);
+    return false;
 }
 
 static struct gpu_image *take(const void *p, size_t bytes, size_t limit, bool pinned, char *why)
 {
-    struct gpu_image *image;
+    struct gpu_image *image = NULL, *gone = NULL;
+    struct context *c;
+    bool pin = false;
 
     (void)pthread_mutex_lock(&the.lock);
-    image = take_here(p, bytes, limit, pinned, why);
+    c = open_context(p, why);
+    if (c)
+        image = reuse(c, bytes);
+    if (c && !image)
+        image = announce(c, bytes, limit, &pin, &gone);
+    if (image)
+        begin(image, p, bytes);
     (void)pthread_mutex_unlock(&the.lock);
-    return image;
+    free_images(gone);
+    if (!c || (image && (image->host || furnish(image, pin, pinned))))
+        return image;
+    (void)snprintf(why, GPU_STAGING_WHY, "no memory on the host for %zu bytes of a device", bytes);
+    return NULL;
 }
 
 static void *host(const struct gpu_image *image)
@@ -237,18 +272,21 @@ static void *host(const struct gpu_image *image)
 
 static void give(struct gpu_image *image)
 {
+    struct gpu_image *gone = NULL;
+
     (void)pthread_mutex_lock(&the.lock);
     image->busy = false;
     if (!image->on) {
         free(image);
     } else if (!image->pinned) {
-        free_image(image);
+        move_to(&gone, image);
     } else {
         the.idle++;
-        while (the.idle > KEPT_MOST && drop_oldest())
+        while (the.idle > KEPT_MOST && drop_oldest(&gone))
             ;
     }
     (void)pthread_mutex_unlock(&the.lock);
+    free_images(gone);
 }
 
 /* ---- places ---- */

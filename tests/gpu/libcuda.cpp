@@ -556,8 +556,23 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
     return CUDA_SUCCESS;
 }
 
+/* For tests to look around while the driver is at work that may take long. */
+static void (*watcher)(const char *function);
+
+EXPORT void test_cuda_watch(void (*watch)(const char *))
+{
+    watcher = watch;
+}
+
+static void tell(const char *function)
+{
+    if (watcher)
+        watcher(function);
+}
+
 EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
 {
+    tell("cuMemHostAlloc");
     CONTEXT;
     if (forbidden())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -573,6 +588,7 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
 
 EXPORT CUresult cuMemFreeHost(void *p)
 {
+    tell("cuMemFreeHost");
     CONTEXT;
     auto it = the.pinned.find((char *)p);
     if (it == the.pinned.end())
@@ -846,6 +862,7 @@ static bool open_kernels(void)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
+    tell("cuModuleLoadData");
     CONTEXT;
     if (*(const unsigned *)image != 0xba55ed50u) /* a fat binary */
         return CUDA_ERROR_INVALID_IMAGE;
