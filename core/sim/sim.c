@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/sim/cores.h"
 #include "core/sim/inbox.h"
 #include "core/sim/tournament.h"
 
@@ -50,9 +51,7 @@ struct ss_sim {
     double lag;     /* seconds that an idle link saves up */
     double compute; /* seconds that pass for each of processor time, */
     double mark;    /* of which those up to here have passed */
-    unsigned cores; /* that all share, 0: each has its own */
-    double *taken;  /* of these, by stretches of time */
-    size_t stretches;
+    struct ss_cores cores;
     uint64_t random; /* state, 0 = by the clock */
     struct ss_sim_fault fault;
     size_t eager;                /* longer sends wait for their receive */
@@ -100,47 +99,9 @@ static double processor_time(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Stretches of time in which the cores that ranks share are taken, whichever rank came first here.
- */
-static const double STRETCH = 1e-4;
-
-enum { MOST_STRETCHES = 1 << 24 };
-
-/* Of a stretch, seconds that are taken on all cores; NULL where it is too far away or memory is
- * short: all of it is free. */
-static double *taken(struct ss_sim *sim, size_t at)
-{
-    const size_t more = 2 * at + 1024;
-    double *grown;
-
-    if (at < sim->stretches)
-        return &sim->taken[at];
-    if (at >= MOST_STRETCHES || !(grown = realloc(sim->taken, more * sizeof *grown)))
-        return NULL;
-    memset(grown + sim->stretches, 0, (more - sim->stretches) * sizeof *grown);
-    sim->taken = grown;
-    sim->stretches = more;
-    return &sim->taken[at];
-}
-
 static void compute(struct sim_rank *rank, double seconds)
 {
-    struct ss_sim *sim = rank->sim;
-    const double all = STRETCH * sim->cores, first = rank->clock / STRETCH;
-    size_t at = first < MOST_STRETCHES ? (size_t)first : MOST_STRETCHES;
-
-    for (double *here; sim->cores > 0 && (here = taken(sim, at)); at++) {
-        double end = (double)(at + 1) * STRETCH, free = end - rank->clock;
-        free = all - *here < free ? all - *here : free;
-        if (seconds <= free) {
-            *here += seconds;
-            break;
-        }
-        *here += free > 0 ? free : 0;
-        seconds -= free > 0 ? free : 0;
-        rank->clock = end;
-    }
-    rank->clock += seconds;
+    rank->clock = ss_cores_take(&rank->sim->cores, rank->clock, seconds);
 }
 
 /* What the rank has computed since passes for it. */
@@ -414,7 +375,7 @@ void ss_sim_free(struct ss_sim *sim)
     ss_tournament_close(&sim->clocks);
     ss_tournament_close(&sim->events);
     free(sim->unknown);
-    free(sim->taken);
+    ss_cores_free(&sim->cores);
     free(sim);
 }
 
@@ -558,8 +519,7 @@ void ss_sim_restart(struct ss_sim *sim)
 {
     double latest = 0;
 
-    if (sim->taken)
-        memset(sim->taken, 0, sim->stretches * sizeof *sim->taken);
+    ss_cores_restart(&sim->cores);
     for (int r = 0; r < sim->size; r++)
         latest = fmax(latest, sim->ranks[r].clock);
     for (int r = 0; r < sim->size; r++) {
@@ -591,7 +551,7 @@ void ss_sim_set_burst(struct ss_sim *sim, double bytes)
 void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)
 {
     sim->compute = factor;
-    sim->cores = cores;
+    sim->cores.count = cores;
 }
 
 void ss_sim_aside(struct ss_sim *sim, int rank, bool begins)

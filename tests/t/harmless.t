@@ -187,9 +187,9 @@ edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge
 edge any 2 "errors on a communicator beside its first call reach their handler" \
     edge_contact errors-same
 edge any 2 "names, info and attributes of communicators" edge_contact names
-edge any 2 "gathers of datatypes that are not committed beside a first call" edge_contact uncommitted
+edge any 2 "gathers of datatypes that are not committed beside a first call" edge_args uncommitted
 edge moved 2 "gathers of datatypes that are not committed while the ranks still meet" \
-    edge_contact uncommitted-multiple
+    edge_args uncommitted-multiple
 
 # ---- arguments ----
 for how in return counting; do

@@ -420,7 +420,64 @@ static void small_stack(void)
     pthread_attr_destroy(&attributes);
 }
 
+/* ---- datatypes ---- */
+
+/* An error, or a call that is taken and then right: both ranks make it. */
+static int gather(MPI_Comm comm, MPI_Datatype sent, MPI_Datatype got, float *all,
+                  MPI_Request *request)
+{
+    return MPI_Iallgather(edge.in, edge.count, sent, all, edge.count, got, comm, request);
+}
+
+/* Gathers of a datatype that is not committed are refused when they are made, also while the other
+ * rank has yet to make its first calls. */
+static void uncommitted(void)
+{
+    const int n = edge.count;
+    float *all = input_alloc(sizeof(float) * (size_t)n * (size_t)edge.size);
+    MPI_Datatype type;
+    MPI_Comm comm, stale;
+
+    MPI_Type_contiguous(1, MPI_FLOAT, &type);
+    MPI_Comm_dup(MPI_COMM_WORLD, &stale);
+    edge_fill(MPI_COMM_WORLD, edge.in, 2);
+    for (int turn = 0; turn < 4; turn++) {
+        MPI_Request requests[2], refused = MPI_REQUEST_NULL;
+        int codes[2] = {MPI_SUCCESS, MPI_SUCCESS};
+
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        if (turn == 0)
+            MPI_Comm_free(&(MPI_Comm){stale});
+        gather(comm, MPI_FLOAT, MPI_FLOAT, all, &requests[0]);
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+        if (edge.rank != turn % edge.size)
+            MPI_Recv(NULL, 0, MPI_INT, turn % edge.size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        gather(comm, MPI_FLOAT, MPI_FLOAT, all, &requests[1]);
+        if (edge.rank == turn % edge.size) {
+            codes[0] = gather(comm, MPI_FLOAT, type, all, &refused);
+            codes[1] = gather(comm, type, MPI_FLOAT, all, &refused);
+            for (int r = 0; r < edge.size; r++)
+                if (r != edge.rank)
+                    MPI_Send(NULL, 0, MPI_INT, r, 1, MPI_COMM_WORLD);
+        }
+        MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+        edge_say("gathered into it: %s, sent: %s", edge_class(codes[0]), edge_class(codes[1]));
+        if (turn == 0)
+            edge_say("on a communicator that was freed: %s",
+                     edge_class(MPI_Allreduce(edge.in, edge.out, n, MPI_FLOAT, MPI_SUM, stale)));
+        edge_say("sums %s", edge_yes(edge_sums(comm, 2, 3)));
+        MPI_Comm_free(&comm);
+    }
+    MPI_Type_free(&type);
+    free(all);
+}
+
 static const struct edge_case cases[] = {
+    {"uncommitted", EDGE_INIT, uncommitted},
+    {"uncommitted-multiple", MPI_THREAD_MULTIPLE, uncommitted},
     {"lists", EDGE_INIT, lists_let_go},
     {"lists-multiple", MPI_THREAD_MULTIPLE, lists_let_go},
     {"far", EDGE_INIT, far_away},
