@@ -33,7 +33,7 @@
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 static const size_t ARENA = 1ull << 38, GRAIN = 2u << 20;
-enum { DEVICES_MOST = 2, VERSION = 13000, THREADS_MOST = 1024, STICKY = 700 };
+enum { DEVICES_MOST = 2, CONTEXTS_MOST = 64, VERSION = 13000, THREADS_MOST = 1024, STICKY = 700 };
 static const size_t MEMORY = 1ull << 34;
 
 /* A device has one context, its primary one; a reset puts another in its place. */
@@ -75,7 +75,7 @@ struct allocation {
 typedef void launcher(void (*)(void **), void **, unsigned, unsigned, unsigned, uint64_t,
                       void *(*)(const void *));
 
-static struct {
+struct driver {
     std::recursive_mutex lock;
     bool ready;
     char *device_base, *host_base; /* ARENA bytes each */
@@ -94,9 +94,26 @@ static struct {
     unsigned long long crossed[2]; /* bytes to the host and from it */
     std::string order;             /* of long copies, as they were asked for */
     size_t pinned_bytes, pinned_most;
-} the;
+};
 
-static thread_local std::vector<CUcontext> stack;
+/* Contexts of a thread, the current one last. */
+struct contexts {
+    CUcontext of[CONTEXTS_MOST];
+    size_t size;
+    bool empty() const { return size == 0; }
+    CUcontext &back() { return of[size - 1]; }
+    void pop_back() { size--; }
+    void push_back(CUcontext context)
+    {
+        if (size == CONTEXTS_MOST)
+            abort();
+        of[size++] = context;
+    }
+};
+
+/* Both serve exit handlers, too: nothing of them is destroyed before. */
+static driver &the = *new driver();
+static thread_local contexts stack;
 static thread_local CUstreamCaptureMode capture_mode; /* 0: global */
 static thread_local CUcontext running;                /* whose kernel or copy it is */
 

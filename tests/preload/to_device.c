@@ -2,11 +2,14 @@
  * in, and what came out of it back on the way out, so that any program is one on devices. What a
  * nonblocking call gives is back when a call that completes it returns. A nonblocking call that is
  * refused for its buffers is made with those of the host: the refusal has to name what would serve
- * it. No call may have written to what it was given to send.
+ * it. So is one that is wrong, for the program's error handler: its error is of the same class. No
+ * call may have written to what it was given to send. Functions of sparseshim.h that take a receive
+ * buffer take what stands for it: that is one place where ON_DEVICE has one pair.
  *
  * ON_DEVICE  the kinds of memory of send and receive buffer, for one call after the other in turn:
  *            D device, S second device, P pool, M managed, H host. "DD", or "DD,HH,PS"; a rank
- *            begins at its own number.
+ *            begins at its own number. Where the library is not loaded, or disabled, all are of
+ *            the host.
  *
  * At the end each process says how many nonblocking calls it had on devices and how many were
  * refused. Handles are MPICH's. What is no call on predefined types goes on as it is. */
@@ -16,9 +19,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/sparseshim.h"
 #include "tests/mpi/device/device_memory.h"
 
-enum { SLOTS = 1 << 16, NAMED = 0x4c000000, KIND_BITS = (int)0xfc000000u };
+enum {
+    SLOTS = 1 << 16,
+    MOST_BYTES = 1 << 29, /* longer buffers stay on the host */
+    NAMED = 0x4c000000,
+    KIND_BITS = (int)0xfc000000u
+};
 
 /* Memory of a device that stands for a buffer of the host, in all calls on it. */
 struct slot {
@@ -34,8 +43,11 @@ struct moved {
     const void *from, *send; /* what is sent: the program's, and what stands for it */
     void *recv, *to;
     MPI_Request request; /* of a nonblocking call */
+    int err_class; /* with buffers of devices, where it is made again with those of the host */
     struct moved *next;
 };
+
+static const char letters[] = "HDSP_M"; /* as enum kind has them */
 
 static struct {
     pthread_mutex_t lock, handlers;
@@ -58,13 +70,10 @@ static struct slot *slot_of(const void *host, enum kind kind, size_t bytes)
     abort();
 }
 
-/* What stands for a buffer, with what it holds. */
-static void *put(const void *host, enum kind kind, size_t bytes)
+static char *stand_in(const void *host, enum kind kind, size_t bytes)
 {
     struct slot *s;
 
-    if (kind == HOST || bytes == 0)
-        return (void *)(uintptr_t)host;
     (void)pthread_mutex_lock(&the.lock);
     if (!the.open)
         cuda_open();
@@ -73,8 +82,19 @@ static void *put(const void *host, enum kind kind, size_t bytes)
     if (!s->host)
         *s = (struct slot){host, kind, cuda_memory(kind, bytes), bytes};
     (void)pthread_mutex_unlock(&the.lock);
-    cuda_write(kind, s->device, host, bytes);
     return s->device;
+}
+
+/* What stands for a buffer, with what it holds. */
+static void *put(const void *host, enum kind kind, size_t bytes)
+{
+    char *device;
+
+    if (kind == HOST || bytes == 0)
+        return (void *)(uintptr_t)host;
+    device = stand_in(host, kind, bytes);
+    cuda_write(kind, device, host, bytes);
+    return device;
 }
 
 static void take(void *host, enum kind kind, const void *device, size_t bytes)
@@ -85,18 +105,27 @@ static void take(void *host, enum kind kind, const void *device, size_t bytes)
 
 /* ---- one call ---- */
 
+/* The pairs of ON_DEVICE, as many as are said; NULL: all buffers are of the host. */
+static const char *pairs_of(size_t *pairs)
+{
+    const char *list = getenv("ON_DEVICE");
+
+    *pairs = list ? (strlen(list) + 1) / 3 : 0;
+    return *pairs == 0 || getenv("SPARSESHIM_DISABLE") || !dlsym(RTLD_NEXT, "sparseshim_1_register")
+               ? NULL
+               : list;
+}
+
 static void draw_kinds(struct moved *m)
 {
-    static const char letters[] = "HDSP_M"; /* as enum kind has them */
-    const char *list = getenv("ON_DEVICE");
-    const size_t pairs = list ? (strlen(list) + 1) / 3 : 0;
-    int rank = 0;
+    const char *rank = getenv("PMI_RANK"); /* known before MPI_Init and after MPI_Finalize */
+    size_t pairs;
+    const char *list = pairs_of(&pairs);
 
     m->in = m->out = HOST;
-    if (pairs == 0 || getenv("SPARSESHIM_DISABLE"))
+    if (!list)
         return;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    list += 3 * ((atomic_fetch_add(&the.calls, 1) + (unsigned)rank) % pairs);
+    list += 3 * ((atomic_fetch_add(&the.calls, 1) + (unsigned)(rank ? atoi(rank) : 0)) % pairs);
     m->in = (enum kind)(strchr(letters, list[0]) - letters);
     m->out = (enum kind)(strchr(letters, list[1]) - letters);
 }
@@ -109,14 +138,41 @@ static size_t bytes_of(int64_t count, MPI_Datatype type)
                : 0;
 }
 
+/* Errors return, of calls that name no communicator or a wrong one. */
+static void be_quiet(bool quiet, MPI_Errhandler *world, MPI_Errhandler *self)
+{
+    if (quiet) {
+        PMPI_Comm_get_errhandler(MPI_COMM_WORLD, world);
+        PMPI_Comm_get_errhandler(MPI_COMM_SELF, self);
+        PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+        return;
+    }
+    PMPI_Comm_set_errhandler(MPI_COMM_WORLD, *world);
+    PMPI_Comm_set_errhandler(MPI_COMM_SELF, *self);
+    PMPI_Errhandler_free(world);
+    PMPI_Errhandler_free(self);
+}
+
+/* 0: it is no intracommunicator. The handle may be one that was freed. */
 static int ranks_in(MPI_Comm comm)
 {
-    int inter = 1, size = 0;
+    const unsigned kind = (unsigned)comm >> 30;
+    MPI_Errhandler world, self;
+    int begun = 0, ended = 0, inter = 1, size = 0;
 
-    if (((unsigned)comm & 0x3c000000u) != 0x04000000u || PMPI_Comm_test_inter(comm, &inter) ||
-        inter)
+    if (((unsigned)comm & 0x3c000000u) != 0x04000000u || kind == 0)
         return 0;
-    PMPI_Comm_size(comm, &size);
+    PMPI_Initialized(&begun);
+    PMPI_Finalized(&ended);
+    (void)pthread_mutex_lock(&the.handlers);
+    if (kind > 1 && begun && !ended)
+        be_quiet(true, &world, &self);
+    if (PMPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter)
+        PMPI_Comm_size(comm, &size);
+    if (kind > 1 && begun && !ended)
+        be_quiet(false, &world, &self);
+    (void)pthread_mutex_unlock(&the.handlers);
     return size;
 }
 
@@ -126,7 +182,8 @@ static struct moved move(const void *send, void *recv, size_t sent, size_t got, 
     struct moved m = {
         .from = send, .send = send, .recv = recv, .to = recv, .sent = sent, .got = got};
 
-    if (!movable || !recv || recv == MPI_IN_PLACE || !send || send == recv)
+    if (!movable || !recv || recv == MPI_IN_PLACE || !send || send == recv || sent > MOST_BYTES ||
+        got > MOST_BYTES)
         return m;
     draw_kinds(&m);
     m.recv = put(recv, m.out, got);
@@ -311,6 +368,15 @@ static void hook(struct moved *m)
     (void)pthread_mutex_unlock(&the.lock);
 }
 
+static int class_of(int err)
+{
+    int class = MPI_SUCCESS;
+
+    if (err != MPI_SUCCESS)
+        PMPI_Error_class(err, &class);
+    return class;
+}
+
 /* True: it is to be made again, with the buffers of the host. */
 static bool refused(struct moved *m, int err, const char *names, MPI_Comm comm,
                     MPI_Errhandler *handler, const MPI_Request *request)
@@ -322,12 +388,18 @@ static bool refused(struct moved *m, int err, const char *names, MPI_Comm comm,
         PMPI_Errhandler_free(handler);
         (void)pthread_mutex_unlock(&the.handlers);
     }
-    if (was_moved && is_refused(err, names)) {
+    if (was_moved && err != MPI_SUCCESS) {
+        m->err_class = is_refused(err, names) ? MPI_SUCCESS : class_of(err);
         m->send = m->from;
         m->recv = m->to;
         return true;
     }
-    if (err != MPI_SUCCESS || !was_moved) {
+    if (m->err_class != MPI_SUCCESS && m->err_class != class_of(err)) {
+        fprintf(stderr, "to_device: an error of class %d on devices, %d on the host\n",
+                m->err_class, class_of(err));
+        abort();
+    }
+    if (!was_moved) {
         free(m);
         return false;
     }
@@ -428,6 +500,52 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype typ
     return err;
 }
 #endif
+
+/* ---- functions of sparseshim.h ---- */
+
+/* What stands for a receive buffer, where its calls have been made; of `bytes`: from now on. */
+static const void *named(const void *buffer, size_t bytes)
+{
+    size_t pairs;
+    const char *list = pairs_of(&pairs);
+    const enum kind kind = list ? (enum kind)(strchr(letters, list[1]) - letters) : HOST;
+    const struct slot *s;
+
+    if (!buffer || kind == HOST)
+        return buffer;
+    if (bytes > 0)
+        return stand_in(buffer, kind, bytes);
+    (void)pthread_mutex_lock(&the.lock);
+    s = slot_of(buffer, kind, 0);
+    (void)pthread_mutex_unlock(&the.lock);
+    return s->host ? s->device : buffer;
+}
+
+#define NAMES_BUFFER(name, bytes, parameters, ...)                                                 \
+    int name parameters                                                                            \
+    {                                                                                              \
+        typedef int function parameters;                                                           \
+                                                                                                   \
+        NEXT(function, #name);                                                                     \
+        if (!next)                                                                                 \
+            return SPARSESHIM_NOT_LOADED;                                                          \
+        buffer = named(buffer, bytes);                                                             \
+        return next(__VA_ARGS__);                                                                  \
+    }
+/* Of the widest type: a call on fewer bytes has the same memory. */
+NAMES_BUFFER(sparseshim_1_register, count <= MOST_BYTES / 8 ? 8 * count : 0,
+             (const void *buffer, uint64_t count, double density), buffer, count, density)
+NAMES_BUFFER(sparseshim_1_unregister, 0, (const void *buffer), buffer)
+NAMES_BUFFER(sparseshim_1_set_density, 0, (const void *buffer, double density), buffer, density)
+NAMES_BUFFER(sparseshim_1_tensors, 0, (const void *buffer), buffer)
+NAMES_BUFFER(sparseshim_1_stats, 0,
+             (const void *buffer, int which, struct sparseshim_stats *stats, size_t size), buffer,
+             which, stats, size)
+NAMES_BUFFER(sparseshim_1_scale_residual, 0, (const void *buffer, double factor), buffer, factor)
+NAMES_BUFFER(sparseshim_1_drop_residual, 0, (const void *buffer), buffer)
+NAMES_BUFFER(sparseshim_1_read_residual, 0,
+             (const void *buffer, int which, void *values, uint64_t count), buffer, which, values,
+             count)
 
 __attribute__((destructor)) static void tell(void)
 {

@@ -11,7 +11,7 @@ REPORTS=$WORK/report
 # Runs the program on 2 ranks; rank 0 first runs the shell lines in PLANT, where $file is the path of
 # its report to come.
 planted() {
-    within 60 "$MPIRUN" -n 2 -genv plant "$PLANT" -genv dir "$REPORTS" -genv lib "$LIB" \
+    within 60 "$MPIRUN" -n 2 -genv plant "$PLANT" -genv dir "$REPORTS" -genv lib "$LOADED" \
         sh -c 'file=$dir/sparseshim-17-0-$$.json; mkdir -p "$dir"
             [ "$PMI_RANK" != 0 ] || eval "$plant"; LD_PRELOAD=$lib exec "$@"' sh "$PROGRAMS/fewcalls" 3
 }
@@ -80,7 +80,7 @@ tap "$?" "at the end it says that the job has ended"
 
 # reporting DIR: REPORT_DIR as given.
 reporting() {
-    within 60 env SPARSESHIM_REPORT_DIR="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+    within 60 env SPARSESHIM_REPORT_DIR="$1" "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
         "$PROGRAMS/fewcalls" 3
 }
 reporting /dev/null/reports
@@ -98,7 +98,7 @@ mkdir "$WORK/start" "$WORK/later"
 LIB=$(realpath "$LIB") PROGRAM=$(realpath "$PROGRAMS/fewcalls")
 (
     cd "$WORK/start" &&
-        SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=reports timeout -k 5 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+        SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=reports timeout -k 5 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
             "$PROGRAM" 3 4096 "$WORK/later"
 ) >"$WORK/out" 2>"$WORK/err"
 STATUS=$?
@@ -109,7 +109,7 @@ tap "$?" "... and the last report replaces those before it"
 
 # logging FILE: rank 0's DEBUG_FILE, at DEBUG=info.
 logging() {
-    within 60 env LD_PRELOAD="$LIB" SPARSESHIM_DEBUG_FILE="$1" "$MPIRUN" \
+    within 60 env LD_PRELOAD="$LOADED" SPARSESHIM_DEBUG_FILE="$1" "$MPIRUN" \
         -n 1 -env SPARSESHIM_DEBUG info "$PROGRAMS/fewcalls" 3 : \
         -n 1 -env SPARSESHIM_DEBUG none "$PROGRAMS/fewcalls" 3
 }
@@ -178,10 +178,10 @@ logging "$WORK/rank%r-50%%.log"
 tap_logged "%r in DEBUG_FILE is the rank, %% a percent sign" "$WORK/rank0-50%.log" 600
 
 # ---- what nobody asked for ----
-within 60 env SPARSESHIM_REPORT=off "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB" "$PROGRAMS/control"
+within 60 env SPARSESHIM_REPORT=off "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED" "$PROGRAMS/control"
 passed && [ ! -s "$WORK/err" ]
 tap "$?" "MPI_Pcontrol(2) of a program says nothing where REPORT is off"
-within 60 env SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB" \
+within 60 env SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED" \
     "$PROGRAMS/control"
 passed && grep -q 'MPI_Pcontrol(2) writes a report where' "$WORK/err"
 tap "$?" "... with DEBUG=info it says what it would do"
@@ -208,7 +208,7 @@ sees() {
 }
 rm -rf "$REPORTS"
 SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS timeout -k 5 150 "$MPIRUN" -n 2 \
-    -genv LD_PRELOAD "$LIB" "$PROGRAMS/unending" wait >"$WORK/out" 2>"$WORK/err" </dev/null &
+    -genv LD_PRELOAD "$LOADED" "$PROGRAMS/unending" wait >"$WORK/out" 2>"$WORK/err" </dev/null &
 job=$!
 sees 1 && first=$(counter calls.seen) && sees $((first + 1))
 result=$?

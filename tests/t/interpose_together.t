@@ -14,7 +14,7 @@ one_rank_with() {
     [ "$before" -gt 0 ] && line+=(-n "$before" "$program" "$@" :)
     line+=("${odd[@]}")
     [ "$after" -gt 0 ] && line+=(: -n "$after" "$program" "$@")
-    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" "${line[@]}"
+    within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" "${line[@]}"
 }
 
 # native_for REASON NAME: the program's comparisons with the bare library held, no call was made
@@ -70,9 +70,9 @@ ended_by_timeout() {
     tap "$result" "$1: ended by TIMEOUT with the cause"
 }
 export SPARSESHIM_TIMEOUT=5
-within 60 "$MPIRUN" -n 1 "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LIB" "$PROGRAMS/fewcalls" 4
+within 60 "$MPIRUN" -n 1 "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 4
 ended_by_timeout "rank 0 without the preload"
-within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$LIB" "$PROGRAMS/fewcalls" 4 : -n 1 "$PROGRAMS/fewcalls" 4
+within 60 "$MPIRUN" -n 1 -env LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 4 : -n 1 "$PROGRAMS/fewcalls" 4
 ended_by_timeout "rank 1 without the preload"
 one_rank_with SPARSESHIM_DISABLE 1 1 1 fewcalls 4
 ended_by_timeout "rank 1 with DISABLE=1"

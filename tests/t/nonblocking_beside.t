@@ -44,11 +44,19 @@ once=$(bits)
 SPARSESHIM_DEBUG=trace preloaded 4 nb_beside --whole 1
 [ -n "$once" ] && [ "$(bits)" = "$once" ]
 tap "$?" "measured costs on 4 ranks: the sums of the MPI library"
-overtaken
-tap "$?" "... and calls have ended before others that were made earlier"
+if [ -z "$PLACES" ]; then
+    overtaken
+    tap "$?" "... and calls have ended before others that were made earlier"
+else
+    skip "... and calls have ended before others that were made earlier" \
+        "by the costs of an emulated device every call is dense, and dense calls keep their order"
+fi
 SPARSESHIM_ALGORITHM=dense preloaded 4 nb_beside --whole 1
 [ -n "$once" ] && [ "$(bits)" = "$once" ]
 tap "$?" "... and every leg dense"
+# Calls between devices need images for as long as they are under way, and end with an error where
+# those are more than MAX_MEMORY allows.
+at_one_place
 SPARSESHIM_MAX_MEMORY=3M preloaded 4 nb_beside --whole 1
 [ -n "$once" ] && [ "$(bits)" = "$once" ]
 tap "$?" "... also where memory is short"

@@ -89,7 +89,7 @@ for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
     # shellcheck disable=SC2016
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MERGE=100M within 60 "$MPIRUN" -n 3 sh -c '
         [ "$PMI_RANK" != 1 ] || export "SPARSESHIM_$1"
-        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$option" "$LIB $YIELDS" "$PROGRAMS/nb_beside"
+        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$option" "$LOADED $YIELDS" "$PROGRAMS/nb_beside"
     tap_passed "ranks that differ in $option end as bare"
     grep -q 'SPARSESHIM_MERGE.* must be equal on all ranks and is not' "$WORK/err" && [ "$(counter calls.sparse)" = 0 ]
     tap "$?" "... and it is said"

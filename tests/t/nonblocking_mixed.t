@@ -32,7 +32,7 @@ fi
 for first in nonblocking blocking; do
     PRELOAD='' together "$first" "${languages[@]}"
     tap_passed "${languages[*]}: $first call first, bare"
-    PRELOAD=$LIB
+    PRELOAD=$LOADED
     for progress in watchdog thread; do
         for ((i = 0; i < ${#languages[@]}; i++)); do
             order=("${languages[@]:i}" "${languages[@]:0:i}")
@@ -58,7 +58,7 @@ for first in nonblocking blocking; do
 done
 
 # One rank takes none over: the others, rank 0 among them, learn it in the blocking first call.
-within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_PROGRESS watchdog \
+within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_PROGRESS watchdog \
     -n 3 "$PROGRAMS/nb_mixed" blocking : \
     -n 1 -env SPARSESHIM_PROGRESS off "$PROGRAMS/nb_mixed_f08" blocking
 tap_taken_none "a rank that takes no nonblocking calls over keeps the others from it"

@@ -67,7 +67,7 @@ tap_small "rules of a file of CONFIG" 5 4 1
 
 # Without a report small calls are not counted: another way through the library.
 unreported() { # RULES WHOLE
-    SPARSESHIM_REGISTER=$1 within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
+    SPARSESHIM_REGISTER=$1 within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_REPORT off \
         "$PROGRAMS/nb_small" --steps "$STEPS"
     passed && [ "$(noted whole)" -eq $(($2 * STEPS)) ] && [ "$(noted bits)" = "${BITS[$STEPS]}" ]
     tap "$?" "without a report, MERGE=${SPARSESHIM_MERGE:-off}, REGISTER=$1"
@@ -83,7 +83,7 @@ preloaded 3 nb_small --steps "$STEPS" --operator 1
 [ "$(noted whole)" -eq $((3 * STEPS)) ] && [ "$(noted bits)" = "${BITS[$STEPS]}" ] || STATUS=1
 tap_taken_none "none where a rank has an operator of its own"
 differing() { # NAME VALUE: of the last rank
-    within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -n 2 "$PROGRAMS/nb_small" --steps "$STEPS" : \
+    within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -n 2 "$PROGRAMS/nb_small" --steps "$STEPS" : \
         -n 1 -env "$1" "$2" "$PROGRAMS/nb_small" --steps "$STEPS"
     grep -q "$1 .*must be equal on all ranks and is not" "$WORK/err" || STATUS=1
     tap_small "none where $1 differs" 3 6 3
@@ -108,7 +108,7 @@ for rule in 'count=1000:' 'count=1:500;count=1000:'; do
         SPARSESHIM_REGISTER="count=1:500;count=1000:"
         [ "$PMI_RANK" != 1 ] || SPARSESHIM_REGISTER=$1
         export SPARSESHIM_REGISTER
-        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$rule" "$LIB $YIELDS" "$PROGRAMS/nb_beside"
+        LD_PRELOAD=$2 exec "$3" --steps 2' sh "$rule" "$LOADED $YIELDS" "$PROGRAMS/nb_beside"
     tap_passed "nonblocking calls alone, REGISTER=$rule on one rank"
 done
 finish

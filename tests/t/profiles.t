@@ -56,7 +56,7 @@ tap "$?" "the examples of @asr can be used"
 
 # A job takes one, and nothing is complained of.
 for name in vgg cifar asr; do
-    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_CONFIG "@$name" "$PROGRAMS/fewcalls" 3 70000
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_CONFIG "@$name" "$PROGRAMS/fewcalls" 3 70000
     passed && [ "$(grep -c '^sparseshim\[[0-9]*\]:' "$WORK/err")" -eq 0 ]
     tap "$?" "a job with @$name"
 done

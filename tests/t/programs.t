@@ -31,11 +31,11 @@ served 'few[' 0 "a pattern that is none matches nothing"
 # Ranks of unlike programs on one communicator: all pass through, nobody waits.
 for order in "$PROGRAMS/fewcalls $WORK/other" "$WORK/other $PROGRAMS/fewcalls"; do
     read -r first second <<<"$order"
-    SPARSESHIM_PROGRAMS=fewcalls within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -n 1 "$first" 3 5000 : -n 2 "$second" 3 5000
+    SPARSESHIM_PROGRAMS=fewcalls within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -n 1 "$first" 3 5000 : -n 2 "$second" 3 5000
     passed && [ "$(sparse)" = 0 ]
     tap "$?" "three ranks of two programs, ${first##*/} first: all pass through"
 done
-SPARSESHIM_PROGRAMS='fewcalls oth*' within 60 "$MPIRUN" -genv LD_PRELOAD "$LIB $YIELDS" -n 1 "$PROGRAMS/fewcalls" 3 5000 : -n 2 "$WORK/other" 3 5000
+SPARSESHIM_PROGRAMS='fewcalls oth*' within 60 "$MPIRUN" -genv LD_PRELOAD "$LOADED $YIELDS" -n 1 "$PROGRAMS/fewcalls" 3 5000 : -n 2 "$WORK/other" 3 5000
 passed && [ "$(sparse)" = 2 ]
 tap "$?" "both among them: served"
 

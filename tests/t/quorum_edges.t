@@ -8,6 +8,7 @@ export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:2999' SPARSESHIM_MIN
 export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM_PERIOD=16
 export SPARSESHIM_QUORUM=solo LIMIT=60
 
+at_one_place # gradients are named by their buffers
 for ranks in 2 3; do
     preloaded "$ranks" quorum_edges pattern
     passed
@@ -26,7 +27,7 @@ tap "$(grep -c "QUORUM is off" "$WORK/err")" "and each of them had its rounds"
 # Partial calls are not looked at as a whole: they count in no density. Their collective and their
 # bytes are those of the rounds, also of a rank that is late in all of them: it sends what the others do.
 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=recursive_doubling SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=1e-9 \
-    within 60 "$MPIRUN" -n 2 -genv SPARSESHIM_REPORT all -genv LD_PRELOAD "$LIB $YIELDS" \
+    within 60 "$MPIRUN" -n 2 -genv SPARSESHIM_REPORT all -genv LD_PRELOAD "$LOADED $YIELDS" \
     "$PROGRAMS/late_ranks" late=one steps=40 quiet=0
 perl -MJSON::PP -e '
     for my $file (@ARGV) {

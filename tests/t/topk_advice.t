@@ -87,7 +87,7 @@ said() {
 
 # runs FORM
 runs() {
-    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/advice" "$1"
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$WORK/advice" "$1"
 }
 
 # pasted REASON FORM [REGISTER]: what stays exact for the reason is registered by the rule that is
@@ -113,13 +113,14 @@ cp "$WORK/advice" "$odd"
 # report, under that rule.
 both() {
     unset SPARSESHIM_REGISTER
-    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$1" places
+    within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$1" places
     line=$(grep -c "5000 float from .* looks like a gradient .*SPARSESHIM_REGISTER='count=5000,site=" "$WORK/err")
     rule=$(sed -n "s/.*5000 float from .*SPARSESHIM_REGISTER='\([^']*\)'.*/\1/p" "$WORK/err")
-    SPARSESHIM_REGISTER=$rule within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$1" places
+    SPARSESHIM_REGISTER=$rule within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$1" places
     [ "$line" = 1 ] && [ "$(tensors count=5000 state=registered)" = 1 ] &&
         [ "$(tensors count=5000 reason=no_rule)" = 1 ] && ! grep -q 'no call of rank 0' "$WORK/err"
 }
+on_host "the calls come from tests/preload/to_device.c then"
 for file in "$WORK/advice" "$odd"; do
     both "$file"
     tap "$?" "one of two places: the rule, pasted, registers it alone: $rule"
@@ -128,6 +129,7 @@ long=$WORK/$(printf 'x%.0s' {1..112})
 cp "$WORK/advice" "$long"
 both "$long"
 tap "$?" "a long name is not cut: $rule"
+at_all_places
 
 # no_rule REASON FORM WHAT: there is no rule, and the report says what helps.
 no_rule() {

@@ -6,6 +6,7 @@ set -u
 
 # ---- sparseshim.h ----
 
+at_one_place # gradients are named by their buffers
 bare 2 header_api bare
 tap_passed "without the library every function says so, and the program runs"
 SPARSESHIM_DISABLE=1 preloaded 2 header_api inactive
@@ -56,7 +57,7 @@ compiled() {
     within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/topk/header_api.c $MPI_FLAGS -lm
     if [ "$STATUS" -eq 0 ]; then
         SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
-            -genv LD_PRELOAD "$LIB" "$WORK/api" use
+            -genv LD_PRELOAD "$LOADED" "$WORK/api" use
         tap_passed "$name: finds the library" 30
         within 60 "$MPIRUN" -n 2 "$WORK/api" bare
         tap_passed "$name: runs without it"
@@ -70,6 +71,7 @@ compiled "clang" clang
 
 # ---- call sites ----
 
+on_host "the calls come from tests/preload/to_device.c then"
 export SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
 unset SPARSESHIM_ALGORITHM
 for layers in 1 2 3; do
@@ -87,22 +89,24 @@ tap "$?" "so are they with IDENTITY=site"
 SPARSESHIM_IDENTITY=address preloaded 2 sites 2 20
 [ "$(tensors)" = 1 ]
 tap "$?" "with IDENTITY=address they are one"
-within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" setarch -R "$PROGRAMS/sites" 1
+within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" setarch -R "$PROGRAMS/sites" 1
 plain=$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)
 preloaded 2 sites 1
 [ -n "$plain" ] && [ "$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)" = "$plain" ]
 tap "$?" "a call site has one name wherever the program is loaded: ${plain##*:}"
 
 # Communicators that are gone at the end of the job.
+at_all_places
 SPARSESHIM_EXCLUDE='*' preloaded 2 comms
 tap_passed "communicators come and go, everything excluded: exact"
 [ "$(tensors)" -gt 0 ] && [ "$(tensors ranks=0)" = 0 ]
 tap "$?" "tensors of communicators that were freed are in the report: $(tensors)"
 
 # A library of this name that is none.
+on_host "the calls come from tests/preload/to_device.c then"
 mkdir "$WORK/broken"
 echo broken >"$WORK/broken/libunwind.so.8"
-SPARSESHIM_DEBUG=info within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" \
+SPARSESHIM_DEBUG=info within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" \
     -genv LD_LIBRARY_PATH "$WORK/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$PROGRAMS/sites" 2 20
 tap_passed "without libunwind the program runs"
 tap "$(($(grep -c 'sparseshim\[0\]: no call sites by libunwind' "$WORK/err") != 1))" \
@@ -110,6 +114,7 @@ tap "$(($(grep -c 'sparseshim\[0\]: no call sites by libunwind' "$WORK/err") != 
 [ "$(tensors)" = 1 ] && grep -q '"site": "sites+0x' "$WORK"/report/*.json
 tap "$?" "layers that share a wrapper and a buffer are one tensor then, with its call site"
 
+at_all_places
 # C++ exceptions, before and after libunwind has been opened.
 cat >"$WORK/throw.cpp" <<'END'
 #include <mpi.h>
@@ -161,7 +166,7 @@ if command -v g++ >/dev/null; then
     # shellcheck disable=SC2086 # several flags
     within 60 g++ -Wall -Wextra -Wpedantic -Werror -Wno-error=pedantic -O1 -I. -o "$WORK/throw" "$WORK/throw.cpp" \
         ${MPI_FLAGS//-I/-isystem }
-    [ "$STATUS" -eq 0 ] && within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB" "$WORK/throw"
+    [ "$STATUS" -eq 0 ] && within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$WORK/throw"
     tap_passed "C++ exceptions pass through frames above MPI_Allreduce"
     [ "$(tensors)" -ge 1 ]
     tap "$?" "and sites were found meanwhile"

@@ -46,7 +46,7 @@ conserve() {
     [ "$ranks" -eq 1 ] || [ "$algorithm" = auto ] && least=0 && lossy=no
     [ "${form#*:}" = exact ] || comm=fresh
     local -a arguments=(form="${form%:*}" bound="${form#*:}" lossy="$lossy" comm="$comm" "$@")
-    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LIB $YIELDS" \
+    within "${LIMIT:-60}" "$MPIRUN" -n "$ranks" env "${setting[@]}" LD_PRELOAD="$LOADED $YIELDS" \
         "$PROGRAMS/conserve" "${arguments[@]}"
     tap_passed "$ranks ranks, ${setting[*]//SPARSESHIM_/}: ${arguments[*]}" "$least"
 }

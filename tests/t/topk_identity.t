@@ -101,12 +101,12 @@ tap_passed "Inf and NaN, registered automatically" 40
 
 # Rules that differ between the ranks: nobody is registered, every call is native.
 SPARSESHIM_REGISTER_AFTER=0 within 60 "$MPIRUN" \
-    -n 1 env LD_PRELOAD="$LIB $YIELDS" SPARSESHIM_REGISTER='count=1:' "$PROGRAMS/identity" native : \
-    -n 2 env LD_PRELOAD="$LIB $YIELDS" SPARSESHIM_REGISTER='count=2:' "$PROGRAMS/identity" native
+    -n 1 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='count=1:' "$PROGRAMS/identity" native : \
+    -n 2 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='count=2:' "$PROGRAMS/identity" native
 tap_passed "rules that differ on one rank: native on all, bit for bit"
 tap_no_sparse "rules that differ on one rank: no call is made sparse"
 SPARSESHIM_REGISTER_AFTER=0 within 60 "$MPIRUN" \
-    -n 2 env LD_PRELOAD="$LIB $YIELDS" SPARSESHIM_REGISTER='*' "$PROGRAMS/identity" native : \
-    -n 1 env LD_PRELOAD="$LIB $YIELDS" SPARSESHIM_MODE=exact "$PROGRAMS/identity" native
+    -n 2 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_REGISTER='*' "$PROGRAMS/identity" native : \
+    -n 1 env LD_PRELOAD="$LOADED $YIELDS" SPARSESHIM_MODE=exact "$PROGRAMS/identity" native
 tap_passed "top-k on some ranks only: native on all, bit for bit"
 finish
