@@ -128,7 +128,7 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
     bool two_groups = false;
     int ranks = 1;
 
-    if (call->count < 0 || call->send_count < 0)
+    if (call->count < 0 || (call->send_count < 0 && !shim_in_place(call)))
         return false;
     if (call->kind != SS_KIND_ALLREDUCE && (ranks = ranks_of(call, &two_groups)) == 0)
         return false;
