@@ -31,7 +31,7 @@ struct fiber {
 };
 
 thread_local emulated_thread *emulated_self;
-static thread_local struct {
+struct machine_state {
     jmp_buf home;
     std::vector<std::unique_ptr<fiber>> pool;
     std::vector<fiber *> ring; /* of all resident blocks, in drawn order */
@@ -40,7 +40,17 @@ static thread_local struct {
     void (*run)(void **);
     void **params;
     void *(*place)(const void *);
-} machine;
+};
+static thread_local machine_state *machine;
+
+/* Exit handlers come after this, and may launch kernels: they have another machine. */
+struct end_of_thread {
+    ~end_of_thread()
+    {
+        delete machine;
+        machine = nullptr;
+    }
+};
 
 static void fail(const char *what)
 {
@@ -59,18 +69,18 @@ static void go(fiber *f)
 
 static void next_fiber(void)
 {
-    for (size_t n = machine.ring.size(); n > 0; n--) {
-        machine.at = machine.at + 1 < machine.ring.size() ? machine.at + 1 : 0;
-        if (!machine.ring[machine.at]->done)
-            go(machine.ring[machine.at]);
+    for (size_t n = machine->ring.size(); n > 0; n--) {
+        machine->at = machine->at + 1 < machine->ring.size() ? machine->at + 1 : 0;
+        if (!machine->ring[machine->at]->done)
+            go(machine->ring[machine->at]);
     }
-    _longjmp(machine.home, 1);
+    _longjmp(machine->home, 1);
 }
 
 extern "C" void emulated_yield(void)
 {
     fiber *f = (fiber *)emulated_self->fiber;
-    if (++machine.steps - machine.progress > PATIENCE)
+    if (++machine->steps - machine->progress > PATIENCE)
         fail("no progress: a barrier that not all threads reach, or a wait without end");
     if (!_setjmp(f->at))
         next_fiber();
@@ -93,7 +103,7 @@ extern "C" uint64_t *emulated_exchange(uint64_t mine)
     if (++w->arrived == w->threads) {
         w->arrived = 0;
         w->turn = turn + 1;
-        machine.progress = machine.steps;
+        machine->progress = machine->steps;
     }
     while (w->turn == turn)
         emulated_yield();
@@ -107,7 +117,7 @@ extern "C" void emulated_barrier(void)
     if (++b->arrived == b->threads) {
         b->arrived = 0;
         b->turn = turn + 1;
-        machine.progress = machine.steps;
+        machine->progress = machine->steps;
     }
     while (b->turn == turn)
         emulated_yield();
@@ -115,18 +125,18 @@ extern "C" void emulated_barrier(void)
 
 extern "C" void *emulated_place(const void *p)
 {
-    return machine.place ? machine.place(p) : (void *)p;
+    return machine->place ? machine->place(p) : (void *)p;
 }
 
 static void body(void)
 {
-    machine.run(machine.params);
+    machine->run(machine->params);
     fiber *f = (fiber *)emulated_self->fiber;
     f->done = true;
     f->self.of->running--;
-    machine.progress = machine.steps;
+    machine->progress = machine->steps;
     if (f->self.of->running == 0)
-        _longjmp(machine.home, 1); /* room for another block */
+        _longjmp(machine->home, 1); /* room for another block */
     next_fiber();
 }
 
@@ -148,13 +158,13 @@ template <class T> static void shuffle(std::vector<T> &v, uint64_t *seed)
 
 static fiber *idle_fiber(size_t &used)
 {
-    while (used < machine.pool.size() && !machine.pool[used]->done)
+    while (used < machine->pool.size() && !machine->pool[used]->done)
         used++;
-    if (used == machine.pool.size()) {
-        machine.pool.emplace_back(new fiber);
-        machine.pool.back()->stack.reset(new char[STACK]);
+    if (used == machine->pool.size()) {
+        machine->pool.emplace_back(new fiber);
+        machine->pool.back()->stack.reset(new char[STACK]);
     }
-    return machine.pool[used++].get();
+    return machine->pool[used++].get();
 }
 
 static void start_block(emulated_block *b, unsigned at, unsigned threads, unsigned grid,
@@ -181,7 +191,7 @@ static void start_block(emulated_block *b, unsigned at, unsigned threads, unsign
 /* Until a block has ended, or nothing can run any more. */
 static __attribute__((noinline)) void run_fibers(void)
 {
-    if (!_setjmp(machine.home))
+    if (!_setjmp(machine->home))
         next_fiber();
 }
 
@@ -202,7 +212,11 @@ emulated_launch(void (*run)(void **), void **params, unsigned grid, unsigned thr
     shuffle(order, &seed);
     for (unsigned i = 0; i < resident && i < grid; i++)
         blocks.emplace_back(new emulated_block);
-    machine.run = run, machine.params = params, machine.place = place;
+    static thread_local end_of_thread end;
+    (void)end;
+    if (!machine)
+        machine = new machine_state();
+    machine->run = run, machine->params = params, machine->place = place;
     for (;;) {
         size_t used = 0;
         bool any = false;
@@ -213,12 +227,12 @@ emulated_launch(void (*run)(void **), void **params, unsigned grid, unsigned thr
         }
         if (!any)
             break;
-        machine.ring.clear();
-        for (auto &f : machine.pool)
+        machine->ring.clear();
+        for (auto &f : machine->pool)
             if (!f->done)
-                machine.ring.push_back(f.get());
-        shuffle(machine.ring, &seed);
-        machine.at = 0;
+                machine->ring.push_back(f.get());
+        shuffle(machine->ring, &seed);
+        machine->at = 0;
         run_fibers();
     }
     emulated_self = nullptr;

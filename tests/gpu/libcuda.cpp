@@ -100,9 +100,18 @@ struct driver {
 struct contexts {
     CUcontext of[CONTEXTS_MOST];
     size_t size;
-    bool empty() const { return size == 0; }
-    CUcontext &back() { return of[size - 1]; }
-    void pop_back() { size--; }
+    bool empty() const
+    {
+        return size == 0;
+    }
+    CUcontext &back()
+    {
+        return of[size - 1];
+    }
+    void pop_back()
+    {
+        size--;
+    }
     void push_back(CUcontext context)
     {
         if (size == CONTEXTS_MOST)

@@ -503,25 +503,26 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype typ
 
 /* ---- functions of sparseshim.h ---- */
 
-/* What stands for a receive buffer, where its calls have been made; of `bytes`: from now on. */
-static const void *named(const void *buffer, size_t bytes)
+/* What stands for a receive buffer, where its calls have been made; with `count` elements, of
+ * whatever size: from now on. */
+static const void *named(const void *buffer, size_t count)
 {
     size_t pairs;
     const char *list = pairs_of(&pairs);
     const enum kind kind = list ? (enum kind)(strchr(letters, list[1]) - letters) : HOST;
-    const struct slot *s;
+    struct slot s;
 
     if (!buffer || kind == HOST)
         return buffer;
-    if (bytes > 0)
-        return stand_in(buffer, kind, bytes);
     (void)pthread_mutex_lock(&the.lock);
-    s = slot_of(buffer, kind, 0);
+    s = *slot_of(buffer, kind, count * sizeof(float));
     (void)pthread_mutex_unlock(&the.lock);
-    return s->host ? s->device : buffer;
+    if (!s.host && count > 0)
+        return stand_in(buffer, kind, count * sizeof(double));
+    return s.host ? s.device : buffer;
 }
 
-#define NAMES_BUFFER(name, bytes, parameters, ...)                                                 \
+#define NAMES_BUFFER(name, count_of_it, parameters, ...)                                           \
     int name parameters                                                                            \
     {                                                                                              \
         typedef int function parameters;                                                           \
@@ -529,11 +530,10 @@ static const void *named(const void *buffer, size_t bytes)
         NEXT(function, #name);                                                                     \
         if (!next)                                                                                 \
             return SPARSESHIM_NOT_LOADED;                                                          \
-        buffer = named(buffer, bytes);                                                             \
+        buffer = named(buffer, count_of_it);                                                       \
         return next(__VA_ARGS__);                                                                  \
     }
-/* Of the widest type: a call on fewer bytes has the same memory. */
-NAMES_BUFFER(sparseshim_1_register, count <= MOST_BYTES / 8 ? 8 * count : 0,
+NAMES_BUFFER(sparseshim_1_register, count <= MOST_BYTES / sizeof(double) ? count : 0,
              (const void *buffer, uint64_t count, double density), buffer, count, density)
 NAMES_BUFFER(sparseshim_1_unregister, 0, (const void *buffer), buffer)
 NAMES_BUFFER(sparseshim_1_set_density, 0, (const void *buffer, double density), buffer, density)

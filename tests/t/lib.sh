@@ -24,7 +24,6 @@ export SPARSESHIM_MIN_COUNT=${SPARSESHIM_MIN_COUNT:-1}
 
 # ON_DEVICE puts the buffers of preloaded programs into device memory, of a driver for tests
 # (tests/preload/to_device.c); its values are explained there. LOADED is what to preload then.
-LOADED=${ON_DEVICE:+$PROGRAMS/to_device.so }$LIB
 if [ -n "${ON_DEVICE:-}" ]; then
     export ON_DEVICE TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so
     export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -33,16 +32,22 @@ fi
 # on_host REASON, at_one_place, at_all_places: where the buffers of the programs that follow are, of
 # those that ON_DEVICE has said.
 PLACES=${ON_DEVICE:-}
+# shellcheck disable=SC2034 # tests preload it
 on_host() {
     [ -z "$PLACES" ] || skip "buffers in device memory" "$1"
     ON_DEVICE=''
+    LOADED=$LIB
 }
+# shellcheck disable=SC2034
 at_one_place() {
     ON_DEVICE=${PLACES:+DD}
+    LOADED=${PLACES:+$PROGRAMS/to_device.so }$LIB
 }
 at_all_places() {
+    at_one_place
     ON_DEVICE=$PLACES
 }
+at_all_places
 
 # tap RESULT NAME: one line; what the last command printed follows where RESULT is not 0.
 tap() {
