@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "core/place/place_costs.h"
 #include "core/place/place.h"
 #include "gpu/device.h"
 
@@ -43,6 +44,7 @@ struct gpu_needs {
 
 struct gpu_place {
     struct ss_place place;
+    struct ss_place_record record;
     struct gpu_device device;
     pthread_mutex_t lock;
     struct gpu_job *jobs, **jobs_end; /* not done, in order */

@@ -83,4 +83,23 @@ static inline double ss_bits_double(uint64_t bits)
     return v.d;
 }
 
+/* The same of a float. */
+static inline uint32_t ss_float_bits(double x)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = {.f = x > 0 ? (float)x : 0};
+    return v.u;
+}
+
+static inline double ss_bits_float(uint32_t bits)
+{
+    union {
+        uint32_t u;
+        float f;
+    } v = {.u = bits};
+    return (double)v.f;
+}
+
 #endif

@@ -37,6 +37,38 @@ static double scan_cost(const struct ss_call *call)
     return f->topk || f->resting ? ss_select_cost(f) : f->comm->cost_scan;
 }
 
+_Static_assert(sizeof(struct ss_place_costs) == (SS_COSTS - SS_COST_PLACE) * sizeof(double),
+               "all of them are voted on");
+
+static void fill_costs(const struct ss_call *call, uint32_t *costs)
+{
+    const struct ss_comm *comm = call->f.comm;
+    const struct ss_host_costs *host = ss_host_costs();
+    double place[SS_COSTS - SS_COST_PLACE];
+
+    costs[SS_COST_ALPHA] = ss_float_bits(comm->network.alpha);
+    costs[SS_COST_BETA] = ss_float_bits(comm->network.beta);
+    costs[SS_COST_SCAN] = ss_float_bits(scan_cost(call));
+    costs[SS_COST_VOTE] = ss_float_bits(comm->cost_vote);
+    costs[SS_COST_CODE] = ss_float_bits(host->code);
+    costs[SS_COST_MERGE] = ss_float_bits(host->merge);
+    costs[SS_COST_FILL] = ss_float_bits(host->fill);
+    memcpy(place, ss_place_costs(call->f.c.x.place), sizeof place);
+    for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
+        costs[i] = ss_float_bits(place[i - SS_COST_PLACE]);
+}
+
+static struct ss_place_costs place_costs(const struct ss_ballot *b)
+{
+    double place[SS_COSTS - SS_COST_PLACE];
+    struct ss_place_costs costs;
+
+    for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
+        place[i - SS_COST_PLACE] = ss_bits_float(b->costs[i]);
+    memcpy(&costs, place, sizeof costs);
+    return costs;
+}
+
 void ss_ballot_fill(struct ss_call *call, uint64_t flags)
 {
     struct ss_feedback *f = &call->f;
@@ -70,14 +102,7 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     memcpy(b->parts, f->parts, sizeof b->parts);
     b->part_max = f->c.part_max;
     b->memory_min = memory_left(call);
-    b->costs[SS_COST_ALPHA] = ss_double_bits(comm->network.alpha);
-    b->costs[SS_COST_BETA] = ss_double_bits(comm->network.beta);
-    b->costs[SS_COST_SCAN] = ss_double_bits(scan_cost(call));
-    b->costs[SS_COST_VOTE] = ss_double_bits(comm->cost_vote);
-    const struct ss_host_costs *local = ss_host_costs();
-    b->costs[SS_COST_CODE] = ss_double_bits(local->code);
-    b->costs[SS_COST_MERGE] = ss_double_bits(local->merge);
-    b->costs[SS_COST_FILL] = ss_double_bits(local->fill);
+    fill_costs(call, b->costs);
     b->result_max = call->past.nnz;
     b->last_min = ss_double_bits(last_seconds(call));
 }
@@ -88,6 +113,11 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
 static bool is_amount(uint64_t bits)
 {
     return bits <= ss_double_bits(INFINITY);
+}
+
+static bool is_cost(uint32_t bits)
+{
+    return bits <= ss_float_bits(INFINITY);
 }
 
 /* Of what is equal on all ranks that have called for one lane: they all find the same. Words that
@@ -103,7 +133,7 @@ bool ss_ballot_is_sound(const struct ss_call *call)
                  is_amount(b->norm_max) && is_amount(b->last_min);
 
     for (int i = 0; i < SS_COSTS; i++)
-        sound = sound && is_amount(b->costs[i]);
+        sound = sound && is_cost(b->costs[i]);
     return sound;
 }
 
@@ -163,7 +193,7 @@ static const struct {
 } links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
 
 /* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
- * current core. */
+ * current core, wherever the buffers lie. */
 static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
                         const struct ss_settings *settings, int rounds)
 {
@@ -176,6 +206,7 @@ static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
     shape->code = 4e-9;
     shape->merge = 2e-9;
     shape->fill = 1e-10;
+    shape->place = ss_costs_of_host(shape->code, shape->merge, shape->fill);
     shape->vote = rounds * shape->alpha;
 }
 
@@ -237,13 +268,14 @@ struct ss_shape ss_ballot_shape_alone(const struct ss_call *call)
         .nnz_max = b->nnz_max,
         .part_max = b->part_max,
         .memory_min = b->memory_min,
-        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_double(b->costs[SS_COST_ALPHA]),
-        .beta = settings->beta >= 0 ? settings->beta : ss_bits_double(b->costs[SS_COST_BETA]),
-        .scan = ss_bits_double(b->costs[SS_COST_SCAN]),
-        .code = ss_bits_double(b->costs[SS_COST_CODE]),
-        .merge = ss_bits_double(b->costs[SS_COST_MERGE]),
-        .fill = ss_bits_double(b->costs[SS_COST_FILL]),
-        .vote = ss_bits_double(b->costs[SS_COST_VOTE]),
+        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_float(b->costs[SS_COST_ALPHA]),
+        .beta = settings->beta >= 0 ? settings->beta : ss_bits_float(b->costs[SS_COST_BETA]),
+        .scan = ss_bits_float(b->costs[SS_COST_SCAN]),
+        .code = ss_bits_float(b->costs[SS_COST_CODE]),
+        .merge = ss_bits_float(b->costs[SS_COST_MERGE]),
+        .fill = ss_bits_float(b->costs[SS_COST_FILL]),
+        .place = place_costs(b),
+        .vote = ss_bits_float(b->costs[SS_COST_VOTE]),
     };
 
     if (ss_costs_fixed(settings))

@@ -161,7 +161,6 @@ bool ss_call_polled(const struct ss_call *call);
  * where more than a piece lies in a place that is not the host's, which is then copied a piece at a
  * time beside the sums; and where REPRODUCIBLE is on wherever it lies, since shorter sums may be
  * formed in another order. */
-enum { SS_PIECE = 4 << 20 }; /* bytes */
 uint64_t ss_call_piece(const struct ss_call *call);
 
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */

@@ -6,7 +6,7 @@
 
 #include "core/call/call.h"
 #include "core/feedback/feedback.h"
-#include "core/plan/host_costs.h"
+#include "core/place/place_costs.h"
 
 /* What the next step of a call does. */
 enum ss_stage {

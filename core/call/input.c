@@ -164,7 +164,7 @@ double ss_select_cost(const struct ss_feedback *f)
     double least = f->tensor->rest.select_least;
 
     if (least == 0)
-        return 4 * ss_host_costs()->fill * (double)f->c.x.esize;
+        return 4 * ss_place_costs(f->c.x.place)->fill * (double)f->c.x.esize;
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 

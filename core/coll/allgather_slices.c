@@ -43,7 +43,7 @@ static struct ss_estimate cost_slices(const struct ss_shape *s, const struct ss_
 
     (void)h;
     return (struct ss_estimate){.wire = ss_cost_fan(s, others) + s->beta * bytes,
-                                .overlap = (s->code + s->merge) * (double)s->nnz_sum,
+                                .overlap = ss_cost_take(s, (double)s->nnz_sum, others),
                                 .serial = s->code * (double)s->nnz_max,
                                 .bytes = bytes};
 }

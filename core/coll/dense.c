@@ -2,6 +2,22 @@
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
+/* Of images of buffers that lie in a place of their own: without the host's hands, through which
+ * all else goes that crosses. */
+static double copy_rate(const struct ss_shape *s)
+{
+    return ss_max(s->place.cross - s->fill, 0);
+}
+
+/* Seconds for copies that the exchange waits for: of an allreduce the first piece to the host, and
+ * the last one back. */
+static double copied(const struct ss_shape *s, double all)
+{
+    double bytes = s->kind == SS_KIND_ALLREDUCE ? 2 * ss_min(all, SS_PIECE) : all + all / s->size;
+
+    return copy_rate(s) * bytes + 2 * s->place.wait;
+}
+
 /* The MPI library's best for long vectors at the limit of the link: reduce-scatter and allgather or
  * gather (Rabenseifner 2004), or one of these alone. The input is copied, sums are read and
  * written. */
@@ -15,8 +31,9 @@ static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_h
 
     (void)h;
     return (struct ss_estimate){
-        .wire = phases * (s->alpha * ss_fold_rounds(&fold) + s->beta * bytes),
-        .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size),
+        .wire = ss_max(phases * (s->alpha * ss_fold_rounds(&fold) + s->beta * bytes),
+                       copy_rate(s) * all),
+        .serial = s->fill * (sums ? 2 * all + 3 * bytes : 2 * all / s->size) + copied(s, all),
         .bytes = s->kind == SS_KIND_REDUCE ? all : phases * bytes};
 }
 

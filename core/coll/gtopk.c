@@ -271,7 +271,7 @@ static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_h
         e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
         e.serial += (2 * s->code + 4 * s->merge) * nnz;
     }
-    e.serial += s->merge * nnz;
+    e.serial += ss_cost_put(s, nnz);
     return e;
 }
 

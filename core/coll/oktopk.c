@@ -316,7 +316,8 @@ static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_
 
     return (struct ss_estimate){
         .wire = 2 * ss_cost_fan(s, others) + AGREEMENTS * rounds * s->alpha + s->beta * bytes,
-        .overlap = (s->code + 2 * s->merge) * k + ss_cost_rounding(s, s->values, 0, k),
+        .overlap =
+            ss_cost_take(s, k, others) + s->merge * k + ss_cost_rounding_there(s, s->values, 0, k),
         .serial = s->code * (claims + share) + (s->code + s->merge) * others * mean +
                   s->scan * part_n + 2 * s->merge * others * mean +
                   ss_cost_rounding(s, s->values, claims + share, others * mean),

@@ -191,7 +191,7 @@ static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
         if (i == 0)
             nnz = ss_min(n, nnz * largest);
         if (dense)
-            e.serial += 3 * s->fill * bytes;
+            e.serial += 3 * s->fill * bytes + 2 * ss_cost_cross(s, bytes);
         else
             e.serial += (2 * s->code + 2 * s->merge) * nnz;
         if (!dense) /* partial sums travel as they are */
@@ -201,7 +201,7 @@ static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
         dense = dense || 2 * nnz > delta;
         group = group * 2 < s->size ? group * 2 : s->size;
     }
-    e.serial += s->merge * ss_plan_union(s, h, s->size);
+    e.serial += ss_cost_put(s, ss_plan_union(s, h, s->size));
     return e;
 }
 

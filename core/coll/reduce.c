@@ -48,8 +48,8 @@ static struct ss_estimate cost_reduce(const struct ss_shape *s, const struct ss_
     e.bytes += ss_cost_stream_bytes(s, part, part_n);
     e.wire += ss_cost_fan(s, others) +
               s->beta * others * ss_cost_stream_bytes(s, whole / s->size, part_n);
-    e.overlap = (s->code + s->merge) * whole;
-    e.serial += s->scan * part_n + s->code * part;
+    e.overlap = ss_cost_take(s, whole, others);
+    e.serial += ss_cost_harvest(s, part, part_n);
     return e;
 }
 

@@ -280,8 +280,9 @@ static struct ss_estimate cost_ring(const struct ss_shape *s, const struct ss_hi
         enum ss_values values = sums ? SS_VALUES_SAME : s->values;
         e.bytes += times * ss_cost_bytes_as(s, values, mean, part_n);
         e.wire += times * (s->alpha + s->beta * ss_cost_bytes_as(s, values, part, part_n));
-        e.serial += times * (s->code + s->merge) * part + s->code * part +
-                    ss_cost_rounding(s, values, part, times * part);
+        e.serial += s->code * part + ss_cost_rounding(s, values, part, times * part);
+        e.serial +=
+            r < s->size ? (s->code + s->merge) * part : ss_cost_take(s, times * part, times);
     }
     return e;
 }

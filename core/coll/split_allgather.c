@@ -24,8 +24,8 @@ static struct ss_estimate cost_split_allgather(const struct ss_shape *s, const s
 
     e.bytes += bytes;
     e.wire += ss_cost_fan(s, others) + s->beta * bytes;
-    e.overlap = (s->code + s->merge) * whole + ss_cost_rounding(s, s->values, 0, whole);
-    e.serial += s->scan * part_n + s->code * part + ss_cost_rounding(s, s->values, part, 0);
+    e.overlap = ss_cost_take(s, whole, others) + ss_cost_rounding_there(s, s->values, 0, whole);
+    e.serial += ss_cost_harvest(s, part, part_n);
     return e;
 }
 

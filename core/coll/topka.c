@@ -61,12 +61,13 @@ static struct ss_estimate cost_allgather(const struct ss_shape *s, const struct 
     double bytes = others * ss_cost_stream_bytes(s, (double)s->nnz_max, (double)s->n);
 
     (void)h;
-    return (struct ss_estimate){.wire = ss_cost_fan(s, others) + s->beta * bytes,
-                                .overlap = (s->code + s->merge) * (double)s->nnz_sum +
-                                           ss_cost_rounding(s, s->values, 0, (double)s->nnz_sum),
-                                .serial = s->code * (double)s->nnz_max +
-                                          ss_cost_rounding(s, s->values, (double)s->nnz_max, 0),
-                                .bytes = bytes};
+    return (struct ss_estimate){
+        .wire = ss_cost_fan(s, others) + s->beta * bytes,
+        .overlap = ss_cost_take(s, (double)s->nnz_sum, s->size) +
+                   ss_cost_rounding_there(s, s->values, 0, (double)s->nnz_sum),
+        .serial = ss_cost_leave(s, (double)s->nnz_max) +
+                  ss_cost_rounding_there(s, s->values, (double)s->nnz_max, 0),
+        .bytes = bytes};
 }
 
 static double memory(const struct ss_shape *s)

@@ -26,6 +26,7 @@
 struct ss_place {
     const struct ss_place_ops *ops;
 };
+struct ss_place_record;
 
 /* Entries in the place on their way out: each part of the list becomes a stream of its own. */
 struct ss_part {
@@ -63,6 +64,9 @@ typedef uint64_t ss_ticket;
 struct ss_place_ops {
     const char *name;
     bool remote; /* the host cannot touch its elements: open needs room */
+
+    /* Of its costs (core/place/place_costs.h); NULL: they are the host's. */
+    struct ss_place_record *(*record)(struct ss_place *p);
 
     /* Of a ticket: SS_OK, SS_PENDING, or SS_ERR_DEVICE: it will never be done. Never waits. */
     int (*poll)(struct ss_place *p, ss_ticket ticket);

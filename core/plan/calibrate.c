@@ -81,7 +81,7 @@ static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
 static void start_vote(const struct ss_exchange *x, struct ss_calibrate *s, double seconds)
 {
     ss_ballot_init(&s->vote.ballot);
-    s->vote.ballot.costs[SS_COST_BETA] = ss_double_bits(seconds);
+    s->vote.ballot.costs[SS_COST_BETA] = ss_float_bits(seconds);
     ss_vote_start(&s->vote, x->t, x->number);
 }
 
@@ -155,7 +155,7 @@ int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s)
             if ((status = ss_vote_step(&s->vote, &x->moved)) != SS_OK)
                 return status;
             x->bytes_sent += s->vote.bytes;
-            if (next_round(s, ss_bits_double(s->vote.ballot.costs[SS_COST_BETA])))
+            if (next_round(s, ss_bits_float(s->vote.ballot.costs[SS_COST_BETA])))
                 return SS_OK;
             s->step = ROUND;
             break;

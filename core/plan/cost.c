@@ -27,6 +27,43 @@ double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double 
     return values == SS_VALUES_SAME ? 0 : s->code * (ROUNDING * out + READING * in);
 }
 
+double ss_cost_rounding_there(const struct ss_shape *s, enum ss_values values, double out,
+                              double in)
+{
+    return values == SS_VALUES_SAME ? 0 : s->place.encode * (ROUNDING * out + READING * in);
+}
+
+double ss_cost_leave(const struct ss_shape *s, double nnz)
+{
+    if (!s->topk)
+        return s->code * nnz;
+    return s->place.encode * nnz + 2 * s->place.wait; /* for the lengths, for the messages */
+}
+
+double ss_cost_take(const struct ss_shape *s, double nnz, double senders)
+{
+    return s->place.decode * nnz + s->place.message * (senders + nnz / SS_CHUNK_ENTRIES);
+}
+
+double ss_cost_put(const struct ss_shape *s, double nnz)
+{
+    return s->place.put * nnz + s->place.message * (1 + nnz / SS_CHUNK_ENTRIES);
+}
+
+double ss_cost_cross(const struct ss_shape *s, double bytes)
+{
+    return s->place.cross * bytes + s->place.wait;
+}
+
+double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n)
+{
+    double seconds = s->scan * part_n + ss_cost_leave(s, nnz);
+
+    if (!s->topk)
+        seconds += ss_cost_cross(s, nnz * (4 + (double)ss_type_size(s->type)));
+    return seconds + ss_cost_rounding_there(s, s->values, nnz, 0);
+}
+
 double ss_cost_part_share(const struct ss_shape *s)
 {
     double mean = (double)s->nnz_max / s->size;
@@ -48,8 +85,8 @@ struct ss_estimate ss_cost_split(const struct ss_shape *s)
 
     return (struct ss_estimate){
         .wire = ss_cost_fan(s, others) + s->beta * others * ss_cost_stream_bytes(s, share, part_n),
-        .serial = s->code * (double)s->nnz_max + (s->code + s->merge) * others * share +
-                  ss_cost_rounding(s, s->values, (double)s->nnz_max, others * share),
+        .serial = ss_cost_leave(s, (double)s->nnz_max) + ss_cost_take(s, others * share, others) +
+                  ss_cost_rounding_there(s, s->values, (double)s->nnz_max, others * share),
         .bytes = others * ss_cost_stream_bytes(s, mean, part_n)};
 }
 

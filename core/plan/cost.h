@@ -26,8 +26,25 @@ static inline double ss_cost_fan(const struct ss_shape *s, int messages)
 double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double nnz, double n);
 double ss_cost_stream_bytes(const struct ss_shape *s, double nnz, double n);
 
-/* Seconds for rounding `out` values and decoding `in` of them. */
+/* Seconds until the own stream's entries are messages: where it was claimed, it has stayed in its
+ * place. For those that the place does not encode they are s->code. */
+double ss_cost_leave(const struct ss_shape *s, double nnz);
+
+/* Seconds for received entries of `senders` streams to be decoded into a vector of the place; for
+ * entries of the host's to be put there. */
+double ss_cost_take(const struct ss_shape *s, double nnz, double senders);
+double ss_cost_put(const struct ss_shape *s, double nnz);
+
+/* Seconds until the host has what it asked of a vector of the place, or has written it. */
+double ss_cost_cross(const struct ss_shape *s, double bytes);
+
+/* Seconds until the entries of a reduced part of part_n elements are messages. */
+double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n);
+
+/* Seconds for rounding `out` values and decoding `in` of them, by the host or the place. */
 double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double out, double in);
+double ss_cost_rounding_there(const struct ss_shape *s, enum ss_values values, double out,
+                              double in);
 
 /* Entries a rank has in the fullest part of the index space: what the vote saw, less what chance
  * alone adds to the mean; and how much fuller that part is than the mean. */

@@ -4,6 +4,7 @@
 #define CORE_PLAN_PLAN_H
 
 #include "core/base/kind.h"
+#include "core/place/place_costs.h"
 #include "core/vote/vote.h"
 #include "core/wire/values.h"
 #include "core/wire/wire.h"
@@ -44,7 +45,8 @@ struct ss_shape {
     uint64_t nnz_sum, nnz_max, part_max, memory_min;
     uint64_t k;                     /* top-k: entries asked for */
     double alpha, beta;             /* seconds, seconds per byte */
-    double scan, code, merge, fill; /* seconds per element, entry, entry, byte */
+    double scan, code, merge, fill; /* the host's: seconds per element, entry, entry, byte */
+    struct ss_place_costs place;    /* of the place of inputs and results */
     double vote;                    /* seconds */
 };
 
@@ -72,6 +74,9 @@ struct ss_row {
     int (*step)(struct ss_coll *c); /* SS_PENDING or SS_OK, failures in c->x.failed; c->state is
                                        zero at the first. NULL: the MPI library's */
 };
+
+/* Bytes of the MPI library's collective at a time, where that goes in pieces (ss_call_piece). */
+enum { SS_PIECE = 4 << 20 };
 
 /* Under SS_AUTO an input of higher density on any rank is reduced by the MPI library. */
 #define SS_DENSE_FROM 0.75

@@ -5,7 +5,7 @@
 
 #include "core/call/call.h"
 #include "core/coll/rows.h"
-#include "core/plan/host_costs.h"
+#include "core/place/place_costs.h"
 #include "core/sim/sim.h"
 #include "core/trial/rabenseifner.h"
 #include "core/trial/unkept.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 7 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 8 };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {
@@ -40,7 +40,7 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
         into->parts[i] = (uint8_t)max64(into->parts[i], other->parts[i]);
     into->result_max = max64(into->result_max, other->result_max);
     for (int i = 0; i < SS_COSTS; i++)
-        into->costs[i] = max64(into->costs[i], other->costs[i]);
+        into->costs[i] = into->costs[i] > other->costs[i] ? into->costs[i] : other->costs[i];
     into->last_min = min64(into->last_min, other->last_min);
     ss_evidence_merge(&into->evidence, &other->evidence);
 }

@@ -56,17 +56,18 @@ enum ss_same {
     SS_SAMES
 };
 
-/* Costs, by maximum over the ranks, as non-negative doubles (their bits order as unsigned integers
+/* Costs, by maximum over the ranks, as non-negative floats (their bits order as unsigned integers
  * do). */
 enum ss_cost {
     SS_COST_ALPHA,
     SS_COST_BETA,
     SS_COST_SCAN,
-    SS_COST_CODE,
+    SS_COST_VOTE,
+    SS_COST_CODE, /* the host's: struct ss_host_costs, core/place/place_costs.h */
     SS_COST_MERGE,
     SS_COST_FILL,
-    SS_COST_VOTE,
-    SS_COSTS
+    SS_COST_PLACE, /* those of the place of the rank's buffers, in the order in which struct */
+    SS_COSTS = SS_COST_PLACE + 7 /* ss_place_costs has them */
 };
 
 struct ss_ballot {
@@ -85,7 +86,7 @@ struct ss_ballot {
     uint8_t
         parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/tensor/steps.h), each by max */
     uint64_t result_max;      /* entries of the last result on this lane, 0 = not known */
-    uint64_t costs[SS_COSTS];
+    uint32_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */
     uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/place/place_costs.h"
 #include "shim/device/held.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
@@ -122,6 +123,8 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
     place = shim_staging()->place(send, b->device_recv, why);
     if (why[0])
         tell_not_used(why);
+    if (place && !ss_costs_fixed(&shim.settings))
+        ss_place_measure(place);
     return place;
 }
 

@@ -18,7 +18,7 @@
 #include "shim/mpi/site.h"
 
 /* Version of what ranks say to each other; part of the settings hash. */
-enum { SHIM_PROTOCOL = 9 };
+enum { SHIM_PROTOCOL = 10 };
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "0.1.0"

@@ -105,12 +105,12 @@ static void no_such_flag(struct ss_ballot *b)
 
 static void a_cost_that_is_no_number(struct ss_ballot *b)
 {
-    b->costs[SS_COST_MERGE] = 0x7ff8000000000000u;
+    b->costs[SS_COST_MERGE] = 0x7fc00000u;
 }
 
 static void a_negative_cost(struct ss_ballot *b)
 {
-    b->costs[SS_COST_ALPHA] = 0x8000000000000001u;
+    b->costs[SS_COST_ALPHA] = 0x80000001u;
 }
 
 static void a_norm_that_is_no_number(struct ss_ballot *b)

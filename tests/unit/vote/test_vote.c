@@ -43,7 +43,7 @@ static struct ss_ballot ballot_of(int rank, int size)
     b.memory_min = h >> 1;
     b.result_max = h % 77777;
     for (int i = 0; i < SS_COSTS; i++)
-        b.costs[i] = ss_double_bits((double)(mix(h + (uint64_t)i) % 1000) * 1e-9);
+        b.costs[i] = ss_float_bits((double)(mix(h + (uint64_t)i) % 1000) * 1e-9);
     b.last_min = ss_double_bits((double)(h % 1000));
     b.evidence = (struct ss_evidence){.shown = 1,
                                       .nonzero = h % 3 > 0,
@@ -128,8 +128,8 @@ static void the_fold_is_sum_min_max_and_or(void **state)
     assert_true(ss_ballot_same(&ab, SS_SAME_CALL));
     assert_false(ss_ballot_same(&ab, SS_SAME_LANE));
     for (int i = 0; i < SS_COSTS; i++) {
-        double x = ss_bits_double(a.costs[i]), y = ss_bits_double(b.costs[i]);
-        assert_true(ss_bits_double(ab.costs[i]) == (x > y ? x : y));
+        double x = ss_bits_float(a.costs[i]), y = ss_bits_float(b.costs[i]);
+        assert_true(ss_bits_float(ab.costs[i]) == (x > y ? x : y));
     }
 }
 

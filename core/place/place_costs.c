@@ -1,0 +1,336 @@
+/* A place at work on one vector: pieces of it are cleared, entries encoded, decoded and put into
+ * it, elements read. What entries take is the difference between long messages and short ones. */
+#include "core/place/place_costs.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { ENTRIES = 8192, FEW = 16, GAP = 64, ELEMENTS = ENTRIES * GAP, PIECE = 65536, TIMES = 4 };
+enum { REPEATS = 4, TRIES = 16 };
+
+/* Seconds: in which a place without work answers; after which no round is begun, and after which a
+ * place is so slow that there is no more to learn. */
+static const double IDLE = 1e-3, ENOUGH = 3e-3, TOO_LONG = 8e-3;
+static const double LEAST = 1e-14; /* seconds: a difference may drown in noise */
+
+enum { NOT_MEASURED, MEASURING, MEASURED };
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A message and what a recipe makes of it. */
+struct message {
+    struct ss_chunk chunk;
+    struct ss_coded coded;
+    size_t bytes;
+};
+
+struct bench {
+    struct ss_place *place;
+    struct ss_mem mem;
+    struct ss_buf idx, val, dense;         /* the place's: entries and the vector */
+    struct ss_buf own_idx, own_val;        /* the host's: the same entries */
+    struct ss_buf msg, out, back, scratch; /* messages, made here and there; elements; indices */
+    struct message small, large;
+    bool failed;
+};
+
+static const struct ss_wire_key key = {.type = SS_F32};
+
+static void draw(struct bench *b)
+{
+    uint32_t *idx = b->own_idx.data;
+    float *val = b->own_val.data;
+    uint32_t random = 1;
+
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        random = random * 1664525u + 1013904223u;
+        idx[i] = i * GAP + (random >> 26);
+        val[i] = (float)(random >> 8) + 1;
+    }
+}
+
+static void make_message(struct bench *b, struct message *m, size_t at, uint32_t entries)
+{
+    unsigned char *msg = (unsigned char *)b->msg.data + at;
+    const struct ss_wire_scratch scratch = {.idx = b->scratch.data, .coded = &m->coded};
+
+    m->bytes = ss_wire_encode(msg, &key, SS_CODING_AUTO, b->own_idx.data, b->own_val.data, entries,
+                              true, NULL);
+    b->failed =
+        b->failed || ss_wire_decode(msg, m->bytes, &key, 0, ELEMENTS, &scratch, &m->chunk) != SS_OK;
+    m->coded.idx = b->scratch.data;
+}
+
+/* Each message has indices of its own, in the host's scratch. */
+static bool bench_init(struct bench *b)
+{
+    const struct ss_place_need need = {.n = ELEMENTS, .entries = ENTRIES, .k = ENTRIES};
+    const struct ss_place_ops *ops = b->place->ops;
+    const size_t bound = (ss_wire_bound(SS_F32, ENTRIES) + 127) / 64 * 64;
+
+    if (ops->reserve(b->place, SS_F32, &need) != SS_OK ||
+        ss_buf_reserve(&b->own_idx, &b->mem, ENTRIES * sizeof(uint32_t)) != SS_OK ||
+        ss_buf_reserve(&b->own_val, &b->mem, ENTRIES * sizeof(float)) != SS_OK ||
+        ss_buf_reserve(&b->msg, &b->mem, 2 * bound) != SS_OK ||
+        ss_buf_reserve(&b->out, &b->mem, bound) != SS_OK ||
+        ss_buf_reserve(&b->back, &b->mem, ELEMENTS * sizeof(float)) != SS_OK ||
+        ss_buf_reserve(&b->scratch, &b->mem, SS_CHUNK_ENTRIES * sizeof(uint32_t)) != SS_OK ||
+        ops->make(b->place, &b->mem, &b->idx, ENTRIES * sizeof(uint32_t)) != SS_OK ||
+        ops->make(b->place, &b->mem, &b->val, ENTRIES * sizeof(float)) != SS_OK ||
+        ops->make(b->place, &b->mem, &b->dense, ELEMENTS * sizeof(float)) != SS_OK)
+        return false;
+    draw(b);
+    ops->write(b->place, SS_I32, b->idx.data, b->own_idx.data, ENTRIES);
+    ops->write(b->place, SS_F32, b->val.data, b->own_val.data, ENTRIES);
+    make_message(b, &b->small, bound, FEW);
+    make_message(b, &b->large, 0, ENTRIES);
+    return !b->failed;
+}
+
+static void bench_free(struct bench *b)
+{
+    struct ss_buf *const there[] = {&b->idx, &b->val, &b->dense};
+    struct ss_buf *const here[] = {&b->own_idx, &b->own_val, &b->msg,
+                                   &b->out,     &b->back,    &b->scratch};
+
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++)
+        if (there[i]->data)
+            b->place->ops->drop(b->place, there[i]);
+    for (size_t i = 0; i < sizeof here / sizeof here[0]; i++)
+        ss_buf_free(here[i]);
+}
+
+/* ---- what is timed ---- */
+
+typedef void work(struct bench *b);
+
+static void clear_few(struct bench *b)
+{
+    b->place->ops->clear(b->place, SS_F32, b->dense.data, FEW);
+}
+
+static void clear_all(struct bench *b)
+{
+    float *dense = b->dense.data;
+
+    for (size_t i = 0; i < ELEMENTS; i += PIECE)
+        b->place->ops->clear(b->place, SS_F32, dense + i, PIECE);
+}
+
+static void encode(struct bench *b, size_t entries)
+{
+    const struct ss_part part = {0, entries};
+    const struct ss_leaving what = {.key = key,
+                                    .coding = SS_CODING_AUTO,
+                                    .idx = b->idx.data,
+                                    .val = b->val.data,
+                                    .parts = &part,
+                                    .count = 1};
+    size_t end;
+    const ss_ticket ticket = b->place->ops->encode(b->place, SS_F32, &what, b->out.data, &end);
+
+    b->failed = b->failed || ss_place_wait(b->place, ticket) != SS_OK;
+}
+
+static void encode_few(struct bench *b)
+{
+    encode(b, FEW);
+}
+
+static void encode_all(struct bench *b)
+{
+    encode(b, ENTRIES);
+}
+
+static void put(struct bench *b, const struct ss_chunk *chunk)
+{
+    b->place->ops->accumulate(b->place, SS_F32, SS_SUM, b->dense.data, 0, chunk->idx, chunk->val,
+                              chunk->nnz);
+}
+
+static void take(struct bench *b, const struct message *m)
+{
+    const enum ss_op op = SS_SUM;
+    atomic_int refused = 0;
+
+    for (int i = 0; i < TIMES; i++)
+        if (m->chunk.coded && b->place->ops->decode)
+            b->place->ops->decode(b->place, SS_F32, &op, b->dense.data, 0, &m->coded, &refused);
+        else
+            put(b, &m->chunk);
+    b->failed =
+        b->failed || ss_place_wait(b->place, b->place->ops->mark(b->place)) != SS_OK || refused;
+}
+
+static void take_few(struct bench *b)
+{
+    take(b, &b->small);
+}
+
+static void take_all(struct bench *b)
+{
+    take(b, &b->large);
+}
+
+static void put_all(struct bench *b)
+{
+    const struct ss_chunk all = {.nnz = ENTRIES, .idx = b->own_idx.data, .val = b->own_val.data};
+
+    for (int i = 0; i < TIMES; i++)
+        put(b, &all);
+}
+
+static void read_all(struct bench *b)
+{
+    const ss_ticket ticket =
+        b->place->ops->read(b->place, SS_F32, b->dense.data, ELEMENTS, b->back.data);
+
+    b->failed = b->failed || ss_place_wait(b->place, ticket) != SS_OK;
+}
+
+enum timed { WAIT, FILL, FEW_TAKEN, TAKEN, PUT, FEW_LEFT, LEFT, READ, TIMED };
+static work *const works[TIMED] = {
+    [WAIT] = clear_few, [FILL] = clear_all,      [FEW_TAKEN] = take_few, [TAKEN] = take_all,
+    [PUT] = put_all,    [FEW_LEFT] = encode_few, [LEFT] = encode_all,    [READ] = read_all};
+
+static double seconds_of(struct bench *b, work *f)
+{
+    const double begin = now();
+
+    f(b);
+    b->failed = b->failed || ss_place_wait(b->place, b->place->ops->mark(b->place)) != SS_OK;
+    return now() - begin;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double difference(double more, double less, double of)
+{
+    return more - less > LEAST * of ? (more - less) / of : LEAST;
+}
+
+static struct ss_place_costs costs_from(const struct bench *b, const double t[TIMED])
+{
+    const bool remote = b->place->ops->remote;
+    const double bytes = ELEMENTS * sizeof(float), all = TIMES * (ENTRIES - FEW);
+
+    return (struct ss_place_costs){
+        .encode = difference(t[LEFT], t[FEW_LEFT], ENTRIES - FEW),
+        .decode = difference(t[TAKEN], t[FEW_TAKEN], all),
+        .put = difference(t[PUT], t[FEW_TAKEN], all),
+        .fill = difference(t[FILL], t[WAIT], bytes),
+        .cross = remote ? difference(t[READ], t[WAIT], bytes) : 0,
+        .message = remote ? difference(t[FEW_TAKEN], t[WAIT], TIMES) : 0,
+        .wait = remote ? t[WAIT] : 0,
+    };
+}
+
+/* The least of some rounds. The first one is the slowest: it may be given up. */
+static bool bench_run(struct bench *b, struct ss_place_costs *out)
+{
+    const double begin = now();
+    double best[TIMED] = {0};
+
+    for (int round = 0; round <= REPEATS && (round < 2 || now() - begin < ENOUGH); round++)
+        for (int i = 0; i < TIMED; i++) {
+            const bool known = (i != FEW_LEFT && i != LEFT) || b->place->ops->encode;
+            const double seconds = known ? seconds_of(b, works[i]) : 0;
+            if (b->failed || (b->place->ops->remote && now() - begin > TOO_LONG))
+                return false;
+            best[i] = round == 0 ? seconds : least(best[i], seconds);
+        }
+    *out = costs_from(b, best);
+    if (!b->place->ops->encode)
+        out->encode = ss_host_costs()->code;
+    return true;
+}
+
+/* ---- the host ---- */
+
+static struct {
+    pthread_once_t once;
+    struct ss_host_costs costs;
+    struct ss_place_costs place;
+} host = {.once = PTHREAD_ONCE_INIT, .costs = {.code = 4e-9, .merge = 2e-9, .fill = 1e-10}};
+
+/* To code an entry is either way. */
+static void measure_host(void)
+{
+    struct bench b = {.place = &ss_host};
+    struct ss_place_costs seen;
+
+    if (bench_init(&b) && bench_run(&b, &seen))
+        host.costs =
+            (struct ss_host_costs){.code = difference(seen.encode + seen.decode, seen.put, 2),
+                                   .merge = seen.put,
+                                   .fill = seen.fill};
+    bench_free(&b);
+    host.place = ss_costs_of_host(host.costs.code, host.costs.merge, host.costs.fill);
+}
+
+const struct ss_host_costs *ss_host_costs(void)
+{
+    pthread_once(&host.once, measure_host);
+    return &host.costs;
+}
+
+/* ---- other places ---- */
+
+static struct ss_place_record *record_of(struct ss_place *p)
+{
+    return p->ops->record ? p->ops->record(p) : NULL;
+}
+
+const struct ss_place_costs *ss_place_costs(struct ss_place *p)
+{
+    const struct ss_place_record *r = record_of(p);
+
+    if (r)
+        return atomic_load_explicit(&r->state, memory_order_acquire) == MEASURED ? &r->seen
+                                                                                 : &r->expected;
+    pthread_once(&host.once, measure_host);
+    return &host.place;
+}
+
+static bool is_idle(struct ss_place *p)
+{
+    const ss_ticket ticket = p->ops->mark(p);
+    const double begin = now();
+    int status;
+
+    while ((status = ticket == 0 ? SS_OK : p->ops->poll(p, ticket)) == SS_PENDING)
+        if (now() - begin > IDLE)
+            return false;
+    return status == SS_OK;
+}
+
+void ss_place_measure(struct ss_place *p)
+{
+    struct ss_place_record *r = record_of(p);
+    struct bench b = {.place = p};
+    int state = NOT_MEASURED;
+
+    if (!r || atomic_load_explicit(&r->state, memory_order_relaxed) != NOT_MEASURED ||
+        !atomic_compare_exchange_strong(&r->state, &state, MEASURING))
+        return;
+    if (!is_idle(p)) {
+        const bool again = atomic_fetch_add(&r->tries, 1) + 1 < TRIES;
+        if (!again)
+            r->seen = r->expected;
+        atomic_store(&r->state, again ? NOT_MEASURED : MEASURED);
+        return;
+    }
+    if (!bench_init(&b) || !bench_run(&b, &r->seen))
+        r->seen = r->expected;
+    bench_free(&b);
+    atomic_store_explicit(&r->state, MEASURED, memory_order_release);
+}
