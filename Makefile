@@ -299,7 +299,7 @@ $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BU
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims device encode link memory order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
 $(BUILD)/tests/gpu/test_gpu_staging: GPU_TESTED += $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
 $(BUILD)/tests/gpu/test_gpu_staging: $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)

@@ -57,6 +57,15 @@ done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
 tap_passed "MODE=topk with REGISTER_AFTER and values of 8 bits"
 
+# Costs of the network and of each device are measured, and the plan may be another one each time.
+for ranks in 2 3; do
+    SPARSESHIM_REPRODUCIBLE=off TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
+    tap_passed "costs that are measured: all of $ranks ranks get the same"
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
+        TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
+    tap_passed "... and of lossy sums"
+done
+
 for algorithm in recursive_doubling split_allgather ring; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_calls stays
     tap_passed "$algorithm: only what is not zero crosses" 50

@@ -1,0 +1,104 @@
+/* What work costs on a device is measured in its own place: on the driver for tests, where figures
+ * mean nothing, what it leaves behind. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/gpu/gpu_ranks.h"
+
+enum { N = 2000 };
+
+static void expect_amounts(const struct ss_place_costs *c)
+{
+    const double *cost = (const double *)(const void *)c;
+
+    for (size_t i = 0; i < sizeof *c / sizeof *cost; i++)
+        assert_true(cost[i] > 0 && isfinite(cost[i]));
+}
+
+static void expect_usable(struct ss_place *p)
+{
+    static const uint32_t idx[] = {1, 700, 1999};
+    static const float val[] = {3, -2, 8};
+    struct ss_buf v;
+    float back[N];
+
+    assert_int_equal(p->ops->reserve(p, SS_F32, &(struct ss_place_need){.n = N}), SS_OK);
+    assert_int_equal(p->ops->make(p, NULL, &v, sizeof back), SS_OK);
+    p->ops->scatter(p, SS_F32, v.data, 0, idx, val, 3);
+    assert_int_equal(ss_place_wait(p, p->ops->read(p, SS_F32, v.data, N, back)), SS_OK);
+    for (uint32_t i = 0, j = 0; i < N; i++) {
+        assert_true(back[i] == (j < 3 && idx[j] == i ? val[j] : 0));
+        j += j < 3 && idx[j] == i;
+    }
+    p->ops->drop(p, &v);
+}
+
+static void a_device_is_measured_and_no_vector_is_left_behind(void **state)
+{
+    struct gpu_place *place = gpu_rank(0);
+
+    (void)state;
+    expect_amounts(ss_place_costs(&place->place));
+    ss_place_measure(&place->place);
+    expect_amounts(ss_place_costs(&place->place));
+    assert_ptr_equal(ss_place_costs(&place->place), &place->record.seen);
+    gpu_ranks_finish();
+    assert_null(place->vectors);
+    expect_usable(&place->place);
+    gpu_ranks_end();
+}
+
+static void without_memory_a_device_costs_what_is_expected(void **state)
+{
+    (void)state;
+    for (size_t limit = 1000; limit < (size_t)64 << 20; limit *= 4) {
+        struct gpu_place *place = gpu_rank(0);
+        const struct ss_place_costs expected = *ss_place_costs(&place->place);
+
+        place->device.limit = limit;
+        ss_place_measure(&place->place);
+        expect_amounts(ss_place_costs(&place->place));
+        if (limit < N * 1000) /* the vector alone takes more */
+            assert_memory_equal(ss_place_costs(&place->place), &expected, sizeof expected);
+        gpu_ranks_finish();
+        assert_null(place->vectors);
+        place->device.limit = (size_t)1 << 30;
+        expect_usable(&place->place);
+        gpu_ranks_end();
+    }
+}
+
+static void an_error_while_it_is_measured_is_for_good(void **state)
+{
+    static const char *const functions[] = {"cuLaunchKernel", "cuMemcpyHtoDAsync_v2",
+                                            "cuMemcpyDtoHAsync_v2", "cuEventQuery",
+                                            "cuEventRecord"};
+
+    (void)state;
+    for (size_t c = 0; c < 30; c++) {
+        struct gpu_place *place = gpu_rank(0);
+        const struct ss_place_costs expected = *ss_place_costs(&place->place);
+        char plan[100];
+
+        (void)snprintf(plan, sizeof plan, "%s:+%zu:400", functions[c % 5], 1 + c / 5);
+        (void)setenv("TEST_CUDA_FAIL", plan, 1);
+        ss_place_measure(&place->place);
+        (void)unsetenv("TEST_CUDA_FAIL");
+        expect_amounts(ss_place_costs(&place->place));
+        if (gpu_place_error(place) != 0)
+            assert_memory_equal(ss_place_costs(&place->place), &expected, sizeof expected);
+        gpu_ranks_end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_is_measured_and_no_vector_is_left_behind),
+        cmocka_unit_test(without_memory_a_device_costs_what_is_expected),
+        cmocka_unit_test(an_error_while_it_is_measured_is_for_good),
+    };
+
+    return cmocka_run_group_tests_name("gpu_costs", tests, NULL, NULL);
+}
