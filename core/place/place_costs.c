@@ -70,7 +70,7 @@ static void make_message(struct bench *b, struct message *m, size_t at, uint32_t
 /* A short message is the beginning of the long one: the scratch has the indices of both. */
 static bool bench_init(struct bench *b)
 {
-    const struct ss_place_need need = {.n = ELEMENTS, .entries = ENTRIES, .k = ENTRIES};
+    const struct ss_place_need need = {.n = ENTRIES, .entries = ENTRIES, .k = ENTRIES};
     const struct ss_place_ops *ops = b->place->ops;
     const size_t read = ops->remote ? ELEMENTS * sizeof(float) : 0;
     const size_t bound = (ss_wire_bound(SS_F32, ENTRIES) + 127) / 64 * 64,
@@ -239,9 +239,9 @@ static struct ss_place_costs costs_from(const struct bench *b, const double t[TI
     };
 }
 
-static bool is_asked(const struct ss_place_ops *ops, int work)
+static bool is_asked(const struct ss_place_ops *ops, int timed)
 {
-    return work == READ ? ops->remote : (work != FEW_LEFT && work != LEFT) || ops->encode;
+    return timed == READ ? ops->remote : (timed != FEW_LEFT && timed != LEFT) || ops->encode;
 }
 
 /* The least of some rounds. The first one is the slowest: it may be given up. */

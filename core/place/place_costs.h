@@ -40,7 +40,7 @@ struct ss_place_record {
     atomic_uint tries;
 };
 
-/* Measured at first use, in a millisecond. */
+/* Measured at first use, in two or three milliseconds. */
 const struct ss_host_costs *ss_host_costs(void);
 
 /* Those known by now; of a place without a record the host's. Never waits. */
