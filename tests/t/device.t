@@ -57,10 +57,10 @@ done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
 tap_passed "MODE=topk with REGISTER_AFTER and values of 8 bits"
 
-# Costs of the network and of each device are measured, and the plan may be another one each time.
+# Costs of the network are measured, and the plan may be another one each time.
 for ranks in 2 3; do
     SPARSESHIM_REPRODUCIBLE=off TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
-    tap_passed "costs that are measured: all of $ranks ranks get the same"
+    tap_passed "costs that are measured, buffers on devices and hosts by turns: all of $ranks ranks get the same"
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
         TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
     tap_passed "... and of lossy sums"
