@@ -13,8 +13,8 @@
 
 #include <pthread.h>
 
-#include "core/place/place_costs.h"
 #include "core/place/place.h"
+#include "core/place/place_costs.h"
 #include "gpu/device.h"
 
 struct gpu_job;
