@@ -389,10 +389,13 @@ check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_W
 	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t $(CLUSTER_T),$(sort $(wildcard tests/t/*.t)))
 
 # Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
-EMULATED_T := collectives decisions gradients interpose_fortran interpose_fpenv interpose_oracle interpose_together \
+EMULATED_T := collectives decisions files gradients harmless interpose_failing interpose_fortran interpose_fpenv \
+              interpose_oracle interpose_programs interpose_stack interpose_together nonblocking_beside \
               nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
-              nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small nonblocking_threads observe \
-              refusals reproducible topk_conserve topk_identity topk_lossscale
+              nonblocking_merged nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small \
+              nonblocking_threads observe profiles programs quorum quorum_edges random_programs refusals reproducible \
+              topk_advice topk_api topk_conserve topk_identity topk_lossscale trace train_fmnist train_hyperplane \
+              train_langid
 check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
 	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 $(BUILD)/tests/gpu/test_gpu_training && \

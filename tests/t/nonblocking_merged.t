@@ -13,7 +13,7 @@ export SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*'
 few() {
     [ -n "$PLACES" ] && echo "$2" || echo "$1"
 }
-STEPS=$(few 4 1)
+STEPS=$(few 4 1) DIVIDE=$(few 256 1024)
 
 bits() {
     sed -n 's/^# bits //p' "$WORK/out"
@@ -23,11 +23,11 @@ bits() {
 same_as_alone() {
     local name=$1 ranks=$2 once merge
     shift 2
-    preloaded "$ranks" nb_beside --steps "$STEPS"
+    preloaded "$ranks" nb_beside --divide "$DIVIDE" --steps "$STEPS"
     tap_taken "$name: each call alone" $((160 * STEPS)) $((125 * STEPS))
     once=$(bits)
     for merge; do
-        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_beside --steps "$STEPS"
+        SPARSESHIM_MERGE=$merge preloaded "$ranks" nb_beside --divide "$DIVIDE" --steps "$STEPS"
         [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
         tap "$?" "$name: the same bits with MERGE=$merge"
     done
@@ -53,7 +53,7 @@ SPARSESHIM_ALGORITHM=recursive_doubling same_as_alone "recursive_doubling on 3 r
 SPARSESHIM_PROGRESS=thread SPARSESHIM_ALGORITHM=split_allgather \
     same_as_alone "split_allgather on 4 ranks, PROGRESS=thread" 4 60000
 on_host "calls with buffers in device memory are not merged, so that no step of groups is measured"
-STEPS=12 SPARSESHIM_ALGORITHM=allgather same_as_alone "allgather on 2 ranks, 12 steps" 2 auto
+STEPS=12 DIVIDE=256 SPARSESHIM_ALGORITHM=allgather same_as_alone "allgather on 2 ranks, 12 steps" 2 auto
 # Parts of a step are no more than the step, and what is there is measured.
 cat "$WORK"/report/*.json | perl -MJSON::PP -e '
     my $m = decode_json(do { local $/; <STDIN> })->{merged};
@@ -75,7 +75,7 @@ unset SPARSESHIM_DENSITY
 advised='^  merge  *a step makes 161 blocking calls in .* made nonblocking, SPARSESHIM_MERGE=auto would have'
 [ "$(counter blocking.step_calls)" = none ] && ! grep -q "$advised" "$WORK/err"
 tap "$?" "nonblocking calls are given no advice"
-SPARSESHIM_ALGORITHM=allgather preloaded 2 nb_beside --steps "$(few 8 6)" --blocking 1
+SPARSESHIM_ALGORITHM=allgather preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 8 6)" --blocking 1
 gains=$(awk "BEGIN { print ($(counter blocking.predicted_seconds) - $(counter blocking.merged_seconds) > \
     0.05 * $(counter blocking.step_seconds) &&
     $(counter blocking.step_seconds) <= 1.5 * $(counter blocking.predicted_seconds)) }")
@@ -84,11 +84,11 @@ passed && [ "$(counter blocking.step_calls)" = 161 ] && [ "$(counter blocking.me
     "$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/again" &&
     [ "$(grep -c "$advised" "$WORK/err")" = "$gains" ] && [ "$(grep -c "$advised" "$WORK/again")" = "$gains" ]
 tap "$?" "blocking calls of a step: what they would take as nonblocking ones with MERGE=auto"
-SPARSESHIM_MODE=exact preloaded 2 nb_beside --steps "$(few 8 6)" --blocking 1
+SPARSESHIM_MODE=exact preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 8 6)" --blocking 1
 passed && [ "$(counter blocking.step_calls)" = none ]
 tap "$?" "not in MODE=exact"
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
-SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --steps "$(few 2 1)"
+SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 2 1)"
 tap_taken "MERGE_SELECT=group with REPRODUCIBLE=on" "$(few 320 160)" "$(few 250 125)"
 grep -q 'SPARSESHIM_MERGE_SELECT=group needs SPARSESHIM_REPRODUCIBLE=off; call stands' "$WORK/err"
 tap "$?" "... call stands, in one line"
@@ -104,7 +104,7 @@ for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
 done
 unset SPARSESHIM_REPRODUCIBLE
 for merge in 60000 100M auto; do
-    SPARSESHIM_MERGE=$merge SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_beside --steps "$STEPS"
+    SPARSESHIM_MERGE=$merge SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_beside --divide "$DIVIDE" --steps "$STEPS"
     tap_taken "MERGE_SELECT=group, MERGE=$merge: one result on all ranks" $((160 * STEPS)) $((125 * STEPS))
 done
 
