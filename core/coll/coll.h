@@ -17,7 +17,8 @@
 /* Clears the result piece by piece: before something is written there, or while waiting for the
  * network. */
 struct ss_fill {
-    bool sparse; /* in place, every element is +0.0 but this rank's own entries */
+    bool sparse;    /* in place, every element is +0.0 but this rank's own entries */
+    uint64_t piece; /* elements */
     size_t pieces;
     size_t next; /* of the idle sweep */
     size_t left;

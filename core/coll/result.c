@@ -3,11 +3,19 @@
 
 #include "core/coll/coll.h"
 
-enum { PIECE = 65536 }; /* elements */
+/* Elements; where each piece is a launch there are no more than so many of them. */
+enum { PIECE = 65536, REMOTE_PIECES = 16 };
+
+static uint64_t piece_of(const struct ss_coll *c)
+{
+    const uint64_t share = (c->out_n + REMOTE_PIECES - 1) / REMOTE_PIECES;
+
+    return c->x.place->ops->remote && share > PIECE ? share : PIECE;
+}
 
 static size_t pieces_of(const struct ss_coll *c)
 {
-    return (size_t)((c->out_n + PIECE - 1) / PIECE);
+    return (size_t)((c->out_n + piece_of(c) - 1) / piece_of(c));
 }
 
 int ss_fill_reserve(struct ss_coll *c)
@@ -19,6 +27,7 @@ void ss_fill_start(struct ss_coll *c, bool own_alone)
 {
     struct ss_fill *f = &c->fill;
 
+    f->piece = piece_of(c);
     f->pieces = pieces_of(c);
     f->left = c->x.failed < 0 ? 0 : f->pieces;
     f->cleared = c->x.work->pieces.data;
@@ -29,7 +38,7 @@ void ss_fill_start(struct ss_coll *c, bool own_alone)
     /* The idle sweep begins behind the own part, which is cleared first anyway. */
     f->next = 0;
     if (c->out_n == c->x.n)
-        f->next = (size_t)(ss_coll_part(c, (c->x.t->rank + 1) % c->x.t->size) / PIECE);
+        f->next = (size_t)(ss_coll_part(c, (c->x.t->rank + 1) % c->x.t->size) / f->piece);
     if (f->next >= f->pieces)
         f->next = 0;
 }
@@ -64,8 +73,8 @@ static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
 static void clear_piece(struct ss_coll *c, size_t piece)
 {
     struct ss_fill *f = &c->fill;
-    uint64_t end = c->out_first + c->out_n, lo = c->out_first + (uint64_t)piece * PIECE;
-    uint64_t hi = lo + PIECE < end ? lo + PIECE : end;
+    uint64_t end = c->out_first + c->out_n, lo = c->out_first + piece * f->piece;
+    uint64_t hi = lo + f->piece < end ? lo + f->piece : end;
 
     if (f->cleared[piece])
         return;
@@ -87,7 +96,8 @@ void ss_fill_range(struct ss_coll *c, uint64_t lo, uint64_t hi)
         return;
     lo -= c->out_first;
     hi -= c->out_first;
-    for (size_t piece = (size_t)(lo / PIECE); piece <= (size_t)((hi - 1) / PIECE); piece++)
+    for (size_t piece = (size_t)(lo / c->fill.piece); piece <= (size_t)((hi - 1) / c->fill.piece);
+         piece++)
         clear_piece(c, piece);
 }
 

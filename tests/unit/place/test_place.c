@@ -267,6 +267,47 @@ static void exact_allreduces_are_right(void **state)
             }
 }
 
+/* Each clearing is a launch on a device: a result has a few of them however long it is, and all of
+ * it is written once. */
+static void a_long_result_is_cleared_in_few_pieces(void **state)
+{
+    enum { SIZE = 3, LONG = 5000017, CLEARED_MOST = 18 }; /* 16 pieces, and what a part cuts off */
+    static const enum ss_algorithm algorithms[] = {SS_SPLIT_ALLGATHER, SS_RECURSIVE_DOUBLING,
+                                                   SS_RING, SS_ALLGATHER};
+    static struct sim_job job;
+    static float sums[LONG], rubbish[LONG];
+
+    (void)state;
+    memset(rubbish, 0x5a, sizeof rubbish);
+    for (size_t a = 0; a < sizeof algorithms / sizeof algorithms[0]; a++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct ss_settings settings = {
+                .algorithm = algorithms[a], .alpha = 1e-6, .beta = 1e-8, .hash = 1};
+            memset(sums, 0, sizeof sums);
+            job_open(&job, SIZE, 1e-6, 1e-8, 0, &settings);
+            far_job(&job);
+            for (int r = 0; r < SIZE; r++) {
+                float *in = far_make(sizeof sums), *out = in_place ? in : far_make(sizeof sums);
+                if (!in_place)
+                    memcpy(out, rubbish, sizeof rubbish);
+                for (size_t i = (size_t)r; i < LONG; i += 5003)
+                    sums[i] += in[i] = (float)(i % 97 + 1);
+                job.in[r] = in;
+                job.out[r] = out;
+            }
+            far_memory.cleared = 0;
+            assert_true(job_call(&job, SS_F32, SS_SUM, LONG));
+            assert_true(far_all_written());
+            for (int r = 0; r < SIZE; r++) {
+                assert_int_equal(job.status[r], SS_OK);
+                assert_memory_equal(job.out[r], sums, sizeof sums);
+            }
+            assert_true(far_memory.cleared <= (uint64_t)SIZE * CLEARED_MOST);
+            job_close(&job);
+            far_forget_all();
+        }
+}
+
 /* A lane whose inputs are dense is asked by a sample. */
 static void a_dense_lane_is_sampled(void **state)
 {
@@ -519,6 +560,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_allreduces_are_right),
+        cmocka_unit_test(a_long_result_is_cleared_in_few_pieces),
         cmocka_unit_test(a_dense_lane_is_sampled),
         cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_place_short_of_memory_is_native_for_all),

@@ -22,7 +22,7 @@ struct far_debt {
 static struct {
     char *near;           /* FAR bytes, then FAR bytes without access */
     size_t used, vectors; /* from the front: the test's; from the end: those of make */
-    uint64_t calls, decoded, encoded, most_decoding;
+    uint64_t calls, decoded, encoded, most_decoding, cleared;
     struct far_debt debts[256]; /* what is to be given back, oldest first */
     size_t owed;
     ss_ticket handed, written,
@@ -217,6 +217,7 @@ static void far_drop(struct ss_place *p, struct ss_buf *buf)
 }
 static void far_clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
+    far_memory.cleared++;
     far_write_work(p, v);
     HOST->clear(p, type, far_near(v), n);
 }
