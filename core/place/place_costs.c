@@ -3,6 +3,7 @@
 #include "core/place/place_costs.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum { ENTRIES = 8192, FEW = 16, GAP = 64, ELEMENTS = ENTRIES * GAP, PIECE = 65536, TIMES = 2 };
@@ -11,6 +12,9 @@ enum { PARTS = 8, REPEATS = 3, TRIES = 16 };
 /* Seconds: in which a place without work answers; after which no round is begun, and after which a
  * place is so slow that there is no more to learn. */
 static const double IDLE = 1e-3, ENOUGH = 3e-3, TOO_LONG = 8e-3;
+/* After which a piece of work is given up: another thread may have put it behind what the program
+ * has queued, for which nobody may wait here. */
+static const double PATIENCE = 20e-3;
 static const double LEAST = 1e-14; /* seconds: a difference may drown in noise */
 
 enum { NOT_MEASURED, MEASURING, MEASURED };
@@ -37,8 +41,32 @@ struct bench {
     struct ss_buf own_idx, own_val;        /* the host's: the same entries */
     struct ss_buf msg, out, back, scratch; /* messages, made here and there; elements; indices */
     struct message small, large;
-    bool failed;
+    struct ss_part parts[PARTS];
+    size_t ends[PARTS];
+    atomic_int refused;
+    bool failed, given_up;
+    struct bench *next; /* of those given up */
 };
+
+/* SS_OK, SS_PENDING where it takes longer than that, or SS_ERR_DEVICE. */
+static int wait_for(struct ss_place *p, ss_ticket ticket, double seconds)
+{
+    const double begin = now();
+    int status = SS_OK;
+
+    while (ticket != 0 && (status = p->ops->poll(p, ticket)) == SS_PENDING)
+        if (now() - begin > seconds)
+            break;
+    return status;
+}
+
+static void wait_here(struct bench *b, ss_ticket ticket)
+{
+    const int status = b->failed ? SS_ERR_DEVICE : wait_for(b->place, ticket, PATIENCE);
+
+    b->given_up = b->given_up || status == SS_PENDING;
+    b->failed = b->failed || status != SS_OK;
+}
 
 static const struct ss_wire_key key = {.type = SS_F32};
 
@@ -95,15 +123,21 @@ static bool bench_init(struct bench *b)
     return !b->failed;
 }
 
-static void bench_free(struct bench *b)
+/* Behind what is queued. */
+static void drop_vectors(struct bench *b)
 {
     struct ss_buf *const there[] = {&b->idx, &b->val, &b->dense};
-    struct ss_buf *const here[] = {&b->own_idx, &b->own_val, &b->msg,
-                                   &b->out,     &b->back,    &b->scratch};
 
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++)
         if (there[i]->data)
             b->place->ops->drop(b->place, there[i]);
+}
+
+static void free_arrays(struct bench *b)
+{
+    struct ss_buf *const here[] = {&b->own_idx, &b->own_val, &b->msg,
+                                   &b->out,     &b->back,    &b->scratch};
+
     for (size_t i = 0; i < sizeof here / sizeof here[0]; i++)
         ss_buf_free(here[i]);
 }
@@ -128,19 +162,16 @@ static void clear_all(struct bench *b)
 /* As parts, which a place may encode beside each other. */
 static void encode(struct bench *b, size_t entries)
 {
-    struct ss_part parts[PARTS];
     const struct ss_leaving what = {.key = key,
                                     .coding = SS_CODING_AUTO,
                                     .idx = b->idx.data,
                                     .val = b->val.data,
-                                    .parts = parts,
+                                    .parts = b->parts,
                                     .count = PARTS};
-    size_t ends[PARTS];
 
     for (size_t i = 0; i < PARTS; i++)
-        parts[i] = (struct ss_part){i * (entries / PARTS), entries / PARTS};
-    const ss_ticket ticket = b->place->ops->encode(b->place, SS_F32, &what, b->out.data, ends);
-    b->failed = b->failed || ss_place_wait(b->place, ticket) != SS_OK;
+        b->parts[i] = (struct ss_part){i * (entries / PARTS), entries / PARTS};
+    wait_here(b, b->place->ops->encode(b->place, SS_F32, &what, b->out.data, b->ends));
 }
 
 static void encode_few(struct bench *b)
@@ -162,15 +193,14 @@ static void put(struct bench *b, const struct ss_chunk *chunk)
 static void take(struct bench *b, const struct message *m)
 {
     const enum ss_op op = SS_SUM;
-    atomic_int refused = 0;
 
     for (int i = 0; i < TIMES; i++)
         if (m->chunk.coded && b->place->ops->decode)
-            b->place->ops->decode(b->place, SS_F32, &op, b->dense.data, 0, &m->coded, &refused);
+            b->place->ops->decode(b->place, SS_F32, &op, b->dense.data, 0, &m->coded, &b->refused);
         else
             put(b, &m->chunk);
-    b->failed =
-        b->failed || ss_place_wait(b->place, b->place->ops->mark(b->place)) != SS_OK || refused;
+    wait_here(b, b->place->ops->mark(b->place));
+    b->failed = b->failed || atomic_load(&b->refused) != 0;
 }
 
 static void take_few(struct bench *b)
@@ -193,10 +223,7 @@ static void put_all(struct bench *b)
 
 static void read_all(struct bench *b)
 {
-    const ss_ticket ticket =
-        b->place->ops->read(b->place, SS_F32, b->dense.data, ELEMENTS, b->back.data);
-
-    b->failed = b->failed || ss_place_wait(b->place, ticket) != SS_OK;
+    wait_here(b, b->place->ops->read(b->place, SS_F32, b->dense.data, ELEMENTS, b->back.data));
 }
 
 enum timed { WAIT, FILL, FEW_TAKEN, TAKEN, PUT, FEW_LEFT, LEFT, READ, TIMED };
@@ -209,7 +236,7 @@ static double seconds_of(struct bench *b, work *f)
     const double begin = now();
 
     f(b);
-    b->failed = b->failed || ss_place_wait(b->place, b->place->ops->mark(b->place)) != SS_OK;
+    wait_here(b, b->place->ops->mark(b->place));
     return now() - begin;
 }
 
@@ -263,6 +290,35 @@ static bool bench_run(struct bench *b, struct ss_place_costs *out)
     return true;
 }
 
+/* Its arrays: what is queued may yet be written to them. */
+static void keep(struct bench *b)
+{
+    static _Atomic(struct bench *) given_up;
+
+    b->next = atomic_load(&given_up);
+    while (!atomic_compare_exchange_weak(&given_up, &b->next, b))
+        ;
+}
+
+static bool measure(struct ss_place *p, struct ss_place_costs *out)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    bool done;
+
+    if (!b)
+        return false;
+    b->place = p;
+    done = bench_init(b) && bench_run(b, out);
+    drop_vectors(b);
+    if (b->given_up) {
+        keep(b);
+        return false;
+    }
+    free_arrays(b);
+    free(b);
+    return done;
+}
+
 /* ---- the host ---- */
 
 static struct {
@@ -274,15 +330,13 @@ static struct {
 /* To code an entry is either way. */
 static void measure_host(void)
 {
-    struct bench b = {.place = &ss_host};
     struct ss_place_costs seen;
 
-    if (bench_init(&b) && bench_run(&b, &seen))
+    if (measure(&ss_host, &seen))
         host.costs =
             (struct ss_host_costs){.code = difference(seen.encode + seen.decode, seen.put, 2),
                                    .merge = seen.put,
                                    .fill = seen.fill};
-    bench_free(&b);
     host.place = ss_costs_of_host(host.costs.code, host.costs.merge, host.costs.fill);
 }
 
@@ -310,36 +364,22 @@ const struct ss_place_costs *ss_place_costs(struct ss_place *p)
     return &host.place;
 }
 
-static bool is_idle(struct ss_place *p)
-{
-    const ss_ticket ticket = p->ops->mark(p);
-    const double begin = now();
-    int status;
-
-    while ((status = ticket == 0 ? SS_OK : p->ops->poll(p, ticket)) == SS_PENDING)
-        if (now() - begin > IDLE)
-            return false;
-    return status == SS_OK;
-}
-
 void ss_place_measure(struct ss_place *p)
 {
     struct ss_place_record *r = record_of(p);
-    struct bench b = {.place = p};
     int state = NOT_MEASURED;
 
     if (!r || atomic_load_explicit(&r->state, memory_order_relaxed) != NOT_MEASURED ||
         !atomic_compare_exchange_strong(&r->state, &state, MEASURING))
         return;
-    if (!is_idle(p)) {
+    if (wait_for(p, p->ops->mark(p), IDLE) != SS_OK) {
         const bool again = atomic_fetch_add(&r->tries, 1) + 1 < TRIES;
         if (!again)
             r->seen = r->expected;
         atomic_store(&r->state, again ? NOT_MEASURED : MEASURED);
         return;
     }
-    if (!bench_init(&b) || !bench_run(&b, &r->seen))
+    if (!measure(p, &r->seen))
         r->seen = r->expected;
-    bench_free(&b);
     atomic_store_explicit(&r->state, MEASURED, memory_order_release);
 }

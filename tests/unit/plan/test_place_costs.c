@@ -267,6 +267,7 @@ static void reproducible_choices_do_not_hang_on_the_place(void **state)
 /* ---- measured ---- */
 
 static bool busy, short_of_memory;
+static unsigned busy_from; /* clearings; 0: never */
 static unsigned cleared;
 
 static int poll_busy(struct ss_place *p, ss_ticket ticket)
@@ -290,6 +291,7 @@ static int reserve_some(struct ss_place *p, enum ss_type type, const struct ss_p
 static void clear_counted(struct ss_place *p, enum ss_type type, void *to, size_t n)
 {
     cleared++;
+    busy = busy || cleared == busy_from;
     ss_host.ops->clear(p, type, to, n);
 }
 
@@ -305,7 +307,7 @@ static struct priced *measured_place(void)
     priced_ops.clear = clear_counted;
     p = (struct priced){.place = {&priced_ops}, .record = {.expected = device}};
     busy = short_of_memory = false;
-    cleared = 0;
+    cleared = busy_from = 0;
     return &p;
 }
 
@@ -358,6 +360,23 @@ static void a_busy_place_is_left_alone_and_measured_later(void **state)
     ss_place_measure(&p->place);
     assert_true(cleared > 0);
     assert_ptr_not_equal(ss_place_costs(&p->place), &p->record.expected);
+}
+
+/* Another thread has put its work behind the program's: nobody may wait for that here. */
+static void a_place_that_gets_busy_meanwhile_is_given_up(void **state)
+{
+    (void)state;
+    for (unsigned from = 1; from < 20; from += 6) {
+        struct priced *p = measured_place();
+        busy_from = from;
+        ss_place_measure(&p->place);
+        assert_true(busy);
+        assert_memory_equal(ss_place_costs(&p->place), &device, sizeof device);
+        busy = false;
+        const unsigned once = cleared;
+        ss_place_measure(&p->place);
+        assert_int_equal(cleared, once);
+    }
 }
 
 static void a_place_that_is_always_busy_is_asked_no_more(void **state)
@@ -415,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_place_is_measured_once),
         cmocka_unit_test(a_place_that_is_elsewhere_costs_crossings),
         cmocka_unit_test(a_busy_place_is_left_alone_and_measured_later),
+        cmocka_unit_test(a_place_that_gets_busy_meanwhile_is_given_up),
         cmocka_unit_test(a_place_that_is_always_busy_is_asked_no_more),
         cmocka_unit_test(without_memory_costs_are_as_expected),
         cmocka_unit_test(costs_of_the_host_are_those_of_its_place),
