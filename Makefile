@@ -373,7 +373,7 @@ MPI_JOBS ?= 2
 CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
 check-mpi: tests ## MPI programs, interposition, command line
 	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(filter-out $(CLUSTER_T),$(shell ls -r tests/t/*.t))
-	@$(MAKE) --no-print-directory check-emulated EMULATED_T='topk_conserve collectives'
+	@$(MAKE) --no-print-directory check-emulated EMULATED_T=collectives
 
 check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, packages; installs what is missing first
 	@scripts/install-deps build tests cluster
