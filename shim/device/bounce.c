@@ -128,13 +128,18 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
     return place;
 }
 
-/* One threshold for several calls is found on the host. */
-static void tell_selected_alone(const struct shim_bounce *b)
+/* Groups are of buffers of the host, as is one threshold for several calls. */
+static void tell_alone(const struct shim_bounce *b)
 {
-    if (b->place && shim.settings.merge_select && shim.settings.merge > 0 && shim.rank == 0 &&
-        !atomic_exchange(&shim.select_device_told, true))
+    if (!b->place || shim.settings.merge == 0 || shim.rank != 0 ||
+        atomic_exchange(&shim.alone_device_told, true))
+        return;
+    if (shim.settings.merge_select)
         shim_say(CFG_DEBUG_WARN, "SPARSESHIM_MERGE_SELECT=group is for buffers of the host: calls "
                                  "with buffers in device memory have thresholds of their own");
+    else
+        shim_say(CFG_DEBUG_INFO, "SPARSESHIM_MERGE is for buffers of the host: calls with buffers "
+                                 "in device memory are sent each by itself");
 }
 
 bool shim_bounce_is_long(const struct shim_call *call, enum ss_type type)
@@ -152,7 +157,7 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     b->place = one_window && whole ? place_of(b, call, type) : NULL;
     if (b->place && shim_bounce_is_long(call, type) && !shim_pieces_reserve())
         b->place = NULL;
-    tell_selected_alone(b);
+    tell_alone(b);
 }
 
 void shim_bounce_in(struct shim_bounce *b, bool joined)
