@@ -13,7 +13,7 @@
 
 #include "tests/gpu/checks.h"
 
-enum { FAULTS_MOST = 100, SECONDS = 20 };
+enum { FAULTS_MOST = 100, SECONDS = 6 };
 
 static struct emulated machine;
 

@@ -127,8 +127,8 @@ static bool is_right(const char *places, int count, MPI_Datatype type, MPI_Op op
 static void sums(unsigned part)
 {
     enum { PARTS = 4 };
-    static const char *const places[] = {"DD",       "DD,HH",   "HH,DD",   "DH,HD,SS",
-                                         "DS,PD,HH", "DDI,HHI", "PPI,SSI", "SD,HH,HP,DD"};
+    static const char *const places[] = {"DD,HH",    "DD",       "HH,DD",   "DDI,HHI",
+                                         "DS,PD,HH", "DH,HD,SS", "PPI,SSI", "SD,HH,HP,DD"};
     static const int counts[] = {FLOATS, FLOATS + 1, 2 * FLOATS, 3 * FLOATS - 5};
 
     const size_t every = is_full() ? 1 : 2;
