@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/fpenv.h"
+
 enum { ENTRIES = 8192, FEW = 16, GAP = 64, ELEMENTS = ENTRIES * GAP, PIECE = 65536, TIMES = 2 };
 enum { PARTS = 8, REPEATS = 3, TRIES = 16 };
 
@@ -364,6 +366,15 @@ const struct ss_place_costs *ss_place_costs(struct ss_place *p)
     return &host.place;
 }
 
+static bool is_idle(struct ss_place *p)
+{
+    const ss_fpenv program = ss_fpenv_enter();
+    const int status = wait_for(p, p->ops->mark(p), IDLE);
+
+    ss_fpenv_leave(program);
+    return status == SS_OK;
+}
+
 void ss_place_measure(struct ss_place *p)
 {
     struct ss_place_record *r = record_of(p);
@@ -372,14 +383,16 @@ void ss_place_measure(struct ss_place *p)
     if (!r || atomic_load_explicit(&r->state, memory_order_relaxed) != NOT_MEASURED ||
         !atomic_compare_exchange_strong(&r->state, &state, MEASURING))
         return;
-    if (wait_for(p, p->ops->mark(p), IDLE) != SS_OK) {
+    if (!is_idle(p)) {
         const bool again = atomic_fetch_add(&r->tries, 1) + 1 < TRIES;
         if (!again)
             r->seen = r->expected;
         atomic_store(&r->state, again ? NOT_MEASURED : MEASURED);
         return;
     }
+    const ss_fpenv program = ss_fpenv_enter();
     if (!measure(p, &r->seen))
         r->seen = r->expected;
+    ss_fpenv_leave(program);
     atomic_store_explicit(&r->state, MEASURED, memory_order_release);
 }
