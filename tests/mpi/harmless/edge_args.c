@@ -459,15 +459,16 @@ static void uncommitted(void)
         if (edge.rank == turn % edge.size) {
             codes[0] = gather(comm, MPI_FLOAT, type, all, &refused);
             codes[1] = gather(comm, type, MPI_FLOAT, all, &refused);
+            if (turn == 0) /* nobody has made another communicator since */
+                edge_say(
+                    "on a communicator that was freed: %s",
+                    edge_class(MPI_Allreduce(edge.in, edge.out, n, MPI_FLOAT, MPI_SUM, stale)));
             for (int r = 0; r < edge.size; r++)
                 if (r != edge.rank)
                     MPI_Send(NULL, 0, MPI_INT, r, 1, MPI_COMM_WORLD);
         }
         MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
         edge_say("gathered into it: %s, sent: %s", edge_class(codes[0]), edge_class(codes[1]));
-        if (turn == 0)
-            edge_say("on a communicator that was freed: %s",
-                     edge_class(MPI_Allreduce(edge.in, edge.out, n, MPI_FLOAT, MPI_SUM, stale)));
         edge_say("sums %s", edge_yes(edge_sums(comm, 2, 3)));
         MPI_Comm_free(&comm);
     }
