@@ -234,6 +234,11 @@ bool shim_is_device(const void *a, const void *b)
            ((ask_a && the.part->on_device(a)) || (ask_b && the.part->on_device(b)));
 }
 
+bool shim_asks_devices(void)
+{
+    return driver_is_there();
+}
+
 const struct gpu_staging *shim_staging(void)
 {
     return the.part;

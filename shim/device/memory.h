@@ -34,6 +34,9 @@ static inline bool shim_is_plain(const void *p)
 /* Whether one of two buffers is a device's and the MPI library knows nothing of those. */
 bool shim_is_device(const void *a, const void *b);
 
+/* Whether CUDA's driver is there, and asked about addresses. */
+bool shim_asks_devices(void);
+
 static inline bool shim_are_plain(const void *a, const void *b)
 {
     return shim_is_plain(a) && shim_is_plain(b);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "shim/device/memory.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
@@ -136,6 +137,30 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
                    : reduces(call, ranks, two_groups, &in, &out)) &&
            span_of(gather ? call->send_type : call->type, in, send) &&
            span_of(call->type, out, recv);
+}
+
+/* From MPI_BOTTOM on. */
+static bool is_absolute(const void *buffer, uintptr_t type)
+{
+    return !buffer && shim_handle_size(type) == 0;
+}
+
+static const void *begin_of(const void *buffer, const struct shim_span *span)
+{
+    return span->bytes > 0 ? (const void *)((uintptr_t)buffer + (uintptr_t)span->from) : NULL;
+}
+
+bool shim_lies_on_device(const struct shim_call *call)
+{
+    const uintptr_t send_type = call->kind == SS_KIND_ALLGATHER ? call->send_type : call->type;
+    struct shim_span send, recv;
+
+    if (shim_is_device(call->send, call->recv))
+        return true;
+    if (!is_absolute(call->send, send_type) && !is_absolute(call->recv, call->type))
+        return false;
+    return shim_asks_devices() && shim_spans(call, &send, &recv) &&
+           shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
 }
 
 static int by_begin(const void *a, const void *b)

@@ -14,6 +14,10 @@ struct shim_span {
  * call, or cannot say. */
 bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shim_span *recv);
 
+/* Whether one of the buffers is a device's and the MPI library knows nothing of those; of a
+ * datatype of absolute addresses, where it begins. */
+bool shim_lies_on_device(const struct shim_call *call);
+
 /* Of an allgatherv that shim_spans knows: the slices of its receive buffer, ascending, those that
  * touch as one, to be freed; *count of them. NULL: no memory. */
 struct shim_span *shim_slices(const struct shim_call *call, size_t *count);

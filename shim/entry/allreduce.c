@@ -5,7 +5,7 @@
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
 #include "shim/device/bounce.h"
-#include "shim/device/memory.h"
+#include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -337,7 +337,7 @@ int shim_allreduce(const struct shim_call *call)
 {
     if (!shim_prepare())
         return shim_pass(call);
-    return shim_timed(shim_is_device(call->send, call->recv) ? bounced : route, call, NULL);
+    return shim_timed(shim_lies_on_device(call) ? bounced : route, call, NULL);
 }
 
 /* Without a place for the request there is nothing to return: the MPI library says so. */
@@ -347,7 +347,7 @@ int shim_iallreduce(const struct shim_call *call, void *request)
 
     if (!shim_prepare() || !request)
         return shim_ipass(call, request);
-    placed.on_device = shim_is_device(call->send, call->recv);
+    placed.on_device = shim_lies_on_device(call);
     return shim_timed(route, &placed, request);
 }
 

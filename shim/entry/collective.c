@@ -3,7 +3,7 @@
  * of a reduction. */
 #include <limits.h>
 
-#include "shim/device/memory.h"
+#include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -134,7 +134,7 @@ int shim_collective(const struct shim_call *call, void *request)
 
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
-    device = shim_is_device(call->send, call->recv);
+    device = shim_lies_on_device(call);
     placed.on_device = device && request;
     return shim_timed(device && !request ? bounced : route, &placed, request);
 }

@@ -46,7 +46,7 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
 SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                     uintptr_t comm, const void *site)
 {
-    if (is_small_there(count, send, recv))
+    if (is_small_there(count, send, recv, type))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return shim_allreduce(REDUCTION(false, .site = site));
 }
@@ -62,7 +62,7 @@ int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintp
 SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                       uintptr_t comm, const void *site)
 {
-    if (is_small_there(count, send, recv))
+    if (is_small_there(count, send, recv, type))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return shim_allreduce(REDUCTION(true, .site = site));
 }
@@ -78,7 +78,7 @@ int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
 SLOW slow_iallreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                      uintptr_t comm, void *request, const void *site)
 {
-    if (ibelow(count, op) && shim_on_host(send, recv))
+    if (ibelow(count, op) && on_host(send, type, recv, type))
         return shim.next.iallreduce(send, recv, count, type, op, comm, request);
     return shim_iallreduce(REDUCTION(false, .site = site), request);
 }
@@ -94,7 +94,7 @@ int MPI_Iallreduce(const void *send, void *recv, int count, uintptr_t type, uint
 SLOW slow_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                        uintptr_t comm, void *request, const void *site)
 {
-    if (ibelow(count, op) && shim_on_host(send, recv))
+    if (ibelow(count, op) && on_host(send, type, recv, type))
         return shim.next.iallreduce_c(send, recv, count, type, op, comm, request);
     return shim_iallreduce(REDUCTION(true, .site = site), request);
 }
@@ -111,7 +111,7 @@ int MPI_Iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type
 SLOW slow_allgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                     uintptr_t type, uintptr_t comm)
 {
-    if ((all_pass() || little(count, type, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little(count, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.allgather(send, send_count, send_type, recv, count, type, comm);
     return shim_collective(GATHER(false, .count = count), NULL);
 }
@@ -127,7 +127,7 @@ int MPI_Allgather(const void *send, int send_count, uintptr_t send_type, void *r
 SLOW slow_allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                       int64_t count, uintptr_t type, uintptr_t comm)
 {
-    if ((all_pass() || little_c(count, type, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little_c(count, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.allgather_c(send, send_count, send_type, recv, count, type, comm);
     return shim_collective(GATHER(true, .count = count), NULL);
 }
@@ -143,7 +143,7 @@ int MPI_Allgather_c(const void *send, int64_t send_count, uintptr_t send_type, v
 SLOW slow_iallgather(const void *send, int send_count, uintptr_t send_type, void *recv, int count,
                      uintptr_t type, uintptr_t comm, void *request)
 {
-    if ((all_ipass() || little(count, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little(count, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.iallgather(send, send_count, send_type, recv, count, type, comm, request);
     return shim_collective(GATHER(false, .count = count), request);
 }
@@ -159,7 +159,7 @@ int MPI_Iallgather(const void *send, int send_count, uintptr_t send_type, void *
 SLOW slow_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                        int64_t count, uintptr_t type, uintptr_t comm, void *request)
 {
-    if ((all_ipass() || little_c(count, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little_c(count, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
     return shim_collective(GATHER(true, .count = count), request);
@@ -177,7 +177,7 @@ int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, 
 SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                          uintptr_t comm)
 {
-    if ((all_pass() || little(count, 0x4c000400, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little(count, 0x4c000400, comm)) && on_host(send, type, recv, type))
         return shim.next.reduce_scatter(send, recv, count, type, op, comm);
     return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
@@ -193,7 +193,7 @@ int MPI_Reduce_scatter_block(const void *send, void *recv, int count, uintptr_t 
 SLOW slow_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
                            uintptr_t op, uintptr_t comm)
 {
-    if ((all_pass() || little_c(count, 0x4c000400, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little_c(count, 0x4c000400, comm)) && on_host(send, type, recv, type))
         return shim.next.reduce_scatter_c(send, recv, count, type, op, comm);
     return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE_SCATTER), NULL);
 }
@@ -209,7 +209,7 @@ int MPI_Reduce_scatter_block_c(const void *send, void *recv, int64_t count, uint
 SLOW slow_reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op, int root,
                  uintptr_t comm)
 {
-    if (below(count) && shim_on_host(send, recv))
+    if (below(count) && on_host(send, type, recv, type))
         return shim.next.reduce(send, recv, count, type, op, root, comm);
     return shim_collective(REDUCTION(false, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
@@ -225,7 +225,7 @@ int MPI_Reduce(const void *send, void *recv, int count, uintptr_t type, uintptr_
 SLOW slow_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                    int root, uintptr_t comm)
 {
-    if (below(count) && shim_on_host(send, recv))
+    if (below(count) && on_host(send, type, recv, type))
         return shim.next.reduce_c(send, recv, count, type, op, root, comm);
     return shim_collective(REDUCTION(true, .kind = SS_KIND_REDUCE, .root = root), NULL);
 }
@@ -243,7 +243,7 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, 
 {
     int err;
 
-    if (shim_prepare() && !shim_on_host(send, recv))
+    if (shim_prepare() && shim_lies_on_device(REDUCTION(false, .site = NULL)))
         return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);
@@ -255,7 +255,7 @@ int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t 
 {
     int err;
 
-    if (shim_prepare() && !shim_on_host(send, recv))
+    if (shim_prepare() && shim_lies_on_device(REDUCTION(true, .site = NULL)))
         return shim_refuse_persistent(comm);
     err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
     shim_persistent(err);

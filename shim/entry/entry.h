@@ -3,6 +3,7 @@
 #define SHIM_ENTRY_ENTRY_H
 
 #include "shim/device/memory.h"
+#include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -41,10 +42,18 @@ static inline bool is_small(int64_t count, const void *send, const void *recv)
     return true;
 }
 
-/* The same in what comes behind, for buffers that have to be looked at. */
-static inline bool is_small_there(int64_t count, const void *send, const void *recv)
+/* Whether both buffers are the host's. From MPI_BOTTOM on a datatype says where one lies, which is
+ * looked at with the whole call (shim_lies_on_device). */
+static inline bool on_host(const void *send, uintptr_t send_type, const void *recv, uintptr_t type)
 {
-    if (!below(count) || !shim_on_host(send, recv))
+    return (send || shim_handle_size(send_type) > 0) && (recv || shim_handle_size(type) > 0) &&
+           shim_on_host(send, recv);
+}
+
+/* The same in what comes behind, for buffers that have to be looked at. */
+static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type)
+{
+    if (!below(count) || !on_host(send, type, recv, type))
         return false;
     shim_count_small(count);
     return true;

@@ -26,7 +26,7 @@ static inline bool little_slices_c(const int64_t *counts, uintptr_t type, uintpt
 SLICES_SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                             const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    if ((all_pass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little_slices(counts, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
     return shim_collective(GATHER(false, SLICES), NULL);
 }
@@ -35,7 +35,7 @@ SLICES_SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t se
                               const int64_t *counts, const int64_t *displs, uintptr_t type,
                               uintptr_t comm)
 {
-    if ((all_pass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_pass() || little_slices_c(counts, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                       comm);
     return shim_collective(GATHER(true, SLICES), NULL);
@@ -45,7 +45,7 @@ SLICES_SLOW slow_iallgatherv(const void *send, int send_count, uintptr_t send_ty
                              const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                              void *request)
 {
-    if ((all_ipass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little_slices(counts, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                      request);
     return shim_collective(GATHER(false, SLICES), request);
@@ -55,7 +55,8 @@ SLICES_SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t s
                                void *recv, const int64_t *counts, const int64_t *displs,
                                uintptr_t type, uintptr_t comm, void *request)
 {
-    if ((all_ipass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little_slices_c(counts, type, comm)) &&
+        on_host(send, send_type, recv, type))
         return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                        comm, request);
     return shim_collective(GATHER(true, SLICES), request);
@@ -154,7 +155,7 @@ NAKED int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send
 int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
 {
-    if (little_slices(counts, type, comm) && shim_on_host(send, recv))
+    if (little_slices(counts, type, comm) && on_host(send, send_type, recv, type))
         return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
     return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
 }
@@ -162,7 +163,7 @@ int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *
 int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
 {
-    if (little_slices_c(counts, type, comm) && shim_on_host(send, recv))
+    if (little_slices_c(counts, type, comm) && on_host(send, send_type, recv, type))
         return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                       comm);
     return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
@@ -172,7 +173,7 @@ int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void 
                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
                     void *request)
 {
-    if ((all_ipass() || little_slices(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little_slices(counts, type, comm)) && on_host(send, send_type, recv, type))
         return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
                                      request);
     return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
@@ -182,7 +183,8 @@ int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type,
                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
                       void *request)
 {
-    if ((all_ipass() || little_slices_c(counts, type, comm)) && shim_on_host(send, recv))
+    if ((all_ipass() || little_slices_c(counts, type, comm)) &&
+        on_host(send, send_type, recv, type))
         return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
                                        comm, request);
     return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,

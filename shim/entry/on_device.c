@@ -48,14 +48,16 @@ static const char *name_of(const struct shim_call *call)
 
 int shim_refuse_nonblocking(const struct shim_call *call)
 {
+    const bool own = atomic_load_explicit(&shim.callbacks, memory_order_relaxed);
     char text[400];
 
     (void)snprintf(text, sizeof text,
                    "%s with a buffer in device memory, which this MPI library does not know: it is "
                    "served where nonblocking calls are taken over: SPARSESHIM_PROGRESS=watchdog, "
                    "from MIN_COUNT elements on, after a blocking call of such a size on the "
-                   "communicator",
-                   name_of(call));
+                   "communicator%s",
+                   name_of(call),
+                   own ? ", if that came before the program's own operators and callbacks" : "");
     return shim_raise((MPI_Comm)call->comm, SS_ERR_DEVICE, text);
 }
 

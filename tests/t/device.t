@@ -192,6 +192,12 @@ for ranks in 2 3; do
 done
 SPARSESHIM_ALGORITHM=ring preloaded 2 device_edges words
 tap_passed "gathers of words at addresses between theirs" 3
+for least in 1 100000; do
+    SPARSESHIM_MIN_COUNT=$least SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges bottom
+    tap_passed "datatypes of absolute addresses, MIN_COUNT=$least"
+done
+SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges refused
+tap_passed "a nonblocking call that an operator of the program keeps from being served: an error that says so"
 # The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.
 for _ in 1 2 3; do
     SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \

@@ -10,7 +10,10 @@
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges words        gathers of words at addresses between theirs
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
- *     device_edges many         more calls under way than may be pinned */
+ *     device_edges many         more calls under way than may be pinned
+ *     device_edges bottom       datatypes of absolute addresses
+ *     device_edges refused      what is said where an operator keeps nonblocking calls from being
+ *                               taken over */
 #include <complex.h>
 #include <math.h>
 #include <setjmp.h>
@@ -372,6 +375,97 @@ static void receives(void)
     tap_ok(right, "a message that depends on the call comes");
 }
 
+/* Of COUNT elements at an address. */
+static MPI_Datatype at_address(const void *p)
+{
+    const int length = COUNT;
+    MPI_Aint at;
+    MPI_Datatype type;
+
+    MPI_Get_address(p, &at);
+    MPI_Type_create_hindexed(1, &length, &at, MPI_FLOAT, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
+static void sum_there(void *in, void *out, int *n, MPI_Datatype *type)
+{
+    MPI_Aint from, extent;
+    int count = COUNT;
+
+    (void)n;
+    MPI_Type_get_true_extent(*type, &from, &extent);
+    own_sum((char *)in + from, (char *)out + from, &count, NULL);
+}
+
+static void bottom(void)
+{
+    const size_t slices = (size_t)tap.size * sizeof host;
+    float *all = malloc(slices);
+    char *mine;
+    MPI_Request request;
+    MPI_Datatype there;
+    MPI_Op op;
+
+    for (int call = 0; call < 3; call++)
+        MPI_Allgather(host, COUNT, MPI_FLOAT, all, COUNT, MPI_FLOAT, MPI_COMM_WORLD);
+    for (int kind = DEVICE; kind <= POOL; kind++) {
+        char *whole = cuda_memory((enum kind)kind, slices);
+        bool right = true;
+
+        mine = cuda_memory((enum kind)kind, sizeof host);
+        there = at_address(mine);
+        input_fill_whole(host, COUNT, (uint64_t)kind, tap.rank);
+        cuda_write((enum kind)kind, mine, host, sizeof host);
+        for (int call = 0; call < 2; call++) {
+            if (call == 0)
+                MPI_Allgather(MPI_BOTTOM, 1, there, whole, COUNT, MPI_FLOAT, MPI_COMM_WORLD);
+            else
+                MPI_Iallgather(MPI_BOTTOM, 1, there, whole, COUNT, MPI_FLOAT, MPI_COMM_WORLD,
+                               &request);
+            if (call == 1)
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            cuda_read((enum kind)kind, all, whole, slices);
+            for (int r = 0; r < tap.size; r++) {
+                input_fill_whole(other, COUNT, (uint64_t)kind, r);
+                right = right && memcmp(all + (size_t)r * COUNT, other, sizeof other) == 0;
+            }
+            tap_ok(right, "a gather from MPI_BOTTOM, %s", kind_names[kind]);
+        }
+        MPI_Type_free(&there);
+    }
+    mine = cuda_memory(DEVICE, sizeof host);
+    there = at_address(mine);
+    input_fill_whole(host, COUNT, 1, tap.rank);
+    cuda_write(DEVICE, mine, host, sizeof host);
+    MPI_Op_create(sum_there, 1, &op); /* ends nonblocking calls of ours */
+    MPI_Allreduce(MPI_IN_PLACE, MPI_BOTTOM, 1, there, op, MPI_COMM_WORLD);
+    cuda_read(DEVICE, got, mine, sizeof got);
+    tap_ok(input_is_whole_sum(got, COUNT, 1, tap.size), "a sum at MPI_BOTTOM");
+    MPI_Op_free(&op);
+    MPI_Type_free(&there);
+    free(all);
+}
+
+static void refused(void)
+{
+    char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
+    char text[MPI_MAX_ERROR_STRING] = "";
+    MPI_Request request = MPI_REQUEST_NULL;
+    int length, err;
+    MPI_Op op;
+
+    MPI_Op_create(own_sum, 1, &op);
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    err = MPI_Iallreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (err != MPI_SUCCESS)
+        MPI_Error_string(err, text, &length);
+    tap_ok(strstr(text, "before the program's own operators") != NULL, "the operator is named");
+    MPI_Op_free(&op);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *plan = argc > 2 ? argv[2] : "";
@@ -402,6 +496,10 @@ int main(int argc, char **argv)
         copy(plan);
     else if (strcmp(mode, "many") == 0)
         many();
+    else if (strcmp(mode, "bottom") == 0)
+        bottom();
+    else if (strcmp(mode, "refused") == 0)
+        refused();
     if (tap.checks == 0)
         MPI_Abort(MPI_COMM_WORLD, 2);
     status = tap_end();
