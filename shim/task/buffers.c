@@ -4,6 +4,7 @@
 
 #include "shim/device/bounce.h"
 #include "shim/mpi/handles.h"
+#include "shim/mpi/log.h"
 #include "shim/task/task_impl.h"
 
 const void *shim_task_input(const struct shim_task *task)
@@ -67,6 +68,8 @@ void shim_task_fail_for_device(struct shim_task *task)
     snprintf(task->text, sizeof task->text, "a buffer in device memory cannot be copied: %s",
              task->call.bounce->why);
     atomic_fetch_add(&shim.stats.errors, 1);
+    if (!task->blocking) /* raised when the program waits for this one; others may wait before */
+        shim_say(CFG_DEBUG_WARN, "%s", task->text);
 }
 
 bool shim_task_comes_in(struct shim_task *task)
