@@ -283,6 +283,7 @@ static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
     struct gpu_job *j = p->device.queue.error == 0 ? malloc(sizeof *j) : NULL;
 
     p->handed++;
+    p->follows = false;
     if (!j) {
         gpu_fail(p);
         free(as->from.kept);
@@ -341,15 +342,24 @@ int gpu_poll(struct ss_place *place, ss_ticket ticket)
     return status;
 }
 
+static bool step_nothing(struct gpu_place *p, struct gpu_job *j)
+{
+    (void)p, (void)j;
+    return true;
+}
+
+/* What the program has queued counts, too: a place that waits for that is not idle. */
 ss_ticket gpu_mark_all(struct ss_place *place)
 {
     struct gpu_place *p = gpu_place_of(place);
     ss_ticket number;
+    bool follows;
 
     pthread_mutex_lock(&p->lock);
     number = p->jobs || p->device.queue.error != 0 ? p->handed : 0;
+    follows = number == 0 && p->follows;
     pthread_mutex_unlock(&p->lock);
-    return number;
+    return follows ? gpu_hand_over(place, &(struct gpu_job){.step = step_nothing}) : number;
 }
 
 /* ---- the end ---- */

@@ -554,6 +554,7 @@ void gpu_place_after_program(struct gpu_place *p)
     pthread_mutex_lock(&p->lock);
     if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         gpu_after_program(&p->device);
+        p->follows = true;
         gpu_device_leave(&p->device);
     }
     pthread_mutex_unlock(&p->lock);

@@ -47,6 +47,7 @@ struct gpu_place {
     struct ss_place_record record;
     struct gpu_device device;
     pthread_mutex_t lock;
+    bool follows;                     /* the program's work, with nothing handed over since */
     struct gpu_job *jobs, **jobs_end; /* not done, in order */
     struct gpu_job *front;            /* the first that is not queued as a whole */
     ss_ticket handed;

@@ -92,10 +92,53 @@ static void an_error_while_it_is_measured_is_for_good(void **state)
     }
 }
 
+/* A device whose work does not end before somebody makes memory there. */
+static struct {
+    struct gpu_driver driver, watched;
+    bool busy, made;
+} watch;
+
+static CUresult query(CUevent e)
+{
+    return watch.busy && !watch.made ? CUDA_ERROR_NOT_READY : watch.driver.event_query(e);
+}
+
+static CUresult make_memory(CUdeviceptr *p, size_t bytes)
+{
+    watch.made = true;
+    return watch.driver.memory_make(p, bytes);
+}
+
+static void a_device_at_work_for_the_program_is_measured_later(void **state)
+{
+    struct gpu_place *place = gpu_rank(0);
+    const struct gpu_driver *before = place->device.driver;
+
+    (void)state;
+    watch.driver = watch.watched = *before;
+    watch.watched.event_query = query;
+    watch.watched.memory_make = make_memory;
+    watch.busy = true;
+    place->device.driver = &watch.watched;
+    gpu_place_after_program(place);
+    ss_place_measure(&place->place);
+    assert_false(watch.made);
+    assert_ptr_equal(ss_place_costs(&place->place), &place->record.expected);
+    watch.busy = false;
+    gpu_place_after_program(place);
+    ss_place_measure(&place->place);
+    assert_true(watch.made);
+    assert_ptr_equal(ss_place_costs(&place->place), &place->record.seen);
+    gpu_ranks_finish();
+    place->device.driver = before;
+    gpu_ranks_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_is_measured_and_no_vector_is_left_behind),
+        cmocka_unit_test(a_device_at_work_for_the_program_is_measured_later),
         cmocka_unit_test(without_memory_a_device_costs_what_is_expected),
         cmocka_unit_test(an_error_while_it_is_measured_is_for_good),
     };
