@@ -1,5 +1,6 @@
 /* Calls where the buffers lie in places that cost something else than the host: what is chosen,
  * that all ranks choose the same, and that REPRODUCIBLE chooses the same wherever they lie. */
+#include <fenv.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -333,6 +334,20 @@ static void a_place_is_measured_once(void **state)
     assert_int_equal(cleared, once);
 }
 
+static void measuring_leaves_the_environment_as_it_was(void **state)
+{
+    struct priced *p = measured_place();
+
+    (void)state;
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+    ss_place_measure(&p->place);
+    assert_int_equal(fetestexcept(FE_ALL_EXCEPT), 0);
+    assert_int_equal(fegetround(), FE_UPWARD);
+    assert_int_equal(fesetround(FE_TONEAREST), 0);
+    expect_amounts(ss_place_costs(&p->place));
+}
+
 /* It may be slower than a measurement may last. */
 static void a_place_that_is_elsewhere_costs_crossings(void **state)
 {
@@ -433,6 +448,7 @@ int main(void)
         cmocka_unit_test(reproducible_choices_do_not_hang_on_the_place),
         cmocka_unit_test(a_place_is_measured_once),
         cmocka_unit_test(a_place_that_is_elsewhere_costs_crossings),
+        cmocka_unit_test(measuring_leaves_the_environment_as_it_was),
         cmocka_unit_test(a_busy_place_is_left_alone_and_measured_later),
         cmocka_unit_test(a_place_that_gets_busy_meanwhile_is_given_up),
         cmocka_unit_test(a_place_that_is_always_busy_is_asked_no_more),
