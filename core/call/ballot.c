@@ -138,13 +138,20 @@ bool ss_ballot_is_sound(const struct ss_call *call)
 }
 
 /* What only looks on changes nothing. */
-static bool asks_for_pieces(const struct ss_call *call)
+static bool asks_for_pieces(const struct ss_call *call, int status)
 {
     const struct ss_exchange *x = &call->f.c.x;
     const struct ss_settings *s = call->f.comm->settings;
 
-    return call->f.c.kind == SS_KIND_ALLREDUCE && x->n * x->esize > SS_PIECE && !s->observe &&
-           (x->place->ops->remote || s->reproducible);
+    if (call->f.c.kind != SS_KIND_ALLREDUCE || s->observe)
+        return false;
+    if (call->cannot || status == SS_ERR_DEVICE) /* in them a rank may be missing */
+        return true;
+    if (x->n * x->esize > SS_PIECE)
+        return x->place->ops->remote || s->reproducible;
+    /* One piece, in which a rank that cannot copy it may take part, and say so. Its bits may be
+     * others than those of a call that is not polled. */
+    return x->place->ops->remote && !s->reproducible;
 }
 
 bool ss_ballot_pieces(const struct ss_call *call)
@@ -159,9 +166,9 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
     struct ss_comm *comm = call->f.comm;
     uint64_t flags = 0;
 
-    if (status != SS_OK)
+    if (status != SS_OK || (call->cannot && call->f.c.kind == SS_KIND_ALLREDUCE))
         flags |= SS_VOTE_CANNOT;
-    if (call->cannot)
+    else if (call->cannot)
         flags |= SS_VOTE_LAYOUT;
     if (call->f.c.scan.not_finite)
         flags |= SS_VOTE_NOT_FINITE;
@@ -179,7 +186,7 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= ss_topk_flags(&call->f);
     if (call->merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
-    if (asks_for_pieces(call))
+    if (asks_for_pieces(call, status))
         flags |= SS_VOTE_PIECES;
     if (comm->settings->quorum != SS_QUORUM_ALL)
         flags |= ss_partial_flags(call);

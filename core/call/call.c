@@ -346,8 +346,9 @@ static bool has_tensor(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
 
-    return f->comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
-           call->key.window == 0 && f->c.x.n < SS_WINDOW; /* windows of larger calls are exact */
+    return f->comm->tensors && !call->cannot && f->lane_number < SS_LANES &&
+           f->c.kind == SS_KIND_ALLREDUCE && call->key.window == 0 &&
+           f->c.x.n < SS_WINDOW; /* windows of larger calls are exact */
 }
 
 /* Its turn has come. */

@@ -117,6 +117,8 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *p
  * datatypes) and, everywhere, `parts`; where they differ all ranks go native, SS_WHY_TYPE. A rank
  * whose arguments are not served, but which knows that size (and type and op), says `cannot`: all
  * go native, SS_WHY_BUFFER. Lanes where that happens back off as those do where dense is faster.
+ * An allreduce says `cannot` where this rank cannot read its buffers: all go native in pieces
+ * (ss_call_piece), in which it can take part all the same and say so.
  *
  * ALGORITHM=dense means native; recursive_doubling, split_allgather, dsar, ring and allgather all
  * force the one sparse way that a kind has (ss_kind_algorithm); otherwise the plan decides. These

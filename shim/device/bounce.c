@@ -155,7 +155,7 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     if (!whole && shim.rank == 0 && !atomic_exchange(&shim.quorum_device_told, true))
         tell_not_used("SPARSESHIM_QUORUM has its rounds on the host");
     b->place = one_window && whole ? place_of(b, call, type) : NULL;
-    if (b->place && shim_bounce_is_long(call, type) && !shim_pieces_reserve())
+    if (b->place && call->kind == SS_KIND_ALLREDUCE && !shim_pieces_reserve())
         b->place = NULL;
     tell_alone(b);
 }

@@ -106,6 +106,14 @@ void shim_pieces_open(struct shim_pieces *p, const void *send, void *recv, size_
     }
 }
 
+void shim_pieces_give_up(struct shim_pieces *p, size_t bytes, size_t piece)
+{
+    memset(p, 0, sizeof *p);
+    p->bytes = bytes;
+    p->piece = piece;
+    p->failed = true;
+}
+
 /* Whether what was queued for it last is under way. */
 static bool is_busy(struct shim_pieces *p, struct gpu_image *image)
 {

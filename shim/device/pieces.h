@@ -29,6 +29,9 @@ bool shim_pieces_reserve(void);
 void shim_pieces_open(struct shim_pieces *p, const void *send, void *recv, size_t bytes,
                       size_t piece);
 
+/* Nothing can be copied: zeros are summed, in place. */
+void shim_pieces_give_up(struct shim_pieces *p, size_t bytes, size_t piece);
+
 /* Whether the piece is still on its way to the host, or its room there is not free. Never waits. */
 bool shim_pieces_comes(struct shim_pieces *p, size_t number);
 

@@ -30,6 +30,23 @@ static int run(const struct shim_call *call, struct shim_comm *comm, enum ss_typ
     return err;
 }
 
+/* Its buffers cannot be copied to the host, which the other ranks are to hear of. */
+static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                      enum ss_op op)
+{
+    struct shim_task operation;
+    int err;
+
+    shim_task_init(&operation, call, comm, type, op, true);
+    call->bounce->failed = false; /* the operation raises it */
+    call->bounce->images = SHIM_IMAGES_EMPTY;
+    shim_task_fail_for_device(&operation);
+    shim_task_post(&operation);
+    err = shim_task_run(&operation);
+    shim_task_close(&operation);
+    return err;
+}
+
 /* No memory for an operation of its own: it runs to its end here, and the application gets a
  * request that is done. */
 static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
@@ -101,7 +118,7 @@ static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enu
     shim_bounce_place(call->bounce, call, type);
     if (call->bounce->place || shim_bounce_fill(&on_host, false))
         return run(&on_host, comm, type, op, false);
-    return MPI_ERR_OTHER; /* raised by who gives the images back */
+    return run_unread(call, comm, type, op);
 }
 
 static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,

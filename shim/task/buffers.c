@@ -38,6 +38,13 @@ int shim_task_start_core(struct shim_task *task)
     const struct shim_bounce *b = call->bounce;
     struct ss_place *place = away ? b->place : &ss_host;
 
+    if (task->unread)
+        return ss_call_start_kind(task->core, task->comm->core,
+                                  &(struct ss_collective){.kind = SS_KIND_ALLREDUCE,
+                                                          .type = task->type,
+                                                          .op = task->op,
+                                                          .n = task->n,
+                                                          .cannot = true});
     if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
         return ss_call_start(task->core, task->comm->core, place, task->type, task->op,
                              !away      ? shim_task_input(task)
@@ -65,11 +72,26 @@ int shim_task_start_core(struct shim_task *task)
 void shim_task_fail_for_device(struct shim_task *task)
 {
     task->status = SS_ERR_DEVICE;
+    if (task->unread && task->text[0]) /* told before */
+        return;
     snprintf(task->text, sizeof task->text, "a buffer in device memory cannot be copied: %s",
              task->call.bounce->why);
     atomic_fetch_add(&shim.stats.errors, 1);
     if (!task->blocking) /* raised when the program waits for this one; others may wait before */
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
+}
+
+bool shim_task_goes_on(struct shim_task *task)
+{
+    if (task->call.kind != SS_KIND_ALLREDUCE || !task->call.bounce ||
+        (uint64_t)task->call.count >= SS_WINDOW || shim.settings.observe ||
+        shim.settings.merge > 0 || shim.settings.quorum != SS_QUORUM_ALL || !shim_pieces_reserve())
+        return false;
+    task->call.bounce->images = SHIM_IMAGES_EMPTY;
+    task->call.bounce->place = NULL;
+    task->unread = true;
+    task->status = SS_OK;
+    return true;
 }
 
 bool shim_task_comes_in(struct shim_task *task)

@@ -78,7 +78,12 @@ void shim_native_start(struct shim_task *task, const void *in)
     task->native_begin = shim_now();
     task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
     task->piece = ss_call_piece(task->core);
-    if (!task->piece && shim_task_is_away(task)) {
+    if (task->unread && !task->piece) { /* nothing was voted on */
+        shim_task_fail_for_device(task);
+        shim_task_set_stage(task, SHIM_TASK_IMAGES);
+        return;
+    }
+    if (shim_task_is_away(task) && (!task->piece || task->call.bounce->taken)) {
         start_images(task);
         return;
     }

@@ -14,6 +14,8 @@ static struct shim_pieces *copies(const struct shim_task *task)
 {
     struct shim_bounce *b = task->call.bounce;
 
+    if (task->unread)
+        return &b->pieces;
     return shim_task_is_away(task) && !b->taken ? &b->pieces : NULL;
 }
 
@@ -28,7 +30,9 @@ void shim_task_pieces_begin(struct shim_task *task)
     task->posted = task->agrees = false;
     task->refusal = MPI_SUCCESS;
     task->native = MPI_REQUEST_NULL;
-    if (p)
+    if (task->unread)
+        shim_pieces_give_up(p, task->n * size, task->piece * size);
+    else if (p)
         shim_pieces_open(p, task->native_in ? b->device_send : NULL, b->device_recv, task->n * size,
                          task->piece * size);
 }
@@ -90,7 +94,8 @@ static void finish(struct shim_task *task)
         task->err = task->refusal;
         task->refused = true;
     } else if (p && p->failed) {
-        (void)snprintf(task->call.bounce->why, sizeof p->why, "%s", p->why);
+        if (!task->unread)
+            (void)snprintf(task->call.bounce->why, sizeof p->why, "%s", p->why);
         shim_task_fail_for_device(task);
     } else if (task->lost) {
         fail_for_peer(task);

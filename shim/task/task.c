@@ -264,7 +264,10 @@ static void begin(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
 
-    if (task->status < 0) { /* its buffers cannot be read */
+    const bool unread = task->status < 0; /* its buffers cannot be */
+
+    if (unread && (comm->state != SHIM_COMM_SERVED || ss_comm_status(comm->core) < 0 ||
+                   !shim_task_goes_on(task))) {
         shim_task_set_stage(task, SHIM_TASK_DONE);
     } else if (comm->state == SHIM_COMM_FAILED) {
         fail_for_comm(task);
@@ -286,7 +289,7 @@ static bool step_images(struct shim_task *task)
 {
     if (shim_task_comes_in(task))
         return false;
-    if (task->status < 0) {
+    if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task))) {
         end_window(task, SS_NATIVE, -1);
         return true;
     }

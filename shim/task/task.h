@@ -36,6 +36,7 @@ struct shim_task {
     MPI_Datatype kept[2]; /* nonblocking: datatypes of ours for those the application made */
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
+    bool unread;          /* its buffers cannot be copied: it takes part with zeros, in pieces */
     bool blocking;
     bool at_once;            /* and nonblocking all the same: there was no memory for a request */
     bool off;                /* MPI_Pcontrol(0) when the call was made */
@@ -110,6 +111,9 @@ void shim_task_close(struct shim_task *task);
 
 /* Puts it into the queue. */
 void shim_task_post(struct shim_task *task);
+
+/* A buffer cannot be copied to or from the host: the error of the call. */
+void shim_task_fail_for_device(struct shim_task *task);
 
 /* Blocking: steps until it is done, then gives the MPI code, raised where it is an error of ours.
  */

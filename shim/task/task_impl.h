@@ -36,8 +36,9 @@ bool shim_task_comes_in(struct shim_task *task);
 /* The result of a call that has ended is not in the program's buffer yet. */
 bool shim_task_goes_out(struct shim_task *task);
 
-/* A copy has failed: the error of the call. */
-void shim_task_fail_for_device(struct shim_task *task);
+/* The call goes on all the same, since the others wait for this rank: the error comes at its end.
+ * False: there is no way to tell them. */
+bool shim_task_goes_on(struct shim_task *task);
 
 /* ---- shim/task/native.c: the part of the MPI library ---- */
 

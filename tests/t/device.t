@@ -186,6 +186,14 @@ for fault in $(some '8 12' '4 8 9 10 12'); do
         preloaded 2 device_edges joins "cuLaunchKernel:+$fault:2"
     tap_passed "a residual whose device fails at launch $fault joins nothing"
 done
+for algorithm in auto split_allgather; do
+    for how in '' nonblocking; do
+        # shellcheck disable=SC2086 # none, or one more
+        SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog LIMIT=30 \
+            preloaded 3 device_edges dead cuEventRecord:+1:700 $how
+        tap_passed "a device that fails for good on one rank is an error on all ($algorithm${how:+, }$how)"
+    done
+done
 for ranks in 2 3; do
     SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_edges gaps
     tap_passed "gaps between the slices of $ranks ranks are not written"

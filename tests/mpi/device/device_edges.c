@@ -8,6 +8,8 @@
  *     device_edges lost         the device is reset after the last call
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
+ *     device_edges dead FAULT   the device of the last rank fails for good; with one argument more in
+ *                               nonblocking calls
  *     device_edges words        gathers of words at addresses between theirs
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges many         more calls under way than may be pinned
@@ -274,6 +276,42 @@ static void gaps(void)
     tap_ok(beside, "what is written between slices beside a call stays");
 }
 
+/* From some call on the device of the last rank fails for good: every rank has an error in the same
+ * call, and in all that follow, whether inputs are sparse or handed to the MPI library unseen. */
+static void dead(const char *plan, bool nonblocking)
+{
+    enum { N = 6000, CALLS = 12, LIVE = 6 };
+    static float values[N];
+    char *in = cuda_memory(DEVICE, sizeof values), *out = cuda_memory(DEVICE, sizeof values);
+    int first[2] = {CALLS, -CALLS};
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < N; i++)
+        values[i] = (float)(i % 7 + 1);
+    cuda_write(DEVICE, in, values, sizeof values);
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int err;
+        if (call == LIVE && tap.rank == tap.size - 1)
+            setenv("TEST_CUDA_FAIL", plan, 1);
+        if (nonblocking && call > 0) {
+            err = MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+            if (err == MPI_SUCCESS)
+                err = MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            err = MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        }
+        if (err != MPI_SUCCESS && first[0] == CALLS)
+            first[0] = call;
+        if (err != MPI_SUCCESS)
+            break; /* what follows would be one, too, or wait for ranks that have left */
+    }
+    first[1] = -first[0];
+    PMPI_Allreduce(MPI_IN_PLACE, first, 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    tap_ok(first[0] == -first[1] && first[0] >= LIVE && first[0] < CALLS,
+           "an error on all ranks in call %d", first[0]);
+}
+
 static void words(void)
 {
     const size_t bytes = sizeof(float complex) * SMALL, all = bytes * (size_t)tap.size;
@@ -490,6 +528,8 @@ int main(int argc, char **argv)
         joins(plan);
     else if (strcmp(mode, "gaps") == 0)
         gaps();
+    else if (strcmp(mode, "dead") == 0)
+        dead(argc > 2 ? argv[2] : "", argc > 3);
     else if (strcmp(mode, "words") == 0)
         words();
     else if (strcmp(mode, "copy") == 0)
