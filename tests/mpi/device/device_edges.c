@@ -8,8 +8,8 @@
  *     device_edges lost         the device is reset after the last call
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
- *     device_edges dead FAULT   the device of the last rank fails for good; with one argument more in
- *                               nonblocking calls
+ *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
+ *                               in nonblocking calls
  *     device_edges words        gathers of words at addresses between theirs
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges many         more calls under way than may be pinned
