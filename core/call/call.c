@@ -342,15 +342,6 @@ static int step_drain(struct ss_call *call)
 
 /* ---- its turn ---- */
 
-static bool has_tensor(const struct ss_call *call)
-{
-    const struct ss_feedback *f = &call->f;
-
-    return f->comm->tensors && !call->cannot && f->lane_number < SS_LANES &&
-           f->c.kind == SS_KIND_ALLREDUCE && call->key.window == 0 &&
-           f->c.x.n < SS_WINDOW; /* windows of larger calls are exact */
-}
-
 /* Its turn has come. */
 static int begin(struct ss_call *call)
 {
@@ -391,7 +382,7 @@ static int step_turn(struct ss_call *call)
         return SS_PENDING;
     }
     f->lane_number = call->lane->number;
-    if (f->found.number == 0 && has_tensor(call))
+    if (f->found.number == 0 && ss_kind_has_tensor(call))
         ss_topk_find(f);
     if (!ss_beside_tensor_turn(call)) {
         ss_comm_hurry(f->comm);

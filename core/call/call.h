@@ -160,9 +160,10 @@ bool ss_call_polled(const struct ss_call *call);
 
 /* After SS_NATIVE: elements of the pieces, the last one shorter, in which all ranks hand the
  * allreduce to the MPI library one after the other; 0: as a whole. A rank asks for that in the vote
- * where more than a piece lies in a place that is not the host's, which is then copied a piece at a
- * time beside the sums; and where REPRODUCIBLE is on wherever it lies, since shorter sums may be
- * formed in another order. */
+ * where its buffers lie in a place that is not the host's: they are copied a piece at a time beside
+ * the sums, and behind these it says whether they were. Where REPRODUCIBLE is on it asks for more
+ * than a piece alone, and wherever they lie, since shorter sums may be formed in another order. A
+ * rank that cannot read its buffers asks always. */
 uint64_t ss_call_piece(const struct ss_call *call);
 
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */

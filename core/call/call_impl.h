@@ -158,6 +158,7 @@ void ss_tell_tensor(struct ss_call *call);
  * Recipe: before its first step. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                   unsigned window);
+bool ss_kind_has_tensor(const struct ss_call *call);    /* once its lane is known */
 uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
 double ss_kind_density_max(const struct ss_call *call); /* after the vote */
 void ss_kind_recipe(struct ss_call *call);

@@ -70,6 +70,15 @@ static void init_kind(struct ss_call *call, const struct ss_collective *what, un
     }
 }
 
+/* Windows of larger calls are exact. */
+bool ss_kind_has_tensor(const struct ss_call *call)
+{
+    const struct ss_feedback *f = &call->f;
+
+    return f->comm->tensors && !call->cannot && f->lane_number < SS_LANES &&
+           f->c.kind == SS_KIND_ALLREDUCE && call->key.window == 0 && f->c.x.n < SS_WINDOW;
+}
+
 uint64_t ss_kind_form(const struct ss_call *call)
 {
     const struct ss_coll *c = &call->f.c;

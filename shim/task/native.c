@@ -58,8 +58,8 @@ void shim_native_next(struct shim_task *task)
     }
 }
 
-/* Images for what the MPI library is to have as a whole: seldom, where a call was long enough for
- * pieces and nothing was voted on. */
+/* Images for what the MPI library is to have as a whole, or of which a nonblocking call has had
+ * them made when it was called. */
 static void start_images(struct shim_task *task)
 {
     const bool in_place = !task->native_in;

@@ -263,7 +263,6 @@ static void start_window(struct shim_task *task)
 static void begin(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-
     const bool unread = task->status < 0; /* its buffers cannot be */
 
     if (unread && (comm->state != SHIM_COMM_SERVED || ss_comm_status(comm->core) < 0 ||
@@ -284,7 +283,8 @@ static void begin(struct shim_task *task)
     }
 }
 
-/* The images that the MPI library is to see. Where they cannot be made this rank's call ends. */
+/* The images that the MPI library is to see. Where they cannot be filled this rank's call ends, but
+ * for pieces, in which the others are told. */
 static bool step_images(struct shim_task *task)
 {
     if (shim_task_comes_in(task))
