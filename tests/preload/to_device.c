@@ -20,22 +20,9 @@
 #include <stdint.h>
 
 #include "shim/sparseshim.h"
-#include "tests/mpi/device/device_memory.h"
+#include "tests/preload/stand_in.h"
 
-enum {
-    SLOTS = 1 << 16,
-    MOST_BYTES = 1 << 29, /* longer buffers stay on the host */
-    NAMED = 0x4c000000,
-    KIND_BITS = (int)0xfc000000u
-};
-
-/* Memory of a device that stands for a buffer of the host, in all calls on it. */
-struct slot {
-    const void *host;
-    enum kind kind;
-    char *device;
-    size_t bytes;
-};
+enum { NAMED = 0x4c000000, KIND_BITS = (int)0xfc000000u };
 
 struct moved {
     enum kind in, out;
@@ -47,74 +34,13 @@ struct moved {
     struct moved *next;
 };
 
-static const char letters[] = "HDSP_M"; /* as enum kind has them */
-
 static struct {
     pthread_mutex_t lock, handlers;
-    bool open;
-    struct slot slots[SLOTS];
     atomic_uint calls, posted, refused;
     struct moved *under_way;
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER, .handlers = PTHREAD_MUTEX_INITIALIZER};
 
-static struct slot *slot_of(const void *host, enum kind kind, size_t bytes)
-{
-    size_t i = ((uintptr_t)host >> 4) * 31 + kind;
-
-    for (size_t n = 0; n < SLOTS; n++, i++) {
-        struct slot *s = &the.slots[i % SLOTS];
-        if (!s->host || (s->host == host && s->kind == kind && s->bytes >= bytes))
-            return s;
-    }
-    fprintf(stderr, "to_device: too many buffers\n");
-    abort();
-}
-
-static char *stand_in(const void *host, enum kind kind, size_t bytes)
-{
-    struct slot *s;
-
-    (void)pthread_mutex_lock(&the.lock);
-    if (!the.open)
-        cuda_open();
-    the.open = true;
-    s = slot_of(host, kind, bytes);
-    if (!s->host)
-        *s = (struct slot){host, kind, cuda_memory(kind, bytes), bytes};
-    (void)pthread_mutex_unlock(&the.lock);
-    return s->device;
-}
-
-/* What stands for a buffer, with what it holds. */
-static void *put(const void *host, enum kind kind, size_t bytes)
-{
-    char *device;
-
-    if (kind == HOST || bytes == 0)
-        return (void *)(uintptr_t)host;
-    device = stand_in(host, kind, bytes);
-    cuda_write(kind, device, host, bytes);
-    return device;
-}
-
-static void take(void *host, enum kind kind, const void *device, size_t bytes)
-{
-    if (device != host && bytes > 0)
-        cuda_read(kind, host, device, bytes);
-}
-
 /* ---- one call ---- */
-
-/* The pairs of ON_DEVICE, as many as are said; NULL: all buffers are of the host. */
-static const char *pairs_of(size_t *pairs)
-{
-    const char *list = getenv("ON_DEVICE");
-
-    *pairs = list ? (strlen(list) + 1) / 3 : 0;
-    return *pairs == 0 || getenv("SPARSESHIM_DISABLE") || !dlsym(RTLD_NEXT, "sparseshim_1_register")
-               ? NULL
-               : list;
-}
 
 static void draw_kinds(struct moved *m)
 {
@@ -126,8 +52,8 @@ static void draw_kinds(struct moved *m)
     if (!list)
         return;
     list += 3 * ((atomic_fetch_add(&the.calls, 1) + (unsigned)(rank ? atoi(rank) : 0)) % pairs);
-    m->in = (enum kind)(strchr(letters, list[0]) - letters);
-    m->out = (enum kind)(strchr(letters, list[1]) - letters);
+    m->in = kind_of(list[0]);
+    m->out = kind_of(list[1]);
 }
 
 /* Bytes of `count` elements; 0: of another type, or none. */
@@ -502,25 +428,6 @@ int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype typ
 #endif
 
 /* ---- functions of sparseshim.h ---- */
-
-/* What stands for a receive buffer, where its calls have been made; with `count` elements, of
- * whatever size: from now on. */
-static const void *named(const void *buffer, size_t count)
-{
-    size_t pairs;
-    const char *list = pairs_of(&pairs);
-    const enum kind kind = list ? (enum kind)(strchr(letters, list[1]) - letters) : HOST;
-    struct slot s;
-
-    if (!buffer || kind == HOST)
-        return buffer;
-    (void)pthread_mutex_lock(&the.lock);
-    s = *slot_of(buffer, kind, count * sizeof(float));
-    (void)pthread_mutex_unlock(&the.lock);
-    if (!s.host && count > 0)
-        return stand_in(buffer, kind, count * sizeof(double));
-    return s.host ? s.device : buffer;
-}
 
 #define NAMES_BUFFER(name, count_of_it, parameters, ...)                                           \
     int name parameters                                                                            \
