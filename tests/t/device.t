@@ -6,11 +6,7 @@ set -u
 . tests/t/lib.sh
 . tests/t/python.sh
 
-if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
-    skip "buffers in device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
-    finish
-    exit
-fi
+needs_devices "buffers in device memory"
 export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so
 export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on

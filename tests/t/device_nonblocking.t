@@ -6,11 +6,7 @@ set -u
 export SPARSESHIM_MIN_COUNT=1000 ON_DEVICE=${ON_DEVICE:-DD,PP,DS,HH,DD}
 . tests/t/lib.sh
 
-if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
-    skip "nonblocking calls on device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
-    finish
-    exit
-fi
+needs_devices "nonblocking calls on device memory"
 # These programs do not run at MPI_THREAD_MULTIPLE themselves.
 export SPARSESHIM_PROGRESS=watchdog
 

@@ -6,11 +6,7 @@ set -u
 export ON_DEVICE=${ON_DEVICE:-DD,PP,DS,HH,DD}
 . tests/t/lib.sh
 
-if [ ! -e "$BUILD/libsparseshim_cuda.so" ]; then
-    skip "programs on device memory" "libsparseshim_cuda.so is not built: there is no nvcc"
-    finish
-    exit
-fi
+needs_devices "programs on device memory"
 
 # ---- exact ----
 

@@ -49,6 +49,14 @@ at_all_places() {
 }
 at_all_places
 
+# needs_devices WHAT: the file ends here where there is no part for CUDA.
+needs_devices() {
+    [ ! -e "$BUILD/libsparseshim_cuda.so" ] || return 0
+    skip "$1" "libsparseshim_cuda.so is not built: there is no nvcc"
+    finish
+    exit
+}
+
 # tap RESULT NAME: one line; what the last command printed follows where RESULT is not 0.
 tap() {
     TESTS=$((TESTS + 1))
