@@ -75,8 +75,8 @@ static bool is_predefined_type(uintptr_t type)
 }
 
 /* Whether MPI refuses the buffers or datatypes of a gather on this rank, whatever the others give.
- * A blocking call is refused in its turn; a nonblocking one must be when it is made. Absolute
- * addresses of a datatype may begin at NULL. */
+ * A blocking call is refused in its turn (shim/task/layout.c); a nonblocking one must be when it is
+ * made. Absolute addresses of a datatype may begin at NULL. */
 static bool is_refused(const struct shim_call *call, const struct shim_comm *comm)
 {
     if (call->kind != SS_KIND_ALLGATHER)

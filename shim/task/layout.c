@@ -148,6 +148,12 @@ static bool apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_byt
     return (uintptr_t)a >= (uintptr_t)b + b_bytes || (uintptr_t)b >= (uintptr_t)a + a_bytes;
 }
 
+/* One that is not committed is an error, which the library is to name, too. */
+static bool is_usable(const struct shim_task *task, uintptr_t type)
+{
+    return !is_derived(type) || shim_type_is_committed(type, task->comm);
+}
+
 static bool gathers(struct shim_task *task, uint64_t bytes)
 {
     const struct shim_call *call = &task->call;
@@ -155,7 +161,7 @@ static bool gathers(struct shim_task *task, uint64_t bytes)
     uint64_t words = words_of(call->type, &word), own;
     int rank = task->comm->rank;
 
-    if (words == 0 || !call->recv || !aligned(call->recv, word))
+    if (words == 0 || !call->recv || !aligned(call->recv, word) || !is_usable(task, call->type))
         return false;
     task->type = word == 4 ? SS_I32 : SS_I64;
     task->words = bytes / word;
@@ -163,6 +169,8 @@ static bool gathers(struct shim_task *task, uint64_t bytes)
         return false;
     if (shim_in_place(call))
         return true;
+    if (!is_usable(task, call->send_type))
+        return false;
     own = task->parts ? task->parts[rank + 1] - task->parts[rank]
                       : task->words / (uint64_t)task->comm->size;
     return own == 0 || (words_of(call->send_type, &send_word) * (uint64_t)call->send_count == own &&

@@ -196,6 +196,10 @@ at_all_places
 edge any 2 "gathers of datatypes that are not committed beside a first call" edge_args uncommitted
 edge moved 2 "gathers of datatypes that are not committed while the ranks still meet" \
     edge_args uncommitted-multiple
+edge any 2 "gathers of datatypes that are not committed where sparse ones are served" \
+    edge_args uncommitted-zeros
+edge moved 2 "gathers of datatypes that are not committed, served at MPI_THREAD_MULTIPLE" \
+    edge_args uncommitted-zeros-multiple
 
 # ---- arguments ----
 for how in return counting; do

@@ -476,7 +476,39 @@ static void uncommitted(void)
     free(all);
 }
 
+/* Blocking ones, too, where gathers of so many zeros go the library's own way. */
+static void uncommitted_zeros(void)
+{
+    const int n = edge.count, gathers[] = {n, n, n, n}, places[] = {0, n, 2 * n, 3 * n};
+    float *in = input_alloc(sizeof(float) * (size_t)n);
+    float *all = input_alloc(sizeof(float) * (size_t)n * (size_t)edge.size);
+    MPI_Datatype type;
+    MPI_Comm comm;
+
+    memset(in, 0, sizeof(float) * (size_t)n);
+    MPI_Type_contiguous(1, MPI_FLOAT, &type);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int turn = 0; turn < 12; turn++) {
+        in[turn] = 1;
+        MPI_Allgather(in, n, MPI_FLOAT, all, n, MPI_FLOAT, comm);
+        edge_say("gathered %g", (double)all[(edge.size - 1) * n + turn]);
+        edge_say("into it: %s, %s", edge_class(MPI_Allgather(in, n, MPI_FLOAT, all, n, type, comm)),
+                 edge_class(MPI_Allgatherv(in, n, MPI_FLOAT, all, gathers, places, type, comm)));
+        edge_say("from it: %s, %s", edge_class(MPI_Allgather(in, n, type, all, n, MPI_FLOAT, comm)),
+                 edge_class(MPI_Allgatherv(in, n, type, all, gathers, places, MPI_FLOAT, comm)));
+    }
+    MPI_Type_commit(&type);
+    edge_say("committed: %s", edge_class(MPI_Allgather(in, n, type, all, n, type, comm)));
+    MPI_Type_free(&type);
+    MPI_Comm_free(&comm);
+    free(all);
+    free(in);
+}
+
 static const struct edge_case cases[] = {
+    {"uncommitted-zeros", EDGE_INIT, uncommitted_zeros},
+    {"uncommitted-zeros-multiple", MPI_THREAD_MULTIPLE, uncommitted_zeros},
     {"uncommitted", EDGE_INIT, uncommitted},
     {"uncommitted-multiple", MPI_THREAD_MULTIPLE, uncommitted},
     {"lists", EDGE_INIT, lists_let_go},
