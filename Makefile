@@ -80,7 +80,7 @@ GRADIENTS := $(call built,gradients,tests/gradients/*.c)
 BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
-.PHONY: all check check-unit check-mpi check-cluster check-emulated gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
+.PHONY: all check check-unit check-mpi check-cluster check-emulated check-hazards gpu-check gpu-bench check-frameworks check-mpich check-fuzz campaign demo trainings bench-build bench-exact bench-topk bench-nonblocking bench-merging bench-quorum install uninstall lint format asan tsan fuzz \
         tests apps deps clean help
 .DELETE_ON_ERROR:
 
@@ -282,6 +282,30 @@ $(EMULATED)/emulate.o: tests/gpu/emulate.cpp tests/gpu/emulate.h
 $(BUILD)/tests/gpu/kernels.so: $(EMULATED_OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^
+# The same with every access watched; those compiled for it call what the watcher has in place of the
+# library of that sanitizer.
+WATCHED := $(BUILD)/tests/gpu/watched
+WATCHED_OBJ := $(GPU_CU:gpu/%.cu=$(WATCHED)/%.o) $(WATCHED)/hazards.o
+WATCHED_CXX = $(EMULATED_CXX) -DEMULATED_WATCHED -g -O1
+$(WATCHED)/%.o: gpu/%.cu tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$< watched)
+	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
+$(WATCHED)/hazards.o: tests/gpu/hazards.cpp tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(WATCHED_CXX) -I. $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/tests/gpu/watched.so: $(WATCHED_OBJ) $(EMULATED)/emulate.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+$(WATCHED)/hazard_cases.o: tests/gpu/hazard_cases.cu gpu/subset.h tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$< watched)
+	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
+$(BUILD)/tests/gpu/hazard_cases.so: $(addprefix $(WATCHED)/,hazard_cases.o hazards.o) $(EMULATED)/emulate.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+$(BUILD)/tests/gpu/test_gpu_hazards: $(BUILD)/tests/gpu/hazard_cases.so
 $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 	@mkdir -p $(@D)
 	$(call say,PLANT,$*)
@@ -396,6 +420,11 @@ EMULATED_T := collectives decisions files gradients harmless interpose_failing i
               nonblocking_threads observe profiles programs quorum quorum_edges random_programs refusals reproducible \
               topk_advice topk_api topk_conserve topk_identity topk_lossscale trace train_fmnist train_hyperplane \
               train_langid
+# All but those of long vectors, which take many minutes so.
+HAZARDS_T := kernels place claims encode order memory costs training
+check-hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so) ## unit tests of kernels, every access watched for races, bounds and what nobody has written
+	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )CMOCKA_MESSAGE_OUTPUT=TAP TEST_CUDA_KERNELS=$(abspath $(BUILD))/tests/gpu/watched.so prove -j$(MPI_JOBS) --timer --failures $(HAZARDS_T:%=$(BUILD)/tests/gpu/test_gpu_%)
+
 check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
 	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 $(BUILD)/tests/gpu/test_gpu_training && \

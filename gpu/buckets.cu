@@ -259,7 +259,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
         const u32 bad = mine.not_finite;
         look_at(from, a, left, number<B>::INFINITE, 0, &mine);
         if (mine.not_finite != bad)
-            s.bad = 1;
+            atomicOr(&s.bad, 1u);
         if (mine.not_finite != bad && from == BOTH && is_finite(g[i])) {
             atomicAdd(&total->overflowed, 1ull);
             if (overflows)

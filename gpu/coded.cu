@@ -70,7 +70,7 @@ KERNEL(ss_unpack, 1)
     const u32 begin = 8 * code_at + (u32)sum_before(&s.bits, bits);
     if (t < runs && !take_run(words, begin, begin + bits, k, from,
                               from + GPU_RUN < nnz ? from + GPU_RUN : nnz, idx, &sum))
-        s.refused = 1;
+        atomicOr(&s.refused, 1u);
     s.before[t] = sum_before(&s.gaps, sum);
     __syncthreads();
     const bool good = s.refused == 0 && s.gaps.all == last - first;
@@ -146,8 +146,10 @@ template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bo
      u32 *refused, u32 *told)                                                                      \
     {                                                                                              \
         for (u32 j = first_element(); j < nnz; j += all_threads())                                 \
-            if (!take_value(from + places[j / bucket], j % bucket, bf16 != 0, to + j))             \
-                *refused = *told = 1;                                                              \
+            if (!take_value(from + places[j / bucket], j % bucket, bf16 != 0, to + j)) {           \
+                store_same(refused, 1);                                                            \
+                store_same(told, 1);                                                               \
+            }                                                                                      \
     }                                                                                              \
     KERNEL_END(name)
 

@@ -31,6 +31,12 @@ DEVICE void store_relaxed(u64 *p, u64 x)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
 }
 
+/* A word that several threads write, and all the same; it may be the host's. */
+DEVICE void store_same(u32 *p, u32 x)
+{
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+
 /* What another block has written. */
 template <class T> DEVICE T load_foreign(const T *p)
 {

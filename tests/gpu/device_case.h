@@ -63,7 +63,7 @@ static inline void open_driver(void)
 {
     char path[4096];
 
-    (void)setenv("TEST_CUDA_KERNELS", beside_me("kernels.so"), 1);
+    (void)setenv("TEST_CUDA_KERNELS", emulated_kernels(), 1);
     (void)snprintf(path, sizeof path, "%s", beside_me("driver/libcuda.so.1"));
     libcuda = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     HOLDS(libcuda);

@@ -8,7 +8,7 @@
 #include <ucontext.h>
 #include <vector>
 
-enum { STACK = 64 * 1024, SHARED_MOST = 48 * 1024, THREADS_MOST = 1024 };
+enum { SHARED_MOST = 48 * 1024, THREADS_MOST = 1024 };
 static const uint64_t PATIENCE = 30000000; /* switches without a barrier passed or a thread ended */
 
 struct emulated_warp {
@@ -99,6 +99,8 @@ extern "C" uint64_t *emulated_exchange(uint64_t mine)
 {
     emulated_warp *w = &emulated_self->of->warps[emulated_self->warp];
     uint32_t turn = emulated_self->warp_turn++;
+    if (emulated_meets)
+        emulated_meets(emulated_self->warp, turn, __builtin_return_address(0));
     w->value[turn & 1][emulated_self->lane] = mine;
     if (++w->arrived == w->threads) {
         w->arrived = 0;
@@ -114,6 +116,8 @@ extern "C" void emulated_barrier(void)
 {
     emulated_block *b = emulated_self->of;
     uint32_t turn = emulated_self->block_turn++;
+    if (emulated_meets)
+        emulated_meets(THREADS_MOST, turn, __builtin_return_address(0));
     if (++b->arrived == b->threads) {
         b->arrived = 0;
         b->turn = turn + 1;
@@ -162,7 +166,7 @@ static fiber *idle_fiber(size_t &used)
         used++;
     if (used == machine->pool.size()) {
         machine->pool.emplace_back(new fiber);
-        machine->pool.back()->stack.reset(new char[STACK]);
+        machine->pool.back()->stack.reset(new char[EMULATED_STACK]);
     }
     return machine->pool[used++].get();
 }
@@ -174,16 +178,19 @@ static void start_block(emulated_block *b, unsigned at, unsigned threads, unsign
     b->warps.assign((threads + 31) / 32, emulated_warp());
     b->arrived = b->turn = 0;
     b->threads = b->running = threads;
+    if (emulated_begins_block)
+        emulated_begins_block(b, at, threads);
     for (unsigned t = 0; t < threads; t++) {
         fiber *f = idle_fiber(used);
         getcontext(&f->first);
         f->first.uc_stack.ss_sp = f->stack.get();
-        f->first.uc_stack.ss_size = STACK;
+        f->first.uc_stack.ss_size = EMULATED_STACK;
         f->first.uc_link = nullptr;
         makecontext(&f->first, body, 0);
         f->begun = f->done = false;
         f->self = emulated_thread{
-            {t, 0, 0}, {at, 0, 0}, {threads, 1, 1}, {grid, 1, 1}, t % 32, t / 32, 0, b, 0, 0, f};
+            {t, 0, 0}, {at, 0, 0}, {threads, 1, 1}, {grid, 1, 1}, t % 32, t / 32, 0, b, 0, 0,
+            0,         f,          f->stack.get()};
         b->warps[t / 32].threads++;
     }
 }
@@ -212,6 +219,8 @@ emulated_launch(void (*run)(void **), void **params, unsigned grid, unsigned thr
     shuffle(order, &seed);
     for (unsigned i = 0; i < resident && i < grid; i++)
         blocks.emplace_back(new emulated_block);
+    if (emulated_begins_launch)
+        emulated_begins_launch();
     static thread_local end_of_thread end;
     (void)end;
     if (!machine)

@@ -1,7 +1,8 @@
 /* The part of CUDA C++ that the kernels use, on a host: a grid of blocks whose threads are fibers
  * of one host thread. Barriers and warp functions switch to the next fiber; blocks that are
  * resident at once are interleaved, in an order drawn from a seed. Warp functions take all lanes.
- * What it cannot show: missing fences, races within a step of a warp, speed. */
+ * What it cannot show: speed; and only where accesses are watched, with EMULATED_WATCHED, missing
+ * fences and races within a step of a warp. */
 #pragma once
 #include <math.h>
 #include <stddef.h>
@@ -24,9 +25,11 @@ struct emulated_thread {
     unsigned lane, warp;
     size_t shared_used;
     emulated_block *of;
-    uint32_t warp_turn, block_turn;
+    uint32_t warp_turn, block_turn, warp_barriers;
     void *fiber;
+    const char *stack;
 };
+enum { EMULATED_STACK = 64 * 1024 };
 extern thread_local emulated_thread *emulated_self;
 #define threadIdx (emulated_self->thread)
 #define blockIdx  (emulated_self->block)
@@ -46,7 +49,24 @@ void *emulated_shared(size_t size, size_t align); /* one place for all threads o
 uint64_t *emulated_exchange(uint64_t mine);       /* the 32 values of the warp */
 void emulated_barrier(void);
 void *emulated_place(const void *device_pointer); /* where the host finds it */
+
+/* tests/gpu/hazards.cpp. Shared memory is where the block is. */
+#define WEAK __attribute__((weak))
+WEAK void emulated_begins_launch(void);
+WEAK void emulated_begins_block(const emulated_block *block, unsigned number, unsigned threads);
+WEAK void emulated_meets(unsigned long long group, unsigned turn, const void *site);
+void emulated_fences(void);
+void emulated_atomic(const void *p, size_t size, bool reads, bool writes);
 }
+
+/* What is in here is no access of a kernel's. */
+#ifdef EMULATED_WATCHED
+#define UNWATCHED static __attribute__((noinline, unused, no_sanitize("thread")))
+#else
+#define UNWATCHED                   static inline
+#define emulated_fences()           (void)0
+#define emulated_atomic(p, n, r, w) (void)0
+#endif
 
 static inline void __syncthreads(void)
 {
@@ -55,20 +75,28 @@ static inline void __syncthreads(void)
 static inline void __syncwarp(void)
 {
     emulated_exchange(0);
+    emulated_self->warp_barriers++;
 }
-static inline unsigned __ballot_sync(unsigned, int p)
+UNWATCHED unsigned emulated_ballot(const uint64_t *v)
 {
-    uint64_t *v = emulated_exchange(p != 0);
     unsigned b = 0;
     for (int i = 0; i < 32; i++)
         b |= (unsigned)v[i] << i;
     return b;
 }
+static inline unsigned __ballot_sync(unsigned, int p)
+{
+    return emulated_ballot(emulated_exchange(p != 0));
+}
+UNWATCHED uint64_t emulated_value(const uint64_t *v, unsigned from)
+{
+    return v[from & 31];
+}
 template <class T> static inline T emulated_shuffle(T x, unsigned from)
 {
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof x);
-    bits = emulated_exchange(bits)[from & 31];
+    bits = emulated_value(emulated_exchange(bits), from);
     memcpy(&x, &bits, sizeof x);
     return x;
 }
@@ -154,9 +182,11 @@ static inline void __nanosleep(unsigned)
 }
 static inline void __threadfence(void)
 {
+    emulated_fences();
 }
-template <class T> static inline T emulated_exchange_add(T *p, T x)
+template <class T> UNWATCHED T emulated_exchange_add(T *p, T x)
 {
+    emulated_atomic(p, sizeof *p, true, true);
     T old = *p;
     *p = old + x;
     return old;
@@ -169,25 +199,34 @@ static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long 
 {
     return emulated_exchange_add(p, x);
 }
-static inline unsigned long long atomicMax(unsigned long long *p, unsigned long long x)
+UNWATCHED unsigned long long atomicMax(unsigned long long *p, unsigned long long x)
 {
+    emulated_atomic(p, sizeof *p, true, true);
     unsigned long long old = *p;
     *p = x > old ? x : old;
     return old;
 }
-static inline unsigned atomicOr(unsigned *p, unsigned x)
+UNWATCHED unsigned atomicOr(unsigned *p, unsigned x)
 {
+    emulated_atomic(p, sizeof *p, true, true);
     unsigned old = *p;
     *p = old | x;
     return old;
 }
-static inline unsigned long long load_relaxed(const unsigned long long *p)
+UNWATCHED unsigned long long load_relaxed(const unsigned long long *p)
 {
+    emulated_atomic(p, sizeof *p, true, false);
     return *(const volatile unsigned long long *)p;
 }
-static inline void store_relaxed(unsigned long long *p, unsigned long long x)
+UNWATCHED void store_relaxed(unsigned long long *p, unsigned long long x)
 {
+    emulated_atomic(p, sizeof *p, false, true);
     *(volatile unsigned long long *)p = x;
+}
+UNWATCHED void store_same(unsigned *p, unsigned x)
+{
+    emulated_atomic(p, sizeof *p, false, true);
+    *p = x;
 }
 template <class T> static inline T load_foreign(const T *p)
 {

@@ -71,10 +71,17 @@ static inline void *emulated_symbol(void *library, const char *name)
     return symbol;
 }
 
-/* The library of kernels for hosts that is beside the program. */
-static inline void emulated_open(struct emulated *e, const char *name)
+/* The kernels for hosts: those beside the program, or what a variable says. */
+static inline const char *emulated_kernels(void)
 {
-    void *library = dlopen(beside_me(name), RTLD_NOW | RTLD_LOCAL);
+    const char *path = getenv("TEST_CUDA_KERNELS");
+
+    return path ? path : beside_me("kernels.so");
+}
+
+static inline void emulated_open(struct emulated *e, const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {
         fprintf(stderr, "%s\n", dlerror());

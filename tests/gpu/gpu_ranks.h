@@ -39,7 +39,7 @@ static inline void gpu_ranks_driver(void)
 
     if (gpu_ranks.init)
         return;
-    (void)setenv("TEST_CUDA_KERNELS", beside_me("kernels.so"), 1);
+    (void)setenv("TEST_CUDA_KERNELS", emulated_kernels(), 1);
     libcuda = dlopen(beside_me("driver/libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(libcuda);
     assert_null(gpu_driver_find(&gpu_ranks.driver, libcuda));

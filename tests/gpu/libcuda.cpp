@@ -5,7 +5,7 @@
  * used again; what is freed, foreign or of another device aborts with a word. Kernels are the
  * emulated ones.
  *
- * TEST_CUDA_KERNELS  library of emulated kernels
+ * TEST_CUDA_KERNELS  library of emulated kernels; those that are watched hear of memory, too
  * TEST_CUDA_SEED     of all orders
  * TEST_CUDA_MEMORY   bytes of each device
  * TEST_CUDA_VERSION  what cuDriverGetVersion says
@@ -75,6 +75,14 @@ struct allocation {
 typedef void launcher(void (*)(void **), void **, unsigned, unsigned, unsigned, uint64_t,
                       void *(*)(const void *));
 
+/* Of kernels that are watched (tests/gpu/hazards.cpp); else nobody. */
+struct watcher_of_memory {
+    void (*arena)(const char *begin, size_t size);
+    void (*allocated)(const char *p, size_t size, bool written);
+    void (*freed)(const char *p);
+    void (*written)(const char *p, size_t size);
+};
+
 struct driver {
     std::recursive_mutex lock;
     bool ready;
@@ -88,6 +96,7 @@ struct driver {
     unsigned long long seed, ids;
     void *kernels;
     launcher *launch;
+    watcher_of_memory watcher;
     std::map<std::string, unsigned> calls, before; /* before the plan of a fault */
     std::string plan;
     int devices;
@@ -258,6 +267,20 @@ static void *end_of_copy(const void *p, size_t size)
     return is_device(p) ? place(p, size) : (void *)p;
 }
 
+static void note_written(const void *p, size_t size)
+{
+    if (the.watcher.written && p >= the.host_base && p < the.host_base + ARENA)
+        the.watcher.written((const char *)p, size);
+}
+
+static void copy_now(const void *to, const void *from, size_t size)
+{
+    void *at = end_of_copy(to, size);
+
+    memcpy(at, end_of_copy(from, size), size);
+    note_written(at, size);
+}
+
 /* ---- work ---- */
 
 static bool run_one(CUstream s)
@@ -347,6 +370,28 @@ static void new_context(int device)
     the.context[device].error = CUDA_SUCCESS;
 }
 
+static bool open_kernels(void)
+{
+    const char *path = getenv("TEST_CUDA_KERNELS");
+
+    if (the.kernels)
+        return true;
+    the.kernels = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (!the.kernels) {
+        fprintf(stderr, "test driver: TEST_CUDA_KERNELS: %s\n", path ? dlerror() : "not set");
+        return false;
+    }
+    the.launch = (launcher *)dlsym(the.kernels, "emulated_launch");
+    watcher_of_memory &w = the.watcher;
+    w.arena = (decltype(w.arena))dlsym(the.kernels, "emulated_arena");
+    w.allocated = (decltype(w.allocated))dlsym(the.kernels, "emulated_allocated");
+    w.freed = (decltype(w.freed))dlsym(the.kernels, "emulated_freed");
+    w.written = (decltype(w.written))dlsym(the.kernels, "emulated_written");
+    if (w.arena)
+        w.arena(the.host_base, ARENA);
+    return true;
+}
+
 EXPORT CUresult cuInit(unsigned)
 {
     std::lock_guard<std::recursive_mutex> guard(the.lock);
@@ -372,6 +417,8 @@ EXPORT CUresult cuInit(unsigned)
     the.legacy.blocking = true;
     for (int i = 0; i < the.devices; i++)
         new_context(i);
+    if (getenv("TEST_CUDA_KERNELS"))
+        (void)open_kernels();
     the.ready = true;
     return CUDA_SUCCESS;
 }
@@ -531,6 +578,8 @@ static CUresult allocate(CUdeviceptr *p, size_t size, CUcontext context, bool po
     the.live[the.used] = {size, context, pool, managed};
     *p = (CUdeviceptr)(the.device_base + the.used);
     memset(the.host_base + the.used, 0xa5, size < GRAIN ? size : GRAIN);
+    if (the.watcher.allocated)
+        the.watcher.allocated(the.host_base + the.used, size, managed);
     the.used += (size + GRAIN - 1) / GRAIN * GRAIN + GRAIN;
     return CUDA_SUCCESS;
 }
@@ -578,6 +627,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
     the.taken[it->second.context->device] -= it->second.size;
     (void)madvise(the.host_base + it->first, (it->second.size + GRAIN - 1) / GRAIN * GRAIN,
                   MADV_REMOVE);
+    if (the.watcher.freed)
+        the.watcher.freed(the.host_base + it->first);
     the.live.erase(it);
     return CUDA_SUCCESS;
 }
@@ -634,9 +685,9 @@ static CUresult copy(void *to, const void *from, size_t size, CUstream s)
     (void)end_of_copy(from, size);
     if (!is_device(from) && !is_managed(from) && !is_pinned(from)) {
         std::string kept((const char *)from, size);
-        return add(s, [=] { memcpy(end_of_copy(to, size), kept.data(), size); });
+        return add(s, [=] { copy_now(to, kept.data(), size); });
     }
-    CUresult result = add(s, [=] { memcpy(end_of_copy(to, size), end_of_copy(from, size), size); });
+    CUresult result = add(s, [=] { copy_now(to, from, size); });
     if (result == CUDA_SUCCESS && !is_device(to) && !is_managed(to) && !is_pinned(to))
         drain(begin_work(s));
     return result;
@@ -716,6 +767,7 @@ EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned word, size_t n, CUstre
         unsigned *at = (unsigned *)place((void *)to, 4 * n);
         for (size_t i = 0; i < n; i++)
             at[i] = word;
+        note_written(at, 4 * n);
     });
 }
 
@@ -870,21 +922,6 @@ EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned)
 }
 
 /* ---- kernels ---- */
-
-static bool open_kernels(void)
-{
-    const char *path = getenv("TEST_CUDA_KERNELS");
-
-    if (the.kernels)
-        return true;
-    the.kernels = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
-    if (!the.kernels) {
-        fprintf(stderr, "test driver: TEST_CUDA_KERNELS: %s\n", path ? dlerror() : "not set");
-        return false;
-    }
-    the.launch = (launcher *)dlsym(the.kernels, "emulated_launch");
-    return true;
-}
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {

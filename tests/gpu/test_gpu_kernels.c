@@ -25,7 +25,7 @@ int main(void)
 {
     struct CMUnitTest tests[CHECKS];
 
-    emulated_open(&machine, "kernels.so");
+    emulated_open(&machine, emulated_kernels());
     for (int i = 0; i < CHECKS; i++)
         tests[i] = (struct CMUnitTest){.name = checks[i].name,
                                        .test_func = equals_the_host,

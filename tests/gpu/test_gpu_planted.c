@@ -49,7 +49,9 @@ static bool is_found(const char *name)
     int status = 0;
 
     (void)snprintf(library, sizeof library, "planted/%s.so", name);
-    emulated_open(&machine, library); /* in this process: a library that is not there is no fault */
+    emulated_open(
+        &machine,
+        beside_me(library)); /* in this process: a library that is not there is no fault */
     pid_t child = fork();
     assert_int_not_equal(child, -1);
     if (child == 0)
