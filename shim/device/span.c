@@ -150,13 +150,25 @@ static const void *begin_of(const void *buffer, const struct shim_span *span)
     return span->bytes > 0 ? (const void *)((uintptr_t)buffer + (uintptr_t)span->from) : NULL;
 }
 
+/* Of nothing at all a buffer may lie anywhere. What the MPI library will refuse is its own. */
+static bool touches_device(const struct shim_call *call)
+{
+    struct shim_span send, recv;
+
+    if (!shim_spans(call, &send, &recv))
+        return false;
+    if (shim_in_place(call) || (send.bytes > 0 && recv.bytes > 0))
+        return recv.bytes > 0;
+    return shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
+}
+
 bool shim_lies_on_device(const struct shim_call *call)
 {
     const uintptr_t send_type = call->kind == SS_KIND_ALLGATHER ? call->send_type : call->type;
     struct shim_span send, recv;
 
     if (shim_is_device(call->send, call->recv))
-        return true;
+        return touches_device(call);
     if (!is_absolute(call->send, send_type) && !is_absolute(call->recv, call->type))
         return false;
     return shim_asks_devices() && shim_spans(call, &send, &recv) &&

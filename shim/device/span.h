@@ -14,7 +14,7 @@ struct shim_span {
  * call, or cannot say. */
 bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shim_span *recv);
 
-/* Whether one of the buffers is a device's and the MPI library knows nothing of those; of a
+/* Whether the call touches memory of a device and the MPI library knows nothing of that; of a
  * datatype of absolute addresses, where it begins. */
 bool shim_lies_on_device(const struct shim_call *call);
 

@@ -202,6 +202,10 @@ for least in 1 100000; do
 done
 SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges refused
 tap_passed "a nonblocking call that an operator of the program keeps from being served: an error that says so"
+for progress in auto watchdog; do
+    SPARSESHIM_PROGRESS=$progress preloaded 3 device_edges nothing
+    tap_passed "a call that touches no memory of a device is the MPI library's, PROGRESS=$progress"
+done
 # The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.
 for _ in 1 2 3; do
     SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \

@@ -14,6 +14,7 @@
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges many         more calls under way than may be pinned
  *     device_edges bottom       datatypes of absolute addresses
+ *     device_edges nothing      calls that touch no memory of a device
  *     device_edges refused      what is said where an operator keeps nonblocking calls from being
  *                               taken over */
 #include <complex.h>
@@ -485,6 +486,44 @@ static void bottom(void)
     free(all);
 }
 
+static bool ends_well(int err, MPI_Request *request)
+{
+    return err == MPI_SUCCESS && MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+/* Buffers of no elements may lie anywhere, and so may the receive buffer of who is not the root. */
+static void nothing(void)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(POOL, 4 * SMALL);
+    int counts[64] = {0}, displs[64] = {0};
+    MPI_Request request;
+    int err;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    err = MPI_Iallreduce(send, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    tap_ok(ends_well(err, &request), "an iallreduce of nothing");
+    err = MPI_Iallreduce(MPI_IN_PLACE, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    tap_ok(ends_well(err, &request), "in place");
+    err = MPI_Iallgather(send, 0, MPI_FLOAT, recv, 0, MPI_FLOAT, MPI_COMM_WORLD, &request);
+    tap_ok(ends_well(err, &request), "an iallgather of nothing");
+    for (int n = 10; n <= COUNT; n *= COUNT / 10) {
+        const bool gives = tap.rank == 1;
+        counts[1] = n;
+        input_fill_whole(host, n, (uint64_t)n, tap.rank);
+        err = MPI_Iallgatherv(gives ? (void *)host : send, gives ? n : 0, MPI_FLOAT, got, counts,
+                              displs, MPI_FLOAT, MPI_COMM_WORLD, &request);
+        input_fill_whole(other, n, (uint64_t)n, 1);
+        tap_ok(ends_well(err, &request) && memcmp(got, other, 4 * (size_t)n) == 0,
+               "who gives nothing to an iallgatherv of %d names a device", n);
+    }
+    err = MPI_Reduce(host, tap.rank == 0 ? (void *)got : recv, COUNT, MPI_FLOAT, MPI_MAX, 0,
+                     MPI_COMM_WORLD);
+    tap_ok(err == MPI_SUCCESS, "a reduce to the host");
+    err = MPI_Allreduce_init(send, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                             &request);
+    tap_ok(err == MPI_SUCCESS && MPI_Request_free(&request) == MPI_SUCCESS, "a persistent one");
+}
+
 static void refused(void)
 {
     char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
@@ -538,6 +577,8 @@ int main(int argc, char **argv)
         many();
     else if (strcmp(mode, "bottom") == 0)
         bottom();
+    else if (strcmp(mode, "nothing") == 0)
+        nothing();
     else if (strcmp(mode, "refused") == 0)
         refused();
     if (tap.checks == 0)
