@@ -292,6 +292,20 @@ static void leave_beside(const struct gpu_device *d, CUstreamCaptureMode *mode)
     (void)d->driver->context_pop(&ours);
 }
 
+void gpu_look_for_error(struct gpu_device *d)
+{
+    CUstreamCaptureMode mode;
+    CUresult result;
+
+    if (d->queue.error != 0 || enter_beside(d, &mode) != CUDA_SUCCESS)
+        return;
+    result = d->driver->event_query(d->ready);
+    leave_beside(d, &mode);
+    if (result != CUDA_ERROR_NOT_READY && result != CUDA_ERROR_DEINITIALIZED &&
+        result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        good(d, result);
+}
+
 int gpu_memory_make_beside(const struct gpu_device *d, size_t bytes, void **memory)
 {
     CUstreamCaptureMode mode;
@@ -428,8 +442,12 @@ struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p)
     struct gpu_where where = {.ordinal = -1};
     void *to[] = {&type, &where.context, &where.ordinal, &managed};
 
-    if (driver->pointer(4, which, to, device_of(p)) != CUDA_SUCCESS)
-        return (struct gpu_where){.ordinal = -1};
+    const CUresult result = driver->pointer(4, which, to, device_of(p));
+
+    if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
+        return (struct gpu_where){.ordinal = -1}; /* there is no memory of a device */
+    if (result != CUDA_SUCCESS)
+        return (struct gpu_where){.ordinal = -1, .error = result};
     where.device = type == CU_MEMORYTYPE_DEVICE;
     where.managed = managed != 0;
     return where;

@@ -62,6 +62,9 @@ void gpu_device_close(struct gpu_device *d);
 bool gpu_is_alive(const struct gpu_device *d);
 /* A reset has put another one in its place. */
 bool gpu_is_replaced(const struct gpu_device *d);
+/* Takes note of an error that stays with the context, which may be the program's; where the context
+ * is gone there is none. */
+void gpu_look_for_error(struct gpu_device *d);
 
 /* Also within a capture of a graph that the program has under way, which none of this belongs to.
  * The driver's error. */
@@ -113,6 +116,7 @@ struct gpu_where {
     bool device, managed;
     CUcontext context; /* NULL: of the device at large */
     int ordinal;
+    CUresult error; /* the driver does not say: an error of the program's stays with a context */
 };
 struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p);
 

@@ -113,7 +113,12 @@ static bool is_lost(struct ss_place *place)
 {
     struct gpu_place *p = gpu_place_of(place);
 
-    return gpu_place_error(p) != 0 || gpu_place_is_replaced(p);
+    if (gpu_place_is_replaced(p))
+        return true;
+    pthread_mutex_lock(&p->lock);
+    gpu_look_for_error(&p->device);
+    pthread_mutex_unlock(&p->lock);
+    return gpu_place_error(p) != 0;
 }
 
 /* ---- within the device ---- */

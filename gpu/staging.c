@@ -1,8 +1,11 @@
 #include "gpu/staging.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "gpu/device.h"
 #include "gpu/places.h"
@@ -45,9 +48,25 @@ static const char *start(void *library)
     return gpu_driver_find(&the.driver, library);
 }
 
+/* The kernel reads eight bytes there before it finds that they cannot be used as asked. */
+static bool is_readable(const void *p)
+{
+    enum { NO_WAY = -1, SET = 8 };
+    const int before = errno;
+    const void *word = (const void *)((uintptr_t)p / SET * SET);
+    const bool readable =
+        syscall(SYS_rt_sigprocmask, (long)NO_WAY, word, NULL, (size_t)SET) == 0 || errno != EFAULT;
+
+    errno = before;
+    return readable;
+}
+
+/* Where the driver does not say, what the host cannot read is a device's. */
 static bool on_device(const void *p)
 {
-    return gpu_where(&the.driver, p).device;
+    const struct gpu_where where = gpu_where(&the.driver, p);
+
+    return where.device || (where.error != CUDA_SUCCESS && !is_readable(p));
 }
 
 /* ---- contexts ---- */
@@ -97,8 +116,10 @@ static struct context *open_context(const void *p, char *why)
     struct context *c = where.device ? find(&where) : NULL;
 
     if (!c) {
-        (void)snprintf(why, GPU_STAGING_WHY, "%p: %s", p,
-                       where.device ? "out of memory" : "no memory of a device");
+        (void)snprintf(why, GPU_STAGING_WHY, "%s",
+                       where.device  ? "out of memory"
+                       : where.error ? gpu_error_name(&the.driver, where.error)
+                                     : "no memory of a device");
         return NULL;
     }
     if (c->open && !gpu_is_alive(&c->device))

@@ -30,7 +30,9 @@ static int run(const struct shim_call *call, struct shim_comm *comm, enum ss_typ
     return err;
 }
 
-/* Its buffers cannot be copied to the host, which the other ranks are to hear of. */
+/* The buffers of a blocking call cannot be copied to the host, which the other ranks are to hear
+ * of.
+ */
 static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                       enum ss_op op)
 {
@@ -60,32 +62,34 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     return err == MPI_SUCCESS ? run(call, comm, type, op, true) : err;
 }
 
-/* Where the buffers lie, or on images whose copies are under way when it returns. */
+/* Where the buffers lie, or on images whose copies are under way when it returns. The other ranks
+ * of an allreduce are to hear of one that cannot be made. */
 static struct shim_task *start_bounced(const struct shim_call *call, struct shim_bounce *b,
                                        struct shim_comm *comm, enum ss_type type, enum ss_op op,
                                        MPI_Request *request)
 {
     struct shim_call on_host = *call;
-    struct shim_task *operation;
+    struct shim_task *operation = NULL;
+    bool taken;
 
     if (!shim_bounce_begin(b, call))
         return NULL;
     if (!atomic_load(&comm->natively)) /* else the MPI library's */
         shim_bounce_place(b, call, type);
-    if (!(b->place && shim_bounce_is_long(call, type)) &&
-        !shim_bounce_take(b, &on_host, b->place != NULL)) {
-        shim_bounce_give(b);
-        return NULL;
-    }
+    taken = (b->place && shim_bounce_is_long(call, type)) ||
+            shim_bounce_take(b, &on_host, b->place != NULL);
     on_host.on_device = false;
     on_host.bounce = NULL; /* the operation owns it once there is one */
-    operation = shim_request_start(&on_host, comm, type, op, request);
+    if (taken || call->kind == SS_KIND_ALLREDUCE)
+        operation = shim_request_start(&on_host, comm, type, op, request);
     if (!operation) {
         shim_bounce_give(b);
         return NULL;
     }
     operation->call.bounce = b;
-    if (!b->place)
+    if (!taken)
+        shim_task_fail_for_device(operation);
+    else if (!b->place)
         shim_bounce_in(b, false);
     return operation;
 }

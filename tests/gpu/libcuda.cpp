@@ -777,6 +777,11 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
     ENTER;
     const allocation *a = find((void *)p, nullptr);
 
+    /* It may say what has gone wrong before. */
+    if (!stack.empty() && stack.back()->error != CUDA_SUCCESS)
+        return stack.back()->error;
+    if (a && a->context->error != CUDA_SUCCESS)
+        return a->context->error;
     for (unsigned i = 0; i < n; i++)
         switch (which[i]) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

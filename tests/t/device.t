@@ -190,6 +190,8 @@ for algorithm in auto split_allgather; do
         tap_passed "a device that fails for good on one rank is an error on all ($algorithm${how:+, }$how)"
     done
 done
+SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 3 device_failing unpinned
+tap_passed "a nonblocking sum that one rank cannot pin memory for is an error on all, and the next is right"
 for ranks in 2 3; do
     SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_edges gaps
     tap_passed "gaps between the slices of $ranks ranks are not written"
@@ -269,6 +271,14 @@ tap_passed "... the first ones of a communicator under PROGRESS=watchdog, too"
 TEST_CUDA_FAIL=cuMemcpyDtoHAsync_v2:1:700 preloaded 2 device_calls broken
 grep -q 'copied: CUDA_ERROR_ILLEGAL_ADDRESS' "$WORK/out"
 tap_passed "an error of the driver is an MPI error with its name"
+for calls in 0 5; do
+    preloaded 2 device_failing sticky "$calls"
+    tap_passed "an error of the program's own behind $calls calls: the driver does not say whose memory it is"
+done
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=70000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    preloaded 2 device_failing sticky 12
+tap_passed "... with a residual there" 10
+said "held this rank's residual has failed: its residual, of norm [0-9.e+]*, is lost" 2 "... what is lost is said"
 TEST_CUDA_FAIL=cuMemHostAlloc:3:2 preloaded 2 device_calls
 tap_passed "no pinned memory for an image" 100
 SPARSESHIM_MAX_MEMORY=100Ki preloaded 2 device_calls
