@@ -332,10 +332,11 @@ $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
-$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
+$(BUILD)/tests/gpu/driver11/libcuda.so.1: EXTRA = -DCUDA_11
+$(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/driver11/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
 	@mkdir -p $(@D)
-	$(call say,CXX,$<)
-	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
+	$(call say,CXX,$< $(EXTRA))
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
 
 MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
     -o $@ $(filter %.c %.a,$^) -lm -ldl
@@ -375,7 +376,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
 	$(call say,CLANG,$<)
 	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/bounds.c core/wire/values.c core/wire/value_buckets.c core/wire/rice.c core/base/types.c
 
-tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+tests: all $(UNIT) $(BUILD)/tests/gpu/driver11/libcuda.so.1 $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)
 deps:
 	@scripts/install-deps

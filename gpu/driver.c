@@ -2,14 +2,27 @@
 
 #include <dlfcn.h>
 
+/* Before CUDA 12 contexts have no numbers: one that a reset has put in place of another is known by
+ * what fails in it. */
+static CUresult no_number(CUcontext context, unsigned long long *id)
+{
+    (void)context;
+    *id = 1;
+    return CUDA_SUCCESS;
+}
+
 const char *gpu_driver_find(struct gpu_driver *driver, void *library)
 {
-#define FIND(member, name, parameters)                                                             \
-    *(void **)(void *)&driver->member = dlsym(library, #name);                                     \
-    if (!driver->member)                                                                           \
-        return #name;
+#define FIND(member, name, parameters) *(void **)(void *)&driver->member = dlsym(library, #name);
     GPU_DRIVER(FIND)
 #undef FIND
+    if (!driver->context_id)
+        driver->context_id = no_number;
+#define LOOK(member, name, parameters)                                                             \
+    if (!driver->member)                                                                           \
+        return #name;
+    GPU_DRIVER(LOOK)
+#undef LOOK
     return NULL;
 }
 

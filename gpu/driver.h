@@ -102,8 +102,8 @@ struct gpu_driver {
 #undef GPU_MEMBER
 };
 
-/* `library`: a handle of the libcuda that the program uses. NULL, or the name of a function that it
- * lacks. */
+/* `library`: a handle of the libcuda that the program uses, one of CUDA 11 or later. NULL, or the
+ * name of a function that it lacks. */
 const char *gpu_driver_find(struct gpu_driver *driver, void *library);
 
 /* The name that the driver has for an error. */

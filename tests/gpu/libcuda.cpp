@@ -538,6 +538,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+#ifndef CUDA_11 /* has none */
 EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
 {
     ENTER;
@@ -549,6 +550,7 @@ EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
     *id = context->id;
     return CUDA_SUCCESS;
 }
+#endif
 
 EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 {

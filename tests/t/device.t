@@ -92,8 +92,10 @@ not_used() {
     tap_passed "$1: the sums"
     said "a device is not used, its buffers are copied.*: $3" "$2" "... and $2 messages of two ranks: $3"
 }
-TEST_CUDA_VERSION=11040 preloaded 2 device_calls steps
-not_used "an old driver" 4 'the driver is for CUDA 11.4, the kernels need'
+LD_LIBRARY_PATH=$BUILD/tests/gpu/driver11:$LD_LIBRARY_PATH TEST_CUDA_VERSION=11040 preloaded 2 device_calls steps
+not_used "a driver of CUDA 11, which lacks functions of later ones" 4 'the driver is for CUDA 11.4, the kernels need'
+TEST_CUDA_VERSION=12040 preloaded 2 device_calls steps
+not_used "an old driver" 4 'the driver is for CUDA 12.4, the kernels need'
 TEST_CUDA_FAIL=cuModuleLoadData:1:209 preloaded 2 device_calls steps
 not_used "no kernels for one device" 2 'no kernels for test device .: CUDA_ERROR_NO_BINARY_FOR_GPU'
 TEST_CUDA_FAIL=cuMemHostAlloc:9:2 preloaded 2 device_calls steps
