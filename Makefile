@@ -182,7 +182,8 @@ ifneq ($(NVCC),)
 GPU_INSTALLED := $(if $(filter-out file default undefined,$(origin GPU_ARCHS)),$(GPU_ARCHS),$(filter \
                  $(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)),$(GPU_LISTED)))
 FATBINARY := $(dir $(realpath $(NVCC)))fatbinary
-FATBINARY_SMALL = $(if $(shell $(FATBINARY) --help | grep -e --compress-mode),--compress-mode=size)
+# Drivers for an earlier CUDA 12 than the one that packed it cannot unpack what is packed so.
+FATBINARY_SMALL = $(if $(filter 12%,$(CUDA_VERSION)),,$(if $(shell $(FATBINARY) --help | grep -e --compress-mode),--compress-mode=size))
 endif
 # As cuDriverGetVersion has it: 13000.
 CUDA_VERSION = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
@@ -314,14 +315,14 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 	    $(EMULATED_CXX) -w -O0 -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
 	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
 	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
-# Programs for real devices; a test runs them on the driver for tests.
+# Programs for real devices, which need no library of tests; a test runs them on the driver for tests.
 GPU_PROGS := $(BUILD)/tests/gpu/gpu_check $(BUILD)/tests/gpu/gpu_bench
 # All but what the preloaded library asks, which needs the kernels of a device.
 GPU_TESTED := $(filter-out %/places.o %/staging.o,$(GPU_OBJ))
 $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a -lcmocka -lm -ldl
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(if $(filter $@,$(GPU_UNIT)),-lcmocka) -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
 $(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
 $(BUILD)/tests/gpu/test_gpu_staging: GPU_TESTED += $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o

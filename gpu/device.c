@@ -111,19 +111,18 @@ static const char *load(struct gpu_device *d, const struct gpu_images *images, c
     return NULL;
 }
 
-static const char *find_kernels(struct gpu_device *d, char *why)
+/* Each is asked for where it is: tools that watch a program report what is asked for in vain. */
+static const char *find_kernels(struct gpu_device *d, const struct gpu_images *images, char *why)
 {
     static const char *const names[GPU_KERNELS_ALL] = {
-#define NAME(name) [GPU_##name] = "ss_" #name,
+#define NAME(file, name) [GPU_##name] = "ss_" #name,
         GPU_KERNELS(NAME)
 #undef NAME
     };
 
     for (int k = 0; k < GPU_KERNELS_ALL; k++) {
-        CUresult result = CUDA_ERROR_NOT_FOUND;
-        for (size_t m = 0; m < d->modules && result == CUDA_ERROR_NOT_FOUND; m++)
-            result = d->driver->function(&d->kernel[k], d->module[m], names[k]);
-        if (!good(d, result))
+        CUmodule module = d->module[images->of ? images->of[k] : 0];
+        if (!good(d, d->driver->function(&d->kernel[k], module, names[k])))
             return failed(d, why, names[k]);
     }
     return NULL;
@@ -141,7 +140,7 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
     d->limit = memory / 4;
     text = images ? load(d, images, why) : NULL;
     if (images && !text)
-        text = find_kernels(d, why);
+        text = find_kernels(d, images, why);
     if (text)
         return text;
     good(d, d->driver->stream_make(&d->stream, CU_STREAM_NON_BLOCKING));

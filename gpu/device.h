@@ -17,7 +17,8 @@ enum { GPU_SLOTS = 32, GPU_SLOT_BYTES = 1 << 20, GPU_MARKS = 64, GPU_IMAGES_MOST
 struct gpu_images {
     const void *const *image;
     size_t count;
-    int version; /* as cuDriverGetVersion has it: 13000 */
+    int version;             /* as cuDriverGetVersion has it: 13000 */
+    const unsigned char *of; /* each kernel: which image it is in; NULL: in the first */
 };
 
 /* Work queued so far: it is done once gpu_passed says so, and all before it. 0 is done. */

@@ -1,52 +1,59 @@
-/* The kernels by name: ss_NAME in the image that nvcc makes of gpu/(*).cu. */
+/* The kernels by name: ss_NAME in the image that nvcc makes of gpu/FILE.cu. */
 #ifndef GPU_KERNEL_LIST_H
 #define GPU_KERNEL_LIST_H
 
+#define GPU_FILES(X)                                                                               \
+    X(buckets) X(claim) X(coded) X(encode) X(exact) X(scan) X(stream) X(sums) X(vector)
+
 /* Of the 4-byte type first, then the 8-byte one. */
-#define GPU_FLOATS(X, name) X(name##_f32) X(name##_f64)
-#define GPU_WORDS(X, name)  X(name##_u32) X(name##_u64)
-#define GPU_BITS(X, name)   X(name##_b32) X(name##_b64)
+#define GPU_FLOATS(X, file, name) X(file, name##_f32) X(file, name##_f64)
+#define GPU_WORDS(X, file, name)  X(file, name##_u32) X(file, name##_u64)
+#define GPU_BITS(X, file, name)   X(file, name##_b32) X(file, name##_b64)
 
+/* X(file, name) */
 #define GPU_KERNELS(X)                                                                             \
-    GPU_FLOATS(X, claim)                                                                           \
-    GPU_FLOATS(X, claim_input)                                                                     \
-    GPU_FLOATS(X, claim_residual)                                                                  \
-    GPU_FLOATS(X, subtract)                                                                        \
-    GPU_FLOATS(X, buckets)                                                                         \
-    GPU_FLOATS(X, wide_buckets)                                                                    \
-    GPU_FLOATS(X, search)                                                                          \
-    GPU_FLOATS(X, search_sample)                                                                   \
-    GPU_FLOATS(X, reach_sample)                                                                    \
-    GPU_FLOATS(X, keep)                                                                            \
-    GPU_BITS(X, scan)                                                                              \
-    X(bitmap)                                                                                      \
-    X(unpack)                                                                                      \
-    GPU_BITS(X, widen)                                                                             \
-    GPU_FLOATS(X, survey)                                                                          \
-    GPU_BITS(X, encode)                                                                            \
-    GPU_BITS(X, scatter)                                                                           \
-    GPU_BITS(X, clear_at)                                                                          \
-    GPU_BITS(X, pick)                                                                              \
-    GPU_FLOATS(X, accumulate)                                                                      \
-    GPU_WORDS(X, accumulate)                                                                       \
-    GPU_FLOATS(X, add_at)                                                                          \
-    GPU_FLOATS(X, add)                                                                             \
-    GPU_FLOATS(X, reduce)                                                                          \
-    GPU_WORDS(X, reduce)                                                                           \
-    GPU_FLOATS(X, join)                                                                            \
-    GPU_FLOATS(X, leave)                                                                           \
-    GPU_FLOATS(X, scale)                                                                           \
-    GPU_FLOATS(X, square)                                                                          \
-    GPU_FLOATS(X, square_runs)                                                                     \
-    X(sum)                                                                                         \
-    GPU_FLOATS(X, not_finite)                                                                      \
-    GPU_BITS(X, any_bit)                                                                           \
-    GPU_FLOATS(X, largest)                                                                         \
-    GPU_FLOATS(X, sketch)
+    GPU_FLOATS(X, claim, claim)                                                                    \
+    GPU_FLOATS(X, claim, claim_input)                                                              \
+    GPU_FLOATS(X, claim, claim_residual)                                                           \
+    GPU_FLOATS(X, claim, subtract)                                                                 \
+    GPU_FLOATS(X, buckets, buckets)                                                                \
+    GPU_FLOATS(X, buckets, wide_buckets)                                                           \
+    GPU_FLOATS(X, exact, search)                                                                   \
+    GPU_FLOATS(X, exact, search_sample)                                                            \
+    GPU_FLOATS(X, exact, reach_sample)                                                             \
+    GPU_FLOATS(X, exact, keep)                                                                     \
+    GPU_BITS(X, scan, scan)                                                                        \
+    X(stream, bitmap)                                                                              \
+    X(coded, unpack)                                                                               \
+    GPU_BITS(X, coded, widen)                                                                      \
+    GPU_FLOATS(X, encode, survey)                                                                  \
+    GPU_BITS(X, encode, encode)                                                                    \
+    GPU_BITS(X, stream, scatter)                                                                   \
+    GPU_BITS(X, stream, clear_at)                                                                  \
+    GPU_BITS(X, stream, pick)                                                                      \
+    GPU_FLOATS(X, stream, accumulate)                                                              \
+    GPU_WORDS(X, stream, accumulate)                                                               \
+    GPU_FLOATS(X, stream, add_at)                                                                  \
+    GPU_FLOATS(X, vector, add)                                                                     \
+    GPU_FLOATS(X, vector, reduce)                                                                  \
+    GPU_WORDS(X, vector, reduce)                                                                   \
+    GPU_FLOATS(X, vector, join)                                                                    \
+    GPU_FLOATS(X, vector, leave)                                                                   \
+    GPU_FLOATS(X, vector, scale)                                                                   \
+    GPU_FLOATS(X, sums, square)                                                                    \
+    GPU_FLOATS(X, sums, square_runs)                                                               \
+    X(sums, sum)                                                                                   \
+    GPU_FLOATS(X, sums, not_finite)                                                                \
+    GPU_BITS(X, sums, any_bit)                                                                     \
+    GPU_FLOATS(X, sums, largest)                                                                   \
+    GPU_FLOATS(X, sums, sketch)
 
-#define GPU_KERNEL_ID(name) GPU_##name,
+#define GPU_KERNEL_ID(file, name) GPU_##name,
 enum gpu_kernel { GPU_KERNELS(GPU_KERNEL_ID) GPU_KERNELS_ALL };
 #undef GPU_KERNEL_ID
+#define GPU_FILE_ID(file) GPU_IN_##file,
+enum gpu_file { GPU_FILES(GPU_FILE_ID) GPU_FILES_ALL };
+#undef GPU_FILE_ID
 
 /* How kernels are launched, and what a block takes: gpu/subset.h, gpu/tile.h and the kernels. */
 enum {

@@ -45,7 +45,7 @@ static char why[200];
 
 static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
 static const void *const good_image[] = {fat_binary};
-static const struct gpu_images images = {good_image, 1, 13000};
+static const struct gpu_images images = {good_image, 1, 13000, NULL};
 
 /* cmocka's do not work in a child. */
 #define SAME(a, b)                                                                                 \

@@ -90,7 +90,7 @@ static inline void emulated_open(struct emulated *e, const char *path)
     *e = (struct emulated){
         .q = {.launch = emulated_launch_now, .fill = emulated_fill}, .resident = 3, .seed = 1};
     *(void **)&e->launch = emulated_symbol(library, "emulated_launch");
-#define FIND(name) e->kernel[GPU_##name] = emulated_symbol(library, "emulated_ss_" #name);
+#define FIND(file, name) e->kernel[GPU_##name] = emulated_symbol(library, "emulated_ss_" #name);
     GPU_KERNELS(FIND)
 #undef FIND
 }

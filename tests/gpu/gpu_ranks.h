@@ -57,7 +57,7 @@ static inline struct gpu_place *gpu_rank(int rank)
 {
     static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
     static const void *const image[] = {fat_binary};
-    static const struct gpu_images images = {image, 1, 13000};
+    static const struct gpu_images images = {image, 1, 13000, NULL};
     char why[200];
 
     gpu_ranks_driver();

@@ -23,7 +23,7 @@ static inline const struct gpu_images *real_images(void *libcuda)
 {
     static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
     static const void *const image[] = {fat_binary};
-    static const struct gpu_images none = {image, 1, 13000};
+    static const struct gpu_images none = {image, 1, 13000, NULL};
     void *library;
 
     if (dlsym(libcuda, "test_driver"))

@@ -55,7 +55,7 @@ static void open_bad_image(void)
 {
     static const unsigned broken[] = {0, 0, 0, 0};
     static const void *const bad_image[] = {broken};
-    const struct gpu_images bad = {bad_image, 1, 13000};
+    const struct gpu_images bad = {bad_image, 1, 13000, NULL};
 
     DONE(app.cuInit(0));
     HOLDS(gpu_device_open(&device, &driver, &bad, NULL, 1, why) == why);

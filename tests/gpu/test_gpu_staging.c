@@ -4,7 +4,7 @@
 #include "gpu/staging.h"
 #include "tests/gpu/device_case.h"
 
-const struct gpu_images gpu_images = {good_image, 1, 13000};
+const struct gpu_images gpu_images = {good_image, 1, 13000, NULL};
 
 static const struct gpu_staging *const staging = &sparseshim_cuda;
 
