@@ -75,6 +75,16 @@ bool gpu_is_replaced(const struct gpu_device *d)
     return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id != d->id;
 }
 
+void gpu_allocation(const struct gpu_driver *driver, const void *p, unsigned long long *number)
+{
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    unsigned long long now = 0;
+    void *to[] = {&now};
+
+    if (driver->pointer(1, which, to, device_of(p)) == CUDA_SUCCESS)
+        *number = now;
+}
+
 /* ---- opening ---- */
 
 static const char *failed(const struct gpu_device *d, char *why, const char *what)

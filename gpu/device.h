@@ -59,13 +59,18 @@ const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *drive
 /* Waits for what is queued. Where the context is gone, or the process ends, all is gone. */
 void gpu_device_close(struct gpu_device *d);
 
-/* The context is still what it was: not one that a reset has put in its place. */
+/* The context is still what it was: not one that a reset has put in its place. To be asked of one
+ * that is there, whatever it is: a driver may read what a context that was destroyed has left. */
 bool gpu_is_alive(const struct gpu_device *d);
 /* A reset has put another one in its place. */
 bool gpu_is_replaced(const struct gpu_device *d);
 /* Takes note of an error that stays with the context, which may be the program's; where the context
  * is gone there is none. */
 void gpu_look_for_error(struct gpu_device *d);
+
+/* The driver's number of the allocation that p lies in, which no later one gets; 0: none. Where the
+ * driver does not answer it stays what it was. What was allocated in a context is gone with it. */
+void gpu_allocation(const struct gpu_driver *driver, const void *p, unsigned long long *number);
 
 /* Also within a capture of a graph that the program has under way, which none of this belongs to.
  * The driver's error. */

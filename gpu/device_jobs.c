@@ -17,6 +17,17 @@ void gpu_fail(struct gpu_place *p)
         p->device.queue.error = CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+void gpu_see_whether_gone(struct gpu_place *p)
+{
+    unsigned long long number = p->counts_number;
+
+    if (p->device.queue.error != 0)
+        return;
+    gpu_allocation(p->device.driver, p->counts, &number);
+    if (number != p->counts_number)
+        p->device.queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 /* ---- memory ---- */
 
 void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
@@ -307,6 +318,8 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
     ss_ticket number;
 
     pthread_mutex_lock(&p->lock);
+    if (!p->jobs)
+        gpu_see_whether_gone(p);
     j = job_at_end(p, as);
     if (j && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, 0);
@@ -326,6 +339,8 @@ int gpu_poll(struct ss_place *place, ss_ticket ticket)
     int status = SS_OK;
 
     pthread_mutex_lock(&p->lock);
+    if (p->gone && !p->jobs)
+        gpu_see_whether_gone(p);
     if ((p->jobs || p->gone) && p->device.queue.error == 0 &&
         gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, ticket);

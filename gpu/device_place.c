@@ -112,13 +112,14 @@ static void drop(struct ss_place *p, struct ss_buf *buf)
 static bool is_lost(struct ss_place *place)
 {
     struct gpu_place *p = gpu_place_of(place);
+    bool lost;
 
-    if (gpu_place_is_replaced(p))
-        return true;
     pthread_mutex_lock(&p->lock);
+    gpu_see_whether_gone(p);
     gpu_look_for_error(&p->device);
+    lost = p->device.queue.error != 0;
     pthread_mutex_unlock(&p->lock);
-    return gpu_place_error(p) != 0;
+    return lost;
 }
 
 /* ---- within the device ---- */
@@ -514,6 +515,8 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
     if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         p->counts = gpu_pinned_make(&p->device, COUNTS);
         pinned = p->counts && gpu_words_make(p) && gpu_slots_make(&p->device);
+        if (p->counts)
+            gpu_allocation(driver, p->counts, &p->counts_number);
         gpu_device_leave(&p->device);
     }
     pthread_mutex_init(&p->lock, NULL);
@@ -539,7 +542,9 @@ static void free_device_memory(struct gpu_place *p)
 
 void gpu_place_close(struct gpu_place *p)
 {
-    if (gpu_is_alive(&p->device) && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+    gpu_see_whether_gone(p);
+    if (p->device.queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED &&
+        gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         (void)p->device.driver->stream_finish(p->device.stream);
         free_device_memory(p);
         gpu_device_leave(&p->device);

@@ -54,8 +54,9 @@ struct gpu_place {
     struct gpu_slot *open; /* what uploads take from */
     size_t open_used;
     struct gpu_area crossing, picked, work, list, between, messages; /* device memory */
-    void *counts;    /* pinned: of the job in front */
-    uint32_t *words; /* pinned: those of `word` */
+    void *counts;                     /* pinned: of the job in front; */
+    unsigned long long counts_number; /* gpu_allocation of it */
+    uint32_t *words;                  /* pinned: those of `word` */
     struct gpu_word word[GPU_WORDS];
     struct gpu_needs needs;
     struct gpu_vector *vectors;
@@ -75,7 +76,8 @@ void gpu_place_after_program(struct gpu_place *p);
 /* What has failed for good, as the driver numbers it; 0: nothing. */
 int gpu_place_error(struct gpu_place *p);
 
-/* A reset has put another context in place of this one: nothing is done any more. */
+/* A reset has put another context, which is there, in place of this one: nothing is done any more.
+ */
 bool gpu_place_is_replaced(struct gpu_place *p);
 
 #endif

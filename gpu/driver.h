@@ -30,6 +30,7 @@
     X(CU_MEMORYTYPE_DEVICE, 2)                                                                     \
     X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                             \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
+    X(CU_POINTER_ATTRIBUTE_BUFFER_ID, 7)                                                           \
     X(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                                                          \
     X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
     X(CU_STREAM_NON_BLOCKING, 1)                                                                   \

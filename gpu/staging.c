@@ -26,6 +26,7 @@ struct gpu_image {
     struct gpu_image *next; /* those used last come first */
     struct context *on;     /* NULL: its context is gone, and what was pinned there with it */
     void *host;
+    unsigned long long number; /* gpu_allocation of it */
     size_t room;
     bool pinned, busy;
     bool behind;  /* the program's work */
@@ -153,6 +154,21 @@ static void move_to(struct gpu_image **gone, struct gpu_image *image)
     *gone = image;
 }
 
+/* Pinned memory; that of a context that is gone is gone with it. */
+static void unpin(const struct gpu_image *image)
+{
+    unsigned long long number = image->number;
+    int error;
+
+    gpu_allocation(&the.driver, image->host, &number);
+    if (number != image->number)
+        return;
+    error = gpu_pinned_free_beside(&image->on->device, image->host);
+    (void)pthread_mutex_lock(&the.lock);
+    gpu_note_beside(&image->on->device, error);
+    (void)pthread_mutex_unlock(&the.lock);
+}
+
 /* Without the lock: that may wait for the device. */
 static void free_images(struct gpu_image *gone)
 {
@@ -160,14 +176,10 @@ static void free_images(struct gpu_image *gone)
 
     while ((image = gone) != NULL) {
         gone = image->next;
-        if (image->pinned) {
-            const int error = gpu_pinned_free_beside(&image->on->device, image->host);
-            (void)pthread_mutex_lock(&the.lock);
-            gpu_note_beside(&image->on->device, error);
-            (void)pthread_mutex_unlock(&the.lock);
-        } else {
+        if (image->pinned)
+            unpin(image);
+        else
             free(image->host);
-        }
         free(image);
     }
 }
@@ -255,6 +267,8 @@ static bool furnish(struct gpu_image *image, bool pin, bool pinned)
     the.pinned -= pin && !memory ? image->room : 0;
     image->pinned = memory != NULL;
     image->host = memory;
+    if (memory)
+        gpu_allocation(&the.driver, memory, &image->number);
     (void)pthread_mutex_unlock(&the.lock);
     if (!image->host && !pinned)
         image->host = malloc(image->room);

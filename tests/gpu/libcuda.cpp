@@ -36,10 +36,11 @@ static const size_t ARENA = 1ull << 38, GRAIN = 2u << 20;
 enum { DEVICES_MOST = 2, CONTEXTS_MOST = 64, VERSION = 13000, THREADS_MOST = 1024, STICKY = 700 };
 static const size_t MEMORY = 1ull << 34;
 
-/* A device has one context, its primary one; a reset puts another in its place. */
+/* A device has a primary context; a reset puts another in its place. What is given others that have
+ * been destroyed, which only a program's own can be, reads memory that is gone. */
 struct CUctx_st {
     int device;
-    bool alive;
+    bool alive, destroyed;
     unsigned long long id;
     CUresult error;
 };
@@ -71,6 +72,12 @@ struct allocation {
     size_t size;
     CUcontext context;
     bool pool, managed;
+    unsigned long long id;
+};
+struct pinning {
+    size_t size;
+    CUcontext context;
+    unsigned long long id;
 };
 typedef void launcher(void (*)(void **), void **, unsigned, unsigned, unsigned, uint64_t,
                       void *(*)(const void *));
@@ -89,11 +96,11 @@ struct driver {
     char *device_base, *host_base; /* ARENA bytes each */
     size_t used, taken[DEVICES_MOST], limit;
     std::map<size_t, allocation> live;
-    std::map<char *, size_t> pinned;
+    std::map<char *, pinning> pinned;
     CUctx_st context[DEVICES_MOST];
     std::set<CUstream> streams;
     CUstream_st legacy;
-    unsigned long long seed, ids;
+    unsigned long long seed, ids, allocations;
     void *kernels;
     launcher *launch;
     watcher_of_memory watcher;
@@ -227,10 +234,16 @@ static const allocation *find(const void *p, size_t *left)
     return &it->second;
 }
 
-static bool is_pinned(const void *p)
+static const pinning *find_pinned(const void *p)
 {
     auto it = the.pinned.upper_bound((char *)p);
-    return it != the.pinned.begin() && (char *)p < (--it)->first + it->second;
+    return it != the.pinned.begin() && (char *)p < (--it)->first + it->second.size ? &it->second
+                                                                                   : nullptr;
+}
+
+static bool is_pinned(const void *p)
+{
+    return find_pinned(p) != nullptr;
 }
 
 /* Where a kernel or a copy of a context finds `size` bytes at p. */
@@ -365,6 +378,7 @@ static size_t number_from(const char *name, size_t otherwise)
 static void new_context(int device)
 {
     the.context[device].device = device;
+    the.context[device].destroyed = false;
     the.context[device].id = ++the.ids;
     the.context[device].alive = false;
     the.context[device].error = CUDA_SUCCESS;
@@ -488,18 +502,57 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice)
     return CUDA_SUCCESS;
 }
 
+/* All that was made in it. */
+static void clear_context(CUcontext gone)
+{
+    for (CUstream s : the.streams)
+        if (s->context == gone)
+            s->operations.clear();
+    for (auto it = the.live.begin(); it != the.live.end();) {
+        if (it->second.context == gone)
+            the.taken[gone->device] -= it->second.size;
+        it = it->second.context == gone ? the.live.erase(it) : ++it;
+    }
+    for (auto it = the.pinned.begin(); it != the.pinned.end();) {
+        if (it->second.context == gone) {
+            the.pinned_bytes -= it->second.size;
+            (void)mprotect(it->first, it->second.size, PROT_NONE);
+        }
+        it = it->second.context == gone ? the.pinned.erase(it) : ++it;
+    }
+}
+
 /* All of the device is gone; the next one retained has the same address and another id. */
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
     ENTER;
-    CUcontext gone = &the.context[device];
-    for (CUstream s : the.streams)
-        if (s->context == gone)
-            s->operations.clear();
-    for (auto it = the.live.begin(); it != the.live.end();)
-        it = it->second.context == gone ? the.live.erase(it) : ++it;
-    the.taken[device] = 0;
+    clear_context(&the.context[device]);
     new_context(device);
+    return CUDA_SUCCESS;
+}
+
+static void still_there(CUcontext context)
+{
+    if (context && context->destroyed)
+        die("a context that was destroyed", context);
+}
+
+EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned, CUdevice device)
+{
+    ENTER;
+    *context = new CUctx_st{device, true, false, ++the.ids, CUDA_SUCCESS};
+    stack.push_back(*context);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
+{
+    ENTER;
+    still_there(context);
+    clear_context(context);
+    if (!stack.empty() && stack.back() == context)
+        stack.pop_back();
+    context->destroyed = true;
     return CUDA_SUCCESS;
 }
 
@@ -513,6 +566,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *context)
 EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 {
     ENTER;
+    still_there(context);
     if (!stack.empty())
         stack.pop_back();
     if (context)
@@ -523,6 +577,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context)
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     ENTER;
+    still_there(context);
     stack.push_back(context);
     return CUDA_SUCCESS;
 }
@@ -544,6 +599,7 @@ EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
     ENTER;
     if (!context && stack.empty())
         return CUDA_ERROR_INVALID_CONTEXT;
+    still_there(context);
     context = context ? context : stack.back();
     if (!context->alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -577,7 +633,7 @@ static CUresult allocate(CUdeviceptr *p, size_t size, CUcontext context, bool po
     if (the.taken[context->device] + size > the.limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
     the.taken[context->device] += size;
-    the.live[the.used] = {size, context, pool, managed};
+    the.live[the.used] = {size, context, pool, managed, ++the.allocations};
     *p = (CUdeviceptr)(the.device_base + the.used);
     memset(the.host_base + the.used, 0xa5, size < GRAIN ? size : GRAIN);
     if (the.watcher.allocated)
@@ -658,7 +714,7 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
     *p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (*p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    the.pinned[(char *)*p] = size;
+    the.pinned[(char *)*p] = {size, context, ++the.allocations};
     the.pinned_bytes += size;
     if (the.pinned_bytes > the.pinned_most)
         the.pinned_most = the.pinned_bytes;
@@ -673,8 +729,8 @@ EXPORT CUresult cuMemFreeHost(void *p)
     if (it == the.pinned.end())
         die("freed, but not pinned", p);
     run_all();
-    the.pinned_bytes -= it->second;
-    munmap(p, it->second);
+    the.pinned_bytes -= it->second.size;
+    munmap(p, it->second.size);
     the.pinned.erase(it);
     return CUDA_SUCCESS;
 }
@@ -799,6 +855,11 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
             break;
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
             *(unsigned *)to[i] = a && a->managed;
+            break;
+        case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+            *(unsigned long long *)to[i] = a                      ? a->id
+                                           : is_pinned((void *)p) ? find_pinned((void *)p)->id
+                                                                  : 0;
             break;
         default:
             return CUDA_ERROR_INVALID_VALUE;

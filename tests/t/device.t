@@ -116,6 +116,11 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 
     preloaded 2 device_edges lost
 tap_passed "a reset of the device after the last call" 5
 said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said at the end"
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    preloaded 2 device_edges destroyed
+tap_passed "a context of the program's own is not looked at once it is destroyed"
+SPARSESHIM_MAX_MEMORY=300K SPARSESHIM_ALGORITHM=dense preloaded 2 device_edges destroyed
+tap_passed "... nor is what was pinned there for copies"
 
 # Whose memory it is.
 preloaded 2 device_calls late

@@ -6,6 +6,7 @@
  *     device_edges receives     a program with an operator waits for a message behind such a call
  *     device_edges jump         an error handler jumps out of calls
  *     device_edges lost         the device is reset after the last call
+ *     device_edges destroyed    the program destroys a context of its own after its last call there
  *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
@@ -119,8 +120,7 @@ static void operator(void)
         MPI_Op_free(&op);
 }
 
-/* The residual lies on the first device. */
-static void lost(void)
+static void twelve_calls(void)
 {
     char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
 
@@ -129,10 +129,36 @@ static void lost(void)
         cuda_write(DEVICE, send, host, 4 * SMALL);
         MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     }
+}
+
+/* The residual lies on the first device. */
+static void lost(void)
+{
+    twelve_calls();
     CUDA(cuDevicePrimaryCtxReset_v2(0));
     CUDA(cuDevicePrimaryCtxRetain(&cuda.context[0], 0));
     CUDA(cuCtxSetCurrent(cuda.context[0]));
     tap_ok(true, "a reset");
+}
+
+/* Whoever looks at that context again reads memory that is gone. Other buffers are served. */
+static void destroyed(void)
+{
+    const CUcontext first = cuda.context[0];
+    CUcontext own;
+
+    for (int round = 0; round < 2; round++) {
+        CUDA(cuCtxCreate_v2(&own, 0, 0));
+        cuda.context[0] = own;
+        twelve_calls();
+        CUDA(cuCtxDestroy_v2(own));
+        cuda.context[0] = first;
+        CUDA(cuCtxSetCurrent(first));
+        twelve_calls();
+        input_fill_fractions(host, SMALL, 77, tap.rank);
+        MPI_Allreduce(host, got, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        tap_ok(true, "round %d", round);
+    }
 }
 
 static jmp_buf before_call;
@@ -563,6 +589,8 @@ int main(int argc, char **argv)
         jumps();
     else if (strcmp(mode, "lost") == 0)
         lost();
+    else if (strcmp(mode, "destroyed") == 0)
+        destroyed();
     else if (strcmp(mode, "joins") == 0)
         joins(plan);
     else if (strcmp(mode, "gaps") == 0)

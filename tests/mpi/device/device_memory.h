@@ -16,6 +16,8 @@
     X(cuDeviceGetCount, (int *))                                                                   \
     X(cuCtxGetCurrent, (CUcontext *))                                                              \
     X(cuCtxSetCurrent, (CUcontext))                                                                \
+    X(cuCtxCreate_v2, (CUcontext *, unsigned, CUdevice))                                           \
+    X(cuCtxDestroy_v2, (CUcontext))                                                                \
     X(cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                                           \
     X(cuDevicePrimaryCtxReset_v2, (CUdevice))                                                      \
     X(cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                      \
