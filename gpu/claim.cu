@@ -19,23 +19,23 @@ template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *ove
     }
 }
 
-/* Of each row, a bit for each claim and how many come before this thread's: where they go is known
- * now. */
-template <source FROM, class B, u32 VECTORS>
-DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t,
-                         const u32 (&claimed)[VECTORS], const u32 (&rank)[VECTORS], u32 base, B *r,
-                         u32 *idx, B *val, u32 capacity)
+/* A bit for each claim, and of each row, in a byte, how many come before this thread's: where they
+ * go is known now. */
+template <source FROM, class B>
+DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 claimed, u32 rank,
+                         u32 base, B *r, u32 *idx, B *val, u32 capacity)
 {
     const u32 warp = threadIdx.x / WARP;
 
     UNROLL
-    for (u32 k = 0; k < VECTORS; k++) {
-        if (claimed[k] == 0)
+    for (u32 k = 0; k < tile_of<B>::VECTORS; k++) {
+        const u32 row = tile_of<B>::of_row(claimed, k);
+        if (row == 0)
             continue;
-        u64 to = s.at.first + s.at.row[k * WARPS + warp] + rank[k];
+        u64 to = s.at.first + s.at.row[k * WARPS + warp] + (rank >> 8 * k & 0xff);
         UNROLL
         for (u32 c = 0; c < tile_of<B>::LANES; c++) {
-            if (!(claimed[k] >> c & 1))
+            if (!(row >> c & 1))
                 continue;
             const B sum = s.sum[t.slot(k) + c];
             if (to < capacity) {
@@ -72,27 +72,20 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
         threshold = *found > 0 ? *found : 1;
 
     seen<B> mine = {};
-    u32 claimed[VECTORS], rank[VECTORS]; /* of its row before this thread */
+    u32 claimed = 0;
     UNROLL
     for (u32 k = 0; k < VECTORS; k++) {
-        u32 below = 0, row = 0;
-        claimed[k] = 0;
+        u32 row = 0;
         UNROLL
-        for (u32 c = 0; c < LANES; c++) {
-            const bool taken =
-                look_at(FROM, in[k][c], left[k][c], (B)threshold, k * LANES + c, &mine);
-            const u32 who = __ballot_sync(ALL, taken);
-            below += (u32)__popc(who & lanes_below(lane));
-            row += (u32)__popc(who);
-            claimed[k] |= (u32)taken << c;
-        }
-        rank[k] = below;
+        for (u32 c = 0; c < LANES; c++)
+            row |= (u32)look_at(FROM, in[k][c], left[k][c], (B)threshold, k * LANES + c, &mine)
+                   << c;
+        claimed |= row << k * LANES;
         store_parked(s.sum + t.slot(k), in[k]);
-        if (FROM == BOTH || (FROM == RESIDUAL && claimed[k] != 0))
+        if (FROM == BOTH || (FROM == RESIDUAL && row != 0))
             t.store(r, k, left[k]);
-        if (lane == 0)
-            s.at.row[k * WARPS + warp] = row;
     }
+    const u32 rank = rank_in_rows(&s.at, VECTORS, tile_type::count_rows(claimed));
     __syncthreads();
     if (warp == 0)
         publish_rows(&s.at, VECTORS * WARPS, tiles, tile);

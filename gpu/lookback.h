@@ -32,6 +32,19 @@ DEVICE u32 take_tile(places *s, u32 *ticket)
     return s->tile;
 }
 
+/* Of up to four rows of a tile: this thread's entries in row k are so many, in byte k of `counts`.
+ * Those before them in the row, likewise; the rows are counted. A warp has no more than 255. */
+DEVICE u32 rank_in_rows(places *s, u32 rows, u32 counts)
+{
+    const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const u32 up_to = warp_scan(counts, lane);
+
+    if (lane == WARP - 1)
+        for (u32 k = 0; k < rows; k++)
+            s->row[k * WARPS + warp] = up_to >> 8 * k & 0xff;
+    return up_to - counts;
+}
+
 /* By the first warp, once all rows are counted. */
 DEVICE void publish_rows(places *s, u32 rows, u64 *tiles, u32 tile)
 {

@@ -29,6 +29,21 @@ template <class B> struct tile_of {
         return k * ROW + threadIdx.x * LANES;
     }
 
+    /* Of a bit for each element, those of row k; and how many each row has, a byte for each. */
+    static __device__ u32 of_row(u32 bits, u32 k)
+    {
+        return bits >> k * LANES & ((1u << LANES) - 1);
+    }
+    static __device__ u32 count_rows(u32 bits)
+    {
+        u32 counts = 0;
+
+        UNROLL
+        for (u32 k = 0; k < VECTORS; k++)
+            counts |= (u32)__popc(of_row(bits, k)) << 8 * k;
+        return counts;
+    }
+
     /* Elements past the ends are zero. All loads stand before the first use. */
     __device__ void load(const B *v, B (&to)[VECTORS][LANES]) const
     {
