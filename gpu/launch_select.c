@@ -15,23 +15,32 @@ size_t gpu_claim_work(enum ss_type type, size_t n)
     return selection_work(gpu_tiles_most(type, n));
 }
 
-/* The areas of a selection, cleared as far as they have to be. */
+/* The areas of a selection; up to `cleared` they have to be zero. */
 struct selection {
     struct gpu_claimed *claimed;
     uint64_t *tiles;
+    char *cleared;
     double *squares, *shares;
 };
 
-static struct selection start_selection(struct gpu_queue *q, void *work, size_t tiles)
+static struct selection selection_in(void *work, size_t tiles)
 {
     char *at = work;
     struct selection s;
 
     s.claimed = gpu_take(&at, sizeof *s.claimed);
     s.tiles = gpu_take(&at, tiles * sizeof *s.tiles);
-    gpu_zero(q, work, (size_t)(at - (char *)work));
+    s.cleared = at;
     s.squares = gpu_take(&at, 2 * tiles * sizeof *s.squares);
     s.shares = (double *)(void *)at;
+    return s;
+}
+
+static struct selection start_selection(struct gpu_queue *q, void *work, size_t tiles)
+{
+    const struct selection s = selection_in(work, tiles);
+
+    gpu_zero(q, work, (size_t)(s.cleared - (char *)work));
     return s;
 }
 
@@ -40,16 +49,25 @@ static void sum_selection(struct gpu_queue *q, const struct selection *s, size_t
     gpu_sum(q, s->squares, 2, tiles, s->shares, &s->claimed->done, &s->claimed->input_square);
 }
 
-void gpu_claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t threshold,
-               const uint64_t *found, const struct gpu_list *to, void *work)
+static struct gpu_lie lie_of(const struct gpu_input *in)
 {
     const void *first = in->g ? in->g : in->r, *second = in->r ? in->r : in->g;
-    struct gpu_lie l = gpu_lie_of(in->type, first, second, first);
-    size_t tiles = gpu_tiles_of(in->type, in->n, l);
+
+    return gpu_lie_of(in->type, first, second, first);
+}
+
+static size_t tiles_of(const struct gpu_input *in)
+{
+    return gpu_tiles_of(in->type, in->n, lie_of(in));
+}
+
+static void claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t threshold,
+                  const uint64_t *found, const struct gpu_list *to, struct selection s)
+{
+    struct gpu_lie l = lie_of(in);
     enum gpu_kernel kernel = in->g && in->r ? GPU_claim_f32
                              : in->g        ? GPU_claim_input_f32
                                             : GPU_claim_residual_f32;
-    struct selection s = start_selection(q, work, tiles);
     struct gpu_input i = *in;
     struct gpu_list list = *to;
     unsigned n = (unsigned)in->n, capacity = (unsigned)to->room;
@@ -57,8 +75,14 @@ void gpu_claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t thresho
                       &i.base,   &threshold, &found,   &list.idx,  &list.val,
                       &capacity, &s.claimed, &s.tiles, &s.squares, &i.overflows};
 
-    gpu_start(q, GPU_OF(in->type, kernel), tiles, params);
-    sum_selection(q, &s, tiles);
+    gpu_start(q, GPU_OF(in->type, kernel), tiles_of(in), params);
+    sum_selection(q, &s, tiles_of(in));
+}
+
+void gpu_claim(struct gpu_queue *q, const struct gpu_input *in, uint64_t threshold,
+               const uint64_t *found, const struct gpu_list *to, void *work)
+{
+    claim(q, in, threshold, found, to, start_selection(q, work, tiles_of(in)));
 }
 
 void gpu_undo(struct gpu_queue *q, const struct gpu_input *in, const struct gpu_list *claims,
@@ -127,17 +151,16 @@ static void start_search(struct gpu_queue *q, struct gpu_search *s, uint32_t *bi
     gpu_zero(q, bins, GPU_BINS * sizeof *bins);
 }
 
-/* counted: in device memory how many there are, n at most; or NULL. */
+/* counted: in device memory how many there are, n at most; or NULL. found and bins are zero, and
+ * bins are that again afterwards. */
 static void search(struct gpu_queue *q, const struct gpu_input *in, const uint64_t *counted,
                    size_t k, struct gpu_search *found, uint32_t *bins)
 {
-    const void *first = in->g ? in->g : in->r, *second = in->r ? in->r : in->g;
-    struct gpu_lie l = gpu_lie_of(in->type, first, second, first);
-    size_t blocks = gpu_tiles_of(in->type, in->n, l), passes;
+    struct gpu_lie l = lie_of(in);
+    size_t blocks = tiles_of(in), passes;
     struct gpu_input i = *in;
     unsigned n = (unsigned)in->n;
 
-    start_search(q, found, bins);
     (void)digit_at(in->type, 0, &passes);
     for (size_t pass = 0; pass < passes; pass++) {
         struct digit d = *digit_at(in->type, pass, &passes);
@@ -153,6 +176,7 @@ static void search(struct gpu_queue *q, const struct gpu_input *in, const uint64
 void gpu_find(struct gpu_queue *q, const struct gpu_input *in, size_t k, struct gpu_search *found,
               uint32_t *bins)
 {
+    start_search(q, found, bins);
     search(q, in, NULL, k, found, bins);
 }
 
@@ -162,7 +186,7 @@ static size_t sample_blocks(size_t n, size_t step)
     return blocks < GPU_BLOCKS_MOST ? blocks : GPU_BLOCKS_MOST;
 }
 
-/* The first `passes` digits, or with 0 all. */
+/* The first `passes` digits, or with 0 all; found and bins as above. */
 static void search_sample(struct gpu_queue *q, const struct gpu_input *in, size_t step, size_t k,
                           size_t passes, struct gpu_search *found, uint32_t *bins)
 {
@@ -170,7 +194,6 @@ static void search_sample(struct gpu_queue *q, const struct gpu_input *in, size_
     unsigned n = (unsigned)in->n, apart = (unsigned)step;
     size_t all;
 
-    start_search(q, found, bins);
     (void)digit_at(in->type, 0, &all);
     if (passes == 0)
         passes = all;
@@ -187,6 +210,7 @@ static void search_sample(struct gpu_queue *q, const struct gpu_input *in, size_
 void gpu_find_sampled(struct gpu_queue *q, const struct gpu_input *in, size_t step, size_t k,
                       struct gpu_search *found, uint32_t *bins)
 {
+    start_search(q, found, bins);
     search_sample(q, in, step, k, 0, found, bins);
 }
 
@@ -241,6 +265,7 @@ size_t gpu_exact_work(enum ss_type type, size_t n, size_t k)
            4 * GPU_ALIGNMENT + gpu_claim_work(type, n);
 }
 
+/* kept and tiles are zero. */
 static void keep(struct gpu_queue *q, const struct gpu_input *in, size_t k, struct gpu_exact *x,
                  const struct gpu_list *between, const struct gpu_list *to, uint64_t *tiles)
 {
@@ -254,8 +279,6 @@ static void keep(struct gpu_queue *q, const struct gpu_input *in, size_t k, stru
     void *params[] = {&from.idx, &from.val, &room,     &wanted,   &claimed,  &bound, &found,
                       &i.base,   &i.r,      &list.idx, &list.val, &capacity, &kept,  &tiles};
 
-    gpu_zero(q, kept, sizeof *kept);
-    gpu_zero(q, tiles, keep_tiles(between->room) * sizeof *tiles);
     gpu_start(q, GPU_OF(in->type, GPU_keep_f32), keep_tiles(between->room), params);
 }
 
@@ -264,14 +287,17 @@ void gpu_claim_exact(struct gpu_queue *q, const struct gpu_input *in, size_t k,
 {
     char *at = work;
     struct gpu_exact *x = gpu_take(&at, offsetof(struct gpu_exact, claimed));
-    struct gpu_claimed *claimed = gpu_take(&at, gpu_claim_work(in->type, in->n));
+    const struct selection s =
+        selection_in(gpu_take(&at, gpu_claim_work(in->type, in->n)), tiles_of(in));
     uint32_t *bins = gpu_take(&at, GPU_BINS * sizeof *bins);
     uint64_t *tiles = gpu_take(&at, keep_tiles(between->room) * sizeof *tiles);
     const struct gpu_input list = {
         .type = in->type, .g = between->val, .n = between->room, .base = in->base};
 
+    gpu_zero(q, x, (size_t)(s.cleared - (char *)x));
+    gpu_zero(q, bins, (size_t)(at - (char *)bins));
     search_sample(q, in, PIECE_STEP, sample_rank(k), 2, &x->bound, bins);
-    gpu_claim(q, in, 0, (const uint64_t *)&x->bound.low, between, claimed);
-    search(q, &list, (const uint64_t *)&claimed->reached, k, &x->found, bins);
+    claim(q, in, 0, (const uint64_t *)&x->bound.low, between, s);
+    search(q, &list, (const uint64_t *)&s.claimed->reached, k, &x->found, bins);
     keep(q, in, k, x, between, to, tiles);
 }
