@@ -148,9 +148,14 @@ static inline double __longlong_as_double(long long x)
 {
     return emulated_cast<double>(x);
 }
+/* Arithmetic on floats gives one NaN, whatever those are that it is given. */
+static inline float emulated_float(float x)
+{
+    return x == x ? x : __uint_as_float(0x7fffffffu);
+}
 static inline float __fadd_rn(float a, float b)
 {
-    return a + b;
+    return emulated_float(a + b);
 }
 static inline double __dadd_rn(double a, double b)
 {
@@ -158,7 +163,7 @@ static inline double __dadd_rn(double a, double b)
 }
 static inline float __fmul_rn(float a, float b)
 {
-    return a * b;
+    return emulated_float(a * b);
 }
 static inline double __dmul_rn(double a, double b)
 {
@@ -170,7 +175,7 @@ static inline double __fma_rn(double a, double b, double c)
 }
 static inline float __double2float_rn(double x)
 {
-    return (float)x;
+    return emulated_float((float)x);
 }
 static inline long long __double2ll_rn(double x)
 {
