@@ -375,24 +375,25 @@ static bool is_idle(struct ss_place *p)
     return status == SS_OK;
 }
 
-void ss_place_measure(struct ss_place *p)
+bool ss_place_measure(struct ss_place *p)
 {
     struct ss_place_record *r = record_of(p);
     int state = NOT_MEASURED;
 
     if (!r || atomic_load_explicit(&r->state, memory_order_relaxed) != NOT_MEASURED ||
         !atomic_compare_exchange_strong(&r->state, &state, MEASURING))
-        return;
+        return false;
     if (!is_idle(p)) {
         const bool again = atomic_fetch_add(&r->tries, 1) + 1 < TRIES;
         if (!again)
             r->seen = r->expected;
         atomic_store(&r->state, again ? NOT_MEASURED : MEASURED);
-        return;
+        return false;
     }
     const ss_fpenv program = ss_fpenv_enter();
     if (!measure(p, &r->seen))
         r->seen = r->expected;
     ss_fpenv_leave(program);
     atomic_store_explicit(&r->state, MEASURED, memory_order_release);
+    return true;
 }

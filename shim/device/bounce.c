@@ -104,6 +104,20 @@ static void tell_not_used(const char *why)
              why);
 }
 
+static void learn_costs(struct ss_place *place)
+{
+    const struct ss_place_costs *costs;
+
+    if (!place || ss_costs_fixed(&shim.settings) || !ss_place_measure(place))
+        return;
+    costs = ss_place_costs(place);
+    shim_say(CFG_DEBUG_TRACE,
+             "costs in device memory: %.2g ns per entry encoded, %.2g decoded, %.2g put, %.2g ns "
+             "per byte cleared, %.2g copied, %.2g us a message, %.2g us a wait",
+             costs->encode * 1e9, costs->decode * 1e9, costs->put * 1e9, costs->fill * 1e9,
+             costs->cross * 1e9, costs->message * 1e6, costs->wait * 1e6);
+}
+
 static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *call,
                                  enum ss_type type)
 {
@@ -123,9 +137,13 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
     place = shim_staging()->place(send, b->device_recv, why);
     if (why[0])
         tell_not_used(why);
-    if (place && !ss_costs_fixed(&shim.settings))
-        ss_place_measure(place);
+    learn_costs(place);
     return place;
+}
+
+void shim_bounce_learn(const struct shim_bounce *b)
+{
+    learn_costs(b->place);
 }
 
 /* Groups are of buffers of the host, as is one threshold for several calls. */

@@ -49,6 +49,10 @@ bool shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait);
  * it is one window; what the program has queued there comes first. */
 void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum ss_type type);
 
+/* A blocking call with it has ended, and with it what the program had queued before: a place that
+ * was always busy when a call came has nothing to do now, and learns its costs. */
+void shim_bounce_learn(const struct shim_bounce *b);
+
 /* An allreduce of more than a piece, which goes in pieces where all ranks know. */
 bool shim_bounce_is_long(const struct shim_call *call, enum ss_type type);
 

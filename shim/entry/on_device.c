@@ -36,6 +36,8 @@ int shim_bounced(shim_route_fn *route, const struct shim_call *call)
     }
     shim_unhold(b.held);
     let_go(&b);
+    if (done && err == MPI_SUCCESS)
+        shim_bounce_learn(&b);
     return done ? err : shim_bounce_failed(call->comm, &b);
 }
 

@@ -68,6 +68,10 @@ for ranks in 2 3; do
     tap_passed "... and of lossy sums"
 done
 
+SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_DEBUG=trace preloaded 2 device_busy
+tap_passed "a program that has always work under way"
+said 'costs in device memory: ' 2 "... learns what work costs there when a call has ended, on both ranks"
+
 for algorithm in recursive_doubling split_allgather ring; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_calls stays
     tap_passed "$algorithm: only what is not zero crosses" 50

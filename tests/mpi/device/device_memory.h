@@ -25,7 +25,8 @@
     X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned))                                        \
     X(cuMemHostAlloc, (void **, size_t, unsigned))                                                 \
     X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                         \
-    X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))
+    X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                              \
+    X(cuMemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream))
 
 /* Of the driver for tests. */
 typedef void cuda_crossed_fn(unsigned long long *to_host, unsigned long long *from_host);
