@@ -580,6 +580,17 @@ int gpu_place_error(struct gpu_place *p)
     return error;
 }
 
+bool gpu_place_lacked(struct gpu_place *p)
+{
+    bool lacked;
+
+    pthread_mutex_lock(&p->lock);
+    lacked = p->lacked;
+    p->lacked = false;
+    pthread_mutex_unlock(&p->lock);
+    return lacked;
+}
+
 bool gpu_place_is_replaced(struct gpu_place *p)
 {
     bool replaced;

@@ -59,6 +59,7 @@ struct gpu_place {
     uint32_t *words;                  /* pinned: those of `word` */
     struct gpu_word word[GPU_WORDS];
     struct gpu_needs needs;
+    bool lacked; /* device memory for a call, which has not been asked about since */
     struct gpu_vector *vectors;
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };
@@ -75,6 +76,9 @@ void gpu_place_after_program(struct gpu_place *p);
 
 /* What has failed for good, as the driver numbers it; 0: nothing. */
 int gpu_place_error(struct gpu_place *p);
+
+/* Whether there was no device memory for a call, since this was asked last. */
+bool gpu_place_lacked(struct gpu_place *p);
 
 /* A reset has put another context, which is there, in place of this one: nothing is done any more.
  */

@@ -249,6 +249,7 @@ int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place
     if (noted && !there) /* nothing follows */
         memset(noted, 0, sizeof p->needs.bytes[0]);
     there = there || p->device.queue.error != 0; /* which the next poll tells */
+    p->lacked = p->lacked || !there;
     pthread_mutex_unlock(&p->lock);
     return there ? SS_OK : SS_ERR_MEMORY;
 }

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "gpu/device.h"
+#include "gpu/device_place_impl.h"
 #include "gpu/places.h"
 
 /* Images that are kept idle, and what the shortest is made for: pinning takes half a millisecond.
@@ -334,6 +334,11 @@ static struct ss_place *place(const void *a, const void *b, char *why)
     return gpu_places_find(&the.driver, &first, &second, why);
 }
 
+static bool lacked(struct ss_place *place)
+{
+    return gpu_place_lacked(gpu_place_of(place));
+}
+
 /* ---- copies ---- */
 
 static void upload_ranges(struct gpu_device *d, const struct gpu_image *image,
@@ -429,6 +434,7 @@ const struct gpu_staging sparseshim_cuda = {
     .start = start,
     .on_device = on_device,
     .place = place,
+    .lacked = lacked,
     .take = take,
     .host = host,
     .behind = behind,

@@ -12,7 +12,7 @@
 
 struct ss_place;
 
-enum { GPU_STAGING_VERSION = 4, GPU_STAGING_WHY = 200 };
+enum { GPU_STAGING_VERSION = 5, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
 
@@ -36,6 +36,9 @@ struct gpu_staging {
      * none
      * (*why 0), or it cannot be used from here on: why, which is said once for each. */
     struct ss_place *(*place)(const void *a, const void *b, char *why);
+
+    /* Whether the place has had no device memory for a call, since this was asked last. */
+    bool (*lacked)(struct ss_place *place);
 
     /* An image of `bytes` bytes of the device at p, not filled. `limit`: bytes that may be pinned
      * in all; what goes beyond is not, unless `pinned` says that it must, for with other memory

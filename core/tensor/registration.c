@@ -32,7 +32,7 @@ const char *ss_tensor_reason_name(enum ss_tensor_reason reason)
         "called less than once per step",
         "inputs are alike on all ranks, as in an average",
         "results are multiples of ones before",
-        "no room for a residual within MAX_MEMORY",
+        "no room for a residual within MAX_MEMORY, or on its device",
         "not registered on another rank",
         "the buffer holds different tensors in turn",
         "GUARD found the result too far off",

@@ -60,7 +60,7 @@ enum ss_tensor_reason {
     SS_TENSOR_SELDOM,    /* called less than once per step */
     SS_TENSOR_AVERAGE,   /* the inputs are alike on all ranks */
     SS_TENSOR_CONSTANT,  /* results are parallel to ones before */
-    SS_TENSOR_MEMORY,    /* MAX_MEMORY leaves no room for its residual */
+    SS_TENSOR_MEMORY,    /* MAX_MEMORY, or its device, has no room for its residual */
     SS_TENSOR_OTHERS,    /* another rank does not register it */
     SS_TENSOR_PROFILE,   /* different tensors in turn in one buffer */
     SS_TENSOR_GUARDED,   /* GUARD found the results too far off */

@@ -160,6 +160,20 @@ static void tell_alone(const struct shim_bounce *b)
                                  "in device memory are sent each by itself");
 }
 
+void shim_bounce_tell_memory(const struct shim_bounce *b, const struct shim_call *call,
+                             enum ss_type type)
+{
+    char why[GPU_STAGING_WHY];
+
+    if (!b || !b->place || atomic_load(&shim.memory_device_told) ||
+        !shim_staging()->lacked(b->place) || atomic_exchange(&shim.memory_device_told, true))
+        return;
+    (void)snprintf(why, sizeof why,
+                   "no memory on it for a call of %lld %s, as for others that need so much",
+                   (long long)call->count, ss_type_name(type));
+    tell_not_used(why);
+}
+
 bool shim_bounce_is_long(const struct shim_call *call, enum ss_type type)
 {
     return call->kind == SS_KIND_ALLREDUCE && (uint64_t)call->count * ss_type_size(type) > SS_PIECE;

@@ -41,6 +41,10 @@ struct shim_bounce {
 /* Of a call as the program made it. False: it is not one that MPI accepts. */
 bool shim_bounce_begin(struct shim_bounce *b, const struct shim_call *call);
 
+/* The call was handed to the MPI library for want of memory: said once where a device had none. */
+void shim_bounce_tell_memory(const struct shim_bounce *b, const struct shim_call *call,
+                             enum ss_type type);
+
 /* Makes the images, and the call one of them, unless that is so. `wait`: copies may wait for the
  * device. False: `why` has the reason. */
 bool shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait);

@@ -287,6 +287,7 @@ struct shim_state {
     atomic_bool quorum_told;        /* that it is off */
     atomic_bool quorum_device_told; /* that it is the host's */
     atomic_bool alone_device_told;  /* that calls which are merged are, too */
+    atomic_bool memory_device_told; /* that it has no memory for a call */
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;

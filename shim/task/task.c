@@ -9,6 +9,7 @@
 
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
+#include "shim/device/bounce.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task_impl.h"
@@ -100,6 +101,8 @@ static void end_window(struct shim_task *task, int status, double seconds)
     shim_tell_decisions(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         shim_tell_mismatch(comm);
+    if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_CANNOT)
+        shim_bounce_tell_memory(task->call.bounce, &task->call, task->type);
     if (status < 0) {
         task->status = status;
         ss_call_explain(c, task->text, sizeof task->text);

@@ -104,6 +104,9 @@ TEST_CUDA_FAIL=cuModuleLoadData:1:209 preloaded 2 device_calls steps
 not_used "no kernels for one device" 2 'no kernels for test device .: CUDA_ERROR_NO_BINARY_FOR_GPU'
 TEST_CUDA_FAIL=cuMemHostAlloc:9:2 preloaded 2 device_calls steps
 not_used "no pinned memory for one device" 2 'no pinned memory'
+TEST_CUDA_MEMORY=2000000 preloaded 2 device_calls steps
+tap_passed "too little device memory: the sums"
+said 'a device is not used, .*: no memory on it for a call of' 2 "... and one message of each rank"
 for call in $(some '5 7 9 11' '5 6 7 8 9 10 11'); do # the first four are the program's
     TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_calls steps
     tap_passed "no device memory at allocation $call: the sums"

@@ -41,6 +41,7 @@ my @parts = (
     'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"
     'SPARSESHIM_IDENTITY=auto or ordinal',                    # the same
     'SPARSESHIM_QUORUM has its rounds on the host',           # the end of "a device is not used, ..."
+    'no memory on it for a call of %lld %s',                  # the same
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
     'SPARSESHIM_PROGRESS other than off',                     # the end of "SPARSESHIM_MERGE=... needs"
     'a byte of the file that this is linked into',            # not a message
