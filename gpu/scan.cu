@@ -70,8 +70,15 @@ static __device__ void scan(const B *src, u32 n, u32 skew, u32 base, B mask, u32
     }
 }
 
+/* Blocks of a multiprocessor: most have room for six, of 7.5 for no more than four. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+#define SCAN_BLOCKS 4
+#else
+#define SCAN_BLOCKS 6
+#endif
+
 #define SCAN(name, B)                                                                              \
-    KERNEL(name, 6)                                                                                \
+    KERNEL(name, SCAN_BLOCKS)                                                                      \
     (const B *src, u32 n, u32 skew, u32 base, B mask, u32 logical, u32 *idx, B *val, u32 capacity, \
      gpu_scanned *total, u64 *tiles)                                                               \
     {                                                                                              \
