@@ -1,6 +1,7 @@
-/* How long the main kernels take on a device, beside the rate of its copies in the same run: one
- * JSON object a line. usage: gpu_bench [elements in Mi, 64 256 by default]... On the driver for
- * tests (GPU_LIBCUDA) the times mean nothing; a size of 0 is a small one. */
+/* What the host's questions to the driver cost, how fast the link is, and how long the main kernels
+ * take on a device, beside the rate of its copies in the same run: one JSON object a line. usage:
+ * gpu_bench [elements in Mi, 64 256 by default]... On the driver for tests (GPU_LIBCUDA) the times
+ * mean nothing; a size of 0 is a small one. */
 #include <time.h>
 
 #include "tests/gpu/real_device.h"
@@ -10,6 +11,7 @@ enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20, TABLE = 64 }
 static struct real_device real;
 static CUresult (*elapsed)(float *, CUevent, CUevent);
 static CUevent after[TIMES_MOST + 1];
+static int times = 1; /* each is timed so often; once: without a warm-up */
 
 static struct {
     enum ss_type type;
@@ -160,10 +162,9 @@ static void mark(CUevent event)
 /* All are queued at once: what the host needs for a launch is not among it. */
 static double median_ms(void (*run)(void))
 {
-    const int times = job.n < SMALL ? 1 : TIMES_MOST;
     float ms[TIMES_MOST];
 
-    for (int i = 0; i < WARM_UP && job.n >= SMALL; i++)
+    for (int i = 0; i < WARM_UP && times > 1; i++)
         run();
     mark(after[0]);
     for (int i = 0; i < times; i++) {
@@ -303,6 +304,7 @@ static void measure(enum ss_type type, size_t n)
     job.n = n;
     job.k = k;
     job.room = n / 33 + 64;
+    times = n < SMALL ? 1 : TIMES_MOST;
     job.threshold = threshold_of(type);
     work = largest(work, largest(gpu_scan_work(type, n), gpu_square_work(type, n)));
     const size_t between = gpu_exact_room(n, k);
@@ -352,6 +354,102 @@ static void measure(enum ss_type type, size_t n)
         gpu_memory_free(&real.device, *to[i], sizes[i]);
 }
 
+/* ---- the driver and the link ---- */
+
+enum { ASKED = 500 };
+static const size_t lengths[] = {64 << 10, 1 << 20, 64 << 20};
+
+static struct {
+    void *far, *pinned;
+    size_t bytes;
+} ends;
+
+static void ask_whose(const void *p)
+{
+    (void)gpu_where(&real.driver, p);
+}
+
+static void ask_event(const void *p)
+{
+    (void)p;
+    (void)real.driver.event_query(after[0]);
+}
+
+static void launch(const void *p)
+{
+    gpu_scale(&real.device.queue, SS_F32, (void *)(uintptr_t)p, 1, 1);
+}
+
+static void launch_and_wait(const void *p)
+{
+    launch(p);
+    const gpu_ticket ticket = gpu_mark(&real.device);
+    while (!gpu_passed(&real.device, ticket))
+        ;
+}
+
+static void follow_program(const void *p)
+{
+    (void)p;
+    gpu_after_program(&real.device);
+}
+
+static void tell_cost(const char *what, void (*ask)(const void *), const void *p)
+{
+    const double begin = seconds();
+
+    for (int i = 0; i < ASKED; i++)
+        ask(p);
+    printf("{\"what\": \"%s\", \"us\": %.3f}\n", what, (seconds() - begin) / ASKED * 1e6);
+    finish();
+}
+
+static void up(void)
+{
+    gpu_upload(&real.device, ends.far, ends.pinned, ends.bytes);
+}
+
+static void down(void)
+{
+    gpu_download(&real.device, ends.pinned, ends.far, ends.bytes);
+}
+
+static void tell_link(const char *what, void (*run)(void))
+{
+    const double ms = median_ms(run);
+
+    printf("{\"what\": \"%s\", \"bytes\": %zu, \"ms\": %.4f, \"GB/s\": %.1f}\n", what, ends.bytes,
+           ms, (double)ends.bytes / ms / 1e6);
+}
+
+static void measure_driver(void)
+{
+    const size_t most = lengths[sizeof lengths / sizeof lengths[0] - 1];
+    void *heap = malloc(64);
+
+    ends.far = make(most);
+    ends.pinned = gpu_pinned_make(&real.device, most);
+    gpu_clear(&real.device.queue, SS_F32, ends.far, most / 4);
+    mark(after[0]);
+    finish();
+    tell_cost("whose is memory of a device", ask_whose, ends.far);
+    tell_cost("whose is pinned memory", ask_whose, ends.pinned);
+    tell_cost("whose is other memory", ask_whose, heap);
+    tell_cost("has an event passed", ask_event, NULL);
+    tell_cost("launch", launch, ends.far);
+    tell_cost("launch and wait", launch_and_wait, ends.far);
+    tell_cost("follow the program", follow_program, NULL);
+    times = TIMES_MOST;
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        ends.bytes = lengths[i];
+        tell_link("to the device", up);
+        tell_link("from the device", down);
+    }
+    free(heap);
+    gpu_pinned_free(&real.device, ends.pinned);
+    gpu_memory_free(&real.device, ends.far, most);
+}
+
 int main(int argc, char **argv)
 {
     static char *ordinary[] = {(char *)(uintptr_t) "", (char *)(uintptr_t) "64",
@@ -367,6 +465,7 @@ int main(int argc, char **argv)
         argc = 3;
         argv = ordinary;
     }
+    measure_driver();
     for (int i = 1; i < argc; i++) {
         const size_t mi = strtoull(argv[i], NULL, 0), n = mi > 0 ? mi << 20 : 20000;
         measure(SS_F32, n);
