@@ -187,7 +187,7 @@ FATBINARY_SMALL = $(if $(filter 12%,$(CUDA_VERSION)),,$(if $(shell $(FATBINARY) 
 endif
 # As cuDriverGetVersion has it: 13000.
 CUDA_VERSION = $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\).*/\1 \2/p' | awk '{ print $$1 * 1000 + $$2 * 10 }')
-NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I.
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -I. $(GPU_FLAGS)
 # nvcc hashes the directory into names that only the file itself sees.
 SAME_NAMES := sed -i 's/_INTERNAL_[0-9a-f]\{8\}_/_INTERNAL_00000000_/g'
 define GPU_ARCH
