@@ -217,18 +217,18 @@ static bool driver_is_there(void)
 /* NULL and MPI_IN_PLACE are nobody's. */
 static bool is_open(const void *p)
 {
-    return (uintptr_t)p + 1 > 1 && !shim_is_plain(p);
+    if ((uintptr_t)p + 1 <= 1 || shim_is_plain(p))
+        return false;
+    follow_heap(p);
+    return !shim_is_plain(p);
 }
 
 bool shim_is_device(const void *a, const void *b)
 {
-    (void)pthread_once(&the.ranges, find_ranges);
+    if (atomic_load_explicit(&shim_memory.stack, memory_order_relaxed) == 0)
+        (void)pthread_once(&the.ranges, find_ranges);
     if (atomic_load_explicit(&the.state, memory_order_relaxed) == IGNORED)
         return false;
-    if (!shim_is_plain(a))
-        follow_heap(a);
-    if (!shim_is_plain(b))
-        follow_heap(b);
     const bool ask_a = is_open(a), ask_b = is_open(b);
     return (ask_a || ask_b) && driver_is_there() &&
            ((ask_a && the.part->on_device(a)) || (ask_b && the.part->on_device(b)));
