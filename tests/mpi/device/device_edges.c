@@ -558,6 +558,7 @@ static void refused(void)
     int length, err;
     MPI_Op op;
 
+    cuda_write(DEVICE, send, host, sizeof host);
     MPI_Op_create(own_sum, 1, &op);
     for (int call = 0; call < 3; call++)
         MPI_Allreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
