@@ -179,7 +179,7 @@ static void start_block(emulated_block *b, unsigned at, unsigned threads, unsign
     b->arrived = b->turn = 0;
     b->threads = b->running = threads;
     if (emulated_begins_block)
-        emulated_begins_block(b, at, threads);
+        emulated_begins_block(b, threads);
     for (unsigned t = 0; t < threads; t++) {
         fiber *f = idle_fiber(used);
         getcontext(&f->first);

@@ -53,7 +53,7 @@ void *emulated_place(const void *device_pointer); /* where the host finds it */
 /* tests/gpu/hazards.cpp. Shared memory is where the block is. */
 #define WEAK __attribute__((weak))
 WEAK void emulated_begins_launch(void);
-WEAK void emulated_begins_block(const emulated_block *block, unsigned number, unsigned threads);
+WEAK void emulated_begins_block(const emulated_block *block, unsigned threads);
 WEAK void emulated_meets(unsigned long long group, unsigned turn, const void *site);
 void emulated_fences(void);
 void emulated_atomic(const void *p, size_t size, bool reads, bool writes);

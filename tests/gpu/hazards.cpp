@@ -36,7 +36,7 @@ struct mark {
     code at;
 };
 struct cell {
-    uint64_t word = 0, stamp = 0;
+    uint64_t stamp = 0;
     std::vector<mark> writes, reads;
 };
 
@@ -56,7 +56,6 @@ struct acquired {
     bool fenced;
 };
 struct running_block {
-    uint32_t number;
     uint64_t stamp;
     std::vector<uint32_t> fences, fence_barriers;
     std::vector<acquired> known;
@@ -72,10 +71,10 @@ struct allocation {
 
 uint64_t launches, stamps;
 std::unordered_map<const emulated_block *, running_block> blocks;
-std::map<uint32_t, running_block *> by_number;
 std::unordered_map<uint64_t, cell> words; /* of device memory, in this launch */
 std::multimap<const void *, release> releases;
 std::map<const char *, allocation> memory;
+const char *arena_begin, *arena_end;
 
 running_block &mine(void)
 {
@@ -146,6 +145,17 @@ bool is_before(const mark &a, const mark &me, const void *p)
 
 /* ---- accesses ---- */
 
+/* The last one that begins at p or before. */
+allocation *allocation_of(const char *p, const char **begin)
+{
+    auto it = memory.upper_bound(p);
+
+    if (it == memory.begin())
+        return nullptr;
+    *begin = (--it)->first;
+    return &it->second;
+}
+
 void compare(const std::vector<mark> &with, const mark &me, const char *what, const void *p)
 {
     for (const mark &a : with)
@@ -210,16 +220,14 @@ bool is_untouched(const char *p)
 /* Of memory that the driver has told of. */
 void check_allocation(const char *p, size_t size, bool writes, bool reads, code from)
 {
-    if (memory.empty())
+    const char *begin = nullptr;
+    allocation *found = allocation_of(p, &begin);
+    if (!found)
         return;
-    auto it = memory.upper_bound(p);
-    if (it == memory.begin())
-        return;
-    --it;
-    allocation &a = it->second;
-    const size_t at = (size_t)(p - it->first);
+    allocation &a = *found;
+    const size_t at = (size_t)(p - begin);
     if (at + size > a.size)
-        return; /* bounds: see is_outside */
+        return; /* is_outside */
     for (size_t i = at; reads && !a.all && i < at + size; i++)
         if (!a.written[i] && is_untouched(p + (i - at)))
             return report("a read of what nobody has written", p, from, nullptr);
@@ -227,14 +235,13 @@ void check_allocation(const char *p, size_t size, bool writes, bool reads, code 
         a.written[i] = true;
 }
 
-const char *arena_begin, *arena_end;
-
 bool is_outside(const char *p, size_t size)
 {
     if (p < arena_begin || p >= arena_end)
         return false;
-    auto it = memory.upper_bound(p);
-    return it == memory.begin() || (size_t)(p - (--it)->first) + size > it->second.size;
+    const char *begin = nullptr;
+    const allocation *a = allocation_of(p, &begin);
+    return !a || (size_t)(p - begin) + size > a->size;
 }
 
 void access(const void *p, size_t size, bool reads, bool writes, bool atomic, code from)
@@ -293,14 +300,12 @@ void emulated_begins_launch(void)
     words.clear();
     releases.clear();
     blocks.clear();
-    by_number.clear();
 }
 
-void emulated_begins_block(const emulated_block *block, unsigned number, unsigned threads)
+void emulated_begins_block(const emulated_block *block, unsigned threads)
 {
     running_block &b = blocks[block];
 
-    b.number = number;
     b.stamp = ++stamps;
     b.fences.assign(threads, 0);
     b.fence_barriers.assign(threads, 0);
@@ -372,14 +377,11 @@ EXPORT void emulated_freed(const char *p)
 
 EXPORT void emulated_written(const char *p, size_t size)
 {
-    auto it = memory.upper_bound(p);
+    const char *begin = nullptr;
+    allocation *a = allocation_of(p, &begin);
 
-    if (it == memory.begin())
-        return;
-    --it;
-    const size_t at = (size_t)(p - it->first);
-    for (size_t i = at; i < at + size && i < it->second.size && !it->second.all; i++)
-        it->second.written[i] = true;
+    for (size_t i = (size_t)(p - begin); a && !a->all && size > 0 && i < a->size; i++, size--)
+        a->written[i] = true;
 }
 
 /* ---- what the compiler calls ---- */
