@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/fpenv.h"
 #include "core/place/place_costs.h"
 #include "shim/device/held.h"
 #include "shim/device/memory.h"
@@ -111,11 +112,13 @@ static void learn_costs(struct ss_place *place)
     if (!place || ss_costs_fixed(&shim.settings) || !ss_place_measure(place))
         return;
     costs = ss_place_costs(place);
+    const ss_fpenv program = ss_fpenv_enter();
     shim_say(CFG_DEBUG_TRACE,
              "costs in device memory: %.2g ns per entry encoded, %.2g decoded, %.2g put, %.2g ns "
              "per byte cleared, %.2g copied, %.2g us a message, %.2g us a wait",
              costs->encode * 1e9, costs->decode * 1e9, costs->put * 1e9, costs->fill * 1e9,
              costs->cross * 1e9, costs->message * 1e6, costs->wait * 1e6);
+    ss_fpenv_leave(program);
 }
 
 static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *call,
