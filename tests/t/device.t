@@ -129,6 +129,11 @@ tap_passed "a context of the program's own is not looked at once it is destroyed
 SPARSESHIM_MAX_MEMORY=300K SPARSESHIM_ALGORITHM=dense preloaded 2 device_edges destroyed
 tap_passed "... nor is what was pinned there for copies"
 
+for algorithm in auto split_allgather; do
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_capture
+    tap_passed "a capture under way is left alone, $algorithm"
+done
+
 # Whose memory it is.
 preloaded 2 device_calls late
 tap_passed "nothing is opened before the program loads CUDA, and all is served after" 100
@@ -276,6 +281,20 @@ if have_mpi4py; then
 else
     skip "mpi4py" "it could not be built from PyPI"
 fi
+
+# make gpu-check and make gpu-bench. A machine with a GPU has no library that others have for tests.
+for program in gpu_check gpu_bench; do
+    readelf -d "$BUILD/tests/gpu/$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -vE '^(libc|libm|libdl|ld-linux[^.]*)\.so' >"$WORK/out"
+    [ ! -s "$WORK/out" ]
+    tap "$?" "$program needs libc and nothing more"
+done
+for what in $(some '' 'check bench'); do
+    within 300 env BUILD="$(realpath --relative-to=. "$BUILD")" OUT="$WORK/gpu" SIZES=0 JOB_ELEMENTS=70000 \
+        GPU_LIBCUDA="$BUILD/tests/gpu/driver/libcuda.so.1" scripts/gpu "$what"
+    [ "$STATUS" -eq 0 ] && grep -q '"result": "ok"' "$WORK/gpu/$what.json" && ! grep -q failed "$WORK/gpu/table.txt"
+    tap "$?" "make gpu-$what, on the driver for tests"
+done
 
 # What fails.
 preloaded 2 device_calls refused
