@@ -46,6 +46,7 @@ struct CUctx_st {
 };
 struct CUevent_st {
     CUcontext context;
+    unsigned long long of; /* the id of that */
     bool done;
     unsigned long long turn, passed; /* recorded so often; the last that has come by */
 };
@@ -57,6 +58,7 @@ struct operation {
 };
 struct CUstream_st {
     CUcontext context;
+    unsigned long long of;
     bool blocking, capturing;
     std::deque<operation> operations;
 };
@@ -337,6 +339,13 @@ static void drain(CUstream s)
             die("a stream waits for an event that nobody records", s);
 }
 
+/* What was made in a context is gone with it: a driver reads memory that is. */
+template <class T> static void still_known(T *handle)
+{
+    if (handle->context->destroyed || handle->context->id != handle->of)
+        die("a stream or an event of a context that is gone", handle);
+}
+
 /* The legacy stream comes after what blocking streams hold, and before what they get. */
 static CUstream begin_work(CUstream s)
 {
@@ -349,6 +358,7 @@ static CUstream begin_work(CUstream s)
     }
     if (!the.streams.count(s))
         die("a stream that is not there", s);
+    still_known(s);
     if (s->blocking)
         drain(&the.legacy);
     return s;
@@ -872,7 +882,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
 EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
 {
     CONTEXT;
-    *s = new CUstream_st{context, !(flags & CU_STREAM_NON_BLOCKING), false, {}};
+    *s = new CUstream_st{context, context->id, !(flags & CU_STREAM_NON_BLOCKING), false, {}};
     the.streams.insert(*s);
     return CUDA_SUCCESS;
 }
@@ -932,13 +942,14 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned)
 {
     CONTEXT;
-    *e = new CUevent_st{context, true, 0, 0};
+    *e = new CUevent_st{context, context->id, true, 0, 0};
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent e)
 {
     CONTEXT;
+    still_known(e);
     while (!e->done && run_any())
         ;
     delete e;
@@ -948,6 +959,7 @@ EXPORT CUresult cuEventDestroy_v2(CUevent e)
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
 {
     CONTEXT;
+    still_known(e);
     if (e->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
     unsigned long long turn = ++e->turn;
@@ -961,6 +973,7 @@ EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
 EXPORT CUresult cuEventQuery(CUevent e)
 {
     CONTEXT;
+    still_known(e);
     if (!e->done)
         run_any();
     return e->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -977,6 +990,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent, CUevent)
 EXPORT CUresult cuEventSynchronize(CUevent e)
 {
     CONTEXT;
+    still_known(e);
     while (!e->done)
         if (!run_any())
             die("an event that cannot come", e);
@@ -986,6 +1000,7 @@ EXPORT CUresult cuEventSynchronize(CUevent e)
 EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned)
 {
     CONTEXT;
+    still_known(e);
     return e->done ? CUDA_SUCCESS : add(s, nullptr, e, e->turn);
 }
 
