@@ -316,7 +316,7 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
 	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
 # Programs for real devices, which need no library of tests; a test runs them on the driver for tests.
-GPU_PROGS := $(BUILD)/tests/gpu/gpu_check $(BUILD)/tests/gpu/gpu_bench
+GPU_PROGS := $(addprefix $(BUILD)/tests/gpu/gpu_,check large bench)
 # All but what the preloaded library asks, which needs the kernels of a device.
 GPU_TESTED := $(filter-out %/places.o %/staging.o,$(GPU_OBJ))
 $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so

@@ -280,10 +280,16 @@ static void run_measurements(void)
     run_program("gpu_bench", "0");
 }
 
+static void run_long_vectors(void)
+{
+    run_program("gpu_large", "30001");
+}
+
 static void checks_and_measurements_run_through_a_driver(void **state)
 {
     (void)state;
     passes(run_checks, NULL);
+    passes(run_long_vectors, NULL);
     passes(run_measurements, NULL);
 }
 
