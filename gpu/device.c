@@ -221,6 +221,7 @@ void gpu_device_close(struct gpu_device *d)
 void gpu_after_program(struct gpu_device *d)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result;
 
     if (d->queue.error != 0)
         return;
@@ -228,7 +229,8 @@ void gpu_after_program(struct gpu_device *d)
     if (d->driver->stream_capturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS ||
         status != CU_STREAM_CAPTURE_STATUS_NONE)
         return;
-    if (good(d, d->driver->event_record(d->ready, CU_STREAM_LEGACY)))
+    result = d->driver->event_record(d->ready, CU_STREAM_LEGACY);
+    if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && good(d, result)) /* begun just now */
         good(d, d->driver->stream_wait(d->stream, d->ready, 0));
 }
 

@@ -186,6 +186,8 @@ edge long 2 "2500 communicators in turn at MPI_THREAD_MULTIPLE" edge_contact chu
 LIMIT=120 edge long 2 "1100 communicators, blocking first calls" edge_contact many-blocking
 edge once 2 "1100 communicators, first calls of both kinds" edge_contact many-both-multiple
 edge long 2 "1900 communicators, after calls on twenty" edge_contact contexts-after
+# What moves buffers takes refusals under a handler of its own, which errors beside them meet, too.
+on_host "what moves buffers sets other error handlers for a moment"
 edge any 2 "errors on MPI_COMM_SELF beside first calls reach their handler" edge_contact errors-self
 edge any 2 "errors on a communicator beside its first call reach their handler" \
     edge_contact errors-same
