@@ -80,10 +80,11 @@ finish() {
 }
 
 # within SECONDS COMMAND...: runs it; what it printed is left in $WORK/out and $WORK/err, how it
-# ended in STATUS (124: it had to be stopped).
+# ended in STATUS (124: it had to be stopped). Emulated devices take their time.
 within() {
     local limit=$1
     shift
+    [ -z "${ON_DEVICE:-}" ] || limit=$((4 * limit))
     rm -rf "$WORK/report"
     STATUS=0
     SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$WORK/report \
