@@ -174,7 +174,7 @@ bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
                         uint32_t *idx, void *val, size_t count);
 
-/* ---- gpu/device_place.c ---- */
+/* ---- gpu/device_vectors.c ---- */
 
 /* A vector of make. Behind its elements is a bit for each that a claim has left alone. */
 struct gpu_vector {
@@ -187,6 +187,10 @@ struct gpu_vector {
 /* The one that an address is of, or NULL. */
 struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
 uint32_t *gpu_vector_marks(const struct gpu_vector *x);
+
+/* ss_place_ops.make and drop. */
+int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
+void gpu_vector_drop(struct ss_place *p, struct ss_buf *buf);
 
 /* ---- gpu/device_reserve.c ---- */
 

@@ -215,16 +215,16 @@ for ranks in 2 3; do
     SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_edges gaps
     tap_passed "gaps between the slices of $ranks ranks are not written"
 done
-SPARSESHIM_ALGORITHM=ring preloaded 2 device_edges words
+SPARSESHIM_ALGORITHM=ring preloaded 2 device_layouts words
 tap_passed "gathers of words at addresses between theirs" 3
 for least in 1 100000; do
-    SPARSESHIM_MIN_COUNT=$least SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges bottom
+    SPARSESHIM_MIN_COUNT=$least SPARSESHIM_PROGRESS=watchdog preloaded 3 device_layouts bottom
     tap_passed "datatypes of absolute addresses, MIN_COUNT=$least"
 done
 SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges refused
 tap_passed "a nonblocking call that an operator of the program keeps from being served: an error that says so"
 for progress in auto watchdog; do
-    SPARSESHIM_PROGRESS=$progress preloaded 3 device_edges nothing
+    SPARSESHIM_PROGRESS=$progress preloaded 3 device_layouts nothing
     tap_passed "a call that touches no memory of a device is the MPI library's, PROGRESS=$progress"
 done
 # The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.

@@ -11,14 +11,10 @@
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
  *                               in nonblocking calls
- *     device_edges words        gathers of words at addresses between theirs
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges many         more calls under way than may be pinned
- *     device_edges bottom       datatypes of absolute addresses
- *     device_edges nothing      calls that touch no memory of a device
  *     device_edges refused      what is said where an operator keeps nonblocking calls from being
  *                               taken over */
-#include <complex.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -339,30 +335,6 @@ static void dead(const char *plan, bool nonblocking)
            "an error on all ranks in call %d", first[0]);
 }
 
-static void words(void)
-{
-    const size_t bytes = sizeof(float complex) * SMALL, all = bytes * (size_t)tap.size;
-    float complex *mine = malloc(bytes), *native = malloc(all), *gathered = malloc(all);
-    char *send = cuda_memory(DEVICE, bytes + 4), *recv = cuda_memory(DEVICE, all + 4);
-    bool same = true;
-
-    for (int call = 0; call < 5; call++) {
-        for (int i = 0; i < SMALL; i++)
-            mine[i] = i % 97 == 0 ? (float)(i + 1000 * call) + (float)tap.rank * I : 0;
-        cuda_write(DEVICE, send + 4, mine, bytes);
-        MPI_Allgather(send + 4, SMALL, MPI_C_FLOAT_COMPLEX, recv + 4, SMALL, MPI_C_FLOAT_COMPLEX,
-                      MPI_COMM_WORLD);
-        cuda_read(DEVICE, gathered, recv + 4, all);
-        PMPI_Allgather(mine, SMALL, MPI_C_FLOAT_COMPLEX, native, SMALL, MPI_C_FLOAT_COMPLEX,
-                       MPI_COMM_WORLD);
-        same = same && memcmp(gathered, native, all) == 0;
-    }
-    tap_ok(same, "words of 8 bytes at addresses between theirs");
-    free(mine);
-    free(native);
-    free(gathered);
-}
-
 /* Its rank has an error at once, the others once TIMEOUT has passed. Nothing is printed by TAP: the
  * ranks cannot agree any more. */
 static void copy(const char *plan)
@@ -440,116 +412,6 @@ static void receives(void)
     tap_ok(right, "a message that depends on the call comes");
 }
 
-/* Of COUNT elements at an address. */
-static MPI_Datatype at_address(const void *p)
-{
-    const int length = COUNT;
-    MPI_Aint at;
-    MPI_Datatype type;
-
-    MPI_Get_address(p, &at);
-    MPI_Type_create_hindexed(1, &length, &at, MPI_FLOAT, &type);
-    MPI_Type_commit(&type);
-    return type;
-}
-
-static void sum_there(void *in, void *out, int *n, MPI_Datatype *type)
-{
-    MPI_Aint from, extent;
-    int count = COUNT;
-
-    (void)n;
-    MPI_Type_get_true_extent(*type, &from, &extent);
-    own_sum((char *)in + from, (char *)out + from, &count, NULL);
-}
-
-static void bottom(void)
-{
-    const size_t slices = (size_t)tap.size * sizeof host;
-    float *all = malloc(slices);
-    char *mine;
-    MPI_Request request;
-    MPI_Datatype there;
-    MPI_Op op;
-
-    for (int call = 0; call < 3; call++)
-        MPI_Allgather(host, COUNT, MPI_FLOAT, all, COUNT, MPI_FLOAT, MPI_COMM_WORLD);
-    for (int kind = DEVICE; kind <= POOL; kind++) {
-        char *whole = cuda_memory((enum kind)kind, slices);
-        bool right = true;
-
-        mine = cuda_memory((enum kind)kind, sizeof host);
-        there = at_address(mine);
-        input_fill_whole(host, COUNT, (uint64_t)kind, tap.rank);
-        cuda_write((enum kind)kind, mine, host, sizeof host);
-        for (int call = 0; call < 2; call++) {
-            if (call == 0)
-                MPI_Allgather(MPI_BOTTOM, 1, there, whole, COUNT, MPI_FLOAT, MPI_COMM_WORLD);
-            else
-                MPI_Iallgather(MPI_BOTTOM, 1, there, whole, COUNT, MPI_FLOAT, MPI_COMM_WORLD,
-                               &request);
-            if (call == 1)
-                MPI_Wait(&request, MPI_STATUS_IGNORE);
-            cuda_read((enum kind)kind, all, whole, slices);
-            for (int r = 0; r < tap.size; r++) {
-                input_fill_whole(other, COUNT, (uint64_t)kind, r);
-                right = right && memcmp(all + (size_t)r * COUNT, other, sizeof other) == 0;
-            }
-            tap_ok(right, "a gather from MPI_BOTTOM, %s", kind_names[kind]);
-        }
-        MPI_Type_free(&there);
-    }
-    mine = cuda_memory(DEVICE, sizeof host);
-    there = at_address(mine);
-    input_fill_whole(host, COUNT, 1, tap.rank);
-    cuda_write(DEVICE, mine, host, sizeof host);
-    MPI_Op_create(sum_there, 1, &op); /* ends nonblocking calls of ours */
-    MPI_Allreduce(MPI_IN_PLACE, MPI_BOTTOM, 1, there, op, MPI_COMM_WORLD);
-    cuda_read(DEVICE, got, mine, sizeof got);
-    tap_ok(input_is_whole_sum(got, COUNT, 1, tap.size), "a sum at MPI_BOTTOM");
-    MPI_Op_free(&op);
-    MPI_Type_free(&there);
-    free(all);
-}
-
-static bool ends_well(int err, MPI_Request *request)
-{
-    return err == MPI_SUCCESS && MPI_Wait(request, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-}
-
-/* Buffers of no elements may lie anywhere, and so may the receive buffer of who is not the root. */
-static void nothing(void)
-{
-    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(POOL, 4 * SMALL);
-    int counts[64] = {0}, displs[64] = {0};
-    MPI_Request request;
-    int err;
-
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    err = MPI_Iallreduce(send, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
-    tap_ok(ends_well(err, &request), "an iallreduce of nothing");
-    err = MPI_Iallreduce(MPI_IN_PLACE, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
-    tap_ok(ends_well(err, &request), "in place");
-    err = MPI_Iallgather(send, 0, MPI_FLOAT, recv, 0, MPI_FLOAT, MPI_COMM_WORLD, &request);
-    tap_ok(ends_well(err, &request), "an iallgather of nothing");
-    for (int n = 10; n <= COUNT; n *= COUNT / 10) {
-        const bool gives = tap.rank == 1;
-        counts[1] = n;
-        input_fill_whole(host, n, (uint64_t)n, tap.rank);
-        err = MPI_Iallgatherv(gives ? (void *)host : send, gives ? n : 0, MPI_FLOAT, got, counts,
-                              displs, MPI_FLOAT, MPI_COMM_WORLD, &request);
-        input_fill_whole(other, n, (uint64_t)n, 1);
-        tap_ok(ends_well(err, &request) && memcmp(got, other, 4 * (size_t)n) == 0,
-               "who gives nothing to an iallgatherv of %d names a device", n);
-    }
-    err = MPI_Reduce(host, tap.rank == 0 ? (void *)got : recv, COUNT, MPI_FLOAT, MPI_MAX, 0,
-                     MPI_COMM_WORLD);
-    tap_ok(err == MPI_SUCCESS, "a reduce to the host");
-    err = MPI_Allreduce_init(send, recv, 0, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
-                             &request);
-    tap_ok(err == MPI_SUCCESS && MPI_Request_free(&request) == MPI_SUCCESS, "a persistent one");
-}
-
 static void refused(void)
 {
     char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
@@ -598,16 +460,10 @@ int main(int argc, char **argv)
         gaps();
     else if (strcmp(mode, "dead") == 0)
         dead(argc > 2 ? argv[2] : "", argc > 3);
-    else if (strcmp(mode, "words") == 0)
-        words();
     else if (strcmp(mode, "copy") == 0)
         copy(plan);
     else if (strcmp(mode, "many") == 0)
         many();
-    else if (strcmp(mode, "bottom") == 0)
-        bottom();
-    else if (strcmp(mode, "nothing") == 0)
-        nothing();
     else if (strcmp(mode, "refused") == 0)
         refused();
     if (tap.checks == 0)

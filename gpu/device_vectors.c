@@ -1,0 +1,107 @@
+/* Vectors that a place has made: residuals, entries that stay in it. */
+#include <stdlib.h>
+
+#include "gpu/device_place_impl.h"
+
+enum { ALIGNED = 256 };
+
+struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v)
+{
+    struct gpu_vector *x = p->vectors;
+
+    while (x && ((const char *)v < x->data || (const char *)v >= x->data + x->bytes))
+        x = x->next;
+    return x;
+}
+
+uint32_t *gpu_vector_marks(const struct gpu_vector *x)
+{
+    return (uint32_t *)(void *)(x->data + (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED);
+}
+
+static struct gpu_vector *new_vector(size_t bytes)
+{
+    struct gpu_vector *x = calloc(1, sizeof *x);
+    const size_t marks = (bytes / 4 + 31) / 32 * 4 + 4;
+
+    if (!x)
+        return NULL;
+    x->bytes = bytes > 0 ? bytes : 1;
+    x->all = (x->bytes + ALIGNED - 1) / ALIGNED * ALIGNED + marks;
+    return x;
+}
+
+/* Its memory is counted before it is made, which no other thread waits for. */
+static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
+{
+    bool within;
+
+    pthread_mutex_lock(&p->lock);
+    within = p->device.queue.error == 0 && gpu_is_within(&p->device, x->all);
+    p->device.used += within ? x->all : 0;
+    p->needs.ran_out = p->needs.ran_out || !within;
+    pthread_mutex_unlock(&p->lock);
+    return within;
+}
+
+/* error: of making its memory. Whether it is one of the place's now. */
+static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
+{
+    bool there = false;
+
+    pthread_mutex_lock(&p->lock);
+    gpu_note_beside(&p->device, error);
+    if (error != CUDA_SUCCESS) {
+        p->device.used -= x->all;
+        p->needs.ran_out = true;
+    } else if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        gpu_clear(&p->device.queue, SS_F32, x->data, x->all / 4);
+        x->next = p->vectors;
+        p->vectors = x;
+        there = true;
+        gpu_device_leave(&p->device);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return there;
+}
+
+int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    struct gpu_vector *x = new_vector(bytes);
+    void *memory = NULL;
+
+    (void)mem; /* the device's has a limit of its own */
+    *buf = (struct ss_buf){.data = NULL};
+    if (x && count_vector(p, x)) {
+        const int error = gpu_memory_make_beside(&p->device, x->all, &memory);
+        x->data = memory;
+        if (add_vector(p, x, error)) {
+            *buf = (struct ss_buf){.data = x->data, .size = bytes};
+            return SS_OK;
+        }
+    }
+    free(x);
+    return SS_ERR_MEMORY;
+}
+
+static bool step_drop(struct gpu_place *p, struct gpu_job *j)
+{
+    struct gpu_vector *x, **at = &p->vectors;
+
+    while ((x = *at) != NULL && x->data != j->v)
+        at = &x->next;
+    if (!x)
+        return true;
+    *at = x->next;
+    gpu_let_go(p, x->data, x->all);
+    free(x);
+    return true;
+}
+
+void gpu_vector_drop(struct ss_place *p, struct ss_buf *buf)
+{
+    if (buf->data)
+        gpu_hand_over(p, &(struct gpu_job){.step = step_drop, .v = buf->data});
+    *buf = (struct ss_buf){.data = NULL};
+}
