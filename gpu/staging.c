@@ -326,11 +326,21 @@ static void give(struct gpu_image *image)
 
 /* ---- places ---- */
 
-static struct ss_place *place(const void *a, const void *b, char *why)
+/* Addresses that the program has put together itself (cuMemMap) may go on on another device. */
+static bool spans_devices(const struct gpu_where *where, const void *p, size_t bytes)
+{
+    return bytes > 0 && where->device && !where->context &&
+           gpu_where(&the.driver, (const char *)p + bytes - 1).ordinal != where->ordinal;
+}
+
+static struct ss_place *place(const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                              char *why)
 {
     const struct gpu_where first = gpu_where(&the.driver, a), second = gpu_where(&the.driver, b);
 
     why[0] = '\0';
+    if (spans_devices(&first, a, a_bytes) || spans_devices(&second, b, b_bytes))
+        return NULL;
     return gpu_places_find(&the.driver, &first, &second, why);
 }
 

@@ -12,7 +12,7 @@
 
 struct ss_place;
 
-enum { GPU_STAGING_VERSION = 5, GPU_STAGING_WHY = 200 };
+enum { GPU_STAGING_VERSION = 6, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
 
@@ -31,11 +31,12 @@ struct gpu_staging {
     /* Device memory, or memory that host and device share and move to and fro. */
     bool (*on_device)(const void *p);
 
-    /* The place (core/place/place.h) of two buffers of one device; what it is asked for from here
-     * on comes after what the program has queued. It lasts as long as the process. NULL: there is
-     * none
-     * (*why 0), or it cannot be used from here on: why, which is said once for each. */
-    struct ss_place *(*place)(const void *a, const void *b, char *why);
+    /* The place (core/place/place.h) of two buffers of so many bytes, of one device;
+     * what it is asked for from here on comes after what the program has queued. It lasts as long
+     * as the process. NULL: there is none (*why 0), or it cannot be used from here on: why, which
+     * is said once for each. */
+    struct ss_place *(*place)(const void *a, size_t a_bytes, const void *b, size_t b_bytes,
+                              char *why);
 
     /* Whether the place has had no device memory for a call, since this was asked last. */
     bool (*lacked)(struct ss_place *place);

@@ -137,7 +137,8 @@ static struct ss_place *place_of(struct shim_bounce *b, const struct shim_call *
         return NULL;
     if (!in_place && !lie_apart(send, in.bytes, b->device_recv, out.bytes))
         return NULL;
-    place = shim_staging()->place(send, b->device_recv, why);
+    place = shim_staging()->place(send, in_place ? out.bytes : in.bytes, b->device_recv, out.bytes,
+                                  why);
     if (why[0])
         tell_not_used(why);
     learn_costs(place);

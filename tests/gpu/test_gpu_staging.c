@@ -121,7 +121,7 @@ static void look(const char *function)
     if (watch.idle)
         watch.held += staging->poll(watch.idle) != 0;
     if (watch.other)
-        HOLDS(staging->place(pointer(watch.other), pointer(watch.other), why));
+        HOLDS(staging->place(pointer(watch.other), 1000, pointer(watch.other), 1000, why));
     within = false;
 }
 
@@ -193,11 +193,12 @@ static void open_two(void)
     begin_watched();
     first = memory_of(0, 1000);
     watch.other = memory_of(1, 1000);
-    struct ss_place *a = staging->place(pointer(first), pointer(first), why);
-    struct ss_place *b = staging->place(pointer(watch.other), pointer(watch.other), why);
+    struct ss_place *a = staging->place(pointer(first), 1000, pointer(first), 1000, why);
+    struct ss_place *b =
+        staging->place(pointer(watch.other), 1000, pointer(watch.other), 1000, why);
     HOLDS(a && b && a != b);
     SAME(watch.loads, 2);
-    HOLDS(staging->place(pointer(first), pointer(watch.other), why) == NULL);
+    HOLDS(staging->place(pointer(first), 1000, pointer(watch.other), 1000, why) == NULL);
     SAME(why[0], 0);
 }
 

@@ -227,6 +227,8 @@ for progress in auto watchdog; do
     SPARSESHIM_PROGRESS=$progress preloaded 3 device_layouts nothing
     tap_passed "a call that touches no memory of a device is the MPI library's, PROGRESS=$progress"
 done
+SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_layouts two
+tap_passed "buffers that begin on one device and end on another"
 # The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.
 for _ in 1 2 3; do
     SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \

@@ -2,7 +2,8 @@
  *
  *     device_layouts words      gathers of words at addresses between theirs
  *     device_layouts bottom     datatypes of absolute addresses
- *     device_layouts nothing    calls that touch no memory of a device */
+ *     device_layouts nothing    calls that touch no memory of a device
+ *     device_layouts two        buffers that begin on one device and end on another */
 #include <complex.h>
 #include <stdbool.h>
 
@@ -148,6 +149,28 @@ static void nothing(void)
     tap_ok(err == MPI_SUCCESS && MPI_Request_free(&request) == MPI_SUCCESS, "a persistent one");
 }
 
+static void two(void)
+{
+    CUresult (*span)(CUdeviceptr *, size_t, size_t);
+    CUdeviceptr in = 0, out = 0;
+
+    *(void **)(void *)&span = dlsym(cuda.library, "test_cuda_span");
+    if (!span || span(&in, sizeof host, sizeof host / 2) ||
+        span(&out, sizeof host, sizeof host - 1))
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    for (int call = 0; call < 4; call++) {
+        input_fill_whole(host, COUNT, (uint64_t)call, tap.rank);
+        cuda_write(DEVICE, (char *)in, host, sizeof host);
+        MPI_Allreduce((void *)in, (void *)out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        cuda_read(DEVICE, got, (char *)out, sizeof got);
+        tap_ok(input_is_whole_sum(got, COUNT, (uint64_t)call, tap.size), "a sum on two devices");
+        cuda_write(DEVICE, (char *)in, host, sizeof host);
+        MPI_Allreduce(MPI_IN_PLACE, (void *)in, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        cuda_read(DEVICE, got, (char *)in, sizeof got);
+        tap_ok(input_is_whole_sum(got, COUNT, (uint64_t)call, tap.size), "... in place");
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -162,6 +185,8 @@ int main(int argc, char **argv)
         bottom();
     else if (strcmp(mode, "nothing") == 0)
         nothing();
+    else if (strcmp(mode, "two") == 0)
+        two();
     if (tap.checks == 0)
         MPI_Abort(MPI_COMM_WORLD, 2);
     status = tap_end();
