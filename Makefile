@@ -225,8 +225,8 @@ $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \
 	    -Wl,--version-script=gpu/exports.map $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
-gpu-registers: $(BUILD)/libsparseshim_cuda.so ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
-	$(Q)for ptx in $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).ptx); do \
+gpu-registers: $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## registers, spills and shared memory of each kernel, for the last of GPU_ARCHS
+	$(Q)[ -n "$(GPU_LIBRARY)" ] || exit 1; for ptx in $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.$(lastword $(GPU_ARCHS)).ptx); do \
 	    $(dir $(FATBINARY))ptxas -v -fmad false -arch=sm_$(lastword $(GPU_ARCHS)) -o /dev/null $$ptx 2>&1; done | \
 	    awk '/Compiling entry/ { split($$0, q, "\047"); name = q[2] } \
 	         /spill/ { spill = $$5 } \
