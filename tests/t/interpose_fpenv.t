@@ -5,6 +5,10 @@ set -u
 . tests/t/lib.sh
 export SPARSESHIM_REGISTER=count=24000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1
 
+# What is measured decides about some calls; on emulated devices about more.
+least=10
+[ -z "$PLACES" ] || least=1
+
 # The UCX of the MPI library reports a trap with a backtrace and ends the program.
 for what in traps every; do
     bare 2 fptraps "$what"
@@ -20,7 +24,7 @@ for what in traps every; do
     for algorithm in split_allgather dsar oktopk gtopk; do
         SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=auto SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
             preloaded 2 fptraps "$what"
-        tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" 10
+        tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" "$least"
     done
     export SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9
     SPARSESHIM_MODE=topk preloaded 2 fptraps "$what"
