@@ -205,7 +205,8 @@ static void free_parts(struct gpu_device *d)
 void gpu_device_close(struct gpu_device *d)
 {
     /* An id of 0 was never asked for: the context has only just been given. */
-    if ((d->id == 0 || gpu_is_alive(d)) && gpu_device_enter(d) == CUDA_SUCCESS) {
+    if (d->queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED && (d->id == 0 || gpu_is_alive(d)) &&
+        gpu_device_enter(d) == CUDA_SUCCESS) {
         if (d->stream)
             (void)d->driver->stream_finish(d->stream);
         free_parts(d);

@@ -24,7 +24,7 @@ void gpu_see_whether_gone(struct gpu_place *p)
     if (p->device.queue.error != 0)
         return;
     gpu_allocation(p->device.driver, p->counts, &number);
-    if (number != p->counts_number)
+    if (p->counts_number != 0 && number != p->counts_number)
         p->device.queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 

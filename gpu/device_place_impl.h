@@ -190,7 +190,7 @@ uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
 /* ss_place_ops.make and drop. */
 int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
-void gpu_vector_drop(struct ss_place *p, struct ss_buf *buf);
+void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf);
 
 /* ---- gpu/device_reserve.c ---- */
 

@@ -99,9 +99,16 @@ static bool step_drop(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-void gpu_vector_drop(struct ss_place *p, struct ss_buf *buf)
+/* Also by who made no call there, long after the last one: the context may be gone. */
+void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf)
 {
+    struct gpu_place *p = gpu_place_of(place);
+
+    pthread_mutex_lock(&p->lock);
+    if (buf->data && !p->front)
+        gpu_see_whether_gone(p);
+    pthread_mutex_unlock(&p->lock);
     if (buf->data)
-        gpu_hand_over(p, &(struct gpu_job){.step = step_drop, .v = buf->data});
+        gpu_hand_over(place, &(struct gpu_job){.step = step_drop, .v = buf->data});
     *buf = (struct ss_buf){.data = NULL};
 }

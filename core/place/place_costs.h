@@ -49,7 +49,8 @@ const struct ss_place_costs *ss_place_costs(struct ss_place *p);
 /* Measures a place with a record, once: some milliseconds, if it has nothing else to do, during
  * which other threads find what was expected; also where it is slow beyond that or has no memory.
  * No lock may be held that others wait for. Where it is busy nothing is done; the next call tries
- * again, a few times. True: the costs have been settled by this call. */
+ * again, a few times. True: what costs are known from here on was settled by
+ * this call, which measured them or found the place too slow for that. */
 bool ss_place_measure(struct ss_place *p);
 
 #endif

@@ -144,10 +144,12 @@ static void give_up(struct ss_tensor *t)
 
 double ss_residual_give_up(struct ss_tensor *t)
 {
-    const double norm = is_lost(t) ? ss_root(t->residual.square) : 0;
+    double norm;
 
-    if (is_lost(t))
-        give_up(t);
+    if (!is_lost(t))
+        return 0;
+    norm = ss_root(t->residual.square);
+    give_up(t);
     return norm;
 }
 
@@ -160,7 +162,9 @@ int ss_residual_move(struct ss_tensor *t, struct ss_place *to)
 
     if (from == to)
         return SS_OK;
-    if (ss_residual_there(t)) {
+    if (is_lost(t)) {
+        status = SS_ERR_DEVICE;
+    } else if (ss_residual_there(t)) {
         status = ss_buf_reserve(&copy, t->owner->mem, bytes);
         if (status == SS_OK)
             status = ss_residual_read(t, copy.data);

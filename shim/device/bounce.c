@@ -111,6 +111,7 @@ static void learn_costs(struct ss_place *place)
 
     if (!place || ss_costs_fixed(&shim.settings) || !ss_place_measure(place))
         return;
+    (void)shim_staging()->lacked(place); /* no call of the program's */
     costs = ss_place_costs(place);
     const ss_fpenv program = ss_fpenv_enter();
     shim_say(CFG_DEBUG_TRACE,

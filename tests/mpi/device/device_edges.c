@@ -151,9 +151,10 @@ static void destroyed(void)
         cuda.context[0] = first;
         CUDA(cuCtxSetCurrent(first));
         twelve_calls();
-        input_fill_fractions(host, SMALL, 77, tap.rank);
-        MPI_Allreduce(host, got, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        tap_ok(true, "round %d", round);
+        input_fill_whole(host, COUNT, (uint64_t)round, tap.rank);
+        MPI_Allreduce(host, got, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        tap_ok(input_is_whole_sum(got, COUNT, (uint64_t)round, tap.size),
+               "round %d: sums of host buffers go on", round);
     }
 }
 
