@@ -112,7 +112,7 @@ form() {
 
 # One runs without end, and takes its time, while the others run.
 mkdir -p "$WORK/endless/w" && cp -r ../data "$WORK/endless/" && cp job "$WORK/endless/w/"
-(cd "$WORK/endless/w" && exec timeout -k 5 110 "$CLI" try --min-count=1000 --steps=20 -- \
+(cd "$WORK/endless/w" && exec timeout -k 5 110 "$CLI" try --min-count=1000 --algorithm=recursive_doubling --steps=20 -- \
     "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" ./job 0 0 >"$WORK/endless.out" 2>"$WORK/endless.err") &
 endless=$!
 
