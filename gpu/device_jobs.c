@@ -42,7 +42,7 @@ void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
     p->gone = g;
 }
 
-/* Those that nothing uses any more. */
+/* Those that nothing uses any more, unless `all`. */
 static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
 {
     struct gpu_gone *g, *taken = NULL, **at = &p->gone;
@@ -335,17 +335,11 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
 int gpu_poll(struct ss_place *place, ss_ticket ticket)
 {
     struct gpu_place *p = gpu_place_of(place);
-    struct gpu_gone *gone = NULL;
     int status = SS_OK;
 
     pthread_mutex_lock(&p->lock);
-    if (p->gone && !p->jobs)
-        gpu_see_whether_gone(p);
-    if ((p->jobs || p->gone) && p->device.queue.error == 0 &&
-        gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+    if (p->jobs && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, ticket);
-        if (p->device.queue.error == 0)
-            gone = take_gone(p, false);
         gpu_device_leave(&p->device);
     }
     if (p->device.queue.error != 0)
@@ -353,7 +347,6 @@ int gpu_poll(struct ss_place *place, ss_ticket ticket)
     else if (p->jobs && p->jobs->number <= ticket)
         status = SS_PENDING;
     pthread_mutex_unlock(&p->lock);
-    free_beside(p, gone);
     return status;
 }
 
@@ -378,6 +371,33 @@ ss_ticket gpu_mark_all(struct ss_place *place)
 }
 
 /* ---- the end ---- */
+
+bool gpu_has_gone(struct gpu_place *p)
+{
+    bool has;
+
+    pthread_mutex_lock(&p->lock);
+    has = p->gone != NULL;
+    pthread_mutex_unlock(&p->lock);
+    return has;
+}
+
+void gpu_place_trim(struct gpu_place *p)
+{
+    struct gpu_gone *gone = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->gone && !p->jobs)
+        gpu_see_whether_gone(p);
+    if (p->gone && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
+        advance(p, 0);
+        if (p->device.queue.error == 0)
+            gone = take_gone(p, false);
+        gpu_device_leave(&p->device);
+    }
+    pthread_mutex_unlock(&p->lock);
+    free_beside(p, gone);
+}
 
 void gpu_free_gone(struct gpu_place *p)
 {

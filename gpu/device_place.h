@@ -4,8 +4,8 @@
  * the driver is one for good: polls say SS_ERR_DEVICE and nothing more is done.
  *
  * Functions of the place may be called by any thread. They do not wait for the device but where
- * its memory is made or let go: in make, reserve, the first scans of a kind, and for a dropped
- * vector; no other thread waits for that.
+ * its memory is made, in make, reserve and the first scans of a kind; no other thread waits for
+ * that. What is let go is freed by gpu_place_trim, or where there is no room without that.
  * A claim whose g + r overflowed leaves these entries alone, where the host ends its pass: `stop`
  * is n, and undo knows. */
 #ifndef GPU_DEVICE_PLACE_H
@@ -73,6 +73,10 @@ void gpu_place_close(struct gpu_place *p);
 
 /* What is asked for from here on comes after what the program has queued: gpu_after_program. */
 void gpu_place_after_program(struct gpu_place *p);
+
+/* Frees what was let go and nothing uses any more: whoever holds a lock does not ask for it, as it
+ * may wait for all that the device has to do. */
+void gpu_place_trim(struct gpu_place *p);
 
 /* What has failed for good, as the driver numbers it; 0: nothing. */
 int gpu_place_error(struct gpu_place *p);

@@ -144,6 +144,7 @@ void gpu_fail(struct gpu_place *p);
 /* Device memory is freed once what is queued has passed; at the end, at once. */
 void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
 void gpu_free_gone(struct gpu_place *p);
+bool gpu_has_gone(struct gpu_place *p);
 void gpu_forget_jobs(struct gpu_place *p);
 
 size_t gpu_aligned(size_t bytes);

@@ -230,14 +230,13 @@ static void deliver(struct ss_place *place, struct order *o, const bool less[GPU
     let_go(place, o);
 }
 
-int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
+static bool reserve(struct ss_place *place, const size_t bytes[AREAS])
 {
     struct gpu_place *p = gpu_place_of(place);
     struct order o = {{0}, {NULL}};
     bool less[GPU_SIZED] = {false}, there;
-    size_t bytes[AREAS], *noted = NULL;
+    size_t *noted = NULL;
 
-    needs_of(type, need, bytes);
     pthread_mutex_lock(&p->lock);
     if (p->device.queue.error == 0)
         noted = look(p, bytes, &o, less);
@@ -249,8 +248,31 @@ int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place
     if (noted && !there) /* nothing follows */
         memset(noted, 0, sizeof p->needs.bytes[0]);
     there = there || p->device.queue.error != 0; /* which the next poll tells */
-    p->lacked = p->lacked || !there;
     pthread_mutex_unlock(&p->lock);
+    return there;
+}
+
+static void note_lack(struct gpu_place *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->lacked = true;
+    pthread_mutex_unlock(&p->lock);
+}
+
+int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    size_t bytes[AREAS];
+    bool there;
+
+    needs_of(type, need, bytes);
+    there = reserve(place, bytes);
+    if (!there && gpu_has_gone(p)) {
+        gpu_place_trim(p);
+        there = reserve(place, bytes);
+    }
+    if (!there)
+        note_lack(p);
     return there ? SS_OK : SS_ERR_MEMORY;
 }
 

@@ -65,13 +65,11 @@ static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
     return there;
 }
 
-int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+static int make(struct gpu_place *p, struct ss_buf *buf, size_t bytes)
 {
-    struct gpu_place *p = gpu_place_of(place);
     struct gpu_vector *x = new_vector(bytes);
     void *memory = NULL;
 
-    (void)mem; /* the device's has a limit of its own */
     *buf = (struct ss_buf){.data = NULL};
     if (x && count_vector(p, x)) {
         const int error = gpu_memory_make_beside(&p->device, x->all, &memory);
@@ -83,6 +81,19 @@ int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *b
     }
     free(x);
     return SS_ERR_MEMORY;
+}
+
+int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    int status = make(p, buf, bytes);
+
+    (void)mem; /* the device's has a limit of its own */
+    if (status != SS_OK && gpu_has_gone(p)) {
+        gpu_place_trim(p);
+        status = make(p, buf, bytes);
+    }
+    return status;
 }
 
 static bool step_drop(struct gpu_place *p, struct gpu_job *j)

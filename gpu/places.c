@@ -144,3 +144,13 @@ struct ss_place *gpu_places_find(const struct gpu_driver *driver, const struct g
     gpu_place_after_program(&k->place);
     return &k->place.place;
 }
+
+void gpu_places_trim(void)
+{
+    pthread_mutex_lock(&the.lock);
+    struct known *k = the.list;
+    pthread_mutex_unlock(&the.lock);
+    for (; k; k = k->next)
+        if (k->opened)
+            gpu_place_trim(&k->place);
+}

@@ -12,4 +12,7 @@ struct ss_place;
 struct ss_place *gpu_places_find(const struct gpu_driver *driver, const struct gpu_where *a,
                                  const struct gpu_where *b, char *why);
 
+/* gpu_place_trim of all of them. */
+void gpu_places_trim(void);
+
 #endif

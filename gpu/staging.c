@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gpu/crossing.h"
 #include "gpu/device_place_impl.h"
 #include "gpu/places.h"
 
@@ -20,6 +21,7 @@ struct context {
     int ordinal;
     bool open;
     struct gpu_device device;
+    struct gpu_crossings crossings; /* there once an image is not pinned */
 };
 
 struct gpu_image {
@@ -29,10 +31,13 @@ struct gpu_image {
     unsigned long long number; /* gpu_allocation of it */
     size_t room;
     bool pinned, busy;
+    bool lost;    /* not pinned, and its context is gone */
     bool behind;  /* the program's work */
     void *memory; /* of the device */
     size_t bytes;
     gpu_ticket ticket;
+    bool crosses; /* through the slots of its context */
+    struct gpu_crossing crossing;
 };
 
 static struct {
@@ -78,6 +83,8 @@ static void forget(struct context *c)
     for (struct gpu_image **at = &the.images; *at;) {
         struct gpu_image *image = *at;
         if (image->on != c || !image->pinned) {
+            image->lost = image->lost || image->on == c;
+            image->crosses = image->crosses && image->on != c;
             at = &image->next;
             continue;
         }
@@ -89,6 +96,7 @@ static void forget(struct context *c)
         the.idle--;
         free(image);
     }
+    c->crossings = (struct gpu_crossings){.memory = NULL};
     c->open = false;
 }
 
@@ -238,7 +246,7 @@ static void begin(struct gpu_image *image, const void *p, size_t bytes)
     image->next = the.images;
     the.images = image;
     image->busy = true;
-    image->behind = false;
+    image->lost = image->behind = image->crosses = false;
     image->memory = (void *)(uintptr_t)p;
     image->bytes = bytes;
     image->ticket = 0;
@@ -250,6 +258,30 @@ static void remove_image(struct gpu_image *image)
     unlink_image(image);
     (void)pthread_mutex_unlock(&the.lock);
     free(image);
+}
+
+/* What unpinned images of the context cross in, made without the lock. Where there is no memory for
+ * that their copies are the driver's, and wait for the device. */
+static void furnish_crossings(struct context *c)
+{
+    void *memory = NULL, *taken = NULL;
+    bool wanted;
+    int error;
+
+    (void)pthread_mutex_lock(&the.lock);
+    wanted = c->open && !c->crossings.memory;
+    (void)pthread_mutex_unlock(&the.lock);
+    if (!wanted)
+        return;
+    error = gpu_pinned_make_beside(&c->device, (size_t)GPU_CROSSING_SLOTS * GPU_CROSSING_BYTES,
+                                   &memory);
+    (void)pthread_mutex_lock(&the.lock);
+    gpu_note_beside(&c->device, error);
+    if (c->open && !c->crossings.memory)
+        c->crossings.memory = taken = memory;
+    (void)pthread_mutex_unlock(&the.lock);
+    if (memory && !taken) /* another thread was first */
+        (void)gpu_pinned_free_beside(&c->device, memory);
 }
 
 /* Its memory, made without the lock, which pinning may hold for long; nobody else uses it. False:
@@ -270,8 +302,10 @@ static bool furnish(struct gpu_image *image, bool pin, bool pinned)
     if (memory)
         gpu_allocation(&the.driver, memory, &image->number);
     (void)pthread_mutex_unlock(&the.lock);
-    if (!image->host && !pinned)
+    if (!image->host && !pinned) {
         image->host = malloc(image->room);
+        furnish_crossings(c);
+    }
     if (image->host)
         return true;
     remove_image(image);
@@ -311,17 +345,28 @@ static void give(struct gpu_image *image)
 
     (void)pthread_mutex_lock(&the.lock);
     image->busy = false;
-    if (!image->on) {
+    if (image->crosses)
+        gpu_crossing_leave(&image->crossing, &image->on->crossings);
+    if (!image->on)
         free(image);
-    } else if (!image->pinned) {
+    else if (!image->pinned)
         move_to(&gone, image);
-    } else {
+    else
         the.idle++;
-        while (the.idle > KEPT_MOST && drop_oldest(&gone))
-            ;
-    }
     (void)pthread_mutex_unlock(&the.lock);
     free_images(gone);
+}
+
+static void trim(void)
+{
+    struct gpu_image *gone = NULL;
+
+    (void)pthread_mutex_lock(&the.lock);
+    while (the.idle > KEPT_MOST && drop_oldest(&gone))
+        ;
+    (void)pthread_mutex_unlock(&the.lock);
+    free_images(gone);
+    gpu_places_trim();
 }
 
 /* ---- places ---- */
@@ -359,18 +404,34 @@ static void upload_ranges(struct gpu_device *d, const struct gpu_image *image,
                    (const char *)image->host + ranges[i].from, ranges[i].bytes);
 }
 
-/* count 0: from the device. */
-static void queue(struct gpu_image *image, const struct gpu_range *ranges, size_t count)
+static void queue_all(struct gpu_device *d, struct gpu_image *image, bool out,
+                      const struct gpu_range *ranges, size_t count)
+{
+    const struct gpu_range whole = {0, image->bytes};
+
+    if (out)
+        upload_ranges(d, image, ranges ? ranges : &whole, ranges ? count : 1);
+    else
+        gpu_download(d, image->host, image->memory, image->bytes);
+    image->ticket = gpu_mark(d);
+}
+
+/* ranges NULL: all of it. */
+static void queue(struct gpu_image *image, bool out, const struct gpu_range *ranges, size_t count)
 {
     (void)pthread_mutex_lock(&the.lock);
-    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    struct gpu_device *d = image->on && !image->lost ? &image->on->device : NULL;
     if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
         if (!image->behind)
             gpu_after_program(d);
-        if (count == 0)
-            gpu_download(d, image->host, image->memory, image->bytes);
-        upload_ranges(d, image, ranges, count);
-        image->ticket = gpu_mark(d);
+        image->crosses = !image->pinned && image->on->crossings.memory;
+        if (image->crosses) {
+            gpu_crossing_begin(&image->crossing, out, image->host, image->memory, image->bytes,
+                               ranges, count);
+            image->crosses = gpu_crossing_step(&image->crossing, &image->on->crossings, d);
+        } else {
+            queue_all(d, image, out, ranges, count);
+        }
         gpu_device_leave(d);
     }
     (void)pthread_mutex_unlock(&the.lock);
@@ -379,7 +440,7 @@ static void queue(struct gpu_image *image, const struct gpu_range *ranges, size_
 static void behind(struct gpu_image *image)
 {
     (void)pthread_mutex_lock(&the.lock);
-    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    struct gpu_device *d = image->on && !image->lost ? &image->on->device : NULL;
     if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
         gpu_after_program(d);
         gpu_device_leave(d);
@@ -396,26 +457,32 @@ static void aim(struct gpu_image *image, const void *p, size_t bytes)
 
 static void download(struct gpu_image *image)
 {
-    queue(image, NULL, 0);
+    queue(image, false, NULL, 0);
 }
 
 static void upload(struct gpu_image *image, const struct gpu_range *ranges, size_t count)
 {
-    const struct gpu_range whole = {0, image->bytes};
+    queue(image, true, count > 0 ? ranges : NULL, count);
+}
 
-    if (ranges && count > 0)
-        queue(image, ranges, count);
-    else
-        queue(image, &whole, 1);
+/* Of all images, whoever looks: what has come makes room for others, and theirs may be what
+ * somebody waits for before he looks at his own. */
+static void step_crossings(struct context *c)
+{
+    for (struct gpu_image *image = the.images; image; image = image->next)
+        if (image->on == c && image->crosses)
+            image->crosses = gpu_crossing_step(&image->crossing, &c->crossings, &c->device);
 }
 
 static int look(struct gpu_image *image)
 {
-    struct gpu_device *d = image->on ? &image->on->device : NULL;
+    struct gpu_device *d = image->on && !image->lost ? &image->on->device : NULL;
     bool passed = true;
 
     if (d && d->queue.error == 0 && gpu_device_enter(d) == CUDA_SUCCESS) {
-        passed = gpu_passed(d, image->ticket);
+        if (image->crosses)
+            step_crossings(image->on);
+        passed = !image->crosses && gpu_passed(d, image->ticket);
         gpu_device_leave(d);
     }
     return !d || d->queue.error != 0 ? -1 : !passed;
@@ -435,8 +502,9 @@ static int poll(struct gpu_image *image)
 
 static const char *error(const struct gpu_image *image)
 {
-    return image->on ? gpu_error_name(&the.driver, (CUresult)image->on->device.queue.error)
-                     : "the context of the device is gone";
+    return image->on && !image->lost
+               ? gpu_error_name(&the.driver, (CUresult)image->on->device.queue.error)
+               : "the context of the device is gone";
 }
 
 const struct gpu_staging sparseshim_cuda = {
@@ -454,4 +522,5 @@ const struct gpu_staging sparseshim_cuda = {
     .poll = poll,
     .error = error,
     .give = give,
+    .trim = trim,
 };

@@ -12,7 +12,7 @@
 
 struct ss_place;
 
-enum { GPU_STAGING_VERSION = 6, GPU_STAGING_WHY = 200 };
+enum { GPU_STAGING_VERSION = 7, GPU_STAGING_WHY = 200 };
 
 struct gpu_image;
 
@@ -42,8 +42,10 @@ struct gpu_staging {
     bool (*lacked)(struct ss_place *place);
 
     /* An image of `bytes` bytes of the device at p, not filled. `limit`: bytes that may be pinned
-     * in all; what goes beyond is not, unless `pinned` says that it must, for with other memory
-     * copies wait for the device. NULL, and why has the reason (GPU_STAGING_WHY bytes). */
+     * in all; what goes beyond is not, unless `pinned` says that it must: it crosses through a few
+     * slots that are, 1 MiB for each context, and where not even those are to be had its copies
+     * wait for the device. Whoever holds a lock does not ask: the driver may wait. NULL, and why
+     * has the reason (GPU_STAGING_WHY bytes). */
     struct gpu_image *(*take)(const void *p, size_t bytes, size_t limit, bool pinned, char *why);
     void *(*host)(const struct gpu_image *image);
 
@@ -53,7 +55,8 @@ struct gpu_staging {
     /* From here on it is of these bytes of the same memory, no more than it was taken for. */
     void (*aim)(struct gpu_image *image, const void *p, size_t bytes);
 
-    /* Queued: from the device; to the device, these ranges of it alone (NULL: all of it). */
+    /* Queued: from the device; to the device, these ranges of it alone (NULL: all of it), which
+     * stay as they are until it is done. */
     void (*download)(struct gpu_image *image);
     void (*upload)(struct gpu_image *image, const struct gpu_range *ranges, size_t count);
     /* Of what was queued last: > 0 it is under way, 0 it is done, < 0 it has failed. Never waits.
@@ -62,8 +65,12 @@ struct gpu_staging {
     /* The driver's name for what failed. */
     const char *(*error)(const struct gpu_image *image);
 
-    /* Nothing is under way. */
+    /* Nothing is under way. Never waits. */
     void (*give)(struct gpu_image *image);
+
+    /* A call has ended: images that are idle are freed, but for some, and device memory that was
+     * let go. May wait: nobody calls it who holds a lock. */
+    void (*trim)(void);
 };
 
 extern const struct gpu_staging sparseshim_cuda;

@@ -60,6 +60,7 @@ struct shim_comm {
                                                  if the program has not seen it end, else 0 */
     uint64_t started;                         /* core calls begun */
     struct shim_task *queue, *queue_end;      /* those that have started come first */
+    struct shim_task *wants;                  /* images; who steps it is to make them next */
     double stepped;                           /* when all of it was stepped last */
     bool polled;                              /* a nonblocking call was made */
     bool listed;                              /* among the active */

@@ -112,16 +112,16 @@ static bool leave(struct shim_comm *comm)
 
 static bool step(struct shim_comm *comm, void *unused)
 {
-    struct shim_task *finished = NULL;
+    struct shim_left work = {.wants = NULL};
     bool moved, left;
 
     (void)unused;
     if (pthread_mutex_trylock(&comm->lock) != 0)
         return false;
-    moved = shim.hooks.step(comm, &finished);
+    moved = shim.hooks.step(comm, &work);
     left = leave(comm);
     pthread_mutex_unlock(&comm->lock);
-    shim.hooks.deliver(finished);
+    shim.hooks.leave(&work);
     if (left)
         shim_comm_put(comm);
     return moved;

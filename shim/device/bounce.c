@@ -263,6 +263,7 @@ void shim_bounce_give(const struct shim_bounce *b)
         shim_staging()->give(b->send);
     if (b->recv)
         shim_staging()->give(b->recv);
+    shim_staging()->trim();
     free(b->written);
 }
 

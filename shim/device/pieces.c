@@ -1,6 +1,5 @@
 #include "shim/device/pieces.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -92,7 +91,7 @@ static void fetch(struct shim_pieces *p, size_t number)
     shim_staging()->download(image_in(p, number));
 }
 
-void shim_pieces_open(struct shim_pieces *p, const void *send, void *recv, size_t bytes,
+void shim_pieces_take(struct shim_pieces *p, const void *send, void *recv, size_t bytes,
                       size_t piece)
 {
     memset(p, 0, sizeof *p);
@@ -100,10 +99,13 @@ void shim_pieces_open(struct shim_pieces *p, const void *send, void *recv, size_
     p->recv = recv;
     p->bytes = bytes;
     p->piece = piece;
-    if (take_all(p)) {
-        fetch(p, 0);
-        fetch(p, 1);
-    }
+    (void)take_all(p);
+}
+
+void shim_pieces_open(struct shim_pieces *p)
+{
+    fetch(p, 0);
+    fetch(p, 1);
 }
 
 void shim_pieces_give_up(struct shim_pieces *p, size_t bytes, size_t piece)
@@ -159,19 +161,19 @@ void shim_pieces_take_back(struct shim_pieces *p, size_t number)
 
 bool shim_pieces_go(struct shim_pieces *p)
 {
-    for (size_t i = 0; i < depth(p); i++)
-        if (!p->failed && is_busy(p, p->out[i]))
-            return true;
-    return false;
+    bool busy = false;
+
+    for (size_t i = 0; i < SHIM_PIECES_IN_PLACE; i++)
+        busy = is_busy(p, p->out[i]) || busy;
+    for (size_t i = 0; i < SHIM_PIECES_APART; i++)
+        busy = is_busy(p, p->in[i]) || busy;
+    return busy;
 }
 
 static void give(struct gpu_image *image)
 {
-    if (!image)
-        return;
-    while (shim_staging()->poll(image) > 0) /* that of another context has failed */
-        sched_yield();
-    shim_staging()->give(image);
+    if (image)
+        shim_staging()->give(image);
 }
 
 void shim_pieces_close(struct shim_pieces *p)

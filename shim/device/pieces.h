@@ -24,10 +24,13 @@ struct shim_pieces {
  * same, for no rank may be missing in them. Once there it stays. */
 bool shim_pieces_reserve(void);
 
-/* send NULL: in place. The first pieces are under way when it returns, behind what the program has
- * queued. */
-void shim_pieces_open(struct shim_pieces *p, const void *send, void *recv, size_t bytes,
+/* Makes the images; send NULL: in place. What is copied comes behind what the program has queued by
+ * now. To be called without a lock: it may wait for the driver. */
+void shim_pieces_take(struct shim_pieces *p, const void *send, void *recv, size_t bytes,
                       size_t piece);
+
+/* Then, as all that follows, without waiting: the first pieces are under way when it returns. */
+void shim_pieces_open(struct shim_pieces *p);
 
 /* Nothing can be copied: zeros are summed, in place. */
 void shim_pieces_give_up(struct shim_pieces *p, size_t bytes, size_t piece);
@@ -42,7 +45,8 @@ void *shim_pieces_out(const struct shim_pieces *p, size_t number);
 /* It has been summed, before any later one. */
 void shim_pieces_take_back(struct shim_pieces *p, size_t number);
 
-/* Whether results are still on their way to the device. */
+/* Whether anything is still on its way: results, and what comes in vain where copies have failed.
+ */
 bool shim_pieces_go(struct shim_pieces *p);
 
 /* Nothing is under way. */

@@ -144,7 +144,7 @@ static enum shim_phase look_around(void)
         return SHIM_PASS;
     }
     shim.hooks =
-        (struct shim_hooks){shim_job_pause, shim_task_step, shim_request_deliver, shim_trace_flush};
+        (struct shim_hooks){shim_job_pause, shim_task_step, shim_task_leave, shim_trace_flush};
     shim.hides_errors = library_hides_errors();
     shim.salt = make_salt();
     lacking = shim_real_find_pmpi();

@@ -195,12 +195,18 @@ struct shim_clock_sample {
 };
 enum { SHIM_CLOCK_SAMPLES = 2 };
 
+/* What a step of a communicator's calls leaves to whoever has held its lock. */
+struct shim_left {
+    struct shim_task *finished; /* to be delivered */
+    struct shim_task *wants;    /* images of its buffers; NULL: none does */
+};
+
 /* What lower folders call of higher ones; set before the first eligible call. */
 struct shim_hooks {
     void (*last_comm_gone)(void); /* a Sessions-only program's; shim_job_pause */
-    bool (*step)(struct shim_comm *comm, struct shim_task **finished); /* shim_task_step */
-    void (*deliver)(struct shim_task *finished);                       /* shim_request_deliver */
-    void (*clock_known)(void);                                         /* shim_trace_flush */
+    bool (*step)(struct shim_comm *comm, struct shim_left *left); /* shim_task_step */
+    void (*leave)(const struct shim_left *left);                  /* shim_task_leave */
+    void (*clock_known)(void);                                    /* shim_trace_flush */
 };
 
 struct shim_state {

@@ -58,9 +58,9 @@ void shim_native_next(struct shim_task *task)
     }
 }
 
-/* Images for what the MPI library is to have as a whole, or of which a nonblocking call has had
- * them made when it was called. */
-static void start_images(struct shim_task *task)
+/* ---- images ---- */
+
+static void begin_images(struct shim_task *task)
 {
     const bool in_place = !task->native_in;
 
@@ -70,6 +70,40 @@ static void start_images(struct shim_task *task)
         shim_bounce_in(task->call.bounce, in_place);
     task->native_in = in_place ? NULL : shim_task_input(task);
     shim_task_set_stage(task, SHIM_TASK_IMAGES);
+}
+
+/* Who holds no lock makes them: one of us for a nonblocking call, else its caller. */
+static void want_images(struct shim_task *task)
+{
+    if (!task->blocking)
+        task->comm->wants = task;
+    shim_task_set_stage(task, SHIM_TASK_WANTS);
+}
+
+void shim_native_take(struct shim_task *task)
+{
+    struct shim_call as_seen = task->call;
+
+    if (task->piece)
+        shim_task_pieces_take(task);
+    else
+        (void)shim_bounce_take(task->call.bounce, &as_seen, true);
+}
+
+void shim_native_taken(struct shim_task *task)
+{
+    if (!task->piece) {
+        begin_images(task);
+        return;
+    }
+    shim_native_next(task);
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+}
+
+/* Of a nonblocking call they may have been made when it was called. */
+static bool has_images(const struct shim_task *task)
+{
+    return task->call.bounce->taken;
 }
 
 void shim_native_start(struct shim_task *task, const void *in)
@@ -83,12 +117,14 @@ void shim_native_start(struct shim_task *task, const void *in)
         shim_task_set_stage(task, SHIM_TASK_IMAGES);
         return;
     }
-    if (shim_task_is_away(task) && (!task->piece || task->call.bounce->taken)) {
-        start_images(task);
-        return;
+    if (shim_task_is_away(task) && has_images(task)) {
+        begin_images(task);
+    } else if (shim_task_is_away(task)) {
+        want_images(task);
+    } else {
+        shim_native_next(task);
+        shim_task_set_stage(task, SHIM_TASK_NATIVE);
     }
-    shim_native_next(task);
-    shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
 
 bool shim_native_is_posted(const struct shim_task *task)

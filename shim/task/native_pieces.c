@@ -19,10 +19,18 @@ static struct shim_pieces *copies(const struct shim_task *task)
     return shim_task_is_away(task) && !b->taken ? &b->pieces : NULL;
 }
 
-void shim_task_pieces_begin(struct shim_task *task)
+void shim_task_pieces_take(struct shim_task *task)
 {
     const size_t size = ss_type_size(task->type);
     const struct shim_bounce *b = task->call.bounce;
+
+    shim_pieces_take(copies(task), task->native_in ? b->device_send : NULL, b->device_recv,
+                     task->n * size, task->piece * size);
+}
+
+void shim_task_pieces_begin(struct shim_task *task)
+{
+    const size_t size = ss_type_size(task->type);
     struct shim_pieces *p = copies(task);
 
     task->summed = 0;
@@ -33,8 +41,7 @@ void shim_task_pieces_begin(struct shim_task *task)
     if (task->unread)
         shim_pieces_give_up(p, task->n * size, task->piece * size);
     else if (p)
-        shim_pieces_open(p, task->native_in ? b->device_send : NULL, b->device_recv, task->n * size,
-                         task->piece * size);
+        shim_pieces_open(p);
 }
 
 /* What follows is done all the same: the other ranks do. */

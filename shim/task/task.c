@@ -2,7 +2,6 @@
  * library. */
 #include "shim/task/task.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +13,6 @@
 #include "shim/mpi/real.h"
 #include "shim/task/task_impl.h"
 #include "shim/task/task_words.h"
-
-/* Steps without a result after which the processor is offered to others: on a host with more ranks
- * than cores the message waited for may be theirs to send. */
-enum { IDLE_STEPS = 128 };
 
 /* So long behind a step of all calls, what the watchdog waits between its looks, a post starts its
  * own alone: layer after layer they would look more often than any message can have come. */
@@ -88,9 +83,7 @@ static void fail_for_comm(struct shim_task *task)
 
 static void start_window(struct shim_task *task);
 
-/* A window is over. status: of core's call. seconds: spent in the MPI library after SS_NATIVE, < 0
- * where that failed. */
-static void end_window(struct shim_task *task, int status, double seconds)
+void shim_task_end_window(struct shim_task *task, int status, double seconds)
 {
     struct shim_comm *comm = task->comm;
     struct ss_call *c = task->core;
@@ -218,7 +211,7 @@ static void take_status(struct shim_task *task, int status)
     if (status != SS_NATIVE) {
         if (status == SS_OK)
             heed_callbacks(task);
-        end_window(task, status, 0);
+        shim_task_end_window(task, status, 0);
     } else if (task->blocking && !task->polled && !ss_call_polled(task->core) &&
                ss_call_piece(task->core) == 0) {
         heed_callbacks(task);
@@ -293,7 +286,7 @@ static bool step_images(struct shim_task *task)
     if (shim_task_comes_in(task))
         return false;
     if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task))) {
-        end_window(task, SS_NATIVE, -1);
+        shim_task_end_window(task, SS_NATIVE, -1);
         return true;
     }
     task->copying = shim_now() - task->native_begin;
@@ -312,7 +305,7 @@ static bool step_native(struct shim_task *task)
     if (over && task->whole)
         shim_task_set_stage(task, SHIM_TASK_DONE);
     else if (over)
-        end_window(task, SS_NATIVE, spent);
+        shim_task_end_window(task, SS_NATIVE, spent);
     return moved;
 }
 
@@ -392,7 +385,31 @@ static bool never_joins(const struct shim_task *task)
     return task->blocking || (uint64_t)task->call.count >= SS_WINDOW || is_the_librarys(task);
 }
 
-bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
+/* Under the lock. */
+static void take_wants(struct shim_comm *comm, struct shim_left *left)
+{
+    left->wants = comm->wants;
+    comm->wants = NULL;
+}
+
+void shim_task_make_images(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    shim_native_take(task);
+    pthread_mutex_lock(&comm->lock);
+    shim_native_taken(task);
+    pthread_mutex_unlock(&comm->lock);
+}
+
+void shim_task_leave(const struct shim_left *left)
+{
+    if (left->wants)
+        shim_task_make_images(left->wants);
+    shim_request_deliver(left->finished);
+}
+
+bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
 {
     bool moved = false;
     struct shim_task *task, **link, *before = NULL;
@@ -415,12 +432,13 @@ bool shim_task_step(struct shim_comm *comm, struct shim_task **finished)
         if (comm->queue_end == task)
             comm->queue_end = before;
         if (!task->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
-            task->next = *finished;
-            *finished = task;
+            task->next = left->finished;
+            left->finished = task;
         }
     }
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for those before it */
+    take_wants(comm, left);
     stop_waiting(comm);
     comm->stepped = shim_now();
     return moved;
@@ -438,13 +456,14 @@ static bool starts_alone(const struct shim_task *before, const struct shim_task 
 }
 
 /* A posted call: it goes as far as it gets without others. */
-static void step_posted(struct shim_task *before, struct shim_task *task,
-                        struct shim_task **finished)
+static void step_posted(struct shim_task *before, struct shim_task *task, struct shim_left *left)
 {
-    if (!starts_alone(before, task))
-        shim_task_step(task->comm, finished);
-    else if (may_step(task))
+    if (!starts_alone(before, task)) {
+        shim_task_step(task->comm, left);
+    } else if (may_step(task)) {
         step(task);
+        take_wants(task->comm, left);
+    }
 }
 
 /* Copies that a call of the MPI library needs are waited for where no thread of ours would make it
@@ -461,7 +480,8 @@ static bool is_native_at_once(const struct shim_task *task)
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    struct shim_task *finished = NULL, *before;
+    struct shim_left left = {.wants = NULL};
+    struct shim_task *before;
 
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
@@ -484,101 +504,8 @@ void shim_task_post(struct shim_task *task)
             atomic_store(&comm->natively, false); /* what follows waits for its copies */
         shim_progress_enter(comm);
         if (!shim.own_thread)
-            step_posted(before, task, &finished);
+            step_posted(before, task, &left);
     }
     pthread_mutex_unlock(&comm->lock);
-    shim_request_deliver(finished);
-}
-
-/* ---- blocking ---- */
-
-/* The MPI library's call may not return, where an error handler of the application jumps out of it,
- * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
- * not in the queue. */
-static void leave_queue(struct shim_task *task)
-{
-    struct shim_comm *comm = task->comm;
-
-    pthread_mutex_lock(&comm->lock);
-    comm->queue = task->next;
-    if (!comm->queue)
-        comm->queue_end = NULL;
-    task->started = comm->started;
-    pthread_mutex_unlock(&comm->lock);
-}
-
-/* Ends its window, unless core has begun another call meanwhile; the next one goes ahead of what
- * waits. Under the lock. */
-static void come_back(struct shim_task *task, double spent)
-{
-    struct shim_comm *comm = task->comm;
-
-    shim_task_set_stage(task, SHIM_TASK_CORE);
-    if (task->core && comm->started == task->started)
-        end_window(task, SS_NATIVE, spent);
-    else
-        shim_task_set_stage(task, SHIM_TASK_DONE);
-    if (shim_task_stage(task) == SHIM_TASK_DONE)
-        return;
-    task->next = comm->queue;
-    comm->queue = task;
-    if (!comm->queue_end)
-        comm->queue_end = task;
-}
-
-static void run_native(struct shim_task *task)
-{
-    double spent = -1; /* until it has succeeded */
-    struct shim_task *finished = NULL;
-
-    leave_queue(task);
-    if (!shim_native_fill(task)) { /* before the others count on this rank */
-        task->err = MPI_ERR_OTHER; /* raised by who gives the images back */
-    } else if (!task->core) {      /* its communicator passes */
-        task->err = shim_pass(&task->call);
-    } else if (shim_comm_assemble(task->comm) == SS_OK) {
-        double begin = shim_now();
-
-        task->err = shim_native_window(task);
-        if (task->err == MPI_SUCCESS)
-            spent = shim_now() - begin;
-    }
-    pthread_mutex_lock(&task->comm->lock);
-    come_back(task, spent);
-    shim_task_step(task->comm, &finished);
-    pthread_mutex_unlock(&task->comm->lock);
-    shim_request_deliver(finished);
-}
-
-/* One round for the caller of a blocking operation. Other communicators only where they have calls
- * under way, and less often: their own threads step them, too. */
-static void wait_a_turn(struct shim_task *task, unsigned turn)
-{
-    struct shim_task *finished = NULL;
-
-    if (pthread_mutex_trylock(&task->comm->lock) == 0) {
-        shim_task_step(task->comm, &finished);
-        pthread_mutex_unlock(&task->comm->lock);
-        shim_request_deliver(finished);
-    }
-    if (turn % 4 == 0 && !shim_progress_idle())
-        shim_progress();
-    if (turn % IDLE_STEPS == 0)
-        sched_yield();
-}
-
-int shim_task_run(struct shim_task *task)
-{
-    enum shim_stage stage;
-
-    for (unsigned turn = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; turn++) {
-        if (stage == SHIM_TASK_YOURS)
-            run_native(task);
-        else
-            wait_a_turn(task, turn);
-    }
-    /* Whoever finished it has then taken it out of the queue. */
-    pthread_mutex_lock(&task->comm->lock);
-    pthread_mutex_unlock(&task->comm->lock);
-    return shim_task_code(task);
+    shim_task_leave(&left);
 }

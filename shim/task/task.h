@@ -19,6 +19,7 @@ enum shim_stage {
     SHIM_TASK_QUEUED,
     SHIM_TASK_CORE,   /* core steps it */
     SHIM_TASK_HELD,   /* the MPI library's; earlier calls may still become so, or are not posted */
+    SHIM_TASK_WANTS,  /* images of its buffers are to be made, by who holds no lock */
     SHIM_TASK_IMAGES, /* buffers are copied for the MPI library's request */
     SHIM_TASK_NATIVE, /* the MPI library's request runs on the private communicator */
     SHIM_TASK_YOURS,  /* blocking: its caller is to run the MPI library's call */
@@ -119,9 +120,10 @@ void shim_task_fail_for_device(struct shim_task *task);
  */
 int shim_task_run(struct shim_task *task);
 
-/* Steps the calls of a communicator, under its lock; those done are put in front of *finished.
- * Returns whether something moved. */
-bool shim_task_step(struct shim_comm *comm, struct shim_task **finished);
+/* Steps the calls of a communicator, under its lock. Returns whether something moved; *left: what
+ * is to be done next, without the lock. */
+bool shim_task_step(struct shim_comm *comm, struct shim_left *left);
+void shim_task_leave(const struct shim_left *left);
 
 /* The MPI code of a finished operation; an error of ours is raised at the first call. */
 int shim_task_code(struct shim_task *task);

@@ -14,6 +14,15 @@ static inline enum shim_stage shim_task_stage(const struct shim_task *task)
     return (enum shim_stage)atomic_load_explicit(&task->stage, memory_order_acquire);
 }
 
+/* ---- shim/task/task.c ---- */
+
+/* A window is over. status: of core's call. seconds: spent in the MPI library after SS_NATIVE, < 0
+ * where that failed. Under the lock. */
+void shim_task_end_window(struct shim_task *task, int status, double seconds);
+
+/* Of a call that wants them, without the lock. */
+void shim_task_make_images(struct shim_task *task);
+
 /* ---- shim/task/buffers.c: where the buffers of a call are ---- */
 
 /* The window in hand, as the MPI library gets it: on the host. The input is NULL where the call is
@@ -45,6 +54,10 @@ bool shim_task_goes_on(struct shim_task *task);
 /* The window in hand, on the private communicator and polled. in NULL: what it reduces stands where
  * the result is to be. */
 void shim_native_start(struct shim_task *task, const void *in);
+/* What SHIM_TASK_WANTS: its images are made, without the communicator's lock; then, under it, they
+ * are there. */
+void shim_native_take(struct shim_task *task);
+void shim_native_taken(struct shim_task *task);
 /* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
  * has them), then the window: a rank is missed there, not in a collective that may take as long as
  * it takes. */
@@ -63,6 +76,8 @@ void shim_native_rest(struct shim_task *task);
 
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */
 
+/* Makes images of pieces, without the communicator's lock; later it begins. */
+void shim_task_pieces_take(struct shim_task *task);
 void shim_task_pieces_begin(struct shim_task *task);
 /* As shim_native_step; it has failed where the task has an error afterwards. */
 bool shim_task_pieces_step(struct shim_task *task, bool *over);

@@ -94,6 +94,8 @@ static inline void gpu_ranks_finish(void)
         struct ss_place *p = &gpu_ranks.place[r].place;
         if (gpu_ranks.opened[r])
             assert_int_equal(ss_place_wait(p, p->ops->mark(p)), SS_OK);
+        if (gpu_ranks.opened[r])
+            gpu_place_trim(&gpu_ranks.place[r]);
     }
 }
 

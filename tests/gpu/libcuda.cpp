@@ -151,6 +151,16 @@ static void die(const char *what, const void *p)
     abort();
 }
 
+/* Nobody holds a lock of ours meanwhile, where those are counted (tests/preload/locks.c). Not said
+ * of device memory that is made: the first call of a size makes it where it starts. */
+static void may_wait(const char *function)
+{
+    static int (*const locks)() = (int (*)())dlsym(RTLD_DEFAULT, "test_locks_held");
+
+    if (locks && locks() > 0)
+        die((std::string(function) + " under a lock").c_str(), nullptr);
+}
+
 static unsigned draw(unsigned n)
 {
     the.seed = the.seed * 6364136223846793005ull + 1442695040888963407ull;
@@ -632,6 +642,7 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 
 EXPORT CUresult cuCtxSynchronize(void)
 {
+    may_wait(__func__);
     CONTEXT;
     run_all();
     return CUDA_SUCCESS;
@@ -700,6 +711,7 @@ EXPORT ptrdiff_t test_driver_far(void)
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 {
+    may_wait(__func__);
     CONTEXT;
     if (forbidden())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -724,15 +736,16 @@ EXPORT void test_cuda_watch(void (*watch)(const char *))
     watcher = watch;
 }
 
-static void tell(const char *function)
+static void takes_long(const char *function)
 {
+    may_wait(function);
     if (watcher)
         watcher(function);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
 {
-    tell("cuMemHostAlloc");
+    takes_long("cuMemHostAlloc");
     CONTEXT;
     if (forbidden())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -748,7 +761,7 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t size, unsigned)
 
 EXPORT CUresult cuMemFreeHost(void *p)
 {
-    tell("cuMemFreeHost");
+    takes_long("cuMemFreeHost");
     CONTEXT;
     auto it = the.pinned.find((char *)p);
     if (it == the.pinned.end())
@@ -767,12 +780,15 @@ static CUresult copy(void *to, const void *from, size_t size, CUstream s)
     (void)end_of_copy(to, size);
     (void)end_of_copy(from, size);
     if (!is_device(from) && !is_managed(from) && !is_pinned(from)) {
+        may_wait("a copy from memory that is not pinned");
         std::string kept((const char *)from, size);
         return add(s, [=] { copy_now(to, kept.data(), size); });
     }
     CUresult result = add(s, [=] { copy_now(to, from, size); });
-    if (result == CUDA_SUCCESS && !is_device(to) && !is_managed(to) && !is_pinned(to))
+    if (result == CUDA_SUCCESS && !is_device(to) && !is_managed(to) && !is_pinned(to)) {
+        may_wait("a copy to memory that is not pinned");
         drain(begin_work(s));
+    }
     return result;
 }
 
@@ -824,6 +840,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n,
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n)
 {
+    may_wait(__func__);
     CONTEXT;
     CUresult result = copy((void *)to, from, n, nullptr);
     drain(&the.legacy);
@@ -832,6 +849,7 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t n)
 
 EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t n)
 {
+    may_wait(__func__);
     CONTEXT;
     CUresult result = copy(to, (void *)from, n, nullptr);
     drain(&the.legacy);
@@ -906,6 +924,7 @@ EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream s)
 {
+    may_wait(__func__);
     CONTEXT;
     drain(begin_work(s));
     the.streams.erase(s);
@@ -915,6 +934,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream s)
 
 EXPORT CUresult cuStreamSynchronize(CUstream s)
 {
+    may_wait(__func__);
     CONTEXT;
     drain(begin_work(s));
     return CUDA_SUCCESS;
@@ -1006,6 +1026,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent, CUevent)
 
 EXPORT CUresult cuEventSynchronize(CUevent e)
 {
+    may_wait(__func__);
     CONTEXT;
     still_known(e);
     while (!e->done)
@@ -1025,7 +1046,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-    tell("cuModuleLoadData");
+    takes_long("cuModuleLoadData");
     CONTEXT;
     if (*(const unsigned *)image != 0xba55ed50u) /* a fat binary */
         return CUDA_ERROR_INVALID_IMAGE;
@@ -1037,6 +1058,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 
 EXPORT CUresult cuModuleUnload(CUmodule module)
 {
+    may_wait(__func__);
     CONTEXT;
     delete module;
     return CUDA_SUCCESS;

@@ -66,10 +66,12 @@ static void nobody_waits_while_a_vector_is_made_or_let_go(void **state)
     before = gpu_rank(0)->device.driver;
     watch_memory(gpu_rank(0));
     const size_t used = watch.place->device.used;
-    for (int c = 0; c < 5; c++) {
+    for (unsigned c = 0; c < 5; c++) {
         assert_int_equal(place->ops->make(place, NULL, &a, 4000), SS_OK);
         assert_true(watch.place->device.used > used);
         place->ops->drop(place, &a);
+        assert_int_equal(ss_place_wait(place, place->ops->mark(place)), SS_OK);
+        assert_int_equal(watch.freed, c); /* whoever polls may hold a lock */
         gpu_ranks_finish();
     }
     assert_int_equal(watch.made, 5);

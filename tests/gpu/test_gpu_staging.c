@@ -155,6 +155,10 @@ static void pin_and_free(void)
             HOLDS(((char *)staging->host(image[i]))[bytes - 1] == i);
             staging->give(image[i]);
         }
+        const unsigned frees = watch.frees;
+        staging->give(staging->take(pointer(p), bytes, limit, false, why));
+        HOLDS(round > 0 || watch.frees == frees);
+        staging->trim();
     }
     HOLDS(watch.pins > IMAGES && watch.frees > IMAGES);
     SAME(watch.held, 0);

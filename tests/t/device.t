@@ -10,6 +10,7 @@ needs_devices "buffers in device memory"
 export LD_LIBRARY_PATH=$BUILD/tests/gpu/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export TEST_CUDA_KERNELS=$BUILD/tests/gpu/kernels.so
 export SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on
+PRELOAD="$LIB $PROGRAMS/locks.so" # a program that waits for the driver under a lock ends
 
 # said TEXT COUNT NAME: so many lines of the standard error have it.
 said() {

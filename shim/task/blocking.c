@@ -1,0 +1,104 @@
+/* A blocking call, by its caller: it waits here, and runs the MPI library's part itself. */
+#include <sched.h>
+
+#include "shim/comm/progress.h"
+#include "shim/device/bounce.h"
+#include "shim/mpi/real.h"
+#include "shim/task/task_impl.h"
+
+/* Steps without a result after which the processor is offered to others: on a host with more ranks
+ * than cores the message waited for may be theirs to send. */
+enum { IDLE_STEPS = 128 };
+
+/* The MPI library's call may not return, where an error handler of the application jumps out of it,
+ * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
+ * not in the queue. */
+static void leave_queue(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    pthread_mutex_lock(&comm->lock);
+    comm->queue = task->next;
+    if (!comm->queue)
+        comm->queue_end = NULL;
+    task->started = comm->started;
+    pthread_mutex_unlock(&comm->lock);
+}
+
+/* Ends its window, unless core has begun another call meanwhile; the next one goes ahead of what
+ * waits. Under the lock. */
+static void come_back(struct shim_task *task, double spent)
+{
+    struct shim_comm *comm = task->comm;
+
+    shim_task_set_stage(task, SHIM_TASK_CORE);
+    if (task->core && comm->started == task->started)
+        shim_task_end_window(task, SS_NATIVE, spent);
+    else
+        shim_task_set_stage(task, SHIM_TASK_DONE);
+    if (shim_task_stage(task) == SHIM_TASK_DONE)
+        return;
+    task->next = comm->queue;
+    comm->queue = task;
+    if (!comm->queue_end)
+        comm->queue_end = task;
+}
+
+static void run_native(struct shim_task *task)
+{
+    double spent = -1; /* until it has succeeded */
+    struct shim_left left = {.wants = NULL};
+
+    leave_queue(task);
+    if (!shim_native_fill(task)) { /* before the others count on this rank */
+        task->err = MPI_ERR_OTHER; /* raised by who gives the images back */
+    } else if (!task->core) {      /* its communicator passes */
+        task->err = shim_pass(&task->call);
+    } else if (shim_comm_assemble(task->comm) == SS_OK) {
+        double begin = shim_now();
+
+        task->err = shim_native_window(task);
+        if (task->err == MPI_SUCCESS)
+            spent = shim_now() - begin;
+    }
+    pthread_mutex_lock(&task->comm->lock);
+    come_back(task, spent);
+    shim_task_step(task->comm, &left);
+    pthread_mutex_unlock(&task->comm->lock);
+    shim_task_leave(&left);
+}
+
+/* One round for the caller of a blocking operation. Other communicators only where they have calls
+ * under way, and less often: their own threads step them, too. */
+static void wait_a_turn(struct shim_task *task, unsigned turn)
+{
+    struct shim_left left = {.wants = NULL};
+
+    if (pthread_mutex_trylock(&task->comm->lock) == 0) {
+        shim_task_step(task->comm, &left);
+        pthread_mutex_unlock(&task->comm->lock);
+        shim_task_leave(&left);
+    }
+    if (turn % 4 == 0 && !shim_progress_idle())
+        shim_progress();
+    if (turn % IDLE_STEPS == 0)
+        sched_yield();
+}
+
+int shim_task_run(struct shim_task *task)
+{
+    enum shim_stage stage;
+
+    for (unsigned turn = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; turn++) {
+        if (stage == SHIM_TASK_YOURS)
+            run_native(task);
+        else if (stage == SHIM_TASK_WANTS)
+            shim_task_make_images(task);
+        else
+            wait_a_turn(task, turn);
+    }
+    /* Whoever finished it has then taken it out of the queue. */
+    pthread_mutex_lock(&task->comm->lock);
+    pthread_mutex_unlock(&task->comm->lock);
+    return shim_task_code(task);
+}
