@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHY = 200 };
+enum { WHY = 200, SIGN_BYTES = 256 };
 
 static void *host_of(CUdeviceptr p)
 {
@@ -61,18 +61,29 @@ void gpu_device_leave(struct gpu_device *d)
     good(d, d->driver->context_pop(&ours));
 }
 
+/* The number of the context that is there now. */
+static CUresult find_id(const struct gpu_device *d, unsigned long long *id)
+{
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
+    void *to[] = {id};
+
+    *id = 0;
+    return d->driver->numbers ? d->driver->context_id(d->context, id)
+                              : d->driver->pointer(1, which, to, d->sign);
+}
+
 bool gpu_is_alive(const struct gpu_device *d)
 {
     unsigned long long id;
 
-    return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id == d->id;
+    return find_id(d, &id) == CUDA_SUCCESS && id == d->id;
 }
 
 bool gpu_is_replaced(const struct gpu_device *d)
 {
     unsigned long long id;
 
-    return d->driver->context_id(d->context, &id) == CUDA_SUCCESS && id != d->id;
+    return find_id(d, &id) == CUDA_SUCCESS && id != d->id;
 }
 
 void gpu_allocation(const struct gpu_driver *driver, const void *p, unsigned long long *number)
@@ -144,7 +155,8 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
     const char *text;
 
     if (!good(d, d->driver->context_device(&d->device)) ||
-        !good(d, d->driver->context_id(d->context, &d->id)) ||
+        (!d->driver->numbers && !good(d, d->driver->memory_make(&d->sign, SIGN_BYTES))) ||
+        !good(d, find_id(d, &d->id)) ||
         !good(d, d->driver->device_memory(&memory, d->device)))
         return failed(d, why, "the context of the device");
     d->limit = memory / 4;
@@ -200,6 +212,8 @@ static void free_parts(struct gpu_device *d)
         (void)driver->stream_free(d->stream);
     for (size_t i = 0; i < d->modules; i++)
         (void)driver->module_unload(d->module[i]);
+    if (d->sign)
+        (void)driver->memory_free(d->sign);
 }
 
 void gpu_device_close(struct gpu_device *d)

@@ -35,7 +35,8 @@ struct gpu_device {
     CUcontext context;
     CUdevice device;
     bool primary; /* the context is the device's own, retained */
-    unsigned long long id;
+    unsigned long long id; /* of the context, or of what was allocated there as its sign: */
+    CUdeviceptr sign;      /* 0: contexts have numbers */
     CUmodule module[GPU_IMAGES_MOST];
     size_t modules;
     CUfunction kernel[GPU_KERNELS_ALL];

@@ -2,12 +2,11 @@
 
 #include <dlfcn.h>
 
-/* Before CUDA 12 contexts have no numbers: one that a reset has put in place of another is known by
- * what fails in it. */
+/* Before CUDA 12 contexts have no numbers. */
 static CUresult no_number(CUcontext context, unsigned long long *id)
 {
     (void)context;
-    *id = 1;
+    *id = 0;
     return CUDA_SUCCESS;
 }
 
@@ -16,7 +15,8 @@ const char *gpu_driver_find(struct gpu_driver *driver, void *library)
 #define FIND(member, name, parameters) *(void **)(void *)&driver->member = dlsym(library, #name);
     GPU_DRIVER(FIND)
 #undef FIND
-    if (!driver->context_id)
+    driver->numbers = driver->context_id != NULL;
+    if (!driver->numbers)
         driver->context_id = no_number;
 #define LOOK(member, name, parameters)                                                             \
     if (!driver->member)                                                                           \

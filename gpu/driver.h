@@ -5,6 +5,7 @@
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define GPU_DRIVER_CONSTANTS(X)                                                                    \
@@ -101,6 +102,7 @@ struct gpu_driver {
 #define GPU_MEMBER(member, name, parameters) CUresult(*member) parameters;
     GPU_DRIVER(GPU_MEMBER)
 #undef GPU_MEMBER
+    bool numbers; /* contexts have them: from CUDA 12 on */
 };
 
 /* `library`: a handle of the libcuda that the program uses, one of CUDA 11 or later. NULL, or the

@@ -16,6 +16,7 @@ struct known {
     CUcontext context;
     pthread_mutex_t lock; /* of what follows; held while the place is opened */
     bool tried, told;
+    unsigned long long id; /* of the context that it was last tried in */
     _Atomic bool opened;
     struct gpu_place place;
 };
@@ -83,14 +84,20 @@ static struct known *meet(CUcontext context)
     return k;
 }
 
-/* The first one loads kernels and pins memory: who wants another place does not wait for that. */
+/* The first one loads kernels and pins memory: who wants another place does not wait for that. One
+ * that could not be opened is tried again in a context that has taken the place of its own. */
 static void open_once(struct known *k, const struct gpu_driver *driver, char *why)
 {
+    unsigned long long id = 0;
     char text[WHY] = "";
     const char *lacking;
 
-    if (k->tried)
+    if (k->opened)
         return;
+    (void)driver->context_id(k->context, &id); /* 0 where it does not say */
+    if (k->tried && id == k->id)
+        return;
+    k->id = id;
     lacking = gpu_place_open(&k->place, driver, &gpu_images, k->context, -1, text);
     if (lacking)
         (void)snprintf(why, WHY, "%s", lacking);

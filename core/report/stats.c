@@ -19,7 +19,7 @@ const char *ss_reason_name(enum ss_reason reason)
         "first call on its communicator",
         "options differ between ranks",
         "switched off by MPI_Pcontrol",
-        "out of memory on a rank",
+        "out of memory on a rank, or its device failed",
         "Inf or NaN in an input",
         "registered for top-k on some ranks only",
         "does not look like the gradient that was registered",

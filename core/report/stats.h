@@ -18,7 +18,7 @@ enum ss_reason {
     SS_WHY_FIRST,        /* first eligible call on its communicator */
     SS_WHY_SETTINGS,     /* options differ between ranks */
     SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */
-    SS_WHY_CANNOT,       /* a rank was out of memory */
+    SS_WHY_CANNOT,       /* a rank was out of memory, or its device has failed */
     SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
     SS_WHY_UNREGISTERED, /* top-k on some ranks only */
     SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */

@@ -94,7 +94,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     shim_tell_decisions(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         shim_tell_mismatch(comm);
-    if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_CANNOT)
+    if (status == SS_NATIVE)
         shim_bounce_tell_memory(task->call.bounce, &task->call, task->type);
     if (status < 0) {
         task->status = status;

@@ -119,6 +119,11 @@ SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 
     preloaded 2 device_calls reset
 tap_passed "a reset of the device: the steps go on" 15
 said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said"
+LD_LIBRARY_PATH=$BUILD/tests/gpu/driver11:$LD_LIBRARY_PATH TEST_CUDA_VERSION=11040 preloaded 2 device_calls reset
+tap_passed "... with a driver of CUDA 11, whose contexts have no numbers"
+SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_DEBUG=trace TEST_CUDA_FAIL=cuModuleLoadData:1:2 preloaded 2 device_calls reset
+not_used "... where kernels could not be loaded before" 2 'no kernels for .*: CUDA_ERROR_OUT_OF_MEMORY'
+said 'costs in device memory: ' 2 "... and are, behind it"
 
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
     preloaded 2 device_edges lost
