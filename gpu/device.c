@@ -156,8 +156,7 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
 
     if (!good(d, d->driver->context_device(&d->device)) ||
         (!d->driver->numbers && !good(d, d->driver->memory_make(&d->sign, SIGN_BYTES))) ||
-        !good(d, find_id(d, &d->id)) ||
-        !good(d, d->driver->device_memory(&memory, d->device)))
+        !good(d, find_id(d, &d->id)) || !good(d, d->driver->device_memory(&memory, d->device)))
         return failed(d, why, "the context of the device");
     d->limit = memory / 4;
     text = images ? load(d, images, why) : NULL;

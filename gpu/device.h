@@ -34,7 +34,7 @@ struct gpu_device {
     const struct gpu_driver *driver;
     CUcontext context;
     CUdevice device;
-    bool primary; /* the context is the device's own, retained */
+    bool primary;          /* the context is the device's own, retained */
     unsigned long long id; /* of the context, or of what was allocated there as its sign: */
     CUdeviceptr sign;      /* 0: contexts have numbers */
     CUmodule module[GPU_IMAGES_MOST];
