@@ -237,13 +237,17 @@ for progress in auto watchdog; do
 done
 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_layouts two
 tap_passed "buffers that begin on one device and end on another"
-# The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1.
+# The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1, or
+# once in hundreds does not notice.
+both_told() { [ "$(grep -c 'an error' "$WORK/out")" = 2 ]; }
 for _ in 1 2 3; do
     SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \
         preloaded 2 device_edges copy cuMemcpyDtoHAsync_v2:+1:2
-    [ "$STATUS" -eq 1 ] || break
+    if [ "$STATUS" -ne 1 ] && { [ "$STATUS" -ne 124 ] || ! both_told; }; then
+        break
+    fi
 done
-[ "$STATUS" -eq 0 ] && [ "$(grep -c 'an error' "$WORK/out")" = 2 ]
+[ "$STATUS" -eq 0 ] && both_told
 tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_MAX_MEMORY=8Mi SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges many
 tap_taken "more calls under way than may be pinned" 16 15
