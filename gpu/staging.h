@@ -55,8 +55,9 @@ struct gpu_staging {
     /* From here on it is of these bytes of the same memory, no more than it was taken for. */
     void (*aim)(struct gpu_image *image, const void *p, size_t bytes);
 
-    /* Queued: from the device; to the device, these ranges of it alone (NULL: all of it), which
-     * stay as they are until it is done. */
+    /* Queued, where what was queued for the image before has passed: from the device; to the
+     * device, these ranges of it alone (NULL: all of it), which stay as they are until it is done.
+     */
     void (*download)(struct gpu_image *image);
     void (*upload)(struct gpu_image *image, const struct gpu_range *ranges, size_t count);
     /* Of what was queued last: > 0 it is under way, 0 it is done, < 0 it has failed. Never waits.

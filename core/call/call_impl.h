@@ -70,6 +70,7 @@ struct ss_call {
     /* Before a vote: which look at the input is under way (core/call/input.c). */
     int look;
     int look_status;
+    bool made_way; /* other work space has been freed on its account */
     double look_begin;
     struct ss_scan rest; /* the second part of a scan */
     bool fetching;       /* what has stayed in its place is on its way to the host */

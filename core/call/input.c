@@ -297,6 +297,7 @@ void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
 
     call->look = first[from];
     call->look_status = SS_OK;
+    call->made_way = false;
     if (from == SS_LOOK_EXTRAS || call->f.resting)
         return;
     ss_trace_end(x, look_span(call)); /* it begins anew where memory was short */
@@ -316,8 +317,9 @@ static bool make_way(struct ss_call *call)
  * look at the input; the vote is to hear of the tensor all the same. */
 static void look_failed(struct ss_call *call, int status)
 {
-    if (status == SS_ERR_MEMORY && make_way(call)) {
+    if (status == SS_ERR_MEMORY && !call->made_way && make_way(call)) {
         ss_call_look_start(call, SS_LOOK_ALL);
+        call->made_way = true;
         return;
     }
     call->look_status = status;

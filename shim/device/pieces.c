@@ -149,7 +149,11 @@ void *shim_pieces_out(const struct shim_pieces *p, size_t number)
     return memset(atomic_load(&spare) + SS_PIECE, 0, length(p, number));
 }
 
-/* The next one comes where the one before it was, which has been queued to go by now. */
+bool shim_pieces_holds(struct shim_pieces *p, size_t number)
+{
+    return !p->failed && number + 2 < count(p) && is_busy(p, image_in(p, number + 2));
+}
+
 void shim_pieces_take_back(struct shim_pieces *p, size_t number)
 {
     if (p->failed)

@@ -42,7 +42,11 @@ bool shim_pieces_comes(struct shim_pieces *p, size_t number);
 const void *shim_pieces_in(const struct shim_pieces *p, size_t number);
 void *shim_pieces_out(const struct shim_pieces *p, size_t number);
 
-/* It has been summed, before any later one. */
+/* Whether the room of the piece that is fetched when this one is taken back still holds a result on
+ * its way. Never waits. */
+bool shim_pieces_holds(struct shim_pieces *p, size_t number);
+
+/* It has been summed, before any later one; no room is held up. */
 void shim_pieces_take_back(struct shim_pieces *p, size_t number);
 
 /* Whether anything is still on its way: results, and what comes in vain where copies have failed.

@@ -127,7 +127,7 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
     bool moved = false;
 
     if (task->posted) {
-        if (is_under_way(task))
+        if (is_under_way(task) || (p && !task->agrees && shim_pieces_holds(p, task->summed)))
             return false;
         task->posted = false;
         if (task->agrees) {

@@ -73,6 +73,12 @@ at_one_place
 SPARSESHIM_ALGORITHM=ring PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 3 starved
 tap_passed "a rank without memory at first contact: nobody waits, memory later is used" 2
 at_all_places
+for memory in 1Mi 2Mi 2500Ki 4Mi; do
+    for algorithm in auto dense; do
+        SPARSESHIM_MAX_MEMORY=$memory SPARSESHIM_ALGORITHM=$algorithm preloaded 2 little_memory
+        tap_passed "whatever MAX_MEMORY=$memory leaves room for, each call ends (ALGORITHM=$algorithm)"
+    done
+done
 PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 4 costs
 tap_passed "the network is measured once for each group of ranks"
 

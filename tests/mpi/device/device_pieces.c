@@ -3,6 +3,7 @@
  *
  *     device_pieces sums PART   places, counts, datatypes and operators in turn; a quarter of the
  *                               places, by a number
+ *     device_pieces beyond      what is not pinned comes and goes in parts
  *     device_pieces bits FORM   the bits of a sum do not depend on which ranks' buffers lie where;
  *                               blocking or nonblocking
  *     device_pieces whole       the bits of buffers of the host are those of the MPI library
@@ -19,7 +20,7 @@
 #include "tests/mpi/support/input.h"
 #include "tests/mpi/support/tap.h"
 
-enum { PIECE = 4 << 20, FLOATS = PIECE / 4, MOST = 3 * PIECE + 4096 };
+enum { PIECE = 4 << 20, FLOATS = PIECE / 4, MOST = 6 * PIECE + 4096 };
 
 static bool is_full(void)
 {
@@ -149,6 +150,18 @@ static void sums(unsigned part)
         right = is_right(places[p], FLOATS + 9, MPI_LONG, MPI_BXOR, p / PARTS % 2) && right;
         tap_ok(right, "%s: integers", places[p]);
     }
+}
+
+/* More of them than images, and of these one is pinned at most. */
+static void beyond(void)
+{
+    static const char *const places[] = {"DDI", "DD", "SSI,HH"};
+
+    (void)is_right("HH", 5000, MPI_FLOAT, MPI_SUM, false);
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++)
+        for (int call = 0; call < 2; call++)
+            tap_ok(is_right(places[p], 3 * FLOATS - 7, MPI_DOUBLE, MPI_SUM, false), "%s, call %d",
+                   places[p], call);
 }
 
 /* ---- bits ---- */
@@ -356,6 +369,8 @@ int main(int argc, char **argv)
         bits(strcmp(how, "nonblocking") == 0);
     else if (strcmp(mode, "whole") == 0)
         whole();
+    else if (strcmp(mode, "beyond") == 0)
+        beyond();
     else if (strcmp(mode, "order") == 0)
         order();
     else if (strcmp(mode, "fails") == 0)
