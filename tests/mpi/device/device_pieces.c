@@ -152,7 +152,7 @@ static void sums(unsigned part)
     }
 }
 
-/* More of them than images, and of these one is pinned at most. */
+/* More of them than images, of which none is pinned. */
 static void beyond(void)
 {
     static const char *const places[] = {"DDI", "DD", "SSI,HH"};
