@@ -68,8 +68,9 @@ static CUresult find_id(const struct gpu_device *d, unsigned long long *id)
     void *to[] = {id};
 
     *id = 0;
-    return d->driver->numbers ? d->driver->context_id(d->context, id)
-                              : d->driver->pointer(1, which, to, d->sign);
+    if (d->driver->numbers)
+        return d->driver->context_id(d->context, id);
+    return d->sign ? d->driver->pointer(1, which, to, d->sign) : CUDA_SUCCESS;
 }
 
 bool gpu_is_alive(const struct gpu_device *d)
@@ -149,13 +150,26 @@ static const char *find_kernels(struct gpu_device *d, const struct gpu_images *i
     return NULL;
 }
 
+/* A device without room for it does without: a reset is noticed by what fails then. */
+static bool make_sign(struct gpu_device *d)
+{
+    CUresult error = CUDA_SUCCESS;
+
+    if (!d->driver->numbers)
+        error = d->driver->memory_make(&d->sign, SIGN_BYTES);
+    if (error == CUDA_ERROR_OUT_OF_MEMORY) {
+        error = CUDA_SUCCESS;
+        d->sign = 0;
+    }
+    return good(d, error);
+}
+
 static const char *make_parts(struct gpu_device *d, const struct gpu_images *images, char *why)
 {
     size_t memory = 0;
     const char *text;
 
-    if (!good(d, d->driver->context_device(&d->device)) ||
-        (!d->driver->numbers && !good(d, d->driver->memory_make(&d->sign, SIGN_BYTES))) ||
+    if (!good(d, d->driver->context_device(&d->device)) || !make_sign(d) ||
         !good(d, find_id(d, &d->id)) || !good(d, d->driver->device_memory(&memory, d->device)))
         return failed(d, why, "the context of the device");
     d->limit = memory / 4;

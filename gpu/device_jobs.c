@@ -318,7 +318,7 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
     ss_ticket number;
 
     pthread_mutex_lock(&p->lock);
-    if (!p->jobs)
+    if (!p->front)
         gpu_see_whether_gone(p);
     j = job_at_end(p, as);
     if (j && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
@@ -387,7 +387,7 @@ void gpu_place_trim(struct gpu_place *p)
     struct gpu_gone *gone = NULL;
 
     pthread_mutex_lock(&p->lock);
-    if (p->gone && !p->jobs)
+    if (p->gone)
         gpu_see_whether_gone(p);
     if (p->gone && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, 0);

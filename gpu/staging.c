@@ -19,6 +19,7 @@ struct context {
     struct context *next;
     CUcontext context; /* NULL: of memory that belongs to the device at large */
     int ordinal;
+    pthread_mutex_t opening; /* taken before the lock of all */
     bool open;
     struct gpu_device device;
     struct gpu_crossings crossings; /* there once an image is not pinned */
@@ -113,34 +114,68 @@ static struct context *find(const struct gpu_where *where)
         return NULL;
     c->context = where->context;
     c->ordinal = where->ordinal;
+    (void)pthread_mutex_init(&c->opening, NULL);
     c->next = the.contexts;
     the.contexts = c;
     return c;
+}
+
+/* The context that the memory at p is of, as it was left. */
+static struct context *find_open(const struct gpu_where *where, bool *open)
+{
+    struct context *c;
+
+    (void)pthread_mutex_lock(&the.lock);
+    c = find(where);
+    if (c && c->open && !gpu_is_alive(&c->device))
+        forget(c);
+    *open = c && c->open;
+    (void)pthread_mutex_unlock(&the.lock);
+    return c;
+}
+
+/* Without the lock of all: making what it needs may wait for the device. */
+static bool open_now(struct context *c, char *why)
+{
+    bool open;
+
+    (void)pthread_mutex_lock(&c->opening);
+    (void)pthread_mutex_lock(&the.lock);
+    open = c->open; /* by another thread */
+    (void)pthread_mutex_unlock(&the.lock);
+    if (!open && !gpu_device_open(&c->device, &the.driver, NULL, c->context, c->ordinal, why)) {
+        (void)pthread_mutex_lock(&the.lock);
+        open = c->open = true;
+        (void)pthread_mutex_unlock(&the.lock);
+    }
+    (void)pthread_mutex_unlock(&c->opening);
+    return open;
 }
 
 /* The state of the context that the memory at p is of. */
 static struct context *open_context(const void *p, char *why)
 {
     const struct gpu_where where = gpu_where(&the.driver, p);
-    struct context *c = where.device ? find(&where) : NULL;
+    bool open = false;
+    struct context *c = where.device ? find_open(&where, &open) : NULL;
 
-    if (!c) {
+    if (!c)
         (void)snprintf(why, GPU_STAGING_WHY, "%s",
                        where.device  ? "out of memory"
                        : where.error ? gpu_error_name(&the.driver, where.error)
                                      : "no memory of a device");
-        return NULL;
-    }
-    if (c->open && !gpu_is_alive(&c->device))
-        forget(c);
-    if (!c->open && gpu_device_open(&c->device, &the.driver, NULL, c->context, c->ordinal, why))
-        return NULL;
-    c->open = true;
-    if (c->device.queue.error == 0)
-        return c;
+    return c && (open || open_now(c, why)) ? c : NULL;
+}
+
+/* Under the lock. */
+static bool is_usable(const struct context *c, char *why)
+{
+    if (c->open && c->device.queue.error == 0)
+        return true;
     (void)snprintf(why, GPU_STAGING_WHY, "%s",
-                   gpu_error_name(&the.driver, (CUresult)c->device.queue.error));
-    return NULL;
+                   c->open ? gpu_error_name(&the.driver, (CUresult)c->device.queue.error)
+                           : "the context of the device is gone");
+    return false;
 }
 
 /* ---- images ---- */
@@ -315,20 +350,22 @@ static bool furnish(struct gpu_image *image, bool pin, bool pinned)
 static struct gpu_image *take(const void *p, size_t bytes, size_t limit, bool pinned, char *why)
 {
     struct gpu_image *image = NULL, *gone = NULL;
-    struct context *c;
-    bool pin = false;
+    struct context *c = open_context(p, why);
+    bool usable, pin = false;
 
+    if (!c)
+        return NULL;
     (void)pthread_mutex_lock(&the.lock);
-    c = open_context(p, why);
-    if (c)
+    usable = is_usable(c, why);
+    if (usable)
         image = reuse(c, bytes);
-    if (c && !image)
+    if (usable && !image)
         image = announce(c, bytes, limit, &pin, &gone);
     if (image)
         begin(image, p, bytes);
     (void)pthread_mutex_unlock(&the.lock);
     free_images(gone);
-    if (!c || (image && (image->host || furnish(image, pin, pinned))))
+    if (!usable || (image && (image->host || furnish(image, pin, pinned))))
         return image;
     (void)snprintf(why, GPU_STAGING_WHY, "no memory on the host for %zu bytes of a device", bytes);
     return NULL;

@@ -1,4 +1,5 @@
 /* The part of a call that is the MPI library's. */
+#include "shim/comm/progress.h"
 #include "shim/device/bounce.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
@@ -44,12 +45,23 @@ static int post_reduction(struct shim_task *task, const void *in)
     }
 }
 
+/* Who holds no lock makes its images: one of us for a nonblocking call, else its caller. */
+static void want_images(struct shim_task *task)
+{
+    if (!task->blocking)
+        task->comm->wants = task;
+    shim_task_set_stage(task, SHIM_TASK_WANTS);
+}
+
 void shim_native_next(struct shim_task *task)
 {
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
     task->assembling = task->barriers > 0;
     if (task->assembling) {
         task->barriers--;
         task->err = shim_real.Ibarrier(task->comm->private, &task->native);
+    } else if (task->piece && shim_task_pieces_want(task)) {
+        want_images(task);
     } else if (task->piece) {
         shim_task_pieces_begin(task);
     } else {
@@ -72,12 +84,9 @@ static void begin_images(struct shim_task *task)
     shim_task_set_stage(task, SHIM_TASK_IMAGES);
 }
 
-/* Who holds no lock makes them: one of us for a nonblocking call, else its caller. */
-static void want_images(struct shim_task *task)
+bool shim_native_is_alone(void)
 {
-    if (!task->blocking)
-        task->comm->wants = task;
-    shim_task_set_stage(task, SHIM_TASK_WANTS);
+    return atomic_load(&shim.callbacks) || shim_progress_refused();
 }
 
 void shim_native_take(struct shim_task *task)
@@ -86,17 +95,26 @@ void shim_native_take(struct shim_task *task)
 
     if (task->piece)
         shim_task_pieces_take(task);
+    else if (task->whole && shim_native_is_alone())
+        (void)shim_bounce_fill(&as_seen, false);
     else
         (void)shim_bounce_take(task->call.bounce, &as_seen, true);
 }
 
 void shim_native_taken(struct shim_task *task)
 {
+    const struct shim_bounce *b = task->call.bounce;
+
+    if (task->whole && (b->failed || b->images == SHIM_IMAGES_FILLED)) {
+        shim_native_whole(task);
+        return;
+    }
     if (!task->piece) {
         begin_images(task);
         return;
     }
-    shim_native_next(task);
+    task->native_begin = shim_now();
+    shim_task_pieces_begin(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
 
@@ -117,14 +135,12 @@ void shim_native_start(struct shim_task *task, const void *in)
         shim_task_set_stage(task, SHIM_TASK_IMAGES);
         return;
     }
-    if (shim_task_is_away(task) && has_images(task)) {
+    if (shim_task_is_away(task) && has_images(task))
         begin_images(task);
-    } else if (shim_task_is_away(task)) {
+    else if (shim_task_is_away(task) && !task->piece)
         want_images(task);
-    } else {
+    else
         shim_native_next(task);
-        shim_task_set_stage(task, SHIM_TASK_NATIVE);
-    }
 }
 
 bool shim_native_is_posted(const struct shim_task *task)
@@ -195,7 +211,23 @@ static void post_whole(struct shim_task *task)
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
 
-/* Seldom one with images: no call may be made before this one, and none waits for another. */
+void shim_native_whole_later(struct shim_task *task)
+{
+    const struct shim_bounce *b = task->call.bounce;
+
+    task->whole = true;
+    task->piece = 0;
+    task->native_begin = shim_now();
+    task->native_in = shim_in_place(&task->call) ? NULL : task->call.send;
+    if (!b || b->images == SHIM_IMAGES_FILLED)
+        post_whole(task);
+    else if (has_images(task) && !shim_native_is_alone())
+        begin_images(task);
+    else
+        want_images(task);
+}
+
+/* Of a call with images they are filled, but where that was not foreseen. */
 void shim_native_whole(struct shim_task *task)
 {
     if (shim_bounce_fill(&task->call, false)) {
@@ -204,6 +236,16 @@ void shim_native_whole(struct shim_task *task)
     }
     shim_task_fail_for_device(task);
     shim_task_set_stage(task, SHIM_TASK_DONE);
+}
+
+void shim_native_filled(struct shim_task *task)
+{
+    task->copying = shim_now() - task->native_begin;
+    task->native_begin += task->copying;
+    if (task->whole)
+        post_whole(task);
+    else
+        shim_native_next(task);
 }
 
 void shim_native_rest(struct shim_task *task)

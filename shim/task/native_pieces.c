@@ -19,6 +19,11 @@ static struct shim_pieces *copies(const struct shim_task *task)
     return shim_task_is_away(task) && !b->taken ? &b->pieces : NULL;
 }
 
+bool shim_task_pieces_want(const struct shim_task *task)
+{
+    return !task->unread && copies(task);
+}
+
 void shim_task_pieces_take(struct shim_task *task)
 {
     const size_t size = ss_type_size(task->type);

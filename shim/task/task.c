@@ -285,14 +285,12 @@ static bool step_images(struct shim_task *task)
 {
     if (shim_task_comes_in(task))
         return false;
-    if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task))) {
+    if (task->status < 0 && task->whole)
+        shim_task_set_stage(task, SHIM_TASK_DONE);
+    else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task)))
         shim_task_end_window(task, SS_NATIVE, -1);
-        return true;
-    }
-    task->copying = shim_now() - task->native_begin;
-    task->native_begin += task->copying;
-    shim_native_next(task);
-    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+    else
+        shim_native_filled(task);
     return true;
 }
 
@@ -318,7 +316,7 @@ static bool step(struct shim_task *task)
         if (shim_task_comes_in(task))
             return false;
         if (is_the_librarys(task))
-            shim_native_whole(task);
+            shim_native_whole_later(task);
         else
             begin(task);
         return true;
@@ -404,9 +402,9 @@ void shim_task_make_images(struct shim_task *task)
 
 void shim_task_leave(const struct shim_left *left)
 {
+    shim_request_deliver(left->finished); /* first: what the program waits for */
     if (left->wants)
         shim_task_make_images(left->wants);
-    shim_request_deliver(left->finished);
 }
 
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
@@ -473,8 +471,17 @@ static bool is_native_at_once(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
 
     return comm->state == SHIM_COMM_PASSES ||
-           (atomic_load(&comm->natively) &&
-            (!task->call.bounce || atomic_load(&shim.callbacks) || shim_progress_refused()));
+           (atomic_load(&comm->natively) && (!task->call.bounce || shim_native_is_alone()));
+}
+
+/* Its images, which that may wait for without the lock. */
+static void fill_at_once(struct shim_task *task)
+{
+    struct shim_bounce *b = task->call.bounce;
+    struct shim_call as_seen = task->call;
+
+    if (!task->blocking && b && !b->place && is_native_at_once(task))
+        (void)shim_bounce_fill(&as_seen, false);
 }
 
 void shim_task_post(struct shim_task *task)
@@ -483,6 +490,7 @@ void shim_task_post(struct shim_task *task)
     struct shim_left left = {.wants = NULL};
     struct shim_task *before;
 
+    fill_at_once(task);
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
     if (shim.settings.topk)

@@ -54,10 +54,14 @@ bool shim_task_goes_on(struct shim_task *task);
 /* The window in hand, on the private communicator and polled. in NULL: what it reduces stands where
  * the result is to be. */
 void shim_native_start(struct shim_task *task, const void *in);
+/* No thread of ours moves calls: what is not posted by one of the program's may wait long. */
+bool shim_native_is_alone(void);
 /* What SHIM_TASK_WANTS: its images are made, without the communicator's lock; then, under it, they
  * are there. */
 void shim_native_take(struct shim_task *task);
 void shim_native_taken(struct shim_task *task);
+/* The images are filled: it goes on. */
+void shim_native_filled(struct shim_task *task);
 /* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
  * has them), then the window: a rank is missed there, not in a collective that may take as long as
  * it takes. */
@@ -69,14 +73,17 @@ bool shim_native_step(struct shim_task *task, bool *over, double *spent);
 bool shim_native_is_posted(const struct shim_task *task);
 
 /* The call as it came, in the MPI library: on the application's communicator where that is not
- * served, else on the private one. */
+ * served, else on the private one. The second: once its images are there. */
 void shim_native_whole(struct shim_task *task);
+void shim_native_whole_later(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);
 
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */
 
-/* Makes images of pieces, without the communicator's lock; later it begins. */
+/* Whether it wants images of pieces; makes them, without the communicator's lock; then it begins.
+ */
+bool shim_task_pieces_want(const struct shim_task *task);
 void shim_task_pieces_take(struct shim_task *task);
 void shim_task_pieces_begin(struct shim_task *task);
 /* As shim_native_step; it has failed where the task has an error afterwards. */

@@ -1,5 +1,6 @@
 /* What the preloaded library asks of the one for devices, on the driver for tests: images of device
  * memory, and places. */
+#include "core/place/place.h"
 #include "gpu/images.h"
 #include "gpu/staging.h"
 #include "tests/gpu/device_case.h"
@@ -212,12 +213,44 @@ static void a_place_that_is_opened_does_not_hold_up_another(void **state)
     passes(open_two, NULL);
 }
 
+/* What a place has let go lies in a context that is gone when a call comes that uses no place. */
+static void reset_behind_a_drop(void)
+{
+    enum { BYTES = 4000 };
+    struct gpu_image *image;
+    struct ss_place *place;
+    struct ss_buf buf;
+    CUdeviceptr p;
+
+    begin();
+    p = memory_of(0, BYTES);
+    place = staging->place(pointer(p), BYTES, pointer(p), BYTES, why);
+    HOLDS(place && place->ops->make(place, NULL, &buf, BYTES) == SS_OK);
+    place->ops->drop(place, &buf);
+    DONE(app.cuDevicePrimaryCtxReset_v2(0));
+    p = memory_of(0, BYTES);
+    image = staging->take(pointer(p), BYTES, (size_t)-1, false, why);
+    HOLDS(image);
+    staging->download(image);
+    while (staging->poll(image) > 0)
+        ;
+    staging->give(image);
+    staging->trim();
+}
+
+static void what_is_let_go_before_a_reset_is_not_looked_at_after_it(void **state)
+{
+    (void)state;
+    passes(reset_behind_a_drop, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_image_comes_behind_what_was_queued_when_it_was_said),
         cmocka_unit_test(nobody_waits_while_memory_is_pinned_or_let_go),
         cmocka_unit_test(a_place_that_is_opened_does_not_hold_up_another),
+        cmocka_unit_test(what_is_let_go_before_a_reset_is_not_looked_at_after_it),
     };
     return cmocka_run_group_tests_name("gpu_staging", tests, NULL, NULL);
 }

@@ -99,6 +99,9 @@ not_used() {
 }
 LD_LIBRARY_PATH=$BUILD/tests/gpu/driver11:$LD_LIBRARY_PATH TEST_CUDA_VERSION=11040 preloaded 2 device_calls steps
 not_used "a driver of CUDA 11, which lacks functions of later ones" 4 'the driver is for CUDA 11.4, the kernels need'
+LD_LIBRARY_PATH=$BUILD/tests/gpu/driver11:$LD_LIBRARY_PATH TEST_CUDA_VERSION=11040 TEST_CUDA_FAIL=cuMemAlloc_v2:5:2 \
+    preloaded 2 device_calls steps
+tap_passed "... on a device that has no memory left, either"
 TEST_CUDA_VERSION=12040 preloaded 2 device_calls steps
 not_used "an old driver" 4 'the driver is for CUDA 12.4, the kernels need'
 TEST_CUDA_FAIL=cuModuleLoadData:1:209 preloaded 2 device_calls steps

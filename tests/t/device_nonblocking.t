@@ -10,6 +10,8 @@ needs_devices "nonblocking calls on device memory"
 # These programs do not run at MPI_THREAD_MULTIPLE themselves.
 export SPARSESHIM_PROGRESS=watchdog
 
+PRELOAD="$LIB $PROGRAMS/locks.so" # a program that waits for the driver under a lock ends
+
 # on_devices LEAST: whether each rank has had at least so many nonblocking calls on devices.
 on_devices() {
     local least
