@@ -197,9 +197,18 @@ void shim_bounce_place(struct shim_bounce *b, const struct shim_call *call, enum
     tell_alone(b);
 }
 
+static void come_behind(struct gpu_image *image)
+{
+    if (image)
+        shim_staging()->behind(image);
+}
+
+/* The result goes back behind the same: what the program queues meanwhile may wait for this call. */
 void shim_bounce_in(struct shim_bounce *b, bool joined)
 {
     b->images = SHIM_IMAGES_COMING;
+    come_behind(b->send);
+    come_behind(b->recv);
     if (b->send && !joined)
         shim_staging()->download(b->send);
     if (b->recv && (b->filled || joined))

@@ -16,6 +16,7 @@
 #include "gpu/driver.h"
 #include "tests/gpu/emulate.h"
 
+#include <atomic>
 #include <deque>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -54,7 +55,8 @@ struct operation {
     std::function<void()> run;
     CUevent wait;
     unsigned long long turn;
-    CUcontext context; /* whose it is, as the legacy stream is one for all */
+    CUcontext context;                       /* whose it is, as the legacy stream is one for all */
+    const std::atomic<int> *until = nullptr; /* it ends once that is not 0 */
 };
 struct CUstream_st {
     CUcontext context;
@@ -318,7 +320,7 @@ static bool run_one(CUstream s)
     if (s->operations.empty())
         return false;
     operation &o = s->operations.front();
-    if (o.wait && o.wait->passed < o.turn)
+    if ((o.wait && o.wait->passed < o.turn) || (o.until && *o.until == 0))
         return false;
     auto run = std::move(o.run);
     running = o.context;
@@ -790,6 +792,13 @@ static CUresult copy(void *to, const void *from, size_t size, CUstream s)
         drain(begin_work(s));
     }
     return result;
+}
+
+/* A kernel in the legacy stream that ends once the host has set the flag. */
+EXPORT void test_cuda_hold(const std::atomic<int> *until)
+{
+    std::lock_guard<std::recursive_mutex> guard(the.lock);
+    begin_work(nullptr)->operations.push_back({nullptr, nullptr, 0, the.legacy.context, until});
 }
 
 /* Bytes that asynchronous copies have brought to the host, and from it. */

@@ -72,6 +72,8 @@ done
 SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_DEBUG=trace preloaded 2 device_busy
 tap_passed "a program that has always work under way"
 said 'costs in device memory: ' 2 "... learns what work costs there when a call has ended, on both ranks"
+SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 2 device_busy holds
+tap_passed "a thread whose call waits for the device does not hold up another's call"
 
 for algorithm in recursive_doubling split_allgather ring; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_calls stays

@@ -3,6 +3,7 @@
 #define TESTS_MPI_DEVICE_MEMORY_H
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 
 /* Of the driver for tests. */
 typedef void cuda_crossed_fn(unsigned long long *to_host, unsigned long long *from_host);
+typedef void cuda_hold_fn(atomic_int *until);
 typedef void cuda_order_fn(char *text, size_t room, size_t *pinned);
 
 static struct {
@@ -39,6 +41,7 @@ static struct {
 #undef CUDA_MEMBER
     CUcontext context[2];
     cuda_crossed_fn *crossed;
+    cuda_hold_fn *hold;
     cuda_order_fn *order;
 } cuda;
 
@@ -66,6 +69,7 @@ static inline void cuda_open(void)
     CUDA_FUNCTIONS(CUDA_FIND)
 #undef CUDA_FIND
     *(void **)(void *)&cuda.crossed = dlsym(cuda.library, "test_cuda_crossed");
+    *(void **)(void *)&cuda.hold = dlsym(cuda.library, "test_cuda_hold");
     *(void **)(void *)&cuda.order = dlsym(cuda.library, "test_cuda_order");
     CUDA(cuInit(0));
     CUDA(cuDeviceGetCount(&devices));
