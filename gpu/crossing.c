@@ -70,6 +70,7 @@ static void queue_part(struct gpu_crossing *x, struct gpu_crossings *all, struct
         x->part[x->parts++] = (struct gpu_crossing_part){slot, part.from, part.bytes, x->ticket};
     }
     x->done += part.bytes;
+    x->crossed += part.bytes;
 }
 
 /* What has come. */
@@ -81,6 +82,7 @@ static void bring(struct gpu_crossing *x, struct gpu_crossings *all, struct gpu_
         const struct gpu_crossing_part *p = &x->part[n++];
         memcpy(x->host + p->from, slot_at(all, p->slot), p->bytes);
         free_slot(all, p->slot, 0);
+        x->crossed += p->bytes;
     }
     x->parts -= n;
     memmove(x->part, x->part + n, x->parts * sizeof *x->part);

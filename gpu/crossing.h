@@ -29,6 +29,7 @@ struct gpu_crossing {
     const struct gpu_range *ranges;
     size_t count;
     struct gpu_range whole; /* what is copied where no ranges are given */
+    size_t crossed;         /* bytes that went into slots, and out of them */
     size_t range, done;     /* of what is queued next: its range, and bytes of that before it */
     struct gpu_crossing_part part[GPU_CROSSING_SLOTS]; /* to the host: those under way, in order */
     size_t parts;

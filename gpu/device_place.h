@@ -74,8 +74,8 @@ void gpu_place_close(struct gpu_place *p);
 /* What is asked for from here on comes after what the program has queued: gpu_after_program. */
 void gpu_place_after_program(struct gpu_place *p);
 
-/* Frees what was let go and nothing uses any more: whoever holds a lock does not ask for it, as it
- * may wait for all that the device has to do. */
+/* Frees what was let go and nothing uses any more: it may wait for all that the device has to do.
+ * Who holds a lock asks for it only where memory is short. */
 void gpu_place_trim(struct gpu_place *p);
 
 /* What has failed for good, as the driver numbers it; 0: nothing. */

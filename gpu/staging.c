@@ -504,25 +504,32 @@ static void upload(struct gpu_image *image, const struct gpu_range *ranges, size
 
 /* Of all images, whoever looks: what has come makes room for others, and theirs may be what
  * somebody waits for before he looks at his own. */
-static void step_crossings(struct context *c)
+static bool step_crossings(struct context *c)
 {
-    for (struct gpu_image *image = the.images; image; image = image->next)
-        if (image->on == c && image->crosses)
-            image->crosses = gpu_crossing_step(&image->crossing, &c->crossings, &c->device);
+    bool moved = false;
+
+    for (struct gpu_image *image = the.images; image; image = image->next) {
+        const size_t before = image->crossing.crossed;
+        if (image->on != c || !image->crosses)
+            continue;
+        image->crosses = gpu_crossing_step(&image->crossing, &c->crossings, &c->device);
+        moved = moved || image->crossing.crossed != before;
+    }
+    return moved;
 }
 
 static int look(struct gpu_image *image)
 {
     struct gpu_device *d = image->on && !image->lost ? &image->on->device : NULL;
-    bool passed = true;
+    bool passed = true, moved = false;
 
     if (d && d->queue.error == 0 && gpu_device_enter(d) == CUDA_SUCCESS) {
         if (image->crosses)
-            step_crossings(image->on);
+            moved = step_crossings(image->on);
         passed = !image->crosses && gpu_passed(d, image->ticket);
         gpu_device_leave(d);
     }
-    return !d || d->queue.error != 0 ? -1 : !passed;
+    return !d || d->queue.error != 0 ? -1 : passed ? 0 : 1 + moved;
 }
 
 /* Another thread in here may wait for the driver: then there is nothing to be told yet. */

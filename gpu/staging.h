@@ -60,8 +60,8 @@ struct gpu_staging {
      */
     void (*download)(struct gpu_image *image);
     void (*upload)(struct gpu_image *image, const struct gpu_range *ranges, size_t count);
-    /* Of what was queued last: > 0 it is under way, 0 it is done, < 0 it has failed. Never waits.
-     */
+    /* Of what was queued last: > 0 it is under way, 2 where some of it has moved since; 0 it is
+     * done, < 0 it has failed. Never waits. */
     int (*poll)(struct gpu_image *image);
     /* The driver's name for what failed. */
     const char *(*error)(const struct gpu_image *image);

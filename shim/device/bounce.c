@@ -203,7 +203,8 @@ static void come_behind(struct gpu_image *image)
         shim_staging()->behind(image);
 }
 
-/* The result goes back behind the same: what the program queues meanwhile may wait for this call. */
+/* The result goes back behind the same: what the program queues meanwhile may wait for this call.
+ */
 void shim_bounce_in(struct shim_bounce *b, bool joined)
 {
     b->images = SHIM_IMAGES_COMING;
@@ -228,6 +229,7 @@ static int poll_one(struct shim_bounce *b, struct gpu_image *image)
 
     if (status < 0)
         (void)snprintf(b->why, sizeof b->why, "%s", shim_staging()->error(image));
+    b->moved = status > 1;
     return status;
 }
 

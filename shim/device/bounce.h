@@ -26,6 +26,7 @@ struct shim_bounce {
     struct gpu_range *written;     /* of it, where there are gaps between slices; else NULL */
     size_t ranges;
     enum shim_images images;
+    bool moved;              /* some of what is copied had when it was polled last */
     const void *device_send; /* the buffers, as the program gave them */
     void *device_recv;
     const void *host_send; /* and as the call with images has them */

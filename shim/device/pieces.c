@@ -123,6 +123,7 @@ static bool is_busy(struct shim_pieces *p, struct gpu_image *image)
 
     if (status < 0)
         fail(p, shim_staging()->error(image));
+    p->moved = p->moved || status > 1;
     return status > 0;
 }
 

@@ -16,6 +16,7 @@ struct shim_pieces {
     char *recv;
     size_t bytes, piece; /* of all; of one, a multiple of the elements */
     struct gpu_image *in[SHIM_PIECES_APART], *out[SHIM_PIECES_IN_PLACE];
+    bool moved;  /* some of what is copied had when it was polled last */
     bool failed; /* nothing is copied any more, and what is summed means nothing */
     char why[GPU_STAGING_WHY];
 };

@@ -131,9 +131,11 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
     struct shim_pieces *p = copies(task);
     bool moved = false;
 
+    if (p)
+        p->moved = false;
     if (task->posted) {
         if (is_under_way(task) || (p && !task->agrees && shim_pieces_holds(p, task->summed)))
-            return false;
+            return p && p->moved;
         task->posted = false;
         if (task->agrees) {
             finish(task);
@@ -147,11 +149,11 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
     }
     if (task->summed * task->piece < task->n) {
         if (p && shim_pieces_comes(p, task->summed))
-            return moved;
+            return moved || p->moved;
         post_piece(task);
     } else {
         if (p && shim_pieces_go(p))
-            return moved;
+            return moved || p->moved;
         post_agreement(task);
     }
     task->posted = true;

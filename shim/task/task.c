@@ -284,7 +284,7 @@ static void begin(struct shim_task *task)
 static bool step_images(struct shim_task *task)
 {
     if (shim_task_comes_in(task))
-        return false;
+        return task->call.bounce->moved;
     if (task->status < 0 && task->whole)
         shim_task_set_stage(task, SHIM_TASK_DONE);
     else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task)))
@@ -314,7 +314,7 @@ static bool step(struct shim_task *task)
     switch (shim_task_stage(task)) {
     case SHIM_TASK_QUEUED:
         if (shim_task_comes_in(task))
-            return false;
+            return task->call.bounce->moved;
         if (is_the_librarys(task))
             shim_native_whole_later(task);
         else
@@ -407,6 +407,14 @@ void shim_task_leave(const struct shim_left *left)
         shim_task_make_images(left->wants);
 }
 
+static bool goes_out(struct shim_task *task, bool *moved)
+{
+    const bool goes = shim_task_goes_out(task);
+
+    *moved = *moved || (goes && task->call.bounce->moved);
+    return goes;
+}
+
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
 {
     bool moved = false;
@@ -421,7 +429,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
         moved = step(task) || moved;
         if (shim_task_stage(task) == SHIM_TASK_QUEUED)
             break;
-        if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task)) {
+        if (shim_task_stage(task) != SHIM_TASK_DONE || goes_out(task, &moved)) {
             before = task;
             link = &task->next;
             continue;
