@@ -44,6 +44,8 @@ preloaded 2 oracle 4096 0 12
 tap_passed "sums against exact references" 5
 preloaded 2 same_as_native 4096 1
 tap_passed "a rank turns the library off: the sums of the MPI library"
+SPARSESHIM_MAX_MEMORY=200Ki preloaded 2 little_memory 60001
+tap_passed "inputs of every density, little memory"
 SPARSESHIM_ALGORITHM=auto preloaded 2 smoke
 tap_passed "one call of each kind"
 preloaded 3 special sparse

@@ -75,7 +75,7 @@ tap_passed "a rank without memory at first contact: nobody waits, memory later i
 at_all_places
 for memory in 1Mi 2Mi 2500Ki 4Mi; do
     for algorithm in auto dense; do
-        SPARSESHIM_MAX_MEMORY=$memory SPARSESHIM_ALGORITHM=$algorithm preloaded 2 little_memory
+        SPARSESHIM_MAX_MEMORY=$memory SPARSESHIM_ALGORITHM=$algorithm preloaded 2 little_memory 1500001
         tap_passed "whatever MAX_MEMORY=$memory leaves room for, each call ends (ALGORITHM=$algorithm)"
     done
 done
