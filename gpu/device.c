@@ -77,6 +77,8 @@ bool gpu_is_alive(const struct gpu_device *d)
 {
     unsigned long long id;
 
+    if (!d->driver->numbers && !d->sign) /* nothing says more */
+        return d->queue.error == 0;
     return find_id(d, &id) == CUDA_SUCCESS && id == d->id;
 }
 
@@ -246,20 +248,20 @@ void gpu_device_close(struct gpu_device *d)
 
 /* ---- order ---- */
 
-void gpu_after_program(struct gpu_device *d)
+bool gpu_after_program(struct gpu_device *d)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result;
 
     if (d->queue.error != 0)
-        return;
+        return false;
     /* An error here says that a capture is under way which the default stream would spoil. */
     if (d->driver->stream_capturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS ||
         status != CU_STREAM_CAPTURE_STATUS_NONE)
-        return;
+        return false;
     result = d->driver->event_record(d->ready, CU_STREAM_LEGACY);
-    if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && good(d, result)) /* begun just now */
-        good(d, d->driver->stream_wait(d->stream, d->ready, 0));
+    return result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && /* begun just now */
+           good(d, result) && good(d, d->driver->stream_wait(d->stream, d->ready, 0));
 }
 
 gpu_ticket gpu_mark(struct gpu_device *d)

@@ -80,7 +80,7 @@ void gpu_device_leave(struct gpu_device *d);
 
 /* What is queued from here on comes after what the program has queued in its default stream and in
  * the streams that wait for that. Nothing while such a stream is captured. */
-void gpu_after_program(struct gpu_device *d);
+bool gpu_after_program(struct gpu_device *d);
 
 gpu_ticket gpu_mark(struct gpu_device *d);
 bool gpu_passed(struct gpu_device *d, gpu_ticket ticket);

@@ -137,14 +137,16 @@ static struct context *find_open(const struct gpu_where *where, bool *open)
 /* Without the lock of all: making what it needs may wait for the device. */
 static bool open_now(struct context *c, char *why)
 {
+    struct gpu_device fresh;
     bool open;
 
     (void)pthread_mutex_lock(&c->opening);
     (void)pthread_mutex_lock(&the.lock);
     open = c->open; /* by another thread */
     (void)pthread_mutex_unlock(&the.lock);
-    if (!open && !gpu_device_open(&c->device, &the.driver, NULL, c->context, c->ordinal, why)) {
+    if (!open && !gpu_device_open(&fresh, &the.driver, NULL, c->context, c->ordinal, why)) {
         (void)pthread_mutex_lock(&the.lock);
+        c->device = fresh;
         open = c->open = true;
         (void)pthread_mutex_unlock(&the.lock);
     }
@@ -311,7 +313,8 @@ static void furnish_crossings(struct context *c)
     error = gpu_pinned_make_beside(&c->device, (size_t)GPU_CROSSING_SLOTS * GPU_CROSSING_BYTES,
                                    &memory);
     (void)pthread_mutex_lock(&the.lock);
-    gpu_note_beside(&c->device, error);
+    if (c->open)
+        gpu_note_beside(&c->device, error);
     if (c->open && !c->crossings.memory)
         c->crossings.memory = taken = memory;
     (void)pthread_mutex_unlock(&the.lock);
@@ -330,7 +333,8 @@ static bool furnish(struct gpu_image *image, bool pin, bool pinned)
     if (pin)
         error = gpu_pinned_make_beside(&c->device, image->room, &memory);
     (void)pthread_mutex_lock(&the.lock);
-    gpu_note_beside(&c->device, error);
+    if (!image->lost)
+        gpu_note_beside(&c->device, error);
     the.pinned -= pin && !memory ? image->room : 0;
     image->pinned = memory != NULL;
     image->host = memory;
@@ -479,9 +483,8 @@ static void behind(struct gpu_image *image)
     (void)pthread_mutex_lock(&the.lock);
     struct gpu_device *d = image->on && !image->lost ? &image->on->device : NULL;
     if (d && gpu_device_enter(d) == CUDA_SUCCESS) {
-        gpu_after_program(d);
+        image->behind = gpu_after_program(d);
         gpu_device_leave(d);
-        image->behind = true;
     }
     (void)pthread_mutex_unlock(&the.lock);
 }

@@ -229,16 +229,19 @@ static int poll_one(struct shim_bounce *b, struct gpu_image *image)
 
     if (status < 0)
         (void)snprintf(b->why, sizeof b->why, "%s", shim_staging()->error(image));
-    b->moved = status > 1;
+    b->moved = b->moved || status > 1;
     return status;
 }
 
 int shim_bounce_poll(struct shim_bounce *b)
 {
-    int status = poll_one(b, b->send);
+    int status, other;
 
-    if (status == 0)
-        status = poll_one(b, b->recv);
+    b->moved = false;
+    status = poll_one(b, b->send);
+    other = poll_one(b, b->recv);
+    if (status == 0 || other > 0) /* nothing is over before both are */
+        status = other;
     if (status == 0 && b->images == SHIM_IMAGES_COMING)
         b->images = SHIM_IMAGES_FILLED;
     return status;
@@ -274,7 +277,6 @@ void shim_bounce_give(const struct shim_bounce *b)
         shim_staging()->give(b->send);
     if (b->recv)
         shim_staging()->give(b->recv);
-    shim_staging()->trim();
     free(b->written);
 }
 

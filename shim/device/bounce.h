@@ -78,7 +78,7 @@ bool shim_bounce_finish(struct shim_bounce *b);
  */
 bool shim_bounce_fill(struct shim_call *call, bool joined);
 
-/* Nothing is under way. May wait for the device. */
+/* Nothing is under way. Does not wait; shim_staging()->trim is to follow. */
 void shim_bounce_give(const struct shim_bounce *b);
 
 /* The MPI code of what has failed, raised on the call's communicator. */

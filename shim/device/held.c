@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "shim/device/memory.h"
+
 struct shim_held {
     struct shim_held *next;
     pthread_t thread;
@@ -84,6 +86,7 @@ void shim_give_abandoned(const void *frame)
         gone = h->next;
         (void)shim_bounce_finish(&h->what);
         shim_bounce_give(&h->what);
+        shim_staging()->trim();
         free(h);
     }
 }

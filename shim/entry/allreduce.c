@@ -5,6 +5,7 @@
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
 #include "shim/device/bounce.h"
+#include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
@@ -84,6 +85,7 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
         operation = shim_request_start(&on_host, comm, type, op, request);
     if (!operation) {
         shim_bounce_give(b);
+        shim_staging()->trim();
         return NULL;
     }
     operation->call.bounce = b;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "shim/device/held.h"
+#include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/errors.h"
@@ -11,6 +12,7 @@ static void let_go(struct shim_bounce *b)
 {
     (void)shim_bounce_finish(b);
     shim_bounce_give(b);
+    shim_staging()->trim();
 }
 
 /* Who needs the images makes and fills them: shim_pass_for, and the operation of a call that is

@@ -105,6 +105,7 @@ void shim_native_taken(struct shim_task *task)
 {
     const struct shim_bounce *b = task->call.bounce;
 
+    task->native_begin = shim_now();
     if (task->whole && (b->failed || b->images == SHIM_IMAGES_FILLED)) {
         shim_native_whole(task);
         return;
@@ -113,7 +114,6 @@ void shim_native_taken(struct shim_task *task)
         begin_images(task);
         return;
     }
-    task->native_begin = shim_now();
     shim_task_pieces_begin(task);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
@@ -227,6 +227,18 @@ void shim_native_whole_later(struct shim_task *task)
         want_images(task);
 }
 
+/* The others' calls wait for this one: none that follows may take its place. */
+void shim_native_give_up(struct shim_task *task)
+{
+    struct shim_comm *comm = task->comm;
+
+    if (comm->state == SHIM_COMM_SERVED) {
+        comm->status = SS_ERR_DEVICE;
+        comm->state = SHIM_COMM_FAILED;
+    }
+    shim_task_set_stage(task, SHIM_TASK_DONE);
+}
+
 /* Of a call with images they are filled, but where that was not foreseen. */
 void shim_native_whole(struct shim_task *task)
 {
@@ -235,7 +247,7 @@ void shim_native_whole(struct shim_task *task)
         return;
     }
     shim_task_fail_for_device(task);
-    shim_task_set_stage(task, SHIM_TASK_DONE);
+    shim_native_give_up(task);
 }
 
 void shim_native_filled(struct shim_task *task)

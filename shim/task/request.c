@@ -77,8 +77,10 @@ static void complete(struct shim_task *task)
 
 /* An error is left to the application's own poll: its handler is to run in its own thread, and not
  * under MPI's lock, as it does where MPI itself asks for the status (on_query). */
-void shim_request_deliver(struct shim_task *finished)
+bool shim_request_deliver(struct shim_task *finished)
 {
+    bool gave = false;
+
     while (finished) {
         struct shim_task *task = finished;
 
@@ -86,6 +88,7 @@ void shim_request_deliver(struct shim_task *finished)
         shim_layout_let_go(task);
         if (task->call.bounce)
             shim_bounce_give(task->call.bounce);
+        gave = gave || task->call.bounce;
         if (task->status < 0 || task->err != MPI_SUCCESS)
             atomic_store(&task->failed, true);
         else {
@@ -93,6 +96,7 @@ void shim_request_deliver(struct shim_task *finished)
             release(task);
         }
     }
+    return gave;
 }
 
 /* The handler may not return: it comes last. The request, which is being polled, holds the

@@ -9,6 +9,7 @@
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
 #include "shim/device/bounce.h"
+#include "shim/device/memory.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task_impl.h"
@@ -286,7 +287,7 @@ static bool step_images(struct shim_task *task)
     if (shim_task_comes_in(task))
         return task->call.bounce->moved;
     if (task->status < 0 && task->whole)
-        shim_task_set_stage(task, SHIM_TASK_DONE);
+        shim_native_give_up(task);
     else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task)))
         shim_task_end_window(task, SS_NATIVE, -1);
     else
@@ -402,9 +403,13 @@ void shim_task_make_images(struct shim_task *task)
 
 void shim_task_leave(const struct shim_left *left)
 {
-    shim_request_deliver(left->finished); /* first: what the program waits for */
+    /* What the program waits for comes first. */
+    const bool gave = shim_request_deliver(left->finished);
+
     if (left->wants)
         shim_task_make_images(left->wants);
+    if (gave)
+        shim_staging()->trim();
 }
 
 static bool goes_out(struct shim_task *task, bool *moved)

@@ -135,7 +135,8 @@ int shim_refuse(const struct shim_comm *comm);
  * there is no memory. */
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
                                      enum ss_type type, enum ss_op sum, MPI_Request *request);
-void shim_request_deliver(struct shim_task *finished); /* without any lock */
+/* Without any lock. Whether images were given back: shim_staging()->trim is to follow. */
+bool shim_request_deliver(struct shim_task *finished);
 
 /* An eligible call on a communicator that has been met; takes over the reference. request NULL:
  * blocking. Returns the MPI code. */

@@ -76,6 +76,9 @@ bool shim_native_is_posted(const struct shim_task *task);
  * served, else on the private one. The second: once its images are there. */
 void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
+/* Its images cannot be filled, and the other ranks cannot be told: no call of the communicator is
+ * made any more. */
+void shim_native_give_up(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);
 

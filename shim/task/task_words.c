@@ -138,10 +138,17 @@ void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size)
     struct ss_fpenv_full saved;
 
     ss_fpenv_enter_full(&saved);
-    snprintf(
-        text, size,
-        "rank %d: %s waiting for the other ranks of communicator \"%s\" (SPARSESHIM_TIMEOUT=%g s)",
-        comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
+    if (comm->status == SS_ERR_DEVICE)
+        (void)snprintf(
+            text, size,
+            "rank %d: a call of communicator \"%s\" could not copy its buffers and was not "
+            "made: no later one can be, as it would meet that of the other ranks",
+            comm->rank, comm->name);
+    else
+        (void)snprintf(text, size,
+                       "rank %d: %s waiting for the other ranks of communicator \"%s\" "
+                       "(SPARSESHIM_TIMEOUT=%g s)",
+                       comm->rank, ss_status_text(comm->status), comm->name, shim.settings.timeout);
     ss_fpenv_leave_full(&saved);
 }
 
