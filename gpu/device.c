@@ -455,16 +455,25 @@ void gpu_slot_give(struct gpu_slot *slot, gpu_ticket busy)
     slot->busy = busy;
 }
 
+struct gpu_crossed gpu_crossed;
+
+static void count(atomic_ullong *crossed, size_t bytes)
+{
+    atomic_fetch_add_explicit(crossed, bytes, memory_order_relaxed);
+}
+
 void gpu_upload(struct gpu_device *d, void *to, const void *from, size_t bytes)
 {
-    if (d->queue.error == 0 && bytes > 0)
-        good(d, d->driver->upload(device_of(to), from, bytes, d->stream));
+    if (d->queue.error == 0 && bytes > 0 &&
+        good(d, d->driver->upload(device_of(to), from, bytes, d->stream)))
+        count(&gpu_crossed.to_device, bytes);
 }
 
 void gpu_download(struct gpu_device *d, void *to, const void *from, size_t bytes)
 {
-    if (d->queue.error == 0 && bytes > 0)
-        good(d, d->driver->download(to, device_of(from), bytes, d->stream));
+    if (d->queue.error == 0 && bytes > 0 &&
+        good(d, d->driver->download(to, device_of(from), bytes, d->stream)))
+        count(&gpu_crossed.to_host, bytes);
 }
 
 void gpu_copy(struct gpu_device *d, void *to, const void *from, size_t bytes)

@@ -8,6 +8,8 @@
 #ifndef GPU_DEVICE_H
 #define GPU_DEVICE_H
 
+#include <stdatomic.h>
+
 #include "gpu/driver.h"
 #include "gpu/launch.h"
 
@@ -117,6 +119,12 @@ void gpu_slot_give(struct gpu_slot *slot, gpu_ticket busy);
 void gpu_upload(struct gpu_device *d, void *to, const void *from, size_t bytes);
 void gpu_download(struct gpu_device *d, void *to, const void *from, size_t bytes);
 void gpu_copy(struct gpu_device *d, void *to, const void *from, size_t bytes);
+
+/* What these asked the driver to carry over the link, in all: for who measures it. */
+struct gpu_crossed {
+    atomic_ullong to_device, to_host;
+};
+extern struct gpu_crossed gpu_crossed;
 
 /* Whose memory is it? */
 struct gpu_where {

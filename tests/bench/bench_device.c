@@ -3,13 +3,17 @@
  *     bench_device ELEMENTS CALLS
  *
  * Wall and processor time of a call are medians over the calls of rank 0, without the first 5.
- * Elements are normal-like, drawn once for each rank; the device holds them before the first call.
+ * Bytes are means over these calls and over ranks: what messages held (0 without
+ * tests/preload/sent_bytes.c behind the library), and what crossed to the device and to the host
+ * for them. Elements are normal-like, drawn once for each rank; the device holds them before the
+ * first call.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "gpu/device.h"
 #include "tests/bench/measure.h"
 #include "tests/mpi/device/device_memory.h"
 
@@ -27,6 +31,42 @@ static void draw(float *values, size_t n, int rank)
         }
         values[i] = sum;
     }
+}
+
+/* So far, of this process. */
+struct bytes {
+    double sent, to_device, to_host;
+};
+
+static struct bytes bytes_now(void)
+{
+    void *library = dlopen("libsparseshim_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    struct gpu_crossed *crossed = library ? dlsym(library, "gpu_crossed") : NULL;
+    atomic_ullong *sent = dlsym(RTLD_DEFAULT, "sent_bytes");
+    struct bytes b = {0};
+
+    if (sent)
+        b.sent = (double)atomic_load(sent);
+    if (crossed) {
+        b.to_device = (double)atomic_load(&crossed->to_device);
+        b.to_host = (double)atomic_load(&crossed->to_host);
+    }
+    if (library)
+        dlclose(library);
+    return b;
+}
+
+/* At rank 0: of a call and a rank. */
+static struct bytes bytes_of_call(struct bytes begin, int calls, int ranks)
+{
+    const struct bytes end = bytes_now();
+    double own[3] = {end.sent - begin.sent, end.to_device - begin.to_device,
+                     end.to_host - begin.to_host},
+           all[3] = {0};
+
+    PMPI_Reduce(own, all, 3, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    const double each = (double)calls * ranks;
+    return (struct bytes){all[0] / each, all[1] / each, all[2] / each};
 }
 
 int main(int argc, char **argv)
@@ -51,8 +91,11 @@ int main(int argc, char **argv)
     char *send = cuda_memory(DEVICE, bytes), *recv = cuda_memory(DEVICE, bytes);
     draw(values, (size_t)n, rank);
     cuda_write(DEVICE, send, values, bytes);
+    struct bytes crossed = {0};
     for (int call = -WARM_UP; call < calls; call++) {
         MPI_Barrier(MPI_COMM_WORLD);
+        if (call == 0)
+            crossed = bytes_now();
         const double begin = measure_clock(CLOCK_MONOTONIC), used = measure_cpu_seconds();
         MPI_Allreduce(send, recv, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         if (call >= 0) {
@@ -60,14 +103,17 @@ int main(int argc, char **argv)
             spent[call] = measure_cpu_seconds() - used;
         }
     }
+    crossed = bytes_of_call(crossed, calls, size);
     cuda_read(DEVICE, values, recv, bytes);
     if (rank == 0)
         printf("{\"elements\": %d, \"ranks\": %d, \"algorithm\": \"%s\", \"mode\": \"%s\", "
                "\"calls\": %d, "
-               "\"wall_ms\": %.4g, \"processor_ms\": %.4g}\n",
+               "\"wall_ms\": %.4g, \"processor_ms\": %.4g, \"sent\": %.0f, \"to_device\": %.0f, "
+               "\"to_host\": %.0f}\n",
                n, size, getenv("SPARSESHIM_ALGORITHM") ? getenv("SPARSESHIM_ALGORITHM") : "auto",
                getenv("SPARSESHIM_MODE") ? getenv("SPARSESHIM_MODE") : "exact", calls,
-               1e3 * measure_median(wall, calls), 1e3 * measure_median(spent, calls));
+               1e3 * measure_median(wall, calls), 1e3 * measure_median(spent, calls), crossed.sent,
+               crossed.to_device, crossed.to_host);
     free(spent);
     free(wall);
     free(values);
