@@ -454,7 +454,9 @@ tsan: ## MPI tests under ThreadSanitizer
 	@scripts/install-deps build tests
 	@scripts/sanitize tsan
 
-gpu-check gpu-bench: gpu-%: ## checks and measurements on a machine with nvcc and a GPU; MPICH=FILE.whl where it has no MPI
+gpu-check: ## tests on a machine with nvcc and a GPU, at most 8 minutes (LIMIT=480); MPICH=FILE.whl where it has no MPI; GPU_ARCHS: other than its GPUs
+gpu-bench: ## measurements there, each beside its goal, the same way
+gpu-check gpu-bench: gpu-%:
 	@BUILD=$(BUILD) scripts/gpu $* $(MPICH)
 
 demo: ## the main job: a real training, dense and preloaded, side by side
