@@ -1,5 +1,6 @@
 /* Places on the devices of the driver for tests, one for each rank, and memory beside them that the
- * test can see. */
+ * test can see. With GPU_LIBCUDA, on those of that driver, all memory managed: a real one's memory
+ * is else out of a test's sight. */
 #ifndef TESTS_GPU_RANKS_H
 #define TESTS_GPU_RANKS_H
 
@@ -11,7 +12,7 @@
 #include <cmocka.h>
 
 #include "gpu/device_place.h"
-#include "tests/gpu/emulated.h"
+#include "tests/gpu/real_device.h"
 
 enum { GPU_RANKS = 8 };
 
@@ -19,10 +20,12 @@ static struct {
     struct gpu_driver driver;
     struct gpu_place place[GPU_RANKS];
     bool opened[GPU_RANKS];
+    const struct gpu_images *images;
     ptrdiff_t far; /* from where the test sees memory to its address */
     CUresult (*init)(unsigned);
     CUresult (*set_current)(CUcontext);
     CUresult (*make)(CUdeviceptr *, size_t);
+    CUresult (*make_managed)(CUdeviceptr *, size_t, unsigned);
     CUresult (*free)(CUdeviceptr);
     ptrdiff_t (*ask_far)(void);
     void (*crossed)(unsigned long long *to_host, unsigned long long *from_host); /* bytes */
@@ -33,37 +36,55 @@ static struct {
     size_t used;
 } gpu_ranks;
 
+static inline CUresult gpu_ranks_managed(CUdeviceptr *p, size_t bytes)
+{
+    enum { EVERYWHERE = 1 };
+
+    return gpu_ranks.make_managed(p, bytes, EVERYWHERE);
+}
+
+/* What only the driver for tests can do is left out on others. */
+static inline bool gpu_ranks_can_fail(void)
+{
+    return gpu_ranks.crossed != NULL;
+}
+
 static inline void gpu_ranks_driver(void)
 {
+    const char *other = getenv("GPU_LIBCUDA");
     void *libcuda;
 
     if (gpu_ranks.init)
         return;
     (void)setenv("TEST_CUDA_KERNELS", emulated_kernels(), 1);
-    libcuda = dlopen(beside_me("driver/libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
+    libcuda = dlopen(other ? other : beside_me("driver/libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(libcuda);
     assert_null(gpu_driver_find(&gpu_ranks.driver, libcuda));
     *(void **)&gpu_ranks.init = emulated_symbol(libcuda, "cuInit");
     *(void **)&gpu_ranks.set_current = emulated_symbol(libcuda, "cuCtxSetCurrent");
     *(void **)&gpu_ranks.make = emulated_symbol(libcuda, "cuMemAlloc_v2");
     *(void **)&gpu_ranks.free = emulated_symbol(libcuda, "cuMemFree_v2");
-    *(void **)&gpu_ranks.crossed = emulated_symbol(libcuda, "test_cuda_crossed");
-    *(void **)&gpu_ranks.ask_far = emulated_symbol(libcuda, "test_driver_far");
+    *(void **)&gpu_ranks.make_managed = emulated_symbol(libcuda, "cuMemAllocManaged");
+    gpu_ranks.images = real_images(libcuda);
+    assert_non_null(gpu_ranks.images);
     assert_int_equal(gpu_ranks.init(0), CUDA_SUCCESS);
+    *(void **)&gpu_ranks.crossed = dlsym(libcuda, "test_cuda_crossed");
+    if (other) {
+        gpu_ranks.make = gpu_ranks.driver.memory_make = gpu_ranks_managed;
+        return;
+    }
+    *(void **)&gpu_ranks.ask_far = emulated_symbol(libcuda, "test_driver_far");
     gpu_ranks.far = gpu_ranks.ask_far();
 }
 
 static inline struct gpu_place *gpu_rank(int rank)
 {
-    static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
-    static const void *const image[] = {fat_binary};
-    static const struct gpu_images images = {image, 1, 13000, NULL};
     char why[200];
 
     gpu_ranks_driver();
     if (!gpu_ranks.opened[rank])
-        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, &images, NULL,
-                                   rank % 2, why));
+        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, gpu_ranks.images,
+                                   NULL, rank % 2, why));
     gpu_ranks.opened[rank] = true;
     return &gpu_ranks.place[rank];
 }

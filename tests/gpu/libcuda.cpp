@@ -718,7 +718,8 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
     if (forbidden())
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     run_all();
-    auto it = the.live.find((size_t)((char *)p - the.device_base));
+    auto it = the.live.find(
+        (size_t)((char *)p - (is_managed((void *)p) ? the.host_base : the.device_base)));
     if (it == the.live.end())
         die("freed, but not allocated", (void *)p);
     the.taken[it->second.context->device] -= it->second.size;
