@@ -33,7 +33,7 @@ ends_at_a_fault() {
 
 bare 3 device_calls
 ends_at_a_fault "without the library: a segmentation fault"
-for ranks in 1 2 3 4; do
+for ranks in $(some '1 2 3' '1 2 3 4'); do
     TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls
     tap_passed "all collectives on $ranks ranks" $((ranks > 1 ? 100 : 0))
 done
@@ -50,7 +50,7 @@ SPARSESHIM_REPORT=off SPARSESHIM_REPORT_DIR='' timeout -k 5 60 "$MPIRUN" -n 3 -g
 STATUS=$?
 tap_passed "all collectives where nobody counts calls"
 
-for algorithm in allgather split_allgather dsar ring oktopk gtopk; do
+for algorithm in $(some 'split_allgather ring oktopk gtopk' 'allgather split_allgather dsar ring oktopk gtopk'); do
     SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
         SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
     tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
@@ -201,7 +201,7 @@ said 'SPARSESHIM_MERGE_SELECT=group is for buffers of the host' 1 "... which is 
 # Beside other calls and failures.
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges order
 tap_passed "calls handed to the MPI library keep their order while one is copied"
-for algorithm in ring dense; do
+for algorithm in $(some ring 'ring dense'); do
     SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_PROGRESS=watchdog preloaded 3 device_edges operator
     tap_passed "an operator of the program's beside nonblocking calls, $algorithm"
 done
@@ -258,20 +258,20 @@ SPARSESHIM_ALGORITHM=ring SPARSESHIM_MAX_MEMORY=8Mi SPARSESHIM_PROGRESS=watchdog
 tap_taken "more calls under way than may be pinned" 16 15
 
 # Long sums of the MPI library's, in pieces.
-for part in $(some '0 3' '0 1 2 3'); do
+for part in $(some 3 '0 1 2 3'); do
     ranks=$((part < 3 ? part + 2 : 3))
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog TEST_CUDA_SEED=$part \
         preloaded "$ranks" device_pieces sums "$part"
     tap_passed "in pieces: the sums of $ranks ranks, part $part of the places"
 done
 SPARSESHIM_TIMEOUT=60 SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces several
-tap_taken "in pieces: nonblocking calls beside each other" 8
+tap_taken "in pieces: nonblocking calls beside each other" "$(some 4 8)"
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
     preloaded 2 device_pieces steps
 tap_passed "in pieces: what is switched off among lossy calls" 4
 SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 2 device_pieces order
 tap_passed "in pieces: copies beside sums, and little pinned memory"
-for seed in $(some '1 2' '1 2 3 4 5'); do
+for seed in $(some 1 '1 2 3 4 5'); do
     SPARSESHIM_MAX_MEMORY=7Mi SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense TEST_CUDA_SEED=$seed \
         preloaded 2 device_pieces beyond
     tap_passed "in pieces: more than images, which are not pinned, seed $seed"
@@ -287,9 +287,11 @@ for form in $(some nonblocking 'blocking nonblocking'); do
     SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces bits "$form"
     tap_passed "in pieces, REPRODUCIBLE=on: the bits of $form calls wherever the buffers lie"
 done
-SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces bits
-grep -q '^not ok' "$WORK/out"
-tap "$?" "... which differ where it is off"
+if [ -n "${GPU_FULL:-}" ]; then
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces bits
+    grep -q '^not ok' "$WORK/out"
+    tap "$?" "... which differ where it is off"
+fi
 unset MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM
 SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces whole
 tap_passed "nothing on a device: the MPI library has the call as a whole"
