@@ -19,11 +19,12 @@ if ! have_mpi4py; then
     finish
     exit 0
 fi
+on_host "mpi4py comes by itself, device memory of Python is in device.t"
 PYTHON=$VENV/bin/python
 within 60 "$MPIRUN" -n 2 "$PYTHON" tests/py/iallreduce.py
 tap_passed "mpi4py on 2 ranks, bare"
 for progress in watchdog thread; do
-    SPARSESHIM_PROGRESS=$progress within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" "$PYTHON" \
+    SPARSESHIM_PROGRESS=$progress within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" "$PYTHON" \
         tests/py/iallreduce.py
     # 8 inputs with 2 calls each, and 100 in one Waitall.
     tap_taken "mpi4py on 3 ranks, PROGRESS=$progress" 100

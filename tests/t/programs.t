@@ -40,8 +40,9 @@ passed && [ "$(sparse)" = 2 ]
 tap "$?" "both among them: served"
 
 if have_mpi4py; then
+    on_host "mpi4py comes by itself, device memory of Python is in device.t"
     for list in 'allreduce.py 1' 'python* 0' '!allreduce* 0'; do
-        SPARSESHIM_PROGRAMS=${list% *} within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" -u -W ignore tests/py/allreduce.py
+        SPARSESHIM_PROGRAMS=${list% *} within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED $YIELDS" "$VENV/bin/python" -u -W ignore tests/py/allreduce.py
         [ "$STATUS" -eq 0 ] && [ "$(($(sparse) > 0))" -eq "${list##* }" ]
         tap "$?" "Python goes by its script: PROGRAMS='${list% *}'"
     done
