@@ -155,6 +155,10 @@ tap_passed "a program without CUDA, beside a driver"
 grep -q 'file=libmpich' "$WORK/err"
 tap "$?" "... the libraries that it opens are told"
 said 'libcuda\.so\|libsparseshim_cuda' 0 "... CUDA is not among them, nor what serves it"
+TEST_CUDA_DEVICES=0 SPARSESHIM_MIN_COUNT=1 SPARSESHIM_ALGORITHM=split_allgather \
+    PRELOAD="$LIB $BUILD/tests/gpu/driver/libcuda.so.1" preloaded 2 oracle 4096 0 12
+tap_passed "a driver without any device: the sums of buffers of the host" 5
+said '^sparseshim\[' 0 "... and nothing is said"
 preloaded 2 device_calls host
 grep -q 'libsparseshim_cuda.so is there' "$WORK/out"
 tap_passed "pinned memory is the host's"
@@ -168,6 +172,17 @@ PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls host
 grep -q 'libsparseshim_cuda.so is not there' "$WORK/out"
 tap "$?" "an MPI library that is CUDA-aware gets calls untouched"
 tap_passed "... the sums are right"
+# Only by Open MPI's name, which is asked where MPICH's is not there.
+mpi=$(ldd "$PROGRAMS/device_calls" | awk '/libmpi/ { print $3; exit }')
+mkdir "$WORK/query"
+LC_ALL=C sed 's/MPIX_GPU_query_support/MPIX_GPU_query_missing/g' "$mpi" >"$WORK/query/${mpi##*/}"
+for answer in 1 0; do
+    LD_LIBRARY_PATH=$WORK/query:$LD_LIBRARY_PATH CUDA_QUERY=$answer PRELOAD="$LIB $PROGRAMS/cuda_query.so" \
+        preloaded 2 device_calls host
+    grep -q "libsparseshim_cuda.so is $([ "$answer" = 0 ] || echo 'not ')there" "$WORK/out"
+    tap "$?" "one that has MPIX_Query_cuda_support alone is asked by that, and says $answer"
+    tap_passed "... the sums are right"
+done
 SPARSESHIM_DEVICE=cuda PRELOAD="$LIB $PROGRAMS/cuda_aware.so" preloaded 2 device_calls
 tap_passed "DEVICE=cuda: copies under such a library, too" 100
 
@@ -297,13 +312,19 @@ SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 3 device_pieces
 tap_passed "nothing on a device: the MPI library has the call as a whole"
 
 # Python: what mpi4py knows by __cuda_array_interface__.
+# of_python RANKS [nonblocking]
+of_python() {
+    local ranks=$1
+    shift
+    within 120 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" "$VENV/bin/python" tests/py/device.py "$@"
+}
 if have_mpi4py; then
-    SPARSESHIM_ALGORITHM=split_allgather within 120 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" \
-        "$VENV/bin/python" tests/py/device.py
-    tap_passed "mpi4py" 40
-    SPARSESHIM_ALGORITHM=dense within 120 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LIB $YIELDS" \
-        "$VENV/bin/python" tests/py/device.py
+    SPARSESHIM_ALGORITHM=split_allgather of_python 2
+    tap_passed "mpi4py" 110
+    SPARSESHIM_ALGORITHM=dense of_python 3
     tap_passed "mpi4py, always the MPI library's"
+    SPARSESHIM_ALGORITHM=split_allgather SPARSESHIM_PROGRESS=watchdog of_python 2 nonblocking
+    tap_taken "mpi4py, nonblocking calls among them" 60 180
 else
     skip "mpi4py" "it could not be built from PyPI"
 fi

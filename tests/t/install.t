@@ -88,6 +88,8 @@ complete_tree() {
     umask 077
     installed NVCC= PREFIX="$tree"
     tap "$?" "make install NVCC= into a new tree"
+    grep -qxF 'no nvcc: device buffers are not built (scripts/install-deps gpu)' "$WORK/out"
+    tap "$?" "... which says that device buffers are left out, and what brings them"
     umask 022
     files "$tree" | grep -v '/debug/' >"$WORK/got"
     {
