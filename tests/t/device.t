@@ -75,6 +75,13 @@ said 'costs in device memory: ' 2 "... learns what work costs there when a call 
 SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 2 device_busy holds
 tap_passed "a thread whose call waits for the device does not hold up another's call"
 
+for algorithm in split_allgather dense; do
+    SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_counts
+    tap_passed "large counts, $algorithm" "$([ "$algorithm" = dense ] && echo 0 || echo 20)"
+    SPARSESHIM_PROGRESS=watchdog SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_counts nonblocking
+    tap_taken "... of nonblocking calls" 18
+done
+
 for algorithm in recursive_doubling split_allgather ring; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 2 device_calls stays
     tap_passed "$algorithm: only what is not zero crosses" 50
@@ -158,7 +165,7 @@ said 'libcuda\.so\|libsparseshim_cuda' 0 "... CUDA is not among them, nor what s
 TEST_CUDA_DEVICES=0 SPARSESHIM_MIN_COUNT=1 SPARSESHIM_ALGORITHM=split_allgather \
     PRELOAD="$LIB $BUILD/tests/gpu/driver/libcuda.so.1" preloaded 2 oracle 4096 0 12
 tap_passed "a driver without any device: the sums of buffers of the host" 5
-said '^sparseshim\[' 0 "... and nothing is said"
+said '^sparseshim\(\[[0-9]*\]\)\?: ' 0 "... and nothing is said"
 preloaded 2 device_calls host
 grep -q 'libsparseshim_cuda.so is there' "$WORK/out"
 tap_passed "pinned memory is the host's"
