@@ -429,7 +429,7 @@ check-hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so) ## unit 
 
 check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
 	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
-	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(addprefix $(BUILD)/tests/gpu/test_gpu_,link training) && \
+	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(addprefix $(BUILD)/tests/gpu/test_gpu_,kernels link training) && \
 	    GPU_FULL=1 BUILD=$(BUILD) prove --timer --failures --comments tests/t/device.t)
 
 check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
