@@ -1,6 +1,6 @@
 /* Every kernel, compiled for the host: bit for bit what core's plain functions give, whatever the
- * sizes, the addresses, the numbers and the order in which threads and blocks run. Half of the cases,
- * but with GPU_FULL or watched kernels. */
+ * sizes, the addresses, the numbers and the order in which threads and blocks run. Half of the
+ * cases, but with GPU_FULL or watched kernels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
