@@ -20,8 +20,6 @@ tap_passed "communicators of two threads, slow to free" 60
 preloaded 2 manycomms 30
 [ "$STATUS" -eq 1 ] && [ "$(grep -c '^not ok' "$WORK/out")" = 1 ] && grep -q '^not ok 1 - more than a thousand' "$WORK/out"
 tap "$?" "thirty communicators beside each other"
-SPARSESHIM_MAX_MEMORY=2Mi SPARSESHIM_ALGORITHM=auto preloaded 2 little_memory
-tap_passed "whatever memory there is room for, each call ends"
 preloaded 4 comms
 tap_passed "calls of every kind around a sum" 12
 preloaded 3 control
