@@ -81,7 +81,8 @@ int gpu_device_enter(struct gpu_device *d);
 void gpu_device_leave(struct gpu_device *d);
 
 /* What is queued from here on comes after what the program has queued in its default stream and in
- * the streams that wait for that. Nothing while such a stream is captured. */
+ * the streams that wait for that. False: it does not, since such a stream is captured, or nothing
+ * goes any more. */
 bool gpu_after_program(struct gpu_device *d);
 
 gpu_ticket gpu_mark(struct gpu_device *d);

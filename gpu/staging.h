@@ -50,7 +50,7 @@ struct gpu_staging {
     void *(*host)(const struct gpu_image *image);
 
     /* Once: what is queued for the image from here on comes after what the program has queued by
-     * now, not by then. */
+     * now, not by then; and after what other images were queued behind in the same context. */
     void (*behind)(struct gpu_image *image);
     /* From here on it is of these bytes of the same memory, no more than it was taken for. */
     void (*aim)(struct gpu_image *image, const void *p, size_t bytes);
