@@ -177,7 +177,8 @@ static void stop_waiting(struct shim_comm *comm)
 {
     const struct shim_task *task = comm->queue;
 
-    if (comm->native_from == 0 || comm->calls + 1 < comm->native_from)
+    if (comm->state == SHIM_COMM_FAILED || comm->native_from == 0 ||
+        comm->calls + 1 < comm->native_from)
         return;
     while (task && is_past(task))
         task = task->next;
@@ -484,7 +485,8 @@ static bool is_native_at_once(const struct shim_task *task)
     struct shim_comm *comm = task->comm;
 
     return comm->state == SHIM_COMM_PASSES ||
-           (atomic_load(&comm->natively) && (!task->call.bounce || shim_native_is_alone()));
+           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->natively) &&
+            (!task->call.bounce || shim_native_is_alone()));
 }
 
 /* Its images, which that may wait for without the lock. */

@@ -154,7 +154,7 @@ void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size)
 
 int shim_refuse(const struct shim_comm *comm)
 {
-    char text[200];
+    char text[300];
 
     shim_explain_failed(comm, text, sizeof text);
     atomic_fetch_add(&shim.stats.errors, 1);
