@@ -73,12 +73,18 @@ static CUresult find_id(const struct gpu_device *d, unsigned long long *id)
     return d->sign ? d->driver->pointer(1, which, to, d->sign) : CUDA_SUCCESS;
 }
 
+static bool is_of_a_reset(int error)
+{
+    return error == CUDA_ERROR_CONTEXT_IS_DESTROYED || error == CUDA_ERROR_INVALID_CONTEXT ||
+           error == CUDA_ERROR_INVALID_HANDLE || error == CUDA_ERROR_DEINITIALIZED;
+}
+
 bool gpu_is_alive(const struct gpu_device *d)
 {
     unsigned long long id;
 
     if (!d->driver->numbers && !d->sign) /* nothing says more */
-        return d->queue.error == 0;
+        return !is_of_a_reset(d->queue.error);
     return find_id(d, &id) == CUDA_SUCCESS && id == d->id;
 }
 

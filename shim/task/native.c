@@ -227,15 +227,17 @@ void shim_native_whole_later(struct shim_task *task)
         want_images(task);
 }
 
-/* The others' calls wait for this one: none that follows may take its place. */
+void shim_native_fail_comm(struct shim_comm *comm)
+{
+    if (comm->state != SHIM_COMM_SERVED && comm->state != SHIM_COMM_MEETING)
+        return;
+    comm->status = SS_ERR_DEVICE;
+    comm->state = SHIM_COMM_FAILED;
+}
+
 void shim_native_give_up(struct shim_task *task)
 {
-    struct shim_comm *comm = task->comm;
-
-    if (comm->state == SHIM_COMM_SERVED) {
-        comm->status = SS_ERR_DEVICE;
-        comm->state = SHIM_COMM_FAILED;
-    }
+    shim_native_fail_comm(task->comm);
     shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 

@@ -88,6 +88,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
 {
     struct shim_comm *comm = task->comm;
     struct ss_call *c = task->core;
+    const bool rest = task->first + task->n < (uint64_t)task->call.count;
 
     /* Of what the MPI library does on images the copies are part; out they take as long as in. */
     ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
@@ -102,7 +103,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
         ss_call_explain(c, task->text, sizeof task->text);
         memcpy(comm->failed, task->text, sizeof comm->failed);
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
-    } else if (comm->state == SHIM_COMM_FAILED) {
+    } else if (comm->state == SHIM_COMM_FAILED && task->status == SS_OK && (seconds < 0 || rest)) {
         task->status = comm->status;
         shim_explain_failed(comm, task->text, sizeof task->text);
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
@@ -287,12 +288,14 @@ static bool step_images(struct shim_task *task)
 {
     if (shim_task_comes_in(task))
         return task->call.bounce->moved;
-    if (task->status < 0 && task->whole)
+    if (task->status < 0 && task->whole) {
         shim_native_give_up(task);
-    else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task)))
+    } else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task))) {
+        shim_native_fail_comm(task->comm);
         shim_task_end_window(task, SS_NATIVE, -1);
-    else
+    } else {
         shim_native_filled(task);
+    }
     return true;
 }
 
@@ -357,10 +360,12 @@ static void meet(struct shim_comm *comm, bool *moved)
     if (shim_comm_meet_step(comm, moved) != SS_ERR_PEER || comm->state != SHIM_COMM_MEETING)
         return;
     /* Who sees the new state makes its calls in the MPI library: behind these. */
-    for (struct shim_task *task = comm->queue; task; task = task->next)
+    for (struct shim_task *task = comm->queue; task && comm->state == SHIM_COMM_MEETING;
+         task = task->next)
         if (!task->blocking)
             shim_native_whole(task);
-    comm->state = SHIM_COMM_PASSES;
+    if (comm->state == SHIM_COMM_MEETING)
+        comm->state = SHIM_COMM_PASSES;
 }
 
 /* A call that has not started does so first in the queue, or where core has room for one more

@@ -76,8 +76,10 @@ bool shim_native_is_posted(const struct shim_task *task);
  * served, else on the private one. The second: once its images are there. */
 void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
-/* Its images cannot be filled, and the other ranks cannot be told: no call of the communicator is
- * made any more. */
+/* A call cannot be made, and the other ranks, whose calls wait for it, cannot be told: none that
+ * follows may take its place. Under the lock. */
+void shim_native_fail_comm(struct shim_comm *comm);
+/* That of a call as it came, whose images cannot be filled. */
 void shim_native_give_up(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);

@@ -276,6 +276,9 @@ for _ in 1 2 3; do
 done
 [ "$STATUS" -eq 0 ] && both_told
 tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
+SPARSESHIM_PROGRESS=watchdog LIMIT=20 preloaded 2 device_edges missed
+grep -q 'an error, then another' "$WORK/out"
+tap "$?" "a call of the MPI library's that one rank cannot make: no later one takes its place"
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_MAX_MEMORY=8Mi SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges many
 tap_taken "more calls under way than may be pinned" 16 15
 

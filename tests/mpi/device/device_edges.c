@@ -12,9 +12,9 @@
  *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
  *                               in nonblocking calls
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
- *     device_edges many         more calls under way than may be pinned
- *     device_edges refused      what is said where an operator keeps nonblocking calls from being
- *                               taken over */
+ *     device_edges missed       a call of the MPI library's cannot be copied on rank 1: what
+ * follows it device_edges many         more calls under way than may be pinned device_edges refused
+ * what is said where an operator keeps nonblocking calls from being taken over */
 #include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -357,6 +357,42 @@ static void copy(const char *plan)
     _exit(0);
 }
 
+/* Rank 0 has its calls under way when rank 1, which could not make the first, has made its second.
+ */
+static void missed(void)
+{
+    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
+    MPI_Request request;
+    MPI_Status status;
+    int err = MPI_SUCCESS, later = MPI_SUCCESS;
+    MPI_Op op;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    fill(host, SMALL, 1);
+    cuda_write(DEVICE, send, host, 4 * SMALL);
+    for (int call = 0; call < 3; call++)
+        MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Op_create(own_sum, 1, &op);
+    for (int call = 0; call < 2 * REQUESTS; call++) {
+        MPI_Iallreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, &status);
+    }
+    if (tap.rank == 1)
+        setenv("TEST_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:+1:700", 1);
+    err = MPI_Iallreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (tap.rank == 1 && err == MPI_SUCCESS)
+        err = MPI_Wait(&request, &status);
+    later = MPI_Iallreduce(host, got, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (tap.rank == 1 && later == MPI_SUCCESS)
+        later = MPI_Wait(&request, &status);
+    if (tap.rank == 1)
+        printf("%s, then %s\n", err == MPI_SUCCESS ? "no error" : "an error",
+               later == MPI_SUCCESS ? "none" : "another");
+    fflush(stdout);
+    sleep(2); /* who ends first ends all */
+    _exit(0);
+}
+
 static void many(void)
 {
     MPI_Request request[REQUESTS];
@@ -463,6 +499,8 @@ int main(int argc, char **argv)
         dead(argc > 2 ? argv[2] : "", argc > 3);
     else if (strcmp(mode, "copy") == 0)
         copy(plan);
+    else if (strcmp(mode, "missed") == 0)
+        missed();
     else if (strcmp(mode, "many") == 0)
         many();
     else if (strcmp(mode, "refused") == 0)
