@@ -264,17 +264,12 @@ for progress in auto watchdog; do
 done
 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_layouts two
 tap_passed "buffers that begin on one device and end on another"
-# The ranks end without MPI_Finalize, which mpirun takes for a hangup now and then and gives 1, or
-# once in hundreds does not notice.
-both_told() { [ "$(grep -c 'an error' "$WORK/out")" = 2 ]; }
-for _ in 1 2 3; do
-    SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \
-        preloaded 2 device_edges copy cuMemcpyDtoHAsync_v2:+1:2
-    if [ "$STATUS" -ne 1 ] && { [ "$STATUS" -ne 124 ] || ! both_told; }; then
-        break
-    fi
-done
-[ "$STATUS" -eq 0 ] && both_told
+# The ranks end without MPI_Finalize: mpirun may take that for a hangup (1), kill the one that ends
+# last (9) or, once in hundreds, not notice (124). What they said counts, and that they were not
+# killed by anything else.
+SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \
+    preloaded 2 device_edges copy cuMemcpyDtoHAsync_v2:+1:2
+[[ $STATUS == @(0|1|9|124) ]] && [ "$(grep -c 'an error' "$WORK/out")" = 2 ]
 tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
 SPARSESHIM_PROGRESS=watchdog LIMIT=20 preloaded 2 device_edges missed
 grep -q 'an error, then another' "$WORK/out"
