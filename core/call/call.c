@@ -56,22 +56,27 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     return step_leave(call);
 }
 
-/* The first failure on a communicator stays its status. */
+/* The first failure on a communicator stays its status; its votes say so. */
+static void fail_comm(struct ss_comm *comm, int status, int peer, enum ss_phase phase,
+                      uint32_t number)
+{
+    if (comm->rounds)
+        ss_rounds_fail(comm->rounds, status);
+    if (comm->status == SS_OK) {
+        comm->status = status;
+        comm->failed_peer = peer;
+        comm->failed_phase = phase;
+        comm->failed_call = number;
+    }
+}
+
 static int end_failed(struct ss_call *call)
 {
-    struct ss_exchange *x = &call->f.c.x;
-    struct ss_comm *comm = call->f.comm;
+    const struct ss_exchange *x = &call->f.c.x;
 
     ss_topk_fail(&call->f);
     call->stage = SS_STAGE_OVER;
-    if (comm->rounds)
-        ss_rounds_fail(comm->rounds, x->failed);
-    if (comm->status == SS_OK) {
-        comm->status = x->failed;
-        comm->failed_peer = x->failed_peer;
-        comm->failed_phase = x->failed_phase;
-        comm->failed_call = x->number;
-    }
+    fail_comm(call->f.comm, x->failed, x->failed_peer, x->failed_phase, x->number);
     return x->failed;
 }
 
@@ -366,6 +371,8 @@ static int begin(struct ss_call *call)
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
     f->c.x.number = ++comm->calls;
+    if (call->broken)
+        fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, f->c.x.number);
     ss_group_assign(call);
     bool looks = comm->status == SS_OK && !call->cannot;
     if (looks && ss_group_selects(call))

@@ -145,6 +145,8 @@ struct ss_collective {
     void *out;
     struct ss_place *place; /* of both; NULL: the host */
     bool cannot;            /* nothing but kind, root and that size need be set (and type and op) */
+    bool broken; /* and its elements cannot be read any more: where it is voted on it, and
+                    every later call, is an error on all ranks */
 };
 int ss_call_start_kind(struct ss_call *call, struct ss_comm *comm,
                        const struct ss_collective *what);

@@ -35,6 +35,7 @@ struct ss_call {
     uint64_t reported_n;  /* elements and type as the lane's record has them */
     enum ss_type reported_type;
     bool cannot; /* the arguments are not served */
+    bool broken; /* the input cannot be read */
 
     /* Beside others (core/call/beside.c). */
     struct ss_call *next_open;   /* the one started before it, of those that have not ended, */

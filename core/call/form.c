@@ -48,6 +48,7 @@ static void init_kind(struct ss_call *call, const struct ss_collective *what, un
     c->in_place = what->in == NULL;
     c->out = what->out;
     call->cannot = what->cannot;
+    call->broken = what->broken;
     call->key = (struct ss_lane_key){
         .kind = what->kind, .type = what->type, .op = what->op, .n = what->n, .window = window};
     switch (what->kind) {

@@ -117,7 +117,7 @@ void ss_observe_sample(struct ss_call *call)
     struct sample s = sample_of(x->n);
 
     call->observed = 0;
-    if ((number & (number - 1)) != 0 || !call->lane->record ||
+    if ((number & (number - 1)) != 0 || !call->lane->record || call->cannot ||
         call->f.c.kind != SS_KIND_ALLREDUCE || call->f.c.op != SS_SUM || !ss_type_is_float(x->type))
         return;
     if (ss_sample_reserve(x, taken, s.runs, s.n) != SS_OK)

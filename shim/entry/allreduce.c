@@ -64,7 +64,7 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
 }
 
 /* Where the buffers lie, or on images whose copies are under way when it returns. The other ranks
- * of an allreduce are to hear of one that cannot be made. */
+ * are to hear of one that cannot be made. */
 static struct shim_task *start_bounced(const struct shim_call *call, struct shim_bounce *b,
                                        struct shim_comm *comm, enum ss_type type, enum ss_op op,
                                        MPI_Request *request)
@@ -81,8 +81,7 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
             shim_bounce_take(b, &on_host, b->place != NULL);
     on_host.on_device = false;
     on_host.bounce = NULL; /* the operation owns it once there is one */
-    if (taken || call->kind == SS_KIND_ALLREDUCE)
-        operation = shim_request_start(&on_host, comm, type, op, request);
+    operation = shim_request_start(&on_host, comm, type, op, request);
     if (!operation) {
         shim_bounce_give(b);
         shim_staging()->trim();
@@ -177,6 +176,11 @@ static int pass_counted(const struct shim_call *call, struct shim_comm *comm, en
     double begin = shim_now();
     int err = shim_pass_for(call, reason, request);
 
+    if (call->bounce && call->bounce->failed) {
+        pthread_mutex_lock(&comm->lock);
+        shim_native_fail_comm(comm);
+        pthread_mutex_unlock(&comm->lock);
+    }
     count_native(call, comm, type, reason, begin);
     return err;
 }

@@ -48,9 +48,11 @@ static void run_native(struct shim_task *task)
 {
     double spent = -1; /* until it has succeeded */
     struct shim_left left = {.wants = NULL};
+    bool filled;
 
     leave_queue(task);
-    if (!shim_native_fill(task)) { /* before the others count on this rank */
+    filled = shim_native_fill(task);
+    if (!filled) {
         task->err = MPI_ERR_OTHER; /* raised by who gives the images back */
     } else if (!task->core) {      /* its communicator passes */
         task->err = shim_pass(&task->call);
@@ -63,6 +65,8 @@ static void run_native(struct shim_task *task)
     }
     pthread_mutex_lock(&task->comm->lock);
     come_back(task, spent);
+    if (!filled)
+        shim_native_fail_comm(task->comm);
     shim_task_step(task->comm, &left);
     pthread_mutex_unlock(&task->comm->lock);
     shim_task_leave(&left);

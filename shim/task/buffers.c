@@ -39,12 +39,15 @@ int shim_task_start_core(struct shim_task *task)
     struct ss_place *place = away ? b->place : &ss_host;
 
     if (task->unread)
-        return ss_call_start_kind(task->core, task->comm->core,
-                                  &(struct ss_collective){.kind = SS_KIND_ALLREDUCE,
-                                                          .type = task->type,
-                                                          .op = task->op,
-                                                          .n = task->n,
-                                                          .cannot = true});
+        return ss_call_start_kind(
+            task->core, task->comm->core,
+            &(struct ss_collective){.kind = call->kind,
+                                    .type = task->type,
+                                    .op = task->op,
+                                    .root = call->root,
+                                    .n = call->kind == SS_KIND_ALLREDUCE ? task->n : task->words,
+                                    .cannot = true,
+                                    .broken = task->broken});
     if (call->kind == SS_KIND_ALLREDUCE) /* what is away is one window */
         return ss_call_start(task->core, task->comm->core, place, task->type, task->op,
                              !away      ? shim_task_input(task)
@@ -81,17 +84,28 @@ void shim_task_fail_for_device(struct shim_task *task)
         shim_say(CFG_DEBUG_WARN, "%s", task->text);
 }
 
+static void go_on(struct shim_task *task)
+{
+    task->call.bounce->images = SHIM_IMAGES_EMPTY;
+    task->call.bounce->place = NULL;
+    task->unread = true;
+    task->status = SS_OK;
+}
+
 bool shim_task_goes_on(struct shim_task *task)
 {
     if (task->call.kind != SS_KIND_ALLREDUCE || !task->call.bounce ||
         (uint64_t)task->call.count >= SS_WINDOW || shim.settings.observe ||
         shim.settings.merge > 0 || shim.settings.quorum != SS_QUORUM_ALL || !shim_pieces_reserve())
         return false;
-    task->call.bounce->images = SHIM_IMAGES_EMPTY;
-    task->call.bounce->place = NULL;
-    task->unread = true;
-    task->status = SS_OK;
+    go_on(task);
     return true;
+}
+
+void shim_task_breaks(struct shim_task *task)
+{
+    go_on(task);
+    task->broken = true;
 }
 
 bool shim_task_comes_in(struct shim_task *task)

@@ -130,7 +130,7 @@ void shim_native_start(struct shim_task *task, const void *in)
     task->native_begin = shim_now();
     task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
     task->piece = ss_call_piece(task->core);
-    if (task->unread && !task->piece) { /* nothing was voted on */
+    if (task->unread && (task->broken || !task->piece)) { /* nothing was voted on */
         shim_task_fail_for_device(task);
         shim_task_set_stage(task, SHIM_TASK_IMAGES);
         return;
@@ -229,7 +229,7 @@ void shim_native_whole_later(struct shim_task *task)
 
 void shim_native_fail_comm(struct shim_comm *comm)
 {
-    if (comm->state != SHIM_COMM_SERVED && comm->state != SHIM_COMM_MEETING)
+    if (comm->state == SHIM_COMM_FAILED || (comm->state == SHIM_COMM_PASSES && comm->size < 2))
         return;
     comm->status = SS_ERR_DEVICE;
     comm->state = SHIM_COMM_FAILED;

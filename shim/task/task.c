@@ -100,9 +100,10 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
         shim_bounce_tell_memory(task->call.bounce, &task->call, task->type);
     if (status < 0) {
         task->status = status;
-        ss_call_explain(c, task->text, sizeof task->text);
-        memcpy(comm->failed, task->text, sizeof comm->failed);
-        shim_say(CFG_DEBUG_WARN, "%s", task->text);
+        ss_call_explain(c, comm->failed, sizeof comm->failed);
+        if (!task->broken) /* else its text says what has */
+            memcpy(task->text, comm->failed, sizeof task->text);
+        shim_say(CFG_DEBUG_WARN, "%s", comm->failed);
     } else if (comm->state == SHIM_COMM_FAILED && task->status == SS_OK && (seconds < 0 || rest)) {
         task->status = comm->status;
         shim_explain_failed(comm, task->text, sizeof task->text);
@@ -264,10 +265,15 @@ static void begin(struct shim_task *task)
     struct shim_comm *comm = task->comm;
     const bool unread = task->status < 0; /* its buffers cannot be */
 
-    if (unread && (comm->state != SHIM_COMM_SERVED || ss_comm_status(comm->core) < 0 ||
-                   !shim_task_goes_on(task))) {
+    if (unread && comm->state == SHIM_COMM_PASSES)
+        shim_native_fail_comm(comm);
+    if (unread && (comm->state != SHIM_COMM_SERVED || ss_comm_status(comm->core) < 0)) {
         shim_task_set_stage(task, SHIM_TASK_DONE);
-    } else if (comm->state == SHIM_COMM_FAILED) {
+        return;
+    }
+    if (unread && !shim_task_goes_on(task))
+        shim_task_breaks(task);
+    if (comm->state == SHIM_COMM_FAILED) {
         fail_for_comm(task);
     } else if (comm->state == SHIM_COMM_PASSES) {
         shim_task_set_stage(task,

@@ -37,7 +37,8 @@ struct shim_task {
     MPI_Datatype kept[2]; /* nonblocking: datatypes of ours for those the application made */
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
-    bool unread;          /* its buffers cannot be copied: it takes part with zeros, in pieces */
+    bool unread;          /* its buffers cannot be copied: it takes part with zeros, in pieces; */
+    bool broken;          /* or in the vote alone, which then fails the communicator */
     bool blocking;
     bool at_once;            /* and nonblocking all the same: there was no memory for a request */
     bool off;                /* MPI_Pcontrol(0) when the call was made */
@@ -115,6 +116,10 @@ void shim_task_post(struct shim_task *task);
 
 /* A buffer cannot be copied to or from the host: the error of the call. */
 void shim_task_fail_for_device(struct shim_task *task);
+
+/* A call cannot be made, and the other ranks, whose calls wait for it, cannot be told: none that
+ * follows may take its place. Under the lock. */
+void shim_native_fail_comm(struct shim_comm *comm);
 
 /* Blocking: steps until it is done, then gives the MPI code, raised where it is an error of ours.
  */

@@ -48,6 +48,8 @@ bool shim_task_goes_out(struct shim_task *task);
 /* The call goes on all the same, since the others wait for this rank: the error comes at its end.
  * False: there is no way to tell them. */
 bool shim_task_goes_on(struct shim_task *task);
+/* Or there is the vote, in which it fails the communicator on all ranks. Before it has started. */
+void shim_task_breaks(struct shim_task *task);
 
 /* ---- shim/task/native.c: the part of the MPI library ---- */
 
@@ -76,9 +78,6 @@ bool shim_native_is_posted(const struct shim_task *task);
  * served, else on the private one. The second: once its images are there. */
 void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
-/* A call cannot be made, and the other ranks, whose calls wait for it, cannot be told: none that
- * follows may take its place. Under the lock. */
-void shim_native_fail_comm(struct shim_comm *comm);
 /* That of a call as it came, whose images cannot be filled. */
 void shim_native_give_up(struct shim_task *task);
 /* What is left of it after the windows that are done. */

@@ -264,6 +264,15 @@ for progress in auto watchdog; do
 done
 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_layouts two
 tap_passed "buffers that begin on one device and end on another"
+for kind in $(some 'allgather reduce iallgather' 'allgather reduce_scatter reduce iallgather allreduce iallreduce'); do
+    SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 3 device_failing told "$kind"
+    tap_passed "a device that has failed on one rank is an error on all ($kind)"
+done
+SPARSESHIM_MODE=observe LIMIT=30 preloaded 3 device_failing told allreduce
+tap_passed "... with MODE=observe"
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=70000 SPARSESHIM_MERGE=auto SPARSESHIM_ALGORITHM=ring \
+    SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 3 device_failing told iallreduce
+tap_passed "... with MERGE"
 # The ranks end without MPI_Finalize: mpirun may take that for a hangup (1), kill the one that ends
 # last (9) or, once in hundreds, not notice (124). What they said counts, and that they were not
 # killed by anything else.

@@ -12,9 +12,10 @@
  *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
  *                               in nonblocking calls
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
- *     device_edges missed       a call of the MPI library's cannot be copied on rank 1: what
- * follows it device_edges many         more calls under way than may be pinned device_edges refused
- * what is said where an operator keeps nonblocking calls from being taken over */
+ *     device_edges missed       what follows a call of the MPI library's whose copy fails on rank 1
+ *     device_edges many         more calls under way than may be pinned
+ *     device_edges refused      an operator keeps nonblocking calls from being taken over: what is
+ *                               said */
 #include <math.h>
 #include <setjmp.h>
 #include <stdbool.h>

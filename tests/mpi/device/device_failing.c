@@ -1,7 +1,11 @@
 /* Calls of a program whose device has failed it.
  *
- *     device_failing sticky N   behind N calls an error of the program's own stays with its
- * context: from then on the driver says nothing else, not even whose memory it is */
+ *     device_failing sticky N     behind N calls an error of the program's own stays with its
+ *                                 context: from then on the driver says nothing else, not even
+ *                                 whose memory it is
+ *     device_failing unpinned     no memory can be pinned on one rank
+ *     device_failing told KIND    the device of the last rank fails between two calls of a kind,
+ *                                 which all ranks are to hear of */
 #include <sys/mman.h>
 
 #include "tests/mpi/device/device_memory.h"
@@ -83,6 +87,54 @@ static void unpinned(void)
     tap_ok(right, "the sums");
 }
 
+/* One call: its code. */
+static int call_of(const char *kind, const void *in, void *out)
+{
+    const int each = COUNT / tap.size;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int err;
+
+    if (strcmp(kind, "allreduce") == 0)
+        return MPI_Allreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (strcmp(kind, "allgather") == 0)
+        return MPI_Allgather(in, each, MPI_FLOAT, out, each, MPI_FLOAT, MPI_COMM_WORLD);
+    if (strcmp(kind, "reduce_scatter") == 0)
+        return MPI_Reduce_scatter_block(in, out, each, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    if (strcmp(kind, "reduce") == 0)
+        return MPI_Reduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+    err = strcmp(kind, "iallgather") == 0
+              ? MPI_Iallgather(in, each, MPI_FLOAT, out, each, MPI_FLOAT, MPI_COMM_WORLD, &request)
+              : MPI_Iallreduce(in, out, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    return err == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : err;
+}
+
+static void told(const char *kind)
+{
+    enum { ALL = 6, LIVE = 3 };
+    char *in = cuda_memory(DEVICE, 4 * COUNT), *out = cuda_memory(DEVICE, 4 * COUNT);
+    const bool fails = tap.rank == tap.size - 1;
+    float *values = mapped();
+    bool lived = true, failed = true, named;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < COUNT; i += 100)
+        values[i] = 1;
+    cuda_write(DEVICE, in, values, 4 * COUNT);
+    lived = call_of("allreduce", in, out) == MPI_SUCCESS; /* first contact */
+    for (int call = 0; call < LIVE; call++)
+        lived = call_of(kind, in, out) == MPI_SUCCESS && lived;
+    tap_ok(lived, "calls before");
+    if (fails) {
+        setenv("TEST_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:+1:700", 1);
+        (void)cuda.cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)in, values, 4, CU_STREAM_LEGACY);
+    }
+    named = says(call_of(kind, in, out), fails ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "another rank");
+    tap_ok(named, "the call behind is an error on all ranks");
+    for (int call = 0; call < ALL - LIVE; call++)
+        failed = call_of(kind, in, out) != MPI_SUCCESS && failed;
+    tap_ok(failed, "and none that follows meets another");
+}
+
 int main(int argc, char **argv)
 {
     int provided, status;
@@ -94,6 +146,8 @@ int main(int argc, char **argv)
         sticky(atoi(argv[2]));
     else if (argc == 2 && strcmp(argv[1], "unpinned") == 0)
         unpinned();
+    else if (argc == 3 && strcmp(argv[1], "told") == 0)
+        told(argv[2]);
     if (tap.checks == 0)
         MPI_Abort(MPI_COMM_WORLD, 2);
     status = tap_end();

@@ -215,6 +215,32 @@ static void a_layout_that_one_rank_cannot_serve_sends_all_native(void **state)
             }
 }
 
+/* In that call, and in all that follow. */
+static void elements_that_one_rank_cannot_read_fail_the_call_on_all(void **state)
+{
+    static struct fault_job j;
+
+    (void)state;
+    for (int kind = 0; kind < SS_KINDS; kind++)
+        for (int size = 2; size <= 6; size++)
+            for (int odd = 0; odd < size; odd++) {
+                struct subject s = subject_of(kind, SS_RING);
+                open_call(&j, &s, size, N);
+                expect_right(&j);
+                hide_layout(&j, odd);
+                j.k.what[odd].broken = true;
+                assert_true(kind_run(&j.k));
+                for (int r = 0; r < size; r++)
+                    assert_int_equal(j.k.job.status[r], r == odd ? SS_ERR_DEVICE : SS_ERR_PEER);
+                j.k.cannot = -1;
+                kind_prepare(&j.k, &j.c);
+                assert_true(kind_run(&j.k));
+                for (int r = 0; r < size; r++)
+                    assert_int_equal(j.k.job.status[r], r == odd ? SS_ERR_DEVICE : SS_ERR_PEER);
+                close_call(&j);
+            }
+}
+
 static void slices_of_different_words_go_native(void **state)
 {
     const struct subject s = subject_of(SS_KIND_ALLGATHER, SS_RING);
@@ -379,6 +405,7 @@ int main(void)
         cmocka_unit_test(other_settings_on_one_rank_send_all_native_for_good),
         cmocka_unit_test(off_on_one_rank_sends_all_native_until_on_again),
         cmocka_unit_test(a_layout_that_one_rank_cannot_serve_sends_all_native),
+        cmocka_unit_test(elements_that_one_rank_cannot_read_fail_the_call_on_all),
         cmocka_unit_test(slices_of_different_words_go_native),
         cmocka_unit_test(parts_that_differ_go_native),
         cmocka_unit_test(sums_of_what_is_not_finite_go_native),
