@@ -78,9 +78,10 @@ static bool take_both(struct shim_bounce *b, struct shim_call *call, bool wait)
 
 bool shim_bounce_take(struct shim_bounce *b, struct shim_call *call, bool wait)
 {
-    if (!b->taken && !take_both(b, call, wait))
-        b->failed = true;
+    if (!b->taken)
+        b->lacking = !take_both(b, call, wait);
     b->taken = true;
+    b->failed = b->failed || b->lacking;
     if (b->frame && !b->held && (b->send || b->recv))
         b->held = shim_hold(b, b->frame);
     if (b->failed)

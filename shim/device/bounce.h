@@ -20,7 +20,8 @@ enum shim_images {
 struct shim_held;
 
 struct shim_bounce {
-    bool taken;                    /* the images have been made */
+    bool taken;                    /* the images have been made, */
+    bool lacking;                  /* or were not to be had, which stays so */
     struct gpu_image *send, *recv; /* NULL: that buffer is the host's, or not touched */
     bool filled;                   /* the image of the receive buffer begins as its copy */
     struct gpu_range *written;     /* of it, where there are gaps between slices; else NULL */

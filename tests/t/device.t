@@ -280,6 +280,14 @@ SPARSESHIM_TIMEOUT=2 SPARSESHIM_ALGORITHM=dense LIMIT=20 \
     preloaded 2 device_edges copy cuMemcpyDtoHAsync_v2:+1:2
 [[ $STATUS == @(0|1|9|124) ]] && [ "$(grep -c 'an error' "$WORK/out")" = 2 ]
 tap "$?" "a copy that fails on one rank is an error on all, with TIMEOUT"
+for version in $(some 12040 '12040 13000'); do
+    for reproducible in $(some off 'on off'); do
+        TEST_CUDA_VERSION=$version SPARSESHIM_REPRODUCIBLE=$reproducible SPARSESHIM_TIMEOUT=2 LIMIT=30 \
+            preloaded 2 device_failing beside
+        [[ $STATUS == @(0|1|9|124) ]] && [ "$(grep -c 'an error, and no wrong sum' "$WORK/out")" = 2 ]
+        tap "$?" "what cannot be copied on one rank is an error on all, and no later sum is wrong (CUDA $version, REPRODUCIBLE=$reproducible)"
+    done
+done
 SPARSESHIM_PROGRESS=watchdog LIMIT=20 preloaded 2 device_edges missed
 grep -q 'an error, then another' "$WORK/out"
 tap "$?" "a call of the MPI library's that one rank cannot make: no later one takes its place"

@@ -4,9 +4,12 @@
  *                                 context: from then on the driver says nothing else, not even
  *                                 whose memory it is
  *     device_failing unpinned     no memory can be pinned on one rank
+ *     device_failing beside       the device of the last rank fails between two calls; it goes on
+ *                                 with buffers of the host, under TIMEOUT
  *     device_failing told KIND    the device of the last rank fails between two calls of a kind,
  *                                 which all ranks are to hear of */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/mpi/device/device_memory.h"
 #include "tests/mpi/support/input.h"
@@ -135,6 +138,47 @@ static void told(const char *kind)
     tap_ok(failed, "and none that follows meets another");
 }
 
+/* All ranks have an error, others once TIMEOUT has passed where they cannot be told, and in none of
+ * their calls the sum of what belongs to another. Nothing is printed by TAP: the ranks cannot agree
+ * any more. */
+static void beside(void)
+{
+    enum { ALL = 7, LIVE = 4 };
+    char *send = cuda_memory(DEVICE, 4 * COUNT), *recv = cuda_memory(DEVICE, 4 * COUNT);
+    const bool fails = tap.rank == tap.size - 1;
+    float *in = mapped(), *out = mapped();
+    bool right = true, told = false;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int call = 0; call < ALL && right; call++) {
+        const bool here = fails && call > LIVE;
+        int err;
+        for (int i = 0; i < COUNT; i++)
+            in[i] = (float)(1 + call);
+        if (fails && call == LIVE) {
+            setenv("TEST_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:+1:700", 1);
+            (void)cuda.cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)send, in, 4, CU_STREAM_LEGACY);
+        } else if (!here) {
+            cuda_write(DEVICE, send, in, 4 * COUNT);
+        }
+        err = MPI_Allreduce(here ? (void *)in : send, here ? (void *)out : recv, COUNT, MPI_FLOAT,
+                            MPI_SUM, MPI_COMM_WORLD);
+        if (fails && call == LIVE)
+            told = says(err, "CUDA_ERROR_ILLEGAL_ADDRESS");
+        else if (!fails && call >= LIVE)
+            told = told || err != MPI_SUCCESS;
+        if (err != MPI_SUCCESS)
+            continue;
+        if (!here)
+            cuda_read(DEVICE, out, recv, 4 * COUNT);
+        right = out[0] == (float)(tap.size * (1 + call));
+    }
+    printf("rank %d: %s\n", tap.rank, right && told ? "an error, and no wrong sum" : "wrong");
+    fflush(stdout);
+    sleep(6); /* who ends first ends all */
+    _exit(0);
+}
+
 int main(int argc, char **argv)
 {
     int provided, status;
@@ -146,6 +190,8 @@ int main(int argc, char **argv)
         sticky(atoi(argv[2]));
     else if (argc == 2 && strcmp(argv[1], "unpinned") == 0)
         unpinned();
+    else if (argc == 2 && strcmp(argv[1], "beside") == 0)
+        beside();
     else if (argc == 3 && strcmp(argv[1], "told") == 0)
         told(argv[2]);
     if (tap.checks == 0)
