@@ -43,15 +43,23 @@ template <class T> DEVICE T load_foreign(const T *p)
     return __ldcg(p);
 }
 
-/* 16 bytes that are used once: first in line to leave the cache. */
+/* 16 bytes that are used once: first in line to leave the cache. NO_CACHE_HINTS: as any other. */
 template <class T> DEVICE T load_once(const T *p)
 {
+#ifdef NO_CACHE_HINTS
+    return *p;
+#else
     return __ldcs(p);
+#endif
 }
 
 template <class T> DEVICE void store_once(T *p, T x)
 {
+#ifdef NO_CACHE_HINTS
+    *p = x;
+#else
     __stcs(p, x);
+#endif
 }
 #endif
 

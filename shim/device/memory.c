@@ -229,7 +229,7 @@ bool shim_is_device(const void *a, const void *b)
         (void)pthread_once(&the.ranges, find_ranges);
     if (atomic_load_explicit(&the.state, memory_order_relaxed) == IGNORED)
         return false;
-    const bool ask_a = is_open(a), ask_b = is_open(b);
+    const bool ask_a = is_open(a), ask_b = b != a && is_open(b);
     return (ask_a || ask_b) && driver_is_there() &&
            ((ask_a && the.part->on_device(a)) || (ask_b && the.part->on_device(b)));
 }

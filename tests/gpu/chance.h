@@ -1,4 +1,4 @@
-/* Chance, the same in every run, and what it gives as elements of vectors. */
+/* Chance, the same in every run where no seed is given, and what it gives as elements of vectors. */
 #ifndef TESTS_GPU_CHANCE_H
 #define TESTS_GPU_CHANCE_H
 
@@ -14,6 +14,13 @@ static inline uint64_t chance(void)
     chance_state ^= chance_state >> 7;
     chance_state ^= chance_state << 17;
     return chance_state * 0x2545f4914f6cdd1du;
+}
+
+static inline void chance_seed(uint64_t seed)
+{
+    chance_state += seed * 0x9e3779b97f4a7c15u;
+    if (chance_state == 0)
+        chance_state = 1;
 }
 
 static inline size_t below(size_t n)

@@ -2,11 +2,14 @@
  * take on a device, beside the rate of its copies in the same run: one JSON object a line. usage:
  * gpu_bench [elements in Mi, 64 256 by default]... On the driver for tests (GPU_LIBCUDA) the times
  * mean nothing; a size of 0 is a small one. */
+#include <dlfcn.h>
 #include <time.h>
 
 #include "tests/gpu/real_device.h"
 
-enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20, TABLE = 64 };
+/* SPREAD: of so many elements one is in the result of 8 ranks that have claimed one per cent each.
+ */
+enum { TIMES_MOST = 21, WARM_UP = 5, STEADY = 200, SMALL = 1 << 20, TABLE = 64, SPREAD = 13 };
 
 static struct real_device real;
 static CUresult (*elapsed)(float *, CUevent, CUevent);
@@ -18,6 +21,11 @@ static struct {
     size_t n, k, room;
     void *g, *r, *other;
     struct gpu_list list, between;
+    struct gpu_list spread; /* all of its room are entries */
+    void *payload;          /* of a message of the first of them, */
+    struct gpu_code code;   /* what it is, */
+    uint32_t *decoded;      /* and what it becomes */
+    uint32_t *refused;
     void *work;
     struct gpu_search *found;
     uint32_t *bins;
@@ -122,12 +130,28 @@ static void make_table(void)
     gpu_slot_give(slot, gpu_mark(&real.device));
 }
 
-/* The claims of the last step, in a vector that is else zero. */
+/* In a vector that is else zero: what 8 ranks have claimed together; half of the claims of the last
+ * step, which the scan behind it finds. */
 static void result(void)
+{
+    gpu_clear(&real.device.queue, job.type, job.other, job.n);
+    gpu_scatter(&real.device.queue, job.type, job.other, 0, job.spread.idx, job.spread.val,
+                job.spread.room, NULL);
+}
+
+static void own_result(void)
 {
     gpu_clear(&real.device.queue, job.type, job.other, job.n);
     gpu_scatter(&real.device.queue, job.type, job.other, 0, job.list.idx, job.list.val, job.k / 2,
                 NULL);
+}
+
+/* One message, as it came. */
+static void decode(void)
+{
+    gpu_unpack(&real.device.queue, &job.code, job.decoded, job.refused, job.refused + 1);
+    gpu_scatter(&real.device.queue, job.type, job.other, 0, job.decoded, job.spread.val,
+                job.code.nnz, job.refused);
 }
 
 static void scan(void)
@@ -199,7 +223,7 @@ static void wake(void)
     awake = awake || job.n >= SMALL;
 }
 
-/* words: of each element, what cannot but cross. */
+/* words: of each element, what cannot but cross; 0: it is not of all of them. */
 static const struct timed {
     const char *name;
     void (*run)(void);
@@ -211,7 +235,9 @@ static const struct timed {
     {"4 of 512", buckets, 3},
     {"encode", encode, 0.01},
     {"encode to q8", encode_q8, 0.01},
+    {"decode", decode, 0},
     {"result", result, 1},
+    {"own result", own_result, 1},
     {"scan", scan, 1},
     {"square", square, 1},
 };
@@ -275,6 +301,62 @@ static void fill(void *v, double scale, uint64_t seed)
     }
 }
 
+/* Ascending indices, a slot at a time; values are some of the gradient's. */
+static void fill_spread(void)
+{
+    const size_t each = GPU_SLOT_BYTES / 4, count = job.spread.room;
+
+    for (size_t at = 0; at < count; at += each) {
+        const size_t most = count - at < each ? count - at : each;
+        struct gpu_slot *slot;
+        while (!(slot = gpu_slot_take(&real.device)))
+            real_check(&real, (CUresult)real.device.queue.error);
+        for (size_t i = 0; i < most; i++)
+            ((uint32_t *)slot->data)[i] =
+                (uint32_t)(SPREAD * (at + i) + (((at + i) * 2654435761u) >> 16) % SPREAD);
+        gpu_upload(&real.device, job.spread.idx + at, slot->data, most * 4);
+        gpu_slot_give(slot, gpu_mark(&real.device));
+    }
+    gpu_copy(&real.device, job.spread.val, job.g, count * ss_type_size(job.type));
+    finish();
+}
+
+/* The first entries of those, as a rank sends them. False: they are too few for a long message. */
+static bool make_message(void)
+{
+    static uint32_t idx[SS_CHUNK_ENTRIES], decoded[SS_CHUNK_ENTRIES];
+    static double val[SS_CHUNK_ENTRIES];
+    const struct ss_wire_key key = {.type = job.type, .call = 1, .phase = 1};
+    const uint32_t nnz =
+        job.spread.room < SS_CHUNK_ENTRIES ? (uint32_t)job.spread.room : SS_CHUNK_ENTRIES;
+    char *msg = malloc(ss_wire_bound(job.type, nnz));
+    struct ss_coded coded = {.payload = NULL};
+    const struct ss_wire_scratch scratch = {.idx = decoded, .coded = &coded};
+    struct ss_chunk chunk = {.coded = NULL};
+
+    if (!msg)
+        exit(1);
+    gpu_download(&real.device, idx, job.spread.idx, nnz * 4);
+    gpu_download(&real.device, val, job.spread.val, nnz * ss_type_size(job.type));
+    finish();
+    const size_t length = ss_wire_encode(msg, &key, SS_CODING_PACKED, idx, val, nnz, true, NULL);
+    const bool is_long =
+        ss_wire_decode(msg, length, &key, 0, UINT32_MAX, &scratch, &chunk) == SS_OK && chunk.coded;
+    if (is_long) {
+        gpu_upload(&real.device, job.payload, coded.payload, coded.bytes);
+        finish();
+        job.code = (struct gpu_code){job.payload,
+                                     (uint32_t)coded.runs,
+                                     (uint32_t)coded.code,
+                                     coded.parameter,
+                                     coded.first,
+                                     coded.last,
+                                     nnz};
+    }
+    free(msg);
+    return is_long;
+}
+
 /* A hundred times the mean magnitude of the gradient: then a step claims one per cent, once the
  * residual has come to rest. */
 static uint64_t threshold_of(enum ss_type type)
@@ -307,7 +389,8 @@ static void measure(enum ss_type type, size_t n)
     times = n < SMALL ? 1 : TIMES_MOST;
     job.threshold = threshold_of(type);
     work = largest(work, largest(gpu_scan_work(type, n), gpu_square_work(type, n)));
-    const size_t between = gpu_exact_room(n, k);
+    const size_t between = gpu_exact_room(n, k), spread = n / SPREAD;
+    const size_t payload = ss_wire_bound(type, SS_CHUNK_ENTRIES) + 64;
     const size_t sizes[] = {n * size,
                             n * size,
                             n * size,
@@ -318,7 +401,12 @@ static void measure(enum ss_type type, size_t n)
                             work,
                             64,
                             4 * GPU_BINS,
-                            TABLE * sizeof(struct gpu_message)};
+                            TABLE * sizeof(struct gpu_message),
+                            4 * spread,
+                            size * spread,
+                            payload,
+                            4 * SS_CHUNK_ENTRIES,
+                            64};
     void **to[] = {&job.g,
                    &job.r,
                    &job.other,
@@ -329,14 +417,22 @@ static void measure(enum ss_type type, size_t n)
                    &job.work,
                    (void **)&job.found,
                    (void **)&job.bins,
-                   (void **)&job.table};
+                   (void **)&job.table,
+                   (void **)&job.spread.idx,
+                   &job.spread.val,
+                   &job.payload,
+                   (void **)&job.decoded,
+                   (void **)&job.refused};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         *to[i] = make(sizes[i]);
     job.list.room = job.room;
     job.between.room = between;
+    job.spread.room = spread;
     fill(job.g, 1, 1);
     fill(job.r, 0.01, 2);
 
+    fill_spread();
+    const bool is_long = make_message();
     make_table();
     wake();
     const double ms = median_ms(copy);
@@ -345,6 +441,8 @@ static void measure(enum ss_type type, size_t n)
     for (int i = 0; i < STEADY && n >= SMALL; i++)
         step();
     for (size_t i = 0; i < sizeof timed / sizeof timed[0]; i++) {
+        if (timed[i].run == decode && !is_long)
+            continue;
         tell(timed[i].name, timed[i].words, median_ms(timed[i].run), rate);
         if (timed[i].run == exact_in_one)
             tell_of_bound();
@@ -364,9 +462,19 @@ static struct {
     size_t bytes;
 } ends;
 
+/* Not used by the library; NULL: the driver for tests has none. */
+static CUresult (*one_attribute)(void *, CUpointer_attribute, CUdeviceptr);
+
 static void ask_whose(const void *p)
 {
     (void)gpu_where(&real.driver, p);
+}
+
+static void ask_in_the_singular(const void *p)
+{
+    unsigned type = 0;
+
+    (void)one_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)p);
 }
 
 static void ask_event(const void *p)
@@ -425,8 +533,14 @@ static void tell_link(const char *what, void (*run)(void))
 static void measure_driver(void)
 {
     const size_t most = lengths[sizeof lengths / sizeof lengths[0] - 1];
+    enum { EVERYWHERE = 1 };
+    CUresult (*make_managed)(CUdeviceptr *, size_t, unsigned);
+    CUdeviceptr managed = 0;
     void *heap = malloc(64);
 
+    *(void **)(void *)&one_attribute = dlsym(real.libcuda, "cuPointerGetAttribute");
+    *(void **)(void *)&make_managed = emulated_symbol(real.libcuda, "cuMemAllocManaged");
+    real_check(&real, make_managed(&managed, 4096, EVERYWHERE));
     ends.far = make(most);
     ends.pinned = gpu_pinned_make(&real.device, most);
     gpu_clear(&real.device.queue, SS_F32, ends.far, most / 4);
@@ -434,7 +548,13 @@ static void measure_driver(void)
     finish();
     tell_cost("whose is memory of a device", ask_whose, ends.far);
     tell_cost("whose is pinned memory", ask_whose, ends.pinned);
+    tell_cost("whose is managed memory", ask_whose, (void *)(uintptr_t)managed);
     tell_cost("whose is other memory", ask_whose, heap);
+    if (one_attribute) {
+        tell_cost("whose is memory of a device, asked in the singular", ask_in_the_singular,
+                  ends.far);
+        tell_cost("whose is other memory, asked in the singular", ask_in_the_singular, heap);
+    }
     tell_cost("has an event passed", ask_event, NULL);
     tell_cost("launch", launch, ends.far);
     tell_cost("launch and wait", launch_and_wait, ends.far);
@@ -446,6 +566,7 @@ static void measure_driver(void)
         tell_link("from the device", down);
     }
     free(heap);
+    real_check(&real, real.driver.memory_free(managed));
     gpu_pinned_free(&real.device, ends.pinned);
     gpu_memory_free(&real.device, ends.far, most);
 }
@@ -467,7 +588,7 @@ int main(int argc, char **argv)
     }
     measure_driver();
     for (int i = 1; i < argc; i++) {
-        const size_t mi = strtoull(argv[i], NULL, 0), n = mi > 0 ? mi << 20 : 20000;
+        const size_t mi = strtoull(argv[i], NULL, 0), n = mi > 0 ? mi << 20 : 30000;
         measure(SS_F32, n);
         measure(SS_F64, n);
     }

@@ -1,5 +1,5 @@
-/* Places on the devices of the driver for tests, one for each rank, and memory beside them that the
- * test can see. With GPU_LIBCUDA, on those of that driver, all memory managed: a real one's memory
+/* Places on the devices of the driver for tests, one for each rank, in turn on two of them where
+ * there are so many, and memory beside them that the test can see. With GPU_LIBCUDA, on those of that driver, all memory managed: a real one's memory
  * is else out of a test's sight. */
 #ifndef TESTS_GPU_RANKS_H
 #define TESTS_GPU_RANKS_H
@@ -23,6 +23,7 @@ static struct {
     const struct gpu_images *images;
     ptrdiff_t far; /* from where the test sees memory to its address */
     CUresult (*init)(unsigned);
+    int devices;
     CUresult (*set_current)(CUcontext);
     CUresult (*make)(CUdeviceptr *, size_t);
     CUresult (*make_managed)(CUdeviceptr *, size_t, unsigned);
@@ -52,6 +53,7 @@ static inline bool gpu_ranks_can_fail(void)
 static inline void gpu_ranks_driver(void)
 {
     const char *other = getenv("GPU_LIBCUDA");
+    CUresult (*count)(int *);
     void *libcuda;
 
     if (gpu_ranks.init)
@@ -68,6 +70,8 @@ static inline void gpu_ranks_driver(void)
     gpu_ranks.images = real_images(libcuda);
     assert_non_null(gpu_ranks.images);
     assert_int_equal(gpu_ranks.init(0), CUDA_SUCCESS);
+    *(void **)&count = emulated_symbol(libcuda, "cuDeviceGetCount");
+    assert_int_equal(count(&gpu_ranks.devices), CUDA_SUCCESS);
     *(void **)&gpu_ranks.crossed = dlsym(libcuda, "test_cuda_crossed");
     if (other) {
         gpu_ranks.make = gpu_ranks.driver.memory_make = gpu_ranks_managed;
@@ -84,7 +88,7 @@ static inline struct gpu_place *gpu_rank(int rank)
     gpu_ranks_driver();
     if (!gpu_ranks.opened[rank])
         assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, gpu_ranks.images,
-                                   NULL, rank % 2, why));
+                                   NULL, rank % (gpu_ranks.devices > 1 ? 2 : 1), why));
     gpu_ranks.opened[rank] = true;
     return &gpu_ranks.place[rank];
 }

@@ -1,6 +1,6 @@
 /* A device as a place against the host's: each function over chance sizes and types, with the
  * host's arrays overwritten as soon as a function is back; and what is large, what is given up,
- * what fails. */
+ * what fails. usage: test_gpu_place [seed] */
 #include "core/wire/rice.h"
 #include "tests/gpu/two_places.h"
 
@@ -319,7 +319,7 @@ static void operate(bool floats)
 static void any_operations_equal_the_hosts(void **state)
 {
     (void)state;
-    for (int c = 0; c < 60; c++) {
+    for (int c = 0; c < 60 || ((messages[0] < 5 || messages[1] < 5) && c < 300); c++) {
         const enum ss_type type = (enum ss_type)(c % 6 < 4 ? c % 2 : c % 4);
         open_world(type, any_length());
         for (int i = 0; i < 40; i++) {
@@ -476,7 +476,7 @@ static void an_error_is_for_good(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_operations_equal_the_hosts),
@@ -486,5 +486,7 @@ int main(void)
         cmocka_unit_test(a_square_is_zero_of_zeros_only),
         cmocka_unit_test(an_error_is_for_good),
     };
+    if (argc > 1)
+        chance_seed(strtoull(argv[1], NULL, 0));
     return cmocka_run_group_tests_name("gpu_place", tests, NULL, NULL);
 }
