@@ -75,7 +75,8 @@ static struct shim_task *start_bounced(const struct shim_call *call, struct shim
 
     if (!shim_bounce_begin(b, call))
         return NULL;
-    if (!atomic_load(&comm->natively)) /* else the MPI library's */
+    if (comm->state != SHIM_COMM_PASSES &&
+        !atomic_load(&comm->natively)) /* else the MPI library's */
         shim_bounce_place(b, call, type);
     taken = (b->place && shim_bounce_is_long(call, type)) ||
             shim_bounce_take(b, &on_host, b->place != NULL);
@@ -230,7 +231,7 @@ int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_
 
     if (comm->state == SHIM_COMM_FAILED)
         err = shim_refuse(comm);
-    else if (comm->state == SHIM_COMM_PASSES)
+    else if (comm->state == SHIM_COMM_PASSES && !call->on_device)
         err = pass_counted(call, comm, type, SS_WHY_COMMUNICATOR, request);
     else if (request && comm->state == SHIM_COMM_SERVED && !comm->nonblocking)
         err = pass_counted(call, comm, type, SS_WHY_NONBLOCKING, request);

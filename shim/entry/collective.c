@@ -110,7 +110,7 @@ static int route(const struct shim_call *call, void *request)
     comm = shim_comm_met(call->comm, &seen);
     if (!comm)
         return on_unknown(call, request, seen);
-    if (comm->size < 2)
+    if (comm->size < 2 && !call->on_device)
         reason = SS_WHY_COMMUNICATOR;
     else if (request && is_refused(call, comm))
         reason = SS_WHY_BUFFER;

@@ -262,6 +262,14 @@ for progress in auto watchdog; do
     SPARSESHIM_PROGRESS=$progress preloaded 3 device_layouts nothing
     tap_passed "a call that touches no memory of a device is the MPI library's, PROGRESS=$progress"
 done
+for ranks in $(some 2 '2 3'); do
+    preloaded "$ranks" device_layouts outside
+    tap_passed "slices at displacements from an address beside the memory, $ranks ranks"
+done
+for ranks in 1 2; do
+    SPARSESHIM_PROGRESS=watchdog preloaded "$ranks" device_layouts alone
+    tap_passed "nonblocking calls on a communicator of one of $ranks ranks"
+done
 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_layouts two
 tap_passed "buffers that begin on one device and end on another"
 for kind in $(some 'allgather reduce iallgather' 'allgather reduce_scatter reduce iallgather allreduce iallreduce'); do

@@ -3,6 +3,8 @@
  *     device_layouts words      gathers of words at addresses between theirs
  *     device_layouts bottom     datatypes of absolute addresses
  *     device_layouts nothing    calls that touch no memory of a device
+ *     device_layouts outside    displacements that lead into memory of a device from beside it
+ *     device_layouts alone      nonblocking calls on communicators of one rank
  *     device_layouts two        buffers that begin on one device and end on another */
 #include <complex.h>
 #include <stdbool.h>
@@ -149,6 +151,72 @@ static void nothing(void)
     tap_ok(err == MPI_SUCCESS && MPI_Request_free(&request) == MPI_SUCCESS, "a persistent one");
 }
 
+/* The receive buffer is named by its end, or by an address before it. The memory is longer than
+ * what the driver hands out at once, so that no other follows. */
+static void outside(void)
+{
+    enum { EACH = 524288 };
+    const size_t slices = 4 * (size_t)EACH * (size_t)tap.size;
+    float *mine = malloc(4 * (size_t)EACH), *all = malloc(slices), *native = malloc(slices);
+    int *counts = malloc(2 * (size_t)tap.size * sizeof *counts), *displs = counts + tap.size;
+
+    for (int form = 0; form < 4; form++) {
+        const bool before = form % 2, in_place = form / 2;
+        char *recv = cuda_memory(DEVICE, slices);
+        for (int r = 0; r < tap.size; r++) {
+            counts[r] = EACH;
+            displs[r] = before ? (r + 1) * EACH : (r - tap.size) * EACH;
+        }
+        input_fill_whole(mine, EACH, (uint64_t)form, tap.rank);
+        if (in_place)
+            cuda_write(DEVICE, recv + 4 * (size_t)EACH * (size_t)tap.rank, mine, 4 * EACH);
+        PMPI_Allgather(mine, EACH, MPI_FLOAT, native, EACH, MPI_FLOAT, MPI_COMM_WORLD);
+        MPI_Allgatherv(in_place ? MPI_IN_PLACE : mine, EACH, MPI_FLOAT,
+                       before ? recv - 4 * (size_t)EACH : recv + slices, counts, displs, MPI_FLOAT,
+                       MPI_COMM_WORLD);
+        cuda_read(DEVICE, all, recv, slices);
+        tap_ok(memcmp(all, native, slices) == 0, "slices from %s%s", before ? "before" : "the end",
+               in_place ? ", in place" : "");
+    }
+    free(counts);
+    free(native);
+    free(all);
+    free(mine);
+}
+
+static void alone(void)
+{
+    const MPI_Comm comms[] = {MPI_COMM_SELF, MPI_COMM_WORLD};
+    char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
+    MPI_Request request;
+
+    input_fill_whole(host, COUNT, 1, tap.rank);
+    cuda_write(DEVICE, send, host, sizeof host);
+    for (int c = tap.size > 1; c >= 0; c--) {
+        const int size = comms[c] == MPI_COMM_SELF ? 1 : tap.size;
+        MPI_Allreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, comms[c]);
+        for (int call = 0; call < 3; call++) {
+            int err;
+            memset(got, 0, sizeof got);
+            cuda_write(DEVICE, recv, got, sizeof got);
+            err = MPI_Iallreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, comms[c], &request);
+            cuda_read(DEVICE, got, recv, ends_well(err, &request) ? sizeof got : 0);
+            input_fill_whole(other, COUNT, 1, tap.rank);
+            tap_ok(size > 1 ? input_is_whole_sum(got, COUNT, 1, size)
+                            : memcmp(got, other, sizeof got) == 0,
+                   "an iallreduce on a communicator of %d", size);
+        }
+        if (size > 1)
+            continue;
+        memset(got, 0, sizeof got);
+        cuda_write(DEVICE, recv, got, sizeof got);
+        int err =
+            MPI_Iallgather(send, COUNT, MPI_FLOAT, recv, COUNT, MPI_FLOAT, comms[c], &request);
+        cuda_read(DEVICE, got, recv, ends_well(err, &request) ? sizeof got : 0);
+        tap_ok(memcmp(got, other, sizeof got) == 0, "an iallgather on a communicator of one");
+    }
+}
+
 static void two(void)
 {
     CUresult (*span)(CUdeviceptr *, size_t, size_t);
@@ -185,6 +253,10 @@ int main(int argc, char **argv)
         bottom();
     else if (strcmp(mode, "nothing") == 0)
         nothing();
+    else if (strcmp(mode, "outside") == 0)
+        outside();
+    else if (strcmp(mode, "alone") == 0)
+        alone();
     else if (strcmp(mode, "two") == 0)
         two();
     if (tap.checks == 0)
