@@ -27,24 +27,18 @@ DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 clai
 {
     const u32 warp = threadIdx.x / WARP;
 
-    UNROLL
-    for (u32 k = 0; k < tile_of<B>::VECTORS; k++) {
-        const u32 row = tile_of<B>::of_row(claimed, k);
-        if (row == 0)
-            continue;
-        u64 to = s.at.first + s.at.row[k * WARPS + warp] + (rank >> 8 * k & 0xff);
-        UNROLL
-        for (u32 c = 0; c < tile_of<B>::LANES; c++) {
-            if (!(row >> c & 1))
-                continue;
-            const B sum = s.sum[t.slot(k) + c];
-            if (to < capacity) {
-                idx[to] = base + t.element(k, c);
-                val[to] = sum;
-            } else if (FROM != INPUT) {
-                r[t.element(k, c)] = sum; /* no room: it stays */
-            }
-            to++;
+    for (u32 rest = claimed; rest != 0; rest &= rest - 1) {
+        const u32 at = (u32)__ffs((int)rest) - 1, k = at / tile_of<B>::LANES,
+                  c = at % tile_of<B>::LANES;
+        const u32 before = tile_of<B>::of_row(claimed, k) & ((1u << c) - 1);
+        const u64 to = s.at.first +
+                       (s.at.row[k * WARPS + warp] + (rank >> 8 * k & 0xff) + (u32)__popc(before));
+        const B sum = s.sum[t.slot(k) + c];
+        if (to < capacity) {
+            idx[to] = base + t.element(k, c);
+            val[to] = sum;
+        } else if (FROM != INPUT) {
+            r[t.element(k, c)] = sum; /* no room: it stays */
         }
     }
 }

@@ -25,16 +25,18 @@ template <class B> struct seen {
 template <class B> DEVICE bool look_at(source from, B &in, B &left, B threshold, u32 at, seen<B> *s)
 {
     const B g = from == RESIDUAL ? 0 : in, r = left;
-    const B sum = from == BOTH ? sum_of(g, r) : from == INPUT ? g : r, m = magnitude(sum);
-    const bool finite = is_finite(sum), taken = finite && m >= threshold;
-    const double gd = finite ? (double)number_of(g) : 0, ad = finite ? (double)number_of(sum) : 0;
+    const B sum = from == BOTH ? sum_of(g, r) : from == INPUT ? g : r;
+    const bool finite = is_finite(sum);
+    const B fg = finite ? g : 0, fs = finite ? sum : 0, m = magnitude(fs);
+    const bool taken = finite && m >= threshold;
+    const double gd = number_of(fg), ad = number_of(fs);
 
     s->not_finite += !finite;
     if (from == BOTH)
         s->overflowed |= (u32)(!finite && is_finite(g)) << at;
-    s->largest = finite && m > s->largest ? m : s->largest;
+    s->largest = m > s->largest ? m : s->largest;
     if (from != RESIDUAL) {
-        s->any |= finite ? magnitude(g) : 0;
+        s->any |= magnitude(fg);
         s->input_square = __fma_rn(gd, gd, s->input_square);
     }
     s->sum_square = __fma_rn(ad, ad, s->sum_square);

@@ -232,11 +232,12 @@ DEVICE u32 all_threads(void)
  * thread of a block; `done` is zero before the launch. */
 DEVICE bool last_block(u32 *done, u32 *seen)
 {
-    __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        __threadfence(); /* what the block wrote, before it is counted */
         *seen = atomicAdd(done, 1u);
+        __threadfence(); /* what all others wrote, behind that */
+    }
     __syncthreads();
-    __threadfence();
     return *seen == gridDim.x - 1;
 }

@@ -162,27 +162,31 @@ static bool touches_device(const struct shim_call *call)
     return shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
 }
 
-/* Displacements may lead from an address that is nobody's into memory of a device. Of datatypes
- * that the program has made nothing is asked here, as they may be none. */
-static bool is_displaced(const struct shim_call *call)
+bool shim_leads_to_device(const struct shim_call *call)
 {
-    return call->kind == SS_KIND_ALLGATHER && call->counts && call->displs &&
-           shim_handle_size(call->type) > 0 &&
-           (shim_in_place(call) || shim_handle_size(call->send_type) > 0);
+    struct shim_span send, recv;
+
+    return shim_spans(call, &send, &recv) &&
+           shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
 }
 
 bool shim_lies_on_device(const struct shim_call *call)
 {
     const uintptr_t send_type = call->kind == SS_KIND_ALLGATHER ? call->send_type : call->type;
-    struct shim_span send, recv;
 
     if (shim_is_device(call->send, call->recv))
         return touches_device(call);
-    if (!is_absolute(call->send, send_type) && !is_absolute(call->recv, call->type) &&
-        !is_displaced(call))
+    if (!is_absolute(call->send, send_type) && !is_absolute(call->recv, call->type))
         return false;
-    return shim_asks_devices() && shim_spans(call, &send, &recv) &&
-           shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
+    return shim_asks_devices() && shim_leads_to_device(call);
+}
+
+/* Of datatypes that the program has made nothing is asked here, as they may be none. */
+bool shim_is_displaced(const struct shim_call *call)
+{
+    return call->kind == SS_KIND_ALLGATHER && call->counts && call->displs &&
+           shim_handle_size(call->type) > 0 &&
+           (shim_in_place(call) || shim_handle_size(call->send_type) > 0) && shim_asks_devices();
 }
 
 static int by_begin(const void *a, const void *b)
