@@ -26,7 +26,7 @@ template <class B> DEVICE u32 count_reached(const B (&a)[EACH], B least)
     UNROLL
     for (u32 j = 0; j < EACH; j++)
         count += magnitude(a[j]) >= least;
-    return warp_sum(count);
+    return warp_count(count);
 }
 
 /* The largest magnitude that at least k reach, or one that exactly k reach; 1 where fewer are not

@@ -184,6 +184,16 @@ template <class T> DEVICE T warp_sum(T x)
     return x;
 }
 
+/* Of counts: one instruction where there is one. */
+DEVICE u32 warp_count(u32 x)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL, x);
+#else
+    return warp_sum(x);
+#endif
+}
+
 template <class T> DEVICE T warp_max(T x)
 {
     UNROLL

@@ -1,4 +1,5 @@
-/* Chance, the same in every run where no seed is given, and what it gives as elements of vectors. */
+/* Chance, the same in every run where no seed is given, and what it gives as elements of vectors.
+ */
 #ifndef TESTS_GPU_CHANCE_H
 #define TESTS_GPU_CHANCE_H
 

@@ -1,6 +1,6 @@
 /* Places on the devices of the driver for tests, one for each rank, in turn on two of them where
- * there are so many, and memory beside them that the test can see. With GPU_LIBCUDA, on those of that driver, all memory managed: a real one's memory
- * is else out of a test's sight. */
+ * there are so many, and memory beside them that the test can see. With GPU_LIBCUDA, on those of
+ * that driver, all memory managed: a real one's memory is else out of a test's sight. */
 #ifndef TESTS_GPU_RANKS_H
 #define TESTS_GPU_RANKS_H
 
