@@ -36,17 +36,28 @@ enum { STACK = 1 << 20 };
 
 static void *watch(void *unused);
 
+/* Signals are for the program's threads. Those of an access to memory are for who makes it: a program
+ * may have its buffers protected, and a handler that opens a page once it is written. */
+static void leave_signals(sigset_t *before)
+{
+    sigset_t theirs;
+
+    sigfillset(&theirs);
+    sigdelset(&theirs, SIGSEGV);
+    sigdelset(&theirs, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &theirs, before);
+}
+
 int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_attr_t attr;
     int err = pthread_attr_init(&attr);
 
     if (err != 0)
         return err;
     err = pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    leave_signals(&before);
     if (err == 0)
         err = pthread_create(thread, &attr, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -36,4 +36,13 @@ for algorithm in auto split_allgather dense; do
     tap $? "... which a warning says"
 done
 
+bare 2 nb_protected
+tap_passed "a handler that opens the pages of a buffer, bare"
+for algorithm in auto split_allgather dense; do
+    for ranks in 2 3; do
+        SPARSESHIM_PROGRESS=auto SPARSESHIM_ALGORITHM=$algorithm preloaded "$ranks" nb_protected
+        tap_taken "... on $ranks ranks, $algorithm" 30
+    done
+done
+
 finish
