@@ -36,8 +36,8 @@ enum { STACK = 1 << 20 };
 
 static void *watch(void *unused);
 
-/* Signals are for the program's threads. Those of an access to memory are for who makes it: a program
- * may have its buffers protected, and a handler that opens a page once it is written. */
+/* Signals are for the program's threads. Those of an access to memory are for who makes it: a
+ * program may have its buffers protected, and a handler that opens a page once it is written. */
 static void leave_signals(sigset_t *before)
 {
     sigset_t theirs;

@@ -1,5 +1,5 @@
-/* Receive buffers are protected against writing, and a handler of the program opens a page once it is
- * written, as those do that save what has changed: whoever writes it, all ends as without the
+/* Receive buffers are protected against writing, and a handler of the program opens a page once it
+ * is written, as those do that save what has changed: whoever writes it, all ends as without the
  * library. */
 #include <signal.h>
 #include <stdint.h>
