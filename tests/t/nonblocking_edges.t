@@ -36,6 +36,7 @@ for algorithm in auto split_allgather dense; do
     tap $? "... which a warning says"
 done
 
+on_host "pages of the host are protected"
 bare 2 nb_protected
 tap_passed "a handler that opens the pages of a buffer, bare"
 for algorithm in auto split_allgather dense; do
