@@ -18,8 +18,8 @@ enum shim_communicator {
     SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
     SHIM_COMM_SEEN, /* in one eligible nonblocking call: the ranks meet in the next eligible call */
     SHIM_COMM_MEETING, /* first contact in a nonblocking call: the ranks have not all met yet */
-    SHIM_COMM_FAILED   /* a wait outside of core ran out: every later eligible call returns an error
-                        */
+    SHIM_COMM_FAILED   /* a wait outside of core ran out, or this rank could not make a call that
+                          others wait for: every later eligible call returns an error */
 };
 
 /* What the ranks tell each other at first contact, reduced by MIN: single entries, and for each of
