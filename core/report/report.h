@@ -65,7 +65,7 @@ size_t ss_report_legend(const struct ss_emit_group *const **groups);
 
 /* Share of the job's time spent in the calls that are looked at, small ones included, f; NaN where
  * they were not timed, or some of them end in waits that are not: nonblocking calls that are the
- * MPI library's, and persistent ones. 1 / (1 - f) caps what can be gained (Amdahl). */
+ * MPI library's. 1 / (1 - f) caps what can be gained (Amdahl). */
 double ss_report_share(const struct ss_stats *stats);
 
 /* What the process knows of itself when no call could be served. */

@@ -143,7 +143,7 @@ static void say_time(struct ss_emit *e, struct ss_stats *stats, const struct ss_
     if (stats->timed && not_timed > 0)
         SAY(e, SS_LINE_TIME, ss_v_seconds(stats->allreduce_seconds),
             ss_v_text(" in the calls themselves; f is not known, since "), ss_v_count(not_timed),
-            ss_v_text(" nonblocking or persistent calls end in waits that are not timed"));
+            ss_v_text(" nonblocking calls end in waits that are not timed"));
     else if (stats->timed)
         SAY(e, SS_LINE_TIME, ss_v_seconds(stats->allreduce_seconds),
             ss_v_text(" in allreduce, f = "), ss_v_share(f),

@@ -67,7 +67,7 @@ static const struct ss_emit_column calls_keys[] = {
     KEY("sparse", "calls made sparse"),
     KEY("passed", "calls handed to the MPI library; the reasons are in \"passed\""),
     KEY("nonblocking", "nonblocking calls taken over"),
-    KEY("not_timed", "nonblocking and persistent calls handed on, which end in waits that are not "
+    KEY("not_timed", "nonblocking calls handed on, which end in waits that are not "
                      "timed"),
     KEY("errors", "calls that returned an error of libsparseshim"),
     KEY("tensors_unlisted", "tensors that found no room in the report"),

@@ -69,7 +69,6 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
         {SS_WHY_BUFFER,
          "have a buffer that is not served (NULL, or one for sending and receiving)"},
         {SS_WHY_COMMUNICATOR, "are on a communicator that is not served"},
-        {SS_WHY_PERSISTENT, "are persistent"},
     };
     uint64_t small = atomic_load(&stats->passed[SS_WHY_SMALL]);
 

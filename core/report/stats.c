@@ -30,7 +30,6 @@ const char *ss_reason_name(enum ss_reason reason)
         "nonblocking calls not taken over",
         "nonblocking before an eligible blocking call",
         "nonblocking, own operators or callbacks",
-        "persistent operation",
     };
     return names[reason];
 }
@@ -165,8 +164,7 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
 uint64_t ss_stats_eligible(struct ss_stats *stats)
 {
     static const enum ss_reason outside[] = {SS_WHY_SMALL,        SS_WHY_TYPE,        SS_WHY_BUFFER,
-                                             SS_WHY_COMMUNICATOR, SS_WHY_NONBLOCKING, SS_WHY_UNMET,
-                                             SS_WHY_PERSISTENT};
+                                             SS_WHY_COMMUNICATOR, SS_WHY_NONBLOCKING, SS_WHY_UNMET};
     uint64_t seen = atomic_load(&stats->seen), passed = 0;
 
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)

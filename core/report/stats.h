@@ -28,8 +28,7 @@ enum ss_reason {
     SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
     SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
     SS_WHY_UNMET,        /* nonblocking, and no eligible blocking call on the communicator before */
-    SS_WHY_CALLBACKS,  /* nonblocking, and a rank has callbacks that must not run in our threads */
-    SS_WHY_PERSISTENT, /* a persistent operation was made */
+    SS_WHY_CALLBACKS, /* nonblocking, and a rank has callbacks that must not run in our threads */
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);
@@ -220,7 +219,7 @@ bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count)
 bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size);
 
 /* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
- * communicator, or because nonblocking or persistent ones are not taken over. */
+ * communicator, or because nonblocking ones are not taken over. */
 uint64_t ss_stats_eligible(struct ss_stats *stats);
 
 /* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower: bytes

@@ -378,13 +378,3 @@ int shim_iallreduce(const struct shim_call *call, void *request)
     placed.on_device = shim_lies_on_device(call);
     return shim_timed(route, &placed, request);
 }
-
-void shim_persistent(int err)
-{
-    if (atomic_load(&shim.phase) != SHIM_READY || err != MPI_SUCCESS)
-        return;
-    atomic_fetch_add_explicit(&shim.stats.seen, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&shim.stats.allreduces, 1, memory_order_relaxed);
-    atomic_fetch_add(&shim.stats.passed[SS_WHY_PERSISTENT], 1);
-    atomic_fetch_add(&shim.stats.not_timed, 1);
-}

@@ -4,7 +4,8 @@
  * holds (Python's lock). Once the application has any, no thread of ours calls MPI, and the next
  * vote says so: nonblocking calls then go to the MPI library on all ranks.
  *
- * Not seen: what mpi_f08 makes, until a reduction with such an operator is called. */
+ * Not seen: what mpi_f08 and MPI_Op_create_c make, until a reduction with such an operator is
+ * called. */
 #ifndef SHIM_ENTRY_CALLBACKS_H
 #define SHIM_ENTRY_CALLBACKS_H
 

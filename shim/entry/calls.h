@@ -21,12 +21,8 @@ int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request
 /* shim/entry/on_device.c: a blocking call with a buffer in device memory, on its way through
  * `route` with copies on the host. */
 int shim_bounced(shim_route_fn *route, const struct shim_call *call);
-/* Calls with such a buffer that are not served: an error on the communicator. */
+/* A nonblocking call with such a buffer that is not served: an error on the communicator. */
 int shim_refuse_nonblocking(const struct shim_call *call);
-int shim_refuse_persistent(uintptr_t comm);
-
-/* A persistent allreduce was made; what it does when started is not seen. */
-void shim_persistent(int err);
 
 /* shim/entry/thread_level.c: whether the user wants nonblocking calls taken over in every program:
  * it is raised to MPI_THREAD_MULTIPLE then. */

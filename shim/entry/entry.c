@@ -16,10 +16,8 @@ EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
 EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_fn MPI_Reduce;
 EXPORT shim_reduce_c_fn MPI_Reduce_c;
-EXPORT shim_allreduce_init_fn MPI_Allreduce_init;
-EXPORT shim_allreduce_init_c_fn MPI_Allreduce_init_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
-EXPORT shim_op_create_fn MPI_Op_create, MPI_Op_create_c;
+EXPORT shim_op_create_fn MPI_Op_create;
 EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
 EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put;
 EXPORT shim_comm_free_fn MPI_Comm_free;
@@ -238,30 +236,6 @@ int MPI_Reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, ui
     return slow_reduce_c(send, recv, count, type, op, root, comm);
 }
 
-int MPI_Allreduce_init(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
-                       uintptr_t comm, uintptr_t info, void *request)
-{
-    int err;
-
-    if (shim_prepare() && shim_lies_on_device(REDUCTION(false, .site = NULL)))
-        return shim_refuse_persistent(comm);
-    err = shim.next.allreduce_init(send, recv, count, type, op, comm, info, request);
-    shim_persistent(err);
-    return err;
-}
-
-int MPI_Allreduce_init_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
-                         uintptr_t comm, uintptr_t info, void *request)
-{
-    int err;
-
-    if (shim_prepare() && shim_lies_on_device(REDUCTION(true, .site = NULL)))
-        return shim_refuse_persistent(comm);
-    err = shim.next.allreduce_init_c(send, recv, count, type, op, comm, info, request);
-    shim_persistent(err);
-    return err;
-}
-
 int MPI_Init(int *argc, char ***argv)
 {
     shim_prepare();
@@ -331,12 +305,6 @@ int MPI_Op_create(void *function, int commute, void *op)
 {
     shim_prepare();
     return shim_op_create(shim.next.op_create, function, commute, op);
-}
-
-int MPI_Op_create_c(void *function, int commute, void *op)
-{
-    shim_prepare();
-    return shim_op_create(shim.next.op_create_c, function, commute, op);
 }
 
 int MPI_Comm_create_keyval(void *copy, void *delete, int *keyval, void *extra)

@@ -64,10 +64,3 @@ int shim_refuse_nonblocking(const struct shim_call *call)
                    own ? ", if that came before the program's own operators and callbacks" : "");
     return shim_raise((MPI_Comm)call->comm, SS_ERR_DEVICE, text);
 }
-
-int shim_refuse_persistent(uintptr_t comm)
-{
-    return shim_raise((MPI_Comm)comm, SS_ERR_DEVICE,
-                      "MPI_Allreduce_init with a buffer in device memory, which this MPI library "
-                      "does not know: only other calls are served");
-}

@@ -30,10 +30,6 @@ typedef int shim_iallreduce_fn(const void *, void *, int, uintptr_t, uintptr_t, 
                                void *request);
 typedef int shim_iallreduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
                                  void *request);
-typedef int shim_allreduce_init_fn(const void *, void *, int, uintptr_t, uintptr_t, uintptr_t,
-                                   uintptr_t info, void *request);
-typedef int shim_allreduce_init_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, uintptr_t,
-                                     uintptr_t info, void *request);
 typedef int shim_allgather_fn(const void *, int, uintptr_t, void *, int, uintptr_t, uintptr_t);
 typedef int shim_allgather_c_fn(const void *, int64_t, uintptr_t, void *, int64_t, uintptr_t,
                                 uintptr_t);
@@ -81,8 +77,6 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
     X(reduce, shim_reduce_fn, MPI_Reduce)                                                          \
     X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
-    X(allreduce_init, shim_allreduce_init_fn, MPI_Allreduce_init)                                  \
-    X(allreduce_init_c, shim_allreduce_init_c_fn, MPI_Allreduce_init_c)                            \
     X(init, shim_init_fn, MPI_Init)                                                                \
     X(pmpi_init, shim_init_fn, PMPI_Init)                                                          \
     X(init_thread, shim_init_thread_fn, MPI_Init_thread)                                           \
@@ -95,7 +89,6 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(cancel, shim_request_fn, MPI_Cancel)                                                         \
     X(request_free, shim_request_fn, MPI_Request_free)                                             \
     X(op_create, shim_op_create_fn, MPI_Op_create)                                                 \
-    X(op_create_c, shim_op_create_fn, MPI_Op_create_c)                                             \
     X(comm_keyval, shim_keyval_fn, MPI_Comm_create_keyval)                                         \
     X(keyval, shim_keyval_fn, MPI_Keyval_create)                                                   \
     X(type_keyval, shim_keyval_fn, MPI_Type_create_keyval)                                         \

@@ -403,28 +403,6 @@ IALLGATHERV(MPI_Iallgatherv, bytes_of_slices, int, int)
 #if MPI_VERSION >= 4
 BYTES_OF_SLICES(bytes_of_large_slices, MPI_Count, MPI_Aint)
 IALLGATHERV(MPI_Iallgatherv_c, bytes_of_large_slices, MPI_Count, MPI_Aint)
-
-/* Persistent calls are not served on devices: each is refused, and then not ours. */
-int MPI_Allreduce_init(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
-                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
-{
-    typedef int function(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info,
-                         MPI_Request *);
-    const size_t bytes = bytes_of(count, type);
-    MPI_Errhandler handler;
-    struct moved *m = begin(send, recv, bytes, bytes, comm, &handler);
-    int err;
-
-    NEXT(function, "MPI_Allreduce_init");
-    do {
-        err = next(m->send, m->recv, count, type, op, comm, info, request);
-        if (err == MPI_SUCCESS && is_moved(m)) {
-            fprintf(stderr, "to_device: a persistent call on a device was not refused\n");
-            abort();
-        }
-    } while (refused(m, err, "only other calls are served", comm, &handler, request));
-    return err;
-}
 #endif
 
 /* ---- functions of sparseshim.h ---- */

@@ -23,7 +23,7 @@ tap "$?" "thirty communicators beside each other"
 preloaded 4 comms
 tap_passed "calls of every kind around a sum" 12
 preloaded 3 control
-tap_passed "persistent calls, MPI_Pcontrol" 3
+tap_passed "persistent calls of the host, MPI_Pcontrol" 3
 PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 4 costs
 tap_passed "the network is measured once for each group of ranks"
 preloaded 2 differ count

@@ -160,7 +160,7 @@ static void the_share_of_the_job_is_told_only_where_all_of_it_was_timed(void **s
     assert_true(isnan(ss_report_share(&stats)));
     text = printed(&stats, &job, SS_EMIT_TEXT);
     assert_contains(&text, "time     15.0 s in the calls themselves; f is not known, since 7 "
-                           "nonblocking or persistent calls end in waits that are not timed\n");
+                           "nonblocking calls end in waits that are not timed\n");
     assert_lacks(&text, "f = ");
     free(text.text);
     assert_round_trip(&stats, &job);
