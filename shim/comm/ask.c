@@ -6,12 +6,15 @@
 #include "shim/comm/comm.h"
 #include "shim/mpi/real.h"
 
-/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. */
+/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. MPI_COMM_NULL where the MPI
+ * library makes none, as before MPI 4. */
 static MPI_Comm make_single(void)
 {
     MPI_Comm single = MPI_COMM_NULL;
     MPI_Group group;
 
+    if (!shim_real_create_from_group)
+        return MPI_COMM_NULL;
     if (shim_real.Comm_group(MPI_COMM_SELF, &group) != MPI_SUCCESS)
         return MPI_COMM_NULL;
     if (shim_real_create_from_group(group, "sparseshim", MPI_INFO_NULL, MPI_ERRORS_RETURN,
@@ -60,8 +63,8 @@ bool shim_comm_exists(uintptr_t handle)
 
 /* Asked by packing one element, on a communicator whose handlers are ours. Where the ranks still
  * meet there is none: it is made for the question alone, since one that stays could bear the handle
- * of a communicator that the program has freed, which must go on failing. One is to be had there:
- * shim_comm_has_room(). */
+ * of a communicator that the program has freed, which must go on failing. Where none can be made
+ * the type counts as committed: the MPI library raises the error. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
 {
     MPI_Comm made = MPI_COMM_NULL, comm = c->private;
