@@ -133,6 +133,8 @@ static enum shim_phase look_around(void)
                cfg_turned_off(shim.cfg));
     if (shim.options.disable)
         return SHIM_PASS;
+    if (!shim_real_has_library())
+        return SHIM_PASS;
     if (!library_is_ours()) {
         refuse("this MPI library is not MPICH or of its ABI family: ",
                shim.library[0] ? shim.library : "(no version text)");

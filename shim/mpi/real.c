@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "shim/mpi/large.h"
 
 struct shim_real shim_real;
 shim_greq_start_fn *shim_real_grequest_start;
@@ -17,8 +18,8 @@ shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 /* MPIX_GPU_SUPPORT_CUDA, which older headers do not have. */
 enum { CUDA = 0 };
 
-/* Returned where no MPI library can be found: not MPI_SUCCESS under any MPI. */
-enum { NO_LIBRARY = 15 };
+/* Returned where no loaded object has the function: not MPI_SUCCESS under any MPI. */
+enum { NO_FUNCTION = 15 };
 
 /* The loaded objects in the dynamic linker's order. */
 struct object {
@@ -31,26 +32,12 @@ struct objects {
     size_t ours;
 };
 
-static int missing(const char *name)
+/* Looks at no argument, so that one prototype serves all. Prints nothing: a program without MPI may
+ * look whether a weak name such as MPI_Init is there, and finds ours. */
+static int missing(void)
 {
-    char text[160];
-    int len = snprintf(
-        text, sizeof text,
-        "sparseshim: %s was called, but no MPI library with this function is loaded\n", name);
-
-    if (write(STDERR_FILENO, text, (size_t)len) < 0)
-        return NO_LIBRARY;
-    return NO_LIBRARY;
+    return NO_FUNCTION;
 }
-
-/* They look at no argument, so one prototype serves all. */
-#define SHIM_MISSING(member, type, name)                                                           \
-    static int missing_##member(void)                                                              \
-    {                                                                                              \
-        return missing(#name);                                                                     \
-    }
-SHIM_WRAPPED(SHIM_MISSING)
-#undef SHIM_MISSING
 
 static bool inside(const struct object *o, const void *address)
 {
@@ -149,24 +136,55 @@ static bool find_wrapped(const struct objects *all, void *pointer, const char *n
     return find_into(all, pointer, name, pmpi);
 }
 
+/* Finds the functions that the stand-ins of large.h call. Returns false if one is lacking. */
+static bool find_needed(const struct objects *all)
+{
+    bool found = true;
+
+#define SHIM_FIND(member, type, name)                                                              \
+    found = find_into(all, &shim_large.member, NULL, name) && found;
+    SHIM_LARGE_NEEDS(SHIM_FIND)
+#undef SHIM_FIND
+    return found;
+}
+
 bool shim_real_find_next(void)
 {
+    int (*const lacking)(void) = missing;
     struct objects all = {0};
     struct shim_next next = {0};
-    int (*lacking)(void);
-    bool found;
+    bool needed;
 
     dl_iterate_phdr(collect, &all);
+    needed = all.count > 0 && find_needed(&all);
 #define SHIM_FIND(member, type, name)                                                              \
-    lacking = missing_##member;                                                                    \
     memcpy(&next.member, &lacking, sizeof lacking);                                                \
     if (all.count > 0)                                                                             \
         find_wrapped(&all, &next.member, #name);
-    SHIM_WRAPPED(SHIM_FIND)
+#define SHIM_FIND_LARGE(member, type, name)                                                        \
+    if (needed)                                                                                    \
+        next.member = shim_large_##member;                                                         \
+    else                                                                                           \
+        memcpy(&next.member, &lacking, sizeof lacking);                                            \
+    if (all.count > 0)                                                                             \
+        find_wrapped(&all, &next.member, #name);
+    SHIM_WRAPPED_PLAIN(SHIM_FIND)
+    SHIM_WRAPPED_LARGE(SHIM_FIND_LARGE)
 #undef SHIM_FIND
-    lacking = missing_allreduce;
-    found = memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
+#undef SHIM_FIND_LARGE
     shim.next = next;
+    objects_free(&all);
+    return memcmp(&next.allreduce, &lacking, sizeof lacking) != 0;
+}
+
+bool shim_real_has_library(void)
+{
+    struct objects all = {0};
+    void *allreduce;
+    bool found;
+
+    dl_iterate_phdr(collect, &all);
+    found = all.count > 0 && find_into(&all, &allreduce, NULL, "PMPI_Allreduce");
     objects_free(&all);
     return found;
 }
@@ -211,6 +229,14 @@ bool shim_real_is_standard_abi(void)
     return is_named_abi(next) || is_named_abi(below);
 }
 
+static void find_iallgatherv_c(const struct objects *all)
+{
+    shim_iallgatherv_c_fn *const plain = shim_large_pmpi_iallgatherv_c;
+
+    memcpy(&shim_real_iallgatherv_c, &plain, sizeof plain);
+    find_into(all, &shim_real_iallgatherv_c, NULL, "PMPI_Iallgatherv_c");
+}
+
 const char *shim_real_find_pmpi(void)
 {
     struct objects all = {0};
@@ -228,7 +254,7 @@ const char *shim_real_find_pmpi(void)
         find_into(&all, &shim_real_grequest_start, NULL, "PMPIX_Grequest_start");
         find_into(&all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
         find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
-        find_into(&all, &shim_real_iallgatherv_c, NULL, "PMPI_Iallgatherv_c");
+        find_iallgatherv_c(&all);
     }
     objects_free(&all);
     return lacking;

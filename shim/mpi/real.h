@@ -78,7 +78,8 @@ typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_
                                shim_greq_wait_fn *, void *, MPI_Request *);
 extern shim_greq_start_fn *shim_real_grequest_start;
 
-/* Functions of MPI 4, NULL where the library does not have them. */
+/* Functions of MPI 4. If the library lacks them, create_from_group is NULL, and iallgatherv_c calls
+ * PMPI_Iallgatherv (shim/mpi/large.h). */
 typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
                                       MPI_Comm *);
 typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
@@ -92,9 +93,12 @@ extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 /* Whether two functions are defined in one library. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
 
-/* Fills shim.next. False when no MPI library is found; entries then say so on stderr and return an
- * error. */
+/* Fills shim.next. Returns false if no object has an MPI_Allreduce; entries then return an
+ * error, 15. Functions that the MPI library lacks return it, too, but for those of large.h. */
 bool shim_real_find_next(void);
+
+/* Returns whether an object has a PMPI_Allreduce. The stub of a serial program has none. */
+bool shim_real_has_library(void);
 
 /* First bytes of the MPI library's version text; "" when it cannot be asked. */
 void shim_real_library(char *text, size_t size);

@@ -59,24 +59,26 @@ typedef int shim_finalize_fn(void);
 typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
 typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
 
-/* The wrapped names: member of struct shim_next, type, name. */
-#define SHIM_WRAPPED(X)                                                                            \
-    X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
+/* The wrapped names: member of struct shim_next, type, name. An MPI library before MPI 4 lacks
+ * those of large counts (shim/mpi/large.h). */
+#define SHIM_WRAPPED_LARGE(X)                                                                      \
     X(allreduce_c, shim_allreduce_c_fn, MPI_Allreduce_c)                                           \
-    X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \
     X(iallreduce_c, shim_iallreduce_c_fn, MPI_Iallreduce_c)                                        \
-    X(allgather, shim_allgather_fn, MPI_Allgather)                                                 \
     X(allgather_c, shim_allgather_c_fn, MPI_Allgather_c)                                           \
-    X(allgatherv, shim_allgatherv_fn, MPI_Allgatherv)                                              \
     X(allgatherv_c, shim_allgatherv_c_fn, MPI_Allgatherv_c)                                        \
-    X(iallgather, shim_iallgather_fn, MPI_Iallgather)                                              \
     X(iallgather_c, shim_iallgather_c_fn, MPI_Iallgather_c)                                        \
-    X(iallgatherv, shim_iallgatherv_fn, MPI_Iallgatherv)                                           \
     X(iallgatherv_c, shim_iallgatherv_c_fn, MPI_Iallgatherv_c)                                     \
-    X(reduce_scatter, shim_allreduce_fn, MPI_Reduce_scatter_block)                                 \
     X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
+    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)
+#define SHIM_WRAPPED_PLAIN(X)                                                                      \
+    X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
+    X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \
+    X(allgather, shim_allgather_fn, MPI_Allgather)                                                 \
+    X(allgatherv, shim_allgatherv_fn, MPI_Allgatherv)                                              \
+    X(iallgather, shim_iallgather_fn, MPI_Iallgather)                                              \
+    X(iallgatherv, shim_iallgatherv_fn, MPI_Iallgatherv)                                           \
+    X(reduce_scatter, shim_allreduce_fn, MPI_Reduce_scatter_block)                                 \
     X(reduce, shim_reduce_fn, MPI_Reduce)                                                          \
-    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
     X(init, shim_init_fn, MPI_Init)                                                                \
     X(pmpi_init, shim_init_fn, PMPI_Init)                                                          \
     X(init_thread, shim_init_thread_fn, MPI_Init_thread)                                           \
@@ -97,6 +99,7 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
     X(comm_disconnect, shim_comm_free_fn, MPI_Comm_disconnect)                                     \
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
+#define SHIM_WRAPPED(X) SHIM_WRAPPED_PLAIN(X) SHIM_WRAPPED_LARGE(X)
 
 /* What is called next under each of them: a profiler below us, or the MPI library. */
 struct shim_next {

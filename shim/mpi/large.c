@@ -1,0 +1,300 @@
+/* Calls of functions that the MPI library lacks, in the form that it has. */
+#include "shim/mpi/large.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements of one call of a reduction that goes in windows. */
+enum { WINDOW = 1 << 30 };
+
+/* MPI_ERR_COUNT of MPICH and of Open MPI. */
+enum { COUNT_ERROR = 2 };
+
+struct shim_large shim_large;
+
+static int refuse(uintptr_t comm)
+{
+    shim_large.comm_call_errhandler(comm, COUNT_ERROR);
+    return COUNT_ERROR;
+}
+
+static bool fits(int64_t number)
+{
+    return number <= INT_MAX;
+}
+
+/* A negative count stays negative, for the MPI library to refuse. */
+static int narrow(int64_t number)
+{
+    return number < 0 ? -1 : (int)number;
+}
+
+/* MPI_IN_PLACE of MPICH and of Open MPI. */
+static bool in_place(const void *send)
+{
+    return send == (const void *)-1 || send == (const void *)1;
+}
+
+/* ---- reductions ---- */
+
+/* The address `bytes` behind a buffer, which may be MPI_BOTTOM, or means nothing on this rank. */
+static void *behind(const void *buffer, int64_t bytes)
+{
+    return (void *)((uintptr_t)buffer + (uintptr_t)bytes);
+}
+
+static const void *sent_behind(const void *send, int64_t bytes)
+{
+    return in_place(send) ? send : behind(send, bytes);
+}
+
+static int window_of(int64_t left)
+{
+    return left < WINDOW ? (int)left : WINDOW;
+}
+
+int shim_large_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                           uintptr_t op, uintptr_t comm)
+{
+    intptr_t lower, extent;
+    int err;
+
+    if (fits(count))
+        return shim.next.allreduce(send, recv, narrow(count), type, op, comm);
+    err = shim_large.type_get_extent(type, &lower, &extent);
+    for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
+        err = shim.next.allreduce(sent_behind(send, done * extent), behind(recv, done * extent),
+                                  window_of(count - done), type, op, comm);
+    return err;
+}
+
+int shim_large_reduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                        int root, uintptr_t comm)
+{
+    intptr_t lower, extent;
+    int err;
+
+    if (fits(count))
+        return shim.next.reduce(send, recv, narrow(count), type, op, root, comm);
+    err = shim_large.type_get_extent(type, &lower, &extent);
+    for (int64_t done = 0; err == 0 && done < count; done += WINDOW)
+        err = shim.next.reduce(sent_behind(send, done * extent), behind(recv, done * extent),
+                               window_of(count - done), type, op, root, comm);
+    return err;
+}
+
+/* One reduce to each rank. In place, a rank's own block comes behind the first one, which is spent
+ * by the time the result takes its place. */
+int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                                uintptr_t op, uintptr_t comm)
+{
+    const void *from = in_place(send) ? recv : send;
+    int inter = 0, size = 0, rank = 0, err;
+    intptr_t lower, extent = 0;
+
+    if (fits(count))
+        return shim.next.reduce_scatter(send, recv, narrow(count), type, op, comm);
+    if ((err = shim_large.comm_test_inter(comm, &inter)) != 0 ||
+        (err = shim_large.comm_size(comm, &size)) != 0 ||
+        (err = shim_large.comm_rank(comm, &rank)) != 0 ||
+        (err = shim_large.type_get_extent(type, &lower, &extent)) != 0)
+        return err;
+    if (inter)
+        return refuse(comm);
+    for (int root = 0; err == 0 && root < size; root++) {
+        const void *block = behind(from, root * count * extent);
+
+        if (block == recv && root == rank)
+            block = send;
+        err = shim_large_reduce_c(block, recv, count, type, op, root, comm);
+    }
+    return err;
+}
+
+int shim_large_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
+                            uintptr_t op, uintptr_t comm, void *request)
+{
+    if (!fits(count))
+        return refuse(comm);
+    return shim.next.iallreduce(send, recv, narrow(count), type, op, comm, request);
+}
+
+/* ---- gathers ---- */
+
+/* In place the count means nothing. */
+static bool send_fits(const void *send, int64_t *count)
+{
+    if (in_place(send))
+        *count = 0;
+    return fits(*count);
+}
+
+int shim_large_allgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                           int64_t count, uintptr_t type, uintptr_t comm)
+{
+    if (!send_fits(send, &send_count) || !fits(count))
+        return refuse(comm);
+    return shim.next.allgather(send, narrow(send_count), send_type, recv, narrow(count), type,
+                               comm);
+}
+
+int shim_large_iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                            int64_t count, uintptr_t type, uintptr_t comm, void *request)
+{
+    if (!send_fits(send, &send_count) || !fits(count))
+        return refuse(comm);
+    return shim.next.iallgather(send, narrow(send_count), send_type, recv, narrow(count), type,
+                                comm, request);
+}
+
+/* Counts and displacements as ints, owned by the caller. */
+struct lists {
+    int *counts, *displs;
+};
+
+/* The displacement of an empty slice means nothing. */
+static bool fill(struct lists *lists, const int64_t *counts, const int64_t *displs, int size)
+{
+    for (int r = 0; r < size; r++) {
+        const int64_t at = counts[r] == 0 ? 0 : displs[r];
+
+        if (!fits(counts[r]) || !fits(at) || at < INT_MIN)
+            return false;
+        lists->counts[r] = narrow(counts[r]);
+        lists->displs[r] = (int)at;
+    }
+    return true;
+}
+
+/* Returns an MPI error code, with the lists freed; it was raised. A list that is NULL stays so, for
+ * the MPI library to refuse. */
+static int lists_make(struct lists *lists, const int64_t *counts, const int64_t *displs,
+                      uintptr_t comm)
+{
+    int inter = 0, size = 0, err;
+
+    *lists = (struct lists){NULL, NULL};
+    if (!counts || !displs)
+        return 0;
+    err = shim_large.comm_test_inter(comm, &inter);
+    if (err == 0)
+        err = (inter ? shim_large.comm_remote_size : shim_large.comm_size)(comm, &size);
+    if (err != 0)
+        return err;
+    lists->counts = malloc(2 * (size_t)size * sizeof *lists->counts);
+    if (lists->counts) {
+        lists->displs = lists->counts + size;
+        if (fill(lists, counts, displs, size))
+            return 0;
+    }
+    free(lists->counts);
+    return refuse(comm);
+}
+
+int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                            const int64_t *counts, const int64_t *displs, uintptr_t type,
+                            uintptr_t comm)
+{
+    struct lists lists;
+    int err;
+
+    if (!send_fits(send, &send_count))
+        return refuse(comm);
+    err = lists_make(&lists, counts, displs, comm);
+    if (err != 0)
+        return err;
+    err = shim.next.allgatherv(send, narrow(send_count), send_type, recv, lists.counts,
+                               lists.displs, type, comm);
+    free(lists.counts);
+    return err;
+}
+
+/* ---- lists of nonblocking calls ----
+ *
+ * They must live until the request ends, which nobody tells us. As long as it lives no other
+ * request has its handle: when a later call gets the same one, the lists of the earlier are freed.
+ * So there are as many copies as requests of the kind were under way at once, or a few more. */
+
+static struct kept {
+    struct kept *next;
+    uintptr_t request;
+    int *lists;
+} * kept;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep(struct kept *fresh)
+{
+    struct kept **at;
+
+    pthread_mutex_lock(&kept_lock);
+    for (at = &kept; *at && (*at)->request != fresh->request; at = &(*at)->next)
+        ;
+    if (*at) {
+        free((*at)->lists);
+        (*at)->lists = fresh->lists;
+        free(fresh);
+    } else {
+        fresh->next = kept;
+        kept = fresh;
+    }
+    pthread_mutex_unlock(&kept_lock);
+}
+
+/* The bytes of a handle that the MPI library wrote into a word of ones: 4 under MPICH, 8 under Open
+ * MPI, whose handles are addresses, and no address begins with 32 ones. */
+static size_t width_of(uintptr_t handle)
+{
+    if (handle == UINTPTR_MAX)
+        return 0;
+    return handle >> 32 == UINT32_MAX ? 4 : 8;
+}
+
+static int iallgatherv(shim_iallgatherv_fn *call, const void *send, int64_t send_count,
+                       uintptr_t send_type, void *recv, const int64_t *counts,
+                       const int64_t *displs, uintptr_t type, uintptr_t comm, void *request)
+{
+    uintptr_t handle = UINTPTR_MAX;
+    struct lists lists;
+    struct kept *fresh;
+    int err;
+
+    if (!send_fits(send, &send_count))
+        return refuse(comm);
+    err = lists_make(&lists, counts, displs, comm);
+    if (err != 0)
+        return err;
+    fresh = malloc(sizeof *fresh);
+    if (!fresh) {
+        free(lists.counts);
+        return refuse(comm);
+    }
+    err = call(send, narrow(send_count), send_type, recv, lists.counts, lists.displs, type, comm,
+               request ? &handle : NULL);
+    if (request)
+        memcpy(request, &handle, width_of(handle));
+    *fresh = (struct kept){.request = handle, .lists = lists.counts};
+    if (err == 0) {
+        keep(fresh);
+    } else {
+        free(lists.counts);
+        free(fresh);
+    }
+    return err;
+}
+
+int shim_large_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                             const int64_t *counts, const int64_t *displs, uintptr_t type,
+                             uintptr_t comm, void *request)
+{
+    return iallgatherv(shim.next.iallgatherv, send, send_count, send_type, recv, counts, displs,
+                       type, comm, request);
+}
+
+int shim_large_pmpi_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type,
+                                  void *recv, const int64_t *counts, const int64_t *displs,
+                                  uintptr_t type, uintptr_t comm, void *request)
+{
+    return iallgatherv(shim_large.iallgatherv, send, send_count, send_type, recv, counts, displs,
+                       type, comm, request);
+}

@@ -1,0 +1,43 @@
+/* The wrapped functions that end in _c, for an MPI library that lacks them (MPICH before 4.0, Open
+ * MPI 4 and 5): a program that looks such a name up finds ours. A call whose counts and
+ * displacements fit an int goes to the function without _c. Handles are words of any MPI. */
+#ifndef SHIM_MPI_LARGE_H
+#define SHIM_MPI_LARGE_H
+
+#include "shim/mpi/state.h"
+
+/* Functions of the MPI library that the stand-ins call. */
+#define SHIM_LARGE_NEEDS(X)                                                                        \
+    X(comm_call_errhandler, int (*)(uintptr_t comm, int code), "PMPI_Comm_call_errhandler")        \
+    X(comm_rank, int (*)(uintptr_t comm, int *rank), "PMPI_Comm_rank")                             \
+    X(comm_remote_size, int (*)(uintptr_t comm, int *size), "PMPI_Comm_remote_size")               \
+    X(comm_size, int (*)(uintptr_t comm, int *size), "PMPI_Comm_size")                             \
+    X(comm_test_inter, int (*)(uintptr_t comm, int *inter), "PMPI_Comm_test_inter")                \
+    X(iallgatherv, shim_iallgatherv_fn *, "PMPI_Iallgatherv")                                      \
+    X(type_get_extent, int (*)(uintptr_t type, intptr_t * lower, intptr_t * extent),               \
+      "PMPI_Type_get_extent")
+
+struct shim_large {
+#define SHIM_MEMBER(member, type, name) __typeof__(type) member;
+    SHIM_LARGE_NEEDS(SHIM_MEMBER)
+#undef SHIM_MEMBER
+};
+
+/* Filled with shim.next. */
+extern struct shim_large shim_large;
+
+/* Blocking reductions larger than an int go in windows. Any other call that does not fit raises
+ * MPI_ERR_COUNT on its communicator and returns it. */
+shim_allreduce_c_fn shim_large_allreduce_c;
+shim_allreduce_c_fn shim_large_reduce_scatter_c;
+shim_reduce_c_fn shim_large_reduce_c;
+shim_iallreduce_c_fn shim_large_iallreduce_c;
+shim_allgather_c_fn shim_large_allgather_c;
+shim_iallgather_c_fn shim_large_iallgather_c;
+shim_allgatherv_c_fn shim_large_allgatherv_c;
+shim_iallgatherv_c_fn shim_large_iallgatherv_c;
+
+/* The same through PMPI_Iallgatherv. */
+shim_iallgatherv_c_fn shim_large_pmpi_iallgatherv_c;
+
+#endif

@@ -1,0 +1,146 @@
+/* Stands for an MPI library without the functions of large counts: tells how it is called, and
+ * looks at no buffer. A request is a number of OLD_MPI_HANDLE bytes (4 or 8), and keeps the lists
+ * of an MPI_Iallgatherv for old_mpi_wait, as a library may that reads them until the request ends.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uintptr_t handle;
+
+enum { RANKS = 2, REQUESTS = 64, FIRST = 0x1000 };
+
+static struct {
+    const int *counts, *displs;
+} requests[REQUESTS];
+
+/* A function by both its names. */
+#define MPI(name, ...)                                                                             \
+    int MPI_##name(__VA_ARGS__);                                                                   \
+    int PMPI_##name(__VA_ARGS__);                                                                  \
+    int MPI_##name(__VA_ARGS__) __attribute__((alias("PMPI_" #name)));                             \
+    int PMPI_##name(__VA_ARGS__)
+
+long long old_mpi_wait(void *request);
+
+static long long tell(const char *name, const void *send, const void *recv, long long count)
+{
+    return printf("%s send %llx recv %llx count %lld\n", name, (unsigned long long)(uintptr_t)send,
+                  (unsigned long long)(uintptr_t)recv, count);
+}
+
+static int width(void)
+{
+    const char *bytes = getenv("OLD_MPI_HANDLE");
+
+    return bytes ? atoi(bytes) : 8;
+}
+
+/* Those that have ended are given out again, the last one first. */
+static int start(const int *counts, const int *displs, void *request)
+{
+    handle made;
+    int i = REQUESTS - 1;
+
+    while (i > 0 && requests[i].counts)
+        i--;
+    requests[i].counts = counts;
+    requests[i].displs = displs;
+    made = (handle)(FIRST + i);
+    memcpy(request, &made, (size_t)width());
+    return 0;
+}
+
+/* The sum of the request's lists, which the caller has let go. */
+long long old_mpi_wait(void *request)
+{
+    handle made = 0;
+    long long sum = 0;
+    int i;
+
+    memcpy(&made, request, (size_t)width());
+    i = (int)made - FIRST;
+    for (int r = 0; r < RANKS; r++)
+        sum += 1000LL * requests[i].counts[r] + requests[i].displs[r];
+    requests[i].counts = NULL;
+    return sum;
+}
+
+MPI(Get_library_version, char *text, int *length)
+{
+    return (*length = sprintf(text, "a library before MPI 4")) < 0;
+}
+
+MPI(Comm_size, handle comm, int *size)
+{
+    *size = RANKS;
+    return comm == 0;
+}
+
+MPI(Comm_remote_size, handle comm, int *size)
+{
+    *size = RANKS;
+    return comm == 0;
+}
+
+MPI(Comm_rank, handle comm, int *rank)
+{
+    *rank = (int)(comm & 1);
+    return comm == 0;
+}
+
+MPI(Comm_test_inter, handle comm, int *inter)
+{
+    *inter = 0;
+    return comm == 0;
+}
+
+MPI(Type_get_extent, handle type, intptr_t *lower, intptr_t *extent)
+{
+    *lower = 0;
+    *extent = (intptr_t)type;
+    return 0;
+}
+
+MPI(Comm_call_errhandler, handle comm, int code)
+{
+    return printf("error %d on %d\n", code, (int)comm) < 0;
+}
+
+MPI(Allreduce, const void *send, void *recv, int count, handle type, handle op, handle comm)
+{
+    return tell("allreduce", send, recv, count) < 0 || type + op + comm == 0;
+}
+
+MPI(Reduce, const void *send, void *recv, int count, handle type, handle op, int root, handle comm)
+{
+    printf("to %d: ", root);
+    return tell("reduce", send, recv, count) < 0 || type + op + comm == 0;
+}
+
+MPI(Reduce_scatter_block, const void *send, void *recv, int count, handle type, handle op,
+    handle comm)
+{
+    return tell("scatter", send, recv, count) < 0 || type + op + comm == 0;
+}
+
+MPI(Iallreduce, const void *send, void *recv, int count, handle type, handle op, handle comm,
+    void *request)
+{
+    return tell("iallreduce", send, recv, count) < 0 || type + op + comm == 0 || !request;
+}
+
+MPI(Allgather, const void *send, int send_count, handle send_type, void *recv, int count,
+    handle type, handle comm)
+{
+    printf("%d: ", send_count);
+    return tell("allgather", send, recv, count) < 0 || send_type + type + comm == 0;
+}
+
+MPI(Iallgatherv, const void *send, int send_count, handle send_type, void *recv, const int *counts,
+    const int *displs, handle type, handle comm, void *request)
+{
+    return !send || !recv || send_count < 0 || send_type + type + comm == 0 ||
+           start(counts, displs, request);
+}
