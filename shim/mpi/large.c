@@ -24,13 +24,13 @@ static bool fits(int64_t number)
     return number <= INT_MAX;
 }
 
-/* A negative count stays negative, for the MPI library to refuse. */
+/* Keeps a negative count negative, so that the MPI library refuses it. */
 static int narrow(int64_t number)
 {
     return number < 0 ? -1 : (int)number;
 }
 
-/* MPI_IN_PLACE of MPICH and of Open MPI. */
+/* Returns whether `send` is MPI_IN_PLACE of MPICH or of Open MPI. */
 static bool in_place(const void *send)
 {
     return send == (const void *)-1 || send == (const void *)1;
@@ -38,7 +38,8 @@ static bool in_place(const void *send)
 
 /* ---- reductions ---- */
 
-/* The address `bytes` behind a buffer, which may be MPI_BOTTOM, or means nothing on this rank. */
+/* Returns the address `bytes` behind a buffer. The buffer may be MPI_BOTTOM, and may mean nothing
+ * on this rank. */
 static void *behind(const void *buffer, int64_t bytes)
 {
     return (void *)((uintptr_t)buffer + (uintptr_t)bytes);
@@ -84,8 +85,8 @@ int shim_large_reduce_c(const void *send, void *recv, int64_t count, uintptr_t t
     return err;
 }
 
-/* One reduce to each rank. In place, a rank's own block comes behind the first one, which is spent
- * by the time the result takes its place. */
+/* Reduces to each rank in turn. In place, a rank's own result overwrites the first block, which
+ * rank 0 has received by then. */
 int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uintptr_t type,
                                 uintptr_t op, uintptr_t comm)
 {
@@ -122,7 +123,7 @@ int shim_large_iallreduce_c(const void *send, void *recv, int64_t count, uintptr
 
 /* ---- gathers ---- */
 
-/* In place the count means nothing. */
+/* Returns whether the count fits an int. In place it means nothing and becomes 0. */
 static bool send_fits(const void *send, int64_t *count)
 {
     if (in_place(send))
@@ -153,7 +154,8 @@ struct lists {
     int *counts, *displs;
 };
 
-/* The displacement of an empty slice means nothing. */
+/* Returns false if a number does not fit an int. The displacement of an empty slice means nothing.
+ */
 static bool fill(struct lists *lists, const int64_t *counts, const int64_t *displs, int size)
 {
     for (int r = 0; r < size; r++) {
@@ -167,8 +169,8 @@ static bool fill(struct lists *lists, const int64_t *counts, const int64_t *disp
     return true;
 }
 
-/* Returns an MPI error code, with the lists freed; it was raised. A list that is NULL stays so, for
- * the MPI library to refuse. */
+/* Returns an MPI error code that was raised, with the lists freed. Keeps a list that is NULL, so
+ * that the MPI library refuses it. */
 static int lists_make(struct lists *lists, const int64_t *counts, const int64_t *displs,
                       uintptr_t comm)
 {
@@ -212,9 +214,9 @@ int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send
 
 /* ---- lists of nonblocking calls ----
  *
- * They must live until the request ends, which nobody tells us. As long as it lives no other
- * request has its handle: when a later call gets the same one, the lists of the earlier are freed.
- * So there are as many copies as requests of the kind were under way at once, or a few more. */
+ * They must live until the request ends, and MPI_Wait is not wrapped. Two live requests never share
+ * a handle: when a later call gets the same handle, the earlier request has ended, and its lists
+ * are freed. The number of copies is bounded by the handles that the MPI library has had in use. */
 
 static struct kept {
     struct kept *next;
@@ -241,8 +243,8 @@ static void keep(struct kept *fresh)
     pthread_mutex_unlock(&kept_lock);
 }
 
-/* The bytes of a handle that the MPI library wrote into a word of ones: 4 under MPICH, 8 under Open
- * MPI, whose handles are addresses, and no address begins with 32 ones. */
+/* Returns how many bytes of a word of ones the MPI library overwrote with a handle: 4 under MPICH,
+ * 8 under Open MPI, whose handles are addresses. No address begins with 32 ones. */
 static size_t width_of(uintptr_t handle)
 {
     if (handle == UINTPTR_MAX)

@@ -37,7 +37,7 @@ shim_iallgather_c_fn shim_large_iallgather_c;
 shim_allgatherv_c_fn shim_large_allgatherv_c;
 shim_iallgatherv_c_fn shim_large_iallgatherv_c;
 
-/* The same through PMPI_Iallgatherv. */
+/* Calls PMPI_Iallgatherv instead. */
 shim_iallgatherv_c_fn shim_large_pmpi_iallgatherv_c;
 
 #endif
