@@ -137,6 +137,10 @@ void cfg_policy(const struct cfg *cfg, char *text, size_t size);
 /* FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; else NULL. */
 const char *cfg_turned_off(const struct cfg *cfg);
 
+/* FILE[:LINE] of a policy that cannot be read or understood, under which every call passes through;
+ * else NULL. */
+const char *cfg_misread_policy(const struct cfg *cfg);
+
 /* Whether a name, in letters of either case, is that of a line of a policy: `lock`, `allow_modes`.
  */
 bool cfg_is_policy(const char *name);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,12 +75,39 @@ static void find_meant(const char *name, char *meant, size_t size)
     meant[n] = '\0';
 }
 
+/* Returns the end of a message about a line that is not understood. If its name is near that of a
+ * line of a policy, it says that every call passes through, otherwise "". */
+static const char *consequence(struct cfg *cfg, const struct place *at, const char *name)
+{
+    char meant[64], where[PATH_MAX + 24];
+    find_meant(name, meant, sizeof meant);
+    if (at->source != CFG_FROM_SYSTEM_FILE || !cfg_is_policy(meant))
+        return "";
+    snprintf(where, sizeof where, "%s:%lu", at->path, at->line);
+    return cfg_misread(cfg, where);
+}
+
 static void tell_unknown(struct cfg *cfg, const struct place *at, const char *name)
 {
     char meant[64];
     find_meant(name, meant, sizeof meant);
-    cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN, name,
-            meant[0] != '\0' ? "; did you mean " : "", meant, meant[0] != '\0' ? "?" : "");
+    const char *rest = consequence(cfg, at, name);
+    if (rest[0] != '\0')
+        cfg_say(cfg, true, "%s:%lu: %.*s is not known (did you mean %s?)%s", at->path, at->line,
+                LONGEST_SHOWN, name, meant, rest);
+    else
+        cfg_say(cfg, false, "%s:%lu: %.*s is not known%s%s%s", at->path, at->line, LONGEST_SHOWN,
+                name, meant[0] != '\0' ? "; did you mean " : "", meant,
+                meant[0] != '\0' ? "?" : "");
+}
+
+/* A line without '='. */
+static void tell_no_setting(struct cfg *cfg, const struct place *at, const char *line)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " \t:"), line);
+    cfg_say(cfg, true, "%s:%lu: '%.*s' is not a setting; allowed are lines 'name = value'%s",
+            at->path, at->line, LONGEST_SHOWN, line, consequence(cfg, at, name));
 }
 
 static void take_line(struct cfg *cfg, const struct place *at, const char *name, const char *value)
@@ -114,8 +142,8 @@ static void read_line(struct cfg *cfg, const struct place *at, char *line)
         return;
     char *equals = strchr(name, '=');
     if (equals == NULL) {
-        cfg_say(cfg, true, "%s:%lu: '%.*s' is not a setting; allowed are lines 'name = value'",
-                at->path, at->line, LONGEST_SHOWN, name);
+        cut_blanks(name);
+        tell_no_setting(cfg, at, name);
         return;
     }
     *equals = '\0';
@@ -124,8 +152,8 @@ static void read_line(struct cfg *cfg, const struct place *at, char *line)
     if (*value == '"') {
         if (!unquote(value)) {
             cfg_say(cfg, true,
-                    "%s:%lu: the value of %s begins with a quote and does not end with one",
-                    at->path, at->line, name);
+                    "%s:%lu: the value of %s begins with a quote and does not end with one%s",
+                    at->path, at->line, name, consequence(cfg, at, name));
             return;
         }
     } else {
@@ -135,6 +163,12 @@ static void read_line(struct cfg *cfg, const struct place *at, char *line)
         cut_blanks(value);
     }
     take_line(cfg, at, name, value);
+}
+
+/* Returns the end of a message about a file with lines that are not read: some may be a policy. */
+static const char *of_unread_file(struct cfg *cfg, enum cfg_source source, const char *path)
+{
+    return source == CFG_FROM_SYSTEM_FILE ? cfg_misread(cfg, path) : "";
 }
 
 /* Only regular files: a pipe or /dev/zero must not hang the program that we live in. */
@@ -169,14 +203,17 @@ static void read_lines(struct cfg *cfg, FILE *file, const char *path, enum cfg_s
         at.line++;
         size_t n = strlen(line);
         if (n + 1 == sizeof line && line[n - 1] != '\n') {
-            cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters", path, at.line,
-                    LONGEST_LINE - 2);
+            cfg_say(cfg, true, "%s:%lu: the line is longer than %d characters%s", path, at.line,
+                    LONGEST_LINE - 2, of_unread_file(cfg, source, path));
             break;
         }
         read_line(cfg, &at, line);
     }
-    if (ferror(file))
-        cfg_say(cfg, true, "%s cannot be read after line %lu: %s", path, at.line, strerror(errno));
+    if (ferror(file)) {
+        const char *why = strerror(errno);
+        cfg_say(cfg, true, "%s cannot be read after line %lu: %s%s", path, at.line, why,
+                of_unread_file(cfg, source, path));
+    }
 }
 
 bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing)
@@ -192,8 +229,9 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
     }
     cfg_looked_at(cfg, path, missing ? "not there" : why);
     if (!may_be_missing || !missing)
-        cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed",
-                source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path, why);
+        cfg_say(cfg, true, "%s%s cannot be read: %s; a readable configuration file is needed%s",
+                source == CFG_FROM_USER_FILE ? CFG_PREFIX "CONFIG: " : "", path, why,
+                of_unread_file(cfg, source, path));
     return !missing;
 }
 

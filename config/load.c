@@ -167,7 +167,10 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
     union cfg_value value;
     const char *former = cfg->text[row];
     char *kept = trimmed(text);
-    if (kept != NULL && !cfg_parse(option, kept, &value)) {
+    bool admitted = kept != NULL && cfg_parse(option, kept, &value);
+    if (source == CFG_FROM_SYSTEM_FILE)
+        cfg->bad[row] = !admitted;
+    if (kept != NULL && !admitted) {
         cfg_say(cfg, true, "%s is not allowed (allowed: %s); %s stays", assignment, option->allowed,
                 former != NULL && former[0] != '\0' ? former : "nothing");
         free(kept);
@@ -439,7 +442,7 @@ static struct cfg *load(const char *sysconfdir, const char *built)
     for (size_t i = 0; i < CFG_ROWS; i++)
         if (i != cfg_config_row())
             set_from_environment(cfg, i);
-    cfg_limit_mode(cfg);
+    cfg_apply_policy(cfg);
     refuse_without_topk(cfg);
     refuse_quorum(cfg);
     refuse_merge(cfg);

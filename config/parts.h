@@ -78,6 +78,8 @@ struct cfg {
     char *locked[CFG_ROWS]; /* FILE:LINE of the system's file that locks the option, or NULL */
     char *modes_from;       /* FILE:LINE of allow_modes */
     unsigned modes;         /* allowed, a bit for each; 0: all */
+    char *misread;          /* FILE[:LINE] of a policy that cannot be understood, or NULL */
+    bool bad[CFG_ROWS];     /* the system's file has a value that the row does not admit */
     bool limited;           /* MODE is what allow_modes has left of it */
     bool turned_off;        /* it has left nothing: DISABLE is on */
     bool out_of_memory;
@@ -106,9 +108,14 @@ const char *cfg_nearest_policy(const char *typed, size_t *best);
 void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source, const char *name,
                      const char *value);
 
-/* Once all values are known: a MODE that is not allowed becomes the largest allowed one below it,
- * in the order of the table; where there is none the library is off. */
-void cfg_limit_mode(struct cfg *cfg);
+/* Notes that the policy cannot be understood at FILE[:LINE]. Returns the end of the message, which
+ * says what follows. */
+const char *cfg_misread(struct cfg *cfg, const char *where);
+
+/* Applies the policy once all values are known. A locked option needs a value of the site that can
+ * be understood. A MODE that is not allowed becomes the largest allowed one below it, in the order
+ * of the table; where there is none the library is off. */
+void cfg_apply_policy(struct cfg *cfg);
 
 /* FILE:LINE that decided the value of a row, or NULL. */
 const char *cfg_ruled_by(const struct cfg *cfg, size_t row);

@@ -59,14 +59,20 @@ static void keep(struct cfg *cfg, char **to, const char *where)
         cfg->out_of_memory = true;
 }
 
+const char *cfg_misread(struct cfg *cfg, const char *where)
+{
+    keep(cfg, &cfg->misread, where);
+    return "; every call passes through until the site corrects it";
+}
+
 static void lock(struct cfg *cfg, const char *where, const char *word)
 {
     size_t row = cfg_find(word);
     const char *near = row == SIZE_MAX ? cfg_nearest(word) : NULL;
     if (row == SIZE_MAX)
-        cfg_say(cfg, true, "%s: lock = %s is not allowed (allowed: " ALLOWED_LOCKS ")%s%s%s", where,
-                word, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-                near != NULL ? "?" : "");
+        cfg_say(cfg, true, "%s: lock = %s is not allowed (allowed: " ALLOWED_LOCKS "%s%s%s)%s",
+                where, word, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+                near != NULL ? "?" : "", cfg_misread(cfg, where));
     else if (row == cfg_find("DISABLE"))
         cfg_say(cfg, true,
                 "%s: lock = DISABLE is not allowed: a user can always switch the library off "
@@ -76,19 +82,34 @@ static void lock(struct cfg *cfg, const char *where, const char *word)
         keep(cfg, &cfg->locked[row], where);
 }
 
+/* Writes "; did you mean exact?" where a mode is near, else nothing. */
+static void hint_at_mode(const char *typed, char *text, size_t size)
+{
+    const char *list = cfg_table[cfg_find("MODE")].allowed;
+    char word[LONGEST_WORD + 1];
+    size_t best = SIZE_MAX;
+    text[0] = '\0';
+    while (next_word(&list, word))
+        if (cfg_nearer(typed, word, &best))
+            snprintf(text, size, "; did you mean %s?", word);
+}
+
 static void allow_modes(struct cfg *cfg, const char *where, const char *list)
 {
     const struct cfg_option *mode = &cfg_table[cfg_find("MODE")];
-    char word[LONGEST_WORD + 1];
+    char word[LONGEST_WORD + 1], meant[LONGEST_WORD + 20];
     union cfg_value value;
     unsigned modes = 0;
-    while (next_word(&list, word))
-        if (cfg_parse(mode, word, &value))
+    while (next_word(&list, word)) {
+        if (cfg_parse(mode, word, &value)) {
             modes |= 1u << value.choice;
-        else
-            cfg_say(cfg, true,
-                    "%s: allow_modes = %s is not allowed (allowed: %s, separated by blanks)", where,
-                    word, mode->allowed);
+            continue;
+        }
+        hint_at_mode(word, meant, sizeof meant);
+        cfg_say(cfg, true,
+                "%s: allow_modes = %s is not allowed (allowed: %s, separated by blanks%s)%s", where,
+                word, mode->allowed, meant, cfg_misread(cfg, where));
+    }
     if (modes == 0)
         return;
     free(cfg->modes_from);
@@ -109,9 +130,9 @@ void cfg_policy_line(struct cfg *cfg, const char *where, enum cfg_source source,
         return;
     }
     if (!next_word(&list, word))
-        cfg_say(cfg, true, "%s: %s = is not allowed (allowed: %s%s)", where, lines[!locks],
+        cfg_say(cfg, true, "%s: %s = is not allowed (allowed: %s%s)%s", where, lines[!locks],
                 locks ? ALLOWED_LOCKS : cfg_table[cfg_find("MODE")].allowed,
-                locks ? "" : ", separated by blanks");
+                locks ? "" : ", separated by blanks", cfg_misread(cfg, where));
     if (!locks)
         allow_modes(cfg, where, value);
     for (list = value; locks && next_word(&list, word);)
@@ -149,7 +170,17 @@ static void turn_off(struct cfg *cfg, const char *asked, const char *allowed)
     cfg->turned_off = true;
 }
 
-void cfg_limit_mode(struct cfg *cfg)
+/* Refuses a lock of an option whose value in the same file cannot be understood. */
+static void check_locked(struct cfg *cfg)
+{
+    for (size_t i = 0; i < CFG_ROWS; i++)
+        if (cfg->locked[i] != NULL && cfg->bad[i])
+            cfg_say(cfg, true, "%s: lock = %s needs a value of %s that is allowed%s",
+                    cfg->locked[i], cfg_table[i].name, cfg_table[i].name,
+                    cfg_misread(cfg, cfg->locked[i]));
+}
+
+static void limit_mode(struct cfg *cfg)
 {
     size_t row = cfg_find("MODE");
     unsigned asked = cfg->options.mode, mode = asked;
@@ -169,6 +200,17 @@ void cfg_limit_mode(struct cfg *cfg)
                 cfg->text[row], cfg_source_name(cfg->source[row]), allowed, cfg->modes_from, word);
     cfg_set(cfg, row, word, CFG_FROM_SYSTEM_FILE, "allow_modes");
     cfg->limited = true;
+}
+
+void cfg_apply_policy(struct cfg *cfg)
+{
+    check_locked(cfg);
+    limit_mode(cfg);
+}
+
+const char *cfg_misread_policy(const struct cfg *cfg)
+{
+    return cfg->misread;
 }
 
 const char *cfg_ruled_by(const struct cfg *cfg, size_t row)
@@ -197,6 +239,9 @@ void cfg_policy(const struct cfg *cfg, char *text, size_t size)
     if (cfg->modes != 0 && used < size)
         used += (size_t)snprintf(text + used, size - used, "%sallow_modes =%s",
                                  used > 0 ? ", " : "", modes);
+    if (cfg->misread != NULL && used < size)
+        used +=
+            (size_t)snprintf(text + used, size - used, "%snot understood", used > 0 ? ", " : "");
     if (used == 0)
         snprintf(text, size, "none");
 }
@@ -206,4 +251,5 @@ void cfg_policy_free(struct cfg *cfg)
     for (size_t i = 0; i < CFG_ROWS; i++)
         free(cfg->locked[i]);
     free(cfg->modes_from);
+    free(cfg->misread);
 }

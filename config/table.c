@@ -291,9 +291,20 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
+/* Compares a word of four letters or more with how a name begins: MAX_MEM with MAX_MEMORY. */
+static bool is_beginning(const char *typed, const char *name)
+{
+    size_t n = strlen(typed);
+    char begin[64];
+    snprintf(begin, sizeof begin, "%.*s", (int)(n < sizeof begin ? n : sizeof begin), name);
+    return n >= 4 && cfg_same(typed, begin);
+}
+
 bool cfg_nearer(const char *typed, const char *name, size_t *best)
 {
     size_t d = distance(typed, name);
+    if (is_beginning(typed, name) && d > 2)
+        d = 2;
     if (d >= *best || d > 1 + strlen(typed) / 4)
         return false;
     *best = d;

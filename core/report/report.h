@@ -73,6 +73,7 @@ struct ss_report_scene {
     uint64_t min_count;   /* elements, MIN_COUNT */
     int ranks;            /* size of the world, or 0 where unknown */
     bool python;          /* a Python interpreter is in the process */
+    const char *policy;   /* FILE[:LINE] of a policy that cannot be understood, else NULL */
     const char *programs; /* PROGRAMS, where it leaves this one out; else NULL */
     const char *before;   /* the object whose MPI_Allreduce comes before ours; NULL = none */
 };

@@ -117,7 +117,9 @@ size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene
     bool some =
         ss_stats_eligible(stats) > 0 && (scene->ranks != 1 || atomic_load(&stats->sparse) > 0);
 
-    if (scene->programs)
+    if (scene->policy)
+        say(&page, "the site's policy cannot be understood: %s", scene->policy);
+    else if (scene->programs)
         say(&page, "this program is not among PROGRAMS=%s", scene->programs);
     pthread_mutex_lock(&stats->lock);
     if (!some) {

@@ -162,6 +162,7 @@ int cli_info(int argc, char **argv)
         style->print(&row);
     if (style->files)
         print_files(cfg);
+    int status = cfg_misread_policy(cfg) != NULL ? CLI_NO : CLI_OK;
     cfg_free(cfg);
-    return CLI_OK;
+    return status;
 }

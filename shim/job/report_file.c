@@ -159,6 +159,7 @@ static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, con
 {
     struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
                                     .ranks = shim.sessions ? 0 : shim.ranks,
+                                    .policy = cfg_misread_policy(shim.cfg),
                                     .programs = shim.left_out ? shim.options.programs : NULL};
 
     if (atomic_load(&shim.stats.allreduces) == 0) {

@@ -36,6 +36,7 @@ my @parts = (
     '; further ones are not told',                            # the end of those of say()
     '; SPARSESHIM_GUARD=exact would make it exact',           # the end of those of the guard
     '; it is exact from here on',                             # the same
+    '; every call passes through until the site corrects it', # the end of those of a policy
     'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
     'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"

@@ -78,6 +78,58 @@ preloaded 2 fewcalls 4
 said 1 "$CONF:1: lock = DISABLE is not allowed: a user can always switch the library off"
 tap "$?" "and is told"
 
+# A policy that cannot be read or understood: nothing is served under it, whatever it was meant to
+# forbid, until it is corrected.
+sparse_calls() {
+    counter calls.sparse
+}
+understood() {
+    SPARSESHIM_ALGORITHM=ring preloaded 2 fewcalls 4
+    passed && [ "$(sparse_calls)" -gt 0 ] && said 0 "until the site corrects it"
+}
+misread() {
+    local mode
+    for mode in exact topk; do
+        SPARSESHIM_ALGORITHM=ring SPARSESHIM_REGISTER='*' SPARSESHIM_MODE=$mode preloaded 2 fewcalls 4
+        passed && [ "$(sparse_calls)" -eq 0 ] && said 1 "sparseshim[0]: $1" &&
+            said 1 "until the site corrects it" &&
+            said 1 "the site's policy cannot be understood: $CONF" || return 1
+    done
+    within 30 "$SITE/sparseshim" info
+    [ "$STATUS" -eq 1 ] && said 1 "sparseshim: $1"
+}
+printf 'allow_modes = observe exact\n' >"$CONF"
+understood
+tap "$?" "under a policy that is understood calls are sparse"
+while IFS='|' read -r line message; do
+    printf '%s\n' "$line" >"$CONF"
+    misread "$CONF:1: $message; every call passes through until the site corrects it"
+    tap "$?" "$line: told once per job, nothing is sparse, info ends with 1"
+done <<'EOF'
+allow_mode = observe|allow_mode is not known (did you mean allow_modes?)
+lock = MAX_MEM|lock = MAX_MEM is not allowed (allowed: names of options but DISABLE, separated by blanks; did you mean MAX_MEMORY?)
+lock MODE|'lock MODE' is not a setting; allowed are lines 'name = value'
+allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, exact, topk, separated by blanks; did you mean observe?)
+EOF
+rm "$CONF"
+mkdir "$CONF"
+misread "$CONF cannot be read: "
+tap "$?" "and so is a site's file that cannot be read"
+rmdir "$CONF"
+printf 'lock = MAX_MEMORY\nmoed = observe\n' >"$CONF"
+understood && said 1 "$CONF:2: moed is not known; did you mean mode?"
+tap "$?" "corrected, calls are sparse again, beside a mistake that is none in the policy"
+within 30 "$SITE/sparseshim" info
+[ "$STATUS" -eq 0 ]
+tap "$?" "and info ends with 0"
+
+# A policy that only one rank can read: all pass through, and nobody waits.
+printf 'lok = MODE\n' >"$CONF"
+within 60 "$MPIRUN" -n 1 -genv SPARSESHIM_ALGORITHM ring -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4 : \
+    -n 1 env LD_PRELOAD="$LIB $YIELDS" "$PROGRAMS/fewcalls" 4
+passed && [ "$(sparse_calls)" -eq 0 ] && said 1 "$CONF:1: lok is not known"
+tap "$?" "understood on one rank of two only: both pass through"
+
 # Rank 0 with a policy, rank 1 without one.
 printf 'lock = MODE\n' >"$CONF"
 within 60 "$MPIRUN" -n 1 -genv LD_PRELOAD "$PRELOAD $YIELDS" "$PROGRAMS/fewcalls" 4 : \

@@ -298,7 +298,7 @@ static void a_problem_in_a_file_names_file_and_line(void **state)
     write_file("sparseshim.conf", "mode observe\n");
     cfg = load();
     snprintf(expected, sizeof expected,
-             "%s/sparseshim.conf:1: 'mode observe?' is not a setting; allowed are lines 'name = "
+             "%s/sparseshim.conf:1: 'mode observe' is not a setting; allowed are lines 'name = "
              "value'",
              etc);
     assert_one_problem(cfg, true, expected);

@@ -121,39 +121,99 @@ static void what_agrees_with_a_lock_is_not_told(void **state)
     cfg_free(cfg);
 }
 
-static void mistakes_in_a_policy_are_told_and_the_rest_counts(void **state)
+#define PASSES "; every call passes through until the site corrects it"
+#define LOCKS  "(allowed: names of options but DISABLE, separated by blanks"
+#define MODES  "(allowed: observe, exact, topk, separated by blanks"
+
+static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **state)
 {
     static const struct {
         const char *line, *problem;
     } bad[] = {
-        {"lock = MOED SEED\n", "@:1: lock = MOED is not allowed (allowed: names of options but "
-                               "DISABLE, separated by blanks); did you mean MODE?"},
-        {"lock =\n", "@:1: lock = is not allowed (allowed: names of options but DISABLE, separated "
-                     "by blanks)"},
-        {"lock = , ,\n", "@:1: lock = is not allowed (allowed: names of options but DISABLE, "
-                         "separated by blanks)"},
-        {"lock = *\n",
-         "@:1: lock = * is not allowed (allowed: names of options but DISABLE, separated "
-         "by blanks)"},
-        {"\nallow_modes = exakt observe\n", "@:2: allow_modes = exakt is not allowed (allowed: "
-                                            "observe, exact, topk, separated by blanks)"},
-        {"allow_modes = # none\n",
-         "@:1: allow_modes = is not allowed (allowed: observe, exact, topk, separated by blanks)"},
-        {"lock SEED\n", "@:1: 'lock SEED?' is not a setting; allowed are lines 'name = value'"},
-        {"lok = SEED\n", "@:1: lok is not known; did you mean lock?"},
-        {"allow-mode = exact\n", "@:1: allow-mode is not known; did you mean allow_modes?"},
+        {"lock = MOED SEED\n", "@:1: lock = MOED is not allowed " LOCKS "; did you mean MODE?)"},
+        {"lock = MAX_MEM\n",
+         "@:1: lock = MAX_MEM is not allowed " LOCKS "; did you mean MAX_MEMORY?)"},
+        {"lock =\n", "@:1: lock = is not allowed " LOCKS ")"},
+        {"lock = , ,\n", "@:1: lock = is not allowed " LOCKS ")"},
+        {"lock = *\n", "@:1: lock = * is not allowed " LOCKS ")"},
+        {"\nallow_modes = exakt observe\n",
+         "@:2: allow_modes = exakt is not allowed " MODES "; did you mean exact?)"},
+        {"allow_modes = # none\n", "@:1: allow_modes = is not allowed " MODES ")"},
+        {"lock SEED\n", "@:1: 'lock SEED' is not a setting; allowed are lines 'name = value'"},
+        {"allow_mode: exact", "@:1: 'allow_mode: exact' is not a setting; allowed are lines 'name "
+                              "= value'"},
+        {"lok = SEED\n", "@:1: lok is not known (did you mean lock?)"},
+        {"allow-mode = exact\n", "@:1: allow-mode is not known (did you mean allow_modes?)"},
+        {"lock = \"SEED\n", "@:1: the value of lock begins with a quote and does not end with one"},
     };
+    char expected[600];
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct cfg *cfg = load_with(bad[i].line, "", NULL);
         bool fatal;
-        assert_string_equal(cfg_problem(cfg, 0, &fatal), at_site(bad[i].problem));
-        assert_int_equal(fatal, strstr(bad[i].problem, "not known") == NULL);
+        snprintf(expected, sizeof expected, "%s" PASSES, at_site(bad[i].problem));
+        assert_string_equal(cfg_problem(cfg, 0, &fatal), expected);
+        assert_true(fatal);
         assert_null(cfg_problem(cfg, 1, NULL));
-        assert_value(cfg, "MODE", i == 4 ? "observe" : "exact",
-                     i == 4 ? CFG_FROM_SYSTEM_FILE : CFG_FROM_DEFAULT);
-        assert_int_equal(row_of(cfg, "SEED").locked != NULL, i == 0);
+        assert_string_equal(cfg_misread_policy(cfg), at_site(i == 5 ? "@:2" : "@:1"));
+        assert_int_equal(row_of(cfg, "SEED").locked != NULL, i == 0); /* the rest counts */
+        cfg_free(cfg);
+    }
+}
+
+static void a_locked_option_needs_a_value_that_is_understood(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load_with("mode = observ\nlock = MODE\n", "", NULL);
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "mode = observ is not allowed"));
+    assert_string_equal(cfg_problem(cfg, 1, NULL),
+                        at_site("@:2: lock = MODE needs a value of MODE that is allowed" PASSES));
+    assert_string_equal(cfg_misread_policy(cfg), at_site("@:2"));
+    cfg_free(cfg);
+
+    cfg = load_with("mode = observ\nmode = observe\nlock = MODE\n", "", "exakt");
+    assert_null(cfg_misread_policy(cfg)); /* the last of the site counts; users have no say */
+    assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
+    cfg_free(cfg);
+}
+
+static void a_file_that_is_not_read_to_its_end_may_have_had_a_policy(void **state)
+{
+    char path[128], line[9000];
+
+    (void)state;
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = '\0';
+    struct cfg *cfg = load_with(line, "", NULL);
+    assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "is longer than 8190 characters" PASSES));
+    assert_string_equal(cfg_misread_policy(cfg), at_site("@"));
+    cfg_free(cfg);
+
+    snprintf(path, sizeof path, "%s/sparseshim.conf", etc);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    cfg = load();
+    assert_non_null(
+        strstr(cfg_problem(cfg, 0, NULL), "a readable configuration file is needed" PASSES));
+    assert_string_equal(cfg_misread_policy(cfg), at_site("@"));
+    cfg_free(cfg);
+    assert_int_equal(rmdir(path), 0);
+    cfg = load();
+    assert_null(cfg_misread_policy(cfg)); /* there is none */
+    cfg_free(cfg);
+}
+
+static void other_mistakes_in_the_sites_file_are_no_policy(void **state)
+{
+    static const char *const lines[] = {"mdoe = observe\n", "mode = observ\n", "seed 3\n",
+                                        "anything = 1\n", "lock = DISABLE SEED\n"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct cfg *cfg = load_with(lines[i], "lok = SEED\n", NULL);
+        assert_non_null(cfg_problem(cfg, 1, NULL)); /* told, and the one of the user's file */
+        assert_null(cfg_misread_policy(cfg));
         cfg_free(cfg);
     }
 }
@@ -309,7 +369,10 @@ int main(void)
         FRESH(each_option_can_be_locked_but_disable),
         FRESH(the_library_can_always_be_switched_off),
         FRESH(what_agrees_with_a_lock_is_not_told),
-        FRESH(mistakes_in_a_policy_are_told_and_the_rest_counts),
+        FRESH(a_policy_that_cannot_be_understood_lets_nothing_be_served),
+        FRESH(a_locked_option_needs_a_value_that_is_understood),
+        FRESH(a_file_that_is_not_read_to_its_end_may_have_had_a_policy),
+        FRESH(other_mistakes_in_the_sites_file_are_no_policy),
         FRESH(only_the_system_file_has_a_policy),
         FRESH(a_mode_that_is_not_allowed_becomes_the_next_below),
         FRESH(where_no_mode_does_less_the_library_is_off),
