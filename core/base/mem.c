@@ -44,10 +44,13 @@ static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t k
 {
     void *data;
 
-    if (!take(mem, size, promised))
+    if (!take(mem, size, promised)) {
+        atomic_store(&mem->limited, true);
         return SS_ERR_MEMORY;
+    }
     if (posix_memalign(&data, ALIGNMENT, size) != 0) {
         give(mem, size);
+        atomic_store(&mem->limited, false);
         return SS_ERR_MEMORY;
     }
     if (keep > 0)

@@ -3,6 +3,7 @@
 #define CORE_BASE_MEM_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Shared by all communicators of a process; safe from several threads. limit in bytes, 0 = none. */
@@ -10,6 +11,7 @@ struct ss_mem {
     size_t limit;
     atomic_size_t used;
     atomic_size_t peak;
+    atomic_bool limited; /* the last lack of memory was the limit's */
 };
 
 /* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised

@@ -184,6 +184,8 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= SS_VOTE_UNKNOWN;
     if (comm->tensors)
         flags |= ss_topk_flags(&call->f);
+    call->limited =
+        status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
     if (call->merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
     if (asks_for_pieces(call, status))

@@ -170,9 +170,7 @@ void ss_beside_leave(struct ss_call *call)
         unlink_open(call->f.comm, call);
 }
 
-/* The most that any collective takes of the pool, whatever the ranks' inputs are, and a residual:
- * own stream, what is received, merged and sent (struct ss_row). */
-static size_t most_memory(const struct ss_call *call)
+size_t ss_beside_most_memory(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
     size_t entry = sizeof(uint32_t) + x->esize, n = (size_t)x->n;
@@ -237,7 +235,7 @@ bool ss_beside_lane_turn(struct ss_call *call)
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
     call->alone = wants_to_be_alone(call);
     comm->room -= call->room;
-    call->room = call->alone ? 0 : most_memory(call);
+    call->room = call->alone ? 0 : ss_beside_most_memory(call);
     comm->room += call->room;
     if (first || call->alone)
         return first;

@@ -67,6 +67,7 @@ struct ss_call {
     bool timed;             /* by core/call/group_times.h */
     double begun;           /* blocking, where comm->blocking is; else 0 */
     double memory;          /* bytes that the plan counts for it */
+    bool limited;           /* this rank votes "cannot" because of MAX_MEMORY */
 
     /* Before a vote: which look at the input is under way (core/call/input.c). */
     int look;
@@ -123,6 +124,9 @@ bool ss_beside_is_skipped(const struct ss_call *call);
 /* What the call has found holds for all from which start on; whether it holds for the call. */
 void ss_beside_set_from(const struct ss_call *call, uint64_t *from);
 bool ss_beside_is_from(const struct ss_call *call, uint64_t from);
+/* Returns the most that any collective takes of the pool, whatever the ranks' inputs are, and a
+ * residual, bytes: own stream, receipts, merged and sent data (struct ss_row). */
+size_t ss_beside_most_memory(const struct ss_call *call);
 /* Work space that lies idle, in slots without a call: its bytes; frees it: whether there was any.
  */
 size_t ss_beside_idle(const struct ss_comm *comm);

@@ -7,8 +7,24 @@
 
 /* ---- ways to go on ---- */
 
+/* Books how much memory would have done for a call that MAX_MEMORY has no room for. */
+static void book_need(const struct ss_call *call)
+{
+    const struct ss_comm *comm = call->f.comm;
+    size_t need = atomic_load(&comm->mem->used) + ss_beside_most_memory(call);
+
+    pthread_mutex_lock(&comm->stats->lock);
+    if (need > comm->stats->memory_need)
+        comm->stats->memory_need = need;
+    pthread_mutex_unlock(&comm->stats->lock);
+}
+
 static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
 {
+    if (reason == SS_WHY_CANNOT && call->limited)
+        reason = SS_WHY_LIMIT;
+    if (reason == SS_WHY_LIMIT)
+        book_need(call);
     call->reason = reason;
     return SS_NEXT_NATIVE;
 }
@@ -136,7 +152,7 @@ static enum ss_next start_recipe(struct ss_call *call)
     if (f->resting && !call->plan.settled) /* how long dense takes is to be known first */
         return to_native(call, SS_WHY_DENSE);
     if (call->plan.algorithm == SS_DENSE)
-        return back_off(call, call->plan.short_of_memory ? SS_WHY_CANNOT : SS_WHY_DENSE);
+        return back_off(call, call->plan.short_of_memory ? SS_WHY_LIMIT : SS_WHY_DENSE);
     call->row = shape.rows[call->plan.algorithm];
     x->arena_used = 0;
     c->result_nnz = 0;

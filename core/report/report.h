@@ -71,6 +71,7 @@ double ss_report_share(const struct ss_stats *stats);
 /* What the process knows of itself when no call could be served. */
 struct ss_report_scene {
     uint64_t min_count;   /* elements, MIN_COUNT */
+    size_t memory;        /* bytes, MAX_MEMORY; 0: no limit */
     int ranks;            /* size of the world, or 0 where unknown */
     bool python;          /* a Python interpreter is in the process */
     const char *policy;   /* FILE[:LINE] of a policy that cannot be understood, else NULL */
@@ -78,9 +79,9 @@ struct ss_report_scene {
     const char *before;   /* the object whose MPI_Allreduce comes before ours; NULL = none */
 };
 
-/* Why no call was eligible, where none was, and why nonblocking calls passed through: writes up to
- * `most` sentences and returns how many. Takes stats->lock. */
-enum { SS_REPORT_SENTENCES = 8 };
+/* Writes up to `most` sentences and returns how many: why no call was eligible, if none was, why
+ * nonblocking calls passed through, and what MAX_MEMORY would do. Takes stats->lock. */
+enum { SS_REPORT_SENTENCES = 9 };
 typedef char ss_report_sentence[320];
 size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
                      ss_report_sentence *sentences, size_t most);

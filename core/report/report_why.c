@@ -107,6 +107,18 @@ static void say_nonblocking(struct page *page, struct ss_stats *stats)
             (ull)callbacks);
 }
 
+static void say_limited(struct page *page, struct ss_stats *stats,
+                        const struct ss_report_scene *scene)
+{
+    uint64_t calls = atomic_load(&stats->passed[SS_WHY_LIMIT]);
+
+    if (calls > 0)
+        say(page,
+            "%llu calls passed through, since MAX_MEMORY (%zu bytes) is too small for them: "
+            "MAX_MEMORY=%zuMi would do",
+            (ull)calls, scene->memory, (stats->memory_need >> 20) + 1);
+}
+
 size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene,
                      ss_report_sentence *sentences, size_t most)
 {
@@ -131,6 +143,7 @@ size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene
     }
     if (scene->ranks != 1)
         say_nonblocking(&page, stats);
+    say_limited(&page, stats, scene);
     pthread_mutex_unlock(&stats->lock);
     return page.n;
 }

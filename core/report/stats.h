@@ -18,7 +18,8 @@ enum ss_reason {
     SS_WHY_FIRST,        /* first eligible call on its communicator */
     SS_WHY_SETTINGS,     /* options differ between ranks */
     SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */
-    SS_WHY_CANNOT,       /* a rank was out of memory, or its device has failed */
+    SS_WHY_CANNOT,       /* a rank was out of memory (as in SS_WHY_LIMIT), or its device failed */
+    SS_WHY_LIMIT,        /* MAX_MEMORY too small, as this rank knows */
     SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
     SS_WHY_UNREGISTERED, /* top-k on some ranks only */
     SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */
@@ -174,7 +175,8 @@ struct ss_stats {
     uint64_t small_calls;                    /* calls of that size */
     struct ss_small small[SS_SMALL_CLASSES]; /* such calls by the power of two in their count */
     size_t memory_peak;                      /* bytes, own memory that grows with N, k or P */
-    struct ss_lane_record *lanes;            /* newest first */
+    size_t memory_need;           /* bytes, MAX_MEMORY for calls passed by SS_WHY_LIMIT */
+    struct ss_lane_record *lanes; /* newest first */
     size_t lane_count;
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
     struct ss_tensor_record *last_tensor;

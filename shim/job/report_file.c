@@ -158,6 +158,7 @@ static const char *object_before_us(void)
 static void note_why(struct ss_report_job *job, ss_report_sentence *reasons, const char **notes)
 {
     struct ss_report_scene scene = {.min_count = (uint64_t)shim.min_count,
+                                    .memory = shim.mem.limit,
                                     .ranks = shim.sessions ? 0 : shim.ranks,
                                     .policy = cfg_misread_policy(shim.cfg),
                                     .programs = shim.left_out ? shim.options.programs : NULL};

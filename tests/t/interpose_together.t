@@ -29,7 +29,7 @@ for place in "0 3" "3 0" "1 1" "1 0" "2 2"; do
     read -r before after <<<"$place"
     who="rank $before of $((before + after + 1))"
     one_rank_with SPARSESHIM_MAX_MEMORY 1 "$before" "$after" same_as_native
-    native_for memory "$who has no memory"
+    native_for "$([ "$before" -gt 0 ] || echo max_)memory" "$who has no memory"
     one_rank_with SPARSESHIM_MODE observe "$before" "$after" same_as_native
     native_for settings "$who has MODE=observe"
     one_rank_with SPARSESHIM_ALGORITHM ring "$before" "$after" same_as_native
@@ -37,6 +37,22 @@ for place in "0 3" "3 0" "1 1" "1 0" "2 2"; do
     one_rank_with SPARSESHIM_MIN_COUNT 100 "$before" "$after" same_as_native
     native_for settings "$who has another MIN_COUNT"
 done
+
+# MAX_MEMORY that is too small, for an input or for a collective, is a reason of its own; the report
+# names a value with which the calls are sparse.
+on_host "a device takes part of the memory"
+for limited in "exact 100k" "exact 1300k" "topk 200k"; do
+    read -r mode limit <<<"$limited"
+    export SPARSESHIM_MODE=$mode SPARSESHIM_REGISTER='count=100000'
+    SPARSESHIM_MAX_MEMORY=$limit preloaded 2 fewcalls 6 100000
+    native_for max_memory "MODE=$mode, MAX_MEMORY=$limit is too small"
+    enough=$(sed -n 's/^  5 calls passed through, since MAX_MEMORY .* is too small for them: MAX_MEMORY=\([0-9]*Mi\) would do$/\1/p' "$WORK/err")
+    [ -n "$enough" ] && SPARSESHIM_MAX_MEMORY=$enough preloaded 2 fewcalls 6 100000 &&
+        [ "$STATUS" -eq 0 ] && [ "$(passed_for max_memory)" -eq 0 ] && [ "$(counter calls.sparse)" -gt 0 ]
+    tap "$?" "the report names $enough, with which calls are sparse"
+done
+unset SPARSESHIM_MODE SPARSESHIM_REGISTER
+at_all_places
 
 # MPI_Pcontrol(0) on one rank for calls 3, 4 and 5 of 8.
 for ranks in 2 3 4; do
