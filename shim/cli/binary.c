@@ -6,6 +6,7 @@
 #include <gelf.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static const char *string_at(const Elf_Data *strings, uint64_t offset)
@@ -235,6 +236,26 @@ enum binary_presence binary_presence(const struct binary_symbols *symbols, const
         presence = BINARY_IMPORTED;
     }
     return presence;
+}
+
+bool binary_is_static(const struct binary *binary)
+{
+    bool program = binary->type == ET_EXEC || (binary->type == ET_DYN && binary->pie);
+    return program && binary->interpreter == NULL;
+}
+
+const char *binary_privilege(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return NULL;
+    if ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid())
+        return "setuid";
+    if ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0 && st.st_gid != getgid())
+        return "setgid";
+    if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+        return "given file capabilities";
+    return NULL;
 }
 
 const char *binary_machine_name(unsigned machine)

@@ -46,6 +46,14 @@ const char *binary_needed(const struct binary *binary, int *cursor);
 enum binary_presence { BINARY_ABSENT, BINARY_IMPORTED, BINARY_DEFINED };
 enum binary_presence binary_presence(const struct binary_symbols *symbols, const char *name);
 
+/* Tells a program without an interpreter, which takes no LD_PRELOAD, from a library and from the
+ * loader itself. */
+bool binary_is_static(const struct binary *binary);
+
+/* Returns why the loader takes no LD_PRELOAD for this user's run of the file, such as "setuid";
+ * NULL if it takes it. */
+const char *binary_privilege(const char *path);
+
 const char *binary_machine_name(unsigned machine);
 
 #endif

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "shim/cli/deps.h"
@@ -215,7 +213,7 @@ static bool is_for_another_machine(struct check *c)
 
 static bool is_static(struct check *c)
 {
-    if (c->library || c->deps.objects[0].binary.interpreter != NULL)
+    if (!binary_is_static(&c->deps.objects[0].binary))
         return false;
     return verdict(c, "link it dynamically (without -static)",
                    "%s is statically linked%s, and LD_PRELOAD does nothing for such programs",
@@ -224,16 +222,7 @@ static bool is_static(struct check *c)
 
 static bool is_privileged(struct check *c)
 {
-    struct stat st;
-    if (stat(c->path, &st) != 0)
-        return false;
-    const char *why = NULL;
-    if ((st.st_mode & S_ISUID) != 0 && st.st_uid != getuid())
-        why = "setuid";
-    else if ((st.st_mode & S_ISGID) != 0 && (st.st_mode & S_IXGRP) != 0 && st.st_gid != getgid())
-        why = "setgid";
-    else if (getuid() != 0 && getxattr(c->path, "security.capability", NULL, 0) > 0)
-        why = "given file capabilities";
+    const char *why = binary_privilege(c->path);
     if (why == NULL)
         return false;
     return verdict(c, "run a copy without that privilege",

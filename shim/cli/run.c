@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "shim/cli/binary.h"
+#include "shim/cli/script.h"
 
 int cli_put(const char *verb, const char *name, const char *value, bool dry)
 {
@@ -165,6 +167,43 @@ int cli_become(const char *verb, char **argv)
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
 }
 
+/* Tells the first rank of a job, and a process that no launcher started, from the other ranks. */
+static bool is_first_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID", "MPI_RANKID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank != NULL && *rank != '\0')
+            return strtol(rank, NULL, 10) == 0;
+    }
+    return true;
+}
+
+/* Warns once per job of a program that takes no preload. A shell script is not followed: programs
+ * that it starts inherit the preload. */
+static void warn_of_no_preload(const char *program)
+{
+    char path[PATH_MAX];
+    struct binary binary;
+    if (!is_first_rank() || cfg_disabled() || !script_locate(program, path))
+        return;
+    const char *why = binary_privilege(path);
+    if (why != NULL)
+        fprintf(stderr,
+                "sparseshim run: %s is %s, and the loader takes no LD_PRELOAD for such programs: "
+                "run a copy without that privilege\n",
+                path, why);
+    if (binary_open(&binary, path) != BINARY_OK)
+        return;
+    if (why == NULL && binary_is_static(&binary))
+        fprintf(stderr,
+                "sparseshim run: %s is statically linked, and LD_PRELOAD reaches only programs "
+                "that it starts: link it dynamically (without -static)\n",
+                path);
+    binary_close(&binary);
+}
+
 static int show(char **argv)
 {
     printf("exec");
@@ -273,5 +312,6 @@ int cli_run(int argc, char **argv)
     cfg_free(r.cfg);
     if (status != CLI_OK)
         return status;
+    warn_of_no_preload(argv[first]);
     return r.dry ? show(argv + first) : cli_become("run", argv + first);
 }

@@ -44,6 +44,20 @@ static size_t memory_limit(void)
     return (size_t)pages * (size_t)size / 4 / (size_t)ranks_here();
 }
 
+/* Warns once of processes that Open MPI's mpirun has started and that have not found one another,
+ * since their MPI library is another one. PMI_RANK is of a launcher of their own. */
+static void warn_of_singletons(void)
+{
+    long started = shim_environment_number("OMPI_COMM_WORLD_SIZE", 1);
+
+    if (!shim.sessions && shim.ranks == 1 && started > 1 && shim_launcher_rank() <= 0 &&
+        shim_environment_number("PMI_RANK", -1) < 0)
+        shim_say(CFG_DEBUG_WARN,
+                 "Open MPI's mpirun has started %ld processes of this program, and each is a job "
+                 "of one rank under %s: start it by the mpirun of its own MPI library",
+                 started, shim.library);
+}
+
 /* Returns whether a problem is one that STRICT turns into an error. */
 static bool tell_problems(void)
 {
@@ -129,6 +143,7 @@ static void start(MPI_Comm comm)
     shim_real.Comm_size(comm, &shim.ranks);
     shim.mem.limit = memory_limit();
     shim_trace_start();
+    warn_of_singletons();
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
     if (!shim.sessions) {

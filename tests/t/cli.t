@@ -352,6 +352,38 @@ subtest 'check says why calls would not be seen' => sub {
     }
 };
 
+subtest 'run warns once per job of a program that takes no preload' => sub {
+    my $launch = "$mpirun -n 3 '$cli' run";
+    my $warned = sub { scalar(() = $err =~ /^sparseshim run: \S+ is \Q$_[0]\E.*: \Q$_[1]\E/mg) };
+    for my $program ('static', 'static-pie') {
+        ($code, $out, $err) = sh("cd '$dir' && $launch ./$program");
+        is($code, 0, "$program runs");
+        is($warned->('statically linked', 'link it dynamically'), 1, '... and is named once, with the remedy');
+        like($err, qr/^.*\n\z/, '... in one line');
+    }
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./static");
+    is($warned->('statically linked', ''), 1, 'without a launcher, too');
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run --disable=on ./static");
+    is("$code $err", '0 ', 'DISABLE=on: nothing is said');
+    compiled("gcc empty.c -o dynamic");
+    ($code, $out, $err) = sh("cd '$dir' && $launch ./dynamic");
+    is("$code $err", '0 ', 'nor of a program that takes it');
+    file('script', "#!/bin/sh\n./static\n", 0755);
+    ($code, $out, $err) = sh("cd '$dir' && '$cli' run ./script");
+    is("$code $err", '0 ', 'nor of a script');
+  SKIP: {
+        skip 'only root can make a program setuid to somebody else', 3 if $> != 0;
+        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        is($warned->('setuid', 'run a copy without that privilege'), 1, 'a setuid program is named once');
+        chmod 0755, "$dir/setuid";
+        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        is($err, '', '... and no more without that privilege');
+        chmod 02755, "$dir/setuid";
+        ($code, $out, $err) = sh("cd '$dir' && $launch ./setuid");
+        is($warned->('setgid', 'run a copy without that privilege'), 1, 'so is a setgid one');
+    }
+};
+
 subtest 'check looks through scripts' => sub {
     my ($python) = grep { -x } map { "$_/python3" } split /:/, $ENV{PATH};
     file('py', "#!/usr/bin/env python3\nimport mpi4py\n", 0755);

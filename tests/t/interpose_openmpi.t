@@ -27,4 +27,17 @@ for program in fewcalls comms special threads attributes; do
     [ "$(grep -c 'sparseshim.*Open MPI.*passes through' "$WORK/err")" -eq 1 ]
     tap "$?" "$program: that every call passes through is said once"
 done
+
+# A program of MPICH that Open MPI's mpirun starts: jobs of one rank each, as without us.
+singletons='Open MPI.s mpirun has started 3 processes .* start it by the mpirun of its own MPI library'
+within 60 env -u SPARSESHIM_REPORT "${OPEN[@]}" -n 3 -x "LD_PRELOAD=$LIB" -x SPARSESHIM_MIN_COUNT "$PROGRAMS/fewcalls" 4
+[ "$STATUS" -eq 0 ] && [ "$(grep -o 'gives the sum' "$WORK/out" | wc -l)" -eq 12 ]
+tap "$?" "a program of MPICH under mpirun of Open MPI: each process gets its sums"
+[ "$(grep -c "^sparseshim.*$singletons" "$WORK/err")" -eq 1 ]
+tap "$?" "that its ranks have not met is said once, with the remedy"
+for ranks in 1 2; do
+    OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 SPARSESHIM_ALGORITHM=ring preloaded "$ranks" fewcalls 4
+    passed && ! grep -q "$singletons" "$WORK/err" && [ "$(counter calls.sparse)" -eq $((3 * ranks - 3)) ]
+    tap "$?" "started by MPICH's mpirun in a job of Open MPI, $ranks ranks: nothing is said"
+done
 finish
