@@ -16,15 +16,35 @@ enum { CREATE_TAG = 0x5353 };
 /* Seconds after which a first contact that is still waiting is worth a warning. */
 #define PATIENCE 30.0
 
-static void warn_of_waiting(const struct shim_comm *c, double waited)
+/* Writes how long this rank has waited at first contact, and causes that the user can end: those of
+ * the warning and of the error alike. */
+static int explain_wait(const struct shim_comm *c, double waited, char *text, size_t size)
 {
-    shim_say(
-        CFG_DEBUG_WARN,
-        "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for the others in its first "
+    return snprintf(
+        text, size,
+        "communicator \"%s\" of %d ranks: rank %d has waited %.3g s for the others in its first "
         "eligible call; is the library preloaded on every rank, with the same "
         "SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks call "
         "the same collective with the same count, datatype and operator?",
         c->name, c->size, c->rank, waited);
+}
+
+static void warn_of_waiting(const struct shim_comm *c, double waited)
+{
+    char text[600];
+
+    explain_wait(c, waited, text, sizeof text);
+    shim_say(CFG_DEBUG_WARN, "%s", text);
+}
+
+/* Writes the same for a wait that TIMEOUT has ended, and warns. */
+static void warn_of_timeout(const struct shim_comm *c, char *text, size_t size)
+{
+    int length = explain_wait(c, shim.settings.timeout, text, size);
+
+    if (length >= 0 && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length, " (SPARSESHIM_TIMEOUT has ended the wait)");
+    shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
 /* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
@@ -330,7 +350,7 @@ int shim_comm_contact(uintptr_t handle)
 {
     struct shim_comm *c;
     bool objects, attached, ok;
-    char text[256];
+    char text[700];
     int status;
 
     if (!shim_comm_exists(handle))
@@ -359,12 +379,7 @@ int shim_comm_contact(uintptr_t handle)
         return raise_settings(c);
     if (c->state == SHIM_COMM_FAILED) {
         atomic_fetch_add(&shim.stats.errors, 1);
-        snprintf(text, sizeof text,
-                 "rank %d waited %.3g s (SPARSESHIM_TIMEOUT) for the other ranks in the first "
-                 "eligible call on its communicator: the library is not preloaded on every rank, "
-                 "SPARSESHIM_MIN_COUNT differs, or the ranks do not make the same call",
-                 c->rank, shim.settings.timeout);
-        shim_say(CFG_DEBUG_WARN, "%s", text);
+        warn_of_timeout(c, text, sizeof text);
         return shim_raise(c->handle, status, text);
     }
     return MPI_SUCCESS;
@@ -457,6 +472,8 @@ static void start_creation(struct shim_comm *c)
 
 static int settle(struct shim_comm *c, int status)
 {
+    char text[700];
+
     if (status == SS_OK) {
         open_private(c);
         c->nonblocking = true; /* on all who came: calls are in the queue already */
@@ -466,8 +483,11 @@ static int settle(struct shim_comm *c, int status)
     } else {
         c->status = status;
         c->state = SHIM_COMM_FAILED;
-        shim_say(CFG_DEBUG_WARN, "communicator \"%s\" of %d ranks: %s at the first contact",
-                 c->name, c->size, ss_status_text(status));
+        if (status == SS_ERR_TIMEOUT)
+            warn_of_timeout(c, text, sizeof text);
+        else
+            shim_say(CFG_DEBUG_WARN, "communicator \"%s\" of %d ranks: %s at the first contact",
+                     c->name, c->size, ss_status_text(status));
     }
     return status;
 }

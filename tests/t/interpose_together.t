@@ -82,8 +82,8 @@ tap_passed "its count is below MIN_COUNT: TIMEOUT ends the others' wait and name
 ended_by_timeout() {
     local result=0
     [ "$STATUS" -ne 0 ] && [ "$STATUS" -ne 124 ] || result=1
-    grep -q 'preload' "$WORK/err" && grep -q 'SPARSESHIM_TIMEOUT' "$WORK/err" || result=1
-    tap "$result" "$1: ended by TIMEOUT with the cause"
+    grep -q 'preloaded on every rank, with the same SPARSESHIM_MIN_COUNT, SPARSESHIM_PROGRESS and SPARSESHIM_DISABLE, and do all ranks .* (SPARSESHIM_TIMEOUT has ended the wait)' "$WORK/err" || result=1
+    tap "$result" "$1: ended by TIMEOUT with the causes"
 }
 export SPARSESHIM_TIMEOUT=5
 within 60 "$MPIRUN" -n 1 "$PROGRAMS/fewcalls" 4 : -n 2 -env LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 4

@@ -47,6 +47,7 @@ my @parts = (
     'SPARSESHIM_PROGRESS other than off',                     # the end of "SPARSESHIM_MERGE=... needs"
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
+    ' (SPARSESHIM_TIMEOUT has ended the wait)',               # the end of "... has waited ..."
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
     'results were lossy since call %llu of %llu',             # the end of "a second call did not look"
     'measured in its first call',                             # DEBUG=info
