@@ -162,15 +162,36 @@ void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner)
     pthread_mutex_unlock(&stats->lock);
 }
 
-uint64_t ss_stats_eligible(struct ss_stats *stats)
+/* Tells reasons of calls that are not eligible from the others. */
+static bool is_outside(enum ss_reason reason)
 {
     static const enum ss_reason outside[] = {SS_WHY_SMALL,        SS_WHY_TYPE,        SS_WHY_BUFFER,
                                              SS_WHY_COMMUNICATOR, SS_WHY_NONBLOCKING, SS_WHY_UNMET};
-    uint64_t seen = atomic_load(&stats->seen), passed = 0;
 
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
-        passed += atomic_load(&stats->passed[outside[i]]);
+        if (outside[i] == reason)
+            return true;
+    return false;
+}
+
+uint64_t ss_stats_eligible(struct ss_stats *stats)
+{
+    uint64_t seen = atomic_load(&stats->seen), passed = 0;
+
+    for (int i = 0; i < SS_REASONS; i++)
+        if (is_outside((enum ss_reason)i))
+            passed += atomic_load(&stats->passed[i]);
     return seen > passed ? seen - passed : 0;
+}
+
+bool ss_stats_decided(struct ss_stats *stats)
+{
+    uint64_t calls = atomic_load(&stats->sparse);
+
+    for (int i = 0; i < SS_REASONS; i++)
+        if (i != SS_WHY_FIRST && !is_outside((enum ss_reason)i))
+            calls += atomic_load(&stats->passed[i]);
+    return calls > 0;
 }
 
 /* The power of two in it. */

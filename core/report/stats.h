@@ -224,6 +224,9 @@ bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, siz
  * communicator, or because nonblocking ones are not taken over. */
 uint64_t ss_stats_eligible(struct ss_stats *stats);
 
+/* Returns whether an eligible call behind a first contact has ended. */
+bool ss_stats_decided(struct ss_stats *stats);
+
 /* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower: bytes
  * of its buffer, and the time it took. */
 void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds);

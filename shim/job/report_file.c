@@ -250,11 +250,19 @@ void shim_report_prepare(void)
     atomic_store(&shim.report_at, wanted ? 0 : (double)INFINITY);
 }
 
+/* Whether this is the end of the first call that ranks have decided on: a job that is killed before
+ * the next report is due leaves that one. */
+static bool is_first_decision(void)
+{
+    return !atomic_load_explicit(&shim.report_decided, memory_order_relaxed) &&
+           ss_stats_decided(&shim.stats) && !atomic_exchange(&shim.report_decided, true);
+}
+
 void shim_report_while_running(double now)
 {
     double due = atomic_load_explicit(&shim.report_at, memory_order_relaxed);
 
-    if (now < due || isinf(due) || !atomic_load(&shim.started))
+    if (isinf(due) || !atomic_load(&shim.started) || (now < due && !is_first_decision()))
         return;
     if (!shim_report_is_due())
         atomic_store(&shim.report_at, (double)INFINITY);

@@ -240,6 +240,7 @@ struct shim_state {
     int64_t start_unix;
     pthread_mutex_t report_lock; /* a leaf but for those of the statistics and the log */
     _Atomic double report_at;    /* when the next interim report is due; INFINITY: none */
+    atomic_bool report_decided;  /* the first interim report with a decided call is written */
     atomic_bool report_lost;     /* it was said that the report's file cannot be written */
     char library[256];           /* first line of the MPI library's version */
     int64_t start_second;        /* of the steady clock, from which shim_now counts */

@@ -192,6 +192,13 @@ for how in term exit; do
     [ "$(counter calls.seen)" -ge 1 ] && [ "$(counter job.complete)" = 0 ]
     tap "$?" "a job that ends by $how leaves a report that says it had not ended"
 done
+for form in term kill 'kill small' 'kill nonblocking'; do
+    # shellcheck disable=SC2086 # two words
+    SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 unending $form
+    [ "$(counter calls.sparse)" -ge 1 ] && [ "$(counter bytes.bytes_sent)" -gt 0 ] &&
+        [ "$(counter job.complete)" = 0 ]
+    tap "$?" "a job of a few calls that ends by a signal ($form) leaves one made sparse in its report"
+done
 "$BUILD/sparseshim" report "$REPORTS"/*.json >"$WORK/out" 2>"$WORK/err"
 grep -q '^  state    the job had not ended' "$WORK/out"
 tap "$?" "... and so says sparseshim report"
