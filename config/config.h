@@ -73,7 +73,7 @@ struct cfg_options {
     enum ss_merge_select merge_select;
     enum cfg_device device;
     enum cfg_debug debug;
-    const char *debug_file; /* "stderr" or a path with %h %p %r %j */
+    const char *debug_file; /* "stderr" or a path with %h %p %r %j %u */
     enum cfg_report report;
     const char *report_dir; /* "" = stderr only */
     const char *trace;      /* a directory, "" = none */

@@ -190,22 +190,23 @@ const struct cfg_option cfg_table[] = {
      "eligible call of each rank.",
      FIELD(debug), false},
     {"DEBUG_FILE", CFG_TEXT, "stderr",
-     "stderr, or a path; %h host, %p process, %r rank, %j job, %% a percent sign",
+     "stderr, or a path; %h host, %p process, %r rank, %j job, %u user, %% a percent sign",
      "Where it is said. A new file has mode 0600; one of your own, or a device such as "
-     "/dev/null, is appended to; a link is not followed.",
+     "/dev/null, is appended to; a link is not followed. %u is the variable USER, else LOGNAME, "
+     "else the number of the user.",
      FIELD(debug_file), false},
     {"REPORT", CFG_CHOICE, "off", "off, rank0, all",
      "Which ranks give a report at the end of the job: calls seen, made sparse, passed through and "
      "why, bytes and time.",
      FIELD(report), false},
     {"REPORT_DIR", CFG_TEXT, "",
-     "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing for the standard error output",
+     "a directory, %h %p %r %j %u %% as for DEBUG_FILE; or nothing for the standard error output",
      "Where reports are also written as JSON (mode 0600), one file per rank that reports, anew "
      "every 10 s until the job ends; sparseshim report prints them. REPORT says of which ranks: "
      "with "
      "off there are none.",
      FIELD(report_dir), false},
-    {"TRACE", CFG_TEXT, "", "a directory, %h %p %r %j %% as for DEBUG_FILE; or nothing",
+    {"TRACE", CFG_TEXT, "", "a directory, %h %p %r %j %u %% as for DEBUG_FILE; or nothing",
      "Where each rank writes what its calls spend their time on, as Chrome trace events (mode "
      "0600, up to 256 MiB). The directory must be there; sparseshim report --trace merges the "
      "ranks.",

@@ -52,12 +52,12 @@ int shim_launcher_rank(void)
     return -1;
 }
 
-static void job_name(char *out, size_t size)
+/* Writes the first variable that is set and not empty, as one part of a path; `otherwise` if none
+ * is.
+ */
+static void name_from(const char *const *names, size_t n, long otherwise, char *out, size_t size)
 {
-    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID",
-                                        "JOB_ID"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < n; i++) {
         const char *text = secure_getenv(names[i]);
 
         if (text && *text) {
@@ -67,7 +67,23 @@ static void job_name(char *out, size_t size)
             return;
         }
     }
-    snprintf(out, size, "%ld", (long)getppid());
+    snprintf(out, size, "%ld", otherwise);
+}
+
+static void job_name(char *out, size_t size)
+{
+    static const char *const names[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID",
+                                        "JOB_ID"};
+
+    name_from(names, sizeof names / sizeof *names, (long)getppid(), out, size);
+}
+
+/* From the environment: the user database may load modules into the program. */
+static void user_name(char *out, size_t size)
+{
+    static const char *const names[] = {"USER", "LOGNAME"};
+
+    name_from(names, sizeof names / sizeof *names, (long)getuid(), out, size);
 }
 
 static void replacement(char letter, char *out, size_t size)
@@ -90,6 +106,9 @@ static void replacement(char letter, char *out, size_t size)
         break;
     case 'j':
         job_name(out, size);
+        break;
+    case 'u':
+        user_name(out, size);
         break;
     case '%':
         snprintf(out, size, "%%");

@@ -90,6 +90,20 @@ mkdir "$WORK/100%real"
 reporting "$WORK/100%%real/%j.%r"
 passed && ls "$WORK/100%real/17.0"/sparseshim-17-0-*.json >"$WORK/out"
 tap "$?" "%% is a percent sign in REPORT_DIR, %j the job and %r the rank"
+# %u is the user: USER, else LOGNAME, else the number; one part of a path, whatever the variables hold.
+mkdir "$WORK/of"
+USER=ada LOGNAME=bob reporting "$WORK/of/%u"
+passed && ls "$WORK/of/ada"/sparseshim-17-0-*.json >"$WORK/out"
+tap "$?" "%u in REPORT_DIR is USER"
+USER='' LOGNAME=../bob/c reporting "$WORK/of/%u"
+passed && ls "$WORK/of/.._bob_c"/sparseshim-17-0-*.json >"$WORK/out"
+tap "$?" "... else LOGNAME, without its slashes"
+mkdir "$WORK/of/$(id -u)-traces"
+within 60 env -u USER -u LOGNAME SPARSESHIM_REPORT=off SPARSESHIM_DEBUG=info \
+    SPARSESHIM_DEBUG_FILE="$WORK/of/%u.log" SPARSESHIM_TRACE="$WORK/of/%u-traces" \
+    "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" "$PROGRAMS/fewcalls" 3
+passed && grep -q version "$WORK/of/$(id -u).log" && [ "$(find "$WORK/of/$(id -u)-traces" -name 'trace-17-*' | wc -l)" -eq 2 ]
+tap "$?" "... else the number, in DEBUG_FILE and TRACE alike"
 reporting "$WORK/50%"
 passed && ls "$WORK/50%"/sparseshim-17-0-*.json >"$WORK/out"
 tap "$?" "a percent sign before no letter is one, too"
