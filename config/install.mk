@@ -5,7 +5,8 @@ OBJCOPY ?= objcopy
 READELF ?= readelf
 DEBUGDIR = $(LIBDIR)/sparseshim/debug
 PROFILES := $(sort $(wildcard config/profiles/*.conf))
-DOCS := README.md LICENSE scripts/results.md scripts/CHANGELOG.md $(sort $(wildcard config/slurm/*.sbatch))
+LINKED := scripts/results.md scripts/loss.svg # by README.md
+DOCS := README.md LICENSE scripts/CHANGELOG.md $(sort $(wildcard config/slurm/*.sbatch))
 INSTALLED_LIBS := libsparseshim.so $(GPU_LIBRARY)
 STRIPPED := $(BUILD)/install/stripped
 
@@ -65,7 +66,7 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
     $(BUILD)/man/sparseshim.1:$(MANDIR)/man1/sparseshim.1 $(BUILD)/man/sparseshim.7:$(MANDIR)/man7/sparseshim.7 \
-    $(foreach doc,$(DOCS),$(doc):$(DOCDIR)/$(notdir $(doc))) \
+    $(foreach doc,$(DOCS),$(doc):$(DOCDIR)/$(notdir $(doc))) $(foreach doc,$(LINKED),$(doc):$(DOCDIR)/$(doc)) \
     config/completion.bash:$(COMPLETIONDIR)/sparseshim \
     $(BUILD)/install/version:$(MODULEDIR)/sparseshim/.version \
     $(foreach name,$(VERSION) auto,$(BUILD)/install/$(name).tcl:$(MODULEDIR)/sparseshim/$(name) \
@@ -101,7 +102,7 @@ uninstall: ## remove what install put there
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----

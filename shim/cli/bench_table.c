@@ -246,6 +246,18 @@ static int gnuplot(const char *path)
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_CANNOT_RUN;
 }
 
+/* Says why there is no plot. Without --csv, writes what it would show beside the plot's file. */
+static int keep_data(const struct bench_cells *cells, const char *why)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%.*s.csv", PATH_MAX - 8, cells->asked->plot);
+    bool kept = cells->asked->csv == NULL && write_file(cells, path, true) == CLI_OK;
+    fprintf(stderr, "sparseshim bench: no plot%s%s%s\n", why,
+            kept ? "; what it would show is in " : "", kept ? path : "");
+    return CLI_FAILED;
+}
+
 int bench_plot(const struct bench_cells *cells, const char *folder)
 {
     char path[PATH_MAX];
@@ -260,8 +272,5 @@ int bench_plot(const struct bench_cells *cells, const char *folder)
     int status = good ? gnuplot(path) : CLI_CANNOT_RUN;
     if (status == 0)
         return CLI_OK;
-    fprintf(stderr, "sparseshim bench: no plot%s\n",
-            status == CLI_NOT_FOUND ? ": gnuplot is not installed; --csv writes what it would show"
-                                    : "");
-    return CLI_FAILED;
+    return keep_data(cells, status == CLI_NOT_FOUND ? ": gnuplot is not installed" : "");
 }

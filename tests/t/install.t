@@ -95,13 +95,16 @@ complete_tree() {
     {
         printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/sparseshim/bench_allreduce lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
-            share/doc/sparseshim/{README.md,LICENSE,results.md,CHANGELOG.md,observe.sbatch,train.sbatch} \
+            share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
         find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null
     } | sort >"$WORK/want"
     diff "$WORK/want" "$WORK/got" >"$WORK/out" && [ -d "$tree/etc/sparseshim.d" ] &&
         [ -z "$(find "$tree" ! -perm -444 -o -type d ! -perm -555)" ]
     tap "$?" "it is complete, and readable by all under any umask"
+    grep -oP '\]\(\K[^):]+(?=\))' "$tree/share/doc/sparseshim/README.md" >"$WORK/links"
+    [ "$(wc -l <"$WORK/links")" -ge 2 ] && (cd "$tree/share/doc/sparseshim" && xargs ls -d <"$WORK/links" >"$WORK/out" 2>&1)
+    tap "$?" "the files that README.md links are beside it"
     ! grep -rlE '@[A-Z_]+@' "$tree/share/modulefiles" "$tree/lib/pkgconfig" "$tree/share/man" >"$WORK/out"
     tap "$?" "nothing is left of the templates"
     has_debug "$tree/lib/libsparseshim.so" "$tree/lib/sparseshim/debug" &&
