@@ -59,6 +59,7 @@ static void book_predictions(struct ss_call *call)
     if (!r)
         return;
     pthread_mutex_lock(&call->f.comm->stats->lock);
+    r->planned++;
     for (int a = 0; a < SS_ALGORITHMS; a++) {
         bool runs = call->plan.seconds[a] >= 0; /* one call that could not run it spoils the mean */
         r->predicted_seconds[a] += runs ? call->plan.seconds[a] : (double)INFINITY;

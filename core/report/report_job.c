@@ -162,7 +162,7 @@ static void say_time(struct ss_emit *e, struct ss_stats *stats, const struct ss_
 static void say_try(struct ss_emit *e, struct ss_stats *stats)
 {
     double before = 0, after = 0, most = 0;
-    uint64_t gaining = 0, misfits = 0;
+    uint64_t gaining = 0, misfits = 0, planned = 0;
     enum ss_algorithm forced = SS_AUTO;
 
     for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
@@ -174,6 +174,7 @@ static void say_try(struct ss_emit *e, struct ss_stats *stats)
         after += r->times.native - (a.force ? 0 : saved);
         gaining += a.gain && !a.force;
         misfits += a.misfit;
+        planned += r->planned;
         if (a.force && saved > most) {
             forced = a.best;
             most = saved;
@@ -192,6 +193,8 @@ static void say_try(struct ss_emit *e, struct ss_stats *stats)
             ss_v_text("no advice: the prediction for dense is off by more than 2 times on "),
             ss_v_count(misfits), ss_v_text(" of "), ss_v_count(stats->lane_count),
             ss_v_text(" lanes, and no other would gain 10 % or more"));
+    else if (planned == 0)
+        SAY(e, SS_LINE_TRY, ss_v_text("no advice: no call was looked at"));
     else
         SAY(e, SS_LINE_TRY, ss_v_text("nothing: no lane would gain 10 % or more"));
 }

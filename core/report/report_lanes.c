@@ -45,10 +45,10 @@ static double mean_of(const double *sums, int algorithm, uint64_t calls)
     return mean > 0 && isfinite(mean) ? mean : NAN;
 }
 
-/* Mean prediction per scanned call; NaN where there is none. */
+/* Returns the mean prediction of a planned call; NaN where there is none. */
 static double predicted(const struct ss_lane_record *lane, const double *sums, int algorithm)
 {
-    return mean_of(sums, algorithm, lane->scans);
+    return mean_of(sums, algorithm, lane->planned);
 }
 
 static double native_seconds(const struct ss_lane_record *lane)
@@ -81,7 +81,7 @@ struct ss_report_advice ss_report_advise(const struct ss_lane_record *lane)
     struct ss_report_advice advice = {.native = native_seconds(lane)};
     double dense = predicted(lane, lane->predicted_seconds, SS_DENSE);
 
-    advice.best = least_of(lane->predicted_seconds, lane->scans, &advice.predicted);
+    advice.best = least_of(lane->predicted_seconds, lane->planned, &advice.predicted);
     advice.topk = least_of(lane->topk_seconds, lane->topk_samples, &advice.topk_predicted);
     advice.topk_bytes = mean_of(lane->topk_bytes, (int)advice.topk, lane->topk_samples);
     advice.dense = dense;
@@ -204,6 +204,7 @@ enum lane_column {
     DENSITY_SUM,
     FILLIN_CALLS,
     FILLIN_SUM,
+    PLANNED,
     PREDICTED_SECONDS,
     PREDICTED_BYTES,
     TOPK_SAMPLES,
@@ -264,11 +265,11 @@ static const struct ss_emit_column lane_columns[LANE_COLUMNS] = {
     [SPARSE] = {"sparse", "made sparse by", WAYS, SS_LEFT, "calls by the algorithm that ran"},
     [PASSED] = {"passed", "passed through", WAYS, SS_LEFT,
                 "calls handed to the MPI library, by reason"},
-    [SCANS] = {"scans", NULL, 0, 0,
-               "calls that were scanned; density_sum and the predictions are sums over these"},
+    [SCANS] = {"scans", NULL, 0, 0, "calls that were scanned; density_sum is the sum over these"},
     [DENSITY_SUM] = {"density_sum", NULL, 0, 0, "sum behind density_mean"},
     [FILLIN_CALLS] = {"fillin_calls", NULL, 0, 0, "calls behind density_result"},
     [FILLIN_SUM] = {"fillin_sum", NULL, 0, 0, "sum behind density_result"},
+    [PLANNED] = {"planned", NULL, 0, 0, "calls with a plan; the predictions are sums over these"},
     [PREDICTED_SECONDS] = {"predicted_seconds_sum", NULL, 0, 0,
                            "seconds predicted by the model, by algorithm, scan and vote included; "
                            "null: a call could not run it"},
@@ -329,7 +330,7 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[SHOWN_OP] = ss_report_lane_op(r, at->op);
     v[CALLS] = ss_v_count(r->calls);
     v[DENSITY_MEAN] = ss_v_share(mean_density(r));
-    v[DENSITY_MAX] = ss_v_share(r->scans > 0 ? r->density_max : NAN);
+    v[DENSITY_MAX] = ss_v_share(r->planned > 0 ? r->density_max : NAN);
     v[DENSITY_RESULT] = ss_v_share(ss_ratio(r->fillin_sum, (double)r->fillin_calls));
     v[DENSITY_INDEPENDENT] = ss_v_share(fill_in(mean_density(r), r->size));
     v[BYTES_DENSE] = ss_v_bytes(r->bytes_dense);
@@ -345,6 +346,7 @@ static bool lane_row(void *ctx, size_t row, struct ss_emit_value *v)
     v[DENSITY_SUM] = ss_v_number(SS_V_FACTOR, r->density_sum);
     v[FILLIN_CALLS] = ss_v_count(r->fillin_calls);
     v[FILLIN_SUM] = ss_v_number(SS_V_FACTOR, r->fillin_sum);
+    v[PLANNED] = ss_v_count(r->planned);
     v[PREDICTED_SECONDS] = sums(r->predicted_seconds);
     v[PREDICTED_BYTES] = sums(r->predicted_bytes);
     v[TOPK_SAMPLES] = ss_v_count(r->topk_samples);
@@ -420,7 +422,7 @@ static struct ss_emit_value why(struct walk *at, const struct ss_report_advice *
     struct ss_emit_value *w = at->why;
     double density = mean_density(at->lane);
 
-    if (at->lane->scans == 0)
+    if (at->lane->planned == 0)
         return ss_v_text("no call was looked at");
     *w++ = ss_v_text(advice->gain || advice->misfit ? "density " : "nothing to gain: density ");
     *w++ = ss_v_share(density);

@@ -48,13 +48,14 @@ struct ss_lane_record {
     uint64_t calls;                 /* all eligible calls on the lane */
     uint64_t sparse[SS_ALGORITHMS]; /* calls by algorithm that ran */
     uint64_t passed[SS_REASONS];    /* calls handed to the MPI library */
-    uint64_t scans;                 /* calls that were scanned; the sums below are over these */
+    uint64_t scans;                 /* calls that were scanned; density_sum is over these */
     double density_sum;             /* of this rank's input, nnz / count */
     double density_max;             /* largest over calls of the largest over ranks */
     uint64_t fillin_calls;          /* calls whose result density is known */
     double fillin_sum;              /* density of the result */
-    double predicted_seconds[SS_ALGORITHMS]; /* summed over scans */
-    double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, summed over scans */
+    uint64_t planned;               /* calls with a plan; fewer than scans where calls skip it */
+    double predicted_seconds[SS_ALGORITHMS]; /* summed over the planned calls */
+    double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, likewise */
     /* Mode observe: what MODE=topk would do, summed over the calls of which a sample was looked at.
      */
     uint64_t topk_samples;

@@ -134,7 +134,7 @@ static double predicted(const struct ss_lane_record *r)
     for (int a = 0; a < SS_ALGORITHMS; a++) {
         calls += (double)r->sparse[a];
         if (r->sparse[a] > 0)
-            sum += (double)r->sparse[a] * mean(r->predicted_seconds[a], (double)r->scans);
+            sum += (double)r->sparse[a] * mean(r->predicted_seconds[a], (double)r->planned);
     }
     return mean(sum, calls);
 }
@@ -149,7 +149,7 @@ static void add_lane(struct lane_sum *s, const struct ss_lane_record *r)
     for (int i = 0; i < SS_REASONS; i++)
         s->passed += (double)r->passed[i];
     s->predicted += predicted(r);
-    s->predicted_dense += mean(r->predicted_seconds[SS_DENSE], (double)r->scans);
+    s->predicted_dense += mean(r->predicted_seconds[SS_DENSE], (double)r->planned);
     ss_times_add(&s->times, &r->times);
 }
 

@@ -134,6 +134,7 @@ static const struct field lane_fields[] = {
     {"density_sum", F64, IN(ss_lane_record, density_sum), NULL},
     {"fillin_calls", COUNT, IN(ss_lane_record, fillin_calls), NULL},
     {"fillin_sum", F64, IN(ss_lane_record, fillin_sum), NULL},
+    {"planned", COUNT, IN(ss_lane_record, planned), NULL},
     {"predicted_seconds_sum", SUMS, IN(ss_lane_record, predicted_seconds), &algorithms},
     {"predicted_bytes_sum", SUMS, IN(ss_lane_record, predicted_bytes), &algorithms},
     {"topk_samples", COUNT, IN(ss_lane_record, topk_samples), NULL},

@@ -40,4 +40,35 @@ tap "$?" "a lower MIN_COUNT that would take the calls is named"
 SPARSESHIM_PROGRESS=off preloaded 2 nb_layers --divide 256 --steps 1
 passed && [ "$(counter times.share_allreduce)" = none ] && [ "$(counter calls.not_timed)" -ge 100 ]
 tap "$?" "nonblocking calls that end in waits of the MPI library: their share of the job is not told"
+
+# ---- predictions are per planned call ----
+
+# predicts BYTES: of the calls that were taken over, only some are planned; the prediction for dense
+# has the bytes of one call, within 5 %.
+predicts() {
+    local planned scans bytes
+    planned=$(column lanes planned) scans=$(column lanes scans)
+    bytes=$(cat "$WORK"/report/*.json | perl -MJSON::PP -e '
+        my $rows = decode_json(do { local $/; <STDIN> })->{predictions};
+        print map { $_->{bytes_per_call} } grep { $_->{algorithm} eq "dense" } @$rows')
+    echo "planned $planned of $scans, dense predicted to send ${bytes:-none}" >>"$WORK/err"
+    passed && [ "$planned" -ge 16 ] && [ "$planned" -lt 40 ] &&
+        awk -v b="$bytes" -v e="$1" 'BEGIN { exit !(b > 0.95 * e && b < 1.05 * e) }'
+}
+
+export SPARSESHIM_MIN_COUNT=65536
+SPARSESHIM_PROGRESS=watchdog preloaded 2 sums ia 100000 40
+predicts 400000 && [ "$(column lanes scans)" -gt "$(column lanes planned)" ]
+tap "$?" "dense is predicted at 400 kB for nonblocking sums of 400 kB, not at a share of it"
+SPARSESHIM_PROGRESS=watchdog preloaded 3 sums ia 100000 40
+predicts 533333
+tap "$?" "so it is on 3 ranks"
+preloaded 2 sums ar 100000 40
+predicts 400000
+tap "$?" "so it is for blocking sums"
+
+preloaded 2 sums ia 100000 40
+passed && [[ $(counter summary.try) == "no advice: "* ]] && [ "$(passed_for nonblocking)" = 40 ] &&
+    grep -q '40 nonblocking calls passed through, .*: PROGRESS=watchdog or thread would ' "$WORK/err"
+tap "$?" "nonblocking calls that observe does not see: no advice, and the setting that shows them"
 finish

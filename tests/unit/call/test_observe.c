@@ -44,6 +44,7 @@ static void a_sample_is_looked_at_in_calls_1_2_4_8(void **state)
         looks += look;
         sampled += look && (looks & (looks - 1)) == 0;
         assert_int_equal(record_of(&t, 0)->scans, looks);
+        assert_int_equal(record_of(&t, 0)->planned, looks);
         assert_int_equal(t.job.comm[0]->calls, looks); /* as many votes */
         assert_int_equal(record_of(&t, 0)->topk_samples, sampled);
         assert_int_equal(ss_call_reason(ss_comm_call(t.job.comm[0])), SS_WHY_OBSERVE);

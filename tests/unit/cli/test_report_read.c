@@ -86,6 +86,7 @@ static void a_thousand_lanes_and_more_round_trip_in_order_of_bytes(void **state)
                              (enum ss_type)(i % SS_TYPES), (enum ss_op)(i % SS_OPS));
         lane->bytes_dense += (seed >> 60) * 1000; /* many are equal */
         lane->scans = seed >> 50 & 7;
+        lane->planned = seed >> 47 & 7;
         lane->density_sum = (double)(seed >> 40) * 1e-9;
         lane->times.native = (double)(seed >> 30) / 7;
         lane->passed[seed >> 33 & 7] += seed >> 35;
@@ -153,7 +154,7 @@ static void huge_and_impossible_numbers_leave_the_report_valid(void **state)
         atomic_store(&stats.passed[SS_WHY_OFF], most);
         job.start_unix = i % 2 ? INT64_MAX : INT64_MIN;
         lane = ss_stats_lane(&stats, "x", INT32_MAX, most, SS_F32, SS_SUM);
-        lane->calls = lane->scans = lane->sparse[SS_RING] = most;
+        lane->calls = lane->scans = lane->planned = lane->sparse[SS_RING] = most;
         lane->passed[SS_WHY_OBSERVE] = 1 + (i & 1);
         lane->bytes_dense = lane->bytes_sent = most;
         lane->fillin_calls = 3;

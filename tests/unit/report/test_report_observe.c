@@ -32,7 +32,7 @@ static void observe_says_what_to_try_and_what_not(void **state)
 
 static void advice_asks_for_ten_per_cent_and_forces_only_past_the_plan(void **state)
 {
-    struct ss_lane_record lane = {.calls = 10, .scans = 10};
+    struct ss_lane_record lane = {.calls = 25, .scans = 20, .planned = 10};
     struct ss_report_advice advice = ss_report_advise(&lane);
 
     (void)state;
@@ -67,7 +67,7 @@ static void no_advice_where_the_model_misses_dense_by_more_than_twice(void **sta
 {
     (void)state;
     for (int slower = 0; slower < 2; slower++) {
-        struct ss_lane_record lane = {.calls = 10, .scans = 10};
+        struct ss_lane_record lane = {.calls = 25, .scans = 20, .planned = 10};
         lane.passed[SS_WHY_OBSERVE] = 10;
         lane.times.native = 10;
         lane.predicted_seconds[SS_RING] = 2;
@@ -77,6 +77,29 @@ static void no_advice_where_the_model_misses_dense_by_more_than_twice(void **sta
         assert_false(ss_report_advise(&lane).gain);
         assert_true(ss_report_advise(&lane).misfit);
     }
+}
+
+/* Calls that were scanned but never planned, and no calls at all, are no proof of no gain. */
+static void nothing_seen_is_not_called_nothing_to_gain(void **state)
+{
+    struct ss_report_job job = sample_job();
+    struct ss_lane_record *lane;
+    struct ss_stats stats;
+
+    (void)state;
+    job.observe = true;
+    ss_stats_init(&stats, 0);
+    for (int lanes = 0; lanes < 3; lanes++) {
+        struct page text = printed(&stats, &job, SS_EMIT_TEXT);
+
+        assert_contains(&text, lanes < 2 ? "  try      no advice: no call was looked at\n"
+                                         : "  try      nothing: no lane would gain 10 % or more\n");
+        free(text.text);
+        lane = ss_stats_lane(&stats, "", 2, 1 << 20, SS_F32, SS_SUM);
+        lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
+        lane->planned = lanes > 0 ? 5 : 0;
+    }
+    ss_stats_free(&stats);
 }
 
 /* A lane of gradients and one that nothing was sampled of. */
@@ -109,7 +132,7 @@ static void observe_says_what_topk_would_send_and_that_it_is_lossy(void **state)
                            "lanes, all together 4.01 s instead of 120 s\n");
     free(text.text);
     assert_round_trip(&stats, &job);
-    lane->predicted_seconds[SS_DENSE] = (double)lane->scans * 0.3; /* it took 0.12 */
+    lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.3; /* it took 0.12 */
     text = printed(&stats, &job, SS_EMIT_TEXT);
     assert_contains(&text, "lossy; no advice: dense was predicted to take 300 ms and took 120 ms");
     assert_contains(&text, "try      no advice: the prediction for dense is off by more than 2 "
@@ -179,7 +202,7 @@ static void a_forced_algorithm_is_named_in_the_settings_to_try(void **state)
     stats.end = 1;
     job.observe = true;
     lane = ss_stats_lane(&stats, "", 8, 1 << 20, SS_F32, SS_SUM);
-    lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
+    lane->calls = lane->scans = lane->planned = lane->passed[SS_WHY_OBSERVE] = 10;
     lane->times.native = 10;
     lane->predicted_seconds[SS_RING] = 7;
     lane->predicted_seconds[SS_DENSE] = 6;
@@ -198,6 +221,7 @@ int main(void)
         cmocka_unit_test(observe_says_what_to_try_and_what_not),
         cmocka_unit_test(advice_asks_for_ten_per_cent_and_forces_only_past_the_plan),
         cmocka_unit_test(no_advice_where_the_model_misses_dense_by_more_than_twice),
+        cmocka_unit_test(nothing_seen_is_not_called_nothing_to_gain),
         cmocka_unit_test(observe_says_what_topk_would_send_and_that_it_is_lossy),
         cmocka_unit_test(observe_says_what_a_lower_min_count_would_take),
         cmocka_unit_test(the_share_of_the_job_is_told_only_where_all_of_it_was_timed),

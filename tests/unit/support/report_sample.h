@@ -140,6 +140,7 @@ static inline void fill_sample(struct ss_stats *stats)
     large->passed[SS_WHY_FIRST] = 1;
     large->scans = 999;
     large->density_sum = 999 * 0.0078;
+    large->planned = 999;
     large->density_max = 0.0125;
     large->fillin_calls = 999;
     large->fillin_sum = 999 * 0.0305;
@@ -153,6 +154,7 @@ static inline void fill_sample(struct ss_stats *stats)
     small->passed[SS_WHY_DENSE] = 5;
     small->scans = 5;
     small->density_sum = 5 * 0.83;
+    small->planned = 5;
     small->density_max = 0.84;
     small->bytes_dense = small->bytes_sent = 3145728;
     small->times = (struct ss_times){0.0001, 0.0002, 0, 0, 0, 0.006};
@@ -177,9 +179,10 @@ static inline void fill_observed(struct ss_stats *stats)
         lane->bytes_sent = lane->bytes_dense + 1000;
         lane->times = (struct ss_times){.scan = 1, .vote = 0.5};
         lane->times.native = (double)lane->calls * (dense ? 0.001 : 0.120);
+        lane->planned = lane->scans / 2;
         for (int a = SS_RECURSIVE_DOUBLING; a < SS_ALGORITHMS; a++) {
-            lane->predicted_seconds[a] = (double)lane->scans * (dense ? 0.002 : 0.012) * a;
-            lane->predicted_bytes[a] = (double)lane->scans * 250000 * a;
+            lane->predicted_seconds[a] = (double)lane->planned * (dense ? 0.002 : 0.012) * a;
+            lane->predicted_bytes[a] = (double)lane->planned * 250000 * a;
         }
     }
 }
