@@ -23,10 +23,24 @@ struct learning {
     const char *out; /* as asked, or NULL */
     uint64_t steps;  /* 0: to the end of the job */
     char **command;  /* ends in NULL */
+    bool raises;     /* PROGRESS=watchdog is of learn itself */
     struct cli_job_reports seen;
 };
 
 /* ---- the job ---- */
+
+/* Sets PROGRESS=watchdog, without which nonblocking calls of most programs are not seen, unless the
+ * user or the site has set PROGRESS. */
+static int set_progress(struct learning *l)
+{
+    struct cfg *cfg = cfg_load();
+    struct cfg_row row;
+
+    l->raises = cfg != NULL && cfg_row(cfg, cfg_find("PROGRESS"), &row) &&
+                row.source == CFG_FROM_DEFAULT && row.locked == NULL;
+    cfg_free(cfg);
+    return l->raises ? cli_put("learn", "SPARSESHIM_PROGRESS", "watchdog", false) : CLI_OK;
+}
 
 static int prepare(struct learning *l)
 {
@@ -47,6 +61,8 @@ static int prepare(struct learning *l)
     }
     for (size_t i = 0; i < sizeof settings / sizeof *settings && status == CLI_OK; i++)
         status = cli_put("learn", settings[i][0], settings[i][1], false);
+    if (status == CLI_OK)
+        status = set_progress(l);
     if (status == CLI_OK)
         status = cli_job_reports_set(&l->seen);
     return status == CLI_OK ? cli_set_preload("learn", false) : status;
@@ -106,10 +122,11 @@ static void name_of(const struct learning *l, char *name, size_t size)
         }
 }
 
-static bool belongs_here(const struct cfg_row *row)
+/* PROGRESS=auto with a REGISTER does what watchdog does. */
+static bool belongs_here(const struct learning *l, const struct cfg_row *row)
 {
     return row->shared && strcmp(row->name, "MODE") != 0 && strcmp(row->name, "REGISTER") != 0 &&
-           strcmp(row->name, "DENSITY") != 0;
+           strcmp(row->name, "DENSITY") != 0 && !(l->raises && strcmp(row->name, "PROGRESS") == 0);
 }
 
 static void write_option(FILE *out, const struct cfg *cfg, const char *name, const char *value)
@@ -125,8 +142,9 @@ static void write_option(FILE *out, const struct cfg *cfg, const char *name, con
 }
 
 /* The options of the job that all ranks must agree on, since what was learned holds under them. */
-static void write_options(FILE *out, const struct cfg *cfg, const struct ss_report_job *job)
+static void write_options(FILE *out, const struct cfg *cfg, const struct learning *l)
 {
+    const struct ss_report_job *job = &l->seen.report[0].job;
     const char *density = NULL;
     struct cfg_row row;
 
@@ -138,7 +156,7 @@ static void write_options(FILE *out, const struct cfg *cfg, const struct ss_repo
     write_option(out, cfg, "MODE", "topk");
     write_option(out, cfg, "DENSITY", density);
     for (size_t i = 0; i < job->option_count; i++)
-        if (cfg_row(cfg, cfg_find(job->options[i].name), &row) && belongs_here(&row))
+        if (cfg_row(cfg, cfg_find(job->options[i].name), &row) && belongs_here(l, &row))
             write_option(out, cfg, row.name, job->options[i].value);
 }
 
@@ -188,7 +206,7 @@ static int write_profile(FILE *out, const struct learning *l, const struct cfg *
     fprintf(out,
             "# Use: SPARSESHIM_CONFIG=FILE; or put it into ~/.config/sparseshim/NAME.conf and\n"
             "# use SPARSESHIM_CONFIG=@NAME.\n");
-    write_options(out, cfg, job);
+    write_options(out, cfg, l);
     fputs("\n# What looks like a gradient:\n", out);
     cli_learned_tell(out, "#   ", &reports, learned, CLI_GRADIENT, true);
     write_rules(out, cfg, learned);

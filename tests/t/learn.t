@@ -10,7 +10,8 @@ CLI=$BUILD/sparseshim
 cat >"$WORK/train.c" <<'C'
 /* Gradients of two layers; the weights averaged in each step, of the count of one of them; doubles.
  * usage: train STEPS FORM STATUS; 0 steps: without end; same: the average from the place of the
- * gradients; none: no gradients. Prints a hash of all results. */
+ * gradients; none: no gradients; layer: one nonblocking sum per layer, none before them on the
+ * communicator. Does not ask for a thread level. Prints a hash of all results. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,6 +54,17 @@ __attribute__((noinline)) void average(const float *in, float *out, int n)
     note(out, (size_t)n * sizeof *out);
 }
 
+static void layers(const float *g, float *gs, const float *h, float *hs)
+{
+    MPI_Request request[2];
+
+    MPI_Iallreduce(g, gs, A, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[0]);
+    MPI_Iallreduce(h, hs, B, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request[1]);
+    MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+    note(gs, A * sizeof *gs);
+    note(hs, B * sizeof *hs);
+}
+
 int main(int argc, char **argv)
 {
     static float g[A], gs[A], h[B], hs[B], w[A], ws[A];
@@ -72,6 +84,10 @@ int main(int argc, char **argv)
             h[i] = noise();
         for (int i = 0; i < C; i++)
             d[i] = noise();
+        if (strcmp(argv[2], "layer") == 0) {
+            layers(g, gs, h, hs);
+            continue;
+        }
         if (!none) {
             gradients(g, gs, A);
             gradients(h, hs, B);
@@ -228,6 +244,34 @@ tap "$?" "SIGHUP changes nothing where it is ignored"
 within 20 "$CLI" learn -- sh -c 'kill -TERM $PPID; exec sleep 60'
 [ "$STATUS" -eq 3 ]
 tap "$?" "SIGTERM ends the command"
+
+# ---- nonblocking calls ----
+
+both_layers() {
+    has 'register = count=3000; count=5000' || has 'register = count=5000; count=3000'
+}
+within 60 "$MPIRUN" -n 2 "$WORK/train" 60 layer 0
+bare=$(cat "$WORK/out")
+learned -- layer 60 0
+[ "$STATUS" -eq 0 ] && both_layers && ! has progress
+tap "$?" "a training with one nonblocking sum per layer is watched, without PROGRESS"
+[ -n "$bare" ] && grep -qF "$bare" "$WORK/out"
+tap "$?" "and keeps all bits of its results"
+SPARSESHIM_CONFIG=./train.conf within 60 "$MPIRUN" -n 2 "$CLI" run "$WORK/train" 60 layer 0
+[ "$STATUS" -eq 0 ] && [ "$(tensors state=registered)" -eq 2 ]
+tap "$?" "its file makes both lossy, without PROGRESS"
+learned --progress=thread -- layer 60 0
+[ "$STATUS" -eq 0 ] && both_layers && has 'progress = thread'
+tap "$?" "--progress=thread: the user's, and in the file"
+rm -f train.conf
+learned --progress=off -- layer 60 0
+[ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q '120 nonblocking calls passed through' "$WORK/err"
+tap "$?" "--progress=off: not raised, and the reason is told"
+echo 'progress = off' >mine.conf
+SPARSESHIM_CONFIG=./mine.conf learned -- layer 60 0
+[ "$STATUS" -eq 1 ] && [ ! -e train.conf ] && grep -q '120 nonblocking calls passed through' "$WORK/err"
+tap "$?" "so it is where the file of CONFIG says off"
+
 rm -f train.conf mine.conf
 [ -z "$(ls)" ]
 tap "$?" "no directory of reports is left behind"
