@@ -33,7 +33,7 @@ enum ss_span {
 struct ss_trace_call {
     const char *comm;
     int ranks;
-    uint32_t number; /* of its vote on the communicator, 0: none */
+    uint64_t number; /* of the call on its communicator, or of a round */
     uint64_t count;  /* elements */
     const char *type;
     const char *algorithm; /* what ran */

@@ -58,7 +58,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
 
 /* The first failure on a communicator stays its status; its votes say so. */
 static void fail_comm(struct ss_comm *comm, int status, int peer, enum ss_phase phase,
-                      uint32_t number)
+                      uint64_t number)
 {
     if (comm->rounds)
         ss_rounds_fail(comm->rounds, status);
@@ -76,7 +76,7 @@ static int end_failed(struct ss_call *call)
 
     ss_topk_fail(&call->f);
     call->stage = SS_STAGE_OVER;
-    fail_comm(call->f.comm, x->failed, x->failed_peer, x->failed_phase, x->number);
+    fail_comm(call->f.comm, x->failed, x->failed_peer, x->failed_phase, call->number);
     return x->failed;
 }
 
@@ -105,7 +105,7 @@ static int fail_again(struct ss_call *call)
 
     ss_topk_fail(&call->f);
     ss_fail(x, comm->status, comm->failed_peer, comm->failed_phase);
-    x->number = comm->failed_call;
+    call->failed_call = comm->failed_call;
     call->stage = SS_STAGE_OVER;
     return x->failed;
 }
@@ -372,7 +372,7 @@ static int begin(struct ss_call *call)
     }
     f->c.x.number = ++comm->calls;
     if (call->broken)
-        fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, f->c.x.number);
+        fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
     ss_group_assign(call);
     bool looks = comm->status == SS_OK && !call->cannot;
     if (looks && ss_group_selects(call))

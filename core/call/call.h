@@ -81,6 +81,10 @@ struct ss_rounds_stats;
 /* What this rank has seen of them; *not_asked_for: calls of others that it has not made. */
 struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t *not_asked_for);
 
+/* Numbers the calls started from here on, as messages, logs and traces name them. Without it they
+ * count the calls started on the communicator. */
+void ss_comm_set_number(struct ss_comm *comm, uint64_t number);
+
 /* Where the application calls from, for the identity of tensors (MODE=topk). */
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site);
 

@@ -41,6 +41,8 @@ struct ss_call {
     struct ss_call *next_open;   /* the one started before it, of those that have not ended, */
     struct ss_call *newer;       /* and the one after it */
     uint64_t index;              /* of its start on the communicator, from 1 */
+    uint64_t number;             /* ss_comm_set_number, for messages alone */
+    uint64_t failed_call;        /* number of the earlier call that it fails for, 0: none */
     uint64_t moves;              /* those of the communicator when it last waited */
     uint64_t polls;              /* and when it was stepped */
     size_t room;                 /* most memory that it may take, bytes */

@@ -119,6 +119,11 @@ void ss_comm_set_callbacks(struct ss_comm *comm, bool callbacks, bool nonblockin
     comm->nonblocking = nonblocking;
 }
 
+void ss_comm_set_number(struct ss_comm *comm, uint64_t number)
+{
+    comm->number = number;
+}
+
 void ss_comm_set_site(struct ss_comm *comm, const struct ss_call_site *site)
 {
     comm->site = *site;

@@ -83,9 +83,10 @@ void ss_tell_plan(struct ss_call *call)
     if (to != from)
         snprintf(before, sizeof before, ", %s %.3g ms", ss_algorithm_name(from),
                  1e3 * plan->seconds[from]);
-    note(comm, "%s of %llu %s %s on %s: %s by call %u, predicted %.3g ms%s", ss_kind_name(c->kind),
-         (unsigned long long)c->x.n, ss_type_name(c->x.type), ss_op_name(c->op), name_of(comm),
-         ss_algorithm_name(to), c->x.number, 1e3 * plan->seconds[to], before);
+    note(comm, "%s of %llu %s %s on %s: %s by call %llu, predicted %.3g ms%s",
+         ss_kind_name(c->kind), (unsigned long long)c->x.n, ss_type_name(c->x.type),
+         ss_op_name(c->op), name_of(comm), ss_algorithm_name(to), (unsigned long long)call->number,
+         1e3 * plan->seconds[to], before);
 }
 
 /* ---- tensors ---- */

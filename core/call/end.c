@@ -108,7 +108,7 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
     const struct ss_trace_call what = {
         .comm = call->f.comm->name,
         .ranks = x->t->size,
-        .number = x->number,
+        .number = call->number,
         .count = call->reported_n,
         .type = ss_type_name(call->reported_type),
         .algorithm = ss_algorithm_name(ss_call_algorithm(call)),
@@ -214,8 +214,9 @@ static void explain(const struct ss_call *call, char *text, size_t size)
     const struct ss_exchange *x = &c->x;
     bool other = c->kind != SS_KIND_ALLREDUCE, differ = x->failed == SS_ERR_DIFFERENT;
     int length =
-        snprintf(text, size, "rank %d: %s in the %s of call %u (%s%s%llu %s elements%s%s)",
-                 x->t->rank, ss_status_text(x->failed), ss_phase_name(x->failed_phase), x->number,
+        snprintf(text, size, "rank %d: %s in the %s of call %llu (%s%s%llu %s elements%s%s)",
+                 x->t->rank, ss_status_text(x->failed), ss_phase_name(x->failed_phase),
+                 (unsigned long long)(call->failed_call > 0 ? call->failed_call : call->number),
                  other ? ss_kind_name(c->kind) : "", other ? ", " : "", (unsigned long long)x->n,
                  ss_type_name(x->type), differ ? ", " : "", differ ? ss_op_name(c->op) : "");
     bool alone = x->failed == SS_ERR_TIMEOUT && x->failed_phase == SS_PHASE_VOTE;
@@ -249,10 +250,10 @@ static void describe_wait(struct ss_call *call, char *text, size_t size)
         snprintf(whom, sizeof whom, "rank %d", peer);
     snprintf(text, size,
              "communicator \"%s\" of %d ranks: rank %d has waited %.0f s for %s in the %s of call "
-             "%u (%s of %llu %s, %s); " ASK " SPARSESHIM_TIMEOUT ends such waits with an error",
+             "%llu (%s of %llu %s, %s); " ASK " SPARSESHIM_TIMEOUT ends such waits with an error",
              call->f.comm->name, x->t->size, x->t->rank, call->waited, whom, ss_phase_name(phase),
-             x->number, ss_kind_name(call->f.c.kind), (unsigned long long)x->n,
-             ss_type_name(x->type), ss_op_name(call->f.c.op));
+             (unsigned long long)call->number, ss_kind_name(call->f.c.kind),
+             (unsigned long long)x->n, ss_type_name(x->type), ss_op_name(call->f.c.op));
 }
 
 bool ss_call_waits(struct ss_call *call, char *text, size_t size)

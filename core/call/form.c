@@ -170,6 +170,7 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     call->polls = comm->polls;
     call->off = comm->off;
     call->polled = comm->polled;
+    call->number = comm->number > 0 ? comm->number : comm->starts + 1;
     call->callbacks = comm->callbacks;
     if (comm->tensors)
         f->site = comm->site;

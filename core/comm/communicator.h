@@ -83,11 +83,12 @@ struct ss_comm {
     bool polled;            /* votes SS_VOTE_POLLED */
     bool callbacks;         /* votes SS_VOTE_CALLBACKS */
     bool nonblocking;       /* the call that is started */
+    uint64_t number;        /* ss_comm_set_number, 0: not set */
     uint64_t mismatch_from; /* options differ between ranks: from that start on all is native */
     int status;             /* < 0: a call failed here; the rest says where */
     int failed_peer;
     enum ss_phase failed_phase;
-    uint32_t failed_call;
+    uint64_t failed_call;  /* its number (ss_comm_set_number) */
     uint64_t told_from;    /* all ranks know of it, and calls from that start on end with it */
     bool told;             /* the start has come, or no message can reach them any more */
     struct ss_lanes lanes; /* pages of it that no lane has been in stay untouched */

@@ -309,7 +309,7 @@ static void tell_left(struct ss_feedback *f)
     char since[80] = "no result of it was lossy";
 
     if (t->lossy_since > 0)
-        snprintf(since, sizeof since, "results were lossy since call %llu of %llu",
+        snprintf(since, sizeof since, "results were lossy since its call %llu of %llu",
                  (unsigned long long)t->lossy_since, (unsigned long long)t->calls);
     ss_topk_warn(f, "a second call did not look like a gradient (%s); it is exact from here on; %s",
                  ss_likeness_text(t->watch.why), since);

@@ -38,7 +38,7 @@ struct ss_exchange {
     enum ss_type type;
     size_t esize;    /* bytes of an element */
     uint64_t n;      /* elements of the index space */
-    uint32_t number; /* of the call on its communicator */
+    uint32_t number; /* of its vote on the communicator, for headers alone; 0: none */
 
     bool moved; /* the step under way has brought it further */
     int failed; /* first failure of this call on this rank, < 0 */

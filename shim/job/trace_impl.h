@@ -19,7 +19,7 @@ struct trace_record {
     float density;
     const char *type, *algorithm, *why;
     uint64_t count, bytes;
-    uint32_t call;
+    uint64_t call;
     int ranks;
 };
 

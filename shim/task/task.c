@@ -242,6 +242,7 @@ static void start_window(struct shim_task *task)
 
     /* Windows are of the allreduce; calls of another kind are one. */
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
+    ss_comm_set_number(comm->core, task->number);
     ss_comm_set_off(comm->core, task->off);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), is_nonblocking(task));

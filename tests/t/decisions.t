@@ -57,7 +57,7 @@ tap_told "given costs" 'communicator "MPI_COMM_WORLD" of 2 ranks: met; 1e-06 s p
 tap_told "no others" '.* measured ' 0
 tap_told "by a rule" "$SITE admitted from its call [0-9]+ on: REGISTER has count=5000:" 3
 tap_told "refused, and why" "$SITE exact from its call 1 on: matches no rule of REGISTER" 2
-tap_told "dense first" 'allreduce of 5632 float sum on MPI_COMM_WORLD: dense by call 1, predicted [0-9.e-]+ ms$' 1
+tap_told "dense first" 'allreduce of 5632 float sum on MPI_COMM_WORLD: dense by call 2, predicted [0-9.e-]+ ms$' 1
 tap_told "then changed" \
     'allreduce of 5632 float sum on MPI_COMM_WORLD: [a-z_]+ by call [0-9]+, predicted [0-9.e-]+ ms, dense [0-9.e-]+ ms$' 1
 SPARSESHIM_REPRODUCIBLE=on preloaded 2 positives kept 4 1

@@ -78,6 +78,28 @@ done
 SPARSESHIM_TIMEOUT=2 SPARSESHIM_MIN_COUNT=1000 preloaded 3 differ below
 tap_passed "its count is below MIN_COUNT: TIMEOUT ends the others' wait and names what may be the cause"
 
+# one_number: rank 0's error names the call by the number of its line of DEBUG=trace.
+one_number() {
+    local failed
+    failed=$(sed -n 's/^sparseshim\[0\]: communicator .*, call \([0-9]*\): .*, failed: .*/\1/p' "$WORK/err" | head -n 1)
+    [ -n "$failed" ] && passed && grep -q "^sparseshim\[0\]: rank 0: .* of call $failed (4096 int32" "$WORK/err"
+}
+export SPARSESHIM_DEBUG=trace SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_TIMEOUT=2
+SPARSESHIM_PROGRESS=watchdog SPARSESHIM_ALGORITHM=dense preloaded 2 differ nonblocking
+one_number
+tap "$?" "behind calls without a vote an error has the number that the log has"
+SPARSESHIM_ALGORITHM=ring SPARSESHIM_TRACE=$WORK preloaded 2 differ count
+one_number && grep -q '"call":5,' "$WORK"/trace-*.json
+tap "$?" "so it has behind sparse calls, and in the trace"
+number=$(sed -n 's/^sparseshim\[0\]: allreduce of 4096 .*: ring by call \([0-9]*\),.*/\1/p' "$WORK/err")
+[ -n "$number" ] && grep -q ", call $number: 4096 int32, ring," "$WORK/err" && [ "$number" = 2 ]
+tap "$?" "so has the line that names the first call of a collective"
+SPARSESHIM_ALGORITHM=ring preloaded 2 differ below
+one_number
+tap "$?" "so has the error of TIMEOUT"
+unset SPARSESHIM_DEBUG SPARSESHIM_TIMEOUT
+export SPARSESHIM_MIN_COUNT=1
+
 # Ranks that do not take part at all: an error by TIMEOUT that names the cause.
 ended_by_timeout() {
     local result=0

@@ -49,7 +49,7 @@ my @parts = (
     'not looked for: it is not known where this is',          # sparseshim info
     ' (SPARSESHIM_TIMEOUT has ended the wait)',               # the end of "... has waited ..."
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
-    'results were lossy since call %llu of %llu',             # the end of "a second call did not look"
+    'results were lossy since its call %llu of %llu',         # the end of "a second call did not look"
     'measured in its first call',                             # DEBUG=info
     'no result of it was lossy',                              # the same
     'it is not known where this library lies',                # "the program uses CUDA, but ..."

@@ -118,7 +118,7 @@ tap "$?" "GUARD has nothing to say of them"
 # each average is exact, the second ends the registration, and it is said since when results were
 # lossy.
 SPARSESHIM_IDENTITY=ordinal SPARSESHIM_REGISTER=auto preloaded 2 negatives weights_50 float steps=200
-grep -q 'did not look like a gradient (.*); it is exact from here on; results were lossy since call' "$WORK/err"
+grep -q 'did not look like a gradient (.*); it is exact from here on; results were lossy since its call' "$WORK/err"
 tap "$?" "two averages among admitted gradients end the registration, which is told"
 residual=$(sed -n 's/.*4096 float .* ends with a residual of norm \([0-9.e+-]*\) on rank 0: .*/\1/p' "$WORK/err")
 [ -n "$residual" ] && [ "$(tensors reason=left residual_norm=0)" = 0 ]

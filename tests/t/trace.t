@@ -97,7 +97,7 @@ tap "$?" "calls that pass through leave a valid trace"
 
 # A rank that comes late, and who waits for it.
 traced 4 traced --slow=2 --ms=2000
-passed && merged && is "t['slow']['rank'] == 2 and t['slow']['call'] == 9 and t['slow']['late'] > 0" &&
+passed && merged && is "t['slow']['rank'] == 2 and t['slow']['call'] == 10 and t['slow']['late'] > 0" &&
     is "all(s > t['slow']['waited']['2'] for r, s in t['slow']['waited'].items() if r != '2')"
 tap "$?" "the rank that slept before a call is the one that the others waited for"
 "$BUILD/sparseshim" report --trace="$TRACES" 2>/dev/null | cmp - "$WORK/merged.json"

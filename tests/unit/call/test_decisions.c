@@ -54,7 +54,7 @@ static void plan(enum ss_algorithm algorithm, bool settled)
     scene->call.plan = (struct ss_plan){.algorithm = algorithm, .settled = settled};
     for (int a = 0; a < SS_ALGORITHMS; a++)
         scene->call.plan.seconds[a] = 0.001 * a;
-    scene->call.f.c.x.number++;
+    scene->call.number++;
     ss_tell_plan(&scene->call);
 }
 
