@@ -337,31 +337,50 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char 
         read_installed_profile(cfg, sysconfdir, name);
 }
 
-/* Values that only top-k can serve say so under another mode, and the default stands: the
- * collectives that keep the largest entries of the sum, values in fewer bits. */
+/* Returns whether the user means the value of a row, which has no effect in this MODE, to have one:
+ * not where the site's file gives it, nor where something stronger than its source sets MODE. */
+static bool meant(const struct cfg *cfg, size_t row)
+{
+    return cfg->source[row] > CFG_FROM_SYSTEM_FILE && !cfg->limited &&
+           cfg->source[cfg_find("MODE")] <= cfg->source[row];
+}
+
+/* Says so where a value needs top-k and MODE is another. Of what exact calls would not obey the
+ * default stands, an error for STRICT; the rest has no effect, and stays for what reads it, such as
+ * `sparseshim try`. MODE=observe uses DENSITY. */
 static void refuse_without_topk(struct cfg *cfg)
 {
     const struct cfg_options *o = &cfg->options;
     const struct {
         const char *name;
-        bool used;
+        bool used, strict;
     } needs[] = {
-        {"ALGORITHM", (SS_GLOBAL_ALGORITHMS >> o->algorithm & 1) != 0},
-        {"VALUE_TYPE", o->value_type != SS_VALUES_SAME},
-        {"QUANT_BITS", o->quant_bits != CFG_QUANT_OFF},
-        {"QUORUM", o->quorum != SS_QUORUM_ALL},
+        {"ALGORITHM", (SS_GLOBAL_ALGORITHMS >> o->algorithm & 1) != 0, true},
+        {"VALUE_TYPE", true, true},
+        {"QUANT_BITS", true, true},
+        {"QUORUM", true, true},
+        {"DENSITY", o->mode != CFG_MODE_OBSERVE, false},
+        {"REGISTER", true, false},
+        {"EXCLUDE", true, false},
+        {"WARMUP_STEPS", true, false},
     };
 
     if (o->mode == CFG_MODE_TOPK)
         return;
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         size_t row = cfg_find(needs[i].name);
-        if (!needs[i].used)
+        const char *standard = cfg_table[row].standard;
+        union cfg_value value;
+        bool idle =
+            cfg_parse(&cfg_table[row], standard, &value) && stands(cfg, row, standard, &value);
+        if (!needs[i].used || idle || !(needs[i].strict || meant(cfg, row)))
             continue;
-        cfg_say(
-            cfg, true, CFG_PREFIX "%s=%s needs " CFG_PREFIX "MODE=topk, but MODE is %s; %s stands",
-            needs[i].name, cfg->text[row], cfg->text[cfg_find("MODE")], cfg_table[row].standard);
-        cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, needs[i].name);
+        cfg_say(cfg, needs[i].strict,
+                CFG_PREFIX "%s=%.*s needs " CFG_PREFIX "MODE=topk, but MODE is %s; %s%s",
+                needs[i].name, LONGEST_SHOWN, cfg->text[row], cfg->text[cfg_find("MODE")],
+                needs[i].strict ? standard : "it has no effect", needs[i].strict ? " stands" : "");
+        if (needs[i].strict)
+            cfg_set(cfg, row, standard, CFG_FROM_DEFAULT, needs[i].name);
     }
 }
 

@@ -149,6 +149,28 @@ subtest 'info -c reads back to the same values' => sub {
     is($complaint, '', 'defaults read back too');
 };
 
+subtest 'what has no effect without MODE=topk says so' => sub {
+    my %lossy = (DENSITY => '0.05', REGISTER => 'count=1000', EXCLUDE => 'count=7', WARMUP_STEPS => '20');
+    for my $name (sort keys %lossy) {
+        my $says = "sparseshim: SPARSESHIM_$name=$lossy{$name} needs SPARSESHIM_MODE=topk, but MODE is %s; "
+          . "it has no effect\n";
+        my %set = ("SPARSESHIM_$name" => $lossy{$name});
+        my ($status, $out, $err) = cli(\%set, 'info');
+        is($err, sprintf($says, 'exact'), "$name: one message");
+        is(values_of($out)->{$name}[0], $lossy{$name}, "$name: its value stays");
+        (undef, $out, $err) = cli({%set, SPARSESHIM_MODE => 'observe'}, 'info');
+        is($err, $name eq 'DENSITY' ? '' : sprintf($says, 'observe'), "$name: observe predicts for DENSITY");
+        (undef, $out, $err) = cli({%set, SPARSESHIM_MODE => 'topk'}, 'info');
+        is($err, '', "$name: MODE=topk");
+        is(values_of($out)->{$name}[0], $lossy{$name}, "$name: its value then");
+        my $mine = spew('lossy.conf', "mode = topk\n\L$name\E = \"$lossy{$name}\"\n");
+        (undef, $out, $err) = cli({SPARSESHIM_CONFIG => $mine, SPARSESHIM_MODE => 'exact'}, 'info');
+        is($err, '', "$name: not where the MODE of its file is overruled");
+    }
+    my (undef, $out, $err) = cli({map { ("SPARSESHIM_$_" => $lossy{$_}) } keys %lossy}, 'info');
+    is(scalar(() = $err =~ /\n/g), 4, 'all of them: a line each');
+};
+
 subtest 'QUORUM says what it needs' => sub {
     my %good = (SPARSESHIM_MODE => 'topk', SPARSESHIM_REGISTER => 'count=1000:', SPARSESHIM_QUORUM => 'solo');
     my $row = sub {

@@ -232,6 +232,7 @@ static void a_density_is_a_share_or_so_many_of_a_bucket(void **state)
                                       "1%s",  "%1",    "1%1",  "4/5%", "100.01%", "nan%"};
 
     (void)state;
+    setenv("SPARSESHIM_MODE", "topk", 1);
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         setenv("SPARSESHIM_DENSITY", good[i].text, 1);
         struct cfg *cfg = load();
@@ -259,6 +260,7 @@ static void a_percentage_is_shown_as_a_share(void **state)
         {"0.010", "0.010"}, {"4/512", "4/512"}};
 
     (void)state;
+    setenv("SPARSESHIM_MODE", "topk", 1);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         setenv("SPARSESHIM_DENSITY", pairs[i][0], 1);
         struct cfg *cfg = load();
