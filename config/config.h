@@ -171,6 +171,10 @@ bool cfg_number_share(const char *text, double *out);
  * there is none. */
 size_t cfg_find(const char *name);
 
+/* Returns the names of the profiles that CONFIG=@NAME finds, sorted and separated by ", "; to be
+ * freed. NULL where there are none, or memory is short. */
+char *cfg_profile_names(void);
+
 /* NULL when the row admits the value, else a sentence to be freed that says what is allowed. */
 char *cfg_objection(size_t row, const char *value);
 

@@ -273,23 +273,6 @@ static void find_unknown_variables(struct cfg *cfg)
     }
 }
 
-/* The user's folder of profiles as the XDG base directory specification has it; "" where there is
- * none: no home, a relative path, or a program with another user's rights. */
-static void user_folder(char path[PATH_MAX])
-{
-    const char *config = secure_getenv("XDG_CONFIG_HOME");
-    const char *home = secure_getenv("HOME");
-    int length = 0;
-
-    path[0] = '\0';
-    if (config != NULL && config[0] == '/')
-        length = snprintf(path, PATH_MAX, "%s/sparseshim", config);
-    else if (home != NULL && home[0] == '/')
-        length = snprintf(path, PATH_MAX, "%s/.config/sparseshim", home);
-    if (length >= PATH_MAX)
-        path[0] = '\0';
-}
-
 /* Whether the profile is in the folder; there may be a problem with it. */
 static bool read_profile(struct cfg *cfg, const char *folder, const char *name, bool may_be_missing)
 {
@@ -325,7 +308,7 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char 
         cfg_read_file(cfg, config, CFG_FROM_USER_FILE, false);
         return;
     }
-    user_folder(folder);
+    cfg_user_folder(folder);
     if (strchr(name, '/') != NULL || name[0] == '\0' || name[0] == '.' || strlen(name) > NAME_MAX)
         cfg_say(cfg, true,
                 CFG_PREFIX "CONFIG=%.*s is not allowed (allowed: after '@' the name of a profile "

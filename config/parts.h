@@ -2,6 +2,8 @@
 #ifndef CONFIG_PARTS_H
 #define CONFIG_PARTS_H
 
+#include <limits.h>
+
 #include "config/config.h"
 
 #define CFG_PREFIX "SPARSESHIM_"
@@ -129,6 +131,10 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
 /* Writes the absolute path of a directory, given the way to it from the directory of a file:
  * "../etc" from "/opt/lib/a.so" is "/opt/etc". False where there is no room for it. */
 bool cfg_join(char *path, size_t size, const char *file, const char *way);
+
+/* The user's folder of profiles as the XDG base directory specification has it; "" where there is
+ * none: no home, a relative path, or a program with another user's rights. */
+void cfg_user_folder(char path[PATH_MAX]);
 
 /* Where the profiles of a build directory are; false where this is installed. */
 bool cfg_profiles(char *path, size_t size);

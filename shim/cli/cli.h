@@ -26,9 +26,14 @@ cli_function cli_try;
 cli_function cli_simulate;
 cli_function cli_bench;
 
-/* "sparseshim VERB: " and the message to standard error; returns CLI_USAGE. */
+/* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE. Of a
+ * `run` that a launcher starts once per rank, rank 0 speaks. */
 int cli_usage_error(const char *verb, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Returns whether this process speaks about files for all ranks of a job on its host, which may
+ * have other files than rank 0's. */
+bool cli_speaks_for_host(void);
 
 /* "--help" or "-h". */
 bool cli_asks_for_help(const char *argument);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "core/base/launcher.h"
 
 #ifndef SPARSESHIM_VERSION
 #define SPARSESHIM_VERSION "unknown"
@@ -157,13 +158,23 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
 
 int cli_usage_error(const char *verb, const char *format, ...)
 {
+    char text[4096];
     va_list args;
-    fprintf(stderr, "sparseshim %s: ", verb);
+
+    if (strcmp(verb, "run") == 0 && ss_launcher_rank() > 0)
+        return CLI_USAGE;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "sparseshim %s: %s\n", verb, text);
     return CLI_USAGE;
+}
+
+bool cli_speaks_for_host(void)
+{
+    int local = ss_launcher_local_rank();
+
+    return (local >= 0 ? local : ss_launcher_rank()) <= 0;
 }
 
 static const struct verb *find(const char *name)

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "core/base/launcher.h"
+#include "core/tensor/rules.h"
 #include "shim/cli/binary.h"
 #include "shim/cli/script.h"
 
@@ -40,6 +42,43 @@ static void hint(const struct cfg *cfg, const char *typed, char *text, size_t si
             *text = (char)(*text - 'A' + 'a');
 }
 
+/* Says what is wrong with a value of REGISTER or EXCLUDE. */
+static int check_rules(const char *verb, const char *name, const char *value)
+{
+    const bool settings = strcmp(name, "REGISTER") == 0;
+    struct ss_rules *rules = NULL;
+    char error[200] = "out of memory";
+
+    if (!settings && strcmp(name, "EXCLUDE") != 0)
+        return CLI_OK;
+    if (ss_rules_parse(value, settings, &rules, error, sizeof error) != SS_OK)
+        return cli_usage_error(verb, "SPARSESHIM_%s: %s", name, error);
+    ss_rules_free(rules);
+    return CLI_OK;
+}
+
+/* Says why CONFIG, which is set, cannot be read; of a profile, which ones there are. */
+static int check_config(const char *verb)
+{
+    static const char about[] = "SPARSESHIM_CONFIG";
+    const char *problem, *value = getenv(about);
+    struct cfg *cfg = cfg_load();
+    int status = CLI_OK;
+
+    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, NULL)) != NULL; i++) {
+        if (status != CLI_OK || strncmp(problem, about, sizeof about - 1) != 0)
+            continue;
+        char *names = value != NULL && value[0] == '@' ? cfg_profile_names() : NULL;
+        if (cli_speaks_for_host())
+            fprintf(stderr, "sparseshim %s: %s%s%s\n", verb, problem,
+                    names != NULL ? "; profiles: " : "", names != NULL ? names : "");
+        free(names);
+        status = CLI_USAGE;
+    }
+    cfg_free(cfg);
+    return status;
+}
+
 int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry)
 {
     char name[64];
@@ -68,8 +107,13 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
         free(objection);
         return CLI_USAGE;
     }
+    int status = check_rules(verb, row.name, value);
     snprintf(variable, sizeof variable, "SPARSESHIM_%s", row.name);
-    return cli_put(verb, variable, value, dry);
+    if (status == CLI_OK)
+        status = cli_put(verb, variable, value, dry);
+    if (status == CLI_OK && strcmp(row.name, "CONFIG") == 0)
+        status = check_config(verb);
+    return status;
 }
 
 bool cli_site_allows(const char *verb, const char *option, const char *value)
@@ -163,21 +207,9 @@ int cli_become(const char *verb, char **argv)
 {
     execvp(argv[0], argv);
     int error = errno;
-    fprintf(stderr, "sparseshim %s: %s cannot be run: %s\n", verb, argv[0], strerror(error));
+    if (cli_speaks_for_host())
+        fprintf(stderr, "sparseshim %s: %s cannot be run: %s\n", verb, argv[0], strerror(error));
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
-}
-
-/* Tells the first rank of a job, and a process that no launcher started, from the other ranks. */
-static bool is_first_rank(void)
-{
-    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID", "MPI_RANKID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *rank = getenv(names[i]);
-        if (rank != NULL && *rank != '\0')
-            return strtol(rank, NULL, 10) == 0;
-    }
-    return true;
 }
 
 /* Warns once per job of a program that takes no preload. A shell script is not followed: programs
@@ -186,7 +218,7 @@ static void warn_of_no_preload(const char *program)
 {
     char path[PATH_MAX];
     struct binary binary;
-    if (!is_first_rank() || cfg_disabled() || !script_locate(program, path))
+    if (ss_launcher_rank() > 0 || cfg_disabled() || !script_locate(program, path))
         return;
     const char *why = binary_privilege(path);
     if (why != NULL)
@@ -216,21 +248,12 @@ static int show(char **argv)
 /* --profile=NAME, a shorter --config=@NAME. The profile must be there and readable. */
 static int set_profile(const char *name, bool dry)
 {
-    static const char about[] = "SPARSESHIM_CONFIG";
     char value[NAME_MAX + 2];
-    const char *problem;
     int status;
     if (snprintf(value, sizeof value, "@%s", name) >= (int)sizeof value)
         return cli_usage_error("run", "--profile=%.40s... is too long for a name", name);
-    status = cli_put("run", about, value, dry);
-    if (status != CLI_OK)
-        return status;
-    struct cfg *cfg = cfg_load();
-    for (size_t i = 0; cfg != NULL && (problem = cfg_problem(cfg, i, NULL)) != NULL; i++)
-        if (status == CLI_OK && strncmp(problem, about, sizeof about - 1) == 0)
-            status = cli_usage_error("run", "%s", problem);
-    cfg_free(cfg);
-    return status;
+    status = cli_put("run", "SPARSESHIM_CONFIG", value, dry);
+    return status == CLI_OK ? check_config("run") : status;
 }
 
 struct running {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/launcher.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
@@ -169,7 +170,7 @@ static void settle(const char *driver)
     char why[PATH_MAX + 100];
 
     if (shim.options.device != CFG_DEVICE_CUDA && shim_real_is_cuda_aware()) {
-        if (shim_launcher_rank() <= 0)
+        if (ss_launcher_rank() <= 0)
             shim_say(CFG_DEBUG_INFO,
                      "the MPI library is CUDA-aware: it gets buffers in device memory "
                      "as they are");

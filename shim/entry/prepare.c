@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
+#include "core/base/launcher.h"
 #include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/core_settings.h"
@@ -52,7 +53,7 @@ static uint64_t make_salt(void)
 
 static void refuse(const char *why, const char *what)
 {
-    if (shim_launcher_rank() <= 0)
+    if (ss_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_WARN, "%s%s; every call passes through%s", why, what,
                  shim.options.report != CFG_REPORT_OFF ? ", and no report is written" : "");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/launcher.h"
 #include "core/compute/kernels.h"
 #include "shim/comm/clock.h"
 #include "shim/comm/comm.h"
@@ -25,7 +26,7 @@ static long ranks_here(void)
                                         "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        long n = shim_environment_number(names[i], 0);
+        long n = ss_environment_number(names[i], 0);
 
         if (n > 0)
             return n;
@@ -48,10 +49,10 @@ static size_t memory_limit(void)
  * since their MPI library is another one. PMI_RANK is of a launcher of their own. */
 static void warn_of_singletons(void)
 {
-    long started = shim_environment_number("OMPI_COMM_WORLD_SIZE", 1);
+    long started = ss_environment_number("OMPI_COMM_WORLD_SIZE", 1);
 
-    if (!shim.sessions && shim.ranks == 1 && started > 1 && shim_launcher_rank() <= 0 &&
-        shim_environment_number("PMI_RANK", -1) < 0)
+    if (!shim.sessions && shim.ranks == 1 && started > 1 && ss_launcher_rank() <= 0 &&
+        ss_environment_number("PMI_RANK", -1) < 0)
         shim_say(CFG_DEBUG_WARN,
                  "Open MPI's mpirun has started %ld processes of this program, and each is a job "
                  "of one rank under %s: start it by the mpirun of its own MPI library",
@@ -202,7 +203,7 @@ void shim_pcontrol(int level)
         return;
     if (shim.options.report != CFG_REPORT_OFF)
         shim_report_so_far();
-    else if (shim_launcher_rank() <= 0)
+    else if (ss_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_INFO, "MPI_Pcontrol(2) writes a report where SPARSESHIM_REPORT is rank0 "
                                  "or all; it is off");
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
+#include "core/base/launcher.h"
 #include "core/call/tensor_access.h"
 #include "core/report/report.h"
 #include "shim/comm/comm.h"
@@ -216,7 +217,7 @@ static void write_report(bool file, bool text, bool complete)
 
 static void report(bool file, bool text, bool complete)
 {
-    if (text && shim.rank <= 0 && shim_launcher_rank() <= 0)
+    if (text && shim.rank <= 0 && ss_launcher_rank() <= 0)
         shim_say(CFG_DEBUG_INFO, "%llu calls seen, %llu made sparse, %llu below MIN_COUNT",
                  (unsigned long long)atomic_load(&shim.stats.seen),
                  (unsigned long long)atomic_load(&shim.stats.sparse),

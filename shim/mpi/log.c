@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
+#include "core/base/launcher.h"
 #include "shim/mpi/files.h"
 
 int shim_write(int fd, const char *text, size_t len)
@@ -24,32 +25,6 @@ int shim_write(int fd, const char *text, size_t len)
         len -= (size_t)done;
     }
     return 0;
-}
-
-long shim_environment_number(const char *name, long otherwise)
-{
-    const char *text = secure_getenv(name);
-    char *end;
-    long value;
-
-    if (!text || !*text)
-        return otherwise;
-    value = strtol(text, &end, 10);
-    return end == text ? otherwise : value;
-}
-
-int shim_launcher_rank(void)
-{
-    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID", "MPI_RANKID"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        long rank = shim_environment_number(names[i], -1);
-
-        if (rank >= 0 && rank <= INT32_MAX)
-            return (int)rank;
-    }
-    return -1;
 }
 
 /* Writes the first variable that is set and not empty, as one part of a path; `otherwise` if none
@@ -101,7 +76,7 @@ static void replacement(char letter, char *out, size_t size)
         break;
     case 'r':
         if (rank < 0) /* not known yet */
-            rank = shim_launcher_rank();
+            rank = ss_launcher_rank();
         snprintf(out, size, "%d", rank < 0 ? 0 : rank);
         break;
     case 'j':

@@ -16,12 +16,6 @@ void shim_say(enum cfg_debug level, const char *format, ...) __attribute__((form
  * result does not fit. */
 bool shim_expand(char *out, size_t size, const char *pattern);
 
-/* Rank in the world as the launcher tells it in the environment, -1 when it does not. */
-int shim_launcher_rank(void);
-
-/* Number in an environment variable; `otherwise` where there is none. */
-long shim_environment_number(const char *name, long otherwise);
-
 /* Writes all of text. Returns 0 or an errno. */
 int shim_write(int fd, const char *text, size_t len);
 

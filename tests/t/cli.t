@@ -139,6 +139,51 @@ subtest 'run works under a launcher' => sub {
     is(scalar(grep { /^[1-9]/ } @lines), 2, 'both have the library');
 };
 
+subtest 'run refuses what cannot be meant, in one line per job' => sub {
+    mkdir "$dir/$_" for qw(home home/sparseshim);
+    file('home/sparseshim/mine.conf', "mode = topk\n");
+    local $ENV{XDG_CONFIG_HOME} = "$dir/home";
+    for my $case (
+        ['--mode=sparse',       qr/SPARSESHIM_MODE=sparse is not allowed \(allowed: observe, exact, topk\)/],
+        ['--density=5',         qr/SPARSESHIM_DENSITY=5 is not allowed/],
+        ['--register=100000',   qr/SPARSESHIM_REGISTER: rule 1, '100000', character 1: '100000' is no condition/],
+        ['--exclude=count=5x',  qr/SPARSESHIM_EXCLUDE: rule 1, 'count=5x', character 7: /],
+        ['--exclude=count=5:density=1', qr/SPARSESHIM_EXCLUDE: rule 1, /],
+        ['--config=nofile',     qr/SPARSESHIM_CONFIG: nofile cannot be read: No such file or directory/],
+        ["--config='$dir'",     qr/SPARSESHIM_CONFIG: \Q$dir\E cannot be read: Is a directory/],
+        ['--config=@nope',      qr/.*nope\.conf cannot be read: .*; profiles: .*\binfiniband, mine\b/],
+        ['--profile nope',      qr/.*nope\.conf cannot be read: .*; profiles: .*\binfiniband, mine\b/],
+        ['--algoritm=ring',     qr/--algoritm is not known; did you mean --algorithm\?/])
+    {
+        my ($option, $why) = @$case;
+        ($code, $out, $err) = sh("'$cli' run $option touch '$dir/ran'");
+        is("$code$out", 2, "$option: status 2");
+        like($err, qr/\Asparseshim run: (?:$why).*\n\z/, "$option: why");
+        ($code, $out, $err) = sh("timeout -k 5 60 '$mpirun' -n 3 '$cli' run $option touch '$dir/ran'");
+        is($code, 2, "$option: status 2 of 3 ranks");
+        is(scalar(() = $err =~ /^sparseshim run: /mg), 1, "$option: one line of 3 ranks") or diag($err);
+    }
+    ($code, $out, $err) = sh("timeout -k 5 60 '$mpirun' -n 3 '$cli' run ./no-such-program");
+    is(scalar(() = $err =~ /cannot be run/g), 1, 'a missing program: one line of 3 ranks');
+    ok(!-e "$dir/ran", 'nothing ran');
+    for my $option ('--register="count=1000; site=grad*:density=0.1"', '--register=auto', '--exclude="count=5 count=7"',
+        '--profile mine', "--config='$dir/home/sparseshim/mine.conf'") {
+        ($code, $out, $err) = sh("'$cli' run --mode=topk $option true");
+        is("$code$out$err", '0', "$option: runs");
+    }
+    # A datagram is what one write has sent.
+    require Socket;
+    socketpair my $here, my $there, Socket::AF_UNIX(), Socket::SOCK_DGRAM(), 0 or die "socketpair: $!";
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>&', $there or die;
+        exec $cli, 'run', '--mode=sparse', 'true';
+    }
+    waitpid $pid, 0;
+    sysread $here, my $written, 4096;
+    like($written, qr/\Asparseshim run: SPARSESHIM_MODE=sparse is not allowed .*\n\z/, 'in one write');
+};
+
 subtest 'run finds the library where it was installed' => sub {
     mkdir "$dir/$_" for qw(prefix prefix/bin prefix/lib), 'a b';
     copy($cli, "$dir/prefix/bin/sparseshim");
