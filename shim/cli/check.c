@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "shim/cli/deps.h"
 #include "shim/cli/script.h"
 
@@ -20,8 +22,7 @@ enum family { FAMILY_NONE, FAMILY_MPICH, FAMILY_OPEN_MPI, FAMILY_OTHER };
 struct check {
     const char *asked;   /* as the user named it */
     char path[PATH_MAX]; /* the ELF file: the program, or what runs the script */
-    bool script;
-    bool python;
+    struct script script;
     struct deps deps;
     enum binary_status status;
     int mpi; /* object that implements MPI, or NOBODY */
@@ -250,10 +251,18 @@ static bool defines_reduction_itself(struct check *c)
 
 static bool loads_mpi_at_run_time(struct check *c)
 {
-    if (!c->python || c->caller != NOBODY)
+    if (!c->script.python || c->caller != NOBODY)
         return false;
     c->seen = true;
-    return verdict(c, "install mpi4py against an MPI library of the MPICH ABI family",
+    char advice[PATH_MAX + 128];
+    snprintf(
+        advice, sizeof advice,
+        "mpirun -n 8 sparseshim run python3 %s, with mpi4py installed against an MPI library of "
+        "the MPICH ABI family",
+        c->asked);
+    return verdict(c,
+                   c->script.bare ? advice
+                                  : "install mpi4py against an MPI library of the MPICH ABI family",
                    "if MPI comes in at run time (mpi4py) from the MPICH ABI family");
 }
 
@@ -261,7 +270,7 @@ static bool uses_no_mpi(struct check *c)
 {
     if (c->mpi != NOBODY || c->family != FAMILY_NONE || c->caller != NOBODY)
         return false;
-    if (c->script)
+    if (c->script.is_one)
         return verdict(c, "check the programs that the script starts: they inherit the preload",
                        "%s uses no MPI itself", c->path);
     return verdict(c,
@@ -395,6 +404,43 @@ static bool has_runtime_that_must_be_first(struct check *c)
     return false;
 }
 
+/* Returns whether the options, as they are set here, have nonblocking calls taken over by
+ * themselves: not only at MPI_THREAD_MULTIPLE behind an eligible blocking call. */
+static bool asks_for_nonblocking(void)
+{
+    struct cfg *cfg = cfg_load();
+    bool asks = false;
+
+    if (cfg != NULL) {
+        const struct cfg_options *o = cfg_options(cfg);
+        asks = o->progress == CFG_PROGRESS_AUTO ? o->mode == CFG_MODE_TOPK && o->include[0] != '\0'
+                                                : o->progress != CFG_PROGRESS_OFF;
+    }
+    cfg_free(cfg);
+    return asks;
+}
+
+/* No communicator is ever met, whatever thread level the program asks for. */
+static bool only_posts(struct check *c)
+{
+    if (c->library || asks_for_nonblocking())
+        return false;
+    for (size_t k = 0; k < LENGTH(reductions); k++)
+        if (strncasecmp(reductions[k], "MPI_I", 5) != 0 &&
+            first_caller(c, &reductions[k], 1) != NOBODY)
+            return false;
+    char advice[PATH_MAX + 128];
+    snprintf(advice, sizeof advice,
+             "mpirun -n 8 sparseshim run --progress=watchdog %s, which raises the program to "
+             "MPI_THREAD_MULTIPLE",
+             c->asked);
+    return verdict(c, advice,
+                   "%s calls only %s: nonblocking calls are taken over at MPI_THREAD_MULTIPLE and "
+                   "behind an eligible blocking call, or with PROGRESS=watchdog",
+                   object_name(c, c->caller),
+                   imports(c, c->caller, reductions, LENGTH(reductions)));
+}
+
 static bool is_seen(struct check *c)
 {
     char advice[PATH_MAX + 64];
@@ -423,6 +469,7 @@ static rule *const rules[] = {
     is_shadowed,
     is_wrapped_for_fortran,
     has_runtime_that_must_be_first,
+    only_posts,
     is_seen,
 };
 
@@ -484,25 +531,6 @@ static void print_facts(const struct check *c)
     print_nonblocking(c);
 }
 
-static bool names_python(const char *path)
-{
-    return strncmp(base_name(path), "python", 6) == 0 || strncmp(base_name(path), "pypy", 4) == 0;
-}
-
-/* From the file named to the ELF file that runs: the kernel follows at most a few interpreters. */
-static bool follow_scripts(struct check *c)
-{
-    char next[PATH_MAX];
-    c->python = names_python(c->path);
-    for (int depth = 0; depth < 5 && script_interpreter(c->path, next); depth++) {
-        printf("script:        %s is run by %s\n", c->path, next);
-        c->script = true;
-        c->python = c->python || names_python(next);
-        memcpy(c->path, next, sizeof next);
-    }
-    return access(c->path, R_OK) == 0;
-}
-
 static int judge(struct check *c)
 {
     if (c->status == BINARY_OK) {
@@ -536,7 +564,7 @@ int cli_check(int argc, char **argv)
     }
     int status = CLI_USAGE;
     c->asked = argv[1];
-    if (!script_locate(argv[1], c->path) || !follow_scripts(c)) {
+    if (!script_locate(argv[1], c->path) || !script_follow(c->path, &c->script)) {
         fprintf(stderr, "sparseshim check: %s cannot be read: %s\n",
                 c->path[0] != '\0' ? c->path : argv[1], strerror(errno));
         goto done;

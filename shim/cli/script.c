@@ -60,3 +60,38 @@ bool script_interpreter(const char *script, char interpreter[PATH_MAX])
     }
     return script_locate(word, interpreter);
 }
+
+static bool names_python(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+
+    return strncmp(base, "python", 6) == 0 || strncmp(base, "pypy", 4) == 0;
+}
+
+static bool is_python_source(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 3 && strcmp(path + n - 3, ".py") == 0;
+}
+
+/* The kernel follows at most a few interpreters. */
+bool script_follow(char path[PATH_MAX], struct script *script)
+{
+    char next[PATH_MAX];
+
+    *script = (struct script){.python = names_python(path)};
+    for (int depth = 0; depth < 5; depth++) {
+        bool found = script_interpreter(path, next);
+        if (!found && depth == 0 && is_python_source(path))
+            found = script->bare = script_locate("python3", next);
+        if (!found)
+            break;
+        printf("script:        %s is run by %s\n", path, next);
+        script->is_one = true;
+        script->python = script->python || names_python(next);
+        memcpy(path, next, sizeof next);
+    }
+    return access(path, R_OK) == 0;
+}

@@ -13,4 +13,14 @@ bool script_locate(const char *name, char path[PATH_MAX]);
  * Behind env it is the program that env would look for. */
 bool script_interpreter(const char *script, char interpreter[PATH_MAX]);
 
+struct script {
+    bool is_one; /* another program runs the file */
+    bool python; /* Python runs it, or it is Python */
+    bool bare;   /* it is a .py file without such a first line, for `python3 FILE` */
+};
+
+/* Follows scripts from the file in path to the ELF file that runs, which is left there, and prints
+ * each step. False with errno set when that cannot be read. */
+bool script_follow(char path[PATH_MAX], struct script *script);
+
 #endif

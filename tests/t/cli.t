@@ -317,6 +317,7 @@ subtest 'check sees a profiler that is preloaded before the library' => sub {
     verdict('./profiled', 0, qr/would be seen/, 'a profiler that is linked comes after every preload');
     compiled("$mpicc nonblocking.c -o only_nonblocking");
     $ENV{LD_PRELOAD} = "$dir/libprofiler.so $lib";
+    local $ENV{SPARSESHIM_PROGRESS} = 'watchdog';
     verdict('./only_nonblocking', 0, qr/would be seen/, 'a profiler of other functions');
 };
 
@@ -377,7 +378,7 @@ subtest 'check says why calls would not be seen' => sub {
     compiled("$mpicc barrier.c -o barrier");
     verdict('./barrier', 1, qr/nor its libraries call MPI_Allreduce/, 'no reduction');
     compiled("$mpicc nonblocking.c -o nonblocking");
-    verdict('./nonblocking', 0, qr/calls MPI_Iallreduce/, 'nonblocking only: seen');
+    verdict('./nonblocking', 1, qr/calls only MPI_Iallreduce: .* behind an eligible blocking call/, 'nonblocking only');
     compiled("$mpicc persistent.c -o persistent");
     verdict('./persistent', 1, qr/only MPI_Allreduce_init/, 'persistent only');
     compiled("gcc -shared -fPIC open.c -Wl,-soname,libmpi.so.40 -o libmpi.so.40");
@@ -429,11 +430,68 @@ subtest 'run warns once per job of a program that takes no preload' => sub {
     }
 };
 
+subtest 'check says of nonblocking calls what a run shows' => sub {
+    file('posts.c', <<'C');
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int one = 1, sum, level;
+    MPI_Request request;
+    MPI_Init_thread(&argc, &argv, LEVEL, &level);
+    FIRST;
+    for (int i = 0; i < 5; i++) {
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    return MPI_Finalize();
+}
+C
+    my $blocking = '"-DFIRST=MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD)"';
+    my %flags = (
+        posts    => '-DLEVEL=MPI_THREAD_SINGLE -DFIRST=',
+        multiple => '-DLEVEL=MPI_THREAD_MULTIPLE -DFIRST=',
+        behind   => "-DLEVEL=MPI_THREAD_MULTIPLE $blocking",
+    );
+    my $taken = sub {
+        my ($options, $program) = @_;
+        ($code, $out, $err) = sh("cd '$dir' && timeout -k 5 60 '$mpirun' -n 2 '$cli' run --min-count=1 --report=rank0 $options ./$program");
+        is($code, 0, "$program $options: runs") or diag($err);
+        return $err =~ /^  requests (\d+) nonblocking calls? taken over/m ? $1 : 0;
+    };
+    for my $program ('posts', 'multiple') {
+        compiled("$mpicc $flags{$program} posts.c -o $program");
+        verdict("./$program", 1, qr/calls only MPI_Iallreduce: /, $program);
+        my ($do) = $out =~ /^what to do: mpirun -n 8 sparseshim run (--progress=watchdog) \.\/$program, /m;
+        is($do, '--progress=watchdog', "$program: the remedy");
+        is($taken->('', $program), 0, "$program: a run takes none over");
+        cmp_ok($taken->('--progress=watchdog', $program), '>=', 3, "$program: and does with the remedy");
+        for my $set ([PROGRESS => 'thread'], [MODE => 'topk']) {
+            local $ENV{"SPARSESHIM_$set->[0]"} = $set->[1];
+            local $ENV{SPARSESHIM_REGISTER} = 'count=1000' if $set->[0] eq 'MODE';
+            verdict("./$program", 0, qr/calls MPI_Iallreduce, which/, "$program, where $set->[0] is set");
+        }
+    }
+    compiled("$mpicc $flags{behind} posts.c -o behind");
+    verdict('./behind', 0, qr/would be seen/, 'behind a blocking call');
+    is($taken->('', 'behind'), 5, 'a run takes all over there');
+    compiled("$mpicc -shared -fPIC $flags{posts} posts.c -o posts.so");
+    verdict('./posts.so', 0, qr/would be seen/, 'a part of a program');
+};
+
 subtest 'check looks through scripts' => sub {
     my ($python) = grep { -x } map { "$_/python3" } split /:/, $ENV{PATH};
     file('py', "#!/usr/bin/env python3\nimport mpi4py\n", 0755);
     verdict('./py', 0, qr/at run time \(mpi4py\)/, 'Python');
     like($out, qr/^script: +\.\/py is run by \Q$python\E$/m, 'the interpreter');
+    file('train.py', "import mpi4py\n", 0644);
+    verdict('./train.py', 0, qr/at run time \(mpi4py\)/, 'Python without a first line that names it');
+    like($out, qr/^script: +\.\/train\.py is run by \Q$python\E$/m, 'the interpreter');
+    like($out, qr/^what to do: mpirun -n 8 sparseshim run python3 \.\/train\.py, /m, 'the command');
+    verdict('train.py', 0, qr/at run time \(mpi4py\)/, 'without its folder');
+    ($code, $out) = sh("cd '$dir' && PATH='$dir' '$cli' check ./train.py");
+    like("$code $out", qr/^1 verdict: .* neither an ELF program nor a script/, 'where there is no python3');
+    file('text', "import mpi4py\n", 0755);
+    verdict('./text', 1, qr/neither an ELF program nor a script/, 'any other text');
     file('sh', "#!/bin/sh\n./app\n", 0755);
     verdict('./sh', 1, qr/uses no MPI itself/, 'shell');
     file('loop', "#!$dir/loop\n", 0755);
