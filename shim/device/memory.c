@@ -224,10 +224,15 @@ static bool is_open(const void *p)
     return !shim_is_plain(p);
 }
 
+void shim_memory_find(void)
+{
+    (void)pthread_once(&the.ranges, find_ranges);
+}
+
 bool shim_is_device(const void *a, const void *b)
 {
     if (atomic_load_explicit(&shim_memory.stack, memory_order_relaxed) == 0)
-        (void)pthread_once(&the.ranges, find_ranges);
+        shim_memory_find();
     if (atomic_load_explicit(&the.state, memory_order_relaxed) == IGNORED)
         return false;
     const bool ask_a = is_open(a), ask_b = b != a && is_open(b);

@@ -47,6 +47,10 @@ static inline bool shim_on_host(const void *a, const void *b)
     return shim_are_plain(a, b) || !shim_is_device(a, b);
 }
 
+/* Reads from the system where stack and heap are, once; the first shim_is_device does so otherwise.
+ */
+void shim_memory_find(void);
+
 /* From here on all memory is the host's. */
 void shim_memory_ignore(void);
 

@@ -3,7 +3,6 @@
 #include "shim/entry/calls.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <mpi.h>
 
@@ -95,7 +94,7 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     uintptr_t handle, outer;
     int err;
 
-    if (atomic_load(&shim.phase) != SHIM_READY || !comm || getpid() != shim.pid)
+    if (atomic_load(&shim.phase) != SHIM_READY || !comm || !shim_is_own_process())
         return next(comm);
     handle = (uintptr_t) * (MPI_Comm *)comm;
     c = shim_comm_begin_free(handle, &outer);

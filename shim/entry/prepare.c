@@ -97,14 +97,32 @@ static void prepare_counts(void)
     shim.least_named = at_least_one(shim.settings.merge > 0 ? named : UINT64_MAX);
 }
 
+static size_t host_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
+}
+
+/* Asks the system now for what later calls need: a program may forbid system calls once MPI is up.
+ */
+static void ask_system(void)
+{
+    shim.host_memory = host_memory();
+    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
+        shim.start_directory[0] = '\0';
+    if (shim.options.device != CFG_DEVICE_CPU)
+        shim_memory_find();
+    if (shim.settings.topk)
+        shim_site_open();
+}
+
 static bool prepare_settings(void)
 {
     shim.cfg = cfg_load();
     if (!shim.cfg)
         return false;
     shim.options = *cfg_options(shim.cfg);
-    if (!getcwd(shim.start_directory, sizeof shim.start_directory))
-        shim.start_directory[0] = '\0';
     shim.settings = shim_settings_of(shim.cfg, &shim.options);
     prepare_rules();
     prepare_counts();
@@ -124,7 +142,7 @@ static enum shim_phase look_around(void)
 
     if (!shim_real_find_next())
         return SHIM_NEW;
-    shim.pid = getpid();
+    shim_own_process();
     clock_gettime(CLOCK_MONOTONIC, &now);
     shim.start_second = now.tv_sec;
     if (cfg_disabled() || !prepare_settings())
@@ -155,6 +173,7 @@ static enum shim_phase look_around(void)
         refuse("the MPI library lacks ", lacking);
         return SHIM_PASS;
     }
+    ask_system();
     return SHIM_READY;
 }
 
@@ -202,5 +221,5 @@ bool shim_prepare(void)
         }
         pthread_mutex_unlock(&shim.start_lock);
     }
-    return phase == SHIM_READY && getpid() == shim.pid;
+    return phase == SHIM_READY && shim_is_own_process();
 }

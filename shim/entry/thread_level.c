@@ -5,11 +5,11 @@
  * go on as they are. */
 #include <stdlib.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "shim/comm/comm.h"
 #include "shim/comm/progress.h"
 #include "shim/comm/quorum.h"
+#include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/log.h"
@@ -29,6 +29,15 @@ static bool raises(void)
     return shim_prepare() && !shim.left_out &&
            (shim.settings.quorum != SS_QUORUM_ALL ||
             (shim_asked_for_requests() && shim_real_grequest_start != NULL));
+}
+
+/* MPI is up, and the program may forbid system calls next: opens now the part for CUDA, where the
+ * program has loaded CUDA's driver. */
+static int ask_devices(int err)
+{
+    if (err == MPI_SUCCESS && shim_prepare() && shim.options.device != CFG_DEVICE_CPU)
+        (void)shim_asks_devices();
+    return err;
 }
 
 static void remember(int err, int level, int provided)
@@ -65,13 +74,13 @@ int shim_init(shim_init_fn *next, int *argc, char ***argv)
     int err;
 
     if (!raises() || !shim_real_same_object(next, shim.next.pmpi_init_thread))
-        return next(argc, argv);
+        return ask_devices(next(argc, argv));
     level = level_of_init();
     if (level < 0)
-        return next(argc, argv);
+        return ask_devices(next(argc, argv));
     err = shim.next.pmpi_init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     remember(err, level, provided);
-    return err;
+    return ask_devices(err);
 }
 
 int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int required,
@@ -81,12 +90,12 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     int err;
 
     if (!raises())
-        return next(argc, argv, required, provided);
+        return ask_devices(next(argc, argv, required, provided));
     err = next(argc, argv, MPI_THREAD_MULTIPLE, &got);
     remember(err, required, got);
     if (err == MPI_SUCCESS)
         *provided = shim.thread_level;
-    return err;
+    return ask_devices(err);
 }
 
 /* MPICH takes no lock any more from the beginning of MPI_Finalize on, before it deletes the
@@ -95,7 +104,7 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
  * it does not matter which attribute goes first on which rank. */
 int shim_finalize(shim_finalize_fn *next)
 {
-    bool ours = atomic_load(&shim.phase) == SHIM_READY && getpid() == shim.pid;
+    bool ours = atomic_load(&shim.phase) == SHIM_READY && shim_is_own_process();
     int err;
 
     if (ours) {

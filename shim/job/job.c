@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/launcher.h"
 #include "core/compute/kernels.h"
@@ -36,13 +35,9 @@ static long ranks_here(void)
 
 static size_t memory_limit(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
     if (shim.options.max_memory > 0)
         return (size_t)shim.options.max_memory;
-    if (pages <= 0 || size <= 0)
-        return 0;
-    return (size_t)pages * (size_t)size / 4 / (size_t)ranks_here();
+    return shim.host_memory / 4 / (size_t)ranks_here();
 }
 
 /* Warns once of processes that Open MPI's mpirun has started and that have not found one another,
@@ -102,7 +97,7 @@ static void job_end(void)
 static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm, (void)keyval, (void)value, (void)extra;
-    if (getpid() == shim.pid)
+    if (shim_is_own_process())
         job_end();
     return MPI_SUCCESS;
 }
@@ -182,7 +177,7 @@ void shim_job_start_if_up(void)
 
 static void text_at_exit(void)
 {
-    if (getpid() == shim.pid)
+    if (shim_is_own_process())
         shim_report(false, true);
 }
 

@@ -85,20 +85,52 @@ static const struct shim_place *place_of(const void *address, struct shim_place 
     return p;
 }
 
+/* The first backtrace lets libunwind open what it keeps open: it is made here. */
 static void open_library(void)
 {
-    void *library = dlopen("libunwind.so.8", RTLD_LOCAL | RTLD_LAZY);
+    void *frames[DEPTH], *library = dlopen("libunwind.so.8", RTLD_LOCAL | RTLD_LAZY);
     void *function = library ? dlsym(library, "unw_backtrace") : NULL;
 
     shim.sites.opened = true;
     shim.sites.places = calloc(SHIM_SITE_PLACES, sizeof *shim.sites.places);
-    if (function)
+    if (function) {
         memcpy(&shim.sites.backtrace, &function, sizeof function);
-    else
+        (void)shim.sites.backtrace(frames, DEPTH);
+    } else {
+        shim.sites.lacking = library ? "it lacks unw_backtrace" : "libunwind.so.8 cannot be opened";
+    }
+}
+
+/* Opens the library unless that was done. Returns why there is none, once. */
+static const char *open_once(void)
+{
+    const char *lacking;
+
+    pthread_mutex_lock(&shim.sites.lock);
+    if (!shim.sites.opened)
+        open_library();
+    lacking = shim.sites.lacking;
+    shim.sites.lacking = NULL;
+    pthread_mutex_unlock(&shim.sites.lock);
+    return lacking;
+}
+
+/* Logs with the first site, when the rank is known. */
+static void say_lacking(const char *lacking)
+{
+    if (lacking)
         shim_say(CFG_DEBUG_INFO,
                  "no call sites by libunwind (%s): layers that call through one wrapper are told "
                  "apart by their buffers and their order alone",
-                 library ? "it lacks unw_backtrace" : "libunwind.so.8 cannot be opened");
+                 lacking);
+}
+
+void shim_site_open(void)
+{
+    pthread_mutex_lock(&shim.sites.lock);
+    if (!shim.sites.opened)
+        open_library();
+    pthread_mutex_unlock(&shim.sites.lock);
 }
 
 /* The frames from `address` on; only that one where they cannot be told. */
@@ -124,10 +156,7 @@ void shim_site_find(const void *address, struct shim_place *room, struct ss_call
     int first = 0, n;
     uint64_t path = 0;
 
-    pthread_mutex_lock(&shim.sites.lock);
-    if (!shim.sites.opened)
-        open_library();
-    pthread_mutex_unlock(&shim.sites.lock);
+    say_lacking(open_once());
     n = frames_from(address, frames);
     pthread_mutex_lock(&shim.sites.lock);
     while (first < n - 1 && place_of(frames[first], &spare)->mpi)

@@ -5,9 +5,9 @@
  * on where things are loaded. The hash of up to SHIM_CALLERS frames above it, its path, tells
  * layers apart that call through one wrapper. A profiler above us counts as the application.
  *
- * The frames come from libunwind, which is opened when the first site is asked for, with
- * RTLD_LOCAL: linked or preloaded it would take over the unwinding of C++ exceptions. Without it
- * the site is the address we return to, said once at DEBUG=info.
+ * The frames come from libunwind, which shim_site_open opens with RTLD_LOCAL: linked or preloaded
+ * it would take over the unwinding of C++ exceptions. Without it the site is the address we return
+ * to, said once at DEBUG=info.
  */
 #ifndef SHIM_MPI_SITE_H
 #define SHIM_MPI_SITE_H
@@ -32,10 +32,14 @@ struct shim_place {
 struct shim_sites {
     pthread_mutex_t lock;
     bool opened;                    /* libunwind was looked for */
+    const char *lacking;            /* why there is none, not logged yet; NULL: nothing to log */
     int (*backtrace)(void **, int); /* unw_backtrace, NULL without libunwind */
     struct shim_place *places;      /* hash table of SHIM_SITE_PLACES, made when needed */
     unsigned known;                 /* places in it; three quarters at most */
 };
+
+/* Opens libunwind, once; shim_site_find does so otherwise. */
+void shim_site_open(void);
 
 /* The site of a call that returns to `address`. name and symbol of *site point into room, which the
  * caller keeps as long as the site. */

@@ -1,7 +1,9 @@
 /* The state of the shim, one per process, and its clock. */
 #include "shim/mpi/state.h"
 
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 struct shim_state shim = {
     .min_fast = INT64_MIN,
@@ -22,6 +24,39 @@ struct shim_state shim = {
               .wanted = true},
     .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
+
+/* NULL where the system has no memory, or a kernel before Linux 4.14. */
+static atomic_bool *page_emptied_by_fork(void)
+{
+#ifdef MADV_WIPEONFORK
+    const size_t size = sizeof(atomic_bool); /* the system maps a whole page */
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return NULL;
+    if (madvise(page, size, MADV_WIPEONFORK) == 0)
+        return page;
+    munmap(page, size);
+#endif
+    return NULL;
+}
+
+void shim_own_process(void)
+{
+    atomic_bool *page = page_emptied_by_fork();
+
+    shim.pid = getpid();
+    if (page) {
+        atomic_store(page, true);
+        shim.own_page = page;
+    }
+}
+
+bool shim_is_own_process(void)
+{
+    return shim.own_page ? atomic_load_explicit(shim.own_page, memory_order_relaxed)
+                         : getpid() == shim.pid;
+}
 
 double shim_now(void)
 {

@@ -217,7 +217,9 @@ struct shim_state {
     /* MPI_Allreduce of SHIM_FEW_NUMBERS so far; threads may make it lose some. */
     _Alignas(64) _Atomic uint64_t small;
     _Alignas(64) atomic_int phase; /* enum shim_phase */
-    pid_t pid;       /* of the process that prepared: a forked child passes everything through */
+    pid_t pid; /* of the process that prepared: a forked child passes everything through */
+    const atomic_bool
+        *own_page;   /* true in that process, false in its children; NULL: no such page */
     atomic_bool off; /* MPI_Pcontrol(0) */
     atomic_bool nonblocking_made; /* one was taken over */
     atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
@@ -228,6 +230,7 @@ struct shim_state {
     struct cfg *cfg;
     struct cfg_options options;
     char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
+    size_t host_memory;         /* bytes; 0: unknown */
     int64_t min_count;
     int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
                             INT64_MAX: none */
@@ -331,6 +334,12 @@ static inline void shim_count_small(int64_t count)
 /* shim/mpi/next.c: hands a call to the next function; the second form is nonblocking. */
 int shim_pass(const struct shim_call *call);
 int shim_ipass(const struct shim_call *call, void *request);
+
+/* Remembers this process as the one that prepares; tells whether the caller runs in it, and not in
+ * a forked child. The question makes no system call where the kernel empties a page for children.
+ */
+void shim_own_process(void);
+bool shim_is_own_process(void);
 
 /* Steady clock, seconds since the first intercepted call, in steps of 2^-28 s: up to 2^25 s their
  * differences and sums are exact, so that they raise no floating-point exception and depend on no
