@@ -18,7 +18,7 @@ for ranks in 2 3; do
     tap $? "$ranks ranks: a gradient that is taken back becomes exact, at a call with all ranks"
 done
 
-# A communicator that was freed keeps none of the 256, and its gradients are in the report.
+# A communicator that was freed keeps none of the 64, and its gradients are in the report.
 SPARSESHIM_DEBUG=info SPARSESHIM_REGISTER_AFTER=0 PRELOAD="$LIB $PROGRAMS/nothread.so" preloaded 2 quorum_edges freed
 passed
 tap $? "communicators freed under QUORUM"
