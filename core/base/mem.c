@@ -49,6 +49,7 @@ static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t k
         return SS_ERR_MEMORY;
     }
     if (posix_memalign(&data, ALIGNMENT, size) != 0) {
+        atomic_store(&mem->refused, true);
         give(mem, size);
         atomic_store(&mem->limited, false);
         return SS_ERR_MEMORY;

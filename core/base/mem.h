@@ -12,6 +12,7 @@ struct ss_mem {
     atomic_size_t used;
     atomic_size_t peak;
     atomic_bool limited; /* the last lack of memory was the limit's */
+    atomic_bool refused; /* the system had no memory for a buffer; cleared by who frees some */
 };
 
 /* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised

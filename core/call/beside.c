@@ -130,6 +130,22 @@ bool ss_beside_drop_idle(struct ss_comm *comm)
     return any;
 }
 
+void ss_comm_give_back(struct ss_comm *comm)
+{
+    ss_beside_drop_idle(comm);
+    ss_grouping_drop_idle(comm->grouping);
+}
+
+void ss_beside_give_back(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+
+    if (call->reason != SS_WHY_CANNOT || !atomic_load(&comm->mem->refused))
+        return;
+    ss_work_free(&comm->works[call->slot]);
+    ss_comm_give_back(comm);
+}
+
 /* ---- from when on ---- */
 
 /* A blocking call starts when all others have ended, on every rank. */

@@ -34,6 +34,7 @@ static int step_leave(struct ss_call *call)
         return give_up(call, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
     if (status < 0) /* the input is what it was; the residual is lost with its place */
         call->f.joined = 0;
+    ss_beside_give_back(call);
     call->stage = SS_STAGE_OVER;
     ss_trace_begin(x, SS_SPAN_NATIVE, NULL, -1);
     return SS_NATIVE;

@@ -52,6 +52,8 @@ void ss_comm_differs(struct ss_comm *comm);
  * under way is to wait for others any more. */
 void ss_call_hurry(struct ss_call *call);
 void ss_comm_hurry(struct ss_comm *comm);
+/* Frees the work space that no call under way uses; residuals stay. */
+void ss_comm_give_back(struct ss_comm *comm);
 /* Calls that may be under way at once: when the one that is called so many later starts, a call has
  * ended. */
 unsigned ss_comm_window(const struct ss_comm *comm);

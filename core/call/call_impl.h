@@ -133,6 +133,9 @@ size_t ss_beside_most_memory(const struct ss_call *call);
  */
 size_t ss_beside_idle(const struct ss_comm *comm);
 bool ss_beside_drop_idle(struct ss_comm *comm);
+/* The call becomes the MPI library's: frees its work space and what is idle if the system has
+ * refused this rank memory. */
+void ss_beside_give_back(struct ss_call *call);
 
 /* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);

@@ -58,6 +58,13 @@ void ss_grouping_free(struct ss_grouping *gs)
     free(gs);
 }
 
+void ss_grouping_drop_idle(struct ss_grouping *gs)
+{
+    for (struct ss_group *g = gs ? gs->groups : NULL; g; g = g->next)
+        if (g->state == SS_GROUP_FREE)
+            ss_work_free(&g->work);
+}
+
 void ss_grouping_forget(struct ss_grouping *gs)
 {
     for (struct ss_group *g = gs ? gs->groups : NULL; g; g = g->next)

@@ -25,6 +25,8 @@
 /* Of struct ss_comm; NULL without memory. */
 struct ss_grouping *ss_grouping_create(struct ss_comm *comm);
 void ss_grouping_free(struct ss_grouping *gs);
+/* Frees the work space of groups that have no calls. */
+void ss_grouping_drop_idle(struct ss_grouping *gs);
 /* No call is under way any more: groups of those that have not ended are given up. */
 void ss_grouping_forget(struct ss_grouping *gs);
 

@@ -2,6 +2,9 @@
  * application frees one. */
 #include "shim/comm/comm.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -411,6 +414,39 @@ void shim_comm_forget_seen(uintptr_t handle)
     c = seen ? take_out((MPI_Comm)handle, false, &empty) : NULL;
     if (c)
         shim_comm_put(c);
+}
+
+/* The served communicators, each with a reference for the caller. Allocates nothing. */
+static size_t all_served(struct shim_comm *list[SHIM_PRIVATES])
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&shim.table_lock);
+    for (size_t b = 0; b < SHIM_BUCKETS; b++)
+        for (struct shim_comm *c = shim.buckets[b]; c && n < SHIM_PRIVATES; c = c->next)
+            if (c->state == SHIM_COMM_SERVED) {
+                c->refs++;
+                list[n++] = c;
+            }
+    pthread_mutex_unlock(&shim.table_lock);
+    return n;
+}
+
+void shim_comm_give_back(void)
+{
+    struct shim_comm *list[SHIM_PRIVATES];
+    size_t n = all_served(list);
+
+    for (size_t i = 0; i < n; i++) {
+        if (pthread_mutex_trylock(&list[i]->lock) == 0) {
+            ss_comm_give_back(list[i]->core);
+            pthread_mutex_unlock(&list[i]->lock);
+        }
+        shim_comm_put_later(list[i]);
+    }
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 void shim_comm_close_all(void)

@@ -210,6 +210,11 @@ void shim_size_remember(uintptr_t comm, int size);
 void shim_size_forget(MPI_Comm comm);
 bool shim_size_known(MPI_Comm comm);
 
+/* The system has refused this rank memory, and the MPI library may need some next: frees the work
+ * space of all communicators that is idle. Communicators that another thread steps keep theirs. The
+ * caller may hold the lock of one. */
+void shim_comm_give_back(void);
+
 /* Forgets all communicators: the end of a session's. */
 void shim_comm_close_all(void);
 

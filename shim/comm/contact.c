@@ -275,6 +275,8 @@ static bool equip(struct shim_comm *c, bool ok)
         c->transport_open = true;
         c->core =
             ss_comm_create(&c->transport.base, &shim.settings, &shim.mem, &shim.stats, c->name);
+        if (!c->core)
+            shim_comm_give_back();
     }
     return ok && c->core;
 }

@@ -57,6 +57,7 @@ static void run_native(struct shim_task *task)
     } else if (!task->core) {      /* its communicator passes */
         task->err = shim_pass(&task->call);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {
+        shim_native_make_room(task);
         double begin = shim_now();
 
         task->err = shim_native_window(task);

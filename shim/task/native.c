@@ -124,8 +124,15 @@ static bool has_images(const struct shim_task *task)
     return task->call.bounce->taken;
 }
 
+void shim_native_make_room(const struct shim_task *task)
+{
+    if (ss_call_reason(task->core) == SS_WHY_CANNOT && atomic_exchange(&shim.mem.refused, false))
+        shim_comm_give_back();
+}
+
 void shim_native_start(struct shim_task *task, const void *in)
 {
+    shim_native_make_room(task);
     task->native_in = in;
     task->native_begin = shim_now();
     task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;

@@ -53,6 +53,9 @@ void shim_task_breaks(struct shim_task *task);
 
 /* ---- shim/task/native.c: the part of the MPI library ---- */
 
+/* Before the MPI library's call: frees idle work space if the call is native because the system
+ * refused this rank memory. */
+void shim_native_make_room(const struct shim_task *task);
 /* The window in hand, on the private communicator and polled. in NULL: what it reduces stands where
  * the result is to be. */
 void shim_native_start(struct shim_task *task, const void *in);

@@ -86,6 +86,19 @@ for memory in 1Mi 2Mi 2500Ki 4Mi; do
         tap_passed "whatever MAX_MEMORY=$memory leaves room for, each call ends (ALGORITHM=$algorithm)"
     done
 done
+# Where the system refuses the library memory, the MPI library's call finds what a bare run leaves it:
+# work space is given back. Threads of ours are to share the heap here.
+for what in same others nonblocking; do
+    LIMIT=60 bare 2 address_space "$what"
+    if ! passed || [ -n "$ON_DEVICE" ]; then
+        skip "address_space $what" "the MPI library needs more, or buffers are on a device"
+        continue
+    fi
+    MALLOC_ARENA_MAX=1 SPARSESHIM_ALGORITHM=recursive_doubling preloaded 2 address_space "$what"
+    tap_passed "address_space $what: what a bare run survives, a preloaded one does" 7
+    [ "$(passed_for memory)" -ge 1 ]
+    tap "$?" "a call of it found no memory"
+done
 PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 4 costs
 tap_passed "the network is measured once for each group of ranks"
 

@@ -29,6 +29,19 @@ static void buffers_are_counted_against_the_limit(void **state)
     assert_int_equal(mem.used, 0);
 }
 
+static void what_the_system_refuses_is_noted(void **state)
+{
+    struct ss_mem mem = {.limit = 1000}, all = {.limit = 0};
+    struct ss_buf a = {0};
+
+    (void)state;
+    assert_int_equal(ss_buf_reserve(&a, &mem, 2000), SS_ERR_MEMORY);
+    assert_false(mem.refused); /* the limit did */
+    assert_int_equal(ss_buf_reserve(&a, &all, SIZE_MAX / 4), SS_ERR_MEMORY);
+    assert_true(all.refused);
+    assert_int_equal(all.used, 0);
+}
+
 static void growing_keeps_what_is_asked_for(void **state)
 {
     struct ss_mem mem = {.limit = 4096};
@@ -254,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_are_counted_against_the_limit),
         cmocka_unit_test(growing_keeps_what_is_asked_for),
+        cmocka_unit_test(what_the_system_refuses_is_noted),
         cmocka_unit_test(work_space_does_not_grow_over_a_thousand_calls),
         cmocka_unit_test(sizes_that_creep_up_cost_few_allocations),
         cmocka_unit_test(slack_is_taken_from_the_first_half_of_the_pool_only),
