@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/call/tensor_access.h"
+#include "shim/comm/lists.h"
 #include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
@@ -186,14 +187,18 @@ void shim_comm_put(struct shim_comm *c)
         discard(c);
 }
 
+static void push(_Atomic(struct shim_comm *) *list, struct shim_comm *c)
+{
+    c->next = atomic_load(list);
+    while (!atomic_compare_exchange_weak(list, &c->next, c))
+        ;
+}
+
 void shim_comm_put_later(struct shim_comm *c)
 {
     c = unreference(c);
-    if (!c)
-        return;
-    c->next = atomic_load(&shim.dropped);
-    while (!atomic_compare_exchange_weak(&shim.dropped, &c->next, c))
-        ;
+    if (c)
+        push(&shim.dropped, c);
 }
 
 void shim_comm_sweep(void)
@@ -235,8 +240,10 @@ static void let_go(MPI_Comm comm, bool own)
     if (!c)
         return; /* the job has ended */
     atomic_store(&c->freed, true);
-    if (atomic_load(&shim.finalizing))
-        return; /* what stands behind it ends with MPI, which nothing may call then */
+    if (atomic_load(&shim.finalizing)) {
+        push(&shim.ended, c); /* what stands behind it ends with MPI, which nothing may call then */
+        return;
+    }
     shim_quorum_leave(c);
     shim_comm_put_later(c);
     if (empty && shim.sessions)
@@ -386,11 +393,34 @@ void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, 
         shim_comm_put(c);
 }
 
-void shim_comm_forget_world(void)
+/* Frees memory and makes no call of MPI. The storage of messages that have not ended stays. */
+static void bury(struct shim_comm *c)
+{
+    if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED || c->transport.count > 0 ||
+        c->rounds.count > 0)
+        return;
+    ss_comm_free(c->core);
+    shim_transport_free(&c->transport);
+    shim_transport_free(&c->rounds);
+    pthread_mutex_destroy(&c->lock);
+    if (!c->spare)
+        free(c);
+}
+
+void shim_comm_bury(void)
 {
     bool empty;
+    struct shim_comm *next, *c = take_out(MPI_COMM_WORLD, false, &empty);
 
-    take_out(MPI_COMM_WORLD, false, &empty);
+    if (c)
+        push(&shim.ended, c);
+    for (c = atomic_exchange(&shim.ended, NULL); c; c = next) {
+        next = c->next;
+        if (shim_list_remove(SHIM_QUORUM, c))
+            unreference(c);
+        if (unreference(c))
+            bury(c);
+    }
 }
 
 struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen)

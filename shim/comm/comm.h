@@ -127,9 +127,10 @@ bool shim_comm_attach(MPI_Comm comm);
 void shim_comm_end_keys(void);
 /* Whether this thread is in the MPI_Comm_free of it. */
 bool shim_comm_is_going(uintptr_t handle);
-/* After MPI_Finalize, in which its attributes are deleted: ours before the application's on one
- * rank, behind them on another, whose callbacks are to find it served on all or on none. */
-void shim_comm_forget_world(void);
+/* After MPI_Finalize: frees the memory of communicators that it has ended. MPI_COMM_WORLD is served
+ * until then: of its attributes MPI deletes ours before the application's on one rank, behind them
+ * on another, and their callbacks find it served on all ranks or on none. */
+void shim_comm_bury(void);
 /* Around the application's MPI_Comm_free, in which the entry, NULL where there is none, stays for
  * this thread and its callbacks. *outer is for the end: one such call may be made inside another.
  */

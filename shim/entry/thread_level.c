@@ -115,7 +115,7 @@ int shim_finalize(shim_finalize_fn *next)
     }
     err = next();
     if (ours) {
-        shim_comm_forget_world();
+        shim_comm_bury();
         atomic_store(&shim.finalizing, false);
         atomic_store(&shim.finalized, err == MPI_SUCCESS);
     }

@@ -231,6 +231,16 @@ void shim_transport_use(struct shim_transport *t, MPI_Comm comm)
     t->base.calls = 1u << t->call_bits;
 }
 
+void shim_transport_free(struct shim_transport *t)
+{
+    free(t->requests);
+    free(t->owners);
+    free(t->receives);
+    free(t->indices);
+    free(t->statuses);
+    *t = (struct shim_transport){0};
+}
+
 bool shim_transport_close(struct shim_transport *t)
 {
     bool idle;
@@ -239,11 +249,6 @@ bool shim_transport_close(struct shim_transport *t)
     idle = t->count == 0;
     for (int i = 0; i < t->count; i++)
         shim_real.Request_free(&t->requests[i]);
-    free(t->requests);
-    free(t->owners);
-    free(t->receives);
-    free(t->indices);
-    free(t->statuses);
-    *t = (struct shim_transport){0};
+    shim_transport_free(t);
     return idle;
 }

@@ -42,5 +42,7 @@ void shim_transport_use(struct shim_transport *t, MPI_Comm comm);
 /* Lets go of everything. False when given-up messages are still under way: their buffers must never
  * be freed. */
 bool shim_transport_close(struct shim_transport *t);
+/* Frees its memory and makes no call of MPI. */
+void shim_transport_free(struct shim_transport *t);
 
 #endif

@@ -285,6 +285,7 @@ struct shim_state {
     atomic_bool residuals_freed;         /* with a communicator, in the middle of the job, */
     atomic_bool freed_told;              /* and that was said */
     _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
+    _Atomic(struct shim_comm *) ended;   /* by MPI_Finalize, memory to be freed behind it */
 
     /* Nonblocking calls. */
     bool takes_requests;            /* known once the job has started */
