@@ -249,6 +249,7 @@ static int step_calibrate(struct ss_call *call)
     if (status == SS_PENDING)
         return SS_PENDING;
     ss_span_end(x, SS_SPAN_CALIBRATE, call->mark);
+    atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
     if (status != SS_OK) {
         ss_calibrate_cancel(x, &call->calibrate);
         return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);

@@ -74,7 +74,7 @@ static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
     for (int i = 0; i < width; i++)
         if (s->sends[i].active)
             return SS_PENDING;
-    x->bytes_sent += (uint64_t)s->messages * piece_size(s);
+    s->bytes += (uint64_t)s->messages * piece_size(s);
     return SS_OK;
 }
 
@@ -154,7 +154,7 @@ int ss_calibrate_step(struct ss_exchange *x, struct ss_calibrate *s)
         default:
             if ((status = ss_vote_step(&s->vote, &x->moved)) != SS_OK)
                 return status;
-            x->bytes_sent += s->vote.bytes;
+            s->bytes += s->vote.bytes;
             if (next_round(s, ss_bits_float(s->vote.ballot.costs[SS_COST_BETA])))
                 return SS_OK;
             s->step = ROUND;

@@ -24,6 +24,7 @@ struct ss_calibrate {
     struct ss_vote vote;
     double alpha;
     struct ss_costs costs; /* what was found */
+    uint64_t bytes;        /* sent, its votes included */
 };
 
 int ss_calibrate_reserve(struct ss_exchange *x); /* before the vote: SS_OK or SS_ERR_MEMORY */

@@ -44,6 +44,7 @@ enum ss_report_line {
     SS_LINE_CALLS,
     SS_LINE_REQUESTS,
     SS_LINE_BYTES,
+    SS_LINE_CALIBRATION,
     SS_LINE_TOPK,
     SS_LINE_PARTIAL,
     SS_LINE_PACE,

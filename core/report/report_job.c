@@ -27,6 +27,9 @@ static const struct ss_emit_column lines[SS_LINES] = {
     [SS_LINE_REQUESTS] = {"requests", "requests", 0, 0, "nonblocking calls taken over"},
     [SS_LINE_BYTES] = {"bytes", "bytes", 0, 0,
                        "bytes sent by this rank in eligible calls, against a dense collective"},
+    [SS_LINE_CALIBRATION] = {"calibration", "network", 0, 0,
+                             "bytes sent by this rank to measure the network, once for each group "
+                             "of ranks"},
     [SS_LINE_TOPK] = {"topk", "top-k", 0, 0,
                       "MODE=topk: what became of the tensors, and how much was sent of those that "
                       "are lossy"},
@@ -277,6 +280,7 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
 {
     uint64_t nonblocking = atomic_load(&stats->nonblocking);
     uint64_t errors = atomic_load(&stats->errors), outside = atomic_load(&stats->small_bytes);
+    uint64_t calibration = atomic_load(&stats->calibration_bytes);
 
     ss_emit_object_begin(e, "summary", NULL);
     say_headline(e, stats, job);
@@ -293,6 +297,9 @@ static void write_summary(struct ss_emit *e, struct ss_stats *stats,
             ss_v_text(nonblocking == 1 ? " nonblocking call" : " nonblocking calls"),
             ss_v_text(" taken over"));
     say_bytes(e, job, t);
+    if (calibration > 0)
+        SAY(e, SS_LINE_CALIBRATION, ss_v_bytes(calibration),
+            ss_v_text(" sent once to measure it, not in the bytes above"));
     ss_report_topk(e, stats);
     ss_report_rounds_lines(e, stats);
     say_merged(e, &stats->merged);

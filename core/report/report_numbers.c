@@ -89,8 +89,9 @@ static void write_calls(struct ss_emit *e, struct ss_stats *stats, const struct 
 static const struct ss_emit_column bytes_keys[] = {
     KEY("bytes_dense", "bytes that a dense collective would have sent from this rank, over all "
                        "eligible calls"),
-    KEY("bytes_sent", "bytes sent by this rank in these calls, votes and calibration included"),
+    KEY("bytes_sent", "bytes sent by this rank in these calls, votes included"),
     KEY("ratio", "bytes_dense / bytes_sent"),
+    KEY("bytes_calibration", "bytes sent by this rank, not for a call but to measure the network"),
     KEY("bytes_outside", "bytes in the buffers of calls that are in none of the lanes"),
     KEY("bytes_largest", "bytes in the largest buffer reduced"),
     KEY("bytes_largest_total", "bytes reduced in buffers of that size, over all calls"),
@@ -107,6 +108,7 @@ static void write_bytes(struct ss_emit *e, struct ss_stats *stats, const struct 
         ss_v_bytes(t->bytes_dense),
         ss_v_bytes(t->bytes_sent),
         ss_v_factor(ss_ratio((double)t->bytes_dense, (double)t->bytes_sent)),
+        ss_v_bytes(atomic_load(&stats->calibration_bytes)),
         ss_v_bytes(atomic_load(&stats->small_bytes)),
         ss_v_bytes(stats->largest_bytes),
         ss_v_bytes(stats->largest_total),

@@ -65,8 +65,7 @@ struct ss_lane_record {
     double topk_bytes[SS_ALGORITHMS];
     uint64_t bytes_dense; /* this rank would have sent without us, over all calls: see
                              ss_kind_dense_bytes */
-    uint64_t bytes_sent; /* sent by this rank, votes and calibration included; native calls count as
-                            dense */
+    uint64_t bytes_sent;  /* sent by this rank, votes included; native calls count as dense */
     struct ss_times times;
 };
 
@@ -166,7 +165,8 @@ struct ss_stats {
     atomic_uint_fast64_t not_timed;   /* and handed on: they end in waits that are not timed */
     atomic_uint_fast64_t errors;      /* calls that returned an error of ours */
     atomic_uint_fast64_t small_bytes; /* bytes in buffers of calls that passed with no lane */
-    double allreduce_seconds;         /* inside allreduce, all timed calls */
+    atomic_uint_fast64_t calibration_bytes; /* sent by this rank to measure the network */
+    double allreduce_seconds;               /* inside allreduce, all timed calls */
     bool timed;             /* allreduce_seconds covers every call (report or observe is on) */
     uint64_t largest_bytes; /* size of the largest buffer reduced, and all calls' sizes summed: */
     uint64_t largest_total; /* bytes reduced in buffers of that size */

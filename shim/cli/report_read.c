@@ -101,6 +101,7 @@ static const struct field stats_fields[] = {
     {"seconds_thread", F64, IN(ss_stats, rounds.thread), NULL},
     {"seconds_thread_lived", F64, IN(ss_stats, rounds.thread_lived), NULL},
 #include "shim/cli/merged_fields.inc"
+    {"bytes_calibration", ATOMIC, IN(ss_stats, calibration_bytes), NULL},
     {"bytes_outside", ATOMIC, IN(ss_stats, small_bytes), NULL},
     {"bytes_largest", COUNT, IN(ss_stats, largest_bytes), NULL},
     {"bytes_largest_total", COUNT, IN(ss_stats, largest_total), NULL},

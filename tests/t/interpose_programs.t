@@ -29,6 +29,26 @@ for ranks in 1 2 3; do
 done
 both 5 3 fewcalls 4
 
+# Three calls of 4 kB: their bytes are in the report, and those that measure the network apart.
+# measured LEAST MOST NAME
+measured() {
+    local apart result=0
+    apart=$(counter bytes.bytes_calibration)
+    echo "sent $(counter bytes.bytes_sent), dense $(counter bytes.bytes_dense), apart $apart" >>"$WORK/err"
+    [ "$(counter bytes.bytes_sent)" -le "$(($(counter bytes.bytes_dense) + 4096))" ] &&
+        [ "$apart" -ge "$1" ] && [ "$apart" -le "$2" ] || result=1
+    tap "$result" "$3"
+}
+for mode in exact observe; do
+    SPARSESHIM_MODE=$mode preloaded 2 fewcalls 4 1024
+    measured 100000 20000000 "MODE=$mode: bytes that measure the network are no call's"
+    "$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/out" 2>>"$WORK/err"
+    grep -q '^  network  [0-9.]* [kM]B sent once to measure it, not in the bytes above' "$WORK/out"
+    tap "$?" "MODE=$mode: sparseshim report says so"
+done
+SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=1e-9 preloaded 2 fewcalls 4 1024
+measured 0 0 "where its costs are given none are sent"
+
 both 4 12 comms
 both 3 7 special sparse
 SPARSESHIM_ALGORITHM=auto preloaded 3 special sparse

@@ -77,6 +77,25 @@ static void calibration_happens_once(void **state)
     job_close(&job);
 }
 
+/* What measures the network is no call's. */
+static void bytes_of_the_calibration_are_booked_apart(void **state)
+{
+    static struct sim_job job;
+
+    (void)state;
+    job_start(&job, 5, 1e-6, 1e-9);
+    for (int call = 0; call < 2; call++) {
+        assert_true(job_call(&job, SS_F32, SS_SUM, N));
+        for (int r = 0; r < 5; r++) {
+            uint64_t apart = job.stats[r].calibration_bytes, sent = job.stats[r].lanes->bytes_sent;
+            assert_true(apart > 100000);
+            assert_int_equal(job.status[r], SS_OK);
+            assert_int_equal(apart + sent, ss_sim_bytes_sent(job.sim, r));
+        }
+    }
+    job_close(&job);
+}
+
 static void known_costs_are_taken_over_where_all_ranks_have_them(void **state)
 {
     static struct sim_job job;
@@ -142,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calibration_finds_alpha_and_beta),
         cmocka_unit_test(calibration_happens_once),
+        cmocka_unit_test(bytes_of_the_calibration_are_booked_apart),
         cmocka_unit_test(known_costs_are_taken_over_where_all_ranks_have_them),
         cmocka_unit_test(costs_given_by_options_are_not_measured),
         cmocka_unit_test(calibration_ends_under_adversarial_delivery),

@@ -127,6 +127,7 @@ static inline void fill_sample(struct ss_stats *stats)
     atomic_store(&stats->passed[SS_WHY_FIRST], 2);
     atomic_store(&stats->passed[SS_WHY_DENSE], 5);
     atomic_store(&stats->small_bytes, 4096);
+    atomic_store(&stats->calibration_bytes, 4129536);
     stats->memory_peak = 12345678;
     for (int i = 0; i < 1000; i++)
         ss_stats_reduced(stats, 4 << 22);
