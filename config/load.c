@@ -320,17 +320,17 @@ static void read_named_file(struct cfg *cfg, const char *sysconfdir, const char 
         read_installed_profile(cfg, sysconfdir, name);
 }
 
-/* Returns whether the user means the value of a row, which has no effect in this MODE, to have one:
- * not where the site's file gives it, nor where something stronger than its source sets MODE. */
+/* Returns whether the user means the value of a row to have an effect. The site's file does not,
+ * nor does a source that is weaker than that of MODE. */
 static bool meant(const struct cfg *cfg, size_t row)
 {
     return cfg->source[row] > CFG_FROM_SYSTEM_FILE && !cfg->limited &&
            cfg->source[cfg_find("MODE")] <= cfg->source[row];
 }
 
-/* Says so where a value needs top-k and MODE is another. Of what exact calls would not obey the
- * default stands, an error for STRICT; the rest has no effect, and stays for what reads it, such as
- * `sparseshim try`. MODE=observe uses DENSITY. */
+/* Tells each value that needs top-k under another MODE. If exact calls would not obey it, the
+ * default stands, an error for STRICT. Other values have no effect and stay, since `sparseshim try`
+ * reads them. MODE=observe uses DENSITY. */
 static void refuse_without_topk(struct cfg *cfg)
 {
     const struct cfg_options *o = &cfg->options;

@@ -26,8 +26,8 @@ cli_function cli_try;
 cli_function cli_simulate;
 cli_function cli_bench;
 
-/* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE. Of a
- * `run` that a launcher starts once per rank, rank 0 speaks. */
+/* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.
+ * Rank 0 speaks for a `run` that a launcher starts once per rank. */
 int cli_usage_error(const char *verb, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
