@@ -202,14 +202,13 @@ const struct cfg_option cfg_table[] = {
     {"REPORT_DIR", CFG_TEXT, "",
      "a directory, %h %p %r %j %u %% as for DEBUG_FILE; or nothing for the standard error output",
      "Where reports are also written as JSON (mode 0600), one file per rank that reports, anew "
-     "every 10 s until the job ends; sparseshim report prints them. REPORT says of which ranks: "
-     "with "
-     "off there are none.",
+     "every 10 s until the job ends; sparseshim report prints them. The last directory is "
+     "made where it is missing. REPORT says of which ranks: with off there are none.",
      FIELD(report_dir), false},
     {"TRACE", CFG_TEXT, "", "a directory, %h %p %r %j %u %% as for DEBUG_FILE; or nothing",
      "Where each rank writes what its calls spend their time on, as Chrome trace events (mode "
-     "0600, up to 256 MiB). The directory must be there; sparseshim report --trace merges the "
-     "ranks.",
+     "0600, up to 256 MiB). The last directory is made where it is missing; sparseshim report "
+     "--trace merges the ranks.",
      FIELD(trace), false},
     {"STRICT", CFG_BOOL, "off", "on, off",
      "Makes a bad value or an unreadable file an MPI error at the first eligible call, where "

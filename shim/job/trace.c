@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/fpenv.h"
@@ -265,12 +264,11 @@ static int keep_open(void *ctx, int fd)
     return t->fd < 0 ? errno : 0;
 }
 
-/* A folder that is missing is not made: its name may be a mistake, and the files are large. */
+/* Makes the last folder of the path where it is missing, as for REPORT_DIR. */
 static bool open_file(struct trace *t)
 {
-    char directory[4096], name[512], reason[SHIM_REASON] = "it is no directory";
-    bool in_directory = true;
-    struct stat st;
+    char directory[4096], name[512], reason[SHIM_REASON];
+    bool in_directory;
 
     if (!shim_directory_of(shim.options.trace, directory, sizeof directory) ||
         !shim_expand(name, sizeof name, "trace-%j-%r-%p.json")) {
@@ -278,10 +276,7 @@ static bool open_file(struct trace *t)
         return false;
     }
     snprintf(t->path, sizeof t->path, "%s/%s", directory, name);
-    if (stat(directory, &st) != 0)
-        snprintf(reason, sizeof reason, "%s", strerror(errno));
-    else if (S_ISDIR(st.st_mode) &&
-             shim_file_replace(directory, name, keep_open, t, reason, &in_directory))
+    if (shim_file_replace(directory, name, keep_open, t, reason, &in_directory))
         return true;
     if (t->fd >= 0)
         close(t->fd);

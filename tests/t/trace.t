@@ -124,20 +124,29 @@ SPARSESHIM_PROGRESS=watchdog SPARSESHIM_TRACE=$TRACES within 60 timeout -s TERM 
 tap "$?" "... and its clocks are known, where its first contact was nonblocking, too"
 
 # No place to write to.
-SPARSESHIM_MIN_COUNT=1Mi SPARSESHIM_TRACE=$WORK/none preloaded 2 traced
-grep -q "SPARSESHIM_TRACE: $WORK/none cannot be written" "$WORK/err"
+SPARSESHIM_MIN_COUNT=1Mi SPARSESHIM_TRACE=$WORK/none/deep preloaded 2 traced
+grep -q "SPARSESHIM_TRACE: $WORK/none/deep cannot be written" "$WORK/err"
 tap "$?" "a folder that is not there is told where all calls are small, too"
 preloaded 2 traced
 before=$(bits)
-SPARSESHIM_TRACE=$WORK/none preloaded 2 traced
+SPARSESHIM_TRACE=$WORK/none/deep preloaded 2 traced
 passed && [ "$(bits)" = "$before" ] && [ ! -e "$WORK/none" ] &&
-    [ "$(grep -c "SPARSESHIM_TRACE: $WORK/none cannot be written: No such file or directory; no trace of this rank" "$WORK/err")" -eq 2 ]
-tap "$?" "a folder that is not there is told by each rank, and the job goes on"
+    [ "$(grep -c "SPARSESHIM_TRACE: $WORK/none/deep cannot be written: No such file or directory; no trace of this rank" "$WORK/err")" -eq 2 ]
+tap "$?" "a folder in one that is not there is told by each rank, and the job goes on"
+rm -rf "$TRACES"
+SPARSESHIM_TRACE=$TRACES preloaded 3 traced
+passed && [ "$(bits)" != "" ] && [ "$(find "$TRACES" -name 'trace-*.json' | wc -l)" -eq 3 ] && [ -z "$(find "$TRACES" -maxdepth 0 -perm /077)" ]
+tap "$?" "the last folder is made by the ranks, for their user alone"
+rm -rf "$TRACES"
+SPARSESHIM_TRACE=$TRACES-%r preloaded 2 traced
+passed && strict "$TRACES"-0/trace-*-0-*.json && strict "$TRACES"-1/trace-*-1-*.json
+tap "$?" "so is a folder of each rank"
 SPARSESHIM_TRACE=/dev/null preloaded 2 traced
-passed && [ "$(bits)" = "$before" ] && grep -q 'SPARSESHIM_TRACE: /dev/null cannot be written: it is no directory' "$WORK/err"
+passed && [ "$(bits)" = "$before" ] && grep -q 'SPARSESHIM_TRACE: /dev/null cannot be written: Not a directory' "$WORK/err"
 tap "$?" "so is what is no folder"
 rm -rf "$TRACES"
 mkdir -p "$TRACES/0"
+touch "$TRACES/1"
 SPARSESHIM_TRACE=$TRACES/%r preloaded 2 traced
 passed && grep -q "SPARSESHIM_TRACE: $TRACES/1 cannot be written" "$WORK/err" && strict "$TRACES"/0/trace-*.json &&
     is "t['notes'] == ['clock', 'clock']"
