@@ -25,7 +25,6 @@ static int give_up(struct ss_call *call, int status, int peer, enum ss_phase pha
 static int step_leave(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
-
     const int status = ss_exchange_poll(x);
 
     if (status == SS_PENDING)
@@ -248,8 +247,7 @@ static int step_calibrate(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
-    ss_span_end(x, SS_SPAN_CALIBRATE, call->mark);
-    atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
+    ss_call_calibrated(call);
     if (status != SS_OK) {
         ss_calibrate_cancel(x, &call->calibrate);
         return give_up(call, status, x->t->rank, SS_PHASE_CALIBRATE);

@@ -199,6 +199,8 @@ void ss_observe(struct ss_call *call);
  * it ends; taken down. */
 double ss_call_whole_seconds(const struct ss_call *call);
 void ss_call_book_seconds(struct ss_call *call, double seconds);
+/* The calibration is over: books its time and its bytes. */
+void ss_call_calibrated(struct ss_call *call);
 
 /* core/call/input.c: fills scan, own and part_max, and what the vote is to hear beside. All of it;
  * the input again, such as where a tensor rested and is to claim after all; or only what goes with

@@ -52,6 +52,12 @@ void ss_call_book_seconds(struct ss_call *call, double seconds)
         lane->history.last_seconds = seconds;
 }
 
+void ss_call_calibrated(struct ss_call *call)
+{
+    ss_span_end(&call->f.c.x, SS_SPAN_CALIBRATE, call->mark);
+    atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
+}
+
 static void book(struct ss_call *call, double native_seconds)
 {
     struct ss_coll *c = &call->f.c;

@@ -97,7 +97,7 @@ static void open_library(void)
         memcpy(&shim.sites.backtrace, &function, sizeof function);
         (void)shim.sites.backtrace(frames, DEPTH);
     } else {
-        shim.sites.lacking = library ? "it lacks unw_backtrace" : "libunwind.so.8 cannot be opened";
+        shim.sites.lacking = library ? "it lacks unw_backtrace" : "cannot open libunwind.so.8";
     }
 }
 
