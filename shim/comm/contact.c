@@ -466,7 +466,7 @@ static void start_creation(struct shim_comm *c)
     c->refs++;
     pthread_mutex_unlock(&shim.table_lock);
     atomic_fetch_add(&shim.watch.inside, 1);
-    if (!atomic_load(&shim.callbacks) && shim_thread_start(&thread, create, c) == 0)
+    if (shim_progress_is_open() && shim_thread_start(&thread, create, c) == 0)
         pthread_detach(thread);
     else
         create(c);

@@ -148,6 +148,11 @@ bool shim_progress(void)
 
 /* ---- the thread ---- */
 
+bool shim_progress_is_open(void)
+{
+    return !atomic_load(&shim.callbacks) && atomic_load(&shim.watch.bars) == 0;
+}
+
 /* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
  * the application's in there. */
 static bool turn(void)
@@ -155,20 +160,36 @@ static bool turn(void)
     bool moved = false;
 
     atomic_fetch_add(&shim.watch.inside, 1);
-    if (!atomic_load(&shim.callbacks))
+    if (shim_progress_is_open())
         moved = shim_progress();
     atomic_fetch_sub(&shim.watch.inside, 1);
     return moved;
 }
 
 /* Bounded: the caller may be in a callback of MPI that holds the lock the thread waits for. */
-void shim_progress_keep_out(void)
+static void wait_outside(void)
 {
     double begin = shim_now();
 
-    atomic_store(&shim.callbacks, true);
     while (atomic_load(&shim.watch.inside) > 0 && shim_now() - begin < LEAVING)
         sched_yield();
+}
+
+void shim_progress_keep_out(void)
+{
+    atomic_store(&shim.callbacks, true);
+    wait_outside();
+}
+
+void shim_progress_bar(void)
+{
+    atomic_fetch_add(&shim.watch.bars, 1);
+    wait_outside();
+}
+
+void shim_progress_unbar(void)
+{
+    atomic_fetch_sub(&shim.watch.bars, 1);
 }
 
 static void rest(long nanoseconds)
@@ -229,7 +250,7 @@ static bool take_part(bool *under_way)
 
     *under_way = false;
     atomic_fetch_add(&shim.watch.inside, 1);
-    if (!atomic_load(&shim.callbacks))
+    if (shim_progress_is_open())
         moved = shim_quorum_turn(under_way);
     atomic_fetch_sub(&shim.watch.inside, 1);
     return moved;

@@ -28,6 +28,13 @@ bool shim_progress_refused(void); /* there is no such thread to be had */
  * (shim/entry/callbacks.h): no thread of ours goes in any more, and those inside have left. */
 void shim_progress_keep_out(void);
 
+/* The same until as many calls of shim_progress_unbar: MPI may run code of the application's only
+ * so long. */
+void shim_progress_bar(void);
+void shim_progress_unbar(void);
+/* Whether threads of ours may call MPI now; asked once they count as inside. */
+bool shim_progress_is_open(void);
+
 /* A thread of ours: with a stack of its own size, and without signals, which go to the
  * application's own threads. Returns 0 or an errno. */
 int shim_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);

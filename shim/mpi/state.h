@@ -165,6 +165,7 @@ struct shim_watch {
     atomic_bool ending;
     atomic_bool wanted;         /* it is to be woken, or made */
     atomic_int inside;          /* threads of ours that are inside of MPI */
+    atomic_int bars;            /* shim_progress_bar less shim_progress_unbar */
     atomic_uint_fast64_t turns; /* rounds of progress, by any thread */
 };
 
