@@ -127,7 +127,7 @@ static bool step(struct shim_comm *comm, void *unused)
     bool moved, left;
 
     (void)unused;
-    if (pthread_mutex_trylock(&comm->lock) != 0)
+    if (shim_is_out() || pthread_mutex_trylock(&comm->lock) != 0)
         return false;
     moved = shim.hooks.step(comm, &work);
     left = leave(comm);
@@ -150,7 +150,12 @@ bool shim_progress(void)
 
 bool shim_progress_is_open(void)
 {
-    return !atomic_load(&shim.callbacks) && atomic_load(&shim.watch.bars) == 0;
+    return atomic_load(&shim.watch.bars) == 0;
+}
+
+static bool others_inside(void)
+{
+    return atomic_load(&shim.watch.inside) > (shim_ours ? 1 : 0);
 }
 
 /* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
@@ -171,14 +176,24 @@ static void wait_outside(void)
 {
     double begin = shim_now();
 
-    while (atomic_load(&shim.watch.inside) > 0 && shim_now() - begin < LEAVING)
+    while (others_inside() && shim_now() - begin < LEAVING)
         sched_yield();
 }
 
 void shim_progress_keep_out(void)
 {
     atomic_store(&shim.callbacks, true);
-    wait_outside();
+    if (!atomic_exchange(&shim.watch.shut, true))
+        shim_progress_bar();
+}
+
+bool shim_progress_try_bar(void)
+{
+    atomic_fetch_add(&shim.watch.bars, 1);
+    if (!others_inside())
+        return true;
+    shim_progress_unbar();
+    return false;
 }
 
 void shim_progress_bar(void)
@@ -353,6 +368,7 @@ static void *watch(void *unused)
     struct thrift thrift = {.stretch = 1};
 
     (void)unused;
+    shim_ours = true;
     ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.began = began;

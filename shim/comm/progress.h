@@ -24,15 +24,17 @@ static inline bool shim_progress_idle(void)
 void shim_progress_wake(void);
 bool shim_progress_refused(void); /* there is no such thread to be had */
 
-/* MPI may run code of the application's in any thread that is inside of it from here on
- * (shim/entry/callbacks.h): no thread of ours goes in any more, and those inside have left. */
-void shim_progress_keep_out(void);
-
-/* The same until as many calls of shim_progress_unbar: MPI may run code of the application's only
- * so long. */
+/* Keeps threads of ours out of MPI, which may run code of the program in any thread that is inside
+ * (shim/entry/callbacks.h), until as many calls of shim_progress_unbar. Returns once threads inside
+ * have left, at the latest after a second. */
 void shim_progress_bar(void);
 void shim_progress_unbar(void);
-/* Whether threads of ours may call MPI now; asked once they count as inside. */
+/* As shim_progress_bar, but if another thread of ours is inside, bars nobody and returns false. */
+bool shim_progress_try_bar(void);
+/* Bars them for good; this rank votes so. */
+void shim_progress_keep_out(void);
+
+/* Returns whether threads of ours may call MPI now; asked once they count as inside. */
 bool shim_progress_is_open(void);
 
 /* A thread of ours: with a stack of its own size, and without signals, which go to the

@@ -344,6 +344,8 @@ static int route(const struct shim_call *call, void *request)
         shim_count_small(call->count);
     if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
+    if (call->own)
+        return shim_own_reduction(call, (int)reason, request);
     if (!eligible)
         return shim_pass_for(call, reason, request);
     if (request && !shim_takes_requests())
@@ -376,5 +378,6 @@ int shim_iallreduce(const struct shim_call *call, void *request)
     if (!shim_prepare() || !request)
         return shim_ipass(call, request);
     placed.on_device = shim_lies_on_device(call);
+    placed.own = shim_is_own_operator(call->op) ? SHIM_OWN_IALLREDUCE : SHIM_OWN_NONE;
     return shim_timed(route, &placed, request);
 }

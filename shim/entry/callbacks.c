@@ -3,56 +3,85 @@
 #include "shim/entry/calls.h"
 
 #include <sched.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <mpi.h>
 
 #include "shim/comm/progress.h"
 #include "shim/mpi/real.h"
 
+/* Returns whether a thread of ours may be in MPI. */
 static bool concerns_us(void)
 {
-    return shim_prepare() && !atomic_load_explicit(&shim.callbacks, memory_order_relaxed);
+    return shim_prepare() && !atomic_load_explicit(&shim.watch.shut, memory_order_relaxed);
+}
+
+/* An algorithm of MPICH chosen in the environment may be one that reduces in any thread: "nb" for
+ * blocking calls, those of the transport layer as early as a nonblocking call is posted. */
+static bool algorithm_is_chosen(void)
+{
+    for (char **entry = environ; *entry; entry++) {
+        const char *value = strchr(*entry, '=');
+
+        if (value && strncmp(*entry, "MPIR_CVAR_", 10) == 0 &&
+            (strstr(*entry, "_SELECTION_TUNING_JSON_FILE=") ||
+             (strstr(*entry, "_ALGORITHM=") && strcmp(value, "=auto") != 0 &&
+              (strstr(*entry, "REDUCE") || strstr(*entry, "SCAN")))))
+            return true;
+    }
+    return false;
+}
+
+static void note_operator(void)
+{
+    if (!concerns_us() || atomic_exchange(&shim.operators, true))
+        return;
+    atomic_store(&shim.callbacks, true);
+    if (algorithm_is_chosen())
+        shim_progress_keep_out();
 }
 
 void shim_callbacks_operator(uintptr_t op)
 {
-    if (shim_is_own_operator(op) && concerns_us())
-        shim_progress_keep_out();
+    if (shim_is_own_operator(op) && !atomic_load_explicit(&shim.operators, memory_order_relaxed))
+        note_operator();
 }
 
 int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op)
 {
-    if (concerns_us())
-        shim_progress_keep_out();
+    note_operator();
     return next(function, commute, op);
 }
 
-/* Attributes that do nothing but run code when they are deleted, as mpi4py makes them, are
- * remembered: on MPI_COMM_SELF and MPI_COMM_WORLD that is in MPI_Finalize alone, where no thread of
- * ours is; on another communicator once that is freed, which may be after the call that frees it.
- */
-static void remember(int keyval)
+/* Keys whose attributes run code of the program when they are deleted: where the communicator or
+ * datatype ends, which is behind the call that frees it if a call under way still uses it. On
+ * MPI_COMM_SELF and MPI_COMM_WORLD that is in MPI_Finalize alone, where no thread of ours is. */
+static void remember(int keyval, bool on_comms)
 {
     int i = atomic_fetch_add(&shim.keyval_count, 1);
 
     if (i < SHIM_KEYVALS)
         shim.keyvals[i] = keyval;
+    else if (on_comms)
+        atomic_store(&shim.deleters, true);
     else
         shim_progress_keep_out();
 }
 
 static bool is_remembered(int keyval)
 {
-    int n = atomic_load(&shim.keyval_count);
+    int n = atomic_load_explicit(&shim.keyval_count, memory_order_relaxed);
 
     for (int i = 0; i < n && i < SHIM_KEYVALS; i++)
         if (shim.keyvals[i] == keyval)
-            return true;
+            return concerns_us();
     return false;
 }
 
-/* The predefined callbacks of the MPI library: of a Fortran program they are functions, which count
- * as the application's. */
+/* MPICH runs copy functions inside of the call that duplicates, in its caller's thread. The
+ * predefined callbacks of the MPI library: of a Fortran program they are functions, which count as
+ * the application's. */
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
                 void *extra)
 {
@@ -62,20 +91,76 @@ int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, i
     int err;
 
     if (ours && (copies || (delete &&(inherited || !on_comms))))
-        shim_progress_keep_out();
+        atomic_store(&shim.callbacks, true);
+    if (ours && delete &&inherited && on_comms)
+        atomic_store(&shim.deleters, true);
     err = next(copy, delete, keyval, extra);
     if (ours && delete &&err == MPI_SUCCESS && keyval)
-        remember(*keyval);
+        remember(*keyval, on_comms);
     return err;
 }
 
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value)
 {
-    if (atomic_load_explicit(&shim.keyval_count, memory_order_relaxed) > 0 &&
-        (MPI_Comm)comm != MPI_COMM_SELF && (MPI_Comm)comm != MPI_COMM_WORLD && concerns_us() &&
+    if ((MPI_Comm)comm != MPI_COMM_SELF && (MPI_Comm)comm != MPI_COMM_WORLD &&
         is_remembered(keyval))
         atomic_store(&shim.deleters, true);
     return next(comm, keyval, value);
+}
+
+/* Each datatype that is freed may end in any call under way. */
+int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void *value)
+{
+    if (is_remembered(keyval))
+        shim_progress_keep_out();
+    return next(type, keyval, value);
+}
+
+/* ---- MPI_Comm_free ---- */
+
+static int on_end(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    shim_progress_unbar();
+    return MPI_SUCCESS;
+}
+
+static bool is_communicator(MPI_Comm comm)
+{
+    return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != MPI_COMM_NULL;
+}
+
+/* Returns whether code of the program's may run when the communicator ends. */
+static bool runs_code(MPI_Comm comm)
+{
+    return atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us() &&
+           atomic_load(&shim.privates) > 0 && is_communicator(comm);
+}
+
+/* Bars threads of ours until the attributes of the communicator are deleted: by one of its own,
+ * whose key is for the caller to free. */
+static int bar_until_end(MPI_Comm comm)
+{
+    int keyval = MPI_KEYVAL_INVALID;
+
+    shim_progress_bar();
+    if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &keyval, NULL) != MPI_SUCCESS ||
+        shim_real.Comm_set_attr(comm, keyval, NULL) != MPI_SUCCESS)
+        atomic_store(&shim.callbacks, true); /* for good */
+    return keyval;
+}
+
+/* A communicator whose attribute has failed lives on. */
+static void free_key(MPI_Comm comm, int keyval, bool freed)
+{
+    void *value;
+    int there = 0;
+
+    if (keyval == MPI_KEYVAL_INVALID)
+        return;
+    if (!freed && shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there)
+        shim_real.Comm_delete_attr(comm, keyval);
+    shim_real.Comm_free_keyval(&keyval);
 }
 
 /* A meeting that is under way on a communicator would hold it, and its attributes, beyond the call
@@ -92,7 +177,7 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
 {
     struct shim_comm *c;
     uintptr_t handle, outer;
-    int err;
+    int err, keyval = MPI_KEYVAL_INVALID;
 
     if (atomic_load(&shim.phase) != SHIM_READY || !comm || !shim_is_own_process())
         return next(comm);
@@ -100,9 +185,10 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     c = shim_comm_begin_free(handle, &outer);
     if (c && !shim_progress_idle())
         end_meeting(c);
-    if (atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us())
-        shim_progress_keep_out();
+    if (runs_code((MPI_Comm)handle))
+        keyval = bar_until_end((MPI_Comm)handle);
     err = next(comm);
+    free_key((MPI_Comm)handle, keyval, err == MPI_SUCCESS);
     shim_comm_end_free(c, handle, outer, err == MPI_SUCCESS);
     return err;
 }

@@ -1,8 +1,18 @@
-/* Code of the application's that MPI may run inside of any call: operators of pending collectives,
+/* Code of the program that MPI may run inside of any call: operators of pending collectives,
  * callbacks of attributes of freed communicators and datatypes. It must not run in a thread of
- * ours: it may share data with the computation beside it (seen: wrong sums), or need what that
- * holds (Python's lock). Once the application has any, no thread of ours calls MPI, and the next
- * vote says so: nonblocking calls then go to the MPI library on all ranks.
+ * ours: it may share data with the computation beside it (seen: wrong sums), or need a lock that
+ * the computation holds (Python's).
+ *
+ * A program that makes an operator or a key makes this rank vote so: nonblocking calls then go to
+ * the MPI library on all ranks. Threads of ours go on moving calls under way. MPI may run
+ * code of the program in them, so they stay out, in three cases.
+ * - From the post to the end of a nonblocking reduction with an operator of the program's, which is
+ *   posted behind the calls under way on its communicator (shim/entry/operators.c).
+ * - From MPI_Comm_free to the deletion of the communicator's attributes.
+ * - For good once a datatype gets an attribute with a delete callback, or a persistent request is
+ *   started beside an operator of the program's.
+ *
+ * A blocking reduction needs nothing: MPICH (3.4 to 5.0) runs its operator in the calling thread.
  *
  * Not seen: what mpi_f08 and MPI_Op_create_c make, until a reduction with such an operator is
  * called. */
@@ -28,11 +38,12 @@ static inline bool shim_is_own_operator(uintptr_t op)
 void shim_callbacks_operator(uintptr_t op);
 
 /* Through `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;
- * MPI_Comm_set_attr; MPI_Comm_free. */
+ * MPI_Comm_set_attr; MPI_Type_set_attr; MPI_Comm_free. */
 int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op);
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
                 void *extra);
 int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *value);
+int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void *value);
 int shim_comm_free(shim_comm_free_fn *next, void *comm);
 
 #endif

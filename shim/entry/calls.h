@@ -11,6 +11,15 @@ int shim_iallreduce(const struct shim_call *call, void *request);
 /* shim/entry/collective.c: the other collectives; request NULL: blocking. */
 int shim_collective(const struct shim_call *call, void *request);
 
+/* shim/entry/operators.c: a nonblocking reduction whose operator is the program's own. reason: why
+ * it is not served, where the call is counted. */
+enum { SHIM_NOT_COUNTED = -1 };
+int shim_own_reduction(const struct shim_call *call, int reason, void *request);
+/* MPI_Start or MPI_Startall comes, which may start a persistent reduction with such an operator. */
+void shim_own_start(void);
+/* MPI_Op_free through `next`. */
+int shim_op_free(shim_op_free_fn *next, void *op);
+
 /* shim/entry/count.c: hands a call on and books it. */
 int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *request);
 

@@ -17,9 +17,8 @@ EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_fn MPI_Reduce;
 EXPORT shim_reduce_c_fn MPI_Reduce_c;
 EXPORT shim_pcontrol_fn MPI_Pcontrol;
-EXPORT shim_op_create_fn MPI_Op_create;
 EXPORT shim_keyval_fn MPI_Comm_create_keyval, MPI_Keyval_create, MPI_Type_create_keyval;
-EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put;
+EXPORT shim_set_attr_fn MPI_Comm_set_attr, MPI_Attr_put, MPI_Type_set_attr;
 EXPORT shim_comm_free_fn MPI_Comm_free;
 EXPORT shim_comm_free_fn MPI_Comm_disconnect;
 EXPORT shim_query_thread_fn MPI_Query_thread;
@@ -301,12 +300,6 @@ int MPI_Request_free(void *request)
     return shim_request_call(shim.next.request_free, request, false);
 }
 
-int MPI_Op_create(void *function, int commute, void *op)
-{
-    shim_prepare();
-    return shim_op_create(shim.next.op_create, function, commute, op);
-}
-
 int MPI_Comm_create_keyval(void *copy, void *delete, int *keyval, void *extra)
 {
     shim_prepare();
@@ -335,6 +328,12 @@ int MPI_Attr_put(uintptr_t comm, int keyval, void *value)
 {
     shim_prepare();
     return shim_set_attr(shim.next.attr_put, comm, keyval, value);
+}
+
+int MPI_Type_set_attr(uintptr_t type, int keyval, void *value)
+{
+    shim_prepare();
+    return shim_type_set_attr(shim.next.type_set_attr, type, keyval, value);
 }
 
 int MPI_Comm_free(void *comm)

@@ -113,12 +113,26 @@ int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uin
     return err;
 }
 
-int shim_large_iallreduce_c(const void *send, void *recv, int64_t count, uintptr_t type,
-                            uintptr_t op, uintptr_t comm, void *request)
+/* Nonblocking, with the arguments of MPI_Iallreduce. */
+#define POST(member)                                                                               \
+    int shim_large_##member##_c(const void *send, void *recv, int64_t count, uintptr_t type,       \
+                                uintptr_t op, uintptr_t comm, void *request)                       \
+    {                                                                                              \
+        if (!fits(count))                                                                          \
+            return refuse(comm);                                                                   \
+        return shim.next.member(send, recv, narrow(count), type, op, comm, request);               \
+    }
+POST(iallreduce)
+POST(iscan)
+POST(iexscan)
+POST(ireduce_block)
+
+int shim_large_ireduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
+                         int root, uintptr_t comm, void *request)
 {
     if (!fits(count))
         return refuse(comm);
-    return shim.next.iallreduce(send, recv, narrow(count), type, op, comm, request);
+    return shim.next.ireduce(send, recv, narrow(count), type, op, root, comm, request);
 }
 
 /* ---- gathers ---- */
@@ -252,37 +266,57 @@ static size_t width_of(uintptr_t handle)
     return handle >> 32 == UINT32_MAX ? 4 : 8;
 }
 
+/* A post under way: its lists, and the word that the MPI library writes the handle into. */
+struct post {
+    struct lists lists;
+    struct kept *fresh;
+    uintptr_t handle;
+};
+
+/* Returns an MPI error code that was raised, with nothing to be freed. */
+static int post_begin(struct post *p, const int64_t *counts, const int64_t *displs, uintptr_t comm)
+{
+    int err = lists_make(&p->lists, counts, displs, comm);
+
+    p->handle = UINTPTR_MAX;
+    if (err != 0)
+        return err;
+    p->fresh = malloc(sizeof *p->fresh);
+    if (p->fresh)
+        return 0;
+    free(p->lists.counts);
+    return refuse(comm);
+}
+
+static int post_end(struct post *p, int err, void *request)
+{
+    if (request)
+        memcpy(request, &p->handle, width_of(p->handle));
+    *p->fresh = (struct kept){.request = p->handle, .lists = p->lists.counts};
+    if (err == 0) {
+        keep(p->fresh);
+    } else {
+        free(p->lists.counts);
+        free(p->fresh);
+    }
+    return err;
+}
+
 static int iallgatherv(shim_iallgatherv_fn *call, const void *send, int64_t send_count,
                        uintptr_t send_type, void *recv, const int64_t *counts,
                        const int64_t *displs, uintptr_t type, uintptr_t comm, void *request)
 {
-    uintptr_t handle = UINTPTR_MAX;
-    struct lists lists;
-    struct kept *fresh;
+    struct post p;
     int err;
 
     if (!send_fits(send, &send_count))
         return refuse(comm);
-    err = lists_make(&lists, counts, displs, comm);
+    err = post_begin(&p, counts, displs, comm);
     if (err != 0)
         return err;
-    fresh = malloc(sizeof *fresh);
-    if (!fresh) {
-        free(lists.counts);
-        return refuse(comm);
-    }
-    err = call(send, narrow(send_count), send_type, recv, lists.counts, lists.displs, type, comm,
-               request ? &handle : NULL);
-    if (request)
-        memcpy(request, &handle, width_of(handle));
-    *fresh = (struct kept){.request = handle, .lists = lists.counts};
-    if (err == 0) {
-        keep(fresh);
-    } else {
-        free(lists.counts);
-        free(fresh);
-    }
-    return err;
+    err = call(send, narrow(send_count), send_type, recv, p.lists.counts, p.lists.displs, type,
+               comm, request ? &p.handle : NULL);
+    return post_end(&p, err, request);
 }
 
 int shim_large_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
@@ -299,4 +333,18 @@ int shim_large_pmpi_iallgatherv_c(const void *send, int64_t send_count, uintptr_
 {
     return iallgatherv(shim_large.iallgatherv, send, send_count, send_type, recv, counts, displs,
                        type, comm, request);
+}
+
+/* Its counts are copied as gathers' are; it has no displacements. */
+int shim_large_ireduce_scatter_c(const void *send, void *recv, const int64_t *counts,
+                                 uintptr_t type, uintptr_t op, uintptr_t comm, void *request)
+{
+    struct post p;
+    int err = post_begin(&p, counts, counts, comm);
+
+    if (err != 0)
+        return err;
+    err = shim.next.ireduce_scatter(send, recv, p.lists.counts, type, op, comm,
+                                    request ? &p.handle : NULL);
+    return post_end(&p, err, request);
 }

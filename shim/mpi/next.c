@@ -69,9 +69,48 @@ static int iallgatherv(const struct shim_call *c, void *request)
                                  c->displs, c->type, c->comm, request);
 }
 
-/* Reduce_scatter and reduce are intercepted in their blocking forms only. */
+static int ireduction(const struct shim_call *c, shim_iallreduce_fn *next,
+                      shim_iallreduce_c_fn *next_c, void *request)
+{
+    if (c->large)
+        return next_c(c->send, c->recv, c->count, c->type, c->op, c->comm, request);
+    return next(c->send, c->recv, (int)c->count, c->type, c->op, c->comm, request);
+}
+
+static int ireduce(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.ireduce_c(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm,
+                                   request);
+    return shim.next.ireduce(c->send, c->recv, (int)c->count, c->type, c->op, c->root, c->comm,
+                             request);
+}
+
+static int ireduce_scatter(const struct shim_call *c, void *request)
+{
+    if (c->large)
+        return shim.next.ireduce_scatter_c(c->send, c->recv, c->counts, c->type, c->op, c->comm,
+                                           request);
+    return shim.next.ireduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm, request);
+}
+
+/* Reduce_scatter and reduce have no nonblocking form but with an operator of the program's. */
 int shim_ipass(const struct shim_call *c, void *request)
 {
+    switch (c->own) {
+    case SHIM_OWN_IREDUCE:
+        return ireduce(c, request);
+    case SHIM_OWN_ISCAN:
+        return ireduction(c, shim.next.iscan, shim.next.iscan_c, request);
+    case SHIM_OWN_IEXSCAN:
+        return ireduction(c, shim.next.iexscan, shim.next.iexscan_c, request);
+    case SHIM_OWN_IREDUCE_BLOCK:
+        return ireduction(c, shim.next.ireduce_block, shim.next.ireduce_block_c, request);
+    case SHIM_OWN_IREDUCE_SCATTER:
+        return ireduce_scatter(c, request);
+    default:
+        break;
+    }
     if (c->kind == SS_KIND_ALLGATHER)
         return c->counts ? iallgatherv(c, request) : iallgather(c, request);
     if (c->large)

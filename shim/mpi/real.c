@@ -14,6 +14,7 @@ shim_greq_start_fn *shim_real_grequest_start;
 void *shim_real_dup_fn;
 shim_create_from_group_fn *shim_real_create_from_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
+bool shim_real_persistent;
 
 /* MPIX_GPU_SUPPORT_CUDA, which older headers do not have. */
 enum { CUDA = 0 };
@@ -241,6 +242,7 @@ const char *shim_real_find_pmpi(void)
 {
     struct objects all = {0};
     const char *lacking = NULL;
+    void *persistent;
 
     dl_iterate_phdr(collect, &all);
     if (all.count == 0)
@@ -255,6 +257,7 @@ const char *shim_real_find_pmpi(void)
         find_into(&all, &shim_real_dup_fn, NULL, "MPIR_Dup_fn");
         find_into(&all, &shim_real_create_from_group, NULL, "PMPI_Comm_create_from_group");
         find_iallgatherv_c(&all);
+        shim_real_persistent = find_into(&all, &persistent, NULL, "PMPI_Reduce_init");
     }
     objects_free(&all);
     return lacking;

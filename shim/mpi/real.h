@@ -89,6 +89,8 @@ typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, vo
 extern void *shim_real_dup_fn;
 extern shim_create_from_group_fn *shim_real_create_from_group;
 extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
+/* The library has persistent reductions (MPI_Reduce_init). */
+extern bool shim_real_persistent;
 
 /* Whether two functions are defined in one library. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+_Thread_local bool shim_ours;
+
 struct shim_state shim = {
     .min_fast = INT64_MIN,
     .min_fast_nonblocking = INT64_MIN,

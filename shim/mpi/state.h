@@ -57,7 +57,17 @@ typedef int shim_init_thread_fn(int *, char ***, int, int *);
 typedef int shim_query_thread_fn(int *);
 typedef int shim_finalize_fn(void);
 typedef int shim_request_get_status_fn(uintptr_t request, int *flag, void *status);
-typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
+typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free, MPI_Start */
+typedef int shim_startall_fn(int, void *requests);
+typedef int shim_op_free_fn(void *op);
+typedef int shim_ireduce_fn(const void *, void *, int, uintptr_t, uintptr_t, int, uintptr_t,
+                            void *request);
+typedef int shim_ireduce_c_fn(const void *, void *, int64_t, uintptr_t, uintptr_t, int, uintptr_t,
+                              void *request);
+typedef int shim_ireduce_scatter_fn(const void *, void *, const int *, uintptr_t, uintptr_t,
+                                    uintptr_t, void *request);
+typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uintptr_t, uintptr_t,
+                                      uintptr_t, void *request);
 
 /* The wrapped names: member of struct shim_next, type, name. An MPI library before MPI 4 lacks
  * those of large counts (shim/mpi/large.h). */
@@ -69,7 +79,12 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(iallgather_c, shim_iallgather_c_fn, MPI_Iallgather_c)                                        \
     X(iallgatherv_c, shim_iallgatherv_c_fn, MPI_Iallgatherv_c)                                     \
     X(reduce_scatter_c, shim_allreduce_c_fn, MPI_Reduce_scatter_block_c)                           \
-    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)
+    X(reduce_c, shim_reduce_c_fn, MPI_Reduce_c)                                                    \
+    X(ireduce_c, shim_ireduce_c_fn, MPI_Ireduce_c)                                                 \
+    X(iscan_c, shim_iallreduce_c_fn, MPI_Iscan_c)                                                  \
+    X(iexscan_c, shim_iallreduce_c_fn, MPI_Iexscan_c)                                              \
+    X(ireduce_block_c, shim_iallreduce_c_fn, MPI_Ireduce_scatter_block_c)                          \
+    X(ireduce_scatter_c, shim_ireduce_scatter_c_fn, MPI_Ireduce_scatter_c)
 #define SHIM_WRAPPED_PLAIN(X)                                                                      \
     X(allreduce, shim_allreduce_fn, MPI_Allreduce)                                                 \
     X(iallreduce, shim_iallreduce_fn, MPI_Iallreduce)                                              \
@@ -91,9 +106,19 @@ typedef int shim_request_fn(void *request); /* MPI_Cancel, MPI_Request_free */
     X(cancel, shim_request_fn, MPI_Cancel)                                                         \
     X(request_free, shim_request_fn, MPI_Request_free)                                             \
     X(op_create, shim_op_create_fn, MPI_Op_create)                                                 \
+    X(op_free, shim_op_free_fn, MPI_Op_free)                                                       \
+    X(pmpi_op_free, shim_op_free_fn, PMPI_Op_free)                                                 \
+    X(ireduce, shim_ireduce_fn, MPI_Ireduce)                                                       \
+    X(iscan, shim_iallreduce_fn, MPI_Iscan)                                                        \
+    X(iexscan, shim_iallreduce_fn, MPI_Iexscan)                                                    \
+    X(ireduce_block, shim_iallreduce_fn, MPI_Ireduce_scatter_block)                                \
+    X(ireduce_scatter, shim_ireduce_scatter_fn, MPI_Ireduce_scatter)                               \
+    X(start, shim_request_fn, MPI_Start)                                                           \
+    X(startall, shim_startall_fn, MPI_Startall)                                                    \
     X(comm_keyval, shim_keyval_fn, MPI_Comm_create_keyval)                                         \
     X(keyval, shim_keyval_fn, MPI_Keyval_create)                                                   \
     X(type_keyval, shim_keyval_fn, MPI_Type_create_keyval)                                         \
+    X(type_set_attr, shim_set_attr_fn, MPI_Type_set_attr)                                          \
     X(set_attr, shim_set_attr_fn, MPI_Comm_set_attr)                                               \
     X(attr_put, shim_set_attr_fn, MPI_Attr_put)                                                    \
     X(comm_free, shim_comm_free_fn, MPI_Comm_free)                                                 \
@@ -110,6 +135,17 @@ struct shim_next {
 
 struct shim_bounce;
 
+/* Nonblocking reductions that are looked at for an operator of the program's. */
+enum shim_own {
+    SHIM_OWN_NONE, /* the operator is another, or the call is of no such kind */
+    SHIM_OWN_IALLREDUCE,
+    SHIM_OWN_IREDUCE,
+    SHIM_OWN_ISCAN,
+    SHIM_OWN_IEXSCAN,
+    SHIM_OWN_IREDUCE_BLOCK, /* MPI_Ireduce_scatter_block */
+    SHIM_OWN_IREDUCE_SCATTER
+};
+
 /* An intercepted call, as it came. */
 struct shim_call {
     const void *send;
@@ -121,8 +157,10 @@ struct shim_call {
     bool large;       /* a name that ends in _c */
     const void *site; /* return address: where the application calls from */
     enum ss_kind kind;
+    enum shim_own own;
     int root; /* reduce */
-    /* Allgather. counts and displs: allgatherv, int or, where large, int64_t. */
+    /* Allgather. counts and displs: allgatherv, int or, where large, int64_t. counts also:
+     * SHIM_OWN_IREDUCE_SCATTER. */
     int64_t send_count;
     uintptr_t send_type;
     const void *counts, *displs;
@@ -166,6 +204,7 @@ struct shim_watch {
     atomic_bool wanted;         /* it is to be woken, or made */
     atomic_int inside;          /* threads of ours that are inside of MPI */
     atomic_int bars;            /* shim_progress_bar less shim_progress_unbar */
+    atomic_bool shut;           /* by shim_progress_keep_out */
     atomic_uint_fast64_t turns; /* rounds of progress, by any thread */
 };
 
@@ -299,8 +338,10 @@ struct shim_state {
     int thread_level;       /* where it was raised: what the application was told; -1: it was not */
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;
-    atomic_bool callbacks;     /* MPI may run code of the application's in our threads */
-    int keyvals[SHIM_KEYVALS]; /* whose attributes run it when they are deleted */
+    atomic_bool callbacks;     /* the program has callbacks: this rank votes so */
+    atomic_bool operators;     /* it has an operator of its own */
+    atomic_int own_waiting;    /* reductions with one that are not posted yet */
+    int keyvals[SHIM_KEYVALS]; /* whose attributes run code of the program when deleted */
     atomic_int keyval_count;
     atomic_bool deleters;                /* one of them is on a communicator that can be freed */
     struct shim_comm *lists[SHIM_LISTS]; /* under table_lock */
@@ -321,6 +362,15 @@ struct shim_state {
 /* Hidden, so that the compiler reaches them without a table in between. */
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
 extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
+
+/* This thread is the one that moves nonblocking calls. */
+extern __attribute__((visibility("hidden"))) _Thread_local bool shim_ours;
+
+/* Returns whether this thread is barred from MPI (shim/comm/progress.h), and is to leave. */
+static inline bool shim_is_out(void)
+{
+    return shim_ours && atomic_load(&shim.watch.bars) > 0;
+}
 
 /* Sums of a few numbers between two calls, of a loss or a metric, tell steps
  * (core/tensor/steps.h); larger ones may be those of a layer's bias. Not locked: some five

@@ -224,6 +224,10 @@ static void keep(uintptr_t *type, MPI_Datatype *kept)
 
 void shim_layout_keep(struct shim_task *task)
 {
+    uintptr_t type = task->call.type;
+
+    if (task->call.own) /* an operator gets the program's own handle, which a reference keeps */
+        keep(&type, &task->kept[0]);
     if (task->call.kind != SS_KIND_ALLGATHER)
         return;
     keep(&task->call.type, &task->kept[0]);

@@ -86,7 +86,7 @@ static void begin_images(struct shim_task *task)
 
 bool shim_native_is_alone(void)
 {
-    return atomic_load(&shim.callbacks) || shim_progress_refused();
+    return !shim_progress_is_open() || shim_progress_refused();
 }
 
 void shim_native_take(struct shim_task *task)
@@ -211,10 +211,11 @@ static void post_whole(struct shim_task *task)
     task->piece = 0;
     task->native_begin = shim_now();
     task->err = shim_ipass(&call, &task->native);
-    atomic_fetch_add(
-        &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
-                                                                 : SS_WHY_COMMUNICATOR],
-        1);
+    if (!call.own) /* others are counted where they are made */
+        atomic_fetch_add(
+            &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
+                                                                     : SS_WHY_COMMUNICATOR],
+            1);
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
 

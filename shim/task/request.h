@@ -9,4 +9,7 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
                             void *status);
 int shim_request_call(shim_request_fn *next, void *request, bool cancel);
 
+/* MPI_Op_free of an operator of the program's while a reduction may wait for its post. */
+int shim_own_op_free(shim_op_free_fn *next, void *op);
+
 #endif

@@ -25,14 +25,16 @@ static bool keep_lists(struct shim_task *task)
     struct shim_call *call = &task->call;
     size_t bytes = (size_t)task->comm->size * (call->large ? sizeof(int64_t) : sizeof(int));
 
-    if (task->blocking || !call->counts || !call->displs)
+    if (task->blocking || !call->counts || !(call->displs || call->own))
         return true;
     task->lists = malloc(2 * bytes);
     if (!task->lists)
         return false;
     memcpy(task->lists, call->counts, bytes);
-    memcpy((char *)task->lists + bytes, call->displs, bytes);
     call->counts = task->lists;
+    if (call->own)
+        return true;
+    memcpy((char *)task->lists + bytes, call->displs, bytes);
     call->displs = (char *)task->lists + bytes;
     return true;
 }
@@ -52,7 +54,7 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         task->begin = shim_now();
-    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE)
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own)
         shim_site_find(call->site, &task->place, &task->site);
     if (!keep_lists(task))
         return false;
@@ -319,14 +321,26 @@ static bool step_native(struct shim_task *task)
     return moved;
 }
 
+static void post_whole(struct shim_task *task)
+{
+    if (task->call.own)
+        shim_own_post(task);
+    else
+        shim_native_whole(task);
+}
+
 static bool step(struct shim_task *task)
 {
     int status;
 
+    if (shim_is_out() && shim_task_stage(task) != SHIM_TASK_QUEUED)
+        return false;
     switch (shim_task_stage(task)) {
     case SHIM_TASK_QUEUED:
         if (shim_task_comes_in(task))
             return task->call.bounce->moved;
+        if (is_the_librarys(task) && task->call.own)
+            return shim_own_try_post(task);
         if (is_the_librarys(task))
             shim_native_whole_later(task);
         else
@@ -370,7 +384,7 @@ static void meet(struct shim_comm *comm, bool *moved)
     for (struct shim_task *task = comm->queue; task && comm->state == SHIM_COMM_MEETING;
          task = task->next)
         if (!task->blocking)
-            shim_native_whole(task);
+            post_whole(task);
     if (comm->state == SHIM_COMM_MEETING)
         comm->state = SHIM_COMM_PASSES;
 }
@@ -385,7 +399,7 @@ static bool may_step(const struct shim_task *task)
     if (stage != SHIM_TASK_QUEUED || task == comm->queue)
         return stage != SHIM_TASK_YOURS;
     if (is_the_librarys(task))
-        return is_next_native(task);
+        return task->call.own ? shim_own_is_next(task) : is_next_native(task);
     return !task->blocking && comm->state == SHIM_COMM_SERVED &&
            (uint64_t)task->call.count < SS_WINDOW && ss_comm_status(comm->core) == SS_OK &&
            shim_transport_reserve(&comm->transport, (int)ss_comm_window(comm->core)) &&
@@ -455,6 +469,8 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
         *link = task->next;
         if (comm->queue_end == task)
             comm->queue_end = before;
+        if (task->call.own)
+            shim_own_end(task);
         if (!task->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
             task->next = left->finished;
             left->finished = task;
@@ -522,6 +538,8 @@ void shim_task_post(struct shim_task *task)
     task->number = ++comm->calls;
     if (shim.settings.topk)
         shim_task_made(task);
+    if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
+        comm->native_from = task->number; /* on all ranks: they make the same call */
     task->polled = comm->polled;
     if (!task->blocking) {
         if (shim.settings.merge > 0) /* held only where a thread of ours steps it meanwhile */
@@ -534,11 +552,11 @@ void shim_task_post(struct shim_task *task)
     comm->queue_end = task;
     if (!task->blocking) {
         if (is_native_at_once(task))
-            shim_native_whole(task); /* since the caller looked */
+            post_whole(task); /* since the caller looked */
         else if (task->call.bounce)
             atomic_store(&comm->natively, false); /* what follows waits for its copies */
         shim_progress_enter(comm);
-        if (!shim.own_thread)
+        if (!shim.own_thread || !shim_progress_is_open())
             step_posted(before, task, &left);
     }
     pthread_mutex_unlock(&comm->lock);

@@ -59,6 +59,8 @@ struct shim_task {
     int barriers;          /* still to come before it */
     bool assembling;       /* the request is that of a barrier */
     bool whole;            /* it is that of the call as it came, with all windows */
+    bool waits;            /* call.own: it counts in shim.own_waiting; */
+    bool bars;             /* it is posted, and bars threads of ours from MPI until it has ended */
     uint64_t piece;        /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
     uint64_t summed;       /* pieces that it has summed; */
     int lost;              /* one of them could not be copied or summed, here or on any rank */
@@ -147,6 +149,18 @@ bool shim_request_deliver(struct shim_task *finished);
  * blocking. Returns the MPI code. */
 int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                   enum ss_op op, void *request);
+
+/* shim/task/own.c: counts a nonblocking reduction with an operator of the program's on a served
+ * communicator, whose nonblocking calls are the MPI library's from this one on, and returns true if
+ * it can be posted at once: no call before it needs a thread of ours. If one does, changes nothing.
+ */
+bool shim_own_is_at_once(struct shim_comm *comm);
+/* Makes a task of it, which is posted behind the calls of `comm` that are under way. False: no
+ * memory. */
+bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Request *request);
+/* Replaces the request of one that is posted already, with threads of ours barred, by one of ours,
+ * whose end lets them in again. False: no memory. */
+bool shim_own_adopt(const struct shim_call *call, MPI_Request *request);
 
 /* Whether a nonblocking call may be taken over now. */
 static inline bool shim_takes_requests(void)

@@ -86,6 +86,17 @@ void shim_native_give_up(struct shim_task *task);
 /* What is left of it after the windows that are done. */
 void shim_native_rest(struct shim_task *task);
 
+/* ---- shim/task/own.c: reductions with an operator of the program's ---- */
+
+/* Returns whether the calls before it need no thread of ours any more. */
+bool shim_own_is_next(const struct shim_task *task);
+/* Posts it, unless another thread of ours is inside of MPI: then that thread does. */
+bool shim_own_try_post(struct shim_task *task);
+/* Posts it in any case. */
+void shim_own_post(struct shim_task *task);
+/* Lets threads of ours in again. */
+void shim_own_end(struct shim_task *task);
+
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */
 
 /* Whether it wants images of pieces; makes them, without the communicator's lock; then it begins.

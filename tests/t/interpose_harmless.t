@@ -32,11 +32,13 @@ within 30 nm -D --defined-only "$LIB"
 awk '{ print $NF }' "$WORK/out" | sort >"$WORK/exported"
 {
     printf '%s\n' MPI_Allreduce MPI_Iallreduce MPI_Allgather MPI_Iallgather MPI_Allgatherv \
-        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce |
+        MPI_Iallgatherv MPI_Reduce_scatter_block MPI_Reduce MPI_Ireduce MPI_Iscan MPI_Iexscan \
+        MPI_Ireduce_scatter_block MPI_Ireduce_scatter |
         sed 'p; s/$/_c/'
     printf '%s\n' MPI_Pcontrol MPI_Init MPI_Init_thread PMPI_Init PMPI_Init_thread \
         MPI_Query_thread MPI_Finalize PMPI_Finalize MPI_Request_get_status \
         PMPI_Request_get_status MPI_Cancel MPI_Request_free MPI_Op_create \
+        MPI_Op_free PMPI_Op_free MPI_Start MPI_Startall MPI_Type_set_attr \
         MPI_Comm_create_keyval MPI_Keyval_create MPI_Type_create_keyval MPI_Comm_set_attr \
         MPI_Attr_put MPI_Comm_free MPI_Comm_disconnect
     grep -o 'sparseshim_1_[a-z_]*' shim/sparseshim.h

@@ -1,0 +1,100 @@
+/* Nonblocking reductions with an operator of the program's, on their way to the MPI library. */
+#include "shim/comm/progress.h"
+#include "shim/entry/callbacks.h"
+#include "shim/entry/calls.h"
+#include "shim/mpi/errors.h"
+#include "shim/mpi/real.h"
+#include "shim/task/request.h"
+#include "shim/task/task.h"
+
+static int post(const struct shim_call *call, int reason, void *request)
+{
+    if (reason == SHIM_NOT_COUNTED)
+        return shim_ipass(call, request);
+    return shim_pass_for(call, (enum ss_reason)reason, request);
+}
+
+/* Posts it here, with threads of ours barred until it has ended. */
+static int post_barred(const struct shim_call *call, int reason, void *request)
+{
+    int err;
+
+    shim_progress_bar();
+    err = post(call, reason, request);
+    if (err != MPI_SUCCESS)
+        shim_progress_unbar();
+    else
+        (void)shim_own_adopt(call, request); /* without memory they stay barred */
+    return err;
+}
+
+static int post_privately(const struct shim_call *call, const struct shim_comm *comm, int reason,
+                          void *request)
+{
+    struct shim_call privately = *call;
+    int err;
+
+    privately.comm = (uintptr_t)comm->private;
+    err = post_barred(&privately, reason, request);
+    if (err != MPI_SUCCESS)
+        shim_real.Comm_call_errhandler(comm->handle, err);
+    return err;
+}
+
+static int queue(const struct shim_call *call, struct shim_comm *comm, int reason, void *request)
+{
+    if (!shim_own_queue(call, comm, request)) {
+        shim_comm_put(comm);
+        return shim_raise((MPI_Comm)call->comm, SS_ERR_MEMORY,
+                          "out of memory in a nonblocking reduction with an operator of the "
+                          "program's");
+    }
+    if (reason != SHIM_NOT_COUNTED) {
+        atomic_fetch_add(&shim.stats.passed[reason], 1);
+        atomic_fetch_add(&shim.stats.not_timed, 1);
+    }
+    return MPI_SUCCESS;
+}
+
+int shim_own_reduction(const struct shim_call *call, int reason, void *request)
+{
+    struct shim_comm *comm;
+    int err;
+
+    shim_callbacks_operator(call->op);
+    if (!request || call->on_device || atomic_load(&shim.privates) == 0)
+        return post(call, reason, request);
+    if (!shim_takes_requests()) { /* there may be partial calls */
+        shim_progress_keep_out();
+        return post(call, reason, request);
+    }
+    if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))
+        shim_comm_sweep();
+    comm = shim_comm_get(call->comm);
+    if (comm && comm->state == SHIM_COMM_MEETING)
+        return queue(call, comm, reason, request);
+    if (!comm || comm->state != SHIM_COMM_SERVED || !comm->nonblocking)
+        err = post_barred(call, reason, request);
+    else if (shim_own_is_at_once(comm))
+        err = post_privately(call, comm, reason, request);
+    else
+        return queue(call, comm, reason, request);
+    if (comm)
+        shim_comm_put(comm);
+    return err;
+}
+
+/* Its request does not tell. */
+void shim_own_start(void)
+{
+    if (shim_prepare() && shim_real_persistent && atomic_load(&shim.privates) > 0)
+        shim_progress_keep_out();
+}
+
+int shim_op_free(shim_op_free_fn *next, void *op)
+{
+    if (op && atomic_load(&shim.own_waiting) > 0 &&
+        shim_is_own_operator((uintptr_t) * (MPI_Op *)op))
+        return shim_own_op_free(next, op);
+    return next(op);
+}

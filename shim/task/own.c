@@ -1,0 +1,164 @@
+/* Nonblocking reductions with an operator of the program's. The MPI library runs the operator in
+ * any thread that makes progress, so no thread of ours calls MPI from the post to the end of one.
+ */
+#include <stdlib.h>
+
+#include "shim/comm/progress.h"
+#include "shim/mpi/real.h"
+#include "shim/task/request.h"
+#include "shim/task/task_impl.h"
+
+/* Operators that the program has freed while a reduction was waiting: under requests_lock. */
+struct freed {
+    struct freed *next;
+    MPI_Op op;
+};
+static struct freed *freed;
+
+static bool needs_thread(const struct shim_task *task)
+{
+    const enum shim_stage stage = shim_task_stage(task);
+
+    return stage != SHIM_TASK_DONE && !(stage == SHIM_TASK_NATIVE && task->whole);
+}
+
+bool shim_own_is_next(const struct shim_task *task)
+{
+    const struct shim_task *before = task->comm->queue;
+
+    while (before != task && !needs_thread(before))
+        before = before->next;
+    return before == task;
+}
+
+/* Frees what the program has freed meanwhile, once no reduction waits. */
+static void stop_waiting(struct shim_task *task)
+{
+    struct freed *list = NULL, *next;
+
+    if (!task->waits)
+        return;
+    task->waits = false;
+    pthread_mutex_lock(&shim.requests_lock);
+    if (atomic_fetch_sub(&shim.own_waiting, 1) == 1) {
+        list = freed;
+        freed = NULL;
+    }
+    pthread_mutex_unlock(&shim.requests_lock);
+    for (; list; list = next) {
+        next = list->next;
+        shim.next.pmpi_op_free(&list->op);
+        free(list);
+    }
+}
+
+static void post(struct shim_task *task)
+{
+    task->bars = true;
+    shim_native_whole(task);
+    stop_waiting(task);
+}
+
+bool shim_own_try_post(struct shim_task *task)
+{
+    if (!shim_progress_try_bar())
+        return false;
+    post(task);
+    return true;
+}
+
+void shim_own_post(struct shim_task *task)
+{
+    shim_progress_bar();
+    post(task);
+}
+
+void shim_own_end(struct shim_task *task)
+{
+    stop_waiting(task); /* it has failed before */
+    if (task->bars)
+        shim_progress_unbar();
+    task->bars = false;
+}
+
+bool shim_own_is_at_once(struct shim_comm *comm)
+{
+    const struct shim_task *task;
+    bool at_once;
+
+    pthread_mutex_lock(&comm->lock);
+    for (task = comm->queue; task && !needs_thread(task); task = task->next)
+        ;
+    at_once = comm->state == SHIM_COMM_SERVED && !task;
+    if (at_once) {
+        comm->calls++;
+        if (comm->native_from == 0 || comm->calls < comm->native_from)
+            comm->native_from = comm->calls;
+        atomic_store(&comm->natively, true);
+    }
+    pthread_mutex_unlock(&comm->lock);
+    return at_once;
+}
+
+bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Request *request)
+{
+    struct shim_task *task = shim_request_start(call, comm, SS_F32, SS_SUM, request);
+
+    if (!task)
+        return false;
+    task->waits = true;
+    pthread_mutex_lock(&shim.requests_lock);
+    atomic_fetch_add(&shim.own_waiting, 1);
+    pthread_mutex_unlock(&shim.requests_lock);
+    shim_task_post(task);
+    return true;
+}
+
+/* The entry is in no table: it is there for the queue, which the program's threads step. */
+bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
+{
+    struct shim_comm *c = shim_comm_allocate();
+    struct shim_call posted = *call;
+    struct shim_task *task;
+    MPI_Request native = *request;
+
+    if (!c)
+        return false;
+    posted.counts = NULL; /* the MPI library has what it needs of these */
+    posted.type = (uintptr_t)MPI_DATATYPE_NULL;
+    c->handle = (MPI_Comm)call->comm;
+    c->refs = 1;
+    c->state = SHIM_COMM_PASSES;
+    task = shim_request_start(&posted, c, SS_F32, SS_SUM, request);
+    if (!task) {
+        shim_comm_put(c);
+        return false;
+    }
+    task->native = native;
+    task->whole = task->bars = true;
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+    c->queue = c->queue_end = task;
+    c->listed = true;
+    shim_list_add(SHIM_ACTIVE, c);
+    return true;
+}
+
+int shim_own_op_free(shim_op_free_fn *next, void *op)
+{
+    struct freed *put_off = malloc(sizeof *put_off);
+
+    if (!put_off) /* it is never freed */
+        return MPI_SUCCESS;
+    pthread_mutex_lock(&shim.requests_lock);
+    if (atomic_load(&shim.own_waiting) > 0) {
+        *put_off = (struct freed){freed, *(MPI_Op *)op};
+        freed = put_off;
+        put_off = NULL;
+        *(MPI_Op *)op = MPI_OP_NULL;
+    }
+    pthread_mutex_unlock(&shim.requests_lock);
+    if (!put_off)
+        return MPI_SUCCESS;
+    free(put_off);
+    return next(op);
+}
