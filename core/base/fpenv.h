@@ -9,7 +9,12 @@
 #ifndef CORE_BASE_FPENV_H
 #define CORE_BASE_FPENV_H
 
+#include <float.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Exceptions of ss_fpenv_raised and ss_fpenv_raise. */
+enum { SS_OVERFLOW = 1, SS_INVALID = 2 };
 
 /* What is computed on one side of an enter or leave stays there: compilers know of memory only.
  * The second form is for a variable that need not be in memory. */
@@ -39,6 +44,32 @@ static inline void ss_fpenv_leave(ss_fpenv saved)
     SS_FPENV_FENCE();
     _mm_setcsr(saved);
     SS_FPENV_FENCE();
+}
+
+/* Returns the environment as it is. */
+static inline ss_fpenv ss_fpenv_now(void)
+{
+    SS_FPENV_FENCE();
+    return _mm_getcsr();
+}
+
+/* Returns the exceptions that an environment has seen. */
+static inline unsigned ss_fpenv_raised(ss_fpenv env)
+{
+    return (env & 0x8 ? SS_OVERFLOW : 0) | (env & 0x1 ? SS_INVALID : 0);
+}
+
+/* Returns true if the environment changes what a sum is or does: a rounding mode, or any trap.
+ * Flushing does not count: programs built with -ffast-math all flush. */
+static inline bool ss_fpenv_is_own(ss_fpenv env)
+{
+    return (env & 0x6000) != 0 || (env & 0x1f80) != 0x1f80;
+}
+
+/* Returns the default environment with the rounding mode of `env`. */
+static inline ss_fpenv ss_fpenv_rounding(ss_fpenv env)
+{
+    return 0x1f80 | (env & 0x6000);
 }
 
 /* The x87 unit as well, some hundred cycles: for what reads or prints numbers, since the C library
@@ -71,6 +102,7 @@ static inline ss_fpenv ss_fpenv_enter(void)
 
     __asm__ volatile("mrs %0, fpcr" : "=r"(control) : : "memory");
     __asm__ volatile("mrs %0, fpsr" : "=r"(seen));
+    __asm__ volatile("msr fpsr, %0" : : "r"((uint64_t)0) : "memory");
     __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0) : "memory");
     return (control & 0xffffffffu) | seen << 32;
 }
@@ -79,6 +111,32 @@ static inline void ss_fpenv_leave(ss_fpenv saved)
 {
     __asm__ volatile("msr fpsr, %0" : : "r"(saved >> 32) : "memory");
     __asm__ volatile("msr fpcr, %0" : : "r"(saved & 0xffffffffu) : "memory");
+}
+
+static inline ss_fpenv ss_fpenv_now(void)
+{
+    uint64_t control, seen;
+
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control) : : "memory");
+    __asm__ volatile("mrs %0, fpsr" : "=r"(seen) : : "memory");
+    return (control & 0xffffffffu) | seen << 32;
+}
+
+static inline unsigned ss_fpenv_raised(ss_fpenv env)
+{
+    const uint64_t seen = env >> 32;
+
+    return (seen & 0x4 ? SS_OVERFLOW : 0) | (seen & 0x1 ? SS_INVALID : 0);
+}
+
+static inline bool ss_fpenv_is_own(ss_fpenv env)
+{
+    return (env & 0xc00000) != 0 || (env & 0x9f00) != 0;
+}
+
+static inline ss_fpenv ss_fpenv_rounding(ss_fpenv env)
+{
+    return env & 0xc00000;
 }
 
 struct ss_fpenv_full {
@@ -98,4 +156,16 @@ static inline void ss_fpenv_leave_full(const struct ss_fpenv_full *saved)
 #else
 #error "sparseshim needs to set the floating-point environment: add this architecture here"
 #endif
+
+/* Raises exceptions by an operation in the environment as it is: an unmasked one traps. */
+static inline void ss_fpenv_raise(unsigned exceptions)
+{
+    volatile double largest = DBL_MAX, zero = 0, result;
+
+    if (exceptions & SS_OVERFLOW)
+        result = largest + largest;
+    if (exceptions & SS_INVALID)
+        result = zero / zero;
+    (void)result;
+}
 #endif

@@ -174,6 +174,8 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         flags |= SS_VOTE_NOT_FINITE;
     if (call->off)
         flags |= SS_VOTE_OFF;
+    if (call->environment)
+        flags |= SS_VOTE_ENVIRONMENT;
     if (call->polled)
         flags |= SS_VOTE_POLLED;
     if (call->callbacks)

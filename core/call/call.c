@@ -478,7 +478,7 @@ static int start(struct ss_call *call, struct ss_comm *comm, const struct ss_col
 
     comm->t->outside = ss_fpenv_enter();
     status = enter(call, comm, what, window);
-    ss_fpenv_leave(comm->t->outside);
+    ss_transport_out(comm->t);
     return status;
 }
 
@@ -594,6 +594,6 @@ int ss_call_step(struct ss_call *call)
         if (status == SS_PENDING)
             status = wait_on(call);
     }
-    ss_fpenv_leave(x->t->outside);
+    ss_transport_out(x->t);
     return status;
 }

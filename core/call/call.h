@@ -61,6 +61,10 @@ unsigned ss_comm_window(const struct ss_comm *comm);
 /* Votes "off" (MPI_Pcontrol) for calls started from here on. */
 void ss_comm_set_off(struct ss_comm *comm, bool off);
 
+/* Votes the same for calls started from here on where `own`, for another reason: the caller's
+ * traps or rounding mode (ss_fpenv_is_own), and the call is a sum of floats. */
+void ss_comm_set_environment(struct ss_comm *comm, bool own);
+
 /* Votes for calls started from here on that the MPI library's allreduce, should it come to that, is
  * one that can be polled: other calls of this rank are under way meanwhile. */
 void ss_comm_set_polled(struct ss_comm *comm, bool polled);
@@ -176,6 +180,10 @@ uint64_t ss_call_piece(const struct ss_call *call);
 
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */
 bool ss_call_callbacks(const struct ss_call *call);
+
+/* After the end of a sparse call: exceptions of core/base/fpenv.h for the caller to raise in the
+ * program's thread, since the result is not finite. 0 for a result that is not the host's. */
+unsigned ss_call_exceptions(const struct ss_call *call);
 
 /* Whether the call has been decided on, and is not the MPI library's. */
 bool ss_call_is_sparse(const struct ss_call *call);

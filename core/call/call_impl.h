@@ -38,22 +38,22 @@ struct ss_call {
     bool broken; /* the input cannot be read */
 
     /* Beside others (core/call/beside.c). */
-    struct ss_call *next_open;   /* the one started before it, of those that have not ended, */
-    struct ss_call *newer;       /* and the one after it */
-    uint64_t index;              /* of its start on the communicator, from 1 */
-    uint64_t number;             /* ss_comm_set_number, for messages alone */
-    uint64_t failed_call;        /* number of the earlier call that it fails for, 0: none */
-    uint64_t moves;              /* those of the communicator when it last waited */
-    uint64_t polls;              /* and when it was stepped */
-    size_t room;                 /* most memory that it may take, bytes */
-    bool passed;                 /* its turn has come */
-    bool alone;                  /* none may start before it has ended */
-    bool beside;                 /* another was under way meanwhile: its times tell little */
-    bool decided;                /* by the vote, or without one */
-    bool off, polled, callbacks; /* it votes so (ss_comm_set_off and the like) */
-    uint32_t turn;               /* on its lane, from 1 */
-    uint32_t measured;           /* planned_call of the lane when its turn came */
-    struct ss_lane_result past;  /* of the lane, that it goes by */
+    struct ss_call *next_open; /* the one started before it, of those that have not ended, */
+    struct ss_call *newer;     /* and the one after it */
+    uint64_t index;            /* of its start on the communicator, from 1 */
+    uint64_t number;           /* ss_comm_set_number, for messages alone */
+    uint64_t failed_call;      /* number of the earlier call that it fails for, 0: none */
+    uint64_t moves;            /* those of the communicator when it last waited */
+    uint64_t polls;            /* and when it was stepped */
+    size_t room;               /* most memory that it may take, bytes */
+    bool passed;               /* its turn has come */
+    bool alone;                /* none may start before it has ended */
+    bool beside;               /* another was under way meanwhile: its times tell little */
+    bool decided;              /* by the vote, or without one */
+    bool off, environment, polled, callbacks; /* it votes so (ss_comm_set_off and the like) */
+    uint32_t turn;                            /* on its lane, from 1 */
+    uint32_t measured;                        /* planned_call of the lane when its turn came */
+    struct ss_lane_result past;               /* of the lane, that it goes by */
 
     /* With others (core/call/group.h). */
     bool merges;  /* it may, as far as all ranks know */
@@ -93,6 +93,8 @@ struct ss_call {
     double mark;           /* begin of the current stage */
     double aside;          /* seconds of the exchange for what is no part of it: GUARD */
     struct ss_scan result; /* of the own part, where the recipe did not count */
+    uint64_t doubts;       /* of the transport when the call started */
+    unsigned exceptions;   /* ss_call_exceptions */
     bool partial;          /* it is a round */
     bool between;          /* it is with all ranks, and the tensor's next calls are rounds */
     size_t observed;       /* elements of the sample that observe has taken, 0: none */

@@ -108,6 +108,11 @@ void ss_comm_set_off(struct ss_comm *comm, bool off)
     comm->off = off;
 }
 
+void ss_comm_set_environment(struct ss_comm *comm, bool own)
+{
+    comm->environment = own;
+}
+
 void ss_comm_set_polled(struct ss_comm *comm, bool polled)
 {
     comm->polled = polled;

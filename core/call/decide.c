@@ -224,6 +224,8 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         return f->resting ? SS_NEXT_LOOK_EXTRAS : SS_NEXT_LOOK_INPUT;
     bool agreed = (calibrate && !native) ||
                   (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
+    if ((b->flags & SS_VOTE_ENVIRONMENT) == SS_VOTE_ENVIRONMENT)
+        return to_native(call, SS_WHY_ENVIRONMENT);
     if (b->flags & SS_VOTE_OFF)
         return to_native(call, SS_WHY_OFF);
     if (b->flags & SS_VOTE_CANNOT)

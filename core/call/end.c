@@ -58,6 +58,23 @@ void ss_call_calibrated(struct ss_call *call)
     atomic_fetch_add(&call->f.comm->stats->calibration_bytes, call->calibrate.bytes);
 }
 
+/* Returns true if a sum of the call may have overflowed. A round may have ended before its call
+ * began. */
+static bool is_doubtful(const struct ss_call *call)
+{
+    const struct ss_comm *comm = call->f.comm;
+
+    return comm->t->doubts != call->doubts || (call->partial && comm->rounds_t->doubts > 0);
+}
+
+static void look_finite(struct ss_call *call)
+{
+    const struct ss_coll *c = &call->f.c;
+
+    if (ss_type_is_float(c->x.type) && c->x.place == &ss_host && is_doubtful(call))
+        call->exceptions = ss_vector_exceptions(c->x.type, c->out, (size_t)c->out_n);
+}
+
 static void book(struct ss_call *call, double native_seconds)
 {
     struct ss_coll *c = &call->f.c;
@@ -82,6 +99,7 @@ static void book(struct ss_call *call, double native_seconds)
         x->bytes_sent += dense;
         atomic_fetch_add(&stats->passed[call->reason], 1);
     } else if (x->failed == 0) {
+        look_finite(call);
         atomic_fetch_add(&stats->sparse, 1);
     } else {
         atomic_fetch_add(&stats->errors, 1);
@@ -182,6 +200,11 @@ uint64_t ss_call_piece(const struct ss_call *call)
 bool ss_call_callbacks(const struct ss_call *call)
 {
     return call->f.c.x.number > 0 && (call->f.vote.ballot.flags & SS_VOTE_CALLBACKS);
+}
+
+unsigned ss_call_exceptions(const struct ss_call *call)
+{
+    return call->exceptions;
 }
 
 bool ss_call_is_sparse(const struct ss_call *call)

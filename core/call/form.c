@@ -168,7 +168,9 @@ void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_co
     f->nonblocking = comm->nonblocking;
     call->moves = comm->moves;
     call->polls = comm->polls;
+    call->doubts = comm->t->doubts;
     call->off = comm->off;
+    call->environment = comm->environment;
     call->polled = comm->polled;
     call->number = comm->number > 0 ? comm->number : comm->starts + 1;
     call->callbacks = comm->callbacks;

@@ -46,7 +46,7 @@ bool ss_comm_serve(struct ss_comm *comm, bool *under_way)
     moved = ss_rounds_step(comm->rounds);
     comm->moves += moved;
     *under_way = ss_rounds_under_way(comm->rounds);
-    ss_fpenv_leave(comm->rounds_t->outside);
+    ss_transport_out(comm->rounds_t);
     return moved;
 }
 

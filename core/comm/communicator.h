@@ -80,6 +80,7 @@ struct ss_comm {
     double cost_vote;       /* seconds per vote, least seen here */
     uint32_t calls;         /* voted calls so far */
     bool off;               /* ss_comm_set_off */
+    bool environment;       /* ss_comm_set_environment */
     bool polled;            /* votes SS_VOTE_POLLED */
     bool callbacks;         /* votes SS_VOTE_CALLBACKS */
     bool nonblocking;       /* the call that is started */

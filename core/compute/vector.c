@@ -4,6 +4,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "core/base/fpenv.h"
 #include "core/compute/select.h"
 #include "core/compute/width.h"
 
@@ -19,6 +20,20 @@ bool ss_vector_is_clear(enum ss_type type, const void *v, size_t n)
         if (bytes[i] != 0)
             return false;
     return true;
+}
+
+unsigned ss_vector_exceptions(enum ss_type type, const void *v, size_t n)
+{
+    const uint64_t infinite = type == SS_F32 ? 0x7f800000 : 0x7ff0000000000000;
+    unsigned exceptions = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t magnitude = ss_magnitude_at(type, v, i);
+
+        if (magnitude >= infinite)
+            exceptions |= magnitude > infinite ? SS_OVERFLOW | SS_INVALID : SS_OVERFLOW;
+    }
+    return exceptions;
 }
 
 void ss_vector_clear(enum ss_type type, void *v, size_t n)

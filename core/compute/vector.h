@@ -23,6 +23,10 @@ size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs);
 /* Elements i where g[i] + r[i] is not finite; either may be NULL. */
 size_t ss_vector_not_finite(enum ss_type type, const void *g, const void *r, size_t n);
 
+/* Returns the exceptions of a sum of finite inputs (core/base/fpenv.h): SS_OVERFLOW if an element
+ * is not finite, SS_INVALID as well if one is NaN. */
+unsigned ss_vector_exceptions(enum ss_type type, const void *v, size_t n);
+
 /* Whether every byte is zero: +0.0 in every element. */
 bool ss_vector_is_clear(enum ss_type type, const void *v, size_t n);
 void ss_vector_clear(enum ss_type type, void *v, size_t n);

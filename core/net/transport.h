@@ -53,10 +53,13 @@ struct ss_transport {
     const struct ss_transport_ops *ops;
     unsigned calls;   /* numbers of calls that it tells apart, 0: all */
     ss_fpenv outside; /* while a call is being stepped */
+    uint64_t doubts;  /* times that arithmetic between has overflowed, and messages with Inf or
+                         NaN: while it stays the same, sums of finite inputs are finite */
 };
 
-static inline void ss_transport_out(const struct ss_transport *t)
+static inline void ss_transport_out(struct ss_transport *t)
 {
+    t->doubts += ss_fpenv_raised(ss_fpenv_now()) & SS_OVERFLOW;
     ss_fpenv_leave(t->outside);
 }
 

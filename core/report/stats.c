@@ -19,6 +19,7 @@ const char *ss_reason_name(enum ss_reason reason)
         "first call on its communicator",
         "options differ between ranks",
         "switched off by MPI_Pcontrol",
+        "floating-point traps or rounding mode",
         "out of memory or MAX_MEMORY on a rank, or its device failed",
         "MAX_MEMORY too small",
         "Inf or NaN in an input",

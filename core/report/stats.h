@@ -18,6 +18,7 @@ enum ss_reason {
     SS_WHY_FIRST,        /* first eligible call on its communicator */
     SS_WHY_SETTINGS,     /* options differ between ranks */
     SS_WHY_OFF,          /* a rank switched the library off by MPI_Pcontrol */
+    SS_WHY_ENVIRONMENT,  /* a sum of floats, and a rank has traps or a rounding mode */
     SS_WHY_CANNOT,       /* a rank was out of memory (as in SS_WHY_LIMIT), or its device failed */
     SS_WHY_LIMIT,        /* MAX_MEMORY too small, as this rank knows */
     SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */

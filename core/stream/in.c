@@ -141,6 +141,17 @@ static uint32_t last_index(const struct ss_chunk *chunk)
     return chunk->rep == SS_REP_DENSE ? chunk->first + chunk->nnz - 1 : chunk->idx[chunk->nnz - 1];
 }
 
+/* An input would have made the call native: a sum has overflowed. Allgathers move integers. */
+static bool is_doubtful(const struct ss_exchange *x, const struct ss_chunk *chunk)
+{
+    struct ss_scan seen;
+
+    if (!ss_type_is_float(x->type) || chunk->coded || chunk->nnz == 0)
+        return false;
+    ss_kernels()->scan(x->type, SS_SUM, chunk->val, chunk->nnz, 0, NULL, NULL, 0, &seen);
+    return seen.not_finite;
+}
+
 /* Takes one message of a peer in and posts the next receive. */
 static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
 {
@@ -171,6 +182,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     if (chunk.nnz > 0)
         p->from = last_index(&chunk) + 1;
     coded.sender = p->rank;
+    x->t->doubts += is_doubtful(x, &chunk);
 
     if (chunk.last) {
         finish_peer(in, p);

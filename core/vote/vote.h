@@ -33,7 +33,9 @@ enum ss_vote_flag {
     SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
     SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
     SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
-    SS_VOTE_FLAGS = (1 << 26) - 1
+    SS_VOTE_FLAGS = (1 << 26) - 1,
+    /* Off, and the reason for the report. In an allreduce no other rank says SS_VOTE_LAYOUT. */
+    SS_VOTE_ENVIRONMENT = SS_VOTE_OFF | SS_VOTE_LAYOUT
 };
 
 /* Fields that must be equal on all ranks. */

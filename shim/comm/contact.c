@@ -444,13 +444,17 @@ int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
 static void *create(void *argument)
 {
     struct shim_comm *c = argument;
+    struct ss_fpenv_full creator;
 
-    ss_fpenv_enter_full(&(struct ss_fpenv_full){0});
+    /* Sums of the program may go on in here, the one that was called just now first of all. */
+    ss_fpenv_enter_full(&creator);
+    ss_fpenv_leave(ss_fpenv_rounding(creator.vector));
     bool made = make_private(c);
     if (made)
         shim_clock_meet(c);
     atomic_store(&c->creation, made ? SHIM_CREATED : SHIM_NOT_TO_BE_HAD);
     shim_comm_put(c);
+    ss_fpenv_leave_full(&creator);
     atomic_fetch_sub(&shim.watch.inside, 1);
     return NULL;
 }

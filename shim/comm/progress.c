@@ -158,16 +158,37 @@ static bool others_inside(void)
     return atomic_load(&shim.watch.inside) > (shim_ours ? 1 : 0);
 }
 
+/* A thread of ours goes into MPI, where it adds up what calls of the program need: in the rounding
+ * mode of these. Its traps stay masked, since the handlers are the program's. */
+static void go_in(void)
+{
+    atomic_fetch_add(&shim.watch.inside, 1);
+    (void)ss_fpenv_enter();
+    if (atomic_load(&shim.watch.own_sums) > 0)
+        ss_fpenv_leave(atomic_load(&shim.watch.rounding));
+}
+
+/* The program hears of what was raised in there by one of its own threads (shim_task_raise). */
+static void come_out(void)
+{
+    const unsigned raised = ss_fpenv_raised(ss_fpenv_now());
+
+    if (raised)
+        atomic_fetch_or(&shim.watch.raised, raised);
+    (void)ss_fpenv_enter();
+    atomic_fetch_sub(&shim.watch.inside, 1);
+}
+
 /* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
  * the application's in there. */
 static bool turn(void)
 {
     bool moved = false;
 
-    atomic_fetch_add(&shim.watch.inside, 1);
+    go_in();
     if (shim_progress_is_open())
         moved = shim_progress();
-    atomic_fetch_sub(&shim.watch.inside, 1);
+    come_out();
     return moved;
 }
 
@@ -205,6 +226,18 @@ void shim_progress_bar(void)
 void shim_progress_unbar(void)
 {
     atomic_fetch_sub(&shim.watch.bars, 1);
+}
+
+void shim_progress_round_as(ss_fpenv env)
+{
+    atomic_store(&shim.watch.rounding, ss_fpenv_rounding(env));
+    atomic_fetch_add(&shim.watch.own_sums, 1);
+    wait_outside();
+}
+
+void shim_progress_round_as_before(void)
+{
+    atomic_fetch_sub(&shim.watch.own_sums, 1);
 }
 
 static void rest(long nanoseconds)
@@ -264,10 +297,10 @@ static bool take_part(bool *under_way)
     bool moved = false;
 
     *under_way = false;
-    atomic_fetch_add(&shim.watch.inside, 1);
+    go_in();
     if (shim_progress_is_open())
         moved = shim_quorum_turn(under_way);
-    atomic_fetch_sub(&shim.watch.inside, 1);
+    come_out();
     return moved;
 }
 

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "core/base/fpenv.h"
 #include "shim/comm/lists.h"
 
 /* A communicator has got calls that others than their caller must move: under its lock. */
@@ -36,6 +37,11 @@ void shim_progress_keep_out(void);
 
 /* Returns whether threads of ours may call MPI now; asked once they count as inside. */
 bool shim_progress_is_open(void);
+
+/* From here on threads of ours are in MPI in the rounding mode of `env`, until as many calls of the
+ * second one: a sum begins, and ends, that has it. */
+void shim_progress_round_as(ss_fpenv env);
+void shim_progress_round_as_before(void);
 
 /* A thread of ours: with a stack of its own size, and without signals, which go to the
  * application's own threads. Returns 0 or an errno. */

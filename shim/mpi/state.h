@@ -205,6 +205,9 @@ struct shim_watch {
     atomic_int inside;          /* threads of ours that are inside of MPI */
     atomic_int bars;            /* shim_progress_bar less shim_progress_unbar */
     atomic_bool shut;           /* by shim_progress_keep_out */
+    atomic_int own_sums;        /* calls under way that have a rounding mode or traps, */
+    _Atomic ss_fpenv rounding;  /* and the mode of the one made last */
+    atomic_uint raised;         /* exceptions of core/base/fpenv.h that MPI has raised in them */
     atomic_uint_fast64_t turns; /* rounds of progress, by any thread */
 };
 

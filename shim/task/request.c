@@ -85,6 +85,8 @@ bool shim_request_deliver(struct shim_task *finished)
         struct shim_task *task = finished;
 
         finished = task->next;
+        if (task->environment)
+            shim_progress_round_as_before();
         shim_layout_let_go(task);
         if (task->call.bounce)
             shim_bounce_give(task->call.bounce);
@@ -117,6 +119,7 @@ static int on_query(void *state, MPI_Status *status)
     shim_real.Status_set_cancelled(status, 0);
     status->MPI_SOURCE = MPI_UNDEFINED;
     status->MPI_TAG = MPI_UNDEFINED;
+    shim_task_raise(state);
     return shim_task_code(state);
 }
 

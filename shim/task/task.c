@@ -39,6 +39,14 @@ static bool keep_lists(struct shim_task *task)
     return true;
 }
 
+/* Returns true if the environment of the calling thread changes the result. An allgather adds
+ * nothing up. */
+static bool is_own_sum(const struct shim_task *task)
+{
+    return task->call.kind != SS_KIND_ALLGATHER && ss_type_is_float(task->type) &&
+           ss_fpenv_is_own(ss_fpenv_now());
+}
+
 bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,
                     enum ss_type type, enum ss_op sum, bool blocking)
 {
@@ -49,6 +57,7 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->op = sum;
     task->blocking = blocking;
     task->off = atomic_load(&shim.off);
+    task->environment = is_own_sum(task);
     task->native = MPI_REQUEST_NULL;
     task->kept[0] = task->kept[1] = MPI_DATATYPE_NULL;
     task->text[0] = '\0';
@@ -94,6 +103,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
 
     /* Of what the MPI library does on images the copies are part; out they take as long as in. */
     ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
+    task->exceptions |= ss_call_exceptions(c);
     shim_tell_warning(comm);
     shim_tell_decisions(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
@@ -123,6 +133,17 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     shim_comm_keep_costs(comm);
     shim_tell_task_refusals(task);
     shim_task_set_stage(task, SHIM_TASK_DONE);
+}
+
+void shim_task_raise(struct shim_task *task)
+{
+    unsigned exceptions = task->exceptions;
+
+    if (atomic_load_explicit(&shim.watch.raised, memory_order_relaxed))
+        exceptions |= atomic_exchange(&shim.watch.raised, 0);
+    task->exceptions = 0;
+    if (exceptions)
+        ss_fpenv_raise(exceptions);
 }
 
 /* On all ranks. */
@@ -246,6 +267,7 @@ static void start_window(struct shim_task *task)
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     ss_comm_set_number(comm->core, task->number);
     ss_comm_set_off(comm->core, task->off);
+    ss_comm_set_environment(comm->core, task->environment);
     ss_comm_set_polled(comm->core, task->polled || must_poll());
     ss_comm_set_callbacks(comm->core, atomic_load(&shim.callbacks), is_nonblocking(task));
     if (shim.settings.topk) {
@@ -534,6 +556,8 @@ void shim_task_post(struct shim_task *task)
     struct shim_task *before;
 
     fill_at_once(task);
+    if (task->environment)
+        shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
     if (shim.settings.topk)

@@ -42,6 +42,7 @@ struct shim_task {
     bool blocking;
     bool at_once;            /* and nonblocking all the same: there was no memory for a request */
     bool off;                /* MPI_Pcontrol(0) when the call was made */
+    bool environment;        /* a sum of floats, made with traps or a rounding mode */
     bool polled;             /* a nonblocking call was made on the communicator before */
     struct shim_place place; /* of the call site, MODE=topk */
     struct ss_call_site site;
@@ -68,10 +69,11 @@ struct shim_task {
     bool posted;           /* the request is of one of them, or of that question */
     int refusal;           /* the first error that the MPI library gave there */
 
-    int err;      /* MPI_SUCCESS, or what the MPI library returned */
-    bool refused; /* it did so on the private communicator, whose handler says nothing */
-    int status;   /* < 0: an error of ours */
-    bool raised;  /* its MPI code stands in err */
+    int err;             /* MPI_SUCCESS, or what the MPI library returned */
+    bool refused;        /* it did so on the private communicator, whose handler says nothing */
+    int status;          /* < 0: an error of ours */
+    bool raised;         /* its MPI code stands in err */
+    unsigned exceptions; /* of core/base/fpenv.h, to be raised in the thread that sees it end */
 
     /* Nonblocking: the request that the application holds. */
     MPI_Request request;
@@ -96,6 +98,10 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
  * end, or let go of it, in any thread. */
 void shim_task_made(struct shim_task *task);
 void shim_task_seen(struct shim_task *task);
+
+/* Raises what its sums have raised, in the thread of the program that sees it end: its own and
+ * those of the MPI library's that threads of ours have made. */
+void shim_task_raise(struct shim_task *task);
 
 /* shim/task/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on
  * all of them; 0 where they cannot be told. And what core needs to know of it: words, parts,

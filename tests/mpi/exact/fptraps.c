@@ -1,13 +1,17 @@
-/* Programs with a floating-point environment of their own. All sums are of small integers, exact in
- * any order, so that the MPI library itself raises nothing.
+/* clang-format off */
+/* Programs with a floating-point environment of their own, in which sums of floats are the MPI
+ * library's (but for flushing). Ours are sums of integers, gathers, sums whose environment is set
+ * once they are posted, and those that follow when it is the default again. All sums are of small
+ * integers, exact in any order, so that the MPI library itself raises nothing.
  *
- *     fptraps traps     invalid, division by zero and overflow are trapped from before MPI_Init on
- *     fptraps every     every exception is, while MPI is up
- *                       (in MODE=topk with ALPHA or ALGORITHM alone an inexact result: where
- * measured times decide, the MPI library may add shares of residuals) fptraps MODE      upward,
- * downward, zero: rounding; flush: flush to zero, denormals are zero, and x87 in double precision;
- * set on rank 1 alone before MPI_Init
+ *     fptraps traps   invalid, division by zero and overflow are trapped from before MPI_Init on
+ *     fptraps every   every exception is, while MPI is up (in MODE=topk with ALPHA or ALGORITHM
+ *                     alone an inexact result: where measured times decide, the MPI library may add
+ *                     shares of residuals)
+ *     fptraps MODE    upward, downward, zero: rounding; flush: flush to zero, denormals are zero,
+ *                     and x87 in double precision; set on rank 1 alone before MPI_Init
  */
+/* clang-format on */
 #include <fenv.h>
 #include <stdint.h>
 #include <string.h>
@@ -104,6 +108,36 @@ static void reduce_all(const float *in, float *out, bool exact)
     look();
     right = right && (!exact || is_sum(in, out));
     feclearexcept(FE_ALL_EXCEPT);
+}
+
+/* The environment is the default when the sum is made: all of it but the first step goes on in the
+ * program's. */
+static void post_before(const float *in, float *out, bool exact)
+{
+    MPI_Request request;
+    fenv_t own;
+
+    fegetenv(&own);
+    fesetenv(FE_DFL_ENV);
+    MPI_Iallreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    fesetenv(&own);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    look();
+    right = right && (!exact || is_sum(in, out));
+    feclearexcept(FE_ALL_EXCEPT);
+}
+
+static void add_integers(const float *in)
+{
+    static int numbers[N], sums[N], native[N];
+
+    for (int i = 0; i < N; i++)
+        numbers[i] = (int)in[i];
+    feclearexcept(FE_ALL_EXCEPT);
+    MPI_Allreduce(numbers, sums, N, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    look();
+    PMPI_Allreduce(numbers, native, N, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    right = right && memcmp(sums, native, sizeof sums) == 0;
 }
 
 static void other_kinds(const float *in)
@@ -228,6 +262,16 @@ static void both_steps(float *in, float *out)
     look();
 }
 
+/* In the default environment. */
+static void add_again(float *in, float *out, bool exact)
+{
+    for (int call = 0; call < CALLS; call++) {
+        fill(in, densities[2], call);
+        MPI_Allreduce(in, out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        right = right && (!exact || is_sum(in, out));
+    }
+}
+
 /* ---- */
 
 static void set(const char *what)
@@ -264,6 +308,7 @@ int main(int argc, char **argv)
     bool traps = strcmp(what, "traps") == 0, every = strcmp(what, "every") == 0;
     float *in = room(N * sizeof *in), *out = room(N * sizeof *out), *first;
     MPI_Comm other;
+    fenv_t own;
     int status;
 
     if (!exact && !getenv("SPARSESHIM_ALPHA") && !getenv("SPARSESHIM_ALGORITHM"))
@@ -278,10 +323,13 @@ int main(int argc, char **argv)
     if (every)
         set(what);
     wanted = environment();
+    fegetenv(&own);
     for (int d = 0; d < DENSITIES; d++)
         for (int call = 0; call < CALLS; call++) {
             fill(in, densities[d], call);
             reduce_all(in, out, exact);
+            post_before(in, out, exact);
+            add_integers(in);
             if (call < 2)
                 other_kinds(in);
         }
@@ -294,6 +342,9 @@ int main(int argc, char **argv)
     api(in, out); /* residuals are whole numbers no longer */
     MPI_Pcontrol(2);
     look();
+    fesetenv(FE_DFL_ENV);
+    add_again(in, out, exact);
+    fesetenv(&own);
     tap_ok(right, "%s: sums are right", what);
     tap_ok(same, "%s: all ranks have the same result", what);
     tap_ok(kept, "%s: after each call the environment is the program's", what);
