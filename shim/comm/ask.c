@@ -2,8 +2,10 @@
  * it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/comm/comm.h"
+#include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
 /* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. MPI_COMM_NULL where the MPI
@@ -80,6 +82,88 @@ bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
     if (made != MPI_COMM_NULL)
         shim_real.Comm_free(&made);
     return committed;
+}
+
+/* ---- types and operators ---- */
+
+/* Finds the class of a type of given precision. The handle is valid. */
+static bool find_precision(MPI_Datatype type, enum ss_type *found)
+{
+    int integers, addresses, types, combiner, size;
+
+    if (shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
+            MPI_SUCCESS ||
+        (combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_INTEGER) ||
+        shim_real.Type_size(type, &size) != MPI_SUCCESS || (size != 4 && size != 8))
+        return false;
+    if (combiner == MPI_COMBINER_F90_REAL)
+        *found = size == 4 ? SS_F32 : SS_F64;
+    else
+        *found = size == 4 ? SS_I32 : SS_I64;
+    return true;
+}
+
+/* Returns true if the MPI library takes the operator on the type, by a reduction of one rank. If no
+ * communicator can be made, it takes the types that it names. */
+static bool takes(const struct shim_call *call)
+{
+    MPI_Comm made = shim.sessions ? MPI_COMM_NULL : make_probe();
+    uint64_t one[8] = {0}, result[8];
+    bool takes = !shim_is_derived(call->type);
+
+    if (made == MPI_COMM_NULL)
+        return takes;
+    takes = shim_real.Allreduce(one, result, 1, (MPI_Datatype)call->type, (MPI_Op)call->op, made) ==
+            MPI_SUCCESS;
+    shim_real.Comm_free(&made);
+    return takes;
+}
+
+/* Finds an earlier answer that was good: nobody frees these types before MPI_Finalize. */
+static bool is_known(const struct shim_call *call, enum ss_type *type)
+{
+    bool known = false;
+
+    pthread_mutex_lock(&shim.single_lock);
+    for (size_t i = 0; i < SHIM_PAIRS && !known; i++) {
+        const struct shim_pair *p = &shim.pairs[i];
+
+        known = p->type != 0 && p->type == call->type && p->op == call->op;
+        if (known)
+            *type = p->found;
+    }
+    pthread_mutex_unlock(&shim.single_lock);
+    return known;
+}
+
+static void remember(const struct shim_call *call, enum ss_type type)
+{
+    pthread_mutex_lock(&shim.single_lock);
+    shim.pairs[shim.next_pair++ % SHIM_PAIRS] = (struct shim_pair){call->type, call->op, type};
+    pthread_mutex_unlock(&shim.single_lock);
+}
+
+bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+{
+    const bool named = shim_operation(call, type, op);
+
+    if (named ? !shim_is_disputed(call)
+              : !shim_is_derived(call->type) || !shim_operator(call->op, op))
+        return named;
+    if (!is_known(call, type)) {
+        if (!atomic_load(&shim.started) || atomic_load(&shim.finalized) || !takes(call) ||
+            (!named && !find_precision((MPI_Datatype)call->type, type)))
+            return false;
+        remember(call, *type);
+    }
+    return *op == SS_SUM || !ss_type_is_float(*type);
+}
+
+void shim_pairs_forget(void)
+{
+    pthread_mutex_lock(&shim.single_lock);
+    memset(shim.pairs, 0, sizeof shim.pairs);
+    pthread_mutex_unlock(&shim.single_lock);
 }
 
 bool shim_comm_has_room(void)

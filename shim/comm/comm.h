@@ -150,6 +150,12 @@ bool shim_comm_exists(uintptr_t handle);
  * True where no communicator is left to ask on. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c);
 
+/* As shim_operation, also for types of MPI_Type_create_f90_real and _integer, which other ranks may
+ * name otherwise. Asks MPI about these, and whether it takes pairs of shim_is_disputed: once each,
+ * locally, and no handler of the application's hears of it. After the start of the job. */
+bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum ss_op *op);
+void shim_pairs_forget(void); /* before the MPI library ends: handles may come again */
+
 /* Whether one more communicator is to be had in this process; where its ranks have made the same
  * ones, they all know. */
 bool shim_comm_has_room(void);

@@ -291,7 +291,7 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
     if (call->count < shim.min_count)
         return false;
     *reason = SS_WHY_TYPE;
-    if (!shim_operation(call, type, op))
+    if (!shim_operation_asked(call, type, op))
         return false;
     *reason = SS_WHY_BUFFER;
     return shim_buffers(call, *type);
@@ -306,7 +306,7 @@ static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *
     bool seen, joins;
 
     if (call->count < shim.least_named || !shim_takes_requests() ||
-        !shim_operation(call, type, op) || !ss_type_is_float(*type) ||
+        !shim_operation_asked(call, type, op) || !ss_type_is_float(*type) ||
         !ss_rules_name(shim.settings.tensors.include, (uint64_t)call->count, *type) ||
         !shim_buffers(call, *type) || !(comm = shim_comm_met(call->comm, &seen)))
         return false;
@@ -334,9 +334,10 @@ static int route(const struct shim_call *call, void *request)
     enum ss_reason reason;
     enum ss_type type;
     enum ss_op op;
-    bool eligible = is_eligible(call, &type, &op, &reason);
+    bool eligible;
 
     shim_job_start_if_up();
+    eligible = is_eligible(call, &type, &op, &reason);
     shim_callbacks_operator(call->op);
     if (!eligible && request && reason == SS_WHY_SMALL)
         eligible = joins(call, &type, &op);

@@ -20,6 +20,17 @@ static uint64_t deciding_words(const struct shim_call *call, int size, enum ss_t
     return (even < bytes ? even : bytes) / ss_type_size(type);
 }
 
+/* MPI is asked about no handle of a call whose elements are too few. */
+static bool is_operation(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op)
+{
+    uint64_t elements = call->count > 0 ? (uint64_t)call->count : 0;
+
+    if (call->kind == SS_KIND_REDUCE_SCATTER)
+        elements *= (uint64_t)size;
+    return elements < (uint64_t)shim.min_count ? shim_operation(call, type, op)
+                                               : shim_operation_asked(call, type, op);
+}
+
 static bool is_eligible(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op,
                         enum ss_reason *reason)
 {
@@ -28,7 +39,7 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     *type = SS_I32;
     *op = SS_BOR;
     *reason = SS_WHY_TYPE;
-    if (call->kind != SS_KIND_ALLGATHER && !shim_operation(call, type, op))
+    if (call->kind != SS_KIND_ALLGATHER && !is_operation(call, size, type, op))
         return false;
     *reason = SS_WHY_BUFFER; /* an error, for the library to name */
     if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))

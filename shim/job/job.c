@@ -85,6 +85,7 @@ static void job_end(void)
     shim_trace_end();
     shim_comm_sweep();
     shim_costs_forget();
+    shim_pairs_forget();
     shim_comm_end_keys();
     if (shim.single != 0 && single != MPI_COMM_NULL)
         shim_real.Comm_free(&single);

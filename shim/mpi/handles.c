@@ -28,6 +28,9 @@ static const struct {
     {MPI_UNSIGNED_LONG, INTEGER(unsigned long)},
     {MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long)},
     {MPI_UINT64_T, SS_I64},
+    {MPI_AINT, INTEGER(MPI_Aint)},
+    {MPI_OFFSET, INTEGER(MPI_Offset)},
+    {MPI_COUNT, INTEGER(MPI_Count)},
 };
 
 static const struct {
@@ -38,27 +41,46 @@ static const struct {
     {MPI_LOR, SS_LOR}, {MPI_LXOR, SS_LXOR},
 };
 
-bool shim_operation(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+/* A Fortran compiler can be told to make REAL or INTEGER 8 bytes wide: the handle's own size
+ * decides. */
+static bool find_type(uintptr_t handle, enum ss_type *type)
 {
-    size_t i;
+    size_t i = 0;
 
-    for (i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].handle == (MPI_Datatype)call->type)
-            break;
-    /* A Fortran compiler can be told to make REAL or INTEGER 8 bytes wide: the handle's own size
-     * decides. */
+    while (i < sizeof types / sizeof *types && types[i].handle != (MPI_Datatype)handle)
+        i++;
     if (i == sizeof types / sizeof *types ||
-        shim_handle_size(call->type) != ss_type_size(types[i].type))
+        shim_handle_size(handle) != ss_type_size(types[i].type))
         return false;
     *type = types[i].type;
+    return true;
+}
 
-    for (i = 0; i < sizeof operators / sizeof *operators; i++)
-        if (operators[i].handle == (MPI_Op)call->op)
-            break;
+bool shim_operator(uintptr_t handle, enum ss_op *op)
+{
+    size_t i = 0;
+
+    while (i < sizeof operators / sizeof *operators && operators[i].handle != (MPI_Op)handle)
+        i++;
     if (i == sizeof operators / sizeof *operators)
         return false;
     *op = operators[i].op;
-    return *op == SS_SUM || !ss_type_is_float(*type);
+    return true;
+}
+
+bool shim_operation(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
+{
+    return find_type(call->type, type) && shim_operator(call->op, op) &&
+           (*op == SS_SUM || !ss_type_is_float(*type));
+}
+
+bool shim_is_disputed(const struct shim_call *call)
+{
+    const MPI_Datatype type = (MPI_Datatype)call->type;
+    const MPI_Op op = (MPI_Op)call->op;
+
+    return (op == MPI_LOR || op == MPI_LXOR) &&
+           (type == MPI_INTEGER || type == MPI_INTEGER4 || type == MPI_INTEGER8);
 }
 
 bool shim_in_place(const struct shim_call *call)

@@ -11,6 +11,7 @@
     X(Add_error_class)                                                                             \
     X(Add_error_code)                                                                              \
     X(Add_error_string)                                                                            \
+    X(Allreduce)                                                                                   \
     X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_compare)                                                                                \

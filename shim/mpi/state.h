@@ -190,6 +190,13 @@ enum shim_list {
     SHIM_LISTS
 };
 
+/* A type and an operator that the MPI library takes together, by a question (shim_operation_asked).
+ */
+struct shim_pair {
+    uintptr_t type, op;
+    enum ss_type found;
+};
+
 /* The thread that moves nonblocking calls (shim/comm/progress.c). */
 struct shim_watch {
     pthread_mutex_t lock;
@@ -212,6 +219,7 @@ struct shim_watch {
 };
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
+enum { SHIM_PAIRS = 16 };
 
 /* Costs of the network, and the ranks they were measured over. */
 struct shim_costs {
@@ -311,6 +319,8 @@ struct shim_state {
     bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
     uintptr_t single;             /* a communicator of ours of this rank alone; 0: not made */
     pthread_mutex_t single_lock;
+    struct shim_pair pairs[SHIM_PAIRS]; /* under single_lock; type 0: none */
+    unsigned next_pair;
     int error_codes[9]; /* MPI codes of core's statuses, 0 = not made */
     int error_class;
 

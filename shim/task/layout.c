@@ -12,13 +12,6 @@ static bool is_predefined(MPI_Datatype type)
     return shim_handle_size((uintptr_t)type) > 0;
 }
 
-/* Handles of MPICH: kind 2 or 3 (made at run time, and predefined pairs), object class 3. What is
- * neither this nor predefined is an error, which the library is to name. */
-static bool is_derived(uintptr_t type)
-{
-    return ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
-}
-
 /* Datatypes that nobody frees also come as contents: those of pairs, those of given precision. */
 static void let_go(MPI_Datatype *type)
 {
@@ -42,7 +35,7 @@ static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
 
     if (is_predefined(type))
         return type;
-    if (depth == DEEPEST || !is_derived((uintptr_t)type) ||
+    if (depth == DEEPEST || !shim_is_derived((uintptr_t)type) ||
         shim_real.Type_get_envelope(type, &integers, &addresses, &types, &combiner) !=
             MPI_SUCCESS ||
         types != 1 || integers > 1 || addresses > 0 ||
@@ -76,8 +69,8 @@ static uint64_t size_of(uintptr_t type)
     size_t size = shim_handle_size(type);
     MPI_Count derived = 0;
 
-    if (is_derived(type) && shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS &&
-        derived > 0)
+    if (shim_is_derived(type) &&
+        shim_real.Type_size_x((MPI_Datatype)type, &derived) == MPI_SUCCESS && derived > 0)
         size = (size_t)derived;
     return size;
 }
@@ -151,7 +144,7 @@ static bool apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_byt
 /* One that is not committed is an error, which the library is to name, too. */
 static bool is_usable(const struct shim_task *task, uintptr_t type)
 {
-    return !is_derived(type) || shim_type_is_committed(type, task->comm);
+    return !shim_is_derived(type) || shim_type_is_committed(type, task->comm);
 }
 
 static bool gathers(struct shim_task *task, uint64_t bytes)
@@ -215,7 +208,7 @@ void shim_layout(struct shim_task *task)
 /* A datatype of the same extent and contents as one that the application can free. */
 static void keep(uintptr_t *type, MPI_Datatype *kept)
 {
-    if (!is_derived(*type) ||
+    if (!shim_is_derived(*type) ||
         shim_real.Type_contiguous(1, (MPI_Datatype)*type, kept) != MPI_SUCCESS)
         return;
     shim_real.Type_commit(kept);
