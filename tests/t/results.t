@@ -42,7 +42,7 @@ sub starts {
     my ($command) = @_;
     my ($script, @arguments) = split ' ', $command =~ s/^(?:[A-Z_]+=(?:'[^']*'|\S+) +)+//r;
     if ($script eq 'make') {
-        return 'no such target' if slurp('Makefile') !~ /^\Q$arguments[0]\E:/m;
+        return 'no such target' if !grep { slurp($_) =~ /^\Q$arguments[0]\E:/m } 'Makefile', 'gpu/gpu.mk', 'tests/tests.mk';
         return '';
     }
     return 'no script of ours' if $script !~ m{^scripts/[a-z-]+$};

@@ -1,0 +1,277 @@
+# Tests, applications and benchmarks: what builds and runs them. Included by the Makefile.
+
+# Programs of tests/mpi, tests/fortran and tests/preload lie beside each other in $(BUILD)/tests/mpi,
+# those of tests/unit in $(BUILD)/tests/unit, whatever folder their source is in: names are unique.
+built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(sort $(wildcard $(2)))))))
+vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
+GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_images),$(call built,gpu,tests/gpu/test_*.c))
+UNIT_C  := $(call built,unit,tests/unit/*/*.c)
+UNIT    := $(UNIT_C) $(GPU_UNIT)
+MPI_PROGS := $(call built,mpi,tests/mpi/*/*.c)
+MPI_SO  := $(call built,mpi,tests/preload/*.c,.so)
+FORTRAN := $(call built,mpi,tests/fortran/*.f90 tests/fortran/*.f)
+APPS    := $(call built,apps,tests/apps/*.c)
+GRADIENTS := $(call built,gradients,tests/gradients/*.c)
+BENCH   := $(call built,bench,tests/bench/*.c)
+FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+
+# Unit programs: an object each, so that a change in core links them anew and compiles none.
+REPORT_READERS := $(addprefix $(BUILD)/tests/unit/,test_report test_report_read test_report_observe test_report_rounds)
+$(REPORT_READERS): $(addprefix $(BUILD)/obj/shim/cli/,report_read.o series_read.o)
+$(REPORT_READERS): UNIT_LIBS = $(CLI_LIBS)
+$(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
+$(UNIT_C:%=%.o): $(BUILD)/tests/unit/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE)
+$(UNIT_C): %: %.o $(BUILD)/libsparseshim_core.a
+	$(call say,LD,$@)
+	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(UNIT_LIBS) -lcmocka -lm
+
+# Kernels for GPUs, compiled for this machine against an emulation, as they are and with a planted
+# fault each (objects without debug information: they are compiled once and looked at never).
+EMULATED := $(BUILD)/tests/gpu/emulated
+EMULATED_CXX = $(CXX) -std=c++17 -Wall -Wextra -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error \
+               -fPIC -fvisibility=hidden -include tests/gpu/emulate.h
+EMULATED_OBJ := $(GPU_CU:gpu/%.cu=$(EMULATED)/%.o) $(EMULATED)/emulate.o
+PLANTED := $(patsubst %,$(BUILD)/tests/gpu/planted/%.so,$(shell tests/gpu/plant))
+$(EMULATED)/%.o: gpu/%.cu tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(EMULATED_CXX) -I. $(CXXFLAGS) $(DEPFLAGS) -c -o $@ -x c++ $<
+$(EMULATED)/emulate.o: tests/gpu/emulate.cpp tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(EMULATED_CXX) -I. $(CXXFLAGS) $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/tests/gpu/kernels.so: $(EMULATED_OBJ)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^
+# The same with every access watched; those compiled for it call what the watcher has in place of the
+# library of that sanitizer.
+WATCHED := $(BUILD)/tests/gpu/watched
+WATCHED_OBJ := $(GPU_CU:gpu/%.cu=$(WATCHED)/%.o) $(WATCHED)/hazards.o
+WATCHED_CXX = $(EMULATED_CXX) -DEMULATED_WATCHED -g -O1
+$(WATCHED)/%.o: gpu/%.cu tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$< watched)
+	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
+$(WATCHED)/hazards.o: tests/gpu/hazards.cpp tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(WATCHED_CXX) -I. $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/tests/gpu/watched.so: $(WATCHED_OBJ) $(EMULATED)/emulate.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+$(WATCHED)/hazard_cases.o: tests/gpu/hazard_cases.cu gpu/subset.h tests/gpu/emulate.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$< watched)
+	$(Q)$(WATCHED_CXX) -fsanitize=thread -I. $(DEPFLAGS) -c -o $@ -x c++ $<
+$(BUILD)/tests/gpu/hazard_cases.so: $(addprefix $(WATCHED)/,hazard_cases.o hazards.o) $(EMULATED)/emulate.o
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared $(LDFLAGS) -o $@ $^ -ldl
+$(BUILD)/tests/gpu/test_gpu_hazards: $(BUILD)/tests/gpu/hazard_cases.so
+$(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
+	@mkdir -p $(@D)
+	$(call say,PLANT,$*)
+	$(Q)dir=$(BUILD)/tests/gpu/planted/$*; kernels=$$(tests/gpu/plant $* $$dir) && \
+	    file=$$dir/gpu/$$kernels.cu && { [ -e $$file ] || file=gpu/$$kernels.cu; } && \
+	    $(EMULATED_CXX) -w -O0 -I$$dir -I. -c -o $$dir/kernels.o -x c++ $$file && \
+	    $(CXX) -shared $(LDFLAGS) -o $@ $$dir/kernels.o \
+	    $$(printf '%s\n' $(EMULATED_OBJ) | grep -v "/$$kernels.o$$")
+# Programs for real devices, which need no library of tests; a test runs them on the driver for tests.
+GPU_PROGS := $(addprefix $(BUILD)/tests/gpu/gpu_,check large bench)
+# All but what the preloaded library asks, which needs the kernels of a device.
+GPU_TESTED := $(filter-out %/places.o %/staging.o,$(GPU_OBJ))
+$(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(if $(filter $@,$(GPU_UNIT)),-lcmocka) -lm -ldl
+$(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(BUILD)/tests/gpu/test_gpu_staging: GPU_TESTED += $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
+$(BUILD)/tests/gpu/test_gpu_staging: $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
+$(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
+$(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
+$(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
+$(BUILD)/tests/gpu/driver11/libcuda.so.1: EXTRA = -DCUDA_11
+$(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/driver11/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$< $(EXTRA))
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
+
+MPI_COMPILE = $(MPICC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. -pthread $(CFLAGS) $(EXTRA) $(DEPFLAGS) $(LDFLAGS) \
+    -o $@ $(filter %.c %.a,$^) -lm -ldl
+define MPI_PROGRAM
+	@mkdir -p $(@D)
+	$(call say,MPICC,$< $(EXTRA))
+	$(Q)$(MPI_COMPILE)
+endef
+$(BUILD)/tests/mpi/oracle_fastmath: EXTRA = -O3 -ffast-math
+$(BUILD)/tests/mpi/oracle_fastmath: oracle.c
+	$(MPI_PROGRAM)
+$(BUILD)/tests/mpi/%: %.c
+	$(MPI_PROGRAM)
+$(BUILD)/tests/%: tests/%.c
+	$(MPI_PROGRAM)
+$(BENCH): $(BUILD)/libsparseshim_core.a
+
+$(BUILD)/tests/mpi/%.so: tests/preload/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) -I. $(MPI_INCLUDES:-I%=-isystem %) $(CFLAGS) $(DEPFLAGS) -fPIC -shared -o $@ $< -lm -ldl
+
+define FORTRAN_PROGRAM
+	@mkdir -p $(@D)/mod_$*
+	$(call say,MPIFC,$<)
+	$(Q)$(MPIFC) -g -O1 -w -J$(@D)/mod_$* -o $@ $<
+endef
+$(BUILD)/tests/mpi/nb_mixed_f08 $(BUILD)/tests/mpi/nb_mixed_mpi: tests/fortran/nb_mixed.inc
+$(BUILD)/tests/mpi/%: tests/fortran/%.f90
+	$(FORTRAN_PROGRAM)
+$(BUILD)/tests/mpi/%: tests/fortran/%.f
+	$(FORTRAN_PROGRAM)
+
+FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
+	@mkdir -p $(@D)
+	$(call say,CLANG,$<)
+	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/bounds.c core/wire/values.c core/wire/value_buckets.c core/wire/rice.c core/base/types.c
+
+tests: all $(UNIT) $(BUILD)/tests/gpu/driver11/libcuda.so.1 $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+apps: $(APPS)
+deps:
+	@scripts/install-deps
+
+check: ## every test; installs what is missing first. T=plan: only test programs and files with "plan" in their name
+	@scripts/install-deps build tests demo
+	@begin=$$(date +%s); $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) tests && echo "build: $$(($$(date +%s) - begin)) s"
+	@for part in $(if $(T),check-named,check-unit check-fuzz check-mpi); do $(MAKE) --no-print-directory $$part || exit 1; done
+	@echo "check: all passed"
+
+# The files of tests/t and the unit programs that T names.
+NAMED_T = $(foreach file,$(sort $(wildcard tests/t/*.t)),$(if $(findstring $(T),$(notdir $(file))),$(file)))
+NAMED_UNIT = $(foreach program,$(UNIT),$(if $(findstring $(T),$(notdir $(program))),$(program)))
+check-named:
+	$(if $(NAMED_UNIT)$(NAMED_T),,@echo "T=$(T): no test program and no file of tests/t has this in its name"; exit 2)
+	$(if $(NAMED_UNIT),CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(NAMED_UNIT))
+	$(if $(NAMED_T),BUILD=$(BUILD) prove --timer --failures --comments $(NAMED_T))
+
+# A folder's unit programs passed when the file $(BUILD)/quick/FOLDER was written; they run again once
+# an object of the folder, or one of their sources, is newer.
+QUICK_FOLDERS := $(filter-out support,$(patsubst tests/unit/%/,%,$(sort $(wildcard tests/unit/*/))))
+define QUICK_FOLDER
+$(BUILD)/quick/$(1): $(filter $(addprefix $(BUILD)/obj/,core/$(1)/% shim/$(1)/% $(1)/%),$(CORE_OBJ) $(SIM_OBJ) $(CLI_OBJ)) $(wildcard tests/unit/$(1)/*.c) | $(call built,unit,tests/unit/$(1)/*.c)
+	@mkdir -p $$(@D)
+	@CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(call built,unit,tests/unit/$(1)/*.c) && touch $$@
+endef
+$(foreach folder,$(QUICK_FOLDERS),$(eval $(call QUICK_FOLDER,$(folder))))
+quick: ## unit programs of the folders that have changed since they last passed (the first time: all)
+	@$(MAKE) --no-print-directory -j$(shell nproc) all $(UNIT_C)
+	@$(MAKE) --no-print-directory -j1 $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
+
+check-unit: $(UNIT) ## unit tests and the simulator
+	CMOCKA_MESSAGE_OUTPUT=TAP prove -j$(shell nproc) --timer --exec '' $(UNIT)
+	@mkdir -p $(BUILD)/quick && touch $(QUICK_FOLDERS:%=$(BUILD)/quick/%)
+
+# So many files at a time, the trainings first, which take longest.
+MPI_JOBS ?= 2
+# What an installation on a cluster takes, tested by check-cluster.
+CLUSTER_T := $(wildcard $(addprefix tests/t/,modules.t slurm.t deb.t spack.t))
+check-mpi: tests ## MPI programs, interposition, command line
+	BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(filter-out $(CLUSTER_T),$(shell ls -r tests/t/*.t))
+	@$(MAKE) --no-print-directory check-emulated EMULATED_T=collectives
+
+check-cluster: tests ## Slurm, modulefiles under Lmod and environment-modules, packages; installs what is missing first
+	@scripts/install-deps build tests cluster
+	@BUILD=$(BUILD) prove --timer --failures --comments $(CLUSTER_T)
+
+check-frameworks: tests ## trainings in PyTorch and jax, and the manual's recipes for them; installs both (2 GB, minutes)
+	@scripts/install-deps build tests frameworks
+	@FRAMEWORKS=install BUILD=$(BUILD) prove --timer --failures --comments tests/t/train_python.t tests/t/recipes.t
+
+# Open MPI is the same under either.
+check-mpich: tests ## the MPI tests under the newest MPICH of PyPI (pip; MPICH_WHEEL=mpich==VERSION)
+	@BUILD=$(BUILD) scripts/with-mpich-wheel $(BUILD)/mpich-venv \
+	    prove --timer --failures --comments $(filter-out %/interpose_openmpi.t $(CLUSTER_T),$(sort $(wildcard tests/t/*.t)))
+
+# Buffers in the memory of a device, of a pool, of two devices and of the host, by turns.
+EMULATED_T := collectives decisions files gradients harmless interpose_failing interpose_fortran interpose_fpenv \
+              interpose_oracle interpose_programs interpose_stack interpose_together nonblocking_beside \
+              nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
+              nonblocking_merged nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small \
+              nonblocking_threads observe profiles programs quorum quorum_edges random_programs refusals reproducible \
+              topk_advice topk_api topk_conserve topk_identity topk_lossscale trace train_fmnist train_hyperplane \
+              train_langid
+# All but those of long vectors, which take many minutes so.
+HAZARDS_T := kernels place claims encode order memory costs training
+check-hazards: tests $(if $(GPU_LIBRARY),$(BUILD)/tests/gpu/watched.so) ## unit tests of kernels, every access watched for races, bounds and what nobody has written
+	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )CMOCKA_MESSAGE_OUTPUT=TAP TEST_CUDA_KERNELS=$(abspath $(BUILD))/tests/gpu/watched.so prove -j$(MPI_JOBS) --timer --failures $(HAZARDS_T:%=$(BUILD)/tests/gpu/test_gpu_%)
+
+check-emulated: tests ## MPI tests with their buffers in device memory, on a driver for tests
+	$(if $(GPU_LIBRARY),,@echo "no nvcc: left out" && exit; )ON_DEVICE=DD,PP,DS,HH BUILD=$(BUILD) prove -j$(MPI_JOBS) --timer --failures --comments $(EMULATED_T:%=tests/t/%.t)
+	$(if $(filter observe,$(EMULATED_T)),GPU_FULL=1 CMOCKA_MESSAGE_OUTPUT=TAP prove --timer --exec '' $(addprefix $(BUILD)/tests/gpu/test_gpu_,kernels link training) && \
+	    GPU_FULL=1 BUILD=$(BUILD) prove --timer --failures --comments tests/t/device.t)
+
+check-fuzz: $(FUZZ) ## a short run of the fuzzers over the kept corpus
+	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
+	    echo "fuzz $$name"; begin=$$(date +%s); timeout -k 5 120 $$f -runs=200000 -max_total_time=20 -seed=1 -print_final_stats=0 -verbosity=0 \
+	    $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+	    echo "fuzz $$name: $$(($$(date +%s) - begin)) s"; done
+
+fuzz: $(FUZZ) ## fuzz for FUZZ_SECONDS each (default 600)
+	$(Q)for f in $(FUZZ); do name=$${f##*/fuzz_}; mkdir -p $(BUILD)/corpus/$$name; \
+	    $$f -max_total_time=$(or $(FUZZ_SECONDS),600) $(BUILD)/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+
+campaign: tests ## PROGRAMS random programs, bare and preloaded (default 10000), SEED=S; all cases of harmless.t; check-frameworks
+	@BUILD=$(BUILD) scripts/campaign --programs $(or $(PROGRAMS),10000) --seed $(or $(SEED),1) $(ARGS)
+	@HARMLESS_FORMS=all BUILD=$(BUILD) prove --timer --failures tests/t/harmless.t
+	@$(MAKE) --no-print-directory check-frameworks
+
+asan: ## unit and MPI tests under AddressSanitizer and UBSan
+	@scripts/install-deps build tests
+	@scripts/sanitize asan
+tsan: ## MPI tests under ThreadSanitizer
+	@scripts/install-deps build tests
+	@scripts/sanitize tsan
+
+gpu-check: ## tests on a machine with nvcc and a GPU, at most 8 minutes (LIMIT=480); MPICH=FILE.whl where it has no MPI; GPU_ARCHS: other than its GPUs
+gpu-bench: ## measurements there, each beside its goal, the same way
+gpu-check gpu-bench: gpu-%:
+	@BUILD=$(BUILD) scripts/gpu $* $(MPICH)
+
+demo: ## the main job: a real training, dense and preloaded, side by side
+	@scripts/install-deps build demo
+	@$(MAKE) --no-print-directory all apps
+	@BUILD=$(BUILD) scripts/demo
+
+bench-build: $(BENCH) $(APPS) ## all benchmarks, built and nothing more
+
+bench-exact: ## measurements of exact mode on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-exact
+
+bench-nonblocking: ## measurements of nonblocking calls and the sparse allgather on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all apps $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-nonblocking
+
+bench-merging: $(BENCH) ## the planner of merged calls: its time, Algorithm 1 against the optimum, the OMGS-SGD paper's tables
+	@BUILD=$(BUILD) scripts/bench-merging
+
+bench-quorum: ## partial allreduces, on this machine: eager-SGD's micro-benchmark, and trainings with late ranks; half an hour
+	@$(MAKE) --no-print-directory all apps $(BUILD)/tests/bench/bench_quorum $(BUILD)/tests/mpi/yields.so
+	@BUILD=$(BUILD) scripts/bench-quorum
+
+trainings: ## three trainings, dense and top-k in paired seeds, with plots; hours, can be resumed; ARGS=--help
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all apps $(MPI_SO)
+	@BUILD=$(BUILD) scripts/trainings $(ARGS)
+
+bench-topk: ## measurements of top-k on the virtual cluster (root)
+	@scripts/install-deps build demo bench
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@BUILD=$(BUILD) scripts/bench-topk
