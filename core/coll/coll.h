@@ -25,7 +25,7 @@ struct ss_fill {
     unsigned char *cleared;
 };
 
-/* Claims on their way (MODE=topk; design section 8: who rounds, books, once). Nothing of this
+/* Claims on their way (MODE=topk; core/README.md, Rounding). Nothing of this
  * touches the residual before the call has succeeded (ss_topk_commit). */
 struct ss_claims {
     void *own_error; /* parallel to the own stream: what rounding took away; NULL: not rounded */

@@ -25,7 +25,7 @@ struct ss_lane_result {
     uint64_t index, nnz, sum;
 };
 
-/* A lane of this communicator (design section 5). Changes by voted values only. */
+/* A lane of this communicator (core/README.md, Lanes). Changes by voted values only. */
 struct ss_lane {
     struct ss_lane_key key;
     uint32_t number; /* index among SS_LANES; given to another lane when this one is forgotten */

@@ -1,5 +1,5 @@
-/* The residual as a whole: its norm against that of the input, its way into dense calls (design
- * sections 5 and 7). */
+/* Joins a residual with dense calls, by its norm against that of the input (core/README.md,
+ * Residuals in dense calls). */
 #include <float.h>
 
 #include "core/feedback/feedback.h"

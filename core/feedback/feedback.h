@@ -1,5 +1,5 @@
 /* What stays behind in MODE=topk, inside a call: claims, residual, kept elements, GUARD,
- * RESIDUAL_SCALE (design sections 5, 7 and 8). */
+ * RESIDUAL_SCALE (core/README.md, Mechanisms). */
 #ifndef CORE_FEEDBACK_FEEDBACK_H
 #define CORE_FEEDBACK_FEEDBACK_H
 

@@ -35,7 +35,7 @@ enum ss_reason {
 };
 const char *ss_reason_name(enum ss_reason reason);
 
-/* One lane of one communicator (design: communicator, count, type class, operator), or all its
+/* One lane of one communicator (communicator, count, type class, operator), or all its
  * lanes that differ but in the root of a reduce. */
 struct ss_lane_record {
     struct ss_lane_record *next;

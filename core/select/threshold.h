@@ -1,5 +1,5 @@
 /* The threshold of top-k: found exactly by radix select, then reused under two controls (Ok-Topk,
- * PPoPP'22, section 3.1.3; design section 9), and a third one: it moves with the batch, whose
+ * PPoPP'22, section 3.1.3), and a third one: it moves with the batch, whose
  * gradient may be half or twice the last one's throughout, by what a sample of the elements says.
  * g, r, a, NULL and n are those of core/compute/select.h.
  */

@@ -7,7 +7,7 @@
 #include "core/select/threshold.h"
 
 /* Agreed per-tensor state: equal on all ranks, which the vote confirms by ss_agreed_hash before it
- * is used (design section 5). */
+ * is used. */
 struct ss_agreed {
     struct ss_buf bounds;       /* uint32_t[P + 1], ascending, bounds[0] = 0, bounds[P] = n; region
                                    p is [bounds[p], bounds[p + 1]) */

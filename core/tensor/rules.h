@@ -1,4 +1,4 @@
-/* The rules of REGISTER and EXCLUDE (design section 11).
+/* The rules of REGISTER and EXCLUDE.
  *
  *     text       = rule { separator rule }          separator: ';' or white space, any number
  *     rule       = condition { ',' condition } { ':' setting }

@@ -1,6 +1,6 @@
 /* The step of a communicator: the shortest period of its lane sequence, confirmed over three
- * periods (design section 5). Only lane numbers, voted labels and voted levels enter, so that all
- * ranks find the same.
+ * periods (core/README.md, Identity). Only lane numbers, voted labels and voted levels enter, so
+ * that all ranks find the same.
  *
  * Where there is no period, lanes that came each once, three times over, are a step without an
  * order: each has the ordinal 0. It ends as soon as one of them comes twice.

@@ -1,5 +1,5 @@
 /* Tensors: this rank's identities of gradients, their residuals, and what must be seen of one
- * before it is registered for top-k (design section 5).
+ * before it is registered for top-k (core/README.md, Identity).
  *
  * Per eligible call on a communicator, skipped ones included:
  *

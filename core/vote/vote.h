@@ -1,4 +1,4 @@
-/* The vote: one fixed-size agreement of all ranks before anything is decided (design section 6).
+/* The vote: one fixed-size agreement of all ranks before anything is decided.
  *
  * A ballot is a record of integers; each field is combined over all ranks by or, min, max or sum,
  * by recursive doubling for any number of ranks. Everything the plan sees has gone through here, so

@@ -1,4 +1,4 @@
-/* conserve NAME=VALUE...: no gradient is lost, seen from outside (design section 3, invariant 3).
+/* conserve NAME=VALUE...: no gradient is lost, seen from outside (core/README.md, invariant 3).
  *
  * Gradients for `steps` steps, then zeros until the results have died out. The sum of all results
  * must be the sum of all inputs over ranks and steps: within (S + P + 2) eps sum |in| per element,

@@ -1,5 +1,5 @@
 /* Memory: the pool's limit and counters, what communicators give back, and what work space may hold
- * (design sections 7 and 10). */
+ * (core/README.md, Memory). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Together or not at all (design section 3, invariant 6): every collective, algorithm and form of
+/* Together or not at all (core/README.md, invariant 6): every collective, algorithm and form of
  * values against every fault. No rank waits for ever, what fails on one rank fails on all, by the
  * next call at the latest, and what a lossy call had claimed is back in the residual. */
 #include "tests/unit/support/fault_job.h"

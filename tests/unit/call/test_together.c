@@ -1,4 +1,4 @@
-/* Together or not at all (design section 3, invariant 6), where nothing is broken: what one rank
+/* Together or not at all (core/README.md, invariant 6), where nothing is broken: what one rank
  * cannot or will not do, no rank does, and all say why. */
 #include "tests/unit/support/fault_job.h"
 

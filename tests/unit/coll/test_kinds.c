@@ -1,5 +1,5 @@
 /* Allgather, reduce_scatter and reduce are as exact as the allreduce, for any number of ranks,
- * division, type and input (design section 3, invariants 1, 2 and 5). */
+ * division, type and input (core/README.md, invariants 1, 2 and 5). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Exact is exact, replicas stay replicas, same input gives the same output: every algorithm,
- * coding, type, operator and kind of input against sums in long double (design section 3,
+ * coding, type, operator and kind of input against sums in long double (core/README.md,
  * invariants 1, 2, 4 and 5). */
 #include <setjmp.h>
 #include <stdarg.h>

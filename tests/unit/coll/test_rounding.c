@@ -1,4 +1,4 @@
-/* Values that travel in fewer bits inside calls (design section 8: who rounds, books, once):
+/* Values that travel in fewer bits inside calls (core/README.md, Rounding):
  * nothing is lost, replicas stay replicas, residuals stay bounded, the stochastic form is unbiased.
  */
 #include <float.h>

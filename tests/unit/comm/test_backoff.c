@@ -1,5 +1,5 @@
-/* Lanes that stay dense back off, alike on all ranks, and come back (design section 5 and invariant
- * 8). */
+/* Lanes that stay dense back off, alike on all ranks, and come back (core/README.md,
+ * invariant 8). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The lanes of a communicator: bounded, found at once, forgotten alike on all ranks, and not while
- * they hold a residual (design section 5). */
+ * they hold a residual (core/README.md, Lanes). */
 #include "tests/unit/support/feedback_job.h"
 
 #include <malloc.h>

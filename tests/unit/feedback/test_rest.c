@@ -1,5 +1,5 @@
 /* Registered gradients rest while no plan is sparse: nothing is claimed, all arrives, and the lane
- * backs off (design invariant 8). */
+ * backs off (core/README.md, invariant 8). */
 #include "tests/unit/support/training.h"
 
 enum { SIZE = 4, N = 6007 };
