@@ -17,6 +17,11 @@ static bool concerns_us(void)
     return shim_prepare() && !atomic_load_explicit(&shim.watch.shut, memory_order_relaxed);
 }
 
+bool shim_threads_may_come(void)
+{
+    return atomic_load(&shim.privates) > 0 || shim_asked_for_requests();
+}
+
 /* An algorithm of MPICH chosen in the environment may be one that reduces in any thread: "nb" for
  * blocking calls, those of the transport layer as early as a nonblocking call is posted. */
 static bool algorithm_is_chosen(void)
@@ -134,7 +139,7 @@ static bool is_communicator(MPI_Comm comm)
 static bool runs_code(MPI_Comm comm)
 {
     return atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us() &&
-           atomic_load(&shim.privates) > 0 && is_communicator(comm);
+           shim_threads_may_come() && is_communicator(comm);
 }
 
 /* Bars threads of ours until the attributes of the communicator are deleted: by one of its own,

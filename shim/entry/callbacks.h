@@ -34,6 +34,10 @@ static inline bool shim_is_own_operator(uintptr_t op)
     return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
 }
 
+/* Returns whether a thread of ours may come into MPI while a call that begins now is under way: a
+ * communicator is served, or its first nonblocking calls will have the ranks meet. */
+bool shim_threads_may_come(void);
+
 /* To be called for every reduction. */
 void shim_callbacks_operator(uintptr_t op);
 

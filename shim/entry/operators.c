@@ -2,6 +2,7 @@
 #include "shim/comm/progress.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
+#include "shim/job/job.h"
 #include "shim/mpi/errors.h"
 #include "shim/mpi/real.h"
 #include "shim/task/request.h"
@@ -62,8 +63,9 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     int err;
 
     shim_callbacks_operator(call->op);
-    if (!request || call->on_device || atomic_load(&shim.privates) == 0)
+    if (!request || call->on_device || !shim_threads_may_come())
         return post(call, reason, request);
+    shim_job_start_if_up();       /* else nobody knows what it takes */
     if (!shim_takes_requests()) { /* there may be partial calls */
         shim_progress_keep_out();
         return post(call, reason, request);
@@ -87,7 +89,7 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
 /* Its request does not tell. */
 void shim_own_start(void)
 {
-    if (shim_prepare() && shim_real_persistent && atomic_load(&shim.privates) > 0)
+    if (shim_prepare() && shim_real_persistent && shim_threads_may_come())
         shim_progress_keep_out();
 }
 

@@ -38,6 +38,8 @@ scene 3 blocking scan 1 "... MPI_Scan"
 scene 2 blocking scatter 0 "... MPI_Reduce_scatter"
 for progress in thread watchdog; do
     SPARSESHIM_PROGRESS=$progress scene 3 late reduce 2 "PROGRESS=$progress: the reduction comes late" 3
+    SPARSESHIM_PROGRESS=$progress preloaded 2 nb_own early reduce 0
+    tap_passed "PROGRESS=$progress: the ranks first meet while a reduction is under way"
 done
 export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=70000 SPARSESHIM_DENSITY=1
 SPARSESHIM_MERGE=auto scene 2 sum allreduce 1 "MERGE=auto: the others wait for the sum"
