@@ -135,6 +135,7 @@ bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
         return false;
     }
     task->native = native;
+    task->environment = false; /* it needs none: threads of ours stay out */
     task->whole = task->bars = true;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     c->queue = c->queue_end = task;

@@ -41,6 +41,8 @@ for progress in auto thread; do
     tap_sums "bounds of intervals hold, PROGRESS=$progress" 2 20
     SPARSESHIM_PROGRESS=$progress preloaded 2 fpsums message
     tap_sums "a message that another rank sends behind its MPI_Wait, PROGRESS=$progress" 2 10
+    SPARSESHIM_PROGRESS=$progress preloaded 2 fpsums own
+    tap_passed "sums behind reductions with an own operator have their mode, PROGRESS=$progress"
 done
 
 # ---- exceptions ----

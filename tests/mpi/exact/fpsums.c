@@ -9,6 +9,7 @@
  *     fpsums intervals       bounds of sums, by rounding outward
  *     fpsums between         a mode is set between MPI_Iallreduce and MPI_Wait
  *     fpsums message         a rank waits for a message that comes behind another's MPI_Wait
+ *     fpsums own             the same behind reductions with an operator of the program's
  *     fpsums raised WHERE    exceptions of sums that overflow: everywhere; or somewhere, as the MPI
  *                            library raises them where it adds up; or as the result says
  *     fpsums quiet           none of sums that do not, nor where Inf or NaN went in
@@ -301,7 +302,8 @@ static void between(void)
            "a mode set behind MPI_Iallreduce is kept, and is not that of the sum");
 }
 
-static void message(void)
+/* A rank waits for a message, or for nothing: then threads of the library make the sum. */
+static void message(bool waits)
 {
     const struct form f = {ALLREDUCE, false, false, true};
     MPI_Request request;
@@ -314,15 +316,45 @@ static void message(void)
         fesetround(FE_DOWNWARD);
         call_natively(f);
         MPI_Iallreduce(&in, &out, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
-        if (tap.rank == 0)
+        if (!waits)
+            usleep(20000);
+        else if (tap.rank == 0)
             MPI_Recv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        if (tap.rank == 1)
+        if (waits && tap.rank == 1)
             MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
         fesetround(FE_TONEAREST);
         same = is_native(f);
-        tap_ok(same, "the sum comes along while a rank waits for a message");
+        tap_ok(same, "the sum comes along while a rank waits");
     }
+}
+
+static void add(void *from, void *to, int *n, MPI_Datatype *type)
+{
+    (void)type;
+    for (int i = 0; i < *n; i++)
+        ((float *)to)[i] += ((float *)from)[i];
+}
+
+/* Nothing is served on the communicator of these reductions. */
+static void beside_own(void)
+{
+    float one = 1, sum;
+    MPI_Comm comm;
+    MPI_Op op;
+    MPI_Request request;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Op_create(add, 1, &op);
+    fesetround(FE_UPWARD);
+    for (int i = 0; i < 3; i++) {
+        MPI_Iallreduce(&one, &sum, 1, MPI_FLOAT, op, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    fesetround(FE_TONEAREST);
+    MPI_Op_free(&op);
+    MPI_Comm_free(&comm);
+    message(false);
 }
 
 /* ---- exceptions ---- */
@@ -447,7 +479,9 @@ int main(int argc, char **argv)
     else if (strcmp(what, "between") == 0)
         between();
     else if (strcmp(what, "message") == 0)
-        message();
+        message(true);
+    else if (strcmp(what, "own") == 0)
+        beside_own();
     else if (strcmp(what, "raised") == 0)
         raised(mode);
     else if (strcmp(what, "quiet") == 0)
