@@ -183,19 +183,28 @@ static bool fill(struct lists *lists, const int64_t *counts, const int64_t *disp
     return true;
 }
 
-/* Returns an MPI error code that was raised, with the lists freed. Keeps a list that is NULL, so
- * that the MPI library refuses it. */
-static int lists_make(struct lists *lists, const int64_t *counts, const int64_t *displs,
-                      uintptr_t comm)
+/* Finds how many slices a list of a gather has: between groups they come from the other one. */
+static int count_slices(uintptr_t comm, int *size)
 {
-    int inter = 0, size = 0, err;
+    int inter = 0;
+    int err = shim_large.comm_test_inter(comm, &inter);
+
+    if (err != 0)
+        return err;
+    return (inter ? shim_large.comm_remote_size : shim_large.comm_size)(comm, size);
+}
+
+/* Returns an MPI error code that was raised, with the lists freed. Keeps a list that is NULL, so
+ * that the MPI library refuses it. `count_them`: how long the lists are. */
+static int lists_make(struct lists *lists, const int64_t *counts, const int64_t *displs,
+                      int (*count_them)(uintptr_t comm, int *size), uintptr_t comm)
+{
+    int size = 0, err;
 
     *lists = (struct lists){NULL, NULL};
     if (!counts || !displs)
         return 0;
-    err = shim_large.comm_test_inter(comm, &inter);
-    if (err == 0)
-        err = (inter ? shim_large.comm_remote_size : shim_large.comm_size)(comm, &size);
+    err = count_them(comm, &size);
     if (err != 0)
         return err;
     lists->counts = malloc(2 * (size_t)size * sizeof *lists->counts);
@@ -217,7 +226,7 @@ int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send
 
     if (!send_fits(send, &send_count))
         return refuse(comm);
-    err = lists_make(&lists, counts, displs, comm);
+    err = lists_make(&lists, counts, displs, count_slices, comm);
     if (err != 0)
         return err;
     err = shim.next.allgatherv(send, narrow(send_count), send_type, recv, lists.counts,
@@ -274,9 +283,10 @@ struct post {
 };
 
 /* Returns an MPI error code that was raised, with nothing to be freed. */
-static int post_begin(struct post *p, const int64_t *counts, const int64_t *displs, uintptr_t comm)
+static int post_begin(struct post *p, const int64_t *counts, const int64_t *displs,
+                      int (*count_them)(uintptr_t comm, int *size), uintptr_t comm)
 {
-    int err = lists_make(&p->lists, counts, displs, comm);
+    int err = lists_make(&p->lists, counts, displs, count_them, comm);
 
     p->handle = UINTPTR_MAX;
     if (err != 0)
@@ -311,7 +321,7 @@ static int iallgatherv(shim_iallgatherv_fn *call, const void *send, int64_t send
 
     if (!send_fits(send, &send_count))
         return refuse(comm);
-    err = post_begin(&p, counts, displs, comm);
+    err = post_begin(&p, counts, displs, count_slices, comm);
     if (err != 0)
         return err;
     err = call(send, narrow(send_count), send_type, recv, p.lists.counts, p.lists.displs, type,
@@ -335,12 +345,12 @@ int shim_large_pmpi_iallgatherv_c(const void *send, int64_t send_count, uintptr_
                        type, comm, request);
 }
 
-/* Its counts are copied as gathers' are; it has no displacements. */
+/* Its counts are copied as gathers' are; it has no displacements. Each group scatters to itself. */
 int shim_large_ireduce_scatter_c(const void *send, void *recv, const int64_t *counts,
                                  uintptr_t type, uintptr_t op, uintptr_t comm, void *request)
 {
     struct post p;
-    int err = post_begin(&p, counts, counts, comm);
+    int err = post_begin(&p, counts, counts, shim_large.comm_size, comm);
 
     if (err != 0)
         return err;

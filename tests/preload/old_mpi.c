@@ -1,7 +1,7 @@
 /* Stands for an MPI library without the functions of large counts: tells how it is called, and
  * looks at no buffer. A request is a number of OLD_MPI_HANDLE bytes (4 or 8), and keeps the lists
- * of an MPI_Iallgatherv for old_mpi_wait, as a library may that reads them until the request ends.
- */
+ * of an MPI_Iallgatherv or MPI_Ireduce_scatter for old_mpi_wait, as a library may that reads them
+ * until the request ends. Communicators above BETWEEN are between two groups. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,11 @@
 
 typedef uintptr_t handle;
 
-enum { RANKS = 2, REQUESTS = 64, FIRST = 0x1000 };
+enum { RANKS = 2, REMOTE = 3, BETWEEN = 100, REQUESTS = 64, FIRST = 0x1000 };
 
 static struct {
     const int *counts, *displs;
+    int size;
 } requests[REQUESTS];
 
 /* A function by both its names. */
@@ -38,7 +39,7 @@ static int width(void)
 }
 
 /* Those that have ended are given out again, the last one first. */
-static int start(const int *counts, const int *displs, void *request)
+static int start(const int *counts, const int *displs, int size, void *request)
 {
     handle made;
     int i = REQUESTS - 1;
@@ -47,6 +48,7 @@ static int start(const int *counts, const int *displs, void *request)
         i--;
     requests[i].counts = counts;
     requests[i].displs = displs;
+    requests[i].size = size;
     made = (handle)(FIRST + i);
     memcpy(request, &made, (size_t)width());
     return 0;
@@ -61,7 +63,7 @@ long long old_mpi_wait(void *request)
 
     memcpy(&made, request, (size_t)width());
     i = (int)made - FIRST;
-    for (int r = 0; r < RANKS; r++)
+    for (int r = 0; r < requests[i].size; r++)
         sum += 1000LL * requests[i].counts[r] + requests[i].displs[r];
     requests[i].counts = NULL;
     return sum;
@@ -80,7 +82,7 @@ MPI(Comm_size, handle comm, int *size)
 
 MPI(Comm_remote_size, handle comm, int *size)
 {
-    *size = RANKS;
+    *size = REMOTE;
     return comm == 0;
 }
 
@@ -92,7 +94,7 @@ MPI(Comm_rank, handle comm, int *rank)
 
 MPI(Comm_test_inter, handle comm, int *inter)
 {
-    *inter = 0;
+    *inter = comm > BETWEEN;
     return comm == 0;
 }
 
@@ -125,10 +127,29 @@ MPI(Reduce_scatter_block, const void *send, void *recv, int count, handle type, 
     return tell("scatter", send, recv, count) < 0 || type + op + comm == 0;
 }
 
-MPI(Iallreduce, const void *send, void *recv, int count, handle type, handle op, handle comm,
+#define POST(name)                                                                                 \
+    MPI(name, const void *send, void *recv, int count, handle type, handle op, handle comm,        \
+        void *request)                                                                             \
+    {                                                                                              \
+        return tell(#name, send, recv, count) < 0 || type + op + comm == 0 || !request;            \
+    }
+POST(Iallreduce)
+POST(Iscan)
+POST(Iexscan)
+POST(Ireduce_scatter_block)
+
+MPI(Ireduce, const void *send, void *recv, int count, handle type, handle op, int root, handle comm,
     void *request)
 {
-    return tell("iallreduce", send, recv, count) < 0 || type + op + comm == 0 || !request;
+    printf("to %d: ", root);
+    return tell("Ireduce", send, recv, count) < 0 || type + op + comm == 0 || !request;
+}
+
+MPI(Ireduce_scatter, const void *send, void *recv, const int *counts, handle type, handle op,
+    handle comm, void *request)
+{
+    return tell("Ireduce_scatter", send, recv, counts ? counts[0] : -1) < 0 ||
+           type + op + comm == 0 || (counts && start(counts, counts, RANKS, request));
 }
 
 MPI(Allgather, const void *send, int send_count, handle send_type, void *recv, int count,
@@ -142,5 +163,5 @@ MPI(Iallgatherv, const void *send, int send_count, handle send_type, void *recv,
     const int *displs, handle type, handle comm, void *request)
 {
     return !send || !recv || send_count < 0 || send_type + type + comm == 0 ||
-           start(counts, displs, request);
+           start(counts, displs, comm > BETWEEN ? REMOTE : RANKS, request);
 }

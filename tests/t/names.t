@@ -26,6 +26,14 @@ int MPI_Allreduce_c(word send, word recv, int64_t n, word type, word op, word co
 int MPI_Reduce_scatter_block_c(word send, word recv, int64_t n, word type, word op, word comm);
 int MPI_Reduce_c(word send, word recv, int64_t n, word type, word op, int root, word comm);
 int MPI_Iallreduce_c(word send, word recv, int64_t n, word type, word op, word comm, void *request);
+int MPI_Iscan_c(word send, word recv, int64_t n, word type, word op, word comm, void *request);
+int MPI_Iexscan_c(word send, word recv, int64_t n, word type, word op, word comm, void *request);
+int MPI_Ireduce_scatter_block_c(word send, word recv, int64_t n, word type, word op, word comm,
+                                void *request);
+int MPI_Ireduce_c(word send, word recv, int64_t n, word type, word op, int root, word comm,
+                  void *request);
+int MPI_Ireduce_scatter_c(word send, word recv, int64_t *counts, word type, word op, word comm,
+                          void *request);
 int MPI_Allgather_c(word send, int64_t m, word t, word recv, int64_t n, word type, word comm);
 int MPI_Iallgatherv_c(word send, int64_t m, word t, word recv, int64_t *counts, int64_t *displs,
                       word type, word comm, void *request);
@@ -45,6 +53,23 @@ static void post(int i, void *request)
 static void expect(int i, void *request)
 {
     if (old_mpi_wait(request) != 1000 * (2 * i + 3) + 16) exit(3);
+}
+
+/* Nonblocking reductions of n elements; those of counts have two, between groups of two and three. */
+static void reduce(int64_t n, void *request)
+{
+    int64_t *counts = malloc(3 * sizeof *counts), big[2] = {1, n};
+    int err[5] = {MPI_Iscan_c(FROM, TO, n, 4, 3, 2, request),
+                  MPI_Iexscan_c(FROM, TO, n, 4, 3, 2, request),
+                  MPI_Ireduce_scatter_block_c(FROM, TO, n, 4, 3, 2, request),
+                  MPI_Ireduce_c(FROM, TO, n, 4, 3, 1, 2, request),
+                  n == (int)n ? 0 : MPI_Ireduce_scatter_c(FROM, TO, big, 4, 3, 2, request)};
+    printf("posted: %d %d %d %d %d\n", err[0], err[1], err[2], err[3], err[4]);
+    counts[0] = 10; counts[1] = 20; counts[2] = INT64_MAX;
+    if (MPI_Ireduce_scatter_c(FROM, TO, counts, 4, 3, n == (int)n ? 2 : 102, request)) exit(5);
+    memset(counts, 0xee, 3 * sizeof *counts);
+    free(counts);
+    if (old_mpi_wait(request) != 1001 * 30) exit(6);
 }
 
 int main(void)
@@ -70,6 +95,8 @@ int main(void)
     err = MPI_Allgather_c(FROM, LARGE, 4, TO, 10, 4, 3);
     printf("then: %d\n", err);
 
+    reduce(10, &one);
+    reduce(LARGE, &one);
     for (int i = 0; i < 50; i++) post(i, &request[i]);
     for (int i = 49; i >= 0; i--) expect(i, &request[i]);
     before = mallinfo2().uordblks;
@@ -122,6 +149,19 @@ error 2 on 2
 then: 2
 error 2 on 3
 then: 2
+Iscan send 10000000000 recv 20000000000 count 10
+Iexscan send 10000000000 recv 20000000000 count 10
+Ireduce_scatter_block send 10000000000 recv 20000000000 count 10
+to 1: Ireduce send 10000000000 recv 20000000000 count 10
+posted: 0 0 0 0 0
+Ireduce_scatter send 10000000000 recv 20000000000 count 10
+error 2 on 2
+error 2 on 2
+error 2 on 2
+error 2 on 2
+error 2 on 2
+posted: 2 2 2 2 2
+Ireduce_scatter send 10000000000 recv 20000000000 count 10
 no list is left
 a handle
 END
@@ -201,7 +241,7 @@ bare 2 names
 cp "$WORK/out" "$WORK/bare"
 tap_passed "names on MPICH, bare"
 preloaded 2 names
-calls 24
+calls 39
 same "names on MPICH, preloaded: the same"
 sparse_calls 20
 tap "$?" "... and its calls are made sparse"
@@ -218,7 +258,7 @@ if command -v mpicc.openmpi >"$WORK/out" && command -v mpirun.openmpi >"$WORK/ou
     for disable in 0 1; do
         within 60 "${OPEN[@]}" -n 2 -x "LD_PRELOAD=$LIB" -x "SPARSESHIM_DISABLE=$disable" \
             -x SPARSESHIM_MIN_COUNT "$WORK/names"
-        calls 24
+        calls 39
         same "names on Debian's Open MPI, DISABLE=$disable: all that are found work"
     done
 else
@@ -285,7 +325,7 @@ if have_wheels mpich3-venv mpich==3.4.3.post1; then
     cp "$WORK/out" "$WORK/bare"
     for progress in auto watchdog; do
         SPARSESHIM_PROGRESS=$progress within 60 "${MPICH3[@]}" -genv LD_PRELOAD "$LIB" "$PROGRAMS/names"
-        calls 24
+        calls 39
         same "names on MPICH 3.4, PROGRESS=$progress: all that are found work"
         sparse_calls 20
         tap "$?" "... and calls are made sparse"

@@ -15,6 +15,9 @@ typedef int64_t word;
 typedef int reduction(const void *, void *, word, MPI_Datatype, MPI_Op, MPI_Comm);
 typedef int rooted(const void *, void *, word, MPI_Datatype, MPI_Op, int, MPI_Comm);
 typedef int ireduction(const void *, void *, word, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request *);
+typedef int irooted(const void *, void *, word, MPI_Datatype, MPI_Op, int, MPI_Comm, MPI_Request *);
+typedef int iscatter(const void *, void *, const word *, MPI_Datatype, MPI_Op, MPI_Comm,
+                     MPI_Request *);
 typedef int gather(const void *, word, MPI_Datatype, void *, word, MPI_Datatype, MPI_Comm);
 typedef int igather(const void *, word, MPI_Datatype, void *, word, MPI_Datatype, MPI_Comm,
                     MPI_Request *);
@@ -138,6 +141,54 @@ static void iallreduces(void)
     check(good, "MPI_Iallreduce_c");
 }
 
+/* A scan's result on this rank: sums of the ranks before it, and of itself where `with_it`. */
+static int is_scan(int with_it)
+{
+    int right = 1;
+
+    for (int i = 0; i < N && rank + with_it > 0; i++) {
+        float expected = 0;
+
+        for (int r = 0; r < rank + with_it; r++)
+            expected += entry(r, i);
+        right = right && got[i] == expected;
+    }
+    return right;
+}
+
+static void scans(const char *name, int with_it)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int good;
+    PROBE(ireduction, name);
+    good = call(mine, got, N, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
+           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_scan(with_it);
+    check(good, name);
+}
+
+static void ireduces(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int good;
+    PROBE(irooted, "MPI_Ireduce_c");
+    good = call(mine, got, N, MPI_FLOAT, MPI_SUM, ranks - 1, MPI_COMM_WORLD, &request) ==
+               MPI_SUCCESS &&
+           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           (rank != ranks - 1 || same(got, sum, N));
+    check(good, "MPI_Ireduce_c");
+}
+
+static void iblocks(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int each = N / ranks, good;
+    PROBE(ireduction, "MPI_Ireduce_scatter_block_c");
+    good = call(mine, got, each, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS &&
+           MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           same(got, sum + rank * each, (size_t)each);
+    check(good, "MPI_Ireduce_scatter_block_c");
+}
+
 static void gathers(void)
 {
     int good;
@@ -226,6 +277,23 @@ static void islices(void)
     check(good, "MPI_Iallgatherv_c");
 }
 
+/* The counts are let go as soon as the call returns; each rank gets a slice of another size. */
+static void iscatters(void)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    word *list = lists(0);
+    int good;
+    PROBE(iscatter, "MPI_Ireduce_scatter_c");
+    for (int r = 0; r < ranks; r++)
+        list[r] = r + 1;
+    good = call(mine, got, list, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request) == MPI_SUCCESS;
+    let_go(list);
+    let_go(lists(-1));
+    good = good && MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+           same(got, sum + rank * (rank + 1) / 2, (size_t)rank + 1);
+    check(good, "MPI_Ireduce_scatter_c");
+}
+
 /* Of a type that is not predefined, on a communicator where no blocking call has come before. */
 static void pairs(void)
 {
@@ -285,6 +353,36 @@ static void hear(MPI_Comm *comm, int *code, ...)
     heard += *comm == MPI_COMM_WORLD && class_of(*code) == MPI_ERR_COUNT;
 }
 
+static int is_refused(int code)
+{
+    const int once = heard == 1 && class_of(code) == MPI_ERR_COUNT;
+
+    heard = 0;
+    return once;
+}
+
+/* Nonblocking reductions of too many elements, as the program's handler hears of them. */
+static int refuses_reductions(const word *list)
+{
+    static const char *const names[] = {"MPI_Iallreduce_c", "MPI_Iscan_c", "MPI_Iexscan_c",
+                                        "MPI_Ireduce_scatter_block_c"};
+    const word n = (word)1 << 31;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request request = MPI_REQUEST_NULL;
+    ireduction *call;
+    irooted *reduce;
+    iscatter *scatter;
+    int good = 1;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        good = look(&call, names[i]) &&
+               is_refused(call(mine, got, n, MPI_FLOAT, MPI_SUM, world, &request)) && good;
+    good = look(&reduce, "MPI_Ireduce_c") &&
+           is_refused(reduce(mine, got, n, MPI_FLOAT, MPI_SUM, 0, world, &request)) && good;
+    return look(&scatter, "MPI_Ireduce_scatter_c") &&
+           is_refused(scatter(mine, got, list, MPI_FLOAT, MPI_SUM, world, &request)) && good;
+}
+
 /* On a library that has the function the call is none to be made here. */
 static void too_large(void)
 {
@@ -292,24 +390,24 @@ static void too_large(void)
     MPI_Request request = MPI_REQUEST_NULL;
     ireduction *call;
     gather *join;
+    word *list = lists((word)1 << 31);
     int good;
 
     if (dlsym(RTLD_DEFAULT, "PMPI_Iallreduce_c") || !look(&call, "MPI_Iallreduce_c") ||
         !look(&join, "MPI_Allgather_c")) {
+        free(list);
         check(1, "calls larger than an int");
         return;
     }
-    good = class_of(call(mine, got, (word)1 << 32, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request)) ==
-               MPI_ERR_COUNT &&
-           class_of(call(mine, got, -((word)1 << 32), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+    good = class_of(call(mine, got, -((word)1 << 32), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                          &request)) == MPI_ERR_COUNT;
     MPI_Comm_create_errhandler(hear, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    good = class_of(join(mine, N, MPI_FLOAT, all, (word)1 << 31, MPI_FLOAT, MPI_COMM_WORLD)) ==
-               MPI_ERR_COUNT &&
-           heard == 1 && good;
+    good = is_refused(join(mine, N, MPI_FLOAT, all, (word)1 << 31, MPI_FLOAT, MPI_COMM_WORLD)) &&
+           refuses_reductions(list) && good;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Errhandler_free(&handler);
+    free(list);
     check(good, "calls larger than an int");
 }
 
@@ -339,6 +437,11 @@ int main(int argc, char **argv)
         igathers();
         slices();
         islices();
+        scans("MPI_Iscan_c", 1);
+        scans("MPI_Iexscan_c", 0);
+        ireduces();
+        iblocks();
+        iscatters();
     }
     persists();
     too_large();
