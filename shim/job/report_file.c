@@ -251,8 +251,8 @@ void shim_report_prepare(void)
     atomic_store(&shim.report_at, wanted ? 0 : (double)INFINITY);
 }
 
-/* Whether this is the end of the first call that ranks have decided on: a job that is killed before
- * the next report is due leaves that one. */
+/* Returns true once, at the end of the first call that ranks have decided on: a job that is killed
+ * before the next report is due leaves that report. */
 static bool is_first_decision(void)
 {
     return !atomic_load_explicit(&shim.report_decided, memory_order_relaxed) &&
