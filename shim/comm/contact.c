@@ -387,9 +387,17 @@ int shim_comm_contact(uintptr_t handle)
     return MPI_SUCCESS;
 }
 
+/* Returns whether this rank takes part with threads. A rank that has keys alone says so in its
+ * votes; to refuse, it would pass a call at once that other ranks still queue, and the order of
+ * collectives would differ. */
+static bool may_meet(void)
+{
+    return !atomic_load(&shim.operators) && !atomic_load(&shim.watch.shut);
+}
+
 static void start_meeting(struct shim_comm *c, bool ok)
 {
-    ok = equip(c, ok && can_be_quiet(c) && !atomic_load(&shim.callbacks) && shim_comm_has_room());
+    ok = equip(c, ok && can_be_quiet(c) && may_meet() && shim_comm_has_room());
     c->met = shim_now();
     if (post_meeting(c, ok) != MPI_SUCCESS)
         c->meeting = MPI_REQUEST_NULL;

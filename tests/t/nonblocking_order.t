@@ -19,6 +19,8 @@ for algorithm in split_allgather recursive_doubling; do
     SPARSESHIM_ALGORITHM=$algorithm preloaded 3 nb_order --times 10 --count 2048
     tap_taken "nb_order on 3 ranks, $algorithm" 400 400
 done
+preloaded 3 nb_order --key 1 --count 4096
+tap_taken "a rank with a key of its own meets the others: the order of collectives stays" 1
 SPARSESHIM_PROGRESS=off preloaded 4 nb_order --times 4 --count 256
 tap_taken_none "nb_order with PROGRESS=off: passed through"
 

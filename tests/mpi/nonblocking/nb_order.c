@@ -1,5 +1,5 @@
-/* nb_order [--times N] [--count N]: legal orders of nonblocking allreduces and other calls in which
- * an operation must move while its rank is blocked somewhere else.
+/* nb_order [--times N] [--count N] [--key 1]: legal orders of nonblocking allreduces and other
+ * calls in which an operation must move while its rank is blocked somewhere else.
  */
 #include "tests/mpi/nonblocking/nb.h"
 #include "tests/mpi/support/tap.h"
@@ -132,6 +132,46 @@ static void waitall_takes_all_kinds(MPI_Comm a, MPI_Comm b, int sums, int messag
     free(token);
 }
 
+static int copy(MPI_Comm comm, int key, void *extra, void *in, void *out, int *flag)
+{
+    (void)comm, (void)key, (void)extra;
+    *(void **)out = in;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+/* Rank 0 alone has a key with a copy function, and comes late to the call in which the ranks meet;
+ * the broadcast behind it keeps its place on every rank. */
+static void a_key_of_one_rank_leaves_the_order(void)
+{
+    struct nb_call call[3];
+    MPI_Request request;
+    bool good = true;
+    int key = MPI_KEYVAL_INVALID, word = tap.rank == 0 ? 42 : 0;
+
+    nb_within(LIMIT, "a key on rank 0; Iallreduce, Ibcast while the ranks meet");
+    if (tap.rank == 0)
+        MPI_Comm_create_keyval(copy, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    for (int i = 0; i < 3; i++)
+        call[i] = make(MPI_COMM_WORLD);
+    nb_post(&call[0], MPI_COMM_WORLD);
+    MPI_Wait(&call[0].request, MPI_STATUS_IGNORE);
+    good = nb_finish(&call[0], "before the ranks meet") && good;
+    if (tap.rank == 0)
+        usleep(200000);
+    nb_post(&call[1], MPI_COMM_WORLD);
+    nb_post(&call[2], MPI_COMM_WORLD);
+    MPI_Ibcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD, &request);
+    for (int i = 1; i < 3; i++) {
+        MPI_Wait(&call[i].request, MPI_STATUS_IGNORE);
+        good = nb_finish(&call[i], "while the ranks meet") && good;
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    tap_ok(good && word == 42, "a key of one rank leaves the order of collectives");
+    if (tap.rank == 0)
+        MPI_Comm_free_keyval(&key);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm a, b;
@@ -144,6 +184,12 @@ int main(int argc, char **argv)
     if (tap.size < 3) {
         fprintf(stderr, "nb_order needs 3 ranks\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    if (nb_option(argc, argv, "--key", 0)) {
+        a_key_of_one_rank_leaves_the_order();
+        status = tap_end();
+        MPI_Finalize();
+        return status;
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &a);
     MPI_Comm_dup(MPI_COMM_WORLD, &b);
