@@ -15,14 +15,15 @@ static int post(const struct shim_call *call, int reason, void *request)
     return shim_pass_for(call, (enum ss_reason)reason, request);
 }
 
-/* Posts it here, with threads of ours barred until it has ended. */
+/* Posts it here, with threads of ours barred until it has ended. One rank has nothing to reduce:
+ * its operator never runs. */
 static int post_barred(const struct shim_call *call, int reason, void *request)
 {
     int err;
 
     shim_progress_bar();
     err = post(call, reason, request);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS || shim_comm_size_of(call->comm) == 1)
         shim_progress_unbar();
     else
         (void)shim_own_adopt(call, request); /* without memory they stay barred */

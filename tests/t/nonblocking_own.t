@@ -32,6 +32,9 @@ scene 2 more allreduce 0 "... or for a sum behind it"
 scene 2 before exscan 1 "a sum behind such a reduction" 3
 scene 2 freed scatter 0 "operator, datatype and counts are gone before the reduction is posted"
 scene 2 other block 0 "a reduction on a communicator that has met nobody has ended before the sum" 3
+scene 2 alone allreduce 0 "a sum moves beside a reduction on MPI_COMM_SELF"
+scene 3 alone scan 1 "... MPI_Iscan"
+scene 2 alone reduce 1 "... MPI_Ireduce"
 scene 2 threads allreduce 0 "another thread of the program's reduces while one waits for the sum"
 scene 2 blocking allreduce 0 "a blocking reduction while the others wait for the sum"
 scene 3 blocking scan 1 "... MPI_Scan"

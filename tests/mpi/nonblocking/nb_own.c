@@ -357,6 +357,35 @@ static bool other_comm(enum form form)
     return finish(0) && right;
 }
 
+/* A reduction of one rank is under way: no operator runs in it. */
+static bool alone(enum form form)
+{
+    const int n = SMALL / 2;
+    MPI_Request own;
+    bool right = true;
+
+    start(0, MPI_COMM_WORLD);
+    fill_own();
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    if (form == SCAN)
+        MPI_Iscan(in, out, n, type, op, MPI_COMM_SELF, &own);
+    else if (form == REDUCE)
+        MPI_Ireduce(in, out, n, type, op, 0, MPI_COMM_SELF, &own);
+    else
+        MPI_Iallreduce(in, out, n, type, op, MPI_COMM_SELF, &own);
+    if (blocks) {
+        receive();
+    } else {
+        be_late();
+        right = finish(0);
+        go_on();
+    }
+    MPI_Wait(&own, MPI_STATUS_IGNORE);
+    MPI_Type_free(&type);
+    return finish(0) && memcmp(in, out, SMALL * sizeof *in) == 0 && right;
+}
+
 static MPI_Comm threads_comm;
 static enum form threads_form;
 
@@ -439,6 +468,8 @@ static bool play(const char *scene, enum form form)
         return freed(form);
     if (strcmp(scene, "other") == 0)
         return other_comm(form);
+    if (strcmp(scene, "alone") == 0)
+        return alone(form);
     if (strcmp(scene, "threads") == 0)
         return threads(form);
     if (strcmp(scene, "early") == 0)
