@@ -204,6 +204,8 @@ static bool read_jobs(struct sim_asked *a, const char *text)
 
 /* ---- the table ---- */
 
+#define WORD(id, word) ", " #word
+
 static const struct option {
     const char *name;
     bool (*read)(struct sim_asked *asked, const char *text);
@@ -217,8 +219,7 @@ static const struct option {
     {"density", read_densities, "0.01",
      "shares above 0, up to 1, such as 0.01 or 1%, several separated by commas"},
     {"algorithm", read_algorithms, "all",
-     "all, auto, recursive_doubling, split_allgather, dsar, ring, allgather, oktopk, gtopk, "
-     "dense; several separated by commas"},
+     "all, auto" SS_ALGORITHM_LIST(WORD) ", dense; several separated by commas"},
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
     {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
