@@ -1,11 +1,11 @@
 /* Code of the program that MPI may run inside of any call: operators of pending collectives,
- * callbacks of attributes of freed communicators and datatypes. It must not run in a thread of
- * ours: it may share data with the computation beside it (seen: wrong sums), or need a lock that
- * the computation holds (Python's).
+ * callbacks of attributes of freed communicators and datatypes. Such code must not run in a
+ * thread of ours. The code may share data with the computation beside it (seen: wrong sums), or
+ * need a lock that the computation holds (Python's).
  *
  * A program that makes an operator or a key makes this rank vote so: nonblocking calls then go to
- * the MPI library on all ranks. Threads of ours go on moving calls under way. MPI may run
- * code of the program in them, so they stay out, in three cases.
+ * the MPI library on all ranks. Threads of ours go on moving calls under way. Threads
+ * stay out of MPI in three cases, in which MPI may run code of the program in them.
  * - From the post to the end of a nonblocking reduction with an operator of the program's, which is
  *   posted behind the calls under way on its communicator (shim/entry/operators.c).
  * - From MPI_Comm_free to the deletion of the communicator's attributes.
