@@ -47,7 +47,6 @@ struct cfg_options {
     uint64_t register_after; /* calls */
     uint64_t warmup_steps;   /* calls of a tensor */
     enum ss_identity identity;
-    uint64_t threshold_period;   /* calls, 1 or more */
     uint64_t repartition_period; /* calls, 1 or more */
     enum ss_partition partition;
     enum ss_values value_type;
@@ -57,9 +56,7 @@ struct cfg_options {
     enum cfg_switch residual_scale;
     enum ss_guard guard;
     enum ss_quorum quorum;
-    uint64_t quorum_period;    /* calls, 1 or more */
-    uint64_t quorum_staleness; /* results, 1..CFG_QUEUE_MOST */
-    double quorum_look;        /* seconds */
+    double quorum_look; /* seconds */
     enum ss_algorithm algorithm;
     enum ss_coding index_coding;
     double alpha;        /* seconds; < 0: measured */
@@ -68,8 +65,7 @@ struct cfg_options {
     double timeout;      /* seconds; 0: off */
     uint64_t seed;
     enum cfg_progress progress;
-    uint64_t in_flight; /* calls, 1..SS_BESIDE */
-    uint64_t merge;     /* bytes, or SS_MERGE_AUTO; 0: off */
+    uint64_t merge; /* bytes, or SS_MERGE_AUTO; 0: off */
     enum ss_merge_select merge_select;
     enum cfg_device device;
     enum cfg_debug debug;
@@ -80,6 +76,15 @@ struct cfg_options {
     bool strict;
     const char *programs; /* patterns, "" = all */
     bool reproducible;
+};
+
+/* Values that no option sets, each 1 or more: constants, unless a test forces them by
+ * SPARSESHIM_TEST=name=value,... */
+struct cfg_forced {
+    uint64_t in_flight;        /* SS_BESIDE */
+    uint64_t quorum_period;    /* SS_QUORUM_PERIOD */
+    uint64_t quorum_staleness; /* SS_QUORUM_STALENESS */
+    uint64_t threshold_period; /* SS_THRESHOLD_PERIOD */
 };
 
 enum cfg_source {
@@ -98,6 +103,8 @@ struct cfg *cfg_load(void);
 void cfg_free(struct cfg *cfg);
 
 const struct cfg_options *cfg_options(const struct cfg *cfg);
+
+const struct cfg_forced *cfg_forced(const struct cfg *cfg);
 
 /* Nothing of this prints, exits, or depends on the program's locale; errno is left as it was.
  *
@@ -170,6 +177,10 @@ bool cfg_number_share(const char *text, double *out);
 /* Row of a name without the prefix, in letters of either case and with '-' or '_'; SIZE_MAX when
  * there is none. */
 size_t cfg_find(const char *name);
+
+/* Returns what replaced a removed option, by its name without the prefix, in letters of either case
+ * and with '-' or '_'; NULL if there was no such option. */
+const char *cfg_removed(const char *name);
 
 /* Returns the names of the profiles that CONFIG=@NAME finds, sorted and separated by ", "; to be
  * freed. NULL where there are none, or memory is short. */

@@ -119,6 +119,12 @@ static void take_line(struct cfg *cfg, const struct place *at, const char *name,
         cfg_policy_line(cfg, assignment, at->source, name, value);
         return;
     }
+    const char *instead = row == SIZE_MAX ? cfg_removed(name) : NULL;
+    if (instead != NULL) {
+        snprintf(assignment, sizeof assignment, "%s:%lu: %s", at->path, at->line, name);
+        cfg_say_removed(cfg, assignment, instead);
+        return;
+    }
     if (row == SIZE_MAX) {
         tell_unknown(cfg, at, name);
         return;

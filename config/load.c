@@ -98,8 +98,6 @@ static size_t field_size(enum cfg_type type)
     case CFG_COUNT:
     case CFG_POSITIVE:
     case CFG_BUCKET:
-    case CFG_BESIDE:
-    case CFG_QUEUE:
     case CFG_SIZE:
     case CFG_MERGE:
         return sizeof(uint64_t);
@@ -243,6 +241,11 @@ static bool is_of_modulefile(const char *name)
     return strcmp(name, CFG_PREFIX "ROOT") == 0 || strcmp(name, CFG_PREFIX "LIB") == 0;
 }
 
+void cfg_say_removed(struct cfg *cfg, const char *assignment, const char *instead)
+{
+    cfg_say(cfg, true, "%s has no effect, since the option is gone: %s", assignment, instead);
+}
+
 /* The environment is walked only to find names that are not ours; values come through
  * secure_getenv. */
 static void find_unknown_variables(struct cfg *cfg)
@@ -256,7 +259,8 @@ static void find_unknown_variables(struct cfg *cfg)
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
                  *entry);
         size_t row = cfg_find(name + prefix);
-        if (is_of_modulefile(name) ||
+        const char *instead = row == SIZE_MAX ? cfg_removed(name + prefix) : NULL;
+        if (is_of_modulefile(name) || strcmp(name, CFG_TEST) == 0 ||
             (row != SIZE_MAX && strcmp(cfg_table[row].name, name + prefix) == 0))
             continue;
         const char *near = cfg_nearest(name + prefix);
@@ -265,6 +269,10 @@ static void find_unknown_variables(struct cfg *cfg)
         if (cfg_is_policy(name + prefix)) {
             cfg_say(cfg, true, "%s is allowed as a line of the system's sparseshim.conf only",
                     name);
+            continue;
+        }
+        if (instead != NULL) {
+            cfg_say_removed(cfg, name, instead);
             continue;
         }
         cfg_say(cfg, false, "%s is not known%s%s%s", name,
@@ -444,6 +452,7 @@ static struct cfg *load(const char *sysconfdir, const char *built)
     for (size_t i = 0; i < CFG_ROWS; i++)
         if (i != cfg_config_row())
             set_from_environment(cfg, i);
+    cfg_force(cfg);
     cfg_apply_policy(cfg);
     refuse_without_topk(cfg);
     refuse_quorum(cfg);

@@ -307,12 +307,6 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         good = parse_whole(text, false, &v.whole) && v.whole >= SS_BUCKET_LEAST &&
                v.whole <= SS_BUCKET_MOST;
         break;
-    case CFG_BESIDE:
-        good = parse_whole(text, false, &v.whole) && v.whole > 0 && v.whole <= SS_BESIDE;
-        break;
-    case CFG_QUEUE:
-        good = parse_whole(text, false, &v.whole) && v.whole > 0 && v.whole <= CFG_QUEUE_MOST;
-        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;

@@ -7,6 +7,7 @@
 #include "config/config.h"
 
 #define CFG_PREFIX "SPARSESHIM_"
+#define CFG_TEST   CFG_PREFIX "TEST"
 
 enum cfg_type {
     CFG_BOOL,     /* bool */
@@ -15,8 +16,6 @@ enum cfg_type {
     CFG_COUNT,    /* uint64_t, 0 or more */
     CFG_POSITIVE, /* uint64_t, 1 or more */
     CFG_BUCKET,   /* uint64_t, SS_BUCKET_LEAST to SS_BUCKET_MOST */
-    CFG_BESIDE,   /* uint64_t, 1 to SS_BESIDE */
-    CFG_QUEUE,    /* uint64_t, 1 to CFG_QUEUE_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MERGE,    /* the same, or "auto": SS_MERGE_AUTO */
@@ -24,8 +23,6 @@ enum cfg_type {
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
     CFG_LOOK,     /* double, 1e-6 to 1 */
 };
-
-#define CFG_QUEUE_MOST 1024
 
 struct cfg_option {
     const char *name; /* upper case, without the prefix */
@@ -37,7 +34,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 43 };
+enum { CFG_ROWS = 39 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */
@@ -67,6 +64,7 @@ enum { CFG_FILES = 4 }; /* the system's, and those that CONFIG may mean */
 
 struct cfg {
     struct cfg_options options;
+    struct cfg_forced forced;
     char *text[CFG_ROWS]; /* as shown to the user; CFG_TEXT fields point here */
     enum cfg_source source[CFG_ROWS];
     char **problem;
@@ -96,6 +94,12 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
 /* Records a problem in one line: control characters become '?'. */
 void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Records that a removed option is set; `assignment` as above, `instead` from cfg_removed. */
+void cfg_say_removed(struct cfg *cfg, const char *assignment, const char *instead);
+
+/* Reads SPARSESHIM_TEST from the environment. */
+void cfg_force(struct cfg *cfg);
 
 /* Notes what became of a configuration file. */
 void cfg_looked_at(struct cfg *cfg, const char *path, const char *found);

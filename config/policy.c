@@ -69,7 +69,12 @@ static void lock(struct cfg *cfg, const char *where, const char *word)
 {
     size_t row = cfg_find(word);
     const char *near = row == SIZE_MAX ? cfg_nearest(word) : NULL;
-    if (row == SIZE_MAX)
+    const char *instead = row == SIZE_MAX ? cfg_removed(word) : NULL;
+    char assignment[LONGEST_WORD + PATH_MAX + 40];
+    if (instead != NULL) {
+        snprintf(assignment, sizeof assignment, "%s: lock = %s", where, word);
+        cfg_say_removed(cfg, assignment, instead);
+    } else if (row == SIZE_MAX)
         cfg_say(cfg, true, "%s: lock = %s is not allowed (allowed: " ALLOWED_LOCKS "%s%s%s)%s",
                 where, word, near != NULL ? "; did you mean " : "", near != NULL ? near : "",
                 near != NULL ? "?" : "", cfg_misread(cfg, where));

@@ -67,10 +67,6 @@ const struct cfg_option cfg_table[] = {
      "site, the position within the step; auto: the position, and the call sites as long as all "
      "ranks see them alike, addresses never.",
      FIELD(identity), true},
-    {"THRESHOLD_PERIOD", CFG_POSITIVE, "32", "calls, 1 or more",
-     "MODE=topk: calls of a buffer between two exact selections; between them the threshold is "
-     "kept and follows the batch.",
-     FIELD(threshold_period), true},
     {"REPARTITION_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
      "ALGORITHM=oktopk: calls of a buffer between two divisions of the index space among the "
      "ranks.",
@@ -109,11 +105,6 @@ const struct cfg_option cfg_table[] = {
      "the first to arrive; majority: one drawn by lot, half of them on average; all: every rank. "
      "What comes late joins the next round through the residual. It needs MPI_THREAD_MULTIPLE.",
      FIELD(quorum), true},
-    {"QUORUM_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
-     "QUORUM: calls of a buffer of which one is with all ranks.", FIELD(quorum_period), true},
-    {"QUORUM_STALENESS", CFG_QUEUE, "8", "results, 1 to " NUMBER(CFG_QUEUE_MOST),
-     "QUORUM: results of a buffer that may wait for a rank that is late; then the others wait.",
-     FIELD(quorum_staleness), true},
     {"QUORUM_LOOK", CFG_LOOK, "250us", "seconds, 1us to 1s, such as 250us or 1ms",
      "QUORUM: how often a rank that computes looks whether a round has begun; every 50us while one "
      "is under way.",
@@ -160,11 +151,6 @@ const struct cfg_option cfg_table[] = {
      "moves its calls from a thread where it does not itself; thread does the same and has that "
      "thread do all the work beside the application; off passes them through.",
      FIELD(progress), true},
-    {"IN_FLIGHT", CFG_BESIDE, NUMBER(SS_BESIDE), "calls, 1 to " NUMBER(SS_BESIDE),
-     "Nonblocking calls of one communicator that are under way at once; later ones wait for the "
-     "first of them. Each has work space of its own within MAX_MEMORY; where that is short they "
-     "follow each other.",
-     FIELD(in_flight), false},
     {"MERGE", CFG_MERGE, "off", "off, auto, or bytes, more than 0, such as 4M (= 4,000,000) or 8Mi",
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
      "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "

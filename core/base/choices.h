@@ -56,6 +56,13 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_BUCKET_LEAST 64
 #define SS_BUCKET_MOST  32768
 
+/* Calls of a tensor between two exact selections, between two partitions of oktopk, and between two
+ * rounds with all ranks of QUORUM; results of a tensor that wait for a late rank. */
+#define SS_THRESHOLD_PERIOD   32
+#define SS_REPARTITION_PERIOD 64
+#define SS_QUORUM_PERIOD      64
+#define SS_QUORUM_STALENESS   8
+
 /* Calls of a communicator that may be under way beside each other (core/call/beside.c): when the
  * one that is called so many later starts, a call has ended. */
 #define SS_BESIDE 8

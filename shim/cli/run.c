@@ -91,6 +91,8 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
     if (cfg_is_policy(name))
         return cli_usage_error(
             verb, "--%s is allowed as a line of the system's sparseshim.conf only", name);
+    if (i == SIZE_MAX && cfg_removed(name) != NULL)
+        return cli_usage_error(verb, "--%s is gone: %s", name, cfg_removed(name));
     if (i == SIZE_MAX || !cfg_row(cfg, i, &row)) {
         char meant[96];
         hint(cfg, name, meant, sizeof meant);

@@ -36,6 +36,8 @@ static enum ss_values quant_of(enum cfg_quant bits)
 
 struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_options *options)
 {
+    const struct cfg_forced *forced = cfg_forced(cfg);
+
     return (struct ss_settings){
         .values = options->value_type,
         .quant = quant_of(options->quant_bits),
@@ -52,13 +54,13 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .bucket = options->density.bucket,
         .warmup_steps = options->warmup_steps,
         .quorum = options->quorum,
-        .quorum_period = options->quorum_period,
-        .quorum_staleness = options->quorum_staleness,
+        .quorum_period = forced->quorum_period,
+        .quorum_staleness = forced->quorum_staleness,
         /* labels of call sites are agreed on by votes, which partial calls do not have */
         .tensors = {.identity =
                         options->quorum != SS_QUORUM_ALL ? SS_IDENTITY_ORDINAL : options->identity,
                     .register_after = options->register_after,
-                    .threshold_period = (size_t)options->threshold_period},
+                    .threshold_period = (size_t)forced->threshold_period},
         .observe = options->mode == CFG_MODE_OBSERVE,
         .algorithm = options->algorithm,
         .coding = options->index_coding,
@@ -69,7 +71,7 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .timeout = options->timeout,
         .patience = PATIENCE,
         .series = options->report != CFG_REPORT_OFF && options->report_dir && *options->report_dir,
-        .in_flight = (unsigned)options->in_flight,
+        .in_flight = (unsigned)forced->in_flight,
         .merge = options->merge,
         .merge_select = options->merge_select == SS_MERGE_SELECT_GROUP,
         .decisions = options->debug >= CFG_DEBUG_INFO,

@@ -157,10 +157,12 @@ static double late_model(const struct late *l, const char *quorum, double comput
     return last;
 }
 
+/* Returns the value of "NAME=" in SPARSESHIM_TEST, or the standard. */
 static long late_setting(const char *name, long standard, long most)
 {
-    const char *text = getenv(name);
-    long value = text ? strtol(text, NULL, 10) : 0;
+    const char *list = getenv("SPARSESHIM_TEST");
+    const char *text = list ? strstr(list, name) : NULL;
+    long value = text ? strtol(text + strlen(name), NULL, 10) : 0;
 
     return value > 0 && value <= most ? value : standard;
 }
@@ -175,8 +177,8 @@ static double late_model_seconds(const struct late *l)
     if (l->ranks > LATE_RANKS)
         return 0;
     return late_model(l, quorum ? quorum : "all", mean / l->ranks,
-                      late_setting("SPARSESHIM_QUORUM_STALENESS", 8, LATE_QUEUE),
-                      late_setting("SPARSESHIM_QUORUM_PERIOD", 64, 1000000));
+                      late_setting("quorum_staleness=", 8, LATE_QUEUE),
+                      late_setting("quorum_period=", 64, 1000000));
 }
 
 #endif

@@ -101,7 +101,7 @@ for how in end keep; do
     tap_passed "a job that is started again: $how" 50
 done
 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=allgather \
-    SPARSESHIM_QUORUM=solo SPARSESHIM_QUORUM_PERIOD=16 preloaded 2 quorum_edges withdraw
+    SPARSESHIM_QUORUM=solo SPARSESHIM_TEST=quorum_period=16 preloaded 2 quorum_edges withdraw
 tap_passed "a gradient that is taken back from partial calls"
 at_all_places
 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='*' SPARSESHIM_QUORUM=solo preloaded 2 late_ranks late=one steps=10 quiet=20

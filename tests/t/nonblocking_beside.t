@@ -21,10 +21,10 @@ overtaken() {
 same_as_one() {
     local name=$1 ranks=$2 beside=$3 once
     shift 3
-    SPARSESHIM_IN_FLIGHT=1 preloaded "$ranks" nb_beside "$@"
+    SPARSESHIM_TEST=in_flight=1 preloaded "$ranks" nb_beside "$@"
     tap_taken "$name: one after another" 480 200
     once=$(bits)
-    SPARSESHIM_IN_FLIGHT=$beside preloaded "$ranks" nb_beside "$@"
+    SPARSESHIM_TEST=in_flight=$beside preloaded "$ranks" nb_beside "$@"
     [ -n "$once" ] && [ "$(bits)" = "$once" ] && passed
     tap "$?" "$name: the same bits with $beside calls beside each other"
 }

@@ -68,7 +68,6 @@ my %other = (
     REGISTER_AFTER => '5',
     WARMUP_STEPS => '100',
     IDENTITY     => 'address',
-    THRESHOLD_PERIOD => '64',
     REPARTITION_PERIOD => '128',
     PARTITION    => 'average',
     VALUE_TYPE   => 'bf16',
@@ -78,11 +77,8 @@ my %other = (
     RESIDUAL_SCALE => 'auto',
     GUARD        => 'exact',
     QUORUM       => 'majority',
-    QUORUM_PERIOD => '32',
-    QUORUM_STALENESS => '3',
     QUORUM_LOOK  => '1ms',
     SEED         => '7',
-    IN_FLIGHT    => '4',
     MERGE        => '4000000',
     MERGE_SELECT => 'group',
     PROGRESS     => 'thread',
@@ -192,7 +188,7 @@ subtest 'QUORUM says what it needs' => sub {
     like($row->(SPARSESHIM_RESIDUAL_SCALE => 'auto'),
         qr/^all: .*QUORUM=solo needs SPARSESHIM_RESIDUAL_SCALE=off; all stands/, 'RESIDUAL_SCALE=auto');
     like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');
-    for my $bad ([STALENESS => '0'], [STALENESS => '1025'], [PERIOD => '0'], [LOOK => '0'], [LOOK => '2']) {
+    for my $bad ([LOOK => '0'], [LOOK => '2']) {
         my ($name, $value) = @$bad;
         like($row->("SPARSESHIM_QUORUM_$name" => $value),
             qr/SPARSESHIM_QUORUM_$name=$value is not allowed \(allowed: /, "$name=$value");
@@ -233,6 +229,12 @@ subtest 'mistakes are named with what is allowed' => sub {
     is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk); exact stays\n",
         'a bad value');
     is_deeply(values_of($out)->{MODE}, ['exact', 'default'], 'the default stands');
+    ($status, $out, $err) = cli({'SPARSESHIM_IN_FLIGHT' => '4'}, 'info');
+    is($err, "sparseshim: SPARSESHIM_IN_FLIGHT has no effect, since the option is gone: up to 8 nonblocking calls of a "
+          . "communicator are in flight at once\n", 'an option that is gone');
+    ($status, $out, $err) = cli({}, 'run', '--in-flight=4', 'true');
+    is($status, 2, 'an option of run that is gone');
+    like($err, qr/--in-flight is gone: up to 8 /, 'gets what replaced it');
     my $path = spew('bad.conf', "mode = observe\nrepport = all\ntimeout = -1\n");
     ($status, $out, $err) = cli({SPARSESHIM_CONFIG => $path}, 'info');
     is($err, "sparseshim: $path:2: repport is not known; did you mean report?\n"

@@ -6,7 +6,7 @@ set -u
 . tests/t/lib.sh
 
 export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0
-export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM_PERIOD=16
+export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=quorum_period=16
 export SPARSESHIM_QUORUM=solo SPARSESHIM_DEBUG=info LIMIT=40
 
 # The number of rounds, where every rank says the same and no more than it may of results waited.
@@ -21,7 +21,7 @@ rounds() { # RANKS STALENESS
 trains() {
     local ranks=$1 staleness=$2 partial
     shift 2
-    SPARSESHIM_QUORUM_STALENESS=$staleness preloaded "$ranks" late_ranks steps=25 "$@"
+    SPARSESHIM_TEST=$SPARSESHIM_TEST,quorum_staleness=$staleness preloaded "$ranks" late_ranks steps=25 "$@"
     passed
     tap $? "$ranks ranks, $SPARSESHIM_QUORUM, at most $staleness results wait: $*"
     partial=$(rounds "$ranks" "$staleness")
@@ -35,7 +35,7 @@ done
 trains 3 8 late=random tensors=3 calls=nonblocking quiet=30
 SPARSESHIM_QUORUM=majority trains 5 8 late=chain tensors=2 calls=nonblocking quiet=30
 trains 4 1 late=stop type=double calls=inplace quiet=40
-SPARSESHIM_QUORUM_PERIOD=1000 trains 3 8 late=stop spoiled=1 quiet=40
+SPARSESHIM_TEST=quorum_period=1000 trains 3 8 late=stop spoiled=1 quiet=40
 SPARSESHIM_QUORUM=majority trains 4 2 late=random spoiled=1 quiet=40 tensors=2
 SPARSESHIM_ALGORITHM=recursive_doubling trains 5 8 late=one tensors=2 quiet=30
 SPARSESHIM_ALGORITHM=auto trains 3 8 late=random type=double quiet=60
@@ -97,7 +97,7 @@ tap $? "how often, and where"
 at_all_places
 
 # A gradient that comes after the last round: the report names it, with its norm.
-SPARSESHIM_QUORUM_PERIOD=1000 preloaded 2 late_ranks late=last steps=12 quiet=0
+SPARSESHIM_TEST=quorum_period=1000 preloaded 2 late_ranks late=last steps=12 quiet=0
 perl -MJSON::PP -0777 -ne '
     my ($tensor) = grep { $_->{late} } @{decode_json($_)->{tensors}};
     exit !($tensor && $tensor->{late} == 1 && $tensor->{residual_norm} > 0)' "$WORK"/report/*.json

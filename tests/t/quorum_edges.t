@@ -5,7 +5,7 @@ set -u
 . tests/t/lib.sh
 
 export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:2999' SPARSESHIM_MIN_COUNT=1000
-export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM_PERIOD=16
+export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=quorum_period=16
 export SPARSESHIM_QUORUM=solo LIMIT=60
 
 at_one_place # gradients are named by their buffers

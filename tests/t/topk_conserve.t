@@ -55,7 +55,7 @@ conserve() {
 # values of few bits what cancels between nine ranks kept the last of the rest back for 600 calls.
 every_combination() {
     local ranks algorithm values form bits
-    local -x SPARSESHIM_THRESHOLD_PERIOD=8
+    local -x SPARSESHIM_TEST=threshold_period=8
     local -a brief=(type=both n=1801 steps=12 quiet=300 limit=20000)
     for ranks in $RANKS; do
         for algorithm in "${ALGORITHMS[@]}"; do
@@ -82,7 +82,7 @@ every_combination() {
 in_turn() {
     local ranks turn=0 a values form patterns tensors
     local -a forms some=(heavy magnitudes cancelling)
-    local -x SPARSESHIM_THRESHOLD_PERIOD=8
+    local -x SPARSESHIM_TEST=threshold_period=8
     for ranks in 2 3 4 5 6 7 8 9; do
         for a in "${!ALGORITHMS[@]}"; do
             [ "$ranks" -le 4 ] && [ $(((ranks + a) % 3)) -gt 0 ] && continue
@@ -118,7 +118,7 @@ in_turn() {
 MASKED=(auto oktopk)
 [ "${TOPK_FULL:-0}" = 0 ] || MASKED=("${ALGORITHMS[@]}")
 for algorithm in "${MASKED[@]}"; do
-    SPARSESHIM_THRESHOLD_PERIOD=8 conserve 2 "$algorithm" same off 0.05 "$(
+    SPARSESHIM_TEST=threshold_period=8 conserve 2 "$algorithm" same off 0.05 "$(
         [ "$algorithm" = auto ] && echo scaled:eps || echo scaled:exact
     )" pattern=masked n=1801 steps=12 quiet=24
 done
@@ -128,8 +128,8 @@ conserve 2 ring same off 0.1 scaled:exact pattern=equal n=8192 quiet=34
 
 # Thresholds kept for the default of 32 calls, for ever, and for one; warm-up.
 conserve 2 ring same off 0.05 scaled:exact quiet=34 pattern=heavy,sparse
-SPARSESHIM_THRESHOLD_PERIOD=1 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=2 pattern=heavy,opposite
-SPARSESHIM_THRESHOLD_PERIOD=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
+SPARSESHIM_TEST=threshold_period=1 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=2 pattern=heavy,opposite
+SPARSESHIM_TEST=threshold_period=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
 SPARSESHIM_WARMUP_STEPS=10 conserve 2 allgather same off 0.05 scaled:exact pattern=heavy quiet=34
 
 # With REGISTER=auto, what looks like a gradient is registered, and drains as well.

@@ -84,7 +84,7 @@ tap "$?" "merged calls, agreed on in parts: spans lie in the right ones"
 "$BUILD/sparseshim" report --trace "$TRACES" -o "$(ls "$TRACES"/trace-*-0-*.json)" 2>"$WORK/told"
 [ "$?" -eq 1 ] && grep -q 'is one of the traces' "$WORK/told"
 tap "$?" "a trace is not written over by those merged"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 SPARSESHIM_QUORUM_PERIOD=16 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 SPARSESHIM_TEST=quorum_period=16 \
     SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM=solo traced 3 late_ranks steps=25 late=one quiet=30
 passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial round', 'activate', 'round', 'encode', 'decode', 'merge'))" &&
     is "t['spans']['wait'] > 0 and t['spans']['select'] > 0 and t['lanes'] == 2" &&

@@ -18,7 +18,6 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->register_after, 3);
     assert_int_equal(o->warmup_steps, 0);
     assert_int_equal(o->identity, SS_IDENTITY_AUTO);
-    assert_int_equal(o->threshold_period, 32);
     assert_int_equal(o->repartition_period, 64);
     assert_int_equal(o->partition, SS_PARTITION_QUANTILE);
     assert_int_equal(o->value_type, SS_VALUES_SAME);
@@ -347,6 +346,59 @@ static void unknown_variables_get_the_nearest_name(void **state)
     }
 }
 
+static void a_removed_option_says_what_replaced_it(void **state)
+{
+    (void)state;
+    char expected[400];
+    setenv("SPARSESHIM_IN_FLIGHT", "4", 1);
+    struct cfg *cfg = load();
+    assert_one_problem(cfg, true,
+                       "SPARSESHIM_IN_FLIGHT has no effect, since the option is gone: up to 8 "
+                       "nonblocking calls of a communicator are in flight at once");
+    cfg_free(cfg);
+    unsetenv("SPARSESHIM_IN_FLIGHT");
+    static const char *const lines[] = {"in-flight = 4", "lock = IN_FLIGHT"};
+    static const char *const said[] = {"in-flight", "lock = IN_FLIGHT"};
+    for (size_t i = 0; i < 2; i++) {
+        write_file("sparseshim.conf", lines[i]);
+        cfg = load();
+        snprintf(expected, sizeof expected,
+                 "%s/sparseshim.conf:1: %s has no effect, since the option is gone: up to 8 "
+                 "nonblocking calls of a communicator are in flight at once",
+                 etc, said[i]);
+        assert_one_problem(cfg, true, expected);
+        assert_null(cfg_misread_policy(cfg));
+        cfg_free(cfg);
+    }
+}
+
+static void tests_force_what_no_option_sets(void **state)
+{
+    (void)state;
+    struct cfg *cfg = load();
+    const struct cfg_forced *forced = cfg_forced(cfg);
+    assert_int_equal(forced->in_flight, 8);
+    assert_int_equal(forced->quorum_period, 64);
+    assert_int_equal(forced->quorum_staleness, 8);
+    assert_int_equal(forced->threshold_period, 32);
+    cfg_free(cfg);
+    setenv("SPARSESHIM_TEST", "quorum_period=1000,,in_flight=3", 1);
+    cfg = load();
+    assert_no_problems(cfg);
+    assert_int_equal(cfg_forced(cfg)->in_flight, 3);
+    assert_int_equal(cfg_forced(cfg)->quorum_period, 1000);
+    assert_int_equal(cfg_forced(cfg)->threshold_period, 32);
+    cfg_free(cfg);
+    static const char *const bad[] = {"in_flight", "in_flight=0", "in_flight=9", "flight=1",
+                                      "threshold_period=x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("SPARSESHIM_TEST", bad[i], 1);
+        cfg = load();
+        assert_non_null(strstr(cfg_problem(cfg, 0, NULL), "is not known"));
+        cfg_free(cfg);
+    }
+}
+
 static void hash_agrees_for_equal_values_and_differs_for_shared_ones_only(void **state)
 {
     (void)state;
@@ -472,6 +524,8 @@ int main(void)
         FRESH(a_problem_names_variable_value_allowed_and_what_stays),
         FRESH(a_problem_in_a_file_names_file_and_line),
         FRESH(unknown_variables_get_the_nearest_name),
+        FRESH(a_removed_option_says_what_replaced_it),
+        FRESH(tests_force_what_no_option_sets),
         FRESH(hash_agrees_for_equal_values_and_differs_for_shared_ones_only),
         FRESH(a_written_line_reads_back_as_the_same_text),
         FRESH(garbage_in_files_is_reported_and_bounded),
