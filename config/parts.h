@@ -7,7 +7,7 @@
 #include "config/config.h"
 
 #define CFG_PREFIX "SPARSESHIM_"
-#define CFG_TEST   CFG_PREFIX "TEST"
+#define CFG_TEST   "SPARSESHIM_TEST"
 
 enum cfg_type {
     CFG_BOOL,     /* bool */
