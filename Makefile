@@ -4,6 +4,7 @@ PREFIX     ?= /usr/local
 DESTDIR    ?=
 BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
+LIBEXECDIR ?= $(PREFIX)/libexec
 INCLUDEDIR ?= $(PREFIX)/include
 SYSCONFDIR ?= $(PREFIX)/etc
 DOCDIR     ?= $(PREFIX)/share/doc/sparseshim
@@ -51,12 +52,20 @@ endif
 # The simulator is for tests and for predictions; it is not in the preloaded library.
 SIM_SRC  := $(sort $(wildcard core/sim/*.c core/trial/*.c))
 CORE_SRC := $(filter-out $(SIM_SRC),$(sort $(wildcard core/*/*.c config/*.c)))
-SHIM_SRC := $(sort $(filter-out shim/cli/%,$(wildcard shim/*/*.c)))
 CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
+# Verbs with a program of their own, which `sparseshim VERB` executes: sources in shim/VERB, or the
+# script shim/cli/VERB.py. It imports what lies beside it: shim/cli/VERB_*.py.
+BINARY_VERBS := simulate
+PYTHON_VERBS := $(filter-out %_%,$(patsubst shim/cli/%.py,%,$(sort $(wildcard shim/cli/*.py))))
+PYTHON_MODULES := $(foreach verb,$(PYTHON_VERBS),$(patsubst shim/cli/%,%,$(wildcard shim/cli/$(verb)_*.py)))
+VERB_SRC := $(sort $(wildcard $(BINARY_VERBS:%=shim/%/*.c)))
+SHIM_SRC := $(filter-out $(CLI_SRC) $(VERB_SRC),$(sort $(wildcard shim/*/*.c)))
 CORE_OBJ := $(CORE_SRC:%.c=$(BUILD)/obj/%.o)
 SIM_OBJ  := $(SIM_SRC:%.c=$(BUILD)/obj/%.o)
 SHIM_OBJ := $(SHIM_SRC:%.c=$(BUILD)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/obj/%.o)
+VERB_OBJ := $(VERB_SRC:%.c=$(BUILD)/obj/%.o)
+PROGRAMS := $(addprefix $(BUILD)/libexec/,$(addprefix sparseshim-,$(BINARY_VERBS) $(PYTHON_VERBS)) $(PYTHON_MODULES))
 
 # all is the first target, wherever included files define others.
 .DEFAULT_GOAL := all
@@ -74,12 +83,12 @@ way = $(shell realpath -m --relative-to='$(1)' '$(2)')
 given = $(filter-out file default undefined,$(origin SYSCONFDIR))
 sysconfdir_from = $(if $(given),$(if $(filter /%,$(SYSCONFDIR)),$(SYSCONFDIR),$(error \
                   SYSCONFDIR=$(SYSCONFDIR) does not begin with /)),$(call way,$(1),$(SYSCONFDIR)))
-where = -DSPARSESHIM_SYSCONFDIR='"$(1)"' -DSPARSESHIM_LIBDIR='"$(2)"'
-WHERE_build   = $(call where,$(SYSCONFDIR),.) -DSPARSESHIM_PROFILES='"$(call way,$(BUILD),config/profiles)"'
-WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.)
-WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)))
+where = -DSPARSESHIM_SYSCONFDIR='"$(1)"' -DSPARSESHIM_LIBDIR='"$(2)"' -DSPARSESHIM_LIBEXECDIR='"$(3)"'
+WHERE_build   = $(call where,$(SYSCONFDIR),.,libexec) -DSPARSESHIM_PROFILES='"$(call way,$(BUILD),config/profiles)"'
+WHERE_library = $(call where,$(call sysconfdir_from,$(LIBDIR)),.,.)
+WHERE_command = $(call where,$(call sysconfdir_from,$(BINDIR)),$(call way,$(BINDIR),$(LIBDIR)),$(call way,$(BINDIR),$(LIBEXECDIR)/sparseshim))
 
-all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
+all: $(BUILD)/libsparseshim.so $(BUILD)/sparseshim $(PROGRAMS) man $(or $(GPU_LIBRARY:%=$(BUILD)/%),no-nvcc) ## build the library and the command
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(filter %Makefile %.mk,$(MAKEFILE_LIST)) | expand -t 16
@@ -92,7 +101,7 @@ ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 ISA_FLAGS = $(ISA)
 endif
 $(BUILD)/obj/shim/%.o: EXTRA = $(MPI_INCLUDES:-I%=-isystem %)
-$(BUILD)/obj/shim/cli/%.o: EXTRA =
+$(CLI_OBJ) $(VERB_OBJ): EXTRA =
 
 # What is seen of them is said by gpu/exports.map.
 $(BUILD)/obj/gpu/%.o: EXTRA = -fvisibility=default
@@ -140,6 +149,26 @@ $(BUILD)/sparseshim $(BUILD)/install/sparseshim:
 	$(call say,LD,$@)
 	$(Q)$(CC) -pthread $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(CLI_LIBS) -lm
 
+# ---- programs of verbs ----
+
+define BINARY_VERB
+$(BUILD)/libexec/sparseshim-$(1): $(filter $(BUILD)/obj/shim/$(1)/%,$(VERB_OBJ)) $(BUILD)/libsparseshim_core.a
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)
+	$(Q)$$(CC) -pthread $$(CFLAGS) $$(LDFLAGS) -o $$@ $$(filter %.o %.a,$$^) -lm
+endef
+$(foreach verb,$(BINARY_VERBS),$(eval $(call BINARY_VERB,$(verb))))
+# @COMMAND@ is the way from the script's folder to the command.
+$(PYTHON_VERBS:%=$(BUILD)/libexec/sparseshim-%): $(BUILD)/libexec/sparseshim-%: shim/cli/%.py Makefile
+	@mkdir -p $(@D)
+	$(Q)sed 's|@COMMAND@|../sparseshim|' $< >$@ && chmod +x $@
+$(PYTHON_VERBS:%=$(BUILD)/install/sparseshim-%): $(BUILD)/install/sparseshim-%: shim/cli/%.py FORCE
+	@mkdir -p $(@D)
+	$(Q)sed 's|@COMMAND@|$(call way,$(LIBEXECDIR)/sparseshim,$(BINDIR))/sparseshim|' $< >$@
+$(PYTHON_MODULES:%=$(BUILD)/libexec/%): $(BUILD)/libexec/%: shim/cli/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
 # Tried out where they have changed since.
 $(CLI_OBJ): | $(BUILD)/cli-libs
 $(BUILD)/cli-libs: FORCE
@@ -159,7 +188,7 @@ $(BUILD)/cli-libs: FORCE
 man: $(BUILD)/man/sparseshim.1 $(BUILD)/man/sparseshim.7 ## the manual pages
 .PHONY: man
 SAY = env -i $(BUILD)/sparseshim
-$(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
+$(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 	@mkdir -p $(@D)
 	$(call say,MAN,$@)
 	$(Q)while IFS= read -r line; do case $$line in \
@@ -174,13 +203,13 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim
 
 FORMATTED := $(wildcard core/*/*.[ch] core/*/*.inc config/*.[ch] shim/*.[ch] shim/*/*.[ch] gpu/*.[ch] gpu/*.cu tests/*/*.[ch] tests/*/*/*.[ch] tests/gpu/*.cpp)
 SCRIPTS := $(shell grep -lE '^\#!.*(ba)?sh' scripts/* tests/t/* .ci/run 2>/dev/null) config/completion.bash
-PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py)
+PYTHON  := $(shell grep -lE '^\#!.*python' scripts/*) $(wildcard tests/*/*.py shim/cli/*.py)
 
 lint: all ## clang-format, folder rules, clang-tidy, cppcheck, shellcheck, pyflakes
 	@scripts/install-deps build lint
 	BUILD=$(BUILD) scripts/layers
 	clang-format --dry-run -Werror $(FORMATTED)
-	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
+	clang-tidy --quiet --warnings-as-errors='*' $(filter-out %_avx2.c %_avx512.c,$(CORE_SRC) $(SIM_SRC) $(CLI_SRC) $(VERB_SRC) $(SHIM_SRC) $(GPU_SRC)) -- \
 	    $(STANDARD) $(DEFINES) -I. $(MPI_INCLUDES:-I%=-isystem %)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr --suppress=missingInclude \
 	    -DSPARSESHIM_VERSION='""' -D__x86_64__ -I. core config shim $(GPU_SRC)

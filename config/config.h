@@ -112,11 +112,12 @@ const struct cfg_forced *cfg_forced(const struct cfg *cfg);
  * asks. */
 bool cfg_disabled(void);
 
-/* The directories SYSCONFDIR and LIBDIR of this installation, as absolute paths: those that were
- * given to make, or, installed, from where this library or command lies. False where that is not
- * known, or there is no room. */
+/* The directories SYSCONFDIR and LIBDIR of this installation, and the one of the programs of verbs,
+ * as absolute paths: those that were given to make, or, installed, from where this library or
+ * command lies. False where that is not known, or there is no room. */
 bool cfg_sysconfdir(char *path, size_t size);
 bool cfg_libdir(char *path, size_t size);
+bool cfg_libexecdir(char *path, size_t size);
 
 /* The files that were looked for, in order, each overriding the former; *found (may be NULL) says
  * what became of it: "read", "not there", or why it could not be read. Returns NULL past the last.

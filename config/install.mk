@@ -14,12 +14,18 @@ STRIPPED := $(BUILD)/install/stripped
 
 # Debuggers find it by the build ID below DEBUGDIR.
 debug_file = $$($(READELF) -n $(1) 2>/dev/null | sed -n 's|.*Build ID: \(..\)\(.*\)|.build-id/\1/\2.debug|p')
+strip_apart = file=$(call debug_file,$<) && debug=$(@D)/debug/$${file\#\#*/} && \
+    $(OBJCOPY) --only-keep-debug $< $$debug && \
+    $(OBJCOPY) --strip-unneeded --add-gnu-debuglink=$$debug $< $@
 $(STRIPPED)/%: $(BUILD)/install/%
 	@mkdir -p $(@D)/debug
 	$(call say,STRIP,$@)
-	$(Q)file=$(call debug_file,$<) && debug=$(@D)/debug/$${file##*/} && \
-	    $(OBJCOPY) --only-keep-debug $< $$debug && \
-	    $(OBJCOPY) --strip-unneeded --add-gnu-debuglink=$$debug $< $@
+	$(Q)$(strip_apart)
+
+$(BINARY_VERBS:%=$(STRIPPED)/sparseshim-%): $(STRIPPED)/%: $(BUILD)/libexec/%
+	@mkdir -p $(@D)/debug
+	$(call say,STRIP,$@)
+	$(Q)$(strip_apart)
 
 # What sparseshim bench runs.
 $(STRIPPED)/bench_allreduce: $(BUILD)/tests/bench/bench_allreduce
@@ -59,9 +65,12 @@ $(BUILD)/install/sparseshim.pc: config/sparseshim.pc.in FORCE
 # ---- install, uninstall ----
 
 # What is installed, as SOURCE:TARGET; and whose debug information.
-BINARIES := $(INSTALLED_LIBS) sparseshim
+BINARIES := $(INSTALLED_LIBS) sparseshim $(BINARY_VERBS:%=sparseshim-%)
 INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib)) \
     $(STRIPPED)/sparseshim:$(BINDIR)/sparseshim \
+    $(foreach verb,$(BINARY_VERBS),$(STRIPPED)/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
+    $(foreach verb,$(PYTHON_VERBS),$(BUILD)/install/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
+    $(foreach file,$(PYTHON_MODULES),shim/cli/$(file):$(LIBEXECDIR)/sparseshim/$(file)) \
     $(STRIPPED)/bench_allreduce:$(LIBDIR)/sparseshim/bench_allreduce \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
@@ -75,14 +84,14 @@ pair_source = $(firstword $(subst :, ,$(1)))
 pair_target = $(patsubst $(call pair_source,$(1)):%,%,$(1))
 TARGETS = $(foreach pair,$(INSTALLED),$(call pair_target,$(pair))) $(LIBDIR)/libsparseshim_cuda.so
 PROFILEDIR = $(SYSCONFDIR)/sparseshim.d
-OF_DEBUG = $(foreach file,$(LIBDIR)/libsparseshim.so $(LIBDIR)/libsparseshim_cuda.so $(BINDIR)/sparseshim,$(call debug_file,$(DESTDIR)$(file)))
+OF_DEBUG = $(foreach file,$(LIBDIR)/libsparseshim.so $(LIBDIR)/libsparseshim_cuda.so $(BINDIR)/sparseshim $(BINARY_VERBS:%=$(LIBEXECDIR)/sparseshim/sparseshim-%),$(call debug_file,$(DESTDIR)$(file)))
 REMOVE_DEBUG = @for file in $(OF_DEBUG); do rm -f "$(DESTDIR)$(DEBUGDIR)/$$file"; \
     [ ! -d $(DESTDIR)$(LIBDIR) ] || (cd $(DESTDIR)$(LIBDIR) && rmdir -p sparseshim/debug/$${file%/*} 2>/dev/null) || :; done
 
 install: $(foreach pair,$(INSTALLED),$(call pair_source,$(pair))) $(if $(NVCC),,no-nvcc) ## into $(DESTDIR)$(PREFIX)
 	$(REMOVE_DEBUG)
 	@set -e; for pair in $(INSTALLED); do source=$${pair%%:*}; target=$(DESTDIR)$${pair#*:}; \
-	    case $$source in $(STRIPPED)/*) mode=755 ;; *) mode=644 ;; esac; \
+	    case $$source in $(STRIPPED)/* | */sparseshim-*) mode=755 ;; *) mode=644 ;; esac; \
 	    echo "install -m $$mode $$source $$target"; install -D -m $$mode $$source $$target; done
 	@set -e; for binary in $(BINARIES); do file=$(call debug_file,$(STRIPPED)/$$binary); \
 	    install -D -m 644 $(STRIPPED)/debug/$${file##*/} $(DESTDIR)$(DEBUGDIR)/$$file; done
@@ -102,7 +111,7 @@ uninstall: ## remove what install put there
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----

@@ -16,6 +16,9 @@
 #ifndef SPARSESHIM_LIBDIR
 #define SPARSESHIM_LIBDIR "/usr/local/lib"
 #endif
+#ifndef SPARSESHIM_LIBEXECDIR
+#define SPARSESHIM_LIBEXECDIR "/usr/local/libexec/sparseshim"
+#endif
 
 /* Where the profiles lie beside what is not installed; "" where they are in SYSCONFDIR alone. */
 #ifndef SPARSESHIM_PROFILES
@@ -103,6 +106,11 @@ bool cfg_sysconfdir(char *path, size_t size)
 bool cfg_libdir(char *path, size_t size)
 {
     return find(path, size, SPARSESHIM_LIBDIR);
+}
+
+bool cfg_libexecdir(char *path, size_t size)
+{
+    return find(path, size, SPARSESHIM_LIBEXECDIR);
 }
 
 bool cfg_profiles(char *path, size_t size)

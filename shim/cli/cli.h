@@ -23,7 +23,6 @@ cli_function cli_check;
 cli_function cli_report;
 cli_function cli_learn_verb;
 cli_function cli_try;
-cli_function cli_simulate;
 cli_function cli_bench;
 
 /* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.
@@ -61,6 +60,10 @@ bool cli_site_allows(const char *verb, const char *option, const char *value);
  * none. *at comes to stand on its last word; *value: NULL where it is missing, after saying so. */
 int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
                    int *at, const char **value);
+
+/* Becomes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument; returns the exit
+ * status where it cannot, after saying so. python: it is a script for python3. */
+int cli_become_program(const char *verb, bool python, int argc, char **argv);
 
 /* Becomes the program; returns the exit status where it cannot, after saying so. */
 int cli_become(const char *verb, char **argv);

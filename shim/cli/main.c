@@ -22,6 +22,7 @@ static const struct verb {
     const char *arguments;
     const char *line;
     const char *details;
+    bool python; /* of a verb without function: its program is a script */
 } verbs[] = {
     {"info", cli_info, "[-f | -c | -m | -r]", "options, their values and where each came from",
      "  -f  with documentation\n"
@@ -124,33 +125,7 @@ static const struct verb {
      "  sparseshim report --trace traces/ -o trace.json\n"
      "Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together;\n"
      "2 usage, or a trace that is neither a file nor a folder.\n"},
-    {"simulate", cli_simulate, "[--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]",
-     "what each collective would take on a network, up to 4096 ranks",
-     "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"
-     "  --count=LIST      4Mi: elements of 4 bytes\n"
-     "  --density=LIST    0.01: share of its elements that each rank sends\n"
-     "  --algorithm=LIST  all: but auto, the choice of the plan in MODE=exact\n"
-     "  --alpha=TIME      2us: latency of a message\n"
-     "  --beta=TIME       1e-10: seconds per byte, 8e-9 at 1 Gbit/s\n"
-     "  --gap=TIME        alpha / 10: how long a message holds a link beside its bytes\n"
-     "  --burst=BYTES     0: what a link that was idle lets pass at once\n"
-     "  --compute=FACTOR  0: computing takes no time; 1: as long as here\n"
-     "  --cores=N         0: then each rank has one; N that all share\n"
-     "  --overlap=SHARE   0: share of its entries that a rank has where all others have one\n"
-     "  --warm=CALLS      1: before the one that counts, of oktopk, which finds threshold and\n"
-     "                    regions in the first, and with --burst\n"
-     "  --seed=N          1: of the places and values of the entries\n"
-     "  --memory=BYTES    2GiB: what one run may take here\n"
-     "  --time=TIME       5s: likewise, of a processor\n"
-     "  --jobs=N          1: runs at a time\n"
-     "  --csv             in place of the table\n"
-     "Runs the collectives' own code in virtual time: a message of b bytes holds the sender's\n"
-     "link for gap + beta b and, alpha later, the receiver's as long; computing takes no time.\n"
-     "Every exact result is compared with the sum of the inputs. Dense is the messages of\n"
-     "Rabenseifner's algorithm; `x dense` compares with the limit of the link, in time\n"
-     "2 floor(log2 P) alpha + 2 (P-1)/P 4N beta. What would take more than --memory or --time is\n"
-     "extrapolated from the largest run by the cost model, and says so.\n"
-     "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n"},
+    {.name = "simulate", .line = "what each collective would take on a network, up to 4096 ranks"},
     {"help", help, "[VERB]", "this list, or what a verb takes", ""},
     {"--version", version, "", "the version", ""},
 };
@@ -208,6 +183,10 @@ static void usage(FILE *out)
 
 static int explain(const struct verb *verb)
 {
+    if (verb->function == NULL) {
+        char name[] = "", option[] = "--help", *words[] = {name, option, NULL};
+        return cli_become_program(verb->name, verb->python, 2, words);
+    }
     printf("usage: sparseshim %s%s%s\n%s\n%s", verb->name, *verb->arguments ? " " : "",
            verb->arguments, verb->line, verb->details);
     return CLI_OK;
@@ -256,6 +235,8 @@ int main(int argc, char **argv)
     const struct verb *verb = find(name);
     if (verb == NULL)
         return unknown(name);
+    if (verb->function == NULL)
+        return cli_become_program(verb->name, verb->python, argc - 1, argv + 1);
     int status = wants_help(argc - 2, argv + 2) ? CLI_HELP : verb->function(argc - 1, argv + 1);
     if (status == CLI_HELP)
         status = explain(verb);

@@ -93,7 +93,7 @@ complete_tree() {
     umask 022
     files "$tree" | grep -v '/debug/' >"$WORK/got"
     {
-        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/sparseshim/bench_allreduce lib/pkgconfig/sparseshim.pc \
+        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/sparseshim/bench_allreduce libexec/sparseshim/sparseshim-simulate lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
             share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
@@ -108,7 +108,8 @@ complete_tree() {
     ! grep -rlE '@[A-Z_]+@' "$tree/share/modulefiles" "$tree/lib/pkgconfig" "$tree/share/man" >"$WORK/out"
     tap "$?" "nothing is left of the templates"
     has_debug "$tree/lib/libsparseshim.so" "$tree/lib/sparseshim/debug" &&
-        has_debug "$tree/bin/sparseshim" "$tree/lib/sparseshim/debug"
+        has_debug "$tree/bin/sparseshim" "$tree/lib/sparseshim/debug" &&
+        has_debug "$tree/libexec/sparseshim/sparseshim-simulate" "$tree/lib/sparseshim/debug"
     tap "$?" "library and command are stripped; their debug information lies apart"
 
     mkdir "$WORK/another place"
@@ -187,8 +188,9 @@ installed PREFIX="$X" && cmp -s "$LIB" "$WORK/libsparseshim.so" &&
     cmp -s "$BUILD/sparseshim" "$WORK/sparseshim"
 tap "$?" "make install PREFIX=X after make, which leaves the build directory's as they are"
 needs_libc_only "$BUILD/sparseshim" && needs_libc_only "$BUILD/install/sparseshim" &&
-    needs_libc_only "$X/bin/sparseshim"
-tap "$?" "the command needs libc only: in the build directory, before and after installation"
+    needs_libc_only "$X/bin/sparseshim" &&
+    needs_libc_only "$X/libexec/sparseshim/sparseshim-simulate"
+tap "$?" "the command and the simulator need libc only: in the build directory, before and after installation"
 configured "$X/etc/sparseshim.conf" 11
 tap_finds "PREFIX=X" "$X" "$X/lib" "$X/etc/sparseshim.conf" 11
 mkdir -p "$X/etc/sparseshim.d"

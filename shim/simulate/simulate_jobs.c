@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/cli/simulate.h"
+#include "shim/simulate/simulate.h"
 
 struct made {
     struct sim_family family;

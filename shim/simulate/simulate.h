@@ -1,6 +1,6 @@
 /* Inside of `sparseshim simulate`: what is asked for, and one row of the table. */
-#ifndef SHIM_CLI_SIMULATE_H
-#define SHIM_CLI_SIMULATE_H
+#ifndef SHIM_SIMULATE_SIMULATE_H
+#define SHIM_SIMULATE_SIMULATE_H
 
 #include "core/trial/trial.h"
 
@@ -24,7 +24,9 @@ struct sim_asked {
     bool csv;
 };
 
-/* shim/cli/simulate_options.c: CLI_OK, or CLI_USAGE after saying why not. */
+enum sim_exit { SIM_OK = 0, SIM_WRONG = 1, SIM_USAGE = 2 };
+
+/* Reads the command line. Returns SIM_OK, or SIM_USAGE after printing why not. */
 int sim_read_options(struct sim_asked *asked, int argc, char **argv);
 
 /* What one run in a process of its own came to. */
@@ -37,7 +39,7 @@ struct sim_run {
     uint64_t memory; /* most bytes that it had in memory */
 };
 
-/* shim/cli/simulate_run.c */
+/* shim/simulate/simulate_run.c */
 void sim_run(const struct ss_trial *trial, uint64_t memory, double seconds, struct sim_run *run);
 
 /* The runs of one algorithm, count and density, in order of ranks. */
@@ -66,7 +68,7 @@ struct sim_row {
 void sim_row_make(const struct sim_asked *asked, const struct ss_trial *trial,
                   struct sim_family *family, struct sim_row *row);
 
-/* shim/cli/simulate_jobs.c: a row of each algorithm, several at a time. */
+/* shim/simulate/simulate_jobs.c: a row of each algorithm, several at a time. */
 void sim_rows_make(const struct sim_asked *asked, const struct ss_trial *trial,
                    struct sim_family *families, struct sim_row *rows);
 

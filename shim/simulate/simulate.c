@@ -1,12 +1,10 @@
 /* sparseshim simulate: allreduces over many ranks in virtual time, as a table or CSV. */
-#include "shim/cli/simulate.h"
+#include "shim/simulate/simulate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "shim/cli/cli.h"
 
 static const char *const sources[] = {"simulated", "extrapolated", "refused"};
 
@@ -125,7 +123,7 @@ static void table_row(const struct ss_trial *t, const struct sim_row *r)
            most, mean, sent, rounds, memory, result, simulated ? "" : "extrapolated ", r->note);
 }
 
-/* ---- the verb ---- */
+/* ---- the program ---- */
 
 /* A run that did not give what it should. */
 static int tell_failure(const struct ss_trial *t, int status)
@@ -136,7 +134,7 @@ static int tell_failure(const struct ss_trial *t, int status)
         why = "the results of the ranks are not one sum, which should not be; please report it";
     fprintf(stderr, "sparseshim simulate: %s on %d ranks, %" PRIu64 " elements, density %g: %s\n",
             ss_algorithm_name(t->algorithm), t->ranks, t->entries.n, t->entries.density, why);
-    return CLI_NO;
+    return SIM_WRONG;
 }
 
 static int print_row(const struct sim_asked *a, const struct ss_trial *t, const struct sim_row *row)
@@ -145,7 +143,7 @@ static int print_row(const struct sim_asked *a, const struct ss_trial *t, const 
         return tell_failure(t, row->status);
     (a->csv ? csv_row : table_row)(t, row);
     fflush(stdout);
-    return CLI_OK;
+    return SIM_OK;
 }
 
 /* All ranks and algorithms at one count and density. */
@@ -153,7 +151,7 @@ static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
 {
     static struct sim_family families[SS_ALGORITHMS];
     struct sim_row rows[SS_ALGORITHMS];
-    int status = CLI_OK;
+    int status = SIM_OK;
 
     memset(families, 0, sizeof families);
     if (!a->csv)
@@ -164,18 +162,60 @@ static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
         for (size_t i = 0; i < a->algorithms; i++) {
             t->algorithm = a->algorithm[i];
             int here = print_row(a, t, &rows[i]);
-            status = here != CLI_OK ? here : status;
+            status = here != SIM_OK ? here : status;
         }
     }
     return status;
 }
 
-int cli_simulate(int argc, char **argv)
+static const char help[] =
+    "usage: sparseshim simulate [--ranks=LIST] [--density=LIST] [--OPTION=VALUE ...] [--csv]\n"
+    "what each collective would take on a network, up to 4096 ranks\n\n"
+    "  --ranks=LIST      2..64: doubling from 2 on; 2..9:1 in steps; 3,100 (up to 4096)\n"
+    "  --count=LIST      4Mi: elements of 4 bytes\n"
+    "  --density=LIST    0.01: share of its elements that each rank sends\n"
+    "  --algorithm=LIST  all: but auto, the choice of the plan in MODE=exact\n"
+    "  --alpha=TIME      2us: latency of a message\n"
+    "  --beta=TIME       1e-10: seconds per byte, 8e-9 at 1 Gbit/s\n"
+    "  --gap=TIME        alpha / 10: how long a message holds a link beside its bytes\n"
+    "  --burst=BYTES     0: what a link that was idle lets pass at once\n"
+    "  --compute=FACTOR  0: computing takes no time; 1: as long as here\n"
+    "  --cores=N         0: then each rank has one; N that all share\n"
+    "  --overlap=SHARE   0: share of its entries that a rank has where all others have one\n"
+    "  --warm=CALLS      1: before the one that counts, of oktopk, which finds threshold and\n"
+    "                    regions in the first, and with --burst\n"
+    "  --seed=N          1: of the places and values of the entries\n"
+    "  --memory=BYTES    2GiB: what one run may take here\n"
+    "  --time=TIME       5s: likewise, of a processor\n"
+    "  --jobs=N          1: runs at a time\n"
+    "  --csv             in place of the table\n"
+    "Runs the collectives' own code in virtual time: a message of b bytes holds the sender's\n"
+    "link for gap + beta b and, alpha later, the receiver's as long; computing takes no time.\n"
+    "Every exact result is compared with the sum of the inputs. Dense is the messages of\n"
+    "Rabenseifner's algorithm; `x dense` compares with the limit of the link, in time\n"
+    "2 floor(log2 P) alpha + 2 (P-1)/P 4N beta. What would take more than --memory or --time is\n"
+    "extrapolated from the largest run by the cost model, and says so.\n"
+    "Exit status: 0; 1 a result was wrong, or a run failed; 2 usage.\n";
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
 {
     static struct sim_asked asked;
+
+    if (asks_for_help(argc, argv)) {
+        fputs(help, stdout);
+        return SIM_OK;
+    }
     int status = sim_read_options(&asked, argc, argv);
 
-    if (status != CLI_OK)
+    if (status != SIM_OK)
         return status;
     if (asked.csv)
         csv_head();
@@ -195,7 +235,7 @@ int cli_simulate(int argc, char **argv)
             if (!asked.csv && c + d > 0)
                 putchar('\n');
             int here = simulate_block(&asked, &trial);
-            status = here != CLI_OK ? here : status;
+            status = here != SIM_OK ? here : status;
         }
     return status;
 }

@@ -1,6 +1,6 @@
 /* Runs of a simulation: each in a process of its own, which is ended where it takes too much; and
  * what is said of those that are not made. */
-#include "shim/cli/simulate.h"
+#include "shim/simulate/simulate.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* What `sparseshim simulate` is asked for. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
-#include "shim/cli/cli.h"
-#include "shim/cli/simulate.h"
+#include "shim/simulate/simulate.h"
 
 /* The next of several values, separated by commas, into item, "" where it is too long for one;
  * false behind the last. */
@@ -243,6 +243,19 @@ static const struct option *find(const char *name, size_t length)
     return NULL;
 }
 
+/* Prints a message in one write and returns SIM_USAGE. */
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *format, ...)
+{
+    char text[4096];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fprintf(stderr, "sparseshim simulate: %s\n", text);
+    return SIM_USAGE;
+}
+
 static int unknown(const char *argument)
 {
     const char *near = NULL;
@@ -253,9 +266,9 @@ static int unknown(const char *argument)
     for (size_t i = 0; i < OPTIONS; i++)
         if (cfg_nearer(typed, options[i].name, &best))
             near = options[i].name;
-    return cli_usage_error("simulate", "%s is not known%s%s%s (`sparseshim help simulate`)",
-                           argument, near != NULL ? "; did you mean --" : "",
-                           near != NULL ? near : "", near != NULL ? "?" : "");
+    return usage_error("%s is not known%s%s%s (`sparseshim help simulate`)", argument,
+                       near != NULL ? "; did you mean --" : "", near != NULL ? near : "",
+                       near != NULL ? "?" : "");
 }
 
 /* --NAME=VALUE or --NAME VALUE; *i comes to stand on its last word. */
@@ -267,8 +280,7 @@ static int read_option(struct sim_asked *asked, int argc, char **argv, int *i)
     const char *value;
 
     if (length == 0)
-        return cli_usage_error("simulate", "%s is no option; all it takes is --OPTION=VALUE",
-                               argument);
+        return usage_error("%s is no option; all it takes is --OPTION=VALUE", argument);
     if (option == NULL)
         return unknown(argument);
     if (argument[2 + length] == '=')
@@ -276,27 +288,24 @@ static int read_option(struct sim_asked *asked, int argc, char **argv, int *i)
     else if (*i + 1 < argc)
         value = argv[++*i];
     else
-        return cli_usage_error("simulate", "--%s needs a value: %s", option->name, option->allowed);
+        return usage_error("--%s needs a value: %s", option->name, option->allowed);
     if (option->read(asked, value))
-        return CLI_OK;
-    return cli_usage_error("simulate", "--%s=%s: allowed are %s", option->name, value,
-                           option->allowed);
+        return SIM_OK;
+    return usage_error("--%s=%s: allowed are %s", option->name, value, option->allowed);
 }
 
 int sim_read_options(struct sim_asked *asked, int argc, char **argv)
 {
-    int status = CLI_OK;
+    int status = SIM_OK;
 
     memset(asked, 0, sizeof *asked);
     asked->gap = -1;
     for (size_t i = 0; i < OPTIONS; i++)
         if (options[i].standard != NULL)
             options[i].read(asked, options[i].standard);
-    for (int i = 1; i < argc && status == CLI_OK; i++)
+    for (int i = 1; i < argc && status == SIM_OK; i++)
         if (strcmp(argv[i], "--csv") == 0)
             asked->csv = true;
-        else if (cli_asks_for_help(argv[i]))
-            status = CLI_HELP;
         else
             status = read_option(asked, argc, argv, &i);
     if (asked->gap < 0)
