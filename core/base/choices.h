@@ -1,9 +1,9 @@
 /* clang-format off */
-/* What an option lets its user choose between: the words, and what code calls them, in one order.
- * The option table (config/table.c) and core both have them from these lines, so that there is no
- * second list. Needs nothing, not even libc.
+/* The choices of options: each list pairs the constant of the code with the word that users type
+ * and that reports print. The option table (config/table.c) and core expand the same lists. This
+ * header includes nothing, not even libc.
  *
- *     X(SS_CODING_U32, u32)    the choice in code; the word that is typed and that reports print
+ *     X(SS_CODING_U32, u32)    constant, word
  */
 /* clang-format on */
 #ifndef CORE_BASE_CHOICES_H
@@ -11,7 +11,7 @@
 
 #define SS_CHOICE_ID(id, word) id,
 
-/* The sparse allreduces. A word is also the name of the algorithm's row (core/coll/rows.h). */
+/* The sparse allreduces. The word is also the name of the algorithm's row (core/coll/rows.h). */
 /* clang-format off */
 #define SS_ALGORITHM_LIST(X)                                                                       \
     X(SS_RECURSIVE_DOUBLING, recursive_doubling)                                                   \
@@ -25,15 +25,15 @@
 enum ss_algorithm {
     SS_AUTO,  /* the plan chooses */
     SS_ALGORITHM_LIST(SS_CHOICE_ID)
-    SS_DENSE, /* the MPI library's */
+    SS_DENSE, /* the MPI library's collective */
     SS_ALGORITHMS
 };
 
-/* Of these, a bit each: those that keep the global top-k only, so that they need MODE=topk. */
+/* Bit mask of the algorithms that keep the global top-k only, so that they need MODE=topk. */
 #define SS_GLOBAL_ALGORITHMS (1u << SS_OKTOPK | 1u << SS_GTOPK)
 
-/* How the positions of entries travel (core/wire/wire.h): auto takes the smallest form for each
- * chunk, dense included, the others force one. */
+/* Coding of entry indices in messages (core/wire/wire.h). auto takes the smallest form for each
+ * chunk, dense included; each other choice forces its form. */
 #define SS_CODING_LIST(X)                                                                          \
     X(SS_CODING_AUTO, auto)                                                                        \
     X(SS_CODING_U32, u32)                                                                          \
@@ -42,7 +42,7 @@ enum ss_algorithm {
 
 enum ss_coding { SS_CODING_LIST(SS_CHOICE_ID) };
 
-/* How the values of entries travel (core/wire/values.h). The numbers are on the wire. */
+/* Coding of entry values in messages (core/wire/values.h). The numbers are on the wire. */
 #define SS_VALUES_LIST(X)                                                                          \
     X(SS_VALUES_SAME, same)                                                                        \
     X(SS_VALUES_BF16, bf16)                                                                        \
@@ -52,7 +52,7 @@ enum ss_coding { SS_CODING_LIST(SS_CHOICE_ID) };
 
 enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 
-/* Consecutive values that share a scale. */
+/* Bounds of a bucket: consecutive values that share a scale. */
 #define SS_BUCKET_LEAST 64
 #define SS_BUCKET_MOST  32768
 
@@ -63,14 +63,15 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_QUORUM_PERIOD      64
 #define SS_QUORUM_STALENESS   8
 
-/* Calls of a communicator that may be under way beside each other (core/call/beside.c): when the
- * one that is called so many later starts, a call has ended. */
+/* Calls of a communicator that may be in flight together (core/call/beside.c). Call number i +
+ * SS_BESIDE starts after call i has ended. */
 #define SS_BESIDE 8
 
-/* The same with MERGE, where most of them wait for others (core/call/group.h). */
+/* Calls of a communicator that may be in flight together with MERGE, where most of them wait to be
+ * merged (core/call/group.h). */
 #define SS_MERGED 256
 
-/* MERGE=auto; and the bytes of a part as long as nothing is planned. */
+/* The value of MERGE=auto, and the bytes of a group until the first plan. */
 #define SS_MERGE_AUTO  UINT64_MAX
 #define SS_MERGE_BYTES 4194304
 
@@ -81,7 +82,7 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 
 enum ss_merge_select { SS_MERGE_SELECT_LIST(SS_CHOICE_ID) };
 
-/* Which ranks a round of top-k waits for (core/quorum/rounds.h). */
+/* Ranks that a round of a partial call waits for (core/quorum/rounds.h). */
 #define SS_QUORUM_LIST(X)                                                                          \
     X(SS_QUORUM_ALL, all)                                                                          \
     X(SS_QUORUM_MAJORITY, majority)                                                                \
@@ -108,7 +109,7 @@ enum ss_identity { SS_IDENTITY_LIST(SS_CHOICE_ID) };
 
 enum ss_partition { SS_PARTITION_LIST(SS_CHOICE_ID) };
 
-/* What follows where the results of a tensor drift from the dense sum. */
+/* Reactions to results of a tensor that drift from the dense sum. */
 #define SS_GUARD_LIST(X)                                                                           \
     X(SS_GUARD_OFF, off)                                                                           \
     X(SS_GUARD_WARN, warn)                                                                         \

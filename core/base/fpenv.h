@@ -1,10 +1,11 @@
-/* Arithmetic of ours in the default floating-point environment, whatever the application has set:
- * traps, rounding, flush to zero, denormals are zero. What it has set, and the exceptions it has
- * seen, come back on leaving; those of ours leave no trace.
+/* Enters and leaves the default floating-point environment, whatever the application has set:
+ * traps, rounding mode, flush to zero, denormals are zero. ss_fpenv_leave restores the
+ * application's settings and the exceptions that it has seen; exceptions raised between enter and
+ * leave leave no trace.
  *
- * Between enter and leave stands nothing that runs code of the application or of the MPI library:
- * a native collective, an operator, an error handler, a callback find the application's own
- * environment (core/net/transport.h says how within a call).
+ * Code of the application or of the MPI library never runs between enter and leave: a native
+ * collective, an operator, an error handler and a callback find the application's own environment
+ * (core/net/transport.h says how within a call).
  */
 #ifndef CORE_BASE_FPENV_H
 #define CORE_BASE_FPENV_H
@@ -16,15 +17,15 @@
 /* Exceptions of ss_fpenv_raised and ss_fpenv_raise. */
 enum { SS_OVERFLOW = 1, SS_INVALID = 2 };
 
-/* What is computed on one side of an enter or leave stays there: compilers know of memory only.
- * The second form is for a variable that need not be in memory. */
+/* Keep computations on their side of an enter or leave, since compilers order only memory accesses.
+ * SS_FPENV_HOLD is for a variable that need not be in memory. */
 #define SS_FPENV_FENCE()        __asm__ volatile("" : : : "memory")
 #define SS_FPENV_HOLD(variable) __asm__ volatile("" : "+m"(variable) : : "memory")
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
-/* SSE and AVX alone: a register move each way. */
+/* The control and status word of SSE and AVX: enter and leave are a register move each. */
 typedef unsigned ss_fpenv;
 
 static inline ss_fpenv ss_fpenv_enter(void)
@@ -46,7 +47,7 @@ static inline void ss_fpenv_leave(ss_fpenv saved)
     SS_FPENV_FENCE();
 }
 
-/* Returns the environment as it is. */
+/* Returns the current environment. */
 static inline ss_fpenv ss_fpenv_now(void)
 {
     SS_FPENV_FENCE();
@@ -59,8 +60,9 @@ static inline unsigned ss_fpenv_raised(ss_fpenv env)
     return (env & 0x8 ? SS_OVERFLOW : 0) | (env & 0x1 ? SS_INVALID : 0);
 }
 
-/* Returns true if the environment changes what a sum is or does: a rounding mode, or any trap.
- * Flushing does not count: programs built with -ffast-math all flush. */
+/* Returns true if the environment changes the value or the behaviour of a sum: it has another
+ * rounding mode, or a trap. Flushing does not count, since all programs built with -ffast-math
+ * flush. */
 static inline bool ss_fpenv_is_own(ss_fpenv env)
 {
     return (env & 0x6000) != 0 || (env & 0x1f80) != 0x1f80;
@@ -72,10 +74,10 @@ static inline ss_fpenv ss_fpenv_rounding(ss_fpenv env)
     return 0x1f80 | (env & 0x6000);
 }
 
-/* The x87 unit as well, some hundred cycles: for what reads or prints numbers, since the C library
- * asks the x87 control word how to round. */
+/* The environment with the x87 unit, for code that reads or prints numbers: the C library asks the
+ * x87 control word how to round. Costs some hundred cycles. */
 struct ss_fpenv_full {
-    unsigned char x87[28]; /* as fnstenv leaves it */
+    unsigned char x87[28]; /* as fnstenv stores it */
     ss_fpenv vector;
 };
 
@@ -93,7 +95,7 @@ static inline void ss_fpenv_leave_full(const struct ss_fpenv_full *saved)
 
 #elif defined(__aarch64__)
 
-/* Control in the low half, exceptions seen in the high one. */
+/* Control register in the low half, exceptions seen in the high half. */
 typedef uint64_t ss_fpenv;
 
 static inline ss_fpenv ss_fpenv_enter(void)
@@ -157,7 +159,7 @@ static inline void ss_fpenv_leave_full(const struct ss_fpenv_full *saved)
 #error "sparseshim needs to set the floating-point environment: add this architecture here"
 #endif
 
-/* Raises exceptions by an operation in the environment as it is: an unmasked one traps. */
+/* Raises exceptions by an operation in the current environment; an unmasked exception traps. */
 static inline void ss_fpenv_raise(unsigned exceptions)
 {
     volatile double largest = DBL_MAX, zero = 0, result;

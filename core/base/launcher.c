@@ -15,7 +15,7 @@ long ss_environment_number(const char *name, long otherwise)
     return end == text ? otherwise : value;
 }
 
-/* Returns the first number of those variables; -1 where none has one. */
+/* Returns the first number in the variables `names`; -1 if none holds a number. */
 static int first_of(const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

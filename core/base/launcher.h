@@ -1,12 +1,15 @@
-/* The process as the launcher of an MPI job tells it in the environment, before MPI_Init. */
+/* The place of the process in its MPI job as the launcher's environment variables give it, before
+ * MPI_Init. */
 #ifndef CORE_BASE_LAUNCHER_H
 #define CORE_BASE_LAUNCHER_H
 
-/* Returns the number in an environment variable; `otherwise` where there is none. */
+/* Returns the number in an environment variable; `otherwise` if the variable is unset or holds no
+ * number. */
 long ss_environment_number(const char *name, long otherwise);
 
-/* Rank in the job, and among its ranks on this host; -1 where the launcher does not tell it. */
+/* Returns the rank in the job; -1 if the launcher does not set it. */
 int ss_launcher_rank(void);
+/* Returns the rank among the job's ranks on this host; -1 if the launcher does not set it. */
 int ss_launcher_local_rank(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The pool as an atomic counter, and buffers that grow in whole cache lines. */
+/* Implements the pool as an atomic counter, and buffers that grow in whole cache lines. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/base/mem.h"
 
@@ -10,13 +10,14 @@
 
 enum { ALIGNMENT = 64 };
 
-/* Takes size bytes from the pool; false when that would pass its limit and is not promised. */
+/* Takes `size` bytes from the pool. Returns false if they would pass the limit and were not
+ * promised. */
 static bool take(struct ss_mem *mem, size_t size, bool promised)
 {
     size_t used = atomic_load(&mem->used);
 
     do {
-        if (used > SIZE_MAX - size) /* the address space is spent */
+        if (used > SIZE_MAX - size) /* the counter would overflow */
             return false;
         if (!promised && mem->limit != 0 && (size > mem->limit || used > mem->limit - size))
             return false;
@@ -34,7 +35,7 @@ static void give(struct ss_mem *mem, size_t size)
     atomic_fetch_sub(&mem->used, size);
 }
 
-/* A size rounded up to whole cache lines. */
+/* Returns `size` rounded up to whole cache lines. */
 static size_t lines(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -61,8 +62,8 @@ static int replace(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t k
     return SS_OK;
 }
 
-/* Whether the pool stays at most half full when `size` is taken from it: only then may a buffer be
- * made larger than it was asked for. */
+/* Returns true if the pool stays at most half full when `size` is taken from it. Only then may a
+ * buffer be larger than its caller asked for. */
 static bool is_ample(struct ss_mem *mem, size_t size)
 {
     size_t used = atomic_load(&mem->used), half = mem->limit / 2;
@@ -78,7 +79,7 @@ static int grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep
         return SS_OK;
     if (size > SIZE_MAX - ALIGNMENT)
         return SS_ERR_MEMORY;
-    if (keep == 0 && buf->data) /* nothing to keep: freed first, so that the peak stays low */
+    if (keep == 0 && buf->data) /* frees first, so that the peak stays low */
         ss_buf_free(buf);
     if (slack > size && is_ample(mem, lines(slack)) &&
         replace(buf, mem, lines(slack), keep, false) == SS_OK)

@@ -1,4 +1,5 @@
-/* Accounted memory: every byte that grows with N, k or P passes through a pool with a limit. */
+/* Accounted memory: every allocation that grows with N, k or P passes through a pool with a
+ * limit. */
 #ifndef CORE_BASE_MEM_H
 #define CORE_BASE_MEM_H
 
@@ -6,34 +7,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Shared by all communicators of a process; safe from several threads. limit in bytes, 0 = none. */
+/* A pool, shared by all communicators of a process and safe from several threads. `limit` is in
+ * bytes, 0 for none. */
 struct ss_mem {
     size_t limit;
     atomic_size_t used;
     atomic_size_t peak;
-    atomic_bool limited; /* the last lack of memory was the limit's */
-    atomic_bool refused; /* the system had no memory for a buffer; cleared by who frees some */
+    atomic_bool limited; /* the last failure came from the limit */
+    atomic_bool refused; /* the system had no memory; reset by the caller that frees some */
 };
 
-/* A buffer that keeps its largest size between calls. data is aligned to 64 bytes. Zero-initialised
- * = empty. Where it is asked to grow it grows by half of what it was or more, so that sizes that
- * creep up cost few allocations: not on the first allocation, and not where more than half of the
- * pool would then be used. */
+/* A buffer that keeps its largest size between calls. `data` is aligned to 64 bytes. A
+ * zero-initialised buffer is empty. When a buffer grows it grows by at least half of its size, so
+ * that slowly rising sizes cost few allocations. The first allocation is exact, and so is every one
+ * that would leave the pool more than half full. */
 struct ss_buf {
     void *data;
     size_t size; /* bytes */
     struct ss_mem *mem;
 };
 
-/* Makes buf at least `size` bytes; contents are lost when it grows. SS_OK, or SS_ERR_MEMORY with
- * buf empty. */
+/* Makes `buf` at least `size` bytes long; a buffer that grows loses its contents. Returns SS_OK, or
+ * SS_ERR_MEMORY with `buf` empty. */
 int ss_buf_reserve(struct ss_buf *buf, struct ss_mem *mem, size_t size);
 
-/* The same where the vote has promised the room: the limit, which other threads may have used up
- * since, does not stop it, only a lack of memory does. */
+/* Acts like ss_buf_reserve for room that the vote has promised: ignores the limit, which other
+ * threads may have used up since. Fails only if the system has no memory. */
 int ss_buf_reserve_voted(struct ss_buf *buf, struct ss_mem *mem, size_t size);
 
-/* The same as ss_buf_reserve, keeping the first `keep` bytes; with keep > 0 buf is unchanged on
+/* Acts like ss_buf_reserve, but keeps the first `keep` bytes. With keep > 0, `buf` is unchanged on
  * failure. */
 int ss_buf_grow(struct ss_buf *buf, struct ss_mem *mem, size_t size, size_t keep);
 

@@ -1,4 +1,4 @@
-/* The spans of a call that is traced. */
+/* Opens and closes the nested spans of a traced call. */
 #include "core/base/spans.h"
 
 #include <stddef.h>

@@ -1,12 +1,11 @@
-/* What the time of a call went to. */
+/* Seconds of a call by phase. */
 #ifndef CORE_BASE_TIMES_H
 #define CORE_BASE_TIMES_H
 
-/* Seconds by phase of a call. merge: reduction of received entries; coding: encoding and decoding;
- * exchange: the recipe less merge and coding. */
+/* The fields, in seconds; exchange excludes merge and coding. */
 struct ss_times {
     double scan;
-    double vote; /* calibration included */
+    double vote; /* includes calibration */
     double exchange;
     double merge;
     double coding;

@@ -1,4 +1,5 @@
-/* Names for reports and messages, a square root and a logarithm. */
+/* Implements names for reports and messages, and a power, square root and logarithm without
+ * libm. */
 #include "core/base/types.h"
 
 const char *ss_type_name(enum ss_type type)
@@ -58,7 +59,7 @@ double ss_power(double x, uint64_t n)
     return y;
 }
 
-/* Newton's method from half the exponent. */
+/* Runs Newton's method from half the exponent. */
 double ss_root(double x)
 {
     union {
@@ -74,9 +75,9 @@ double ss_root(double x)
     return y.d;
 }
 
-/* x = m 2^e with m around 1, and log2 m by the series of the inverse hyperbolic tangent of z, which
- * is at most 0.172: 2 / ln 2 (z + z^3/3 + .. + z^23/23) is exact to the last bits. In two sums, of
- * the even and of the odd terms, since each waits for its last. */
+/* Splits x into m 2^e with m around 1. log2 m is the series of the inverse hyperbolic tangent of z,
+ * which is at most 0.172: 2 / ln 2 (z + z^3/3 + .. + z^23/23) is exact to the last bits. The even
+ * and the odd terms are summed apart, so that their additions overlap. */
 double ss_log2(double x)
 {
     union {
@@ -88,7 +89,7 @@ double ss_log2(double x)
     if (!(x >= 0x1p-1022) || exponent > 1023)
         return 0;
     m.u = (m.u & 0xfffffffffffffULL) | (uint64_t)1023 << 52;
-    int half = m.d > 1.4142135623730951; /* without a jump: no telling which way */
+    int half = m.d > 1.4142135623730951; /* no branch: it would be mispredicted */
     m.u -= (uint64_t)half << 52;
     exponent += half;
     double z = (m.d - 1) / (m.d + 1), y = z * z, q = y * y;

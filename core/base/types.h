@@ -1,5 +1,4 @@
-/* Types every part of core shares: element types, operators, status codes, and what an option
- * chooses between. */
+/* Types that every folder of core shares: element types, operators and status codes. */
 #ifndef CORE_BASE_TYPES_H
 #define CORE_BASE_TYPES_H
 
@@ -9,14 +8,14 @@
 
 #include "core/base/choices.h"
 
-/* Type classes: what a lane is keyed by, whatever handle the application used. */
+/* Type classes: a lane is keyed by these, not by the datatype handle of the application. */
 enum ss_type { SS_F32, SS_F64, SS_I32, SS_I64, SS_TYPES };
 
-/* Operators whose neutral element is 0. Logical results are 0 or 1 and need integer types, as do
- * the bitwise ones. */
+/* Operators whose neutral element is 0. Logical and bitwise operators need integer types; logical
+ * results are 0 or 1. */
 enum ss_op { SS_SUM, SS_BOR, SS_BXOR, SS_LOR, SS_LXOR, SS_OPS };
 
-/* Status of a step or call: below zero is an error. */
+/* Status of a step or a call; errors are negative. */
 enum ss_status {
     SS_PENDING = 1, /* not finished; step again */
     SS_OK = 0,
@@ -25,8 +24,8 @@ enum ss_status {
     SS_ERR_TRANSPORT = -3, /* the transport reported an error */
     SS_ERR_TIMEOUT = -4,   /* a wait outlasted TIMEOUT */
     SS_ERR_PEER = -5,      /* another rank failed and said so */
-    SS_ERR_PROTOCOL = -6,  /* ranks disagree about the number of the call, or speak otherwise */
-    SS_ERR_DIFFERENT = -7, /* what ranks called it with belongs to different lanes */
+    SS_ERR_PROTOCOL = -6,  /* ranks disagree about the call's number or the protocol */
+    SS_ERR_DIFFERENT = -7, /* ranks passed arguments of different lanes */
     SS_ERR_DEVICE = -8     /* the device that holds the buffers failed */
 };
 
@@ -45,26 +44,28 @@ const char *ss_op_name(enum ss_op op);
 const char *ss_algorithm_name(enum ss_algorithm algorithm);
 const char *ss_status_text(int status);
 
-/* One more word into a hash. */
+/* Returns the hash h with one more word mixed in. */
 static inline uint64_t ss_mix(uint64_t h, uint64_t word)
 {
     h = (h ^ word) * 0xd6e8feb86659fd93ULL;
     return h ^ h >> 32;
 }
 
-/* x to the power of n, by squaring. */
+/* Returns x to the power of n, by squaring. */
 double ss_power(double x, uint64_t n);
 
-/* Square root without libm, 0 for what is not positive. */
+/* Returns the square root of x without libm; 0 if x is not positive. */
 double ss_root(double x);
 
-/* Base 2 logarithm without libm, 0 for what is not positive, subnormal or not finite. */
+/* Returns the base 2 logarithm of x without libm; 0 if x is not positive, subnormal or not
+ * finite. */
 double ss_log2(double x);
 
 /* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
 #define SS_WINDOW ((uint64_t)1 << 30)
 
-/* The bits of a double that is not negative: as unsigned integers they order as the numbers do. */
+/* Returns the bits of a double that is not negative. As unsigned integers they order like the
+ * numbers. */
 static inline uint64_t ss_double_bits(double x)
 {
     union {
@@ -83,7 +84,7 @@ static inline double ss_bits_double(uint64_t bits)
     return v.d;
 }
 
-/* The same of a float. */
+/* Returns the bits of a float, like ss_double_bits. */
 static inline uint32_t ss_float_bits(double x)
 {
     union {
