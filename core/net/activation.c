@@ -1,11 +1,11 @@
-/* Edges, one message per round on each of them. */
+/* Implements activation: a message per round on each edge. */
 #include "core/net/activation.h"
 
 #include <string.h>
 
 enum { MAGIC = 0x71756f72 };
 
-/* ceil(log2 size) */
+/* Returns ceil(log2 size). */
 static int edges_of(int size)
 {
     int edges = 0;
@@ -26,7 +26,8 @@ void ss_activation_open(struct ss_activation *a, struct ss_transport *t)
     }
 }
 
-/* Messages of an edge arrive in the order sent and say their round. */
+/* Returns the tag of an edge. All its messages share the tag: they arrive in the order sent and
+ * carry their round. */
 static struct ss_tag tag_of(int edge)
 {
     return (struct ss_tag){.phase = SS_PHASE_ACTIVATE, .round = (unsigned)edge};
@@ -51,18 +52,19 @@ static uint64_t hash(const struct ss_activation_message *m)
     return h;
 }
 
-/* Rounds that the message is ahead of the last one handled. */
+/* Returns how many rounds the incoming message is ahead of the last handled round. */
 static int32_t ahead(const struct ss_activation *a, const struct ss_activation_edge *e)
 {
     return (int32_t)(e->incoming.round - a->round);
 }
 
+/* Returns true if a message has arrived and is not consumed. */
 static bool is_here(const struct ss_activation_edge *e)
 {
     return e->posted && !e->recv.active;
 }
 
-/* Of a message that is here. */
+/* Checks a message that has arrived. */
 static int check(const struct ss_activation *a, const struct ss_activation_edge *e)
 {
     if (e->recv.status != SS_OK)

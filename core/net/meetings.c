@@ -1,4 +1,5 @@
-/* One meeting after the other: its two messages are posted, taken in and, at the end, given up. */
+/* Runs one meeting after the other: posts its two messages, waits for both, hands them to the
+ * caller. */
 #include "core/net/meetings.h"
 
 void ss_meetings_start(struct ss_meetings *m, struct ss_transport *t)

@@ -1,4 +1,4 @@
-/* Folding to a power of two, the meetings that follow from it, and equal parts. */
+/* Implements folding to a power of two, the schedule of an agreement, and equal parts. */
 #include "core/net/ranks.h"
 
 struct ss_fold ss_fold_of(int rank, int size)

@@ -1,4 +1,4 @@
-/* Names of the phases. */
+/* Defines the names of the phases. */
 #include "core/net/transport.h"
 
 const char *ss_phase_name(enum ss_phase phase)
