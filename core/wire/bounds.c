@@ -1,4 +1,4 @@
-/* How long values and messages get: also for a place that encodes them itself. */
+/* Computes bounds on the length of values and messages, for backends that encode as well. */
 #include "core/wire/packed.h"
 #include "core/wire/value_buckets.h"
 #include "core/wire/wire.h"
@@ -9,7 +9,7 @@ size_t ss_values_bound(enum ss_type type, const struct ss_rounding *how, size_t 
 {
     size_t buckets = (count + how->bucket - 1) / how->bucket;
 
-    /* A byte more where a single value is coded behind its scale. */
+    /* one byte more for a single value that is coded behind its scale */
     return (SS_VALUES_HEAD + buckets + count * ss_type_size(type) + 1 + 7) & ~(size_t)7;
 }
 

@@ -1,5 +1,5 @@
-/* What stands before a packed code (core/wire/wire.h), and how long the indices of a message get.
- */
+/* Sizes of packed indices: the bytes before a packed code, and the bound on the indices of a
+ * message. */
 #ifndef CORE_WIRE_PACKED_H
 #define CORE_WIRE_PACKED_H
 
@@ -7,7 +7,7 @@
 
 enum { SS_PACKED_HEAD = 5, SS_LONG_HEAD = 12 };
 
-/* Bytes before a packed code. */
+/* Returns the bytes before a packed code. */
 static inline size_t ss_packed_head(bool absent, uint32_t nnz)
 {
     const uint32_t runs = ss_rice_runs(absent, nnz);
@@ -15,8 +15,8 @@ static inline size_t ss_packed_head(bool absent, uint32_t nnz)
     return runs > 0 ? SS_LONG_HEAD + 2 * (size_t)runs : SS_PACKED_HEAD;
 }
 
-/* Bytes a packed code of this many entries takes at most: what an index coding other than u32 is
- * allowed. */
+/* Returns the most bytes that a packed code of `entries` entries takes. An index coding other than
+ * u32 may take no more. */
 static inline size_t ss_index_bound(uint32_t entries)
 {
     return ss_packed_head(false, entries) + (33 * (size_t)entries + 7) / 8;

@@ -1,10 +1,11 @@
-/* The plan of a code, its writer, and a reader that takes four gaps at once. */
+/* Implements the choice of a code, its writer, and a reader that decodes several gaps at once. */
 #include "core/wire/rice.h"
 #include "core/wire/rice_search.h"
 
 #include <string.h>
 
-/* Up to this parameter a whole code has at most 56 bits and needs one look at the bit buffer. */
+/* Up to this parameter a code has at most 56 bits, so that one refill of the bit buffer
+ * suffices. */
 enum { SS_RICE_SHORT = 23 };
 
 /* Lengths of the codes of all gaps under four neighbouring parameters. */
@@ -32,10 +33,10 @@ static inline uint64_t sum_of(quad x)
     return (uint64_t)x[0] + x[1] + x[2] + x[3];
 }
 
-/* Bits of the gaps of idx under k, k+1, k+2, k+3 in one pass. */
+/* Returns the bits of the gaps of idx under k, k+1, k+2, k+3, in one pass. */
 static struct lengths gap_lengths(const uint32_t *idx, uint32_t nnz, unsigned k)
 {
-    const uint32_t part = 1u << 16; /* 64 bits each: their sums fit 32 bits */
+    const uint32_t part = 1u << 16; /* at most 64 bits each, so that 2^16 of them fit 32 bits */
     struct lengths total = {{0, 0, 0, 0}};
     uint32_t i = 1;
     while (i + 4 <= nnz) {
@@ -62,17 +63,20 @@ static struct lengths gap_lengths(const uint32_t *idx, uint32_t nnz, unsigned k)
     return total;
 }
 
-/* floor(log2(x)), 0 for 0. */
+/* Returns floor(log2(x)), 0 for 0. */
 static unsigned log2_floor(uint64_t x)
 {
     return x ? 63 - (unsigned)__builtin_clzll(x) : 0;
 }
 
-/* Starts from the parameter of the mean gap, right for uniform sets, and walks downhill, which is
- * far for clustered ones. No end is above 33 bits per gap: at the start k the gaps >> k are below 2
- * in the mean and an escape costs at most twice its ones, which makes k + 5; and from 28 on there
- * are so few gaps below 2^32 that k + 1 or k + 2, tried in the same pass, needs less than 2 ones
- * for each. */
+/* Searches from the parameter of the mean gap, which is right for uniform sets, downhill; for
+ * clustered sets the best is far. The result is at most 33 bits per gap:
+ *
+ * - At the start k, the gaps >> k are below 2 in the mean, and an escape costs at most twice its
+ *   ones: k + 5 bits.
+ * - From k = 28 on there are so few gaps below 2^32 that k + 1 or k + 2, tried in the same pass,
+ *   needs less than 2 ones for each.
+ */
 static uint64_t plan_present(const uint32_t *idx, uint32_t nnz, unsigned *parameter)
 {
     struct ss_rice_search search;
@@ -91,7 +95,7 @@ static uint64_t plan_present(const uint32_t *idx, uint32_t nnz, unsigned *parame
     return search.best;
 }
 
-/* The length of the run of consecutive indices that starts at idx[i]. */
+/* Returns the length of the run of consecutive indices that starts at idx[i]. */
 static uint32_t run_length(const uint32_t *idx, uint32_t nnz, uint32_t i)
 {
     uint32_t j = i + 1;
@@ -100,8 +104,8 @@ static uint32_t run_length(const uint32_t *idx, uint32_t nnz, uint32_t i)
     return j - i;
 }
 
-/* Run lengths are geometric in a uniform set: the parameter of their mean is as good as the best.
- */
+/* Returns the bits of the absent code. Run lengths are geometric in a uniform set, so that the
+ * parameter of their mean is as good as the best. */
 static uint64_t plan_absent(const uint32_t *idx, uint32_t nnz, unsigned *parameter)
 {
     uint64_t runs = (uint64_t)idx[nnz - 1] - idx[0] + 2 - nnz;
@@ -127,7 +131,7 @@ struct ss_rice ss_rice_plan(const uint32_t *idx, uint32_t nnz)
     struct ss_rice plan = {0, false, 0};
     uint64_t bits = plan_present(idx, nnz, &plan.parameter);
     uint64_t span = (uint64_t)idx[nnz - 1] - idx[0] + 1;
-    if (4 * (span - nnz) < 3 * (uint64_t)nnz && nnz > 1) { /* else gaps are cheaper */
+    if (4 * (span - nnz) < 3 * (uint64_t)nnz && nnz > 1) { /* otherwise gaps are cheaper */
         unsigned parameter;
         uint64_t absent = plan_absent(idx, nnz, &parameter);
         if (absent < bits)
@@ -138,12 +142,12 @@ struct ss_rice ss_rice_plan(const uint32_t *idx, uint32_t nnz)
     return plan;
 }
 
-/* Bits not yet in a whole byte wait in `bits`; every put stores 8 bytes and moves on by the whole
- * ones. */
+/* A bit writer. `bits` holds the bits that do not fill a byte yet; each put stores 8 bytes and
+ * advances `at` by the full ones. */
 struct writer {
     uint8_t *at;
     uint64_t bits;
-    unsigned fill; /* < 8 between puts */
+    unsigned fill; /* number of bits in `bits`, < 8 between puts */
 };
 
 static inline void put(struct writer *w, uint64_t bits, unsigned count)
@@ -170,8 +174,8 @@ static inline void put_code(struct writer *w, uint32_t x, unsigned k)
     }
 }
 
-/* Both at once where they have room. A code of at most 33 + k bits, beside one of k + 1 at least,
- * is no escape. */
+/* Writes two codes in one put if they fit. A code of at most 33 + k bits beside another of at least
+ * k + 1 bits is no escape. */
 static inline void put_two(struct writer *w, uint32_t x, uint32_t y, unsigned k)
 {
     const uint64_t ones = x >> k, more = y >> k, low = (1u << k) - 1;
@@ -187,7 +191,7 @@ static inline void put_two(struct writer *w, uint32_t x, uint32_t y, unsigned k)
     put(w, first | second << length, (unsigned)both);
 }
 
-/* All of a code but its last bits, which are left in the writer. */
+/* Writes a code and returns the writer, which still holds the last bits. */
 static inline struct writer put_present(unsigned k, const uint32_t *idx, uint32_t nnz,
                                         uint8_t *code, uint8_t *runs)
 {
@@ -205,7 +209,7 @@ static inline struct writer put_present(unsigned k, const uint32_t *idx, uint32_
         if (each == nnz)
             break;
         const uint64_t here = 8 * (uint64_t)(w.at - code) + w.fill;
-        const uint16_t bits = (uint16_t)(here - before); /* at most 64 for each */
+        const uint16_t bits = (uint16_t)(here - before); /* at most 64 bits for each gap */
         memcpy(runs, &bits, sizeof bits);
         runs += sizeof bits;
         before = here;
@@ -237,12 +241,11 @@ void ss_rice_encode(const struct ss_rice *plan, const uint32_t *idx, uint32_t nn
         *w.at = (uint8_t)w.bits;
 }
 
-/* The next bits of the code, lowest first. After refill at least 56 are good, zeros past the end;
- * those above `have` are either the code's own or zero, so that or-ing them in again is harmless.
- */
+/* A bit reader, lowest bit first. After a refill at least 56 bits are valid; past the end they are
+ * zeros. The bits above `have` are the code's own or zero, so that refill may or them in again. */
 struct reader {
     const uint8_t *code;
-    size_t bytes, next; /* next may pass bytes: the check at the end sees it */
+    size_t bytes, next; /* `next` may pass `bytes`; ends_properly detects it */
     uint64_t bits;
     unsigned have;
 };
@@ -268,7 +271,7 @@ static inline void skip(struct reader *r, unsigned count)
     r->have -= count;
 }
 
-/* A number, or UINT64_MAX for an escape where the plain code would do. */
+/* Returns a number, or UINT64_MAX for an escape that the encoder would not have written. */
 static inline uint64_t get_code(struct reader *r, unsigned k)
 {
     refill(r);
@@ -293,7 +296,7 @@ static uint64_t bits_used(const struct reader *r)
     return 8 * (uint64_t)r->next - r->have;
 }
 
-/* The code must end within its last byte and be padded with zeros. */
+/* Returns true if the code ends within its last byte and is padded with zeros. */
 static bool ends_after(const uint8_t *code, size_t bytes, uint64_t used)
 {
     uint64_t all = 8 * (uint64_t)bytes;
@@ -318,12 +321,12 @@ bool ss_rice_fits(const struct ss_rice *plan, const uint8_t *code, const uint8_t
     return ends_after(code, plan->bytes, bits);
 }
 
-/* Reads `count` gaps with one look at the bit buffer and without a branch per gap. False, with
- * nothing changed but idx, when they do not fit the 56 bits or there is an escape. */
+/* Reads `count` gaps from one refill, without a branch per gap. If they do not fit 56 bits or
+ * contain an escape, returns false with nothing changed but idx. */
 static inline bool get_group(struct reader *r, unsigned k, unsigned count, uint64_t *at,
                              uint32_t *idx)
 {
-    uint64_t turning = ~r->bits | (uint64_t)1 << 63; /* rotated, so never 0 */
+    uint64_t turning = ~r->bits | (uint64_t)1 << 63; /* rotated below, so that it never becomes 0 */
     uint64_t mask = ((uint64_t)1 << k) - 1, here = *at;
     unsigned used = 0, most = 0;
     for (unsigned j = 0; j < count; j++) {
@@ -341,8 +344,7 @@ static inline bool get_group(struct reader *r, unsigned k, unsigned count, uint6
     return true;
 }
 
-/* The gaps as far as they come in groups and no group would pass the end; returns the next entry's
- * position. */
+/* Reads gaps in groups until a group could pass the end. Returns the position of the next entry. */
 static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned count, uint64_t *at,
                                      uint32_t i, uint32_t nnz, uint32_t *idx)
 {
@@ -355,7 +357,7 @@ static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned coun
         struct reader before = *r;
         uint64_t gap = get_code(r, k);
         if (gap == UINT64_MAX) {
-            *r = before; /* for the caller to read again and refuse */
+            *r = before; /* the caller reads the code again and rejects it */
             break;
         }
         *at += gap + 1;
@@ -364,7 +366,7 @@ static inline uint32_t decode_groups(struct reader *r, unsigned k, unsigned coun
     return i;
 }
 
-/* Entries i up to end. */
+/* Reads the gaps of entries i..end. */
 static bool decode_gaps(struct reader *r, unsigned k, uint64_t *at, uint32_t i, uint32_t end,
                         uint32_t *idx)
 {
@@ -380,7 +382,7 @@ static bool decode_gaps(struct reader *r, unsigned k, uint64_t *at, uint32_t i, 
         uint64_t gap = get_code(r, k);
         if (gap == UINT64_MAX)
             return false;
-        *at += gap + 1; /* at most 2^15 steps of 2^36: cannot wrap */
+        *at += gap + 1; /* at most 2^15 steps of 2^36: no overflow */
         idx[i] = (uint32_t)*at;
     }
     return true;
@@ -411,7 +413,7 @@ static int decode_absent(struct reader *r, unsigned k, uint64_t at, uint32_t nnz
         uint64_t length = get_code(r, k);
         if (length > nnz - i || at + length > n)
             return SS_ERR_MESSAGE;
-        bool overrun = r->next > r->bytes + 8;  /* else zeros past the end would go on to n */
+        bool overrun = r->next > r->bytes + 8;  /* the zeros past the end would continue up to n */
         if (overrun || (i == 0 && length == 0)) /* the first index is present */
             return SS_ERR_MESSAGE;
         for (uint64_t end = at + length; at < end; at++)
@@ -431,8 +433,8 @@ int ss_rice_decode(const struct ss_rice *plan, const uint8_t *code, const uint8_
     return decode_present(&r, plan->parameter, runs, first, nnz, n, idx);
 }
 
-/* Geometric numbers of which the share p is 0: x >> k is geometric again, with (1-p)^(2^k) for 1-p.
- * The bits of an entry are convex in k: once they grow, the least is known. */
+/* Returns the bits per entry of geometric numbers, a share p of which is 0. x >> k is geometric
+ * again, with (1-p)^(2^k) for 1-p. The bits are convex in k: the first increase ends the search. */
 static double geometric_bits(double p)
 {
     double rest = 1 - p, best = 33;

@@ -1,6 +1,6 @@
-/* The search for the parameter of a Rice code, by whoever counts the bits: four neighbouring
- * parameters at a time, downhill from that of the mean gap. C and CUDA C++, where RICE_SEARCH
- * stands before each function; a host has nothing there but that they are inline. */
+/* The search for the parameter of a Rice code. The caller counts bits for four neighbouring
+ * parameters at a time; the search starts at the parameter of the mean gap and walks downhill.
+ * Compiles as C and as CUDA C++, where RICE_SEARCH holds the qualifiers of each function. */
 #ifndef CORE_WIRE_RICE_SEARCH_H
 #define CORE_WIRE_RICE_SEARCH_H
 
@@ -11,14 +11,15 @@
 #endif
 
 struct ss_rice_search {
-    unsigned most;           /* parameter */
-    unsigned low, at;        /* the four that are looked at, the best of them: 4, none */
-    unsigned parameter;      /* the best of all, */
-    unsigned long long best; /* and its bits */
-    bool up, down;           /* where it may go on */
+    unsigned most; /* largest parameter allowed */
+    /* first of the four parameters being tried; index of the best of them, 4: none */
+    unsigned low, at;
+    unsigned parameter;      /* best parameter so far */
+    unsigned long long best; /* bits of the code with it */
+    bool up, down;           /* directions in which the search may go on */
 };
 
-/* middle: the logarithm of the mean gap. */
+/* Starts the search. `middle` is the logarithm of the mean gap. */
 RICE_SEARCH void ss_rice_search_start(struct ss_rice_search *s, unsigned middle, unsigned most)
 {
     s->most = most;
@@ -30,7 +31,7 @@ RICE_SEARCH void ss_rice_search_start(struct ss_rice_search *s, unsigned middle,
     s->up = s->down = true;
 }
 
-/* Of low + c; c goes from 0 to 3. */
+/* Reports the bits with parameter low + c, c from 0 to 3. */
 RICE_SEARCH void ss_rice_search_counted(struct ss_rice_search *s, unsigned c,
                                         unsigned long long bits)
 {
@@ -41,7 +42,7 @@ RICE_SEARCH void ss_rice_search_counted(struct ss_rice_search *s, unsigned c,
     s->at = c;
 }
 
-/* To the next four; false: the best is found. */
+/* Moves on to the next four parameters. Returns false if the best is found. */
 RICE_SEARCH bool ss_rice_search_on(struct ss_rice_search *s)
 {
     s->down = s->down && s->at == 0 && s->low > 0;

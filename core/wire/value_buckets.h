@@ -1,4 +1,4 @@
-/* Where the buckets of coded values begin (core/wire/values.h), without what is in them. */
+/* Layout of coded values (core/wire/values.h): the borders of buckets, without their contents. */
 #ifndef CORE_WIRE_VALUE_BUCKETS_H
 #define CORE_WIRE_VALUE_BUCKETS_H
 
@@ -9,17 +9,20 @@ enum ss_bucket_form { SS_BUCKET_AS_IT_IS, SS_BUCKET_CODED, SS_BUCKET_ZEROS, SS_B
 /* Bytes before the first bucket. */
 enum { SS_VALUES_HEAD = 8 };
 
-/* Bits of a code. */
+/* Returns the bits of one code. */
 unsigned ss_values_width(enum ss_values values);
 
-/* Bytes of a bucket of n values, at most len; 0 where it is malformed, whatever its codes are. */
+/* Returns the bytes of the bucket of n values at `from`; 0 if its form or its scale is malformed or
+ * it is longer than len. Does not check the codes. */
 size_t ss_bucket_bytes(enum ss_type type, enum ss_values values, const uint8_t *from, size_t len,
                        size_t n);
 
-/* As ss_values_decode, but that the codes are not looked at and nothing is decoded. places: NULL,
- * or gets the bytes before each bucket of ss_values_bucket values. */
+/* Checks like ss_values_decode, but neither checks codes nor decodes. If `places` is not NULL, it
+ * gets the bytes before each bucket. Returns the bytes of the values, or 0 if they are
+ * malformed. */
 size_t ss_values_look(enum ss_type type, enum ss_values values, const void *from, size_t len,
                       uint32_t *places, size_t count);
-uint32_t ss_values_bucket(const void *from); /* of what ss_values_look knows */
+/* Returns the number of values in a bucket; only for values that ss_values_look has accepted. */
+uint32_t ss_values_bucket(const void *from);
 
 #endif

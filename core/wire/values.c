@@ -1,4 +1,4 @@
-/* Rounding of values and the codes they become, packed and unpacked. */
+/* Rounds values, and packs and unpacks their codes. */
 #include "core/wire/values.h"
 
 #include <float.h>
@@ -42,13 +42,13 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* In [0, 1), from seed and position alone (Steele et al. 2014: SplitMix). */
+/* Returns a number in [0, 1) from seed and position alone (Steele et al. 2014: SplitMix). */
 static double random_unit(uint64_t seed, uint64_t position)
 {
     return (double)(mix(seed + (position + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
 }
 
-/* A block of codes, a byte each, to `width` bits each, LSB first. */
+/* Packs a block of codes, a byte each, into `width` bits each, LSB first. */
 static void pack(unsigned width, const uint8_t *codes, uint8_t *to)
 {
     if (width == 8) {
@@ -108,7 +108,7 @@ static size_t zeros_among(const uint8_t *codes)
     return zeros;
 }
 
-/* A block of floats to the upper halves of their bits. */
+/* Rounds a block of floats to the upper halves of their bits. */
 static void to_bf16_32(float *restrict v, float *restrict error, uint16_t *restrict codes)
 {
     for (size_t i = 0; i < BLOCK; i++) {
@@ -123,8 +123,8 @@ static void to_bf16_32(float *restrict v, float *restrict error, uint16_t *restr
     }
 }
 
-/* The same of doubles, at once and not by way of float. Below the least normal float bf16 has a
- * fixed point: adding STEPS leaves its multiples of 2^-133. */
+/* Rounds a block of doubles directly, without a detour through float. Below the least normal float
+ * bf16 has a fixed point: adding and subtracting STEPS leaves multiples of 2^-133. */
 static void to_bf16_64(double *restrict v, double *restrict error, uint16_t *restrict codes)
 {
     const double STEPS = 0x1.8p-81;

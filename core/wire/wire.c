@@ -1,4 +1,4 @@
-/* Messages encoded and decoded, a function for each representation. */
+/* Encodes and decodes messages, with one function per representation. */
 #include "core/wire/wire.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@
 
 enum { LAST = 0x80, BITMAP_HEAD = 8, DENSE_HEAD = 8 };
 
-/* The header's representation byte. */
+/* The representation byte of the header. */
 enum { REP_MASK = 0x0f, VALUES_SHIFT = 4 };
 
-/* Bit 7 of a packed chunk's parameter byte: the code is of the absent indices. */
+/* Bit 7 of the parameter byte of a packed chunk: the absent indices are coded. */
 enum { ABSENT = 0x80 };
 
 static void store32(uint8_t *to, uint32_t x)
@@ -60,7 +60,7 @@ static void write_bitmap(uint8_t *at, const uint32_t *idx, uint32_t nnz, uint32_
     }
 }
 
-/* Elements first..last with zeros where the stream has none. */
+/* Writes elements first..last, with zeros where the stream has none. */
 static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const void *val,
                         uint32_t nnz, uint32_t span)
 {
@@ -73,7 +73,7 @@ static void write_dense(uint8_t *at, size_t size, const uint32_t *idx, const voi
         memcpy(to + (idx[i] - idx[0]) * size, from + i * size, size);
 }
 
-/* Bytes written. */
+/* Returns the bytes written. */
 static size_t write_packed(uint8_t *at, const struct ss_rice *plan, const uint32_t *idx,
                            uint32_t nnz)
 {
@@ -88,8 +88,9 @@ static size_t write_packed(uint8_t *at, const struct ss_rice *plan, const uint32
     return head + plan->bytes;
 }
 
-/* The representation to use, with plan filled when it is packed; of equals the one easier to
- * decode. An absent element must not become a level of rounded values: those are never dense. */
+/* Returns the representation to use; among equals the one that is easier to decode. Fills `plan`
+ * for SS_REP_PACKED. Rounded values are never dense, since an absent element must not become a
+ * level. */
 static enum ss_rep choose(enum ss_coding coding, size_t size, bool rounded, const uint32_t *idx,
                           uint32_t nnz, struct ss_rice *plan)
 {
@@ -127,7 +128,7 @@ static bool any_zero(const void *val, size_t size, uint32_t nnz)
     return false;
 }
 
-/* Values as they are, or rounded and coded; returns the bytes written. */
+/* Writes values unchanged, or rounded and coded. Returns the bytes written. */
 static size_t write_values(const struct ss_wire_key *key, const void *val, uint32_t n,
                            const struct ss_wire_rounding *rounding, uint8_t *to)
 {
@@ -215,11 +216,11 @@ static int read_u32(const uint8_t *at, size_t bytes, uint32_t from, uint32_t n,
     return SS_OK;
 }
 
-/* What stands before a packed code. */
+/* The fields before a packed code. */
 struct packed {
     struct ss_rice plan;
     size_t head;
-    uint32_t first, last; /* last: where the head is a long one */
+    uint32_t first, last; /* `last` is set only if the head is a long one */
 };
 
 static bool read_ss_packed_head(const uint8_t *at, size_t bytes, uint32_t nnz, struct packed *p)
@@ -277,8 +278,8 @@ static int read_bitmap(const uint8_t *at, size_t bytes, uint32_t from, uint32_t 
     return found == out->nnz ? SS_OK : SS_ERR_MESSAGE;
 }
 
-/* Bytes that the values at `from`, at most len, take there, out->val where they are decoded; 0 when
- * they are malformed. nnz > 0. */
+/* Sets out->val to the decoded values. Returns the bytes that they take at `from`; 0 if they are
+ * malformed or exceed len. nnz > 0. */
 static size_t read_values(const uint8_t *from, size_t len, enum ss_type type, enum ss_values values,
                           const struct ss_wire_scratch *scratch, struct ss_chunk *out)
 {
@@ -309,7 +310,7 @@ static int read_dense(const uint8_t *payload, size_t bytes, enum ss_type type,
     return taken > 0 && taken == bytes ? SS_OK : SS_ERR_MESSAGE;
 }
 
-/* Those of q4 and q2 are rare. */
+/* Returns true if a chunk may stay encoded. q4 and q2 are rare and always decoded. */
 static bool may_stay_coded(enum ss_values values, const struct ss_wire_scratch *scratch)
 {
     return scratch->coded &&
@@ -317,7 +318,7 @@ static bool may_stay_coded(enum ss_values values, const struct ss_wire_scratch *
             (scratch->val && (values == SS_VALUES_BF16 || values == SS_VALUES_Q8)));
 }
 
-/* 0: they are malformed, whatever their codes are. */
+/* Returns the bytes of the values; 0 if they are malformed. Does not check their codes. */
 static size_t bytes_of_values(const uint8_t *from, size_t len, enum ss_type type,
                               enum ss_values values, uint32_t nnz)
 {
@@ -327,7 +328,7 @@ static size_t bytes_of_values(const uint8_t *from, size_t len, enum ss_type type
     return len >= bytes ? bytes : 0;
 }
 
-/* A chunk that stays as it came. */
+/* Leaves a chunk encoded. */
 static int leave_coded(const uint8_t *payload, size_t bytes, size_t values, enum ss_values how,
                        const struct packed *p, uint32_t from, uint32_t n,
                        const struct ss_wire_scratch *scratch, struct ss_chunk *out)
@@ -367,7 +368,7 @@ int ss_wire_decode_coded(const struct ss_coded *coded, enum ss_type type, const 
     return status == SS_OK && coded->idx[coded->nnz - 1] != coded->last ? SS_ERR_MESSAGE : status;
 }
 
-/* nnz > 0 */
+/* Decodes a sparse chunk with nnz > 0. */
 static int read_sparse(const uint8_t *payload, size_t bytes, enum ss_type type,
                        enum ss_values values, uint32_t from, uint32_t n,
                        const struct ss_wire_scratch *scratch, struct ss_chunk *out)
