@@ -1,17 +1,17 @@
-/* Agreements as meetings: the words of a message, its check, and how words are added. */
+/* Implements agreements as meetings: messages, their check, and the addition of words. */
 #include "core/stream/agreement.h"
 
 #include <string.h>
 
 static const uint32_t AGREE_MAGIC = 0x65726761;
 
-/* Before the words. A rank that has failed sends this alone. */
+/* Header of a message. A rank that has failed sends the header alone. */
 struct header {
     uint32_t magic;
     uint32_t call;
     uint32_t words;
-    int32_t status; /* < 0: the sender or one it has heard of has failed */
-    uint64_t check; /* of all else */
+    int32_t status; /* < 0: the sender, or a rank that it has heard of, has failed */
+    uint64_t check; /* hash of all other fields and the words */
 };
 
 static uint64_t check_of(const struct header *h, const unsigned char *words)
@@ -37,8 +37,8 @@ static size_t bytes_of(size_t words)
     return (sizeof(struct header) + words * sizeof(uint64_t) + 63) / 64 * 64;
 }
 
-/* GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, or up to 16 words of each
- * rank (core/tensor/regions.c). */
+/* The largest users are GUARD's sketch, a histogram of 256 bins, the counts of 64 thresholds, and
+ * up to 16 words of each rank (core/tensor/regions.c). */
 size_t ss_agree_words(int size)
 {
     return 2048 + 16 * (size_t)size;
@@ -86,7 +86,8 @@ static void send_words(struct ss_agree *a, struct ss_meetings *m, int peer, stru
     }
 }
 
-/* A rank that fails here goes on: what comes next tells the others. */
+/* Posts the messages of a meeting. If the receive fails the rank goes on, since its next message
+ * reports the failure. */
 static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
 {
     struct ss_agree *a = owner;
@@ -111,7 +112,7 @@ static void merge_word(const struct ss_agree *a, size_t i, uint64_t word)
     } else {
         memcpy(&mine, &a->data[i], sizeof mine);
         memcpy(&other, &word, sizeof other);
-        mine += other; /* the peer adds the same two */
+        mine += other; /* both peers add the same two numbers */
         memcpy(&a->data[i], &mine, sizeof mine);
     }
 }

@@ -1,5 +1,5 @@
-/* Small agreements inside a recipe: an allreduce of a few integers and reals by recursive doubling,
- * the same bits on every rank. */
+/* Small agreements within an algorithm: an allreduce of a few integers and reals by recursive
+ * doubling, with the same bits on every rank. */
 #ifndef CORE_STREAM_AGREEMENT_H
 #define CORE_STREAM_AGREEMENT_H
 
@@ -11,33 +11,34 @@ struct ss_call;
 struct ss_agree {
     struct ss_meetings meetings;
     struct ss_exchange *x;
-    uint64_t *data; /* sums, then maxima, then reals: on entry this rank's, at the end of all */
-    size_t sums;    /* added mod 2^64 */
+    uint64_t *data; /* sums, then maxima, then reals: at first of this rank, at the end of all */
+    size_t sums;    /* number of sums, added mod 2^64 */
     size_t maxima;
-    size_t reals; /* doubles, by their bits; added in the order of the ranks' groups */
-    unsigned char *outgoing, *incoming; /* of work.agree */
-    size_t capacity;                    /* of each, bytes */
+    size_t reals; /* number of doubles, passed as bits; added in the order of the ranks' groups */
+    unsigned char *outgoing, *incoming; /* halves of work.agree */
+    size_t capacity;                    /* bytes of each half */
 };
 
-/* Most words of an agreement, and room for the messages, made before the vote so that no rank lacks
- * it afterwards: SS_OK or SS_ERR_MEMORY. */
+/* Returns the most words of an agreement. */
 size_t ss_agree_words(int size);
+/* Makes room for the messages of agreements before the vote, so that no rank lacks it afterwards.
+ * Returns SS_OK or SS_ERR_MEMORY. */
 int ss_agree_reserve(struct ss_exchange *x);
 
-/* Begins; data (sums + maxima + reals words, at most ss_agree_words) stays where it is until the
- * end. All ranks start the same agreements in the same order within a call. */
+/* Starts an agreement. `data` (sums + maxima + reals words, at most ss_agree_words) stays where it
+ * is until the end. All ranks start the same agreements in the same order within a call. */
 void ss_agree_start(struct ss_exchange *x, struct ss_agree *a, uint64_t *data, size_t sums,
                     size_t maxima, size_t reals);
 
-/* SS_PENDING or SS_OK. A rank that has failed takes part and says so: when any had at its start,
- * x->failed is set on all at the end and data is undefined, so that what comes after can be left
- * out by all of them. */
+/* Makes progress. Returns SS_PENDING or SS_OK. A rank that has failed takes part with an error
+ * status: at the end x->failed is then set on all ranks and data is undefined, so that all ranks
+ * skip the work that depends on it. */
 int ss_agree_step(struct ss_exchange *x, struct ss_agree *a);
 
-/* Gives it up. Does nothing where none is under way. */
+/* Cancels the agreement. Does nothing if none is in progress. */
 void ss_agree_cancel(struct ss_exchange *x, struct ss_agree *a);
 
-/* The rank it waits for, -1: none. */
+/* Returns the rank that the agreement waits for, -1: none. */
 int ss_agree_waiting(const struct ss_agree *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* The exchange of a call: its failure, its sends under way, the bytes it counts, and how it is
- * given up. */
+/* Implements the exchange of a call: its failure, its sends, the bytes it counts, and its
+ * cancellation. */
 #include "core/stream/exchange.h"
 
 #include "core/stream/agreement.h"
@@ -54,8 +54,6 @@ struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase ph
     return (struct ss_wire_key){.type = x->type, .call = x->number, .phase = phase};
 }
 
-/* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
- * wait for ever: false. */
 bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,
                   unsigned round, const void *msg, size_t len)
 {
@@ -110,8 +108,6 @@ int ss_sends_reap(struct ss_exchange *x)
     }
     return status;
 }
-
-/* ---- giving up ---- */
 
 static void cancel(struct ss_exchange *x, struct ss_request *request)
 {

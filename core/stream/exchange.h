@@ -1,5 +1,5 @@
-/* The exchange of one call: what its streams need of it, whatever they carry and whichever call it
- * belongs to. First member of struct ss_coll (core/coll/coll.h). */
+/* The exchange of one call: the state that its streams share, whatever they carry. First member of
+ * struct ss_coll (core/coll/coll.h). */
 #ifndef CORE_STREAM_EXCHANGE_H
 #define CORE_STREAM_EXCHANGE_H
 
@@ -13,12 +13,12 @@
 struct ss_agree;
 struct ss_in;
 
-/* Sends under way: a slot each. A slot's own header serves error messages, so that a failing rank
- * needs no memory to say so. */
+/* Most sends in flight, a slot each, and most ranks that a rank receives from at once. A slot holds
+ * a header for error messages, so that a failing rank needs no memory to report its failure. */
 enum { SS_SEND_SLOTS = 32, SS_RECV_WINDOW = 16 };
 
-/* Chunks that a place decodes without being waited for: it keeps copies of those that it has not
- * come to. */
+/* Most chunks that a place decodes before the exchange waits for it. The place keeps copies of
+ * chunks that it has not decoded yet. */
 enum { SS_DECODING_MOST = 32 };
 struct ss_send_slot {
     struct ss_request request;
@@ -30,23 +30,23 @@ struct ss_exchange {
     struct ss_transport *t;
     struct ss_work *work;
     struct ss_mem *mem;
-    struct ss_place *place; /* of input and result */
-    ss_ticket ticket;       /* what it waits for there, if anything */
-    atomic_int refused;     /* a rank whose message was malformed, as it found, plus 1; 0: none */
-    unsigned decoding;      /* chunks that it was given since it was last waited for */
+    struct ss_place *place; /* place of input and result */
+    ss_ticket ticket;       /* operation of the place that the exchange waits for, 0: none */
+    atomic_int refused;     /* rank whose message the place found malformed, plus 1; 0: none */
+    unsigned decoding;      /* chunks given to the place to decode since the exchange last waited */
     enum ss_coding coding;
     enum ss_type type;
     size_t esize;    /* bytes of an element */
     uint64_t n;      /* elements of the index space */
-    uint32_t number; /* of its vote on the communicator, for headers alone; 0: none */
+    uint32_t number; /* number of the vote on the communicator, for headers alone; 0: none */
 
-    bool moved; /* the step under way has brought it further */
-    int failed; /* first failure of this call on this rank, < 0 */
+    bool moved; /* the current step has made progress */
+    int failed; /* status of the first failure on this rank, < 0 */
     int failed_peer;
     enum ss_phase failed_phase;
 
-    struct ss_in *open;         /* incoming flows that are not finished */
-    struct ss_agree *agreement; /* under way, or NULL */
+    struct ss_in *open;         /* incoming streams that are not finished */
+    struct ss_agree *agreement; /* agreement in progress, or NULL */
     struct ss_send_slot slots[SS_SEND_SLOTS];
     size_t arena_used; /* bytes of work->arena that hold messages */
     uint64_t bytes_sent;
@@ -54,22 +54,24 @@ struct ss_exchange {
     struct ss_spans spans;
 };
 
-/* A stream in work space. */
+/* A stream in the work space. */
 struct ss_stream {
     uint32_t *idx;
     void *val;
     size_t nnz;
     size_t capacity;
-    bool stays;      /* idx and val are in the place, */
-    uint64_t lo, hi; /* all indices being in this range */
+    bool stays;      /* idx and val are in the place */
+    uint64_t lo, hi; /* range of all indices */
 };
 
-/* Remembers the first failure; from here on error headers go out and what comes in is dropped. */
+/* Records the first failure of the call. From now on the rank sends error headers and drops entries
+ * that it receives. */
 void ss_fail(struct ss_exchange *x, int status, int peer, enum ss_phase phase);
 
-/* Of x->ticket: SS_OK, SS_PENDING or SS_ERR_DEVICE. The second form: no longer to be waited for,
- * the exchange having failed where it is an error. */
+/* Polls x->ticket. Returns SS_OK, SS_PENDING or SS_ERR_DEVICE. */
 int ss_exchange_poll(struct ss_exchange *x);
+/* Polls x->ticket. Returns false if it is pending. If it has ended with an error, the exchange
+ * fails. */
 bool ss_settle(struct ss_exchange *x, enum ss_phase phase);
 static inline bool ss_settled(struct ss_exchange *x, enum ss_phase phase)
 {
@@ -81,8 +83,7 @@ static inline double ss_now(const struct ss_exchange *x)
     return x->t->ops->now(x->t);
 }
 
-/* Spans that are booked. Begin: the time, for its end. End: books the seconds since then; the time.
- * Next: one ends where the other begins. */
+/* Begins a span that is booked. Returns the time, which ss_span_end takes. */
 static inline double ss_span_begin(struct ss_exchange *x, enum ss_span span)
 {
     double now = ss_now(x);
@@ -91,6 +92,7 @@ static inline double ss_span_begin(struct ss_exchange *x, enum ss_span span)
         ss_spans_begin(&x->spans, span, NULL, -1, now);
     return now;
 }
+/* Ends a span and books the seconds since `begin`. Returns the time. */
 static inline double ss_span_end(struct ss_exchange *x, enum ss_span span, double begin)
 {
     double now = ss_now(x);
@@ -100,6 +102,7 @@ static inline double ss_span_end(struct ss_exchange *x, enum ss_span span, doubl
         ss_spans_end(&x->spans, span, now);
     return now;
 }
+/* Ends `span` and begins `next` at the same time, which it returns. */
 static inline double ss_span_next(struct ss_exchange *x, enum ss_span span, double begin,
                                   enum ss_span next)
 {
@@ -109,14 +112,14 @@ static inline double ss_span_next(struct ss_exchange *x, enum ss_span span, doub
         ss_spans_begin(&x->spans, next, NULL, -1, now);
     return now;
 }
-/* The span of a call or of a round. */
+/* Opens the trace of a call or of a round. */
 static inline void ss_trace_open(struct ss_exchange *x, struct ss_trace *trace, const char *name)
 {
     if (ss_spans_open(&x->spans, trace, name))
         ss_spans_begin(&x->spans, SS_SPAN_CALL, NULL, -1, ss_now(x));
 }
-/* The others, and those that end without being booked: without a trace not even the clock is asked.
- */
+/* Begins a span that is traced but not booked. Without a trace the function does not read the
+ * clock. */
 static inline void ss_trace_begin(struct ss_exchange *x, enum ss_span span, const char *phase,
                                   int number)
 {
@@ -140,20 +143,25 @@ static inline const void *ss_at_const(const void *base, size_t element, size_t e
 struct ss_tag ss_exchange_tag(const struct ss_exchange *x, enum ss_phase phase, unsigned round);
 struct ss_wire_key ss_exchange_key(const struct ss_exchange *x, enum ss_phase phase);
 
-struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x); /* NULL: none is */
-/* Posts msg, or, when that is refused, an error header in its place, so that the receiver does not
- * wait for ever: false. */
+/* Returns a free slot, NULL if all are in use. */
+struct ss_send_slot *ss_send_slot_free(struct ss_exchange *x);
+/* Posts msg. If the transport refuses it, posts an error header in its place, so that the receiver
+ * does not wait for ever, and returns false. */
 bool ss_send_post(struct ss_exchange *x, struct ss_send_slot *slot, int dst, enum ss_phase phase,
                   unsigned round, const void *msg, size_t len);
+/* Posts msg in a free slot. Returns SS_PENDING if no slot is free, or an error < 0 if an error
+ * header was posted instead. */
 int ss_send_raw(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round,
-                const void *msg,
-                size_t len); /* SS_PENDING: no slot free; < 0: an error header went instead */
+                const void *msg, size_t len);
+/* Posts an error header. Returns SS_PENDING if no slot is free. */
 int ss_send_error(struct ss_exchange *x, int dst, enum ss_phase phase, unsigned round);
-int ss_sends_reap(struct ss_exchange *x); /* SS_OK when none is under way */
+/* Collects sends that have completed. Returns SS_OK if none is in flight. */
+int ss_sends_reap(struct ss_exchange *x);
 
-/* Gives up all that is under way. */
+/* Cancels all messages in flight. */
 void ss_exchange_cancel(struct ss_exchange *x);
-/* The phase it is in, and in *peer whom it waits for; *peer stays where that is nobody. */
+/* Returns the phase that the exchange is in. Sets *peer to the rank that it waits for, and leaves
+ * *peer alone if there is none. */
 enum ss_phase ss_exchange_waiting(const struct ss_exchange *x, int *peer);
 
 #endif

@@ -1,5 +1,5 @@
-/* Streams on their way in: decoded chunk by chunk, from several ranks at once, in bounded windows.
- */
+/* Receives streams from several ranks at once in bounded windows, and decodes them chunk by
+ * chunk. */
 #include "core/stream/in.h"
 
 static int window_of(const struct ss_exchange *x)
@@ -7,7 +7,7 @@ static int window_of(const struct ss_exchange *x)
     return x->t->size < SS_RECV_WINDOW ? x->t->size : SS_RECV_WINDOW;
 }
 
-/* Every message of this call fits. */
+/* Returns the bytes that hold every message of this call. */
 static size_t message_bound(const struct ss_exchange *x)
 {
     uint32_t entries = x->n < SS_CHUNK_ENTRIES ? (uint32_t)x->n : SS_CHUNK_ENTRIES;
@@ -15,7 +15,7 @@ static size_t message_bound(const struct ss_exchange *x)
     return (ss_wire_bound(x->type, entries) + 63) / 64 * 64;
 }
 
-/* Flows that are open are found by those who give the call up (ss_exchange_cancel). */
+/* Removes a stream from the open ones, which ss_exchange_cancel cancels. */
 static void in_close(struct ss_exchange *x, struct ss_in *in)
 {
     for (struct ss_in **link = &x->open; *link; link = &(*link)->next)
@@ -128,7 +128,8 @@ static void start_peers(struct ss_exchange *x, struct ss_in *in)
     }
 }
 
-/* The host decodes for itself, and for places that it sees into. */
+/* Returns true if the place decodes chunks itself. The host decodes its own, and those of places
+ * whose memory it can access. */
 static bool leaves_coded(const struct ss_exchange *x, const struct ss_in *in)
 {
     return in->coded_too && x->place->ops->remote && x->place->ops->decode;
@@ -141,7 +142,8 @@ static uint32_t last_index(const struct ss_chunk *chunk)
     return chunk->rep == SS_REP_DENSE ? chunk->first + chunk->nnz - 1 : chunk->idx[chunk->nnz - 1];
 }
 
-/* An input would have made the call native: a sum has overflowed. Allgathers move integers. */
+/* Returns true if a received value is not finite. Inputs that are not finite make a call native, so
+ * that a sum has overflowed. Allgathers move integers. */
 static bool is_doubtful(const struct ss_exchange *x, const struct ss_chunk *chunk)
 {
     struct ss_scan seen;
@@ -152,7 +154,7 @@ static bool is_doubtful(const struct ss_exchange *x, const struct ss_chunk *chun
     return seen.not_finite;
 }
 
-/* Takes one message of a peer in and posts the next receive. */
+/* Consumes one message of a peer and posts the next receive. */
 static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_peer *p)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)in->phase);
@@ -195,7 +197,7 @@ static void take_message(struct ss_exchange *x, struct ss_in *in, struct ss_in_p
     ss_span_end(x, SS_SPAN_MERGE, decoded);
 }
 
-/* The place has enough to decode: what has come waits in the inbox. */
+/* Returns true if the place has enough chunks to decode; messages then wait in the inbox. */
 static bool is_crowded(struct ss_exchange *x, const struct ss_in *in)
 {
     if (x->decoding < SS_DECODING_MOST)

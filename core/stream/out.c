@@ -1,4 +1,4 @@
-/* Streams on their way out: cut into chunks, each encoded once and sent to one rank or several. */
+/* Cuts streams into chunks, encodes each chunk once, and sends it to one rank or several. */
 #include "core/stream/out.h"
 
 size_t ss_arena_bound(enum ss_type type, uint64_t entries)
@@ -78,7 +78,7 @@ static uint32_t next_entries(const struct ss_out *o)
     return left < SS_CHUNK_ENTRIES ? (uint32_t)left : SS_CHUNK_ENTRIES;
 }
 
-/* Whether the host has the elements of the next chunk. */
+/* Returns true if the host has the elements of the next chunk. */
 static bool opened(struct ss_exchange *x, struct ss_out *o)
 {
     unsigned char *from = o->val + o->pos * x->esize;
@@ -91,7 +91,8 @@ static bool opened(struct ss_exchange *x, struct ss_out *o)
     return ss_settled(x, (enum ss_phase)o->phase);
 }
 
-/* SS_PENDING: the host does not have the elements yet. SS_OK where the exchange has failed, too. */
+/* Encodes the next chunk. Returns SS_PENDING if the host does not have its elements yet; SS_OK also
+ * if the exchange has failed. */
 static int encode_next(struct ss_exchange *x, struct ss_out *o)
 {
     struct ss_wire_key key = ss_exchange_key(x, (enum ss_phase)o->phase);
@@ -131,7 +132,7 @@ static int encode_next(struct ss_exchange *x, struct ss_out *o)
     return SS_OK;
 }
 
-/* The messages go out from the arena from the first on. */
+/* Starts again with the first message in the arena. */
 static void rewind_out(struct ss_out *o)
 {
     o->msg = NULL;
@@ -145,7 +146,7 @@ void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o)
     ss_out_ahead(x, o);
 }
 
-/* All of a stream that stays in the place. */
+/* Encodes a stream that stays in the place. Returns false while the place is encoding. */
 static bool ahead_there(struct ss_exchange *x, struct ss_out *o)
 {
     const struct ss_stream s = {.idx = (uint32_t *)(uintptr_t)o->idx, .val = o->val};
@@ -191,7 +192,8 @@ static void replay_next(const struct ss_exchange *x, struct ss_out *o)
     o->last = o->replay == o->stored_end;
 }
 
-/* The current chunk has reached its whole group: the next chunk, or the next group. */
+/* Goes on to the next chunk, or to the next group, when the whole group has got the current
+ * chunk. */
 static void out_advance(struct ss_out *o)
 {
     o->msg = NULL;
@@ -204,8 +206,8 @@ static void out_advance(struct ss_out *o)
     o->next = o->group;
 }
 
-/* From here on each receiver that has not had the end of the stream gets an error header as its
- * next message. */
+/* Makes each receiver that has not got the end of the stream get an error header as its next
+ * message. */
 static void out_turn_to_errors(struct ss_out *o)
 {
     if (!(o->msg && o->last))

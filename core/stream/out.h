@@ -4,69 +4,72 @@
 
 #include "core/stream/exchange.h"
 
-/* One stream slice or dense range, cut into chunks, each encoded once and sent to `ndst` ranks:
- * dst, dst + 1, ... mod P. They are served in groups as wide as a receiver's window: all chunks to
- * one group, then, from the arena, to the next. Chunk by chunk to all, the sends would fill the
- * slots with messages to ranks that do not listen yet. */
+/* A slice of a stream or a dense range, cut into chunks. Each chunk is encoded once and sent to
+ * `ndst` ranks: dst, dst + 1, ... mod P. Receivers are served in groups as wide as a receiver's
+ * window: all chunks go to one group, then, from the arena, to the next. If each chunk went to all
+ * ranks at once, the slots would fill with messages to ranks that do not receive yet. */
 struct ss_out {
     bool dense;
     bool placed; /* dense: val is in the place */
-    bool stays;  /* not dense: idx, val and error are, and are encoded there; */
-    bool asked;  /* that is under way */
+    bool stays;  /* sparse: idx, val and error are in the place, which encodes them */
+    bool asked;  /* stays: the place is encoding */
     struct ss_part part;
     size_t end;
     const uint32_t *idx;
-    unsigned char *val;                 /* written only where it is rounded */
-    const struct ss_rounding *rounding; /* NULL: values travel as they are */
-    unsigned char *error;               /* parallel to val: what rounding took away, or NULL */
-    size_t nnz;                         /* entries, or elements when dense */
+    unsigned char *val;                 /* written only if it is rounded */
+    const struct ss_rounding *rounding; /* NULL: values travel unchanged */
+    unsigned char *error;               /* rounding errors, parallel to val, or NULL */
+    size_t nnz;                         /* entries; dense: elements */
     uint32_t first;                     /* dense: index of the first element */
-    size_t pos;                         /* entries encoded */
+    size_t pos;                         /* number of entries encoded */
     int dst;
     int ndst;
     unsigned phase;
     unsigned round;
-    int group; /* first and past the last of the ndst that are being served */
+    int group; /* first and end of the receivers being served, as offsets from dst */
     int group_end;
-    int next;        /* the next of them to get the current chunk */
-    int erred;       /* the one that got an error header where a send was refused, or -1 */
-    void *opened;    /* placed: where the host finds the next chunk's elements; NULL: not asked */
-    const void *msg; /* current chunk, NULL before it is taken */
+    int next;        /* next receiver of the current chunk */
+    int erred;       /* receiver that got an error header when its send was refused, -1: none */
+    void *opened;    /* placed: host copy of the next chunk's elements; NULL: not requested */
+    const void *msg; /* current chunk, NULL: none */
     size_t len;
     bool last;
-    bool ahead;        /* all is to be encoded before anything is posted */
+    bool ahead;        /* encode all chunks before the first is posted */
     bool encoded;      /* all chunks lie in the arena, one after the other */
-    size_t stored;     /* where the first of them lies there */
-    size_t stored_end; /* behind the last one encoded */
-    size_t replay;     /* the next to take, once all are encoded */
-    bool erring;       /* sending error headers instead */
+    size_t stored;     /* offset of the first chunk in the arena */
+    size_t stored_end; /* end of the last encoded chunk */
+    size_t replay;     /* offset of the next chunk to send again, when all are encoded */
+    bool erring;       /* sends error headers instead */
     bool done;         /* everything is posted */
 };
 
-/* Bytes of the arena that a stream of so many entries takes at most. */
+/* Returns the most bytes of the arena that a stream of `entries` entries takes. */
 size_t ss_arena_bound(enum ss_type type, uint64_t entries);
 
+/* Starts sending the stream s. */
 void ss_out_stream(struct ss_out *o, struct ss_stream s, enum ss_phase phase, unsigned round,
                    int dst, int ndst);
-/* Messages of the arena, from byte `begin` to `end`. */
+/* Starts sending the messages in the arena from byte `begin` to `end`. */
 void ss_out_messages(struct ss_out *o, size_t begin, size_t end, enum ss_phase phase,
                      unsigned round, int dst, int ndst);
-/* Starts to encode parts of a stream that stays in the place, into the arena: x->ticket; ends[i] is
- * then where those of part i end, counted from the first. `error` is parallel to the stream. */
+/* Starts encoding parts of a stream that stays in the place into the arena, under x->ticket.
+ * ends[i] becomes the end of part i in bytes from the first part. `error` is parallel to the
+ * stream. */
 void ss_out_encode_parts(struct ss_exchange *x, const struct ss_stream *s,
                          const struct ss_rounding *how, void *error, enum ss_phase phase,
                          const struct ss_part *parts, size_t count, size_t *ends);
-/* n elements at val, of the host's or, placed, of the place; sent as first, first + 1, ... */
+/* Starts sending n elements at val as first, first + 1, ... If `placed`, val is in the place. */
 void ss_out_elements(struct ss_out *o, void *val, bool placed, uint64_t first, uint64_t n,
                      enum ss_phase phase, unsigned round, int dst, int ndst);
 
-/* Values of `o`, just started, are rounded as they are encoded, in place; what that takes away goes
- * to error (parallel to them, or NULL). Nothing where `how` says SS_VALUES_SAME. */
+/* Rounds values of `o`, just started, in place while they are encoded. Writes the rounding errors
+ * to `error` (parallel to the values, or NULL). Does nothing if `how` is SS_VALUES_SAME. */
 void ss_out_round(struct ss_out *o, const struct ss_rounding *how, void *error);
-/* Encodes all of a stream or dense range that was just started, before anything is posted. A stream
- * is encoded here; a dense range of a place that is not the host may take until ss_out_ahead says
- * so. From then on the values are rounded and may change. */
+/* Starts to encode all of `o`, just started, before anything is posted. A stream on the host is
+ * encoded at once; a dense range in a remote place may take until ss_out_ahead returns true.
+ * Afterwards the values are rounded and may change. */
 void ss_out_encode_ahead(struct ss_exchange *x, struct ss_out *o);
+/* Returns true if everything is encoded or nothing was to be encoded ahead. */
 bool ss_out_ahead(struct ss_exchange *x, struct ss_out *o);
 int ss_out_step(struct ss_exchange *x, struct ss_out *o);
 

@@ -1,4 +1,4 @@
-/* Reads a sample: room for it, and the order to the place. */
+/* Implements samples: makes room and asks the place for the runs. */
 #include "core/stream/sample.h"
 
 int ss_sample_reserve(struct ss_exchange *x, struct ss_sample *s, size_t runs, size_t elements)

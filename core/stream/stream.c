@@ -1,4 +1,4 @@
-/* Streams in work space: slices, what is received appended, room. */
+/* Implements slices, appending and room of streams. */
 #include "core/stream/stream.h"
 
 #include <string.h>

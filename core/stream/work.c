@@ -1,4 +1,4 @@
-/* Freeing of work space. */
+/* Counts and frees work space, and holds memory of places. */
 #include "core/stream/work.h"
 
 #include <stddef.h>
@@ -23,7 +23,7 @@ void ss_work_drop(struct ss_work *w)
     ss_buf_free(&w->part_error);
 }
 
-/* Buffers of the host's before those of places. */
+/* Number of host buffers, which precede those of places in struct ss_work. */
 enum { BUFFERS = offsetof(struct ss_work, held) / sizeof(struct ss_buf) };
 _Static_assert(offsetof(struct ss_work, held) % sizeof(struct ss_buf) == 0, "nothing but buffers");
 
@@ -37,7 +37,8 @@ static void let_go(struct ss_held *h)
     h->place = NULL;
 }
 
-/* Anew where it is to be larger: what was in it is of no use. */
+/* Makes `buf` at least `bytes` long. A buffer that grows is replaced; its contents are not
+ * needed. */
 static bool make(struct ss_place *place, struct ss_buf *buf, size_t bytes)
 {
     if (buf->size >= bytes)
@@ -53,7 +54,8 @@ static bool reserve(struct ss_held *held, size_t entries, size_t esize, bool err
            (!errors || make(held->place, &held->error, entries * esize));
 }
 
-/* Places are few and last: one that was left has been let go, and is not told from another. */
+/* A place that a call has left was freed by let_go; a new place at its address is not
+ * distinguished, since places are few and long-lived. */
 bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
                      bool errors)
 {

@@ -1,4 +1,5 @@
-/* Work space of a call, kept for later ones and dropped with their communicator. */
+/* Work space of a call: later calls of the communicator use it again, and it is freed with the
+ * communicator. */
 #ifndef CORE_STREAM_WORK_H
 #define CORE_STREAM_WORK_H
 
@@ -6,54 +7,55 @@
 
 #include "core/base/mem.h"
 
-/* Where it is taken, and its elements (core/stream/sample.h). */
+/* A sample: its runs and their elements (core/stream/sample.h). */
 struct ss_sample {
     struct ss_buf runs, values;
 };
 
-/* Entries that stay in the place of a call's buffers, and what rounding takes away of them. */
+/* Entries that stay in the place of a call's buffers, and their rounding errors. */
 struct ss_place;
 struct ss_held {
     struct ss_place *place;
     struct ss_buf idx, val, error;
-    size_t refused; /* entries that there was no room for, 0: none; */
-    unsigned calls; /* that have asked for as many since then */
+    size_t refused; /* entries for which the place had no memory, 0: none */
+    unsigned calls; /* calls that have asked for as many since then */
 };
 
 struct ss_work {
     struct ss_buf own_idx, own_val; /* the scanned input */
-    struct ss_buf idx[3], val[3];   /* streams a recipe builds */
-    struct ss_buf arena;            /* encoded messages under way */
+    struct ss_buf idx[3], val[3];   /* streams that an algorithm builds */
+    struct ss_buf arena;            /* encoded messages in flight */
     struct ss_buf inbox;            /* receive buffers */
     struct ss_buf scratch;          /* decoded indices of one chunk */
-    struct ss_buf pieces;           /* which pieces of the result are cleared */
+    struct ss_buf pieces;           /* flags of the pieces of the result that are cleared */
     struct ss_buf values;           /* decoded values of one chunk */
-    struct ss_buf staging;          /* elements of one chunk of a place that is remote */
+    struct ss_buf staging;          /* elements of one chunk of a remote place */
     struct ss_buf own_error;        /* top-k: see struct ss_claims */
     struct ss_buf marks;
     struct ss_buf part_error;
-    struct ss_buf agree;  /* messages of small agreements (core/stream/agreement.h) */
-    struct ss_buf sketch; /* of the input, for GUARD */
-    struct ss_buf keep;   /* the elements that a rule keeps */
-    struct ss_sample
-        sample; /* of the input: how dense it is, or evidence, or what observe looks at */
-    struct ss_sample levels; /* of the input, for its norm */
-    struct ss_buf survey;    /* of the own stream, where it stays in its place */
-    struct ss_buf leaving;   /* and its parts as they are encoded there */
+    struct ss_buf agree;     /* messages of small agreements (core/stream/agreement.h) */
+    struct ss_buf sketch;    /* sketch of the input, for GUARD */
+    struct ss_buf keep;      /* elements that a rule keeps */
+    struct ss_sample sample; /* sample of the input, for density or evidence */
+    struct ss_sample levels; /* sample of the input, for its norm */
+    struct ss_buf survey;    /* survey of the own stream, if it stays in its place */
+    struct ss_buf leaving;   /* parts of the own stream while the place encodes them */
 
-    struct ss_held held[2]; /* the own stream; what is reduced of it */
+    struct ss_held held[2]; /* the own stream; its reduced part */
 };
 
-/* What recipes built and the next ones find: its bytes; freeing it. */
+/* Returns the bytes that algorithms have left for later calls. */
 size_t ss_work_kept(const struct ss_work *work);
+/* Frees the buffers that ss_work_kept counts. */
 void ss_work_drop(struct ss_work *work);
-/* All of it. */
+/* Returns the bytes of all buffers of the host. */
 size_t ss_work_size(const struct ss_work *work);
+/* Frees everything. */
 void ss_work_free(struct ss_work *work);
 
-/* Room for so many entries of `esize` bytes in the place, and for their errors; false: there is
- * none, and what there was is let go. A place may wait for its device where it makes memory: what
- * it had no room for is tried again once in SS_HELD_TRIES calls. */
+/* Makes room in the place for `entries` entries of `esize` bytes and, with `errors`, for their
+ * errors. If there is no room, frees what there was and returns false. Making memory may block on
+ * the device, so that a refused size is tried again only once in SS_HELD_TRIES calls. */
 enum { SS_HELD_TRIES = 16 };
 bool ss_held_reserve(struct ss_held *held, struct ss_place *place, size_t entries, size_t esize,
                      bool errors);
