@@ -1,8 +1,12 @@
-/* Allgather of slices: what SparCML's coordinate descent sends (section 8.2), the entries of each
- * rank's dense slice to all others. The own slice enters the result as it is cleared.
+/* Allgather of slices, as in SparCML's coordinate descent (section 8.2): each rank sends the
+ * entries of its dense slice to all others. The own slice is copied when the result is cleared.
  *
- * Cost on the wire: A + beta e k (P-1), A = alpha (1 + 0.1 (P-2)) for P - 1 messages at once, e the
- * bytes of an entry, k the entries of the fullest slice. */
+ * Cost on the wire: A + beta e k (P-1), with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     e    bytes of an entry
+ *     k    entries of the fullest slice
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
@@ -34,7 +38,7 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
-/* Slices go from each rank to all others as they are. */
+/* Each rank sends its slice to all others without rounding. */
 static struct ss_estimate cost_slices(const struct ss_shape *s, const struct ss_history *h)
 {
     int others = s->size - 1;
@@ -48,7 +52,7 @@ static struct ss_estimate cost_slices(const struct ss_shape *s, const struct ss_
                                 .bytes = bytes};
 }
 
-/* The own stream and its messages. */
+/* Counts the own stream and its messages. */
 static double memory(const struct ss_shape *s)
 {
     return ss_memory_own(s) + ss_memory_sent(s);

@@ -1,4 +1,4 @@
-/* Claims on their way: which of them the global set took, and what rounding took away. */
+/* Records which claims the global set took, and what rounding took away. */
 #include <string.h>
 
 #include "core/coll/coll.h"

@@ -1,16 +1,16 @@
-/* The MPI library's own collective: what the others are compared with. */
+/* The row of the MPI library's own collective, which the other rows are compared with. */
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 
-/* Of images of buffers that lie in a place of their own: without the host's hands, through which
- * all else goes that crosses. */
+/* Returns seconds per byte for copying images of device buffers. The host's share of the work is
+ * not in it: all other traffic that crosses goes through the host. */
 static double copy_rate(const struct ss_shape *s)
 {
     return ss_max(s->place.cross - s->fill, 0);
 }
 
-/* Seconds for copies that the exchange waits for: of an allreduce the first piece to the host, and
- * the last one back. */
+/* Returns the seconds of copies that the exchange waits for; in an allreduce, the first piece to
+ * the host and the last piece back. */
 static double copied(const struct ss_shape *s, double all)
 {
     double bytes = s->kind == SS_KIND_ALLREDUCE ? 2 * ss_min(all, SS_PIECE) : all + all / s->size;
@@ -18,9 +18,9 @@ static double copied(const struct ss_shape *s, double all)
     return copy_rate(s) * bytes + 2 * s->place.wait;
 }
 
-/* The MPI library's best for long vectors at the limit of the link: reduce-scatter and allgather or
- * gather (Rabenseifner 2004), or one of these alone. The input is copied, sums are read and
- * written. */
+/* Estimates the MPI library's best algorithm for long vectors at the bandwidth limit:
+ * reduce-scatter and allgather or gather (Rabenseifner 2004), or one of these alone. Inputs are
+ * copied; sums are read and written. */
 static struct ss_estimate cost_dense(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_fold fold = ss_fold_of(0, s->size);

@@ -1,4 +1,4 @@
-/* Recursive doubling for any number of ranks, whatever is exchanged. */
+/* Recursive doubling for any number of ranks and any data. */
 #include "core/coll/coll.h"
 
 enum { START, FOLD_IN, ROUND, EXCHANGE, FOLD_OUT, FINISH };
@@ -48,7 +48,7 @@ static void fold_out(struct ss_coll *c, struct ss_doubling *d,
 
 static int exchange(struct ss_coll *c, struct ss_doubling *d)
 {
-    if (!ss_out_ahead(&c->x, &d->out)) /* what comes is added to what goes */
+    if (!ss_out_ahead(&c->x, &d->out)) /* received data is added to the data being sent */
         return SS_PENDING;
     int received = ss_in_step(&c->x, &d->in);
     int sent = ss_out_step(&c->x, &d->out);
@@ -73,7 +73,7 @@ int ss_doubling_step(struct ss_coll *c, struct ss_doubling *d,
             d->step = d->fold.position < 0 ? FOLD_OUT : ROUND;
             break;
         case ROUND:
-            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
+            if (ss_sends_reap(&c->x) == SS_PENDING) /* messages in flight lie in the arena */
                 return SS_PENDING;
             if (d->round == ss_fold_rounds(&d->fold)) {
                 d->step = FOLD_OUT;

@@ -1,8 +1,12 @@
-/* DSAR_Split_allgather (SparCML section 5.3.3): split and reduce as sparse streams, then allgather
- * of the parts as dense vectors.
+/* DSAR_Split_allgather (SparCML section 5.3.3): splits and reduces sparse streams, then gathers the
+ * parts as dense vectors.
  *
- * Cost on the wire: 2 A + beta (e k (P-1)/P + b N (P-1)/P), A = alpha (1 + 0.1 (P-2)) for P - 1
- * messages at once, e the bytes of an entry, k entries of an input, b the bytes of a dense value.
+ * Cost on the wire: 2 A + beta (e k (P-1)/P + b N (P-1)/P), with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     e    bytes of an entry
+ *     k    entries of an input
+ *     b    bytes of a dense value
  */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
@@ -15,7 +19,7 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
-/* How dsar's dense elements travel. */
+/* Returns the coding of dsar's dense elements. */
 static enum ss_values dense_values(const struct ss_shape *s)
 {
     return s->quant != SS_VALUES_SAME ? s->quant : s->values;

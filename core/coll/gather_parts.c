@@ -1,6 +1,6 @@
 /* Allgather of reduced parts: every rank sends its part to all others, to the next rank first, and
- * writes what comes into the result. The owner rounds its part, and its own result gets what the
- * others will decode. */
+ * writes received parts into the result. The owner rounds its part and writes the rounded values
+ * into its own result, so that all ranks have the same. */
 #include "core/coll/coll.h"
 
 static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
@@ -24,7 +24,7 @@ void ss_gather_start(struct ss_coll *c, struct ss_gather *g, const struct ss_str
     g->in.coded_too = true;
     if (!part) {
         ss_out_result(c, &g->out, lo, hi - lo, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
-        ss_claims_round_part(c, &g->out); /* in the result itself */
+        ss_claims_round_part(c, &g->out); /* rounds in the result itself */
     } else {
         ss_out_stream(&g->out, *part, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
         c->result_nnz += part->nnz;

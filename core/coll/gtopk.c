@@ -1,19 +1,23 @@
 /* gTop-k (Shi et al., "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification",
- * ICDCS 2019, Algorithm 3), for any number of ranks: recursive doubling in which each merge keeps
- * the k largest sums only; log2 P exchanges of at most k entries. Ranks beyond the largest power of
- * two hand their stream to a neighbour first and get the result last.
+ * ICDCS 2019, Algorithm 3), for any number of ranks. Recursive doubling in which each merge keeps
+ * the k largest sums only: log2 P exchanges of at most k entries. If P is not a power of two, the
+ * ranks beyond it hand their stream to a neighbour first and get the result last.
  *
- * All ranks of a group compute the same bits, hence cut the same, and the groups of the rounds are
- * the subtrees of one tree over the claims: each claim travels upwards, alone or in a sum, until it
- * is cut or arrives. Nothing is lost: where the index did not arrive at all, every claim returns to
- * its originator; where it did, by another subtree, what was cut underway goes to the residual of
- * one of the ranks that cut it. That is one rank in each group: of the positions of a group of 2^(t
- * + 1) the one that ends in t ones, so that each rank serves one round and keeps one list. A cut of
- * its own claims, or of a fold, is seen by one rank only. The same list takes what rounding took
- * away: an input is rounded when it first travels alone, sums travel at full width.
+ * All ranks of a group compute the same bits, hence cut the same entries. The groups of the rounds
+ * are the subtrees of one tree over the claims: each claim travels upwards, alone or in a sum,
+ * until it is cut or arrives. No claim is lost:
  *
- * Cost on the wire: log2 P (alpha + beta e k), e being the bytes of an entry; two rounds more where
- * ranks fold. */
+ * - If an index did not arrive at all, every claim on it returns to its originator.
+ * - If an index arrived through another subtree, the entry that was cut goes to the residual of one
+ *   rank of the group that cut it. In round t this is the rank whose position mod 2^(t+1) is 2^t -
+ *   1, so that each rank serves one round and keeps one list.
+ * - A cut of own claims, or of a fold, happens on one rank only, which keeps it in the same list.
+ * - Rounding errors go to that list as well. An input is rounded when it first travels alone; sums
+ *   are not rounded.
+ *
+ * Cost on the wire: log2 P (alpha + beta e k), e being the bytes of an entry; two rounds more if
+ * ranks fold.
+ */
 #include <string.h>
 
 #include "core/coll/coll.h"
@@ -23,12 +27,13 @@
 struct state {
     struct ss_doubling doubling;
     size_t k;                 /* entries that a merge keeps */
-    struct ss_stream current; /* the largest of this rank's group */
+    struct ss_stream current; /* the largest entries of this rank's group */
     struct ss_stream received;
-    struct ss_stream spare;   /* room for the next merge */
-    struct ss_stream left;    /* what this rank cut or rounded away: ascending lists, one after the
-                                 other, an index at most once in each */
-    ss_magnitude *magnitudes; /* room for those of one merge */
+    struct ss_stream spare; /* room for the next merge */
+    /* entries that this rank cut, and its rounding errors: ascending lists, one after the other,
+     * each index at most once in each */
+    struct ss_stream left;
+    ss_magnitude *magnitudes; /* room for the magnitudes of one merge */
 };
 _Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
@@ -48,8 +53,8 @@ static void append(const struct ss_coll *c, struct ss_stream *s, uint32_t idx, c
     s->nnz++;
 }
 
-/* Leaves the k largest of the current stream, of equal ones those of the lowest indices; Inf and
- * NaN are larger than all others. */
+/* Keeps the k largest entries of the current stream; among equal ones those of the lowest indices.
+ * Inf and NaN are larger than all others. If `keep`, appends the cut entries to `left`. */
 static void cut(struct ss_coll *c, bool keep)
 {
     struct state *s = c->state;
@@ -75,7 +80,7 @@ static void cut(struct ss_coll *c, bool keep)
     }
 }
 
-/* Of a stream as it was rounded: what became zero would only take the place of others. */
+/* Removes zeros from a rounded stream, since they would only displace other entries. */
 static void drop_zeros(const struct ss_coll *c, struct ss_stream *rounded)
 {
     size_t nnz = rounded->nnz;
@@ -86,7 +91,7 @@ static void drop_zeros(const struct ss_coll *c, struct ss_stream *rounded)
             append(c, rounded, rounded->idx[i], ss_at(rounded->val, i, c->x.esize));
 }
 
-/* The sum of both groups becomes the current stream. keep: this rank keeps what is cut. */
+/* Merges both groups into the current stream. `keep` says that this rank keeps the cut entries. */
 static void merge(struct ss_coll *c, bool keep)
 {
     struct state *s = c->state;
@@ -105,6 +110,7 @@ static void merge(struct ss_coll *c, bool keep)
     ss_span_end(&c->x, SS_SPAN_MERGE, begin);
 }
 
+/* Returns true if this rank keeps the entries that its group cuts in this round. */
 static bool serves(const struct state *s)
 {
     int low = 1 << s->doubling.round;
@@ -112,15 +118,15 @@ static bool serves(const struct state *s)
     return (s->doubling.fold.position & (2 * low - 1)) == low - 1;
 }
 
-/* What it has goes to one rank. What no other rank has added to is rounded; what that takes away is
- * left. */
+/* Sends the current stream to one rank. If no other rank has added to it, the stream is rounded and
+ * the errors go to `left`. */
 static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
     struct state *s = c->state;
     struct ss_stream *left = &s->left;
     struct ss_out *out = &s->doubling.out;
 
-    c->x.arena_used = 0; /* the former round's sends are done */
+    c->x.arena_used = 0; /* the sends of the round before are done */
     ss_out_stream(out, s->current, phase, round, dst, 1);
     if (!own || c->x.failed < 0 || c->rounding.values == SS_VALUES_SAME || s->current.nnz == 0)
         return;
@@ -130,8 +136,8 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
     left->nnz += s->current.nnz;
 }
 
-/* The first message between two ranks has come: of streams that no other rank had added to, what
- * rounding left over is dropped, on both sides alike. */
+/* Removes zeros of rounding after the first message between two ranks: from each of the two streams
+ * that no other rank had added to. Both ranks remove the same. */
 static void drop_rounded(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -146,13 +152,13 @@ static void drop_rounded(struct ss_coll *c)
         drop_zeros(c, &s->received);
 }
 
-/* Room for what is left and for magnitudes, one behind the other. */
+/* Makes room for `left` and for magnitudes, one after the other. */
 static int reserve_left(struct ss_coll *c, size_t merged)
 {
     struct state *s = c->state;
     struct ss_buf *buf = &c->x.work->part_error;
     size_t magnitudes = merged > c->own.nnz ? merged : c->own.nnz;
-    size_t left = c->own.nnz + merged; /* own: cut or rounded; one fold and one round */
+    size_t left = c->own.nnz + merged; /* own claims cut or rounded; one fold and one round */
 
     if (ss_buf_reserve_voted(buf, c->x.mem,
                              magnitudes * sizeof(ss_magnitude) +
@@ -187,8 +193,8 @@ static int start(struct ss_coll *c)
     return SS_OK;
 }
 
-/* Of what this rank keeps, that whose index arrived: the rest returns with its claims. A partial
- * sum that overflowed leaves no trace. */
+/* Books the entries of `left` whose index arrived; the claims on all other indices return whole.
+ * Leaves out partial sums that overflowed. */
 static void book(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -232,7 +238,7 @@ static void finish(struct ss_coll *c)
     const struct state *s = c->state;
 
     if (s->doubling.fold.position < 0)
-        merge(c, false); /* the result */
+        merge(c, false); /* receives the result */
     if (c->x.failed < 0)
         return;
     ss_claims_mark(c, s->current.idx, s->current.nnz);
@@ -253,8 +259,8 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
-/* The rounds of recursive doubling with k entries at most; finding the k largest sums takes about
- * as long as adding them up. */
+/* Estimates rounds of recursive doubling with at most k entries. Finding the k largest sums takes
+ * about as long as adding them. */
 static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_estimate e = {0, 0, 0, 0};
@@ -265,7 +271,7 @@ static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_h
     (void)h;
     for (int i = 0; i < rounds; i++) {
         bool fold_in = fold.rem > 0 && i == 0;
-        enum ss_values values = i == 0 ? s->values : SS_VALUES_SAME; /* sums travel as they are */
+        enum ss_values values = i == 0 ? s->values : SS_VALUES_SAME; /* sums are not rounded */
         double bytes = ss_cost_bytes_as(s, values, nnz, (double)s->n);
         e.bytes += fold_in ? 0 : bytes;
         e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);
@@ -275,11 +281,12 @@ static struct ss_estimate cost_gtopk(const struct ss_shape *s, const struct ss_h
     return e;
 }
 
-/* Messages, received, twice a merge; its magnitudes, and what is left. */
+/* Counts messages, the received stream, two merged streams, magnitudes and `left`. */
 static double memory(const struct ss_shape *s)
 {
     double entry = 4 + (double)ss_type_size(s->type), most = (double)s->nnz_max;
-    double held = ss_min((double)s->k, (double)s->nnz_sum); /* in a stream, before it is cut */
+    /* entries of a stream before it is cut */
+    double held = ss_min((double)s->k, (double)s->nnz_sum);
     double merged = ss_max(2 * held, most);
 
     return ss_memory_own(s) + (1.1 + 1 + 2 * 2) * held * entry + merged * 8 +

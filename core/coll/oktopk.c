@@ -1,15 +1,20 @@
-/* O(k) sparse allreduce (Ok-Topk, PPoPP'22, Algorithm 1): regions with about equal numbers of local
- * top-k entries are reduced by one rank each; of the reduced entries those at or above a global
- * threshold, that of the k-th largest, are balanced where they lie too unevenly, and gathered by
- * all. Both regions and threshold are kept over several calls. The claims that are not in the
+/* O(k) sparse allreduce (Ok-Topk, PPoPP'22, Algorithm 1). Regions with about equal numbers of local
+ * top-k entries are reduced by one rank each. The global set holds the reduced entries at or above
+ * a global threshold, the k-th largest. The set is balanced if it lies too unevenly, and gathered
+ * by all ranks. Regions and threshold are kept over several calls. Claims that are not in the
  * global set return to the residual (Algorithm 2, line 6): ss_claims_mark.
  *
- * Every agreement ends with the failure of any rank known to all; where there was one, all leave
- * out what would follow.
+ * Every agreement ends with the failure of any rank known to all ranks, which then skip the
+ * remaining work.
  *
- * Cost on the wire: 2 A + 1.2 L alpha + beta e (P-1)/P (k + K), A = alpha (1 + 0.1 (P-2)) for P - 1
- * messages at once, L the rounds of an agreement, e the bytes of an entry, k claims of a rank, K
- * entries of the global set. */
+ * Cost on the wire: 2 A + 1.2 L alpha + beta e (P-1)/P (k + K), with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     L    rounds of an agreement
+ *     e    bytes of an entry
+ *     k    claims of a rank
+ *     K    entries of the global set
+ */
 #include <string.h>
 
 #include "core/coll/oktopk_impl.h"
@@ -35,7 +40,7 @@ static struct ss_agreed *agreed_of(struct ss_coll *c)
 
 /* ---- regions (Algorithm 1, lines 5 to 7) ---- */
 
-/* Words of the agreements, and cuts of the partition behind them. */
+/* Makes room for the words of agreements, followed by the cuts of the partition. */
 static int reserve_words(struct ss_coll *c)
 {
     struct ss_buf *room = &c->x.work->idx[2];
@@ -123,7 +128,8 @@ static bool next_round(struct ss_coll *c)
 
 /* ---- start ---- */
 
-/* Own slices, and the part of the global set that this rank sends, if need be twice. */
+/* Returns the bytes of the own slices' messages, and of those of this rank's part of the global
+ * set, which may be sent twice. */
 static size_t arena_bound(const struct ss_coll *c)
 {
     size_t limit = ss_claim_limit((size_t)c->voted.k_max);
@@ -160,7 +166,7 @@ static bool partition_due(struct ss_coll *c)
 
 /* ---- gather ---- */
 
-/* The members of a chunk: those of a dense one are its non-zero elements. */
+/* Marks the claims that a chunk holds; a dense chunk holds its non-zero elements. */
 static void mark_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
 {
     uint32_t *idx = c->x.work->scratch.data;
@@ -179,8 +185,8 @@ static void mark_chunk(struct ss_coll *c, const struct ss_chunk *chunk)
     ss_claims_mark(c, idx, members);
 }
 
-/* Where no sum is too small, those of exactly zero have been delivered, too: claims that cancel
- * would else be made again for ever, and keep others from being made. */
+/* Marks all claims, if no sum is too small for the global set. Sums of exactly zero have been
+ * delivered too: otherwise claims that cancel would be repeated for ever and displace others. */
 static void mark_all(struct ss_coll *c)
 {
     if (c->claims.mark)
@@ -205,7 +211,7 @@ static void start_gather(struct ss_coll *c)
 
     ss_in_start(&c->x, &s->gather.in, SS_PHASE_GATHER, 0, (rank + size - 1) % size, size - 1,
                 take_chunk);
-    s->gather.in.coded_too = s->all; /* else members are marked */
+    s->gather.in.coded_too = s->all; /* otherwise members are marked */
     ss_out_stream(&s->gather.out, s->share, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_claims_round_part(c, &s->gather.out);
     if (c->x.failed == 0 && s->all)
@@ -215,7 +221,7 @@ static void start_gather(struct ss_coll *c)
     s->place = OKTOPK_GATHER;
 }
 
-/* What this rank has sent to all is written last: by then it is rounded. */
+/* Writes this rank's part of the global set last, when it is rounded. */
 static void finish(struct ss_coll *c)
 {
     if (c->x.failed < 0)
@@ -234,7 +240,7 @@ static void enter_split(struct ss_coll *c)
     ss_oktopk_of(c)->place = OKTOPK_SPLIT;
 }
 
-/* This rank's part of the global set is known. */
+/* Goes on when this rank's part of the global set is known. */
 static void leave_selection(struct ss_coll *c)
 {
     if (!ss_oktopk_of(c)->uneven) {
@@ -245,7 +251,7 @@ static void leave_selection(struct ss_coll *c)
     ss_oktopk_balance_start(c);
 }
 
-/* An agreement has ended well. */
+/* Goes on after an agreement without failure. */
 static void move_on(struct ss_coll *c)
 {
     if (ss_oktopk_of(c)->place == OKTOPK_PARTITION) {
@@ -304,7 +310,8 @@ static int step(struct ss_coll *c)
 /* Agreements of a call of oktopk: one, and now and then those of threshold and regions. */
 static const double AGREEMENTS = 1.2;
 
-/* Regions of equal shares; of what is reduced, k entries go on, evenly as a rule. */
+/* Estimates a call with regions of equal shares, in which k of the reduced entries are sent on
+ * evenly. */
 static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_fold fold = ss_fold_of(0, s->size);
@@ -324,12 +331,13 @@ static struct ss_estimate cost_oktopk(const struct ss_shape *s, const struct ss_
         .bytes = bytes};
 }
 
-/* A region may hold all entries; what is sent on, balanced too; agreements. */
+/* Counts a region that may hold all entries, the part of the global set (twice if balanced), and
+ * agreements. */
 static double memory(const struct ss_shape *s)
 {
     double entry = 4 + (double)ss_type_size(s->type);
     double all = ss_min((double)s->n, (double)s->nnz_sum);
-    double limit = 4 * (double)s->k / 3; /* most of the global set */
+    double limit = 4 * (double)s->k / 3; /* most entries of the global set */
 
     return ss_memory_own(s) + 16384 + 160.0 * s->size + ss_memory_sent(s) + all * entry +
            4 * limit * entry + ss_memory_claims(s, s->values, limit, true);

@@ -1,10 +1,10 @@
-/* Balancing before oktopk's allgather (Ok-Topk, PPoPP'22, section 3.1.2): entries move so that each
- * rank holds an equal share of the global set, in the order of the indices. */
+/* Balances the global set before oktopk's allgather (Ok-Topk, PPoPP'22, section 3.1.2): entries
+ * move so that each rank holds an equal share, in the order of the indices. */
 #include <string.h>
 
 #include "core/coll/oktopk_impl.h"
 
-/* It pays where the largest part is more than four times the mean (section 5.3). */
+/* Balancing pays if the largest part is more than four times the mean (section 5.3). */
 enum { UNEVEN = 4 };
 
 bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest)
@@ -17,13 +17,13 @@ struct range {
     uint64_t lo, hi;
 };
 
-/* What rank p has of it, once words[p] is the number of its first. */
+/* Returns the range of rank p; words[p] is the number of its first entry. */
 static struct range held(const struct ss_coll *c, int p)
 {
     return (struct range){ss_oktopk_of(c)->words[p], ss_oktopk_of(c)->words[p + 1]};
 }
 
-/* What rank p is to send to all. */
+/* Returns the range that rank p sends to all. */
 static struct range share_of(const struct ss_coll *c, int p)
 {
     uint64_t total = ss_oktopk_of(c)->total, size = (uint64_t)c->x.t->size;
@@ -31,8 +31,8 @@ static struct range share_of(const struct ss_coll *c, int p)
     return (struct range){total * (uint64_t)p / size, total * ((uint64_t)p + 1) / size};
 }
 
-/* A message goes from one to the other. The sources of a share are consecutive ranks; one of them
- * without entries sends an empty message. */
+/* Returns true if a message goes from the holder of `from` to the owner of `share`. The sources of
+ * a share are consecutive ranks; a source without entries sends an empty message. */
 static bool meets(struct range from, struct range share)
 {
     return from.lo < share.hi && from.hi > share.lo;
@@ -47,13 +47,13 @@ static struct range common(struct range a, struct range b)
     return r;
 }
 
-/* Entries received from rank p. */
+/* Returns the count of entries received from rank p. */
 static uint64_t *taken(struct ss_coll *c, int p)
 {
     return &ss_oktopk_of(c)->words[c->x.t->size + 1 + p];
 }
 
-/* The place in the own share of what comes from src, as a stream that is filled. */
+/* Returns the room for the entries of src in the own share, as a stream that is being filled. */
 static struct ss_stream place_of(struct ss_coll *c, int src)
 {
     const struct ss_stream *share = &ss_oktopk_of(c)->share;
@@ -91,7 +91,7 @@ static struct ss_stream own_entries(const struct ss_coll *c, struct range share)
     struct range mine = held(c, c->x.t->rank), part = common(mine, share);
     size_t at = (size_t)(part.lo - mine.lo);
 
-    if (c->x.failed < 0) /* nothing but error headers will be sent */
+    if (c->x.failed < 0) /* only error headers are sent */
         return (struct ss_stream){0};
     return (struct ss_stream){.idx = own->idx + at,
                               .val = ss_at(own->val, at, c->x.esize),
@@ -137,7 +137,8 @@ void ss_oktopk_balance_start(struct ss_coll *c)
     s->balance.out.done = true;
 }
 
-/* To the next rank whose share meets what this one has; false when there is none left. */
+/* Starts sending to the next rank whose share overlaps this rank's entries. Returns false if there
+ * is none. */
 static bool next_share(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);

@@ -1,16 +1,17 @@
-/* What the files of oktopk share. */
+/* Shared by the files of oktopk. */
 #ifndef CORE_COLL_OKTOPK_IMPL_H
 #define CORE_COLL_OKTOPK_IMPL_H
 
 #include "core/coll/coll.h"
 
-/* The search for the k-th largest of all reduced entries, digit by digit from the top of the bits
- * of its magnitude. */
+/* The search for the k-th largest reduced entry: digit by digit from the top of the bits of its
+ * magnitude. */
 struct ss_radix {
-    unsigned shift;      /* of the digit under way */
-    ss_magnitude prefix; /* the digits before it */
+    unsigned shift;      /* shift of the current digit */
+    ss_magnitude prefix; /* digits above the current one */
     uint64_t above;      /* entries of all ranks that are larger than any with this prefix */
-    bool last;           /* no entry with this prefix is too many: only the least is wanted */
+    /* all entries with this prefix belong to the k largest: only the least of them is searched */
+    bool last;
 };
 
 struct ss_oktopk_state {
@@ -18,21 +19,21 @@ struct ss_oktopk_state {
     struct ss_gather gather;
     int place;
     struct ss_agree agree;
-    uint64_t *words; /* of agreements */
+    uint64_t *words; /* words of agreements */
     struct ss_cuts cuts;
     struct ss_harvest harvest;
-    bool harvested;           /* once: there was not room for all */
+    bool harvested;           /* extracted a second time, after a lack of room */
     struct ss_stream reduced; /* own region: all entries, then those in the global set */
     struct ss_radix radix;
-    int selecting;      /* the agreement that the selection waits for */
+    int selecting;      /* kind of agreement that the selection waits for */
     bool exact;         /* the threshold was found in this call */
     bool all;           /* every reduced entry is in the global set */
     uint64_t total;     /* entries in the global set, of all ranks */
-    ss_magnitude above; /* entries below it, not below the threshold, may be cut: ties, mostly */
-    bool cut;           /* too many of these: the first ones are in the set */
-    uint64_t spared;    /* of these, this rank's that are in the set */
-    bool uneven;        /* of the set some rank has far more than others */
-    struct ss_stream share; /* of the global set: what this rank sends to all */
+    ss_magnitude above; /* entries below it and not below the threshold may be cut: ties, mostly */
+    bool cut;           /* too many entries may be cut: the first ones are in the set */
+    uint64_t spared;    /* number of this rank's entries that may be cut and are in the set */
+    bool uneven;        /* a rank has far more of the global set than others */
+    struct ss_stream share; /* part of the global set that this rank sends to all */
     struct {
         struct ss_out out;
         struct ss_in in;
@@ -45,19 +46,24 @@ static inline struct ss_oktopk_state *ss_oktopk_of(const struct ss_coll *c)
     return c->state;
 }
 
-/* core/coll/oktopk_select.c: takes the reduced region in: SS_PENDING or SS_OK; begins; called when
- * an agreement has ended, whether another one follows. When none does, share is this rank's part of
- * the global set, and, where uneven, words[p] what rank p has of it. */
+/* core/coll/oktopk_select.c: finds the global set. */
 void ss_oktopk_harvest_start(struct ss_coll *c);
+/* Extracts the entries of the reduced region. Returns SS_PENDING or SS_OK. */
 int ss_oktopk_harvest_step(struct ss_coll *c);
+/* Starts the selection. */
 void ss_oktopk_select_start(struct ss_coll *c);
+/* Goes on after an agreement has ended. Returns true if another agreement follows. If it returns
+ * false, `share` is this rank's part of the global set, and, if `uneven`, words[p] is the number of
+ * entries of rank p. */
 bool ss_oktopk_select_next(struct ss_coll *c);
 
-/* core/coll/oktopk_balance.c: whether `largest` entries on one rank are too many of total;
- * begins, words[p] being what rank p has of the global set, reduced this rank's;
- * SS_PENDING or SS_OK with share to be sent to all. */
+/* core/coll/oktopk_balance.c: balances the global set. Returns true if `largest` entries on one
+ * rank are too many of `total`. */
 bool ss_oktopk_uneven(const struct ss_coll *c, uint64_t largest);
+/* Starts balancing. words[p] is the number of entries of rank p in the global set, `reduced` holds
+ * this rank's. */
 void ss_oktopk_balance_start(struct ss_coll *c);
+/* Returns SS_PENDING, or SS_OK if `share` is ready to be sent to all. */
 int ss_oktopk_balance_step(struct ss_coll *c);
 
 #endif

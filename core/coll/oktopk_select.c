@@ -1,5 +1,5 @@
-/* The global set of oktopk (Ok-Topk, PPoPP'22, Algorithm 1, lines 9 to 12): of the reduced entries
- * those at or above a threshold that all ranks know, about k of them. */
+/* Finds the global set of oktopk (Ok-Topk, PPoPP'22, Algorithm 1, lines 9 to 12): the reduced
+ * entries at or above a threshold that all ranks know, about k in number. */
 #include <string.h>
 
 #include "core/coll/oktopk_impl.h"
@@ -13,18 +13,20 @@ static struct ss_threshold *global_of(const struct ss_coll *c)
 
 /* ---- the reduced region ---- */
 
-/* What the stream of an earlier call took: a region that was full is likely full again. */
+/* Returns the entries that the stream of an earlier call had room for; a region that was full is
+ * likely to be full again. */
 static uint64_t room_kept(const struct ss_coll *c)
 {
     size_t idx = c->x.work->idx[0].size / sizeof(uint32_t),
            val = c->x.work->val[0].size / c->x.esize;
     size_t entries = idx < val ? idx : val;
 
-    return entries > 0 ? entries - 1 : 0; /* one more than asked for is reserved */
+    return entries > 0 ? entries - 1 : 0; /* one entry more than asked for is reserved */
 }
 
-/* Its entries as a stream. Some ranks' regions may hold more than the mean: room is made for what
- * the usual one takes, or took, and, after a first look, for all. */
+/* Starts extracting the region's entries. Some regions hold more entries than the mean. The first
+ * attempt therefore has room for a usual region, or the earlier call's, and the second attempt for
+ * all. */
 static void start_harvest(struct ss_coll *c, uint64_t room)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);
@@ -68,7 +70,7 @@ int ss_oktopk_harvest_step(struct ss_coll *c)
 
 static const ss_magnitude DIGIT = 255;
 
-/* Two counts to a word where they fit. */
+/* Returns true if two counts fit a word. */
 static bool packed(const struct ss_coll *c)
 {
     return c->voted.nnz_sum <= UINT32_MAX;
@@ -99,7 +101,7 @@ static void start_digit(struct ss_coll *c)
         memset(s->words, 0, words * sizeof *s->words);
     for (size_t i = 0; c->x.failed == 0 && i < s->reduced.nnz; i++) {
         ss_magnitude m = ss_magnitude_at(c->x.type, s->reduced.val, i);
-        if (x->last) { /* the least, as the largest complement */
+        if (x->last) { /* the least magnitude, as the largest complement */
             if (m >= x->prefix << x->shift && s->words[0] < ~m)
                 s->words[0] = ~m;
         } else if (x->shift + 8 == 8 * c->x.esize || m >> (x->shift + 8) == x->prefix) {
@@ -127,8 +129,8 @@ static void found(struct ss_coll *c, ss_magnitude magnitude)
     t->exact_calls++;
 }
 
-/* Takes the counts of all ranks in: false when the threshold is found. With fewer than k entries in
- * all it is the least there is. */
+/* Takes the counts of all ranks. Returns false if the threshold is found. If there are fewer than k
+ * entries in all, the threshold is SS_LEAST_MAGNITUDE. */
 static bool next_digit(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -162,13 +164,14 @@ static bool next_digit(struct ss_coll *c)
 
 /* ---- who has how many ---- */
 
-/* A threshold kept from an earlier call follows the sums of this one: entries are counted for this
- * many thresholds around it, 128 to the octave, in the one agreement that is needed anyway, and the
- * one that comes closest to k is taken. The largest number of entries that one rank has is agreed
- * on for every fourth of them only. */
+/* Thresholds tried around the one kept from an earlier call, 128 to the octave, so that it follows
+ * the sums of this call. One agreement, which is needed anyway, counts the entries for all of them,
+ * and the threshold whose count is closest to k is taken. The largest number of entries of one rank
+ * is agreed on for every fourth threshold only. */
 enum { RUNGS = 64, RUNGS_PER_SHARE = 4 };
 
-/* 1 where the threshold is to stay: it is exact, or all there is reaches it. */
+/* Returns the number of thresholds tried: 1 if the threshold is exact, or if all entries reach
+ * it. */
 static size_t rungs(const struct ss_coll *c)
 {
     return ss_oktopk_of(c)->exact || global_of(c)->magnitude == SS_LEAST_MAGNITUDE ? 1 : RUNGS;
@@ -179,8 +182,8 @@ static unsigned rung_shift(const struct ss_coll *c)
     return ss_mantissa_bits(c->x.type) - 7;
 }
 
-/* Threshold `rung`, with the one kept in the middle; less than SS_LEAST_MAGNITUDE where it is so
- * small that all reach it. Magnitudes have 63 bits at most. */
+/* Returns threshold `rung`; the kept one is in the middle. The value is less than
+ * SS_LEAST_MAGNITUDE if all entries reach it. Magnitudes have at most 63 bits. */
 static int64_t rung_at(const struct ss_coll *c, size_t rung)
 {
     return (int64_t)global_of(c)->magnitude +
@@ -212,7 +215,7 @@ static void count_rungs(const struct ss_coll *c, uint64_t counts[RUNGS])
         counts[rung - 1] += counts[rung];
 }
 
-/* Sums, two to a word where they fit, then maxima. */
+/* Returns the number of words of the sums; the maxima follow. */
 static size_t rung_words(const struct ss_coll *c)
 {
     return packed(c) ? (rungs(c) + 1) / 2 : rungs(c);
@@ -236,11 +239,12 @@ static void start_count(struct ss_coll *c)
     ss_agree_start(&c->x, &s->agree, s->words, sums, maxima, 0);
 }
 
-/* The counts of all ranks are there: takes the threshold whose count is nearest to k, of equal ones
- * the one kept. Where that is off by more than an eighth, too many lie close together: then the
- * highest that enough reach, and of the entries below the next one as many as k leaves room
- * for; with an exact threshold these are ties. Leaves the largest share of a rank at the threshold
- * or a little below. */
+/* Chooses the threshold by the counts of all ranks: the one whose count is nearest to k, among
+ * equals the kept one. If that count is off by more than k/8, too many entries lie close together.
+ * The choice is then the highest threshold that enough entries reach, and `cut` is set: of the
+ * entries below the next threshold, only as many as k leaves room for are taken. With an exact
+ * threshold these are ties. Sets *largest to the largest share of a rank at the threshold or a
+ * little below. */
 static void choose_rung(struct ss_coll *c, uint64_t *largest)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -272,7 +276,8 @@ static void choose_rung(struct ss_coll *c, uint64_t *largest)
     t->magnitude = magnitude_at(rung_at(c, best));
 }
 
-/* words[p]: entries of rank p above those of which some may be cut; words[size + p]: these. */
+/* Starts the agreement on the ranks' shares. words[p] counts the entries of rank p at or above
+ * s->above, words[size + p] its entries that may be cut. */
 static void start_shares(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -289,8 +294,8 @@ static void start_shares(struct ss_coll *c)
     ss_agree_start(&c->x, &s->agree, s->words, 2 * (size_t)size, 0, 0);
 }
 
-/* Of more such entries than the global set takes, those with the lowest indices are in it. Leaves
- * in words[p] what rank p has in the set. */
+/* Keeps, of the entries that may be cut, those with the lowest indices. Sets words[p] to the
+ * entries of rank p in the set. */
 static void cut_last(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -318,7 +323,7 @@ static void clear_entries(struct ss_coll *c, const uint32_t *idx, size_t count)
         c->x.place->ops->clear_at(c->x.place, c->x.type, c->out, 0, idx, count);
 }
 
-/* The reduced entries that are not in the global set leave the result. */
+/* Clears the reduced entries that are not in the global set from the result. */
 static void select_global(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
@@ -361,7 +366,7 @@ void ss_oktopk_select_start(struct ss_coll *c)
         start_count(c);
 }
 
-/* All know how many entries reach the threshold. Returns whether an agreement follows. */
+/* Goes on after the count. Returns true if another agreement follows. */
 static bool leave_count(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);

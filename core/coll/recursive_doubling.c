@@ -1,16 +1,19 @@
 /* SSAR_Recursive_double (SparCML section 5.3.1) for any number of ranks: log2 P exchanges of whole
- * streams with the rank at distance 1, 2, 4, ...; streams that would pass delta entries become
- * dense in the result (section 5.1). Ranks beyond the largest power of two hand their stream to a
- * neighbour first and get the result last.
+ * streams with the rank at distance 1, 2, 4, ... A stream that would exceed delta entries becomes
+ * dense in the result (section 5.1). If P is not a power of two, the ranks beyond it hand their
+ * stream to a neighbour first and get the result last.
  *
- * Inputs are rounded by their owner when they first travel; partial sums are not.
+ * Inputs are rounded by their owner when they first travel; partial sums are not rounded.
  *
- * Both partners of an exchange compute lower group + higher group: the operators commute bit for
- * bit, so each adds the other's stream to its own.
+ * Both partners of an exchange compute lower group + higher group. The operators commute bit for
+ * bit, so each partner adds the received stream to its own.
  *
- * Cost on the wire: the sum over the rounds i = 0 .. log2 P - 1 of alpha + beta e U(2^i), e being
- * the bytes of an entry and U(r) the entries in the union of r inputs; 4 or 8 N bytes once dense;
- * two rounds more where ranks fold. */
+ * Cost on the wire: the sum over the rounds i = 0 .. log2 P - 1 of alpha + beta e U(2^i), or of
+ * alpha + 4 or 8 beta N once dense; two rounds more if ranks fold. Here
+ *
+ *     e    bytes of an entry
+ *     U(r) entries of the union of r inputs
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
@@ -34,7 +37,7 @@ static uint64_t stream_limit(const struct ss_coll *c)
     return sum < s->delta ? sum : s->delta;
 }
 
-/* From here on the partial sum lives in the result; the entries received so far follow. */
+/* Moves the partial sum into the result, and the entries received so far; later ones follow. */
 static void turn_dense(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -54,8 +57,8 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     struct state *s = c->state;
 
     (void)in, (void)msg, (void)len;
-    /* A stream that overruns where the vote promised less than delta entries in all is an error:
-     * append says so. */
+    /* If the vote promised at most delta entries in all, a longer stream is an error, which append
+     * reports. */
     if (!s->dense && c->voted.nnz_sum > s->delta &&
         s->current.nnz + s->received.nnz + chunk->nnz > s->delta)
         turn_dense(c);
@@ -74,14 +77,15 @@ static void set_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     ss_result_set(c, chunk);
 }
 
-/* The partial sum so far goes to one rank. To this rank's own stream, which goes in round 0, what
- * comes is added as it is rounded; to a dense one while it goes. */
+/* Sends the partial sum to one rank. A stream that only this rank has added to is rounded before
+ * received entries join it. A dense partial sum is encoded first, since received entries are added
+ * to it meanwhile. */
 static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst, bool own)
 {
     struct state *s = c->state;
     struct ss_out *out = &s->doubling.out;
 
-    c->x.arena_used = 0; /* the former round's sends are done */
+    c->x.arena_used = 0; /* the sends of the round before are done */
     if (s->dense)
         ss_out_result(c, out, 0, c->x.n, phase, round, dst, 1);
     else
@@ -92,7 +96,7 @@ static void send(struct ss_coll *c, enum ss_phase phase, unsigned round, int dst
         ss_out_encode_ahead(&c->x, out);
 }
 
-/* current + received becomes current; the three stream buffers change places. */
+/* Sets current to current + received; the three stream buffers change roles. */
 static void merge(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -125,7 +129,7 @@ static int start(struct ss_coll *c)
     limit = stream_limit(c);
     uint64_t largest = limit < c->own.nnz ? c->own.nnz : limit;
     size_t arena = ss_arena_bound(c->x.type, largest);
-    if (c->voted.nnz_sum > s->delta) { /* a dense round may come */
+    if (c->voted.nnz_sum > s->delta) { /* a round may be dense */
         size_t dense = ss_arena_bound(c->x.type, n);
         if (dense > arena)
             arena = dense;
@@ -140,7 +144,7 @@ static int start(struct ss_coll *c)
     return SS_OK;
 }
 
-/* The result comes from the rank that took this one's part. */
+/* Drops the partial sum. The result comes from the rank that took it over. */
 static void forget(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -171,9 +175,9 @@ static int step(struct ss_coll *c)
 
 /* ---- the row ---- */
 
-/* Where ranks fold, the one that stays sends most, but not the first message; of an odd number of
- * folds one meets a rank that did not fold and whose stream comes over the same link at the same
- * time. */
+/* If ranks fold, a rank that stays sends most, but not the first message. If the number of folds is
+ * odd, one of these ranks exchanges with a rank that did not fold and whose stream comes over the
+ * same link at the same time. */
 static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
                                                   const struct ss_history *h)
 {
@@ -194,7 +198,7 @@ static struct ss_estimate cost_recursive_doubling(const struct ss_shape *s,
             e.serial += 3 * s->fill * bytes + 2 * ss_cost_cross(s, bytes);
         else
             e.serial += (2 * s->code + 2 * s->merge) * nnz;
-        if (!dense) /* partial sums travel as they are */
+        if (!dense) /* partial sums are not rounded */
             bytes = ss_cost_bytes_as(s, i == 0 ? s->values : SS_VALUES_SAME, nnz, n);
         e.bytes += fold_in ? 0 : bytes;
         e.wire += s->alpha + s->beta * bytes * (fold_in && fold.rem % 2 ? 2 : 1);

@@ -1,9 +1,14 @@
-/* Reduce_scatter: the first phase of split_allgather (SparCML section 5.3.2). Reduce: the same, and
- * each reduced part goes to the root, as in Rabenseifner 2004.
+/* Reduce_scatter is the first phase of split_allgather (SparCML section 5.3.2). Reduce does the
+ * same, then sends each reduced part to the root, as in Rabenseifner 2004.
  *
- * Cost on the wire: reduce_scatter A + beta e k (P-1)/P, A = alpha (1 + 0.1 (P-2)) for P - 1
- * messages at once, e the bytes of an entry, k the entries of an input; reduce A + beta e U(P)
- * (P-1)/P more, U(P) being the entries of the union. */
+ * Cost on the wire: A + beta e k (P-1)/P for reduce_scatter, beta e U(P) (P-1)/P more for reduce,
+ * with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     e    bytes of an entry
+ *     k    entries of an input
+ *     U(P) entries of the union of all inputs
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
@@ -37,7 +42,7 @@ static struct ss_estimate cost_reduce_scatter(const struct ss_shape *s, const st
     return ss_cost_split(s);
 }
 
-/* The parts meet on the root's link. */
+/* All parts share the root's link. */
 static struct ss_estimate cost_reduce(const struct ss_shape *s, const struct ss_history *h)
 {
     struct ss_estimate e = ss_cost_split(s);
@@ -53,13 +58,13 @@ static struct ss_estimate cost_reduce(const struct ss_shape *s, const struct ss_
     return e;
 }
 
-/* The own stream and its messages; */
+/* Counts the own stream and its messages. */
 static double memory_reduce_scatter(const struct ss_shape *s)
 {
     return ss_memory_own(s) + ss_memory_sent(s);
 }
 
-/* and the reduced part, dense, its entries and their messages. */
+/* Counts the own stream, its messages, the reduced part (dense), its entries and their messages. */
 static double memory_reduce(const struct ss_shape *s)
 {
     double size = (double)ss_type_size(s->type), part = (double)s->part_n + 16;

@@ -1,9 +1,10 @@
-/* The result: cleared piece by piece, written once. */
+/* Clears the result piece by piece and writes entries into it. */
 #include <string.h>
 
 #include "core/coll/coll.h"
 
-/* Elements; where each piece is a launch there are no more than so many of them. */
+/* Elements of a piece. If clearing a piece launches a kernel, there are at most REMOTE_PIECES
+ * pieces. */
 enum { PIECE = 65536, REMOTE_PIECES = 16 };
 
 static uint64_t piece_of(const struct ss_coll *c)
@@ -50,7 +51,7 @@ static void clear(struct ss_coll *c, uint64_t lo, uint64_t hi)
     place->ops->clear(place, c->x.type, ss_out_at(c, lo), (size_t)(hi - lo));
 }
 
-/* Zeros but for the own slice, which is this rank's input. */
+/* Clears a range except the own slice, which gets this rank's input. */
 static void clear_slices(struct ss_coll *c, uint64_t lo, uint64_t hi)
 {
     struct ss_place *place = c->x.place;
@@ -135,7 +136,7 @@ bool ss_chunk_within(const struct ss_coll *c, const struct ss_chunk *chunk, int 
     return lo >= ss_coll_part(c, part) && hi <= ss_coll_part(c, part + 1);
 }
 
-/* The place decodes it. */
+/* Lets the place decode a chunk. */
 static void take_coded(struct ss_coll *c, const enum ss_op *op, const struct ss_coded *coded)
 {
     struct ss_place *place = c->x.place;

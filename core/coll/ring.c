@@ -1,11 +1,15 @@
-/* Sparse ring: reduce-scatter in P - 1 rounds, each rank passing the partial sum of one part to the
- * next rank, then P - 1 rounds in which the reduced parts go round; there the messages are sent on
- * as they came (SparCML section 8.1 compares with it; Patarasuk and Yuan 2009). A slice is rounded
- * by its sender in the first round, a reduced part by its owner; partial sums are not.
+/* Sparse ring (Patarasuk and Yuan 2009; SparCML section 8.1 compares with it). First a
+ * reduce-scatter in P - 1 rounds, in which each rank passes the partial sum of one part to the next
+ * rank. Then P - 1 rounds in which the reduced parts go round; messages are forwarded unchanged. A
+ * slice is rounded by its sender in the first round, a reduced part by its owner; partial sums are
+ * not rounded.
  *
- * Cost on the wire: the sum over r = 1 .. P - 1 of alpha + beta e U(r) / P, then P - 1 times
- * alpha + beta e U(P) / P, e being the bytes of an entry and U(r) the entries in the union of r
- * inputs. */
+ * Cost on the wire: the sum over r = 1 .. P - 1 of alpha + beta e U(r) / P, then P - 1 times alpha
+ * + beta e U(P) / P, with
+ *
+ *     e    bytes of an entry
+ *     U(r) entries of the union of r inputs
+ */
 #include <string.h>
 
 #include "core/coll/coll.h"
@@ -19,16 +23,16 @@ struct state {
     int round;
     struct ss_out out;
     struct ss_in in;
-    struct ss_stream partial; /* of the part in hand: own slice + received */
+    struct ss_stream partial; /* current part: own slice plus received entries */
     struct ss_stream received;
-    int forwarded;       /* rounds of the allgather whose stream has been sent on whole */
-    size_t forward_next; /* arena offsets: the next message to send on, and the end of those
-                            received */
+    int forwarded;       /* rounds of the allgather whose stream has been forwarded whole */
+    size_t forward_next; /* arena offset of the next message to forward */
+    /* arena offset behind the last message to forward */
     size_t forward_end;
 };
 _Static_assert(sizeof(struct state) <= SS_COLL_STATE, "room for the state");
 
-/* A message to be sent on, in front of its bytes in the arena. */
+/* A message to forward, in front of its bytes in the arena. */
 struct forward {
     size_t len;
     unsigned round;
@@ -80,7 +84,7 @@ static void take_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     ss_stream_append(x, src, &s->received, chunk);
 }
 
-/* partial = received + own slice of the part that just came. */
+/* Sets partial to received plus the own slice of the received part. */
 static void merge(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -121,7 +125,8 @@ static void keep_chunk(struct ss_exchange *x, struct ss_in *in, int src,
     struct ss_coded coded;
 
     (void)src, (void)msg, (void)len;
-    if (chunk->coded) { /* it has come all the way from its author, whoever forwarded it */
+    /* the error names the author of the chunk, not the rank that forwarded it */
+    if (chunk->coded) {
         coded = *chunk->coded;
         coded.sender = part_index(c, -1 - (int)in->round);
         taken.coded = &coded;
@@ -177,13 +182,13 @@ static void start_gather(struct ss_coll *c)
     if (c->x.failed == 0)
         ss_result_set_stream(c, &s->partial);
     c->result_nnz += s->partial.nnz;
-    /* What is to be sent on lies behind the own part's messages. */
+    /* Messages to forward lie behind the messages of the own part. */
     s->forward_next = s->forward_end = (ss_arena_bound(c->x.type, s->partial.nnz) + 63) / 64 * 64;
     start_gather_round(c);
 }
 
-/* Sends on what is queued; once the call has failed, an error header for each round not yet sent
- * whole. */
+/* Forwards queued messages. If the call has failed, sends an error header for each round that was
+ * not forwarded whole. */
 static int forward_step(struct ss_coll *c)
 {
     struct state *s = c->state;
@@ -238,7 +243,7 @@ static int step(struct ss_coll *c)
             s->step = REDUCE;
             break;
         case REDUCE:
-            if (ss_sends_reap(&c->x) == SS_PENDING) /* their messages lie in the arena */
+            if (ss_sends_reap(&c->x) == SS_PENDING) /* messages in flight lie in the arena */
                 return SS_PENDING;
             start_reduce_round(c);
             s->step = REDUCE_EXCHANGE;

@@ -1,4 +1,4 @@
-/* Which algorithms run which collective. */
+/* Lists the algorithms of each collective. */
 #include "core/coll/rows.h"
 
 #define ROW(id, name) [id] = &ss_row_##name,

@@ -9,13 +9,14 @@
 SS_ALGORITHM_LIST(SS_ROW)
 #undef SS_ROW
 extern const struct ss_row ss_row_dense;
-/* The one sparse way of the other kinds. */
+/* Rows of the other kinds, which have one sparse algorithm each. */
 extern const struct ss_row ss_row_slices, ss_row_reduce_scatter, ss_row_reduce;
 
-/* Those that run calls of a kind, by algorithm: NULL for the others. */
+/* Returns the rows of the algorithms for a kind, by algorithm; NULL for algorithms that do not
+ * serve it. */
 const struct ss_row *const *ss_rows(enum ss_kind kind);
 
-/* Whether it delivers the largest entries of all ranks only. */
+/* Returns true if the algorithm delivers the largest entries of all ranks only. */
 bool ss_keeps_global(enum ss_algorithm algorithm);
 
 #endif

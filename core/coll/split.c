@@ -1,7 +1,7 @@
-/* The first phase of split_allgather, dsar, reduce_scatter and reduce (SparCML section 5.3.2): the
- * index space is split among the ranks, every rank sends each part of its stream to the part's
- * owner, and the owner reduces its part, in rank order, in place in the result. Slices are rounded
- * by their sender; its own stays as it is. */
+/* The first phase of split_allgather, dsar, reduce_scatter and reduce (SparCML section 5.3.2). The
+ * index space is split among the ranks. Every rank sends each part of its stream to the part's
+ * owner, and the owner reduces its part, in rank order, in the result. Slices are rounded by their
+ * sender; the owner's own slice is not rounded. */
 #include "core/coll/coll.h"
 
 static size_t slices_bound(const struct ss_coll *c)
@@ -15,7 +15,7 @@ int ss_split_reserve_slices(struct ss_coll *c)
     return ss_buf_reserve_voted(&c->x.work->arena, c->x.mem, slices_bound(c));
 }
 
-/* What is reduced stays in the place, too, where the own stream does. */
+/* Makes room for the reduced part in the place, if the own stream stays there. */
 static bool reserve_there(struct ss_coll *c, struct ss_stream *part, uint64_t entries)
 {
     struct ss_held *held = &c->x.work->held[1];
@@ -78,7 +78,8 @@ struct ss_stream ss_own_slice(const struct ss_coll *c, int part)
     return s;
 }
 
-/* All slices but the own one at once, in the order they go out in, where they stay in the place. */
+/* Starts encoding all slices but the own one in the place, in the order in which they are sent, if
+ * the own stream stays there. */
 static void encode_slices(struct ss_coll *c, struct ss_split *s)
 {
     const int rank = c->x.t->rank, size = c->x.t->size;
@@ -106,7 +107,7 @@ static void encode_slices(struct ss_coll *c, struct ss_split *s)
     s->encoding = true;
 }
 
-/* Whether slices can go out. */
+/* Returns true if slices can be sent. */
 static bool slices_encoded(struct ss_coll *c, struct ss_split *s)
 {
     if (s->encoding && !ss_settled(&c->x, SS_PHASE_REDUCE))
@@ -166,7 +167,7 @@ int ss_split_step(struct ss_coll *c, struct ss_split *s)
     return SS_OK;
 }
 
-/* The reduced part lies dense in the result: its non-zero entries become the stream to send. */
+/* The reduced part lies dense in the result; its non-zero entries become the stream to send. */
 void ss_harvest_start(struct ss_coll *c, struct ss_harvest *h, const struct ss_stream *part)
 {
     uint64_t lo = ss_coll_part(c, c->x.t->rank), hi = ss_coll_part(c, c->x.t->rank + 1);

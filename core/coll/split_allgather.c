@@ -1,8 +1,12 @@
-/* SSAR_Split_allgather (SparCML section 5.3.2): split and reduce, then allgather of the sparse
- * parts.
+/* SSAR_Split_allgather (SparCML section 5.3.2): splits and reduces, then gathers the sparse parts.
  *
- * Cost on the wire: 2 A + beta e (k (P-1)/P + U(P) (P-1)/P), A = alpha (1 + 0.1 (P-2)) for P - 1
- * messages at once, e the bytes of an entry, k those of an input, U(P) of the union. */
+ * Cost on the wire: 2 A + beta e (k (P-1)/P + U(P) (P-1)/P), with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     e    bytes of an entry
+ *     k    entries of an input
+ *     U(P) entries of the union of all inputs
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"

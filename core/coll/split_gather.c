@@ -1,5 +1,5 @@
-/* Split and reduce, then the reduced parts on their way: what split_allgather, dsar and reduce have
- * in common. */
+/* Splits and reduces, then gathers the reduced parts: shared by split_allgather, dsar and
+ * reduce. */
 #include "core/coll/coll.h"
 
 _Static_assert(sizeof(struct ss_split_gather) <= SS_COLL_STATE, "room for the state");

@@ -1,8 +1,12 @@
-/* Allgather of the sparse inputs (TopkA of the Ok-Topk paper, section 2), summed by every rank in
- * rank order in the result.
+/* Allgather of the sparse inputs (TopkA of the Ok-Topk paper, section 2). Every rank adds them up
+ * in the result, in rank order.
  *
- * Cost on the wire: A + beta e k (P-1), A = alpha (1 + 0.1 (P-2)) for P - 1 messages at once, e the
- * bytes of an entry, k the entries of the largest input. */
+ * Cost on the wire: A + beta e k (P-1), with
+ *
+ *     A    alpha (1 + 0.1 (P-2)), for P - 1 messages at once
+ *     e    bytes of an entry
+ *     k    entries of the largest input
+ */
 #include "core/coll/coll.h"
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
@@ -39,7 +43,7 @@ static void start(struct ss_coll *c, struct ss_gather *g)
     g->in.coded_too = true;
     ss_out_stream(&g->out, c->own, SS_PHASE_GATHER, 0, (rank + 1) % size, size - 1);
     ss_claims_round_own(c, &g->out);
-    if (g->out.rounding) /* before its own turn: all add the rounded values */
+    if (g->out.rounding) /* before its own turn, so that all ranks add the rounded values */
         ss_out_encode_ahead(&c->x, &g->out);
 }
 
