@@ -1,23 +1,24 @@
-/* The k largest of each bucket, in one pass over memory (SparCML, section 8.3). The pass joins a
- * bucket with its residual and collects what reaches a guess, a little more than k where the
- * buckets before were alike; the k largest of these are found while the bucket is in the cache, and
- * leave the residual. Where the guess was wrong more passes over the bucket follow. */
+/* Selects the k largest of each bucket in one pass over memory (SparCML, section 8.3). The pass
+ * adds a bucket to its residual and collects the entries that reach a guess, a little more than k
+ * if the buckets before were similar. The k largest of these are found while the bucket is in the
+ * cache, and leave the residual. If the guess was wrong, more passes over the bucket follow. */
 #include "core/compute/pass.h"
 #include "core/compute/vector.h"
 #include "core/compute/width.h"
 #include "core/select/threshold.h"
 
 enum {
-    ROOM = 1024, /* of what is collected of a bucket */
-    FEW = 4      /* times what a guess aims at: with more, the buckets before were not alike */
+    ROOM = 1024, /* entries that can be collected from a bucket */
+    /* if more than FEW times the aim were collected, the buckets before were not similar */
+    FEW = 4
 };
 
-/* A call of ss_select_buckets: what stays from bucket to bucket. */
+/* State of ss_select_buckets from bucket to bucket. */
 struct buckets {
     const struct ss_selectors *selectors;
     enum ss_type type;
     size_t k;
-    size_t aim; /* entries that a guess is to collect */
+    size_t aim; /* number of entries that a guess should collect */
     struct ss_pass pass;
     uint32_t idx[ROOM];
     uint64_t val[ROOM + SS_LANES_MOST];
@@ -33,7 +34,7 @@ struct range {
     char *val;
 };
 
-/* With two standard deviations more than k few buckets need a second look. */
+/* Returns k plus two standard deviations, so that few buckets need a second pass. */
 static size_t aim_of(size_t k)
 {
     size_t root = 1;
@@ -47,7 +48,8 @@ static ss_magnitude octave(const struct buckets *b)
     return (ss_magnitude)1 << ss_mantissa_bits(b->type);
 }
 
-/* The next bucket is likely as this one, of which `count` entries reached the guess. */
+/* Moves the guess for the next bucket, which is likely to be similar: `count` entries of this
+ * bucket reached the guess. */
 static void follow(struct buckets *b, size_t count)
 {
     const ss_magnitude each = octave(b) / 16 / b->aim;
@@ -81,8 +83,8 @@ static void run_pass(const struct buckets *b, struct ss_pass *pass, const char *
     b->selectors->bucket_parts->pass(b->type, pass, g, r);
 }
 
-/* A bucket whose entries reached the guess by fewer than k: the residual, which holds the sums now,
- * is searched with lower ones. Returns how many there are, and in *threshold what they reach. */
+/* Searches the residual, which holds the sums now, with lower thresholds, after fewer than k
+ * entries reached the guess. Returns the number of entries that reach *threshold. */
 static size_t collect_more(const struct buckets *b, const struct range *bucket,
                            ss_magnitude *threshold)
 {
@@ -99,7 +101,7 @@ static size_t collect_more(const struct buckets *b, const struct range *bucket,
     return pass.out.claimed + pass.out.over;
 }
 
-/* Elements up to and with the last tie that is taken: the fewest that hold `ties` of them. */
+/* Returns the least number of elements that hold `ties` entries of this magnitude. */
 static size_t end_of_ties(const struct buckets *b, const struct range *bucket,
                           ss_magnitude magnitude, size_t ties)
 {
@@ -116,7 +118,8 @@ static size_t end_of_ties(const struct buckets *b, const struct range *bucket,
     return high;
 }
 
-/* Too many were collected for the room: the threshold is searched, in passes over the bucket. */
+/* Finds the threshold in passes over the bucket, after more entries were collected than there is
+ * room for. */
 static size_t search(struct buckets *b, const struct range *bucket)
 {
     const size_t size = ss_type_size(b->type);
@@ -125,7 +128,7 @@ static size_t search(struct buckets *b, const struct range *bucket)
     struct ss_selection first, rest;
 
     if (whole.r)
-        whole.g = NULL; /* its sum with the residual is in r since the first pass */
+        whole.g = NULL; /* since the first pass r holds the sum of both */
     ss_exact_threshold(b->selectors, b->type, whole.g, whole.r, whole.n, b->k, &exact);
     guess_below(b, exact.threshold);
     size_t n = whole.n;
@@ -141,8 +144,8 @@ static size_t search(struct buckets *b, const struct range *bucket)
     return first.claimed + rest.claimed;
 }
 
-/* The k-th largest of `count` collected, more than k, that all reach `low`. The table's way looks
- * as often as a magnitude has bits where many are alike: for a double too often. */
+/* Returns the k-th largest of `count` > k collected entries, which all reach `low`. The kth of the
+ * table makes as many passes as a magnitude has bits if many are alike: too many for a double. */
 static ss_magnitude kth_of(struct buckets *b, size_t count, ss_magnitude low, size_t *ties)
 {
     ss_magnitude list[ROOM], kth;
@@ -158,7 +161,7 @@ static ss_magnitude kth_of(struct buckets *b, size_t count, ss_magnitude low, si
     return kth;
 }
 
-/* Returns how many entries of the bucket were claimed. */
+/* Returns the number of entries claimed from the bucket. */
 static size_t select_bucket(struct buckets *b, const struct range *bucket)
 {
     struct ss_pass *pass = &b->pass;
@@ -196,7 +199,7 @@ void ss_select_buckets(const struct ss_selectors *selectors, enum ss_type type, 
                        void *val, struct ss_selection *out)
 {
     const size_t size = ss_type_size(type);
-    struct buckets b; /* large: what it collects is not cleared */
+    struct buckets b; /* large: its lists are not cleared */
     struct range part = {.g = g, .r = r, .base = base, .idx = idx, .val = val};
     size_t claimed = 0, stop = 0;
 
@@ -222,7 +225,7 @@ void ss_select_buckets(const struct ss_selectors *selectors, enum ss_type type, 
         part.idx += found;
         part.val += found * size;
     }
-    if (stop < n) { /* a sum that is too large: what comes behind it is counted */
+    if (stop < n) { /* the pass stopped at a sum that overflows: counts the elements behind it */
         size_t at = stop - b.pass.out.stop + part.n;
         b.pass.out.not_finite +=
             ss_vector_not_finite(type, part.g + part.n * size, part.r + part.n * size, n - at);

@@ -1,14 +1,14 @@
-/* When the threshold of a tensor is found anew, how it moves in between, and what a pass with it
- * leads to. No pass is made here, so that the places that make them decide alike. */
+/* Decides when the threshold of a tensor is found anew, how it moves in between, and what follows a
+ * pass. Callers make the passes, so that host and device decide alike. */
 #include "core/select/threshold.h"
 
-/* The sample that a kept threshold follows: so many pieces that about FOLLOWED of the k entries are
- * in it, and at most a share of FOLLOW_SHARE of all elements. With fewer than FOLLOW_LEAST of them
- * the sample says less than the threshold kept. */
+/* The sample that a kept threshold follows. About FOLLOWED of the k entries are in it, and at most
+ * 1 / FOLLOW_SHARE of all elements. A sample with fewer than FOLLOW_LEAST entries is less accurate
+ * than the kept threshold. */
 enum { FOLLOWED = 512, FOLLOW_SHARE = 4, FOLLOW_LEAST = 64 };
 
-/* Where the last pass met k entries but for a CLOSE-th, one piece in GLANCE is looked at first;
- * with about as many as there should be the others need no look. */
+/* If the last pass met k entries up to k / CLOSE, one piece in GLANCE is counted first. If their
+ * count is as expected, the other pieces are not counted. */
 enum { GLANCE = 5, CLOSE = 16 };
 
 size_t ss_claim_limit(size_t k)
@@ -41,7 +41,8 @@ enum ss_fit ss_threshold_judge(const struct ss_threshold *t, size_t count)
     return count < t->k - t->k / 2 ? SS_FIT_FEW : SS_FIT_GOOD;
 }
 
-/* The steps are odd, lest the sample see few columns of a matrix. */
+/* Returns the distance of two pieces: odd, so that the sample does not see only a few columns of a
+ * matrix. */
 static size_t step_of(size_t k)
 {
     const size_t step = k / (FOLLOWED / SS_FOLLOW_PIECE), least = SS_FOLLOW_PIECE * FOLLOW_SHARE;
@@ -88,18 +89,17 @@ void ss_selecting_found(struct ss_selecting *s, const struct ss_exact *found)
     }
     ss_threshold_found(t, s->k, found->threshold);
     t->exact_calls++;
-    /* Where ties pass the capacity, the sample would count those that are cut, too: then it is not
-     * used. */
+    /* If ties exceed the capacity, the sample would also count ties that are cut: then there is no
+     * sample. */
     if (t->period > 1 && found->count <= ss_claim_limit(s->k) && !found->all_zero)
         s->ask = SS_ASK_COUNT;
     else
         ask_claim(s);
 }
 
-/* The gradient of one call may be half or twice that of another throughout. So where the sample's
- * count differs by more than its standard deviation from what it was when the threshold was found,
- * or by twice as much where the last pass met about k entries, the threshold moves to the next
- * value that makes it the same. */
+/* Returns true if the count is close enough to leave the threshold alone: within one standard
+ * deviation of its value when the threshold was found, or two if the last pass met about k entries.
+ * Otherwise the threshold moves to the next value that restores the count. */
 static bool is_like(const struct ss_selecting *s, size_t count, size_t expected)
 {
     const size_t by = apart(count, expected);
@@ -118,7 +118,7 @@ void ss_selecting_counted(struct ss_selecting *s, size_t count)
         s->glances = false;
         s->step /= GLANCE;
         if (is_like(s, count, t->sampled / GLANCE))
-            ask_claim(s); /* else all of the sample is counted */
+            ask_claim(s); /* otherwise the whole sample is counted */
     } else if (is_like(s, count, t->sampled)) {
         ask_claim(s);
     } else {
@@ -150,7 +150,7 @@ void ss_selecting_claimed(struct ss_selecting *s, struct ss_selection *out)
     s->few = fit == SS_FIT_FEW && s->t->magnitude > SS_LEAST_MAGNITUDE;
 }
 
-/* With its claims back the residual holds a = g + r, so the gradient has done its part. */
+/* Goes on with the residual alone: with its claims back it holds a = g + r. */
 void ss_selecting_put_back(struct ss_selecting *s)
 {
     s->alone = true;

@@ -1,5 +1,5 @@
-/* Radix select in passes that narrow a range of magnitudes, with a sample to begin from; and the
- * passes of a selection with the threshold that is kept between calls. */
+/* Implements radix select in passes that narrow a range of magnitudes, starting from a sample, and
+ * the passes of a selection with a kept threshold. */
 #include "core/select/threshold.h"
 #include "core/compute/vector.h"
 
@@ -7,21 +7,20 @@
 
 enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18 };
 
-/* What is searched, and what is known: the k-th largest of those in [low, high] is wanted, and
- * `above` entries are larger than high. */
+/* A search for the k-th largest magnitude in [low, high]; `above` entries are larger than high. */
 struct search {
     const struct ss_selectors *selectors;
     enum ss_type type;
-    const struct ss_select_part *parts; /* whose concatenation it is */
-    size_t count;                       /* of these */
-    size_t part, begin;                 /* the one looked at last, and its first element */
-    bool residual_alone;                /* which holds a */
-    size_t n, piece, step;              /* `piece` elements from each `step` of n */
+    const struct ss_select_part *parts; /* parts of the concatenation */
+    size_t count;                       /* number of parts */
+    size_t part, begin;                 /* part used last, and its first element */
+    bool residual_alone;                /* the residual holds a */
+    size_t n, piece, step;              /* `piece` elements of each `step` are read */
     size_t k, above;
     ss_magnitude low, high;
 };
 
-/* The part that has the element. */
+/* Returns the part that has the element. */
 static const struct ss_select_part *part_of(struct search *s, size_t at)
 {
     if (at < s->begin)
@@ -53,11 +52,11 @@ static size_t gather(struct search *s, size_t at, ss_magnitude low, ss_magnitude
     return found;
 }
 
-/* One pass: narrows [low, high] to the bin of the k-th largest. The bins divide [low, finest]
- * evenly, the last one takes all that is above. As soon as k entries in some bin or a higher one
- * have been seen, lower ones no longer matter: the lower end rises while the pass goes on, and most
- * entries fail one comparison. Returns the entries of the bin. When there are fewer than k, the
- * range becomes what is below low and 0 is returned. */
+/* Narrows [low, high] to the bin of the k-th largest in one pass. The bins divide [low, finest]
+ * evenly; the last bin takes everything above. As soon as k entries in a bin or higher ones have
+ * been seen, lower bins no longer matter: the lower end rises during the pass, and most entries
+ * fail one comparison. Returns the number of entries in the bin. If there are fewer than k entries,
+ * the range becomes the one below low, and 0 is returned. */
 static size_t narrow(struct search *s, ss_magnitude finest)
 {
     uint32_t counts[BINS] = {0};
@@ -95,7 +94,7 @@ static size_t narrow(struct search *s, ss_magnitude finest)
     return counts[bin];
 }
 
-/* The few entries of the range left, as a list. */
+/* Finds the threshold from a list of the few entries left in the range. */
 static void finish(struct search *s, struct ss_exact *out)
 {
     ss_magnitude list[CHUNK] = {0};
@@ -110,7 +109,7 @@ static void finish(struct search *s, struct ss_exact *out)
     out->count += out->above;
 }
 
-/* The result where fewer than k entries are not zero. */
+/* Sets the result if fewer than k entries are not zero. */
 static void take_all(const struct search *s, struct ss_exact *out)
 {
     struct search least = *s;
@@ -145,7 +144,8 @@ static void narrow_to_one(struct search *s, ss_magnitude finest, struct ss_exact
     }
 }
 
-/* Four standard deviations of the number of sampled entries above a threshold, and some. */
+/* Returns a little more than four standard deviations of the number of sampled entries above a
+ * threshold. */
 static size_t margin_of(size_t k)
 {
     size_t root = 1;
@@ -154,8 +154,8 @@ static size_t margin_of(size_t k)
     return 4 * root + 16;
 }
 
-/* A sample tells where the threshold is likely to be, so that one pass leaves few entries. Where it
- * errs, the search goes on in the range that pass leaves. Returns the finest of that pass. */
+/* Sets the range from a sample, so that one pass leaves few entries. If the sample errs, the search
+ * goes on in the range that this pass leaves. Returns the `finest` of that pass. */
 static ss_magnitude aim(struct search *s)
 {
     struct search sample = *s;
@@ -202,7 +202,8 @@ static void find_exact(struct search *s, struct ss_exact *out)
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
-    const struct ss_select_part all = {.g = g, .r = (void *)(uintptr_t)r, .n = n}; /* only read */
+    /* r is only read */
+    const struct ss_select_part all = {.g = g, .r = (void *)(uintptr_t)r, .n = n};
     struct search s = search_all(selectors, type, &all, 1, n, k);
     if (k == 0)
         *out = (struct ss_exact){.threshold = s.high + 1};
@@ -219,7 +220,7 @@ void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor
         t->magnitude = SS_LEAST_MAGNITUDE;
 }
 
-/* A selection under way. */
+/* A selection in progress. */
 struct selection {
     const struct ss_selectors *selectors;
     enum ss_type type;
@@ -251,7 +252,7 @@ static void find(struct ss_selecting *control, const struct selection *s)
     ss_selecting_found(control, &exact);
 }
 
-/* Most likely it is within an octave of the one kept. */
+/* Searches the sample, first within an octave of the kept threshold. */
 static void find_sampled(struct ss_selecting *control, const struct selection *s)
 {
     const ss_magnitude octave = (ss_magnitude)1 << ss_mantissa_bits(s->type);
@@ -268,7 +269,8 @@ static void find_sampled(struct ss_selecting *control, const struct selection *s
     ss_selecting_found(control, &found);
 }
 
-/* Pieces of a sample lie far apart, and mostly out of every cache: some are asked for ahead. */
+/* Pieces of a sample lie far apart and mostly outside of every cache: AHEAD steps are
+ * prefetched. */
 enum { AHEAD = 4, LINE = 64 };
 
 static void ask_for(const struct search *s, size_t at)
@@ -297,7 +299,7 @@ static void count_sampled(struct ss_selecting *control, const struct selection *
     ss_selecting_counted(control, count);
 }
 
-/* What all parts have, as of one. */
+/* Adds the counts of a part to those of all parts. */
 static void add_seen(struct ss_selection *all, const struct ss_selection *seen)
 {
     all->claimed += seen->claimed;
@@ -307,7 +309,7 @@ static void add_seen(struct ss_selection *all, const struct ss_selection *seen)
     all->zero_input = all->zero_input && seen->zero_input;
 }
 
-/* Sums and zero_input of a part are those of its first pass. */
+/* Claims from each part. Sums and zero_input of a part are those of its first pass. */
 static void claim(struct ss_selecting *control, const struct selection *s)
 {
     struct ss_selection all = {.zero_input = true}, first;
