@@ -1,16 +1,16 @@
-/* Joint votes: several ballots in a message, and receives that are posted ahead. */
+/* Implements joint votes: several ballots in a message, and receives that are posted ahead. */
 #include "core/vote/joint.h"
 
 #include <string.h>
 
 enum { JOINT_MAGIC = 0x73734a31, BASE = offsetof(struct ss_ballot, evidence) };
 enum { WORDS = BASE / sizeof(uint64_t) };
-static const uint64_t EVIDENCE = 1ULL << 63; /* in a mask: it follows the words */
+static const uint64_t EVIDENCE = 1ULL << 63; /* in a mask: the evidence follows the words */
 _Static_assert(BASE % sizeof(uint64_t) == 0 && BASE / sizeof(uint64_t) < 63, "a bit of the mask");
 
 struct header {
     uint32_t magic, count;
-    uint64_t check; /* hash of what follows */
+    uint64_t check; /* hash of the bytes behind the header */
 };
 
 /* ---- a message ---- */
@@ -39,7 +39,8 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes)
     return to + bytes;
 }
 
-/* The words of `now` that differ from those of `before`, behind a mask of which they are. */
+/* Writes the words of `now` that differ from those of `before`, behind a mask that says which.
+ * Returns the end. */
 static unsigned char *encode_one(unsigned char *to, const struct ss_ballot *now,
                                  const struct ss_ballot *before)
 {
@@ -81,7 +82,8 @@ static bool get(const unsigned char **from, const unsigned char *end, void *to, 
     return true;
 }
 
-/* `b` is the one before, and becomes the next. */
+/* Decodes a ballot. `b` holds the ballot before it and becomes the decoded one. Returns false if
+ * the message is too short. */
 static bool decode_one(const unsigned char **from, const unsigned char *end, struct ss_ballot *b)
 {
     unsigned char *base = (unsigned char *)b;
@@ -96,7 +98,8 @@ static bool decode_one(const unsigned char **from, const unsigned char *end, str
     return !(mask & EVIDENCE) || get(from, end, &b->evidence, sizeof b->evidence);
 }
 
-/* Each decoded ballot is merged into ours, or takes its place. False: it is none of ours. */
+/* Merges each decoded ballot into this rank's, or replaces it if `result`. Returns false if the
+ * message is malformed. */
 static bool take_message(struct ss_joint *j, const unsigned char *msg, size_t bytes, bool result)
 {
     const unsigned char *at = msg, *end = msg + bytes;
@@ -125,10 +128,11 @@ size_t ss_joint_room(int size, unsigned most)
 {
     const struct ss_fold fold = ss_fold_of(0, size);
 
-    return (size_t)(ss_fold_rounds(&fold) + 3) * most_bytes(most); /* folds, and what goes out */
+    /* one message per meeting, and one to send */
+    return (size_t)(ss_fold_rounds(&fold) + 3) * most_bytes(most);
 }
 
-/* Message 0 goes out. */
+/* Returns the room of the message of a meeting; -1 for the message to send. */
 static unsigned char *message_of(const struct ss_joint *j, int meeting)
 {
     return j->messages + (size_t)(meeting + 1) * j->room;
@@ -177,7 +181,7 @@ void ss_joint_cast(struct ss_joint *j, struct ss_ballot *const *ballots, unsigne
     j->cast = true;
 }
 
-/* A send that is refused is tried once more, as in ss_meetings_send. */
+/* Sends this rank's ballots. Tries a refused send once more, like ss_meetings_send. */
 static int send_own(struct ss_joint *j, const struct ss_meeting *m)
 {
     struct ss_tag tag = {.call = j->call, .phase = SS_PHASE_VOTE, .round = m->round};

@@ -1,4 +1,4 @@
-/* How ballots are combined, checked and exchanged. */
+/* Combines, checks and exchanges ballots. */
 #include "core/vote/vote.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
     vote->bytes = 0;
 }
 
-/* Evidence travels where there is any. */
+/* Returns the bytes to send: evidence travels only if there is any. */
 static size_t length_of(const struct ss_ballot *ballot)
 {
     return ballot->evidence.shown > 0 ? sizeof *ballot : offsetof(struct ss_ballot, evidence);
@@ -78,7 +78,7 @@ static uint64_t check_of(const struct ss_ballot *ballot, size_t length)
     return hash_words(h, &ballot->evidence, length - behind);
 }
 
-/* What arrived is a ballot of this version, else the peer speaks another protocol. */
+/* Returns SS_OK if a ballot of this version arrived. Otherwise the peer speaks another protocol. */
 static int check_incoming(struct ss_vote *v)
 {
     size_t length = v->meetings.recv.bytes, least = offsetof(struct ss_ballot, evidence);
@@ -111,7 +111,7 @@ static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now
     return ss_meetings_send(m, now->to, tag, &v->outgoing, length);
 }
 
-/* Takes in what the meeting brought. */
+/* Merges the received ballot. */
 static int take(void *owner, struct ss_meetings *m, const struct ss_meeting *now)
 {
     struct ss_vote *v = owner;

@@ -1,8 +1,8 @@
-/* The vote: one fixed-size agreement of all ranks before anything is decided.
+/* The vote: one agreement of fixed size of all ranks before anything is decided.
  *
- * A ballot is a record of integers; each field is combined over all ranks by or, min, max or sum,
- * by recursive doubling for any number of ranks. Everything the plan sees has gone through here, so
- * that all ranks plan alike.
+ * A ballot is a record of integers. Each field is combined over all ranks by or, min, max or sum,
+ * by recursive doubling for any number of ranks. The plan sees combined fields only, so that all
+ * ranks plan alike.
  */
 #ifndef CORE_VOTE_VOTE_H
 #define CORE_VOTE_VOTE_H
@@ -73,7 +73,7 @@ enum ss_cost {
 };
 
 struct ss_ballot {
-    uint32_t magic; /* also tells a ballot from anything else */
+    uint32_t magic; /* distinguishes ballots from other data */
     uint32_t version;
     uint64_t flags; /* or of ss_vote_flag */
     uint64_t same_min[SS_SAMES];
@@ -103,22 +103,23 @@ static inline bool ss_ballot_same(const struct ss_ballot *ballot, enum ss_same f
     return ballot->same_min[field] == ballot->same_max[field];
 }
 
-/* A vote under way. Storage for both directions is here: nothing is allocated. */
+/* A vote in progress. Holds the buffers of both directions: nothing is allocated. */
 struct ss_vote {
     struct ss_meetings meetings;
     uint32_t call;
-    uint64_t bytes;          /* sent so far */
-    struct ss_ballot ballot; /* in: own; out: combined */
+    uint64_t bytes;          /* bytes sent so far */
+    struct ss_ballot ballot; /* at first this rank's, at the end the combined one */
     struct ss_ballot outgoing;
     struct ss_ballot incoming;
 };
 
-/* Begins with vote->ballot filled in. */
+/* Starts a vote with the filled-in vote->ballot. */
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call);
 
-/* SS_PENDING, SS_OK with the combined ballot, or an error: SS_ERR_TRANSPORT, or SS_ERR_PROTOCOL for
- * what is no ballot of this version or arrived damaged; other ranks may not know of it. The caller
- * polls the transport. *moved is set when something happened. */
+/* Makes progress; the caller polls the transport. Returns SS_PENDING, SS_OK with the combined
+ * ballot, or an error that other ranks may not know of. SS_ERR_PROTOCOL means that a damaged
+ * message arrived, or no ballot of this version. SS_ERR_TRANSPORT comes from the transport. Sets
+ * *moved if a meeting has completed. */
 int ss_vote_step(struct ss_vote *vote, bool *moved);
 
 void ss_vote_cancel(struct ss_vote *vote);
