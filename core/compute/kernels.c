@@ -1,4 +1,4 @@
-/* Which kernels this processor runs, asked of it once (cpuid); the search in an index. */
+/* Chooses the kernels that this processor runs, by cpuid, once; searches indices. */
 #include "core/compute/kernels.h"
 
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* What the operating system saves on a context switch (XCR0): without it the registers may not be
- * used. */
+/* Returns the registers that the operating system saves on a context switch (XCR0); other registers
+ * may not be used. */
 static uint64_t saved_state(void)
 {
     uint32_t low, high;
@@ -17,8 +17,8 @@ static uint64_t saved_state(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* 0 plain, 1 AVX2, 2 AVX-512. Asked by hand: __builtin_cpu_supports would bring a constructor of
- * libgcc into every process the library is preloaded into. */
+/* Returns 0 for plain, 1 for AVX2, 2 for AVX-512. Does not use __builtin_cpu_supports, which would
+ * bring a constructor of libgcc into every process that the library is preloaded into. */
 static int vector_level(void)
 {
     enum { YMM_STATE = 0x6, ZMM_STATE = 0xe6 };
@@ -54,7 +54,7 @@ const struct ss_kernels *ss_kernels(void)
     static _Atomic(const struct ss_kernels *) best;
     const struct ss_kernels *kernels = atomic_load_explicit(&best, memory_order_relaxed);
     if (!kernels) {
-        kernels = ss_kernels_at(0); /* threads that race here find the same */
+        kernels = ss_kernels_at(0); /* racing threads find the same table */
         atomic_store_explicit(&best, kernels, memory_order_relaxed);
     }
     return kernels;

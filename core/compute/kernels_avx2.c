@@ -6,8 +6,8 @@
 
 enum { SS_VECTOR_BYTES = 32, SS_FEW = 12 };
 
-/* Mask of four lanes -> the lanes set, in order, then don't-care: as dwords of a 16-byte vector and
- * as pairs of dwords of a 32-byte one. */
+/* Maps a mask of four lanes to the set lanes in order, followed by arbitrary ones: as dwords of a
+ * 16-byte vector, and as pairs of dwords of a 32-byte vector. */
 #define DWORD(lane) 4 * (lane), 4 * (lane) + 1, 4 * (lane) + 2, 4 * (lane) + 3
 #define ROW(a, b, c, d)                                                                            \
     {                                                                                              \
@@ -27,7 +27,7 @@ static const struct {
     ROW(2, 3, 0, 0), ROW(0, 2, 3, 0), ROW(1, 2, 3, 0), ROW(0, 1, 2, 3),
 };
 
-/* Bits set where an Inf or NaN, or a -0.0, was seen. */
+/* Nonzero lanes say that an Inf or NaN, or a -0.0, was seen. */
 struct flags {
     __m256i not_finite, negative_zero;
 };

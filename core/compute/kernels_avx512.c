@@ -6,7 +6,8 @@
 
 enum { SS_VECTOR_BYTES = 64, SS_FEW = 2 };
 
-/* As unsigned, Inf and NaN are the largest magnitudes; as signed, -0.0 is the least of all. */
+/* Largest magnitude as unsigned, which Inf and NaN exceed; least element as signed, which is -0.0
+ * if there is one. */
 struct flags {
     __m512i largest, least;
 };
@@ -40,8 +41,8 @@ static const int64_t minus_zero_64 = INT64_MIN;
 #define WIDTH 64
 #include "core/compute/kernels_avx512.inc"
 
-/* Compressed in a register, then stored whole: compressing straight to memory is microcode on AMD.
- * The lanes past the entries are garbage that the next vector overwrites. */
+/* Compresses in a register and stores whole vectors, since compressing straight to memory is
+ * microcode on AMD. The next vector overwrites the lanes behind the entries. */
 SS_INLINE void block_store_32(const ss_bits32 *p, uint64_t mask, uint32_t base, uint32_t *idx,
                               ss_bits32 *val, bool logical)
 {

@@ -1,6 +1,6 @@
-/* What the kernel files share: kernels_plain.c, kernels_avx2.c and kernels_avx512.c each define the
- * parts that kernels_scan.inc asks for with their instructions, and get the loops around them from
- * kernels_table.inc. */
+/* Shared by the kernel files. kernels_plain.c, kernels_avx2.c and kernels_avx512.c each define the
+ * functions that kernels_scan.inc takes, with their instructions, and get the loops around them
+ * from kernels_table.inc. */
 #ifndef CORE_COMPUTE_KERNELS_IMPL_H
 #define CORE_COMPUTE_KERNELS_IMPL_H
 
@@ -9,14 +9,14 @@
 #include "core/compute/kernels.h"
 #include "core/compute/width.h"
 
-enum { SS_BLOCK = 64 }; /* elements a scan takes at once: one bit each in a mask */
+enum { SS_BLOCK = 64 }; /* elements that a scan handles at once: one bit each in a mask */
 
 extern const struct ss_kernels ss_kernels_plain;
 #if defined(__x86_64__)
 extern const struct ss_kernels ss_kernels_avx2, ss_kernels_avx512;
 #endif
 
-/* Bound by memory latency and branches, not by arithmetic: one plain version serves every table. */
+/* Plain kernels that every table shares, since memory latency and branches bound them. */
 void ss_plain_scatter(enum ss_type type, void *dst, uint32_t base, const uint32_t *idx,
                       const void *val, size_t nnz);
 void ss_plain_accumulate(enum ss_type type, enum ss_op op, void *dst, uint32_t base,
@@ -25,7 +25,7 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
                       size_t a_nnz, const uint32_t *b_idx, const void *b_val, size_t b_nnz,
                       uint32_t *out_idx, void *out_val);
 
-/* Initialiser of a table [SS_TYPES][SS_OPS] of the functions that a file defined by way of
+/* Initialises a table [SS_TYPES][SS_OPS] with the functions that a file has defined through
  * each_combination.inc. Floats have sums only. */
 #define SS_COMBINATION_TABLE(function)                                                             \
     {                                                                                              \

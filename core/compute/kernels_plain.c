@@ -1,5 +1,4 @@
-/* The kernels in plain C, and those of which every table has the plain version: scatter,
- * accumulate, merge. */
+/* The kernels in plain C; scatter, accumulate and merge serve all tables. */
 #include "core/compute/kernels_impl.h"
 
 enum { SS_VECTOR_BYTES = 16, SS_FEW = SS_BLOCK };
@@ -27,7 +26,7 @@ void ss_plain_scatter(enum ss_type type, void *dst, uint32_t base, const uint32_
         scatter_64(dst, base, idx, val, nnz);
 }
 
-/* As ss_lower_bound, in O(log of the answer). */
+/* Returns the same as ss_lower_bound in a time of O(log of the result). */
 static size_t gallop(const uint32_t *idx, size_t nnz, uint32_t bound)
 {
     size_t high = 1;
@@ -37,11 +36,11 @@ static size_t gallop(const uint32_t *idx, size_t nnz, uint32_t bound)
     return low + ss_lower_bound(idx + low, (high < nnz ? high : nnz) - low, bound);
 }
 
-/* One side this many times longer than the other: search and copy runs instead of stepping. */
+/* If one side is LOPSIDED times longer than the other, the merge searches and copies runs. */
 enum { LOPSIDED = 32 };
 
-/* A merge under way: positions in a, b and out. Two run at once, of the lower and the upper half of
- * the indices, since each step waits for the one before it. */
+/* Positions of a merge in a, b and out. Two merges run interleaved, for the lower and the upper
+ * half of the indices, since each step waits for the one before it. */
 struct merge {
     size_t a, a_end, b, b_end, out;
 };
@@ -64,7 +63,7 @@ size_t ss_plain_merge(enum ss_type type, enum ss_op op, const uint32_t *a_idx, c
     static size_t (*const table[SS_TYPES][SS_OPS])(
         const uint32_t *, const void *, size_t, const uint32_t *, const void *, size_t, uint32_t *,
         void *) = SS_COMBINATION_TABLE(merge);
-    if (a_nnz == 0 || b_nnz == 0) { /* whose arrays may be null */
+    if (a_nnz == 0 || b_nnz == 0) { /* their arrays may be NULL */
         size_t nnz = a_nnz + b_nnz;
         if (nnz > 0) {
             memcpy(out_idx, a_nnz ? a_idx : b_idx, nnz * sizeof *out_idx);

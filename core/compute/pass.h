@@ -1,4 +1,4 @@
-/* A select in parts, for those that put passes together (core/select/buckets.c). */
+/* The steps of a select, for callers that combine passes (core/select/buckets.c). */
 #ifndef CORE_COMPUTE_PASS_H
 #define CORE_COMPUTE_PASS_H
 
@@ -9,32 +9,31 @@
 
 enum { SS_PARTIALS = 16 };
 
-/* A select under way, as far as it is in memory. */
+/* State of a select in progress. */
 struct ss_pass {
     size_t n, capacity;
-    ss_magnitude threshold,
-        leave; /* of what is claimed, that below `leave` stays in the residual */
+    ss_magnitude threshold, leave; /* claims below `leave` stay in the residual */
     uint32_t base;
     uint32_t *idx;
     void *val;
-    struct ss_selection out; /* all but the sums */
-    uint64_t any_input;      /* bits set in some |g| */
+    struct ss_selection out; /* results so far, without the sums */
+    uint64_t any_input;      /* bits set in any |g| */
     double input_square[SS_PARTIALS], sum_square[SS_PARTIALS];
 };
 
-/* Parts of ss_select_buckets. `pass` is a select that goes on where the last one ended: with the
- * sums and what was seen of the ranges before, over elements [0, pass->n). kth gives a magnitude
- * that fewer than k of `count` values exceed, and how many that are equal to it make up the k: for
- * more than k >= 1 values that all reach `low`. val has room for SS_LANES_MOST more. */
+/* Functions of ss_select_buckets. val has room for SS_LANES_MOST elements more. */
 struct ss_bucket_parts {
+    /* Selects over elements [0, pass->n), adding to the sums and counts of the ranges before. */
     void (*pass)(enum ss_type type, struct ss_pass *pass, const void *g, void *r);
+    /* Returns a magnitude that fewer than k of `count` values exceed, and sets *ties to the number
+     * of values equal to it that complete the k. count > k >= 1; all values reach `low`. */
     ss_magnitude (*kth)(enum ss_type type, void *val, size_t count, size_t k, ss_magnitude low,
                         size_t *ties);
 };
 
 enum { SS_LANES_MOST = 16 };
 
-/* What the pass has seen, its sums added up. */
+/* Sets *out to the results of the pass, with its sums added up. */
 void ss_pass_end(struct ss_pass *pass, struct ss_selection *out);
 
 #endif

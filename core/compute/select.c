@@ -1,4 +1,4 @@
-/* Which selection this processor runs; magnitudes and their values; quickselect. */
+/* Chooses the selection that this processor runs; converts magnitudes; finds the k-th largest. */
 #include "core/compute/select.h"
 
 #include "core/compute/select_impl.h"
@@ -7,7 +7,7 @@
 
 #include "core/compute/kernels.h"
 
-/* Which tables this processor runs is asked in one place: the kernels'. */
+/* Follows the choice of the kernels. */
 const struct ss_selectors *ss_selectors_at(size_t i)
 {
     const struct ss_kernels *kernels = ss_kernels_at(i);
@@ -27,7 +27,7 @@ const struct ss_selectors *ss_selectors(void)
     static _Atomic(const struct ss_selectors *) best;
     const struct ss_selectors *selectors = atomic_load_explicit(&best, memory_order_relaxed);
     if (!selectors) {
-        selectors = ss_selectors_at(0); /* threads that race here find the same */
+        selectors = ss_selectors_at(0); /* racing threads find the same table */
         atomic_store_explicit(&best, selectors, memory_order_relaxed);
     }
     return selectors;
@@ -71,7 +71,7 @@ static void swap(ss_magnitude *a, ss_magnitude *b)
     *b = t;
 }
 
-/* Quickselect in descending order; the pivot is a median of three. */
+/* Runs quickselect in descending order with the median of three as pivot. */
 ss_magnitude ss_kth_largest(ss_magnitude *m, size_t count, size_t k)
 {
     size_t left = 0, right = count - 1;

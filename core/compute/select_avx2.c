@@ -14,7 +14,7 @@ struct sums {
     __m256d g[4], a[4];
 };
 
-/* Largest and any are kept per lane of either width; in memory they are one number. */
+/* Loads `largest` and `any`, which are numbers in memory and lanes of either width in registers. */
 SS_INLINE struct seen seen_load(const struct ss_pass *pass)
 {
     __m128i largest = _mm_cvtsi64_si128((long long)pass->out.largest);
@@ -57,14 +57,14 @@ SS_INLINE __m256d add_square(__m256d sum, __m256d x)
     return _mm256_add_pd(sum, _mm256_mul_pd(x, x));
 }
 
-/* The square of a float is exact in double: fused or not, the sum is the same. */
+/* Adds squares of floats: exact in double, so that fused or not the sum is the same. */
 SS_INLINE __m256d add_exact_square(__m256d sum, const ss_float32 *p)
 {
     __m256d x = _mm256_cvtps_pd(_mm_loadu_ps(p));
     return _mm256_fmadd_pd(x, x, sum);
 }
 
-/* Sixteen elements. */
+/* Adds the squares of sixteen elements. */
 SS_INLINE void add_row_32(__m256d *sums, const ss_float32 *p)
 {
     sums[0] = add_exact_square(sums[0], p);
@@ -91,7 +91,7 @@ SS_INLINE __m256i bits_64(__m256d x)
     return _mm256_castpd_si256(x);
 }
 
-/* Of magnitudes, whose sign is clear. */
+/* Returns the larger lanes of magnitudes, whose signs are clear. */
 SS_INLINE __m256i larger_32(__m256i a, __m256i b)
 {
     return _mm256_max_epi32(a, b);

@@ -14,7 +14,7 @@ struct sums {
     __m512d g[2], a[2];
 };
 
-/* Largest and any are kept per lane of either width; in memory they are one number. */
+/* Loads `largest` and `any`, which are numbers in memory and lanes of either width in registers. */
 SS_INLINE struct seen seen_load(const struct ss_pass *pass)
 {
     __m128i largest = _mm_cvtsi64_si128((long long)pass->out.largest);
@@ -43,14 +43,14 @@ SS_INLINE __m512d add_square(__m512d sum, __m512d x)
     return _mm512_add_pd(sum, _mm512_mul_pd(x, x));
 }
 
-/* The square of a float is exact in double: fused or not, the sum is the same. */
+/* Adds squares of floats: exact in double, so that fused or not the sum is the same. */
 SS_INLINE __m512d add_exact_square(__m512d sum, const ss_float32 *p)
 {
     __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(p));
     return _mm512_fmadd_pd(x, x, sum);
 }
 
-/* Sixteen elements. */
+/* Adds the squares of sixteen elements. */
 SS_INLINE void add_row_32(__m512d *sums, const ss_float32 *p)
 {
     sums[0] = add_exact_square(sums[0], p);
@@ -165,8 +165,8 @@ SS_INLINE uint64_t range_block_64(enum source source, const ss_float64 *g, const
     return mask;
 }
 
-/* Compressed in a register, then stored whole: compressing straight to memory is microcode on AMD.
- * The lanes past the entries are garbage that the next vector overwrites. */
+/* Compresses in a register and stores whole vectors, since compressing straight to memory is
+ * microcode on AMD. The next vector overwrites the lanes behind the entries. */
 SS_INLINE void take_block_32(const ss_bits32 *a, uint64_t claims, uint32_t base, uint32_t *idx,
                              ss_bits32 *val)
 {

@@ -1,6 +1,6 @@
-/* What the selection files share: select_plain.c, select_avx2.c and select_avx512.c each define the
- * parts that select_loops.inc asks for with their instructions, and get the loops around them from
- * select_table.inc. */
+/* Shared by the selection files. select_plain.c, select_avx2.c and select_avx512.c each define the
+ * functions that select_loops.inc takes, with their instructions, and get the loops around them
+ * from select_table.inc. */
 #ifndef CORE_COMPUTE_SELECT_IMPL_H
 #define CORE_COMPUTE_SELECT_IMPL_H
 
@@ -12,10 +12,10 @@
 
 enum { SS_BLOCK = 64, FEW_VECTORS = 2 };
 
-/* What a is: g + r, or one of them. A constant where it is used. */
+/* The operands of a: g + r, or one of them. A constant wherever it is used. */
 enum source { BOTH = 1, INPUT, RESIDUAL };
 
-/* g + i and r + i; in place of an absent array the other one, which is not read as it. */
+/* g + i and r + i. An absent array is replaced by the other one and not read. */
 #define SS_INPUT_AT(i)    ((source == RESIDUAL ? r : g) + (i))
 #define SS_RESIDUAL_AT(i) ((source == INPUT ? g : r) + (i))
 
@@ -28,9 +28,9 @@ extern const struct ss_selectors ss_selectors_plain;
 extern const struct ss_selectors ss_selectors_avx2, ss_selectors_avx512;
 #endif
 
-/* Element by element, with every check: short ranges, blocks with something that is not finite or
- * too little room. Past an overflow it counts to the end of the range. `from` is a multiple of
- * SS_PARTIALS. */
+/* Select or gather element by element with every check: for short ranges, and for blocks that hold
+ * a value that is not finite or have too little room. After an overflow the select counts to the
+ * end of the range. `from` is a multiple of SS_PARTIALS. */
 void ss_select_some_32(struct ss_pass *pass, const ss_float32 *g, ss_float32 *r, size_t from,
                        size_t to);
 void ss_select_some_64(struct ss_pass *pass, const ss_float64 *g, ss_float64 *r, size_t from,
@@ -40,8 +40,9 @@ size_t ss_gather_some_32(const ss_float32 *g, const ss_float32 *r, size_t n, ss_
 size_t ss_gather_some_64(const ss_float64 *g, const ss_float64 *r, size_t n, ss_magnitude low,
                          ss_magnitude high, ss_magnitude *out, size_t capacity);
 
-/* A page ahead, which the processor does not do of itself; past the end of the array it never
- * faults. Measured on Zen 5: 0.9 to 1.05 times r += g for doubles, without it 1.0 to 1.15. */
+/* Prefetches a page ahead, which the processor does not do by itself. A prefetch past the end of
+ * the array never faults. Measured on Zen 5, in times of r += g for doubles: 0.9 to 1.05, without
+ * it 1.0 to 1.15. */
 SS_INLINE void fetch_ahead(const void *p, size_t bytes)
 {
     enum { AHEAD = 4096, LINE = 64 };

@@ -1,4 +1,4 @@
-/* The selection in plain C, and what every table does element by element. */
+/* The selection in plain C, and the element-by-element functions of all tables. */
 #include "core/compute/select_impl.h"
 #include "core/compute/vector.h"
 

@@ -1,4 +1,4 @@
-/* Plain loops over dense vectors, which compilers vectorise; those that saturate go by the bits. */
+/* Implements plain loops over dense vectors, which compilers vectorise. */
 #include "core/compute/vector.h"
 
 #include <float.h>
@@ -114,10 +114,11 @@ size_t ss_sample_runs(size_t n, size_t most, struct ss_run *runs)
         runs[0] = (struct ss_run){0, n};
         return 1;
     }
-    for (size_t j = 0; j < count; j++) { /* one in each of as many equal parts */
+    for (size_t j = 0; j < count; j++) { /* one run in each of `count` equal parts */
         size_t first = (size_t)((uint64_t)n * j / count);
         size_t room = (size_t)((uint64_t)n * (j + 1) / count) - first - SS_SAMPLE_RUN + 1;
-        first += (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32); /* not all in few columns */
+        /* spread, so that a matrix is not sampled in few columns */
+        first += (size_t)((ss_mix(j + 1, n) >> 32) * room >> 32);
         runs[j] = (struct ss_run){first, SS_SAMPLE_RUN};
     }
     return count;

@@ -1,12 +1,12 @@
-/* What the kernels make of elements: integers of the same width, so that zeros, magnitudes and
- * infinities are recognised by their bits. Code for both widths stands once, in .inc files, written
- * in the words that the second half defines. */
+/* Elements as integers of their width, so that kernels recognise zeros, magnitudes and infinities
+ * by their bits. Code for both widths is written once, in .inc files, with the macros of the second
+ * half. */
 #ifndef CORE_COMPUTE_WIDTH_H
 #define CORE_COMPUTE_WIDTH_H
 
 #include <stdint.h>
 
-/* Elements as numbers and as bits, whatever type the application stored. */
+/* Elements as numbers and as bits, for any type that the application stored. */
 typedef float __attribute__((may_alias)) ss_float32;
 typedef double __attribute__((may_alias)) ss_float64;
 typedef uint32_t __attribute__((may_alias)) ss_bits32;
@@ -14,7 +14,7 @@ typedef uint64_t __attribute__((may_alias)) ss_bits64;
 typedef int32_t ss_whole32;
 typedef int64_t ss_whole64;
 
-/* Everything but the sign; infinity. */
+/* Masks of all bits but the sign, and the bits of infinity. */
 #define SS_ABS32 0x7fffffffu
 #define SS_ABS64 0x7fffffffffffffffu
 #define SS_INF32 0x7f800000u
@@ -23,21 +23,21 @@ typedef int64_t ss_whole64;
 #define SS_INLINE static inline __attribute__((always_inline))
 
 /* clang-format off */
-/* A file of functions for one width is included twice, once for each:
+/* A file of functions for one width is included twice:
  *
  *     #define WIDTH 32
  *     #include "core/compute/kernels_plain.inc"
  *     #define WIDTH 64
  *     #include "core/compute/kernels_plain.inc"
  *
- * It undefines WIDTH at its end. Until then these words mean
+ * It undefines WIDTH at its end. Until then these macros mean
  *
- *     NAME(x)          x_32: its functions and those of its includer that go with the width
+ *     NAME(x)          x_32: a function of the file, or of its includer, for the width
  *     REAL, BITS       the element as a number and as an unsigned integer
- *     WHOLE            the signed one, which magnitudes fit as well
+ *     WHOLE            as a signed integer, which holds magnitudes as well
  *     ABS, INFINITE    bits of everything but the sign, and of infinity
- *     OP(x)            x32: an intrinsic named for the width, and
- *     OP_MASK(x)       x32_mask: one that gives a mask
+ *     OP(x)            x32: an intrinsic named for the width
+ *     OP_MASK(x)       x32_mask: an intrinsic that gives a mask
  */
 /* clang-format on */
 #define SS_JOIN_(a, b) a##b
