@@ -1,15 +1,15 @@
-/* Costs of the network, measured once per group of ranks: every rank exchanges with its neighbours
- * on the ring, first short messages for alpha, then growing ones until a round takes long enough to
- * be measured, and two more of that size, which find the buckets of traffic shapers empty, for
- * beta. Both are the better of two rounds, as other work on the machine only ever adds. Whether to
- * go on is decided by the slowest rank's time, in a vote. */
+/* Measures the costs of the network once per group of ranks. Every rank exchanges messages with its
+ * neighbours on the ring: short ones for alpha, then growing ones until a round takes long enough
+ * to be measured. Two more rounds of that size, which find the buckets of traffic shapers empty,
+ * give beta. Alpha and beta are the better of two rounds, since other work on the machine only adds
+ * time. A vote on the slowest rank's time decides how to go on. */
 #include "core/plan/calibrate.h"
 
 #include "core/plan/plan.h"
 
 enum { START, ROUND, EXCHANGE, VOTE };
-/* A round of long messages is cut into this many pieces: a neighbour may begin one piece late, when
- * the ballot it waits for stands behind a piece on its link. */
+/* A round of long messages is cut into PIECES pieces: a neighbour may start one piece late, if the
+ * ballot that it waits for is queued behind a piece on its link. */
 enum { PIECES = 16, PIECE = 64 * 1024 };
 enum { SHORT = 16, SMALLEST = 64 * 1024, LARGEST = PIECES * PIECE, ALPHA_MESSAGES = 8 };
 static const double LONG_ENOUGH = 0.008; /* seconds */
@@ -28,7 +28,8 @@ static void start_round(const struct ss_exchange *x, struct ss_calibrate *s)
     s->begin = ss_now(x);
 }
 
-/* Refused sends are tried once more: a rank that leaves here leaves its neighbours waiting. */
+/* Sends a piece. Tries a refused send once more, since a rank that leaves here leaves its
+ * neighbours waiting. */
 static int send_piece(struct ss_exchange *x, int dst, struct ss_tag tag, const void *msg,
                       size_t len, struct ss_request *request)
 {
@@ -37,8 +38,8 @@ static int send_piece(struct ss_exchange *x, int dst, struct ss_tag tag, const v
     return status == SS_OK ? SS_OK : x->t->ops->send(x->t, dst, tag, msg, len, request);
 }
 
-/* Short messages go one at a time, each answered by the neighbour's, so that the time is that of a
- * message; pieces of long ones up to 4 at once. */
+/* Exchanges the messages of a round. Short messages go one at a time, so that the time is that of a
+ * message; pieces of long ones go up to 4 at once. */
 static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
 {
     struct ss_transport *t = x->t;
@@ -53,7 +54,7 @@ static int exchange(struct ss_exchange *x, struct ss_calibrate *s)
     while (s->received < s->messages) {
         int at = s->received % width;
         int ahead = s->received + width < s->messages ? s->received + width : s->messages;
-        while (s->sent < ahead) { /* a send and a receive are posted together */
+        while (s->sent < ahead) { /* posts a send and a receive together */
             int slot = s->sent % width;
             if (s->sends[slot].active)
                 return SS_PENDING;
@@ -85,7 +86,7 @@ static void start_vote(const struct ss_exchange *x, struct ss_calibrate *s, doub
     ss_vote_start(&s->vote, x->t, x->number);
 }
 
-/* Takes the slowest rank's seconds for the round in; true when the last round is over. */
+/* Takes the slowest rank's seconds of a round. Returns true if it was the last round. */
 static bool next_round(struct ss_calibrate *s, double seconds)
 {
     bool last = s->again;
@@ -110,7 +111,7 @@ static bool next_round(struct ss_calibrate *s, double seconds)
         return false;
     }
     double beta = (seconds - s->alpha) / (double)s->size;
-    if (beta < seconds / (double)s->size / 2) /* the time is mostly latency even at this size */
+    if (beta < seconds / (double)s->size / 2) /* even at this size the time is mostly latency */
         beta = seconds / (double)s->size / 2;
     s->costs = (struct ss_costs){.known = true, .alpha = s->alpha, .beta = beta};
     return true;

@@ -1,4 +1,4 @@
-/* The terms of the cost formulas and of the memory formulas. */
+/* Computes the terms of the cost and memory formulas. */
 #include "core/plan/cost.h"
 
 double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double nnz, double n)
@@ -19,7 +19,8 @@ double ss_cost_stream_bytes(const struct ss_shape *s, double nnz, double n)
     return ss_cost_bytes_as(s, s->values, nnz, n);
 }
 
-/* Work on the values alone, in parts of what coding an entry takes (seen: 1.3 and 0.35 ns of 4). */
+/* Work on values alone, as fractions of the cost of coding an entry (measured: 1.3 and 0.35 ns of
+ * 4). */
 static const double ROUNDING = 0.3, READING = 0.1;
 
 double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double out, double in)
@@ -37,7 +38,8 @@ double ss_cost_leave(const struct ss_shape *s, double nnz)
 {
     if (!s->topk)
         return s->code * nnz;
-    return s->place.encode * nnz + 2 * s->place.wait; /* for the lengths, for the messages */
+    /* one for the lengths, one for the messages */
+    return s->place.encode * nnz + 2 * s->place.wait;
 }
 
 double ss_cost_take(const struct ss_shape *s, double nnz, double senders)
@@ -76,7 +78,7 @@ double ss_cost_skew(const struct ss_shape *s)
     return s->nnz_max > 0 ? ss_cost_part_share(s) * s->size / (double)s->nnz_max : 1;
 }
 
-/* A rank sends all but its own part; the owner of the fullest part receives most. */
+/* A rank sends all parts but its own; the owner of the fullest part receives most. */
 struct ss_estimate ss_cost_split(const struct ss_shape *s)
 {
     int others = s->size - 1;

@@ -1,6 +1,6 @@
-/* What the cost formulas of the collectives are made of: latency alpha, inverse bandwidth beta, and
- * local costs per element and entry, after SparCML section 5.3 and Chan et al. 2007, with the bytes
- * of our own codings in place of index-value pairs. */
+/* Terms of the cost formulas: latency alpha, inverse bandwidth beta, and local costs per element
+ * and entry, after SparCML section 5.3 and Chan et al. 2007. Bytes are those of this library's
+ * codings instead of index-value pairs. */
 #ifndef CORE_PLAN_COST_H
 #define CORE_PLAN_COST_H
 
@@ -15,52 +15,60 @@ static inline double ss_max(double a, double b)
     return a > b ? a : b;
 }
 
-/* Several messages at once cost a latency and, beyond the first, a share of it for handling. */
+/* Returns the latency of several messages at once: alpha for the first, and a share of it for
+ * handling each further message. */
 static inline double ss_cost_fan(const struct ss_shape *s, int messages)
 {
     return s->alpha * (1 + 0.1 * (messages - 1));
 }
 
-/* Bytes of a stream of nnz entries spread over n elements, its values rounded or as they are; of
- * one of inputs or of reduced parts. */
+/* Returns the bytes of a stream of nnz entries spread over n elements, its values coded as
+ * `values`. */
 double ss_cost_bytes_as(const struct ss_shape *s, enum ss_values values, double nnz, double n);
+/* Returns the bytes of a stream of inputs or of reduced parts. */
 double ss_cost_stream_bytes(const struct ss_shape *s, double nnz, double n);
 
-/* Seconds until the own stream's entries are messages: where it was claimed, it has stayed in its
- * place. For those that the place does not encode they are s->code. */
+/* Returns the seconds to turn nnz entries of the own stream into messages. A claimed stream has
+ * stayed in its place and is encoded there; other streams cost s->code per entry. */
 double ss_cost_leave(const struct ss_shape *s, double nnz);
 
-/* Seconds for received entries of `senders` streams to be decoded into a vector of the place; for
- * entries of the host's to be put there. */
+/* Returns the seconds to decode received entries of `senders` streams into a vector of the
+ * place. */
 double ss_cost_take(const struct ss_shape *s, double nnz, double senders);
+/* Returns the seconds to write entries of the host into a vector of the place. */
 double ss_cost_put(const struct ss_shape *s, double nnz);
 
-/* Seconds until the host has what it asked of a vector of the place, or has written it. */
+/* Returns the seconds until the host has read bytes of a vector of the place, or has written
+ * them. */
 double ss_cost_cross(const struct ss_shape *s, double bytes);
 
-/* Seconds until the entries of a reduced part of part_n elements are messages. */
+/* Returns the seconds to turn the entries of a reduced part of part_n elements into messages. */
 double ss_cost_harvest(const struct ss_shape *s, double nnz, double part_n);
 
-/* Seconds for rounding `out` values and decoding `in` of them, by the host or the place. */
+/* Returns the seconds to round `out` values and decode `in` values on the host. */
 double ss_cost_rounding(const struct ss_shape *s, enum ss_values values, double out, double in);
+/* Returns the seconds to round `out` values and decode `in` values in the place. */
 double ss_cost_rounding_there(const struct ss_shape *s, enum ss_values values, double out,
                               double in);
 
-/* Entries a rank has in the fullest part of the index space: what the vote saw, less what chance
- * alone adds to the mean; and how much fuller that part is than the mean. */
+/* Returns the entries of a rank in the fullest part of the index space: the voted maximum, less
+ * what chance alone adds to the mean. */
 double ss_cost_part_share(const struct ss_shape *s);
+/* Returns the ratio of the fullest part to the mean. */
 double ss_cost_skew(const struct ss_shape *s);
 
-/* The first phase of those that split the index space among the ranks. */
+/* Returns the estimate of the first phase of algorithms that split the index space among the
+ * ranks. */
 struct ss_estimate ss_cost_split(const struct ss_shape *s);
 
-/* Bytes of the own stream and slack for headers; and of what rounding takes away from the own
- * stream and from a reduced part of `reduced` entries that travels as `values`, with a mark for
- * each claim where a global top-k is kept. */
+/* Returns the bytes of the own stream, and slack for headers. */
 double ss_memory_own(const struct ss_shape *s);
+/* Returns the bytes of rounding errors: of the own stream, and of a reduced part of `reduced`
+ * entries that travels as `values`. If `global`, includes a mark for each claim. */
 double ss_memory_claims(const struct ss_shape *s, enum ss_values values, double reduced,
                         bool global);
-/* Of the own stream's messages: a packed entry may take a little more than index and value. */
+/* Returns the bytes of the own stream's messages; a packed entry may take a little more than index
+ * and value. */
 double ss_memory_sent(const struct ss_shape *s);
 
 #endif

@@ -1,5 +1,4 @@
-/* The cost model: what a collective's own formula says (struct ss_row), and what every call takes.
- */
+/* The cost model: the formula of an algorithm's row, and the costs of every call. */
 #include "core/plan/plan.h"
 
 #include "core/plan/cost.h"
@@ -30,8 +29,8 @@ double ss_plan_union(const struct ss_shape *s, const struct ss_history *h, doubl
     double expected = uniform_union(s, r), single = (double)s->nnz_sum / s->size;
 
     if (h->result_nnz > 0 && h->result_sum > 0 && s->size > 1) {
-        /* The last result told how much the sets overlap: between one set and the whole the growth
-         * is scaled alike. */
+        /* The last result shows how much the sets overlap: the growth from one set to the union is
+         * scaled accordingly. */
         double seen = (double)h->result_nnz * (double)s->nnz_sum / (double)h->result_sum;
         double whole = uniform_union(s, s->size);
         double growth = whole > single ? (seen - single) / (whole - single) : 1;
@@ -40,8 +39,9 @@ double ss_plan_union(const struct ss_shape *s, const struct ss_history *h, doubl
     return ss_max(single, ss_min(expected, ss_min((double)s->n, single * ranks)));
 }
 
-/* Seconds of a collective; a sparse one clears the result while it waits. What runs beside the wire
- * disturbs it a little, and decides between collectives whose wire time is hidden. */
+/* Returns the seconds of a collective; a sparse one clears the result while it waits. A tenth of
+ * the shorter of wire time and overlapping work is added: the work disturbs the wire a little, and
+ * the term decides between collectives whose wire time is hidden. */
 static double total(const struct ss_shape *s, const struct ss_estimate *e, enum ss_algorithm a)
 {
     double n = (double)s->n, share = n / s->size;

@@ -1,8 +1,7 @@
-/* The choice among the collectives: what the cost model predicts, corrected by what the lane has
- * measured. */
+/* Chooses among the algorithms by predictions, corrected by the lane's measurements. */
 #include "core/plan/plan_impl.h"
 
-/* The first run of an algorithm on a lane touches fresh memory and tells little. */
+/* The first run of an algorithm on a lane touches fresh memory, so that its time says little. */
 enum { TRUSTED_RUNS = 2 };
 
 static double half_excess(double ratio)
@@ -10,10 +9,11 @@ static double half_excess(double ratio)
     return ratio > 1 ? (1 + ratio) / 2 : ratio;
 }
 
-/* Measured over predicted time of an algorithm on this lane. One with fewer than TRUSTED_RUNS runs
- * is given half the excess of the best of the others, so that it is tried where it may be the best:
- * a sparse one that of the sparse ones, which share the selection and the costs of entries with it,
- * and dsar, half of which is dense, that of dense if larger. */
+/* Returns the factor that corrects an algorithm's prediction on this lane: its measured ratio if it
+ * has TRUSTED_RUNS runs. Otherwise an algorithm gets half the excess of the best measured ratio, so
+ * that it is tried where it may be the best. For a sparse algorithm this is the best of the sparse
+ * ones, which share selection and costs of entries with it. dsar is half dense and gets the ratio
+ * of dense if that is larger. */
 static double correction(const struct ss_history *h, enum ss_algorithm a)
 {
     double least = 0;
@@ -30,7 +30,8 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
     return h->runs[a] > 0 && h->ratio[a] < expected ? h->ratio[a] : expected;
 }
 
-/* The algorithm that has to run, SS_AUTO: none; of other kinds there is one sparse way. */
+/* Returns the algorithm that must run, SS_AUTO if none must. Other kinds have one sparse
+ * algorithm. */
 static enum ss_algorithm forced(const struct ss_shape *s)
 {
     if (s->kind != SS_KIND_ALLREDUCE && s->forced != SS_AUTO && s->forced != SS_DENSE)
@@ -38,14 +39,14 @@ static enum ss_algorithm forced(const struct ss_shape *s)
     return s->forced;
 }
 
-/* Seconds to expect of an algorithm; < 0: it cannot run. */
+/* Returns the expected seconds of an algorithm; < 0 if it cannot run. */
 static double expected(const struct ss_shape *s, const struct ss_history *h,
                        const struct ss_plan *plan, enum ss_algorithm a)
 {
     return plan->seconds[a] * (s->learn ? correction(h, a) : 1);
 }
 
-/* What is known best: measured, or predicted where nothing was measured. */
+/* Returns the least known seconds: measured, or predicted if nothing was measured. */
 static double known_best(const struct ss_shape *s, const struct ss_history *h,
                          const struct ss_plan *plan)
 {
@@ -61,11 +62,11 @@ static double known_best(const struct ss_shape *s, const struct ss_history *h,
     return best;
 }
 
-/* What the model puts at twice the best that is known is not tried. */
+/* An algorithm that is predicted to take NOT_TRIED times the best known seconds is not tried. */
 static const double NOT_TRIED = 2;
 
-/* Between sparse and dense a tensor changes where that is faster by so much: what it has kept back
- * has to be sent first. */
+/* A tensor changes between sparse and dense only if that is faster by this factor, since its
+ * residual must be sent first. */
 static const double CHANGE = 0.95;
 
 static double favoured(const struct ss_shape *s, enum ss_algorithm a, double seconds)
@@ -73,8 +74,8 @@ static double favoured(const struct ss_shape *s, enum ss_algorithm a, double sec
     return s->topk && (a == SS_DENSE) == s->resting ? seconds * CHANGE : seconds;
 }
 
-/* Dense is measured while a tensor rests, as nothing has to be undone for it; else once, when the
- * time of the best sparse algorithm has been measured. */
+/* Returns true if dense should be measured: while a tensor rests, since nothing has to be undone
+ * for it; otherwise once, after the best sparse algorithm has been measured. */
 static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
                          const struct ss_plan *plan, double least)
 {
@@ -85,11 +86,11 @@ static bool dense_is_due(const struct ss_shape *s, const struct ss_history *h,
     return h->runs[SS_DENSE] == 0 && h->runs[plan->algorithm] >= TRUSTED_RUNS;
 }
 
-/* Calls after which a measurement has to be confirmed. */
+/* Calls after which a measurement must be confirmed. */
 enum { FRESH = 16 };
 
-/* Whether the choice is no trial run, made to measure the algorithm. While a tensor rests only
- * dense is tried, since the sparse ones do not run before it is awake. */
+/* Returns true if the choice is no trial. While a tensor rests, only dense is tried, since sparse
+ * algorithms do not run. */
 static bool is_settled(const struct ss_shape *s, const struct ss_history *h,
                        const struct ss_plan *plan)
 {
@@ -132,8 +133,8 @@ void ss_plan_make(const struct ss_shape *s, const struct ss_history *h, struct s
     plan->short_of_memory = plan->algorithm == SS_DENSE && excluded && !too_dense;
 }
 
-/* Per call: an algorithm measured 10 % slower gets another turn after some 30 calls, one twice as
- * slow after 230. */
+/* Factor per call. An algorithm measured 10 % slower gets another turn after some 30 calls, an
+ * algorithm twice as slow after 230. */
 static const double FORGIVENESS = 0.997;
 
 void ss_history_measured(struct ss_history *h, double seconds)
@@ -145,12 +146,12 @@ void ss_history_measured(struct ss_history *h, double seconds)
     double ratio = seconds / h->last_predicted;
     if (h->runs[a] == 0 || ratio < h->ratio[a] || h->since[a] >= FRESH)
         h->ratio[a] = ratio;
-    else /* noise only ever adds: believe a rise slowly */
+    else /* noise only adds time: rises are believed slowly */
         h->ratio[a] += 0.2 * (ratio - h->ratio[a]);
     if (h->runs[a] < TRUSTED_RUNS)
         h->runs[a]++;
-    /* What lost by little is tried again after a while: the network or the input may have changed.
-     */
+    /* Algorithms that lost by little are tried again after a while, since the network or the input
+     * may have changed. */
     for (int i = SS_AUTO + 1; i < SS_ALGORITHMS; i++) {
         h->since[i]++;
         if (i != (int)a)
