@@ -1,11 +1,12 @@
-/* The error class and codes of this library, made when first needed. */
+/* Creates the error class and codes of this library. */
 #include "shim/mpi/errors.h"
 
 #include <stdio.h>
 
 #include "shim/mpi/real.h"
 
-/* One class for all, one code for each status of core; made when first needed. */
+/* Returns the code of a status of core. All codes share one class; class and codes are created when
+ * first needed. */
 static int error_code(int status, const char *text)
 {
     int slot = -status;

@@ -1,4 +1,4 @@
-/* Files opened to append to and replaced whole, with the checks before. */
+/* Opens files for appending and replaces whole files, with checks. */
 #include "shim/mpi/files.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ static void give_error(char reason[SHIM_REASON], int error)
 
 /* ---- appending ---- */
 
-/* The descriptor of this process that a path names, -1 where it names none. Taken over instead of
- * opened: these are links, and what they lead to may be a pipe or a socket. */
+/* Returns the descriptor of this process that a path names; -1 if it names none. Such a path is
+ * duplicated, not opened: it is a link, and may lead to a pipe or a socket. */
 static int named_descriptor(const char *path)
 {
     static const char *const directories[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -53,8 +53,8 @@ static int named_descriptor(const char *path)
 
 static const char not_served[] = "it is neither a regular file nor a character device";
 
-/* Why not to append to what was there before; NULL where it may be. A second name may be one that
- * somebody else gave to a file of this user. */
+/* Returns the reason not to append to an existing file, or NULL. A second name may be one that
+ * another user has given to a file of this user. */
 static const char *objection(const struct stat *st)
 {
     if (S_ISCHR(st->st_mode))
@@ -66,7 +66,7 @@ static const char *objection(const struct stat *st)
     return st->st_nlink > 1 ? "it has a second name (a hard link)" : NULL;
 }
 
-/* Opening never waits, neither for the reader of a pipe nor for a terminal line. */
+/* Opens an existing file without waiting for the reader of a pipe or for a terminal line. */
 static int open_former(const char *path, char reason[SHIM_REASON])
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -75,7 +75,7 @@ static int open_former(const char *path, char reason[SHIM_REASON])
 
     if (fd < 0 && errno == ELOOP)
         give(reason, "it is a link");
-    else if (fd < 0 && errno == ENXIO) /* a pipe without reader, a socket */
+    else if (fd < 0 && errno == ENXIO) /* a pipe without a reader, or a socket */
         give(reason, not_served);
     else if (fd < 0 || fstat(fd, &st) != 0)
         give_error(reason, errno);
@@ -90,7 +90,7 @@ static int open_former(const char *path, char reason[SHIM_REASON])
     return -1;
 }
 
-/* Out of the reach of programs that open the standard descriptors anew by closing them. */
+/* Moves a descriptor above 2, since programs reopen the standard descriptors by closing them. */
 static int moved_up(int fd, bool keep)
 {
     int moved = fd;
@@ -135,7 +135,7 @@ static int open_directory(const char *path, char reason[SHIM_REASON])
     return fd;
 }
 
-/* Whoever knows the name beforehand can only make us take another one. */
+/* Creates a file with a random name. A user who guesses the name can only force another one. */
 static int open_new(int directory, const char *name, char *temporary, size_t size)
 {
     struct timespec now;
@@ -156,8 +156,8 @@ static int open_new(int directory, const char *name, char *temporary, size_t siz
     return fd;
 }
 
-/* Whether the file of that name may be replaced; the new file gets its mode. Its owner is compared
- * with that of the new file: a file server may give our files to somebody else. */
+/* Returns true if the existing file may be replaced; the new file gets its mode. Its owner is
+ * compared with that of the new file, since a file server may assign new files to another user. */
 static bool may_replace(int directory, const char *name, int fd, char reason[SHIM_REASON])
 {
     struct stat former, new;

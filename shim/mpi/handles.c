@@ -1,4 +1,4 @@
-/* Datatypes, operators and buffers, told from MPICH's handles without a call. */
+/* Finds datatypes, operators and buffers from MPICH's handles without MPI calls. */
 #include "shim/mpi/handles.h"
 
 #include <mpi.h>
@@ -41,8 +41,8 @@ static const struct {
     {MPI_LOR, SS_LOR}, {MPI_LXOR, SS_LXOR},
 };
 
-/* A Fortran compiler can be told to make REAL or INTEGER 8 bytes wide: the handle's own size
- * decides. */
+/* Finds the type class. The size comes from the handle itself, since a Fortran compiler can make
+ * REAL or INTEGER 8 bytes wide. */
 static bool find_type(uintptr_t handle, enum ss_type *type)
 {
     size_t i = 0;

@@ -1,14 +1,14 @@
-/* Calls of functions that the MPI library lacks, in the form that it has. */
+/* Passes calls of functions that the MPI library lacks to functions that it has. */
 #include "shim/mpi/large.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of one call of a reduction that goes in windows. */
+/* Elements of a window of a large reduction. */
 enum { WINDOW = 1 << 30 };
 
-/* MPI_ERR_COUNT of MPICH and of Open MPI. */
+/* MPI_ERR_COUNT in MPICH and in Open MPI. */
 enum { COUNT_ERROR = 2 };
 
 struct shim_large shim_large;
@@ -24,13 +24,13 @@ static bool fits(int64_t number)
     return number <= INT_MAX;
 }
 
-/* Keeps a negative count negative, so that the MPI library refuses it. */
+/* Converts a count; a negative one stays negative, so that the MPI library refuses it. */
 static int narrow(int64_t number)
 {
     return number < 0 ? -1 : (int)number;
 }
 
-/* Returns whether `send` is MPI_IN_PLACE of MPICH or of Open MPI. */
+/* Returns true if `send` is MPI_IN_PLACE in MPICH or in Open MPI. */
 static bool in_place(const void *send)
 {
     return send == (const void *)-1 || send == (const void *)1;
@@ -38,8 +38,8 @@ static bool in_place(const void *send)
 
 /* ---- reductions ---- */
 
-/* Returns the address `bytes` behind a buffer. The buffer may be MPI_BOTTOM, and may mean nothing
- * on this rank. */
+/* Returns the address `bytes` behind a buffer, which may be MPI_BOTTOM or undefined on this
+ * rank. */
 static void *behind(const void *buffer, int64_t bytes)
 {
     return (void *)((uintptr_t)buffer + (uintptr_t)bytes);
@@ -113,7 +113,7 @@ int shim_large_reduce_scatter_c(const void *send, void *recv, int64_t count, uin
     return err;
 }
 
-/* Nonblocking, with the arguments of MPI_Iallreduce. */
+/* Defines a nonblocking function with the arguments of MPI_Iallreduce. */
 #define POST(member)                                                                               \
     int shim_large_##member##_c(const void *send, void *recv, int64_t count, uintptr_t type,       \
                                 uintptr_t op, uintptr_t comm, void *request)                       \
@@ -137,7 +137,7 @@ int shim_large_ireduce_c(const void *send, void *recv, int64_t count, uintptr_t 
 
 /* ---- gathers ---- */
 
-/* Returns whether the count fits an int. In place it means nothing and becomes 0. */
+/* Returns true if the count fits an int. In place the count is undefined and becomes 0. */
 static bool send_fits(const void *send, int64_t *count)
 {
     if (in_place(send))
@@ -168,8 +168,8 @@ struct lists {
     int *counts, *displs;
 };
 
-/* Returns false if a number does not fit an int. The displacement of an empty slice means nothing.
- */
+/* Returns false if a number does not fit an int. The displacement of an empty slice is
+ * undefined. */
 static bool fill(struct lists *lists, const int64_t *counts, const int64_t *displs, int size)
 {
     for (int r = 0; r < size; r++) {
@@ -183,7 +183,8 @@ static bool fill(struct lists *lists, const int64_t *counts, const int64_t *disp
     return true;
 }
 
-/* Finds how many slices a list of a gather has: between groups they come from the other one. */
+/* Finds the number of slices in a gather; on an intercommunicator it is the size of the other
+ * group. */
 static int count_slices(uintptr_t comm, int *size)
 {
     int inter = 0;
@@ -194,8 +195,9 @@ static int count_slices(uintptr_t comm, int *size)
     return (inter ? shim_large.comm_remote_size : shim_large.comm_size)(comm, size);
 }
 
-/* Returns an MPI error code that was raised, with the lists freed. Keeps a list that is NULL, so
- * that the MPI library refuses it. `count_them`: how long the lists are. */
+/* Converts counts and displacements. Returns 0 or an MPI error code that was raised, with the lists
+ * freed. A list that is NULL stays NULL, so that the MPI library refuses it. `count_them` finds the
+ * length of the lists. */
 static int lists_make(struct lists *lists, const int64_t *counts, const int64_t *displs,
                       int (*count_them)(uintptr_t comm, int *size), uintptr_t comm)
 {
@@ -237,9 +239,11 @@ int shim_large_allgatherv_c(const void *send, int64_t send_count, uintptr_t send
 
 /* ---- lists of nonblocking calls ----
  *
- * They must live until the request ends, and MPI_Wait is not wrapped. Two live requests never share
- * a handle: when a later call gets the same handle, the earlier request has ended, and its lists
- * are freed. The number of copies is bounded by the handles that the MPI library has had in use. */
+ * They must live until the request ends, and MPI_Wait is not wrapped. Two active requests never
+ * share a handle: if a later call gets the same handle, the earlier request has ended, and its
+ * lists are freed. The number of copies is bounded by the number of handles that the MPI library
+ * has used at once.
+ */
 
 static struct kept {
     struct kept *next;
@@ -266,8 +270,8 @@ static void keep(struct kept *fresh)
     pthread_mutex_unlock(&kept_lock);
 }
 
-/* Returns how many bytes of a word of ones the MPI library overwrote with a handle: 4 under MPICH,
- * 8 under Open MPI, whose handles are addresses. No address begins with 32 ones. */
+/* Returns the number of bytes that the MPI library overwrote with a handle in a word of ones: 4
+ * under MPICH, 8 under Open MPI, whose handles are addresses. No address begins with 32 ones. */
 static size_t width_of(uintptr_t handle)
 {
     if (handle == UINTPTR_MAX)
@@ -275,14 +279,14 @@ static size_t width_of(uintptr_t handle)
     return handle >> 32 == UINT32_MAX ? 4 : 8;
 }
 
-/* A post under way: its lists, and the word that the MPI library writes the handle into. */
+/* A post in progress: its lists, and the word for the handle of the MPI library. */
 struct post {
     struct lists lists;
     struct kept *fresh;
     uintptr_t handle;
 };
 
-/* Returns an MPI error code that was raised, with nothing to be freed. */
+/* Prepares a post. Returns 0 or an MPI error code that was raised, with everything freed. */
 static int post_begin(struct post *p, const int64_t *counts, const int64_t *displs,
                       int (*count_them)(uintptr_t comm, int *size), uintptr_t comm)
 {
@@ -345,7 +349,8 @@ int shim_large_pmpi_iallgatherv_c(const void *send, int64_t send_count, uintptr_
                        type, comm, request);
 }
 
-/* Its counts are copied as gathers' are; it has no displacements. Each group scatters to itself. */
+/* Copies the counts like those of a gather; there are no displacements. Each group scatters to
+ * itself. */
 int shim_large_ireduce_scatter_c(const void *send, void *recv, const int64_t *counts,
                                  uintptr_t type, uintptr_t op, uintptr_t comm, void *request)
 {

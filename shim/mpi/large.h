@@ -1,12 +1,13 @@
-/* The wrapped functions that end in _c, for an MPI library that lacks them (MPICH before 4.0, Open
- * MPI 4 and 5): a program that looks such a name up finds ours. A call whose counts and
- * displacements fit an int goes to the function without _c. Handles are words of any MPI. */
+/* Stand-ins for the wrapped functions that end in _c if the MPI library lacks them (MPICH before
+ * 4.0, Open MPI 4 and 5), since a program that looks up such a name finds this library's. A call
+ * whose counts and displacements fit an int goes to the function without _c. Handles are words of
+ * any MPI. */
 #ifndef SHIM_MPI_LARGE_H
 #define SHIM_MPI_LARGE_H
 
 #include "shim/mpi/state.h"
 
-/* Functions of the MPI library that the stand-ins call. */
+/* Functions of the MPI library that the stand-ins use. */
 #define SHIM_LARGE_NEEDS(X)                                                                        \
     X(comm_call_errhandler, int (*)(uintptr_t comm, int code), "PMPI_Comm_call_errhandler")        \
     X(comm_rank, int (*)(uintptr_t comm, int *rank), "PMPI_Comm_rank")                             \
@@ -23,11 +24,11 @@ struct shim_large {
 #undef SHIM_MEMBER
 };
 
-/* Filled with shim.next. */
+/* Set together with shim.next. */
 extern struct shim_large shim_large;
 
-/* Blocking reductions larger than an int go in windows. Any other call that does not fit raises
- * MPI_ERR_COUNT on its communicator and returns it. */
+/* Blocking reductions larger than an int are cut into windows. Every other call that does not fit
+ * raises MPI_ERR_COUNT on its communicator and returns it. */
 shim_allreduce_c_fn shim_large_allreduce_c;
 shim_allreduce_c_fn shim_large_reduce_scatter_c;
 shim_reduce_c_fn shim_large_reduce_c;

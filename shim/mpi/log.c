@@ -1,4 +1,4 @@
-/* Lines of the DEBUG channel, and the patterns of file names. */
+/* Writes lines of the DEBUG channel, and expands the patterns of file names. */
 #include "shim/mpi/log.h"
 
 #include <errno.h>
@@ -27,9 +27,8 @@ int shim_write(int fd, const char *text, size_t len)
     return 0;
 }
 
-/* Writes the first variable that is set and not empty, as one part of a path; `otherwise` if none
- * is.
- */
+/* Writes the first variable that is set and not empty, as one part of a path; `otherwise` if there
+ * is none. */
 static void name_from(const char *const *names, size_t n, long otherwise, char *out, size_t size)
 {
     for (size_t i = 0; i < n; i++) {
@@ -38,7 +37,7 @@ static void name_from(const char *const *names, size_t n, long otherwise, char *
         if (text && *text) {
             snprintf(out, size, "%s", text);
             for (char *c = out; *c; c++)
-                *c = *c == '/' ? '_' : *c; /* part of a name, not of the way to it */
+                *c = *c == '/' ? '_' : *c; /* no separator within a part of a path */
             return;
         }
     }
@@ -53,7 +52,7 @@ static void job_name(char *out, size_t size)
     name_from(names, sizeof names / sizeof *names, (long)getppid(), out, size);
 }
 
-/* From the environment: the user database may load modules into the program. */
+/* Names the user by the environment, since the user database may load modules into the program. */
 static void user_name(char *out, size_t size)
 {
     static const char *const names[] = {"USER", "LOGNAME"};
@@ -113,7 +112,8 @@ bool shim_expand(char *out, size_t size, const char *pattern)
     return true;
 }
 
-/* What others say, as in MPI_Get_library_version, may hold tabs and what a terminal obeys. */
+/* Replaces control characters: texts of other libraries, such as that of MPI_Get_library_version,
+ * may hold tabs and terminal commands. */
 static void blank_controls(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
@@ -121,7 +121,7 @@ static void blank_controls(char *text, size_t len)
             text[i] = ' ';
 }
 
-/* How every line begins. Returns the length. */
+/* Writes the beginning of a line. Returns its length. */
 static size_t begin_line(char *line, size_t size)
 {
     int len = shim.rank < 0 ? snprintf(line, size, "sparseshim: ")
@@ -130,7 +130,7 @@ static size_t begin_line(char *line, size_t size)
     return (size_t)len;
 }
 
-/* What DEBUG_FILE names cannot be written: said where it could be. */
+/* Writes to stderr that DEBUG_FILE cannot be written. */
 static void tell_lost(const char *path, const char *reason)
 {
     char line[4096 + 256];
@@ -173,8 +173,8 @@ static int log_fd(void)
     return fd;
 }
 
-/* A line was not written: it and all that follow go to stderr. The former descriptor stays open,
- * since another thread may be writing to it. */
+/* Redirects the log to stderr, together with a line that could not be written. The old descriptor
+ * stays open, since another thread may be writing to it. */
 static void leave_log(int fd, int error, const char *line, size_t len)
 {
     char path[4096], buffer[SHIM_REASON];

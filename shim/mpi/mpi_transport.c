@@ -7,12 +7,12 @@
 #include "shim/mpi/real.h"
 #include "shim/mpi/state.h"
 
-/* Tag: call, phase, round, from the high bits to the low. Rounds are told apart mod 64
- * (core/net/transport.h). A call has up to 32 sends and 16 receives under way
- * (core/call/call_impl.h): the table has room for them from the start, so that no call lacks memory
+/* Bits of a tag, from high to low: call, phase, round. Rounds are distinguished mod 64
+ * (core/net/transport.h). A call has up to 32 sends and 16 receives in flight
+ * (core/call/call_impl.h). The table has room for them from the start, so that no call lacks memory
  * for it after the vote. */
 enum { PHASE_BITS = 4, ROUND_BITS = 6, CALL_BITS = 5, FIRST_CAPACITY = 64 };
-enum { MERGED_BITS = 10 }; /* with MERGE: numbers of more calls than SS_MERGED twice */
+enum { MERGED_BITS = 10 }; /* with MERGE: more than SS_MERGED calls twice */
 _Static_assert(1 << MERGED_BITS >= 2 * SS_MERGED, "calls under way are told apart");
 
 _Static_assert((SHIM_TAG_CLOCK >> ROUND_BITS) >= SS_PHASES &&
@@ -68,7 +68,7 @@ static void start(struct shim_transport *t, struct ss_request *request, bool rec
     t->owners[t->count++] = request;
 }
 
-/* Takes request i out; the last one moves into its place. */
+/* Removes request i and moves the last one into its slot. */
 static void drop(struct shim_transport *t, int i)
 {
     int last = --t->count;
@@ -120,9 +120,10 @@ static void finish(struct shim_transport *t, int i, MPI_Status *status, bool fai
     owner->bytes = owner->status == SS_OK ? (size_t)bytes : 0;
 }
 
-/* MPICH 4.0.2 raises an error that a completion routine meets on the handler of the world, whatever
- * stands on the communicator of the request; under the default handler a broken connection or a
- * message longer than its receive ends the job, as it would inside the native allreduce. */
+/* Polls the requests. MPICH 4.0.2 raises an error of a completion routine on the handler of the
+ * world, whatever handler the request's communicator has. Under the default handler a broken
+ * connection, or a message longer than its receive, thus ends the job, as in the native
+ * allreduce. */
 static int poll_all(struct shim_transport *t)
 {
     int done = 0;
@@ -143,8 +144,8 @@ static int poll_all(struct shim_transport *t)
     return SS_OK;
 }
 
-/* A receive is cancelled and usually gone at once. A send cannot be taken back: it stays without an
- * owner until it is done. */
+/* Cancels a request. A cancelled receive usually ends at once. A send cannot be cancelled: it stays
+ * without an owner until it is done. */
 static void cancel(struct shim_transport *t, struct ss_request *request)
 {
     int i = request->slot;
@@ -220,7 +221,7 @@ void shim_transport_use(struct shim_transport *t, MPI_Comm comm)
 {
     int *upper = NULL;
     int found = 0;
-    int bound = 32767; /* the least MPI allows */
+    int bound = 32767; /* the least value that MPI allows */
 
     t->comm = comm;
     t->call_bits = shim.settings.merge > 0 ? MERGED_BITS : CALL_BITS;

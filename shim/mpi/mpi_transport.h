@@ -1,8 +1,8 @@
-/* core's transport over MPI point-to-point on a private communicator: exact source and tag, never
- * wildcards.
+/* Implements core's transport with MPI point-to-point messages on a private communicator. Source
+ * and tag are always exact.
  *
- * Messages are bounded, so receives are posted ahead with a buffer that holds the longest; a
- * matched probe is not needed.
+ * Messages are bounded, so receives are posted ahead with a buffer that holds the longest. Matched
+ * probes are not needed.
  */
 #ifndef SHIM_MPI_MPI_TRANSPORT_H
 #define SHIM_MPI_MPI_TRANSPORT_H
@@ -11,16 +11,16 @@
 
 #include "core/net/transport.h"
 
-/* Of messages that are none of core's: no phase has it. */
+/* Tag of messages that are not core's; no phase has it. */
 enum { SHIM_TAG_CLOCK = 15 << 6 };
 
 struct shim_transport {
     struct ss_transport base;
     MPI_Comm comm;      /* borrowed */
-    unsigned call_bits; /* of the tag */
+    unsigned call_bits; /* bits of the tag that hold the call */
 
-    /* Requests under way, dense: request i belongs to owners[i], NULL for sends that were given up.
-     */
+    /* Requests in flight, without gaps: request i belongs to owners[i], which is NULL for cancelled
+     * sends. */
     int count;
     int capacity;
     MPI_Request *requests;
@@ -30,19 +30,20 @@ struct shim_transport {
     MPI_Status *statuses;
 };
 
-/* Allocates. SS_OK or SS_ERR_MEMORY; ends with shim_transport_close. */
+/* Allocates the tables. Returns SS_OK or SS_ERR_MEMORY; shim_transport_close frees them. */
 int shim_transport_open(struct shim_transport *t, int rank, int size);
 
-/* Room for the messages of so many calls at once: false where memory is short. */
+/* Makes room for the messages of `calls` calls at once. Returns false if memory is short. */
 bool shim_transport_reserve(struct shim_transport *t, int calls);
 
-/* Names the communicator; MPI_ERRORS_RETURN is set on it. Before the first message. */
+/* Sets the communicator, whose error handler is MPI_ERRORS_RETURN. Called before the first
+ * message. */
 void shim_transport_use(struct shim_transport *t, MPI_Comm comm);
 
-/* Lets go of everything. False when given-up messages are still under way: their buffers must never
- * be freed. */
+/* Frees everything. Returns false if cancelled messages are still in flight: their buffers must
+ * never be freed. */
 bool shim_transport_close(struct shim_transport *t);
-/* Frees its memory and makes no call of MPI. */
+/* Frees the tables without an MPI call. */
 void shim_transport_free(struct shim_transport *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* Calls handed on to the next function, in all their forms. */
+/* Calls the next function in all forms. */
 #include "shim/mpi/real.h"
 #include "shim/mpi/state.h"
 
@@ -94,7 +94,8 @@ static int ireduce_scatter(const struct shim_call *c, void *request)
     return shim.next.ireduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm, request);
 }
 
-/* Reduce_scatter and reduce have no nonblocking form but with an operator of the program's. */
+/* Handles reduce_scatter and reduce only with an operator of the program; otherwise no nonblocking
+ * form is wrapped. */
 int shim_ipass(const struct shim_call *c, void *request)
 {
     switch (c->own) {

@@ -1,4 +1,4 @@
-/* The search for the next functions and for the PMPI ones among the loaded objects. */
+/* Finds the next functions and the PMPI functions among the loaded objects. */
 #include "shim/mpi/real.h"
 
 #include <dlfcn.h>
@@ -16,13 +16,13 @@ shim_create_from_group_fn *shim_real_create_from_group;
 shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
 bool shim_real_persistent;
 
-/* MPIX_GPU_SUPPORT_CUDA, which older headers do not have. */
+/* MPIX_GPU_SUPPORT_CUDA, which older headers lack. */
 enum { CUDA = 0 };
 
-/* Returned where no loaded object has the function: not MPI_SUCCESS under any MPI. */
+/* Return value if no loaded object has the function: not MPI_SUCCESS in any MPI. */
 enum { NO_FUNCTION = 15 };
 
-/* The loaded objects in the dynamic linker's order. */
+/* The loaded objects in the order of the dynamic linker. */
 struct object {
     char *name; /* "" = the program */
     uintptr_t low, high;
@@ -33,8 +33,9 @@ struct objects {
     size_t ours;
 };
 
-/* Looks at no argument, so that one prototype serves all. Prints nothing: a program without MPI may
- * look whether a weak name such as MPI_Init is there, and finds ours. */
+/* Stands for a missing function. Reads no argument, so that one prototype serves all. Prints
+ * nothing: a program without MPI may look up a weak name such as MPI_Init, and finds this
+ * library's. */
 static int missing(void)
 {
     return NO_FUNCTION;
@@ -45,7 +46,8 @@ static bool inside(const struct object *o, const void *address)
     return (uintptr_t)address >= o->low && (uintptr_t)address < o->high;
 }
 
-/* Only copies: opening objects in here would take the linker's locks in the wrong order. */
+/* Copies an object's name and range. Opens no object, which would take the linker's locks in the
+ * wrong order. */
 static int collect(struct dl_phdr_info *info, size_t size, void *ctx)
 {
     struct objects *all = ctx;
@@ -84,7 +86,8 @@ static void objects_free(struct objects *all)
     free(all->list);
 }
 
-/* The symbol as object o itself defines it; dlsym alone would also find it in what o depends on. */
+/* Returns the symbol that object o itself defines; dlsym alone would also search the objects that o
+ * depends on. */
 static void *defined_in(const struct object *o, const char *symbol)
 {
     void *handle = dlopen(o->name[0] ? o->name : NULL, RTLD_LAZY | RTLD_NOLOAD);
@@ -97,9 +100,9 @@ static void *defined_in(const struct object *o, const char *symbol)
     return address && inside(o, address) ? address : NULL;
 }
 
-/* RTLD_NEXT first. It sees nothing where MPI was opened RTLD_LOCAL, as Python does: then every
- * object in turn. A wrapped name is only looked for behind us (`behind`): in front of us stand
- * those who call us. */
+/* Finds a symbol with RTLD_NEXT, or else in every object in turn: if MPI was opened RTLD_LOCAL, as
+ * Python does, RTLD_NEXT finds nothing. With `behind`, for a wrapped name, only objects behind this
+ * library are searched, since those before it call this library. */
 static void *find(const struct objects *all, const char *symbol, bool behind)
 {
     void *address = dlsym(RTLD_NEXT, symbol);
@@ -113,8 +116,8 @@ static void *find(const struct objects *all, const char *symbol, bool behind)
     return address;
 }
 
-/* Functions and data pointers have one size under POSIX; the copy avoids a cast ISO C does not
- * know. */
+/* Stores the address by copying, since ISO C has no cast from data pointers to functions; POSIX
+ * gives both the same size. */
 static bool find_into(const struct objects *all, void *pointer, const char *mpi, const char *pmpi)
 {
     void *address = mpi ? find(all, mpi, true) : NULL;
@@ -126,7 +129,7 @@ static bool find_into(const struct objects *all, void *pointer, const char *mpi,
     return address != NULL;
 }
 
-/* A name's own second form: "MPI_X" also as "PMPI_X", "PMPI_X" as itself alone. */
+/* Finds a wrapped name: "MPI_X", or else "PMPI_X"; a name "PMPI_X" only as itself. */
 static bool find_wrapped(const struct objects *all, void *pointer, const char *name)
 {
     char pmpi[64];
@@ -137,7 +140,7 @@ static bool find_wrapped(const struct objects *all, void *pointer, const char *n
     return find_into(all, pointer, name, pmpi);
 }
 
-/* Finds the functions that the stand-ins of large.h call. Returns false if one is lacking. */
+/* Finds the functions that the stand-ins of large.h use. Returns false if one is missing. */
 static bool find_needed(const struct objects *all)
 {
     bool found = true;
@@ -194,7 +197,7 @@ void shim_real_library(char *text, size_t size)
 {
     struct objects all = {0};
     __typeof__(PMPI_Get_library_version) *ask;
-    char version[8192]; /* the longest any MPI declares */
+    char version[8192]; /* the longest that any MPI declares */
     int len = 0;
 
     text[0] = '\0';
@@ -220,7 +223,7 @@ static bool is_named_abi(const void *address)
 bool shim_real_is_standard_abi(void)
 {
     struct objects all = {0};
-    void *next, *below = NULL; /* a profiler may hold the next function; none holds PMPI_ */
+    void *next, *below = NULL; /* a profiler may hold the next function, but no PMPI_ function */
 
     memcpy(&next, &shim.next.allreduce, sizeof next);
     dl_iterate_phdr(collect, &all);
@@ -267,7 +270,7 @@ bool shim_real_is_cuda_aware(void)
 {
     struct objects all = {0};
     int (*ask)(int kind, int *supported); /* MPICH and its family */
-    int (*query)(void);                   /* Open MPI's name, MVAPICH has it too */
+    int (*query)(void);                   /* Open MPI and MVAPICH */
     int supported = 0;
 
     dl_iterate_phdr(collect, &all);

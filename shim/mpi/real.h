@@ -1,4 +1,4 @@
-/* The real MPI functions, found at run time: this library links with none. */
+/* The real MPI functions, found at run time: this library links with no MPI library. */
 #ifndef SHIM_MPI_REAL_H
 #define SHIM_MPI_REAL_H
 
@@ -6,7 +6,7 @@
 
 #include "shim/mpi/state.h"
 
-/* Internal traffic; reached as shim_real.Comm_size(...). */
+/* Functions for internal traffic, used as shim_real.Comm_size(...). */
 #define SHIM_PMPI(X)                                                                               \
     X(Add_error_class)                                                                             \
     X(Add_error_code)                                                                              \
@@ -71,7 +71,7 @@ struct shim_real {
 
 extern struct shim_real shim_real;
 
-/* MPICH's extension, NULL where the library does not have it. */
+/* MPICH's extension; NULL if the library lacks it. */
 typedef int shim_greq_poll_fn(void *, MPI_Status *);
 typedef int shim_greq_wait_fn(int, void **, double, MPI_Status *);
 typedef int shim_greq_start_fn(MPI_Grequest_query_function *, MPI_Grequest_free_function *,
@@ -86,35 +86,36 @@ typedef int shim_create_from_group_fn(MPI_Group, const char *, MPI_Info, MPI_Err
 typedef int shim_real_iallgatherv_c_fn(const void *, MPI_Count, MPI_Datatype, void *,
                                        const MPI_Count *, const MPI_Aint *, MPI_Datatype, MPI_Comm,
                                        MPI_Request *);
-/* MPI_COMM_DUP_FN and the like of C programs; NULL where it has another name. */
+/* Address of MPI_COMM_DUP_FN and similar functions for C programs; NULL if the library names it
+ * otherwise. */
 extern void *shim_real_dup_fn;
 extern shim_create_from_group_fn *shim_real_create_from_group;
 extern shim_real_iallgatherv_c_fn *shim_real_iallgatherv_c;
-/* The library has persistent reductions (MPI_Reduce_init). */
+/* True if the library has persistent reductions (MPI_Reduce_init). */
 extern bool shim_real_persistent;
 
-/* Whether two functions are defined in one library. */
+/* Returns true if one library defines both functions. */
 bool shim_real_same_object(shim_init_fn *a, shim_init_thread_fn *b);
 
-/* Fills shim.next. Returns false if no object has an MPI_Allreduce; entries then return an
- * error, 15. Functions that the MPI library lacks return it, too, but for those of large.h. */
+/* Sets shim.next. Returns false if no object has an MPI_Allreduce; entries then return error 15.
+ * Functions that the MPI library lacks return it as well, except those of large.h. */
 bool shim_real_find_next(void);
 
-/* Returns whether an object has a PMPI_Allreduce. The stub of a serial program has none. */
+/* Returns true if an object has a PMPI_Allreduce. The stub of a serial program has none. */
 bool shim_real_has_library(void);
 
-/* First bytes of the MPI library's version text; "" when it cannot be asked. */
+/* Copies the beginning of the MPI library's version text; "" if the library cannot be asked. */
 void shim_real_library(char *text, size_t size);
 
-/* Whether the MPI library is built for the ABI of the MPI 5 standard (libmpi_abi.so), by the name
- * of the object that holds its MPI_Allreduce: MPICH's version text does not tell, and handles are
- * pointers there. */
+/* Returns true if the MPI library is built for the ABI of the MPI 5 standard, in which handles are
+ * pointers. The name of the object with its MPI_Allreduce decides (libmpi_abi.so), since MPICH's
+ * version text does not say it. */
 bool shim_real_is_standard_abi(void);
 
-/* Whether the MPI library takes buffers in the memory of CUDA's devices, as it says. */
+/* Returns true if the MPI library says that it takes buffers in the memory of CUDA devices. */
 bool shim_real_is_cuda_aware(void);
 
-/* Fills shim_real. Returns NULL, or the name of a function the library does not have. */
+/* Sets shim_real. Returns NULL, or the name of a function that the library lacks. */
 const char *shim_real_find_pmpi(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Frames from libunwind, and a table of the addresses that were seen. */
+/* Finds call sites with libunwind, and keeps a table of known addresses. */
 #include "shim/mpi/site.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* Frames of ours and of the MPI library come first: room for those. */
+/* Frames of this library and of the MPI library come first and need room as well. */
 enum { DEPTH = 24 };
 
 static uint64_t mix(uint64_t h, uint64_t x)
@@ -27,7 +27,8 @@ static uint64_t hash_text(const char *text)
     return h;
 }
 
-/* The MPI library is several: libmpich, libmpichfort, libmpi, libmpifort, libmpicxx, ... */
+/* Returns true for the MPI library, which consists of several objects: libmpich, libmpichfort,
+ * libmpi, libmpifort, libmpicxx, ... */
 static bool is_mpi(const Dl_info *info, const char *module)
 {
     Dl_info mpi;
@@ -43,7 +44,7 @@ static void examine(const void *address, struct shim_place *place)
     Dl_info info;
 
     *place = (struct shim_place){.address = address};
-    /* A return address may be the first byte after its function: what calls stands before it. */
+    /* the call is before its return address, which may be the first byte after the function */
     if (!dladdr((const char *)address - 1, &info) || !info.dli_fname) {
         place->hash = mix(0, (uint64_t)(uintptr_t)address); /* code made at run time */
         return;
@@ -58,7 +59,7 @@ static void examine(const void *address, struct shim_place *place)
         snprintf(place->symbol, sizeof place->symbol, "%s", info.dli_sname);
 }
 
-/* The entry of an address in the table, or the empty one where it belongs. Under the lock. */
+/* Returns the table entry of an address, or the empty entry for it. Called under the lock. */
 static struct shim_place *entry_of(const void *address)
 {
     size_t i = (size_t)(mix(0, (uint64_t)(uintptr_t)address) >> 40);
@@ -71,7 +72,8 @@ static struct shim_place *entry_of(const void *address)
     }
 }
 
-/* What is known of an address; `room` serves where the table is full or cannot be had. */
+/* Returns the properties of an address. `room` serves if the table is full or could not be
+ * allocated. */
 static const struct shim_place *place_of(const void *address, struct shim_place *room)
 {
     struct shim_place *p = shim.sites.places ? entry_of(address) : room;
@@ -85,7 +87,8 @@ static const struct shim_place *place_of(const void *address, struct shim_place 
     return p;
 }
 
-/* The first backtrace lets libunwind open what it keeps open: it is made here. */
+/* Opens libunwind and makes a first backtrace, at which libunwind opens files that it keeps
+ * open. */
 static void open_library(void)
 {
     void *frames[DEPTH], *library = dlopen("libunwind.so.8", RTLD_LOCAL | RTLD_LAZY);
@@ -101,7 +104,7 @@ static void open_library(void)
     }
 }
 
-/* Opens the library unless that was done. Returns why there is none, once. */
+/* Opens the library unless that was done. Returns the reason for its lack once. */
 static const char *open_once(void)
 {
     const char *lacking;
@@ -115,7 +118,7 @@ static const char *open_once(void)
     return lacking;
 }
 
-/* Logs with the first site, when the rank is known. */
+/* Logs at the first site, when the rank is known. */
 static void say_lacking(const char *lacking)
 {
     if (lacking)
@@ -133,7 +136,7 @@ void shim_site_open(void)
     pthread_mutex_unlock(&shim.sites.lock);
 }
 
-/* The frames from `address` on; only that one where they cannot be told. */
+/* Returns the frames from `address` on; that address alone if it is not in the backtrace. */
 static int frames_from(const void *address, void **frames)
 {
     int n = shim.sites.backtrace ? shim.sites.backtrace(frames, DEPTH) : 0;

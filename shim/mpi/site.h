@@ -1,13 +1,14 @@
-/* Where the application calls from, for the identity of tensors (MODE=topk).
+/* The call sites of the application, for the identity of tensors (MODE=topk).
  *
- * The site is the first frame outside of this library and of the MPI library, which has frames of
- * its own above us where Fortran calls. It is named MODULE+OFFSET, so that the name does not depend
- * on where things are loaded. The hash of up to SHIM_CALLERS frames above it, its path, tells
- * layers apart that call through one wrapper. A profiler above us counts as the application.
+ * The site is the first frame outside of this library and of the MPI library, which has frames
+ * between this library and a Fortran program. Its name is MODULE+OFFSET, so that it does not depend
+ * on load addresses. The path is the hash of up to SHIM_CALLERS frames above the site; it
+ * distinguishes layers that call through one wrapper. A profiler above this library counts as the
+ * application.
  *
- * The frames come from libunwind, which shim_site_open opens with RTLD_LOCAL: linked or preloaded
- * it would take over the unwinding of C++ exceptions. Without it the site is the address we return
- * to, said once at DEBUG=info.
+ * libunwind provides the frames. shim_site_open opens it with RTLD_LOCAL, since a linked or
+ * preloaded libunwind would take over the unwinding of C++ exceptions. Without libunwind the site
+ * is the return address of the call; DEBUG=info says so once.
  */
 #ifndef SHIM_MPI_SITE_H
 #define SHIM_MPI_SITE_H
@@ -19,30 +20,32 @@
 
 enum { SHIM_CALLERS = 3, SHIM_SITE_PLACES = 1024 };
 
-/* What is known of a code address; kept, as dladdr takes a microsecond. */
+/* Properties of a code address, kept because dladdr takes a microsecond. */
 struct shim_place {
-    const void *address; /* NULL = empty */
-    uint64_t hash;       /* of module and offset */
+    const void *address; /* NULL: empty entry */
+    uint64_t hash;       /* hash of module and offset */
     bool mpi;            /* in the MPI library */
     char name[128];      /* MODULE+OFFSET */
-    char symbol[64];     /* "" = unknown */
+    char symbol[64];     /* "": unknown */
 };
 
-/* In struct shim_state; zero but for the lock. Members belong to site.c. */
+/* Part of struct shim_state; zero except the lock. Only site.c uses the members. */
 struct shim_sites {
     pthread_mutex_t lock;
-    bool opened;                    /* libunwind was looked for */
-    const char *lacking;            /* why there is none, not logged yet; NULL: nothing to log */
-    int (*backtrace)(void **, int); /* unw_backtrace, NULL without libunwind */
-    struct shim_place *places;      /* hash table of SHIM_SITE_PLACES, made when needed */
-    unsigned known;                 /* places in it; three quarters at most */
+    bool opened; /* libunwind was looked for */
+    /* reason for the lack of libunwind, not logged yet; NULL: nothing to log */
+    const char *lacking;
+    int (*backtrace)(void **, int); /* unw_backtrace; NULL without libunwind */
+    /* hash table of SHIM_SITE_PLACES entries, allocated when needed */
+    struct shim_place *places;
+    unsigned known; /* entries used, at most three quarters */
 };
 
-/* Opens libunwind, once; shim_site_find does so otherwise. */
+/* Opens libunwind once. Otherwise the first shim_site_find opens it. */
 void shim_site_open(void);
 
-/* The site of a call that returns to `address`. name and symbol of *site point into room, which the
- * caller keeps as long as the site. */
+/* Finds the site of a call that returns to `address`. name and symbol of *site point into `room`,
+ * which the caller keeps as long as the site. */
 void shim_site_find(const void *address, struct shim_place *room, struct ss_call_site *site);
 
 #endif

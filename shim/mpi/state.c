@@ -27,7 +27,7 @@ struct shim_state shim = {
     .sites = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
-/* NULL where the system has no memory, or a kernel before Linux 4.14. */
+/* Returns a page that fork empties; NULL without memory, or before Linux 4.14. */
 static atomic_bool *page_emptied_by_fork(void)
 {
 #ifdef MADV_WIPEONFORK

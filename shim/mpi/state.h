@@ -1,7 +1,9 @@
-/* Inside of the shim, without mpi.h: what entry points share with the parts that know MPI.
+/* Internal state of the shim, without mpi.h: shared by entry points and the files that include
+ * mpi.h.
  *
- * Handles are uintptr_t here, because entry points are reached under any MPI; they become MPI_Comm
- * and the like only where PMPI_Get_library_version has named MPICH or its ABI family.
+ * Handles are uintptr_t here, because programs of any MPI library reach the entry points. Handles
+ * become MPI_Comm and the like only after PMPI_Get_library_version has named MPICH or its ABI
+ * family.
  */
 #ifndef SHIM_MPI_STATE_H
 #define SHIM_MPI_STATE_H
@@ -17,7 +19,7 @@
 #include "core/call/call.h"
 #include "shim/mpi/site.h"
 
-/* Version of what ranks say to each other; part of the settings hash. */
+/* Version of the messages between ranks; part of the settings hash. */
 enum { SHIM_PROTOCOL = 10 };
 
 #ifndef SPARSESHIM_VERSION
@@ -69,7 +71,7 @@ typedef int shim_ireduce_scatter_fn(const void *, void *, const int *, uintptr_t
 typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uintptr_t, uintptr_t,
                                       uintptr_t, void *request);
 
-/* The wrapped names: member of struct shim_next, type, name. An MPI library before MPI 4 lacks
+/* The wrapped functions: member of struct shim_next, type, name. An MPI library before MPI 4 lacks
  * those of large counts (shim/mpi/large.h). */
 #define SHIM_WRAPPED_LARGE(X)                                                                      \
     X(allreduce_c, shim_allreduce_c_fn, MPI_Allreduce_c)                                           \
@@ -126,7 +128,7 @@ typedef int shim_ireduce_scatter_c_fn(const void *, void *, const int64_t *, uin
     X(pcontrol, shim_pcontrol_fn, MPI_Pcontrol)
 #define SHIM_WRAPPED(X) SHIM_WRAPPED_PLAIN(X) SHIM_WRAPPED_LARGE(X)
 
-/* What is called next under each of them: a profiler below us, or the MPI library. */
+/* The next function of each: a profiler's below this library, or the MPI library's. */
 struct shim_next {
 #define SHIM_MEMBER(member, type, name) type *member;
     SHIM_WRAPPED(SHIM_MEMBER)
@@ -135,9 +137,9 @@ struct shim_next {
 
 struct shim_bounce;
 
-/* Nonblocking reductions that are looked at for an operator of the program's. */
+/* Nonblocking reductions that are checked for an operator of the program. */
 enum shim_own {
-    SHIM_OWN_NONE, /* the operator is another, or the call is of no such kind */
+    SHIM_OWN_NONE, /* no operator of the program, or not a nonblocking reduction */
     SHIM_OWN_IALLREDUCE,
     SHIM_OWN_IREDUCE,
     SHIM_OWN_ISCAN,
@@ -146,21 +148,21 @@ enum shim_own {
     SHIM_OWN_IREDUCE_SCATTER
 };
 
-/* An intercepted call, as it came. */
+/* An intercepted call with its arguments. */
 struct shim_call {
     const void *send;
     void *recv;
-    int64_t count;  /* reduce_scatter and allgather: of the receive buffer, per rank */
-    uintptr_t type; /* of the receive buffer */
+    int64_t count;  /* reduce_scatter and allgather: elements of the receive buffer, per rank */
+    uintptr_t type; /* type of the receive buffer */
     uintptr_t op;
     uintptr_t comm;
     bool large;       /* a name that ends in _c */
-    const void *site; /* return address: where the application calls from */
+    const void *site; /* return address of the call in the application */
     enum ss_kind kind;
     enum shim_own own;
     int root; /* reduce */
-    /* Allgather. counts and displs: allgatherv, int or, where large, int64_t. counts also:
-     * SHIM_OWN_IREDUCE_SCATTER. */
+    /* Allgather. counts and displs belong to allgatherv: int, or int64_t if `large`. counts also
+     * belongs to SHIM_OWN_IREDUCE_SCATTER. */
     int64_t send_count;
     uintptr_t send_type;
     const void *counts, *displs;
@@ -175,9 +177,9 @@ struct shim_small {
 };
 
 enum shim_phase {
-    SHIM_NEW,   /* nothing is known yet */
-    SHIM_READY, /* functions and settings are there */
-    SHIM_PASS   /* every call goes on untouched, for good */
+    SHIM_NEW,   /* functions and settings are not known yet */
+    SHIM_READY, /* functions and settings are known */
+    SHIM_PASS   /* every call goes on untouched until the end of the process */
 };
 
 struct shim_comm;
@@ -185,13 +187,13 @@ struct shim_task;
 
 /* Lists of communicators (shim/comm/lists.h). */
 enum shim_list {
-    SHIM_ACTIVE, /* with calls that the thread may step */
-    SHIM_QUORUM, /* with partial calls, which it takes part in */
+    SHIM_ACTIVE, /* communicators with calls that the thread may step */
+    SHIM_QUORUM, /* communicators with partial calls, in which the thread takes part */
     SHIM_LISTS
 };
 
-/* A type and an operator that the MPI library takes together, by a question (shim_operation_asked).
- */
+/* A type and an operator that the MPI library accepts together, as it has answered
+ * (shim_operation_asked). */
 struct shim_pair {
     uintptr_t type, op;
     enum ss_type found;
@@ -236,19 +238,20 @@ struct shim_sizes {
     _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
 };
 
-/* What this rank's clock is behind that of the first rank, when it read `at`; seconds. */
+/* Reading of the clocks: at time `at` of this rank's clock, the first rank's clock was `offset`
+ * ahead; seconds. */
 struct shim_clock_sample {
     double at, offset, uncertainty;
 };
 enum { SHIM_CLOCK_SAMPLES = 2 };
 
-/* What a step of a communicator's calls leaves to whoever has held its lock. */
+/* Work that a step leaves to the holder of the communicator's lock. */
 struct shim_left {
     struct shim_task *finished; /* to be delivered */
     struct shim_task *wants;    /* images of its buffers; NULL: none does */
 };
 
-/* What lower folders call of higher ones; set before the first eligible call. */
+/* Functions of higher folders that lower ones call; set before the first eligible call. */
 struct shim_hooks {
     void (*last_comm_gone)(void); /* a Sessions-only program's; shim_job_pause */
     bool (*step)(struct shim_comm *comm, struct shim_left *left); /* shim_task_step */
@@ -257,22 +260,22 @@ struct shim_hooks {
 };
 
 struct shim_state {
-    /* Read by every call. min_fast: counts below it go straight to the next function, uncounted,
-     * since nobody would read the number. INT64_MIN until the first call has filled `next` (no
-     * count is below that) and where calls are counted; INT64_MAX once everything passes through.
-     */
+    /* Read by every call. Calls of fewer than min_fast elements go straight to the next function
+     * and are not counted. INT64_MIN until the first call has set `next`, and if calls are counted;
+     * INT64_MAX once everything passes. */
     _Alignas(64) _Atomic int64_t min_fast;
-    /* Not above min_count, nor least_named. INT64_MAX also where none is taken over. */
+    /* At most min_count and least_named. INT64_MAX also if no nonblocking call is taken over. */
     _Atomic int64_t min_fast_nonblocking;
     struct shim_next next;
-    /* MPI_Allreduce of SHIM_FEW_NUMBERS so far; threads may make it lose some. */
+    /* Number of MPI_Allreduce calls of at most SHIM_FEW_NUMBERS elements; with several threads a
+     * little too small. */
     _Alignas(64) _Atomic uint64_t small;
     _Alignas(64) atomic_int phase; /* enum shim_phase */
-    pid_t pid; /* of the process that prepared: a forked child passes everything through */
+    pid_t pid; /* process that prepared the shim; a forked child passes everything */
     const atomic_bool
         *own_page;   /* true in that process, false in its children; NULL: no such page */
     atomic_bool off; /* MPI_Pcontrol(0) */
-    atomic_bool nonblocking_made; /* one was taken over */
+    atomic_bool nonblocking_made; /* a nonblocking call was taken over */
     atomic_bool started;          /* the part of the job's beginning that needs MPI is done */
     pthread_mutex_t
         start_lock; /* held while preparing and starting; callbacks of MPI never take it */
@@ -280,8 +283,9 @@ struct shim_state {
     struct shim_hooks hooks;
     struct cfg *cfg;
     struct cfg_options options;
-    char start_directory[2048]; /* the working directory then, for REPORT_DIR; "" unknown */
-    size_t host_memory;         /* bytes; 0: unknown */
+    /* working directory at the first call, for REPORT_DIR; "": unknown */
+    char start_directory[2048];
+    size_t host_memory; /* bytes; 0: unknown */
     int64_t min_count;
     int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
                             INT64_MAX: none */
@@ -292,21 +296,21 @@ struct shim_state {
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;
-    pthread_mutex_t report_lock; /* a leaf but for those of the statistics and the log */
-    _Atomic double report_at;    /* when the next interim report is due; INFINITY: none */
+    pthread_mutex_t report_lock; /* a leaf, except for the locks of statistics and log */
+    _Atomic double report_at;    /* time of the next interim report; INFINITY: none */
     atomic_bool report_decided;  /* the first interim report with a decided call is written */
-    atomic_bool report_lost;     /* it was said that the report's file cannot be written */
+    atomic_bool report_lost;     /* a warning said that the report's file cannot be written */
     char library[256];           /* first line of the MPI library's version */
-    int64_t start_second;        /* of the steady clock, from which shim_now counts */
+    int64_t start_second;        /* second of the steady clock from which shim_now counts */
 
     /* TRACE: the sink is settings.trace. */
     struct {
         struct shim_clock_sample sample[SHIM_CLOCK_SAMPLES];
         atomic_int samples;
-        atomic_bool met; /* sessions: the first was taken, or tried */
+        atomic_bool met; /* sessions: the first sample was taken or tried */
     } clock;
 
-    bool left_out;           /* PROGRAMS does not take this one */
+    bool left_out;           /* PROGRAMS excludes this program */
     bool sessions;           /* no MPI_Init was called: the world does not exist */
     atomic_bool exit_hooked; /* sessions: the text of the report comes at exit */
     atomic_bool
@@ -314,10 +318,10 @@ struct shim_state {
     atomic_bool mismatch_told;
     int rank; /* in the world; in the first communicator where there is none; -1: not known */
     int ranks;
-    uint64_t salt;                /* tells this process from others */
-    atomic_uint_fast64_t numbers; /* of first contacts that this process has led */
+    uint64_t salt;                /* distinguishes this process from others */
+    atomic_uint_fast64_t numbers; /* number of first contacts that this process has led */
     bool hides_errors;            /* the library returns MPI_SUCCESS after a handler: MPICH 5 */
-    uintptr_t single;             /* a communicator of ours of this rank alone; 0: not made */
+    uintptr_t single;             /* communicator of this rank alone; 0: not made */
     pthread_mutex_t single_lock;
     struct shim_pair pairs[SHIM_PAIRS]; /* under single_lock; type 0: none */
     unsigned next_pair;
@@ -327,65 +331,70 @@ struct shim_state {
     int log_fd; /* -1: not open */
     pthread_mutex_t log_lock;
 
-    /* Table of communicators. The lock is a leaf: no MPI call and no other lock under it, because
-     * the delete callback takes it inside MPI. */
+    /* Table of communicators. Its lock is a leaf: no MPI call and no other lock under it, since the
+     * delete callback takes it inside MPI. */
     pthread_mutex_t table_lock;
     struct shim_comm *buckets[SHIM_BUCKETS];
-    size_t known;                        /* entries in the buckets */
-    uint64_t contacts;                   /* communicators met so far */
-    atomic_int privates;                 /* private communicators alive */
-    atomic_bool spare_used[SHIM_SPARES]; /* entries for want of memory (shim/comm/comm.c) */
-    atomic_bool residuals_freed;         /* with a communicator, in the middle of the job, */
-    atomic_bool freed_told;              /* and that was said */
-    _Atomic(struct shim_comm *) dropped; /* not in the table, private communicator to be freed */
-    _Atomic(struct shim_comm *) ended;   /* by MPI_Finalize, memory to be freed behind it */
+    size_t known; /* entries in the buckets */
+    /* number of communicators that have had their first contact */
+    uint64_t contacts;
+    atomic_int privates;                 /* number of private communicators */
+    atomic_bool spare_used[SHIM_SPARES]; /* entries for times without memory (shim/comm/comm.c) */
+    /* residuals were freed with a communicator before the end of the job */
+    atomic_bool residuals_freed;
+    atomic_bool freed_told;              /* a warning said so */
+    _Atomic(struct shim_comm *) dropped; /* not in the table; private communicators to be freed */
+    _Atomic(struct shim_comm *) ended;   /* ended by MPI_Finalize; memory to be freed afterwards */
 
     /* Nonblocking calls. */
-    bool takes_requests;            /* known once the job has started */
-    bool own_thread;                /* PROGRESS=thread */
-    bool serves_quorum;             /* this rank can; known once the job has started */
-    atomic_bool quorum_told;        /* that it is off */
-    atomic_bool quorum_device_told; /* that it is the host's */
-    atomic_bool alone_device_told;  /* that calls which are merged are, too */
-    atomic_bool memory_device_told; /* that it has no memory for a call */
-    int thread_level;       /* where it was raised: what the application was told; -1: it was not */
+    bool takes_requests; /* known once the job has started */
+    bool own_thread;     /* PROGRESS=thread */
+    /* this rank can serve partial calls; known once the job has started */
+    bool serves_quorum;
+    atomic_bool quorum_told;        /* a warning said that QUORUM is off */
+    atomic_bool quorum_device_told; /* a warning said that QUORUM needs buffers of the host */
+    atomic_bool alone_device_told;  /* a warning said that merged calls need buffers of the host */
+    atomic_bool memory_device_told; /* a warning said that a device has no memory for a call */
+    /* if it was raised: level that the application was told; -1: not raised */
+    int thread_level;
     atomic_bool finalizing; /* inside of MPI_Finalize */
     atomic_bool finalized;
-    atomic_bool callbacks;     /* the program has callbacks: this rank votes so */
-    atomic_bool operators;     /* it has an operator of its own */
-    atomic_int own_waiting;    /* reductions with one that are not posted yet */
-    int keyvals[SHIM_KEYVALS]; /* whose attributes run code of the program when deleted */
+    atomic_bool callbacks;     /* the program has callbacks; this rank votes so */
+    atomic_bool operators;     /* the program has an operator of its own */
+    atomic_int own_waiting;    /* reductions with such an operator that are not posted yet */
+    int keyvals[SHIM_KEYVALS]; /* attribute keys with a delete function of the program */
     atomic_int keyval_count;
-    atomic_bool deleters;                /* one of them is on a communicator that can be freed */
+    /* an attribute of such a key is on a communicator that can be freed */
+    atomic_bool deleters;
     struct shim_comm *lists[SHIM_LISTS]; /* under table_lock */
     atomic_int list_count[SHIM_LISTS];
-    struct shim_task *requests; /* that the application holds */
+    struct shim_task *requests; /* requests that the application holds */
     atomic_int request_count;
     pthread_mutex_t requests_lock; /* a leaf */
     struct shim_watch watch;
 
-    struct shim_sites sites; /* its lock is a leaf, too */
+    struct shim_sites sites; /* its lock is a leaf */
 
-    /* Costs measured over several groups; the one not used for longest is replaced. */
+    /* Costs measured over several groups; the entry unused for longest is replaced. */
     pthread_mutex_t costs_lock;
     struct shim_costs costs[SHIM_COSTS];
     uint64_t costs_clock;
 };
 
-/* Hidden, so that the compiler reaches them without a table in between. */
+/* Hidden, so that the compiler accesses them without an indirection. */
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
 extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
 
-/* This thread is the one that moves nonblocking calls. */
+/* True in the thread that moves nonblocking calls. */
 extern __attribute__((visibility("hidden"))) _Thread_local bool shim_ours;
 
-/* Returns whether this thread is barred from MPI (shim/comm/progress.h), and is to leave. */
+/* Returns true if this thread is barred from MPI (shim/comm/progress.h) and must leave. */
 static inline bool shim_is_out(void)
 {
     return shim_ours && atomic_load(&shim.watch.bars) > 0;
 }
 
-/* Sums of a few numbers between two calls, of a loss or a metric, tell steps
+/* Counts sums of at most SHIM_FEW_NUMBERS elements, such as a loss or a metric, which mark steps
  * (core/tensor/steps.h); larger ones may be those of a layer's bias. Not locked: some five
  * instructions. */
 enum { SHIM_FEW_NUMBERS = 8 };
@@ -396,31 +405,32 @@ static inline void shim_count_small(int64_t count)
     atomic_store_explicit(&shim.small, small + (count <= SHIM_FEW_NUMBERS), memory_order_relaxed);
 }
 
-/* shim/mpi/next.c: hands a call to the next function; the second form is nonblocking. */
+/* shim/mpi/next.c: calls the next function of a blocking call. */
 int shim_pass(const struct shim_call *call);
+/* Calls the next function of a nonblocking call. */
 int shim_ipass(const struct shim_call *call, void *request);
 
-/* Remembers this process as the one that prepares; tells whether the caller runs in it, and not in
- * a forked child. The question makes no system call where the kernel empties a page for children.
- */
+/* Records this process as the one that prepares the shim. */
 void shim_own_process(void);
+/* Returns true in that process, and false in a forked child. Makes no system call if the kernel
+ * empties a page for children. */
 bool shim_is_own_process(void);
 
-/* Steady clock, seconds since the first intercepted call, in steps of 2^-28 s: up to 2^25 s their
- * differences and sums are exact, so that they raise no floating-point exception and depend on no
- * rounding mode of the application. Anything else is computed as core/base/fpenv.h has it. */
+/* Returns seconds since the first intercepted call on a steady clock, in steps of 2^-28 s. Up to
+ * 2^25 s differences and sums are exact: they raise no floating-point exception and do not depend
+ * on the application's rounding mode. Other computations need core/base/fpenv.h. */
 double shim_now(void);
 
-/* Time in calls of nonblocking operations, in seconds, for the report. */
+/* Adds seconds spent in calls of nonblocking operations, for the report. */
 void shim_stats_time(double seconds);
 
-/* Whether somebody reads how many calls pass. */
+/* Returns true if a report or a log needs the number of calls that pass. */
 bool shim_calls_are_counted(void);
-/* No nonblocking call will be taken over. Where none is counted, they pass at once.
- */
+/* Makes nonblocking calls pass at once if calls are not counted. Called when none will be taken
+ * over. */
 void shim_requests_pass(void);
 
-/* Whether this process will write a report. */
+/* Returns true if this process will write a report. */
 static inline bool shim_report_is_due(void)
 {
     return shim.options.report == CFG_REPORT_ALL ||
