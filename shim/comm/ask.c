@@ -1,6 +1,4 @@
-/* What is asked of the MPI library about handles, so that no handler of the application's hears of
- * it.
- */
+/* Queries the MPI library about handles, unseen by handlers of the application. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +6,8 @@
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
-/* A communicator of ours of this rank alone, under MPI_ERRORS_RETURN. MPI_COMM_NULL where the MPI
- * library makes none, as before MPI 4. */
+/* Makes a communicator of this rank alone with MPI_ERRORS_RETURN. Returns MPI_COMM_NULL if the MPI
+ * library cannot make one, as before MPI 4. */
 static MPI_Comm make_single(void)
 {
     MPI_Comm single = MPI_COMM_NULL;
@@ -26,7 +24,7 @@ static MPI_Comm make_single(void)
     return single;
 }
 
-/* The same for all questions. MPI_COMM_NULL where there is none to be had. */
+/* Returns the common communicator for queries, or MPI_COMM_NULL. */
 static MPI_Comm single(void)
 {
     pthread_mutex_lock(&shim.single_lock);
@@ -36,7 +34,7 @@ static MPI_Comm single(void)
     return (MPI_Comm)shim.single;
 }
 
-/* One for a moment, freed by the caller. */
+/* Makes a temporary communicator, which the caller frees. */
 static MPI_Comm make_probe(void)
 {
     MPI_Comm probe;
@@ -47,9 +45,9 @@ static MPI_Comm make_probe(void)
     return probe;
 }
 
-/* A handle that was freed is told by a call that fails. MPICH 5 has a handler of the application's
- * hear of that, whatever communicator the call begins with, and hides the error when it returns:
- * then nothing was written. */
+/* Compares the handle with a communicator: the call fails if the handle was freed. MPICH 5 then
+ * calls a handler of the application, whichever communicator is named first, and hides the error if
+ * the handler returns, but leaves the result unwritten. */
 bool shim_comm_exists(uintptr_t handle)
 {
     int result = MPI_UNDEFINED;
@@ -63,10 +61,10 @@ bool shim_comm_exists(uintptr_t handle)
             result != MPI_UNDEFINED);
 }
 
-/* Asked by packing one element, on a communicator whose handlers are ours. Where the ranks still
- * meet there is none: it is made for the question alone, since one that stays could bear the handle
- * of a communicator that the program has freed, which must go on failing. Where none can be made
- * the type counts as committed: the MPI library raises the error. */
+/* Packs one element on a communicator whose handler belongs to this library. While the ranks are
+ * still meeting there is none, and a temporary one is made: a lasting one could get the handle of a
+ * communicator that the program has freed, which must go on failing. If none can be made, the type
+ * counts as committed and the MPI library raises the error. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
 {
     MPI_Comm made = MPI_COMM_NULL, comm = c->private;
@@ -86,7 +84,7 @@ bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c)
 
 /* ---- types and operators ---- */
 
-/* Finds the class of a type of given precision. The handle is valid. */
+/* Finds the class of a type of given precision, whose handle is valid. */
 static bool find_precision(MPI_Datatype type, enum ss_type *found)
 {
     int integers, addresses, types, combiner, size;
@@ -104,7 +102,7 @@ static bool find_precision(MPI_Datatype type, enum ss_type *found)
 }
 
 /* Returns true if the MPI library takes the operator on the type, by a reduction of one rank. If no
- * communicator can be made, it takes the types that it names. */
+ * communicator can be made, the library takes the types that it names. */
 static bool takes(const struct shim_call *call)
 {
     MPI_Comm made = shim.sessions ? MPI_COMM_NULL : make_probe();
@@ -119,7 +117,7 @@ static bool takes(const struct shim_call *call)
     return takes;
 }
 
-/* Finds an earlier answer that was good: nobody frees these types before MPI_Finalize. */
+/* Looks up an earlier positive answer; no program frees these types before MPI_Finalize. */
 static bool is_known(const struct shim_call *call, enum ss_type *type)
 {
     bool known = false;

@@ -1,8 +1,8 @@
-/* Offsets of clocks by Cristian's algorithm (Probabilistic clock synchronization, Distributed
- * Computing 3, 1989): a rank asks another for its time, which is taken for that of the middle
- * between question and answer; of several tries the one of the shortest way counts, and half of
- * that is the uncertainty. Ranks ask along a binomial tree, so that it takes log2 P times as long
- * as for two. */
+/* Measures clock offsets by Cristian's algorithm (Probabilistic clock synchronization, Distributed
+ * Computing 3, 1989). A rank asks another for its time, which is taken for the time halfway between
+ * question and answer. The fastest of several tries counts, and half its duration is the
+ * uncertainty. Ranks ask along a binomial tree, so that the duration is log2 P times that of two
+ * ranks. */
 #include "shim/comm/clock.h"
 
 #include <pthread.h>
@@ -13,14 +13,14 @@
 
 enum { TRIES = 40, YIELD_AFTER = 64 };
 
-/* Seconds for a message, and at the end for the last rank to come: a rank that does not answer
- * leaves its clock unknown. */
+/* Seconds to wait for a message, and at the end for the last rank. The clock of a rank that does
+ * not answer stays unknown. */
 #define PATIENCE        5.0
 #define PATIENCE_AT_END 30.0
 
-/* What a rank's clock is ahead of its own, so that its sum gives that of the first rank. */
+/* Difference of a rank's clock from the first rank's: rank's time + offset = first rank's time. */
 struct apart {
-    double offset, uncertainty; /* seconds; uncertainty < 0: not known */
+    double offset, uncertainty; /* seconds; uncertainty < 0: unknown */
 };
 
 static bool ended(MPI_Request *request, double patience)
@@ -69,7 +69,7 @@ static bool hear(const struct shim_comm *c, int rank, double *words)
            ended_message(&request);
 }
 
-/* Asks a rank further out on the tree, then tells it where it stands. */
+/* Measures the clock of a rank further out on the tree, and sends it the result. */
 static bool ask(const struct shim_comm *c, int rank, struct apart own)
 {
     double words[2] = {0, 0}, offset = 0, shortest = -1;
@@ -106,7 +106,7 @@ static bool answer(const struct shim_comm *c, int rank, struct apart *own)
     return true;
 }
 
-/* Of those that are measured at first contacts the first counts: the last place is for the end. */
+/* Records a sample. Only one sample comes from first contacts; the last place is for the end. */
 static void keep(struct apart own, int most)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -121,8 +121,8 @@ static void keep(struct apart own, int most)
     pthread_mutex_unlock(&lock);
 }
 
-/* Rank r is asked by r without its lowest bit, and asks those that have one more below that. Kept
- * as one of `most` at most. */
+/* Takes part in a measurement. Rank r is asked by the rank without r's lowest bit, and asks the
+ * ranks that have one bit more below it. At most `most` samples are kept. */
 static void measure(const struct shim_comm *c, int most)
 {
     struct apart own = {0, 0};
@@ -143,8 +143,8 @@ bool shim_clock_is_wanted(void)
     return shim.options.trace && *shim.options.trace;
 }
 
-/* Whether its first rank is the one whose clock all traces go by: that of the world, or where there
- * is none of the first communicator. All of its ranks say the same. */
+/* Returns true if the communicator's first rank has the clock of all traces: rank 0 of the world,
+ * or, in sessions, of the first communicator. All ranks get the same result. */
 static bool has_the_clock(const struct shim_comm *c)
 {
     int first = 0, found = MPI_UNDEFINED;
@@ -160,14 +160,14 @@ static bool has_the_clock(const struct shim_comm *c)
     return found == 0;
 }
 
-/* What is decided here all ranks decide alike, whichever communicator they meet on first. */
+/* All ranks decide alike, whichever communicator is their first. */
 void shim_clock_meet(const struct shim_comm *c)
 {
     if (!c->agreed[SHIM_MEET_TRACE] || c->size != shim.ranks || !c->within_world ||
         !has_the_clock(c))
         return;
     measure(c, 1);
-    shim.hooks.clock_known(); /* a job that is killed keeps it */
+    shim.hooks.clock_known(); /* also for a job that is killed later */
 }
 
 void shim_clock_part(void)

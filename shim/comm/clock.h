@@ -1,18 +1,20 @@
-/* How far the clocks of the ranks are apart, for traces that are put beside each other. */
+/* Measures the differences of the ranks' clocks, so that their traces can be merged. */
 #ifndef SHIM_COMM_CLOCK_H
 #define SHIM_COMM_CLOCK_H
 
 #include "shim/comm/comm.h"
 
-/* Whether this rank is to have a trace, also where it cannot write one: it serves the others. */
+/* Returns true if this rank wants a trace, even if it cannot write one: it then answers other
+ * ranks. */
 bool shim_clock_is_wanted(void);
 
-/* Where every rank of the job is in it, the first being the same, and wants a trace: by all ranks,
- * when the private communicator is new, on any thread. */
+/* Measures the clocks if the communicator has every rank of the job with the same first rank, and
+ * all ranks want a trace. Called by all ranks when the private communicator is new, on any
+ * thread. */
 void shim_clock_meet(const struct shim_comm *c);
 
-/* In MPI_Finalize, by all ranks: once more, since clocks drift. Ranks that do not come are waited
- * for no longer than a few seconds. */
+/* Measures once more in MPI_Finalize, since clocks drift. Called by all ranks; waits a bounded time
+ * for ranks that do not come. */
 void shim_clock_part(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The table of communicators, references to its entries, and the attribute that tells when the
- * application frees one. */
+/* Implements the table of communicators, references to its entries, and the attribute that tells
+ * when the application frees a communicator. */
 #include "shim/comm/comm.h"
 
 #ifdef __GLIBC__
@@ -15,8 +15,8 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* Entries for a rank without memory: with one it takes part in the first contact, where the others
- * would wait for it, and all learn that their calls pass through. */
+/* Static entries for a rank without memory. With an entry the rank takes part in the first contact,
+ * where other ranks wait for it, and all ranks learn that their calls pass. */
 static struct shim_comm spares[SHIM_SPARES];
 
 static size_t bucket_of(MPI_Comm handle)
@@ -24,12 +24,12 @@ static size_t bucket_of(MPI_Comm handle)
     return ((uint32_t)handle * 2654435761u) >> 22; /* SHIM_BUCKETS = 2^10 */
 }
 
-/* What this thread is freeing, 0: nothing. */
+/* Handle that this thread is freeing, 0: none. */
 static _Thread_local uintptr_t freeing_now;
 
-/* The link to the entry of a handle, or to the end of its bucket. An entry that another thread is
- * freeing is that thread's alone: MPI may have given the handle away. own: one that this thread is
- * freeing. Under table_lock. */
+/* Returns the link to the entry of a handle, or to the end of its bucket. An entry that another
+ * thread is freeing is skipped, since MPI may have reused the handle. If `own`, finds an entry that
+ * this thread is freeing. Called under table_lock. */
 static struct shim_comm **find(MPI_Comm comm, bool own)
 {
     struct shim_comm **link = &shim.buckets[bucket_of(comm)];
@@ -81,7 +81,7 @@ size_t shim_comm_all(struct shim_comm ***list)
     size_t room, n = 0;
 
     pthread_mutex_lock(&shim.table_lock);
-    room = shim.known + 16; /* some may come before the lock is taken again */
+    room = shim.known + 16; /* room for entries that come before the lock is taken again */
     pthread_mutex_unlock(&shim.table_lock);
     *list = malloc(room * sizeof **list);
     if (!*list)
@@ -162,7 +162,7 @@ static void discard(struct shim_comm *c)
 {
     shim_comm_release(c);
     if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED)
-        return; /* a request of ours may still write to it */
+        return; /* a request of this library may still write to it */
     pthread_mutex_destroy(&c->lock);
     if (c->spare)
         atomic_store(&shim.spare_used[c - spares], false);
@@ -170,7 +170,7 @@ static void discard(struct shim_comm *c)
         free(c);
 }
 
-/* Drops a reference; the entry itself when it was the last, for the caller to discard. */
+/* Drops a reference. Returns the entry if it was the last, for the caller to discard. */
 static struct shim_comm *unreference(struct shim_comm *c)
 {
     bool last;
@@ -229,9 +229,9 @@ static struct shim_comm *take_out(MPI_Comm comm, bool own, bool *empty)
     return c;
 }
 
-/* The application frees a communicator. This may run in any thread and inside any MPI call of ours,
- * so nothing is freed here: the entry goes to the list of the dropped, and the next eligible call
- * or the end of the job frees the private communicator. */
+/* Removes the entry of a communicator that the application frees. Runs in any thread and inside any
+ * MPI call of this library, so that it frees nothing: the next eligible call or the end of the job
+ * frees the private communicator. */
 static void let_go(MPI_Comm comm, bool own)
 {
     bool empty;
@@ -241,7 +241,7 @@ static void let_go(MPI_Comm comm, bool own)
         return; /* the job has ended */
     atomic_store(&c->freed, true);
     if (atomic_load(&shim.finalizing)) {
-        push(&shim.ended, c); /* what stands behind it ends with MPI, which nothing may call then */
+        push(&shim.ended, c); /* its MPI objects end with MPI, which must not be called now */
         return;
     }
     shim_quorum_leave(c);
@@ -250,8 +250,9 @@ static void let_go(MPI_Comm comm, bool own)
         shim.hooks.last_comm_gone();
 }
 
-/* Callbacks of the application's that come behind ours may call on the communicator, on other ranks
- * before ours; and where one fails it lives on. */
+/* Returns true if the entry stays. Callbacks of the application that run after this library's may
+ * use the communicator; on other ranks they may run before. If a callback fails, the communicator
+ * lives on. */
 static bool stays(MPI_Comm comm)
 {
     bool does;
@@ -267,7 +268,7 @@ static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
     (void)keyval, (void)value, (void)extra;
     shim_size_forget(comm);
     if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
-        return MPI_SUCCESS; /* the same, until MPI_Finalize returns */
+        return MPI_SUCCESS; /* stays served until MPI_Finalize returns */
     if (!stays(comm))
         let_go(comm, false);
     return MPI_SUCCESS;
@@ -281,7 +282,7 @@ static int new_key(void)
     return keyval;
 }
 
-/* One key for all communicators, until MPI_Finalize. */
+/* Key for all communicators, until MPI_Finalize. */
 static atomic_int common_key = MPI_KEYVAL_INVALID;
 
 static int shared_key(void)
@@ -308,8 +309,8 @@ static bool is_attached(MPI_Comm comm, int keyval)
            shim_real.Comm_get_attr(comm, keyval, &value, &there) == MPI_SUCCESS && there;
 }
 
-/* Applications with sessions may end their last one at any time: a key of its own for each
- * communicator, freed at once, lives on with the attribute, and nothing is left to clean up. */
+/* Uses a key per communicator in applications with sessions, which may end their last one at any
+ * time. The key is freed at once and lives on with the attribute, so that no clean-up is needed. */
 bool shim_comm_attach(MPI_Comm comm)
 {
     bool single = shim.sessions || atomic_load(&shim.finalizing);
@@ -317,7 +318,7 @@ bool shim_comm_attach(MPI_Comm comm)
     bool attached;
 
     if (shim_comm_is_going((uintptr_t)comm))
-        return true; /* the end of that call is ours */
+        return true; /* shim_comm_end_free handles it */
     keyval = single ? new_key() : shared_key();
     if (keyval == MPI_KEYVAL_INVALID)
         return false;
@@ -342,7 +343,8 @@ bool shim_comm_is_going(uintptr_t handle)
     return freeing_now != 0 && (MPI_Comm)handle == (MPI_Comm)freeing_now;
 }
 
-/* MPI_Comm_free returns what the last of the callbacks returned: ours may not be that. */
+/* Deletes the attribute before MPI_Comm_free, which returns the result of the last callback: this
+ * must not be the shim's. */
 static void detach(MPI_Comm comm)
 {
     int keyval = atomic_load(&common_key);
@@ -368,7 +370,7 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
     return c;
 }
 
-/* A callback has failed, and the communicator lives on. */
+/* Restores the entry after a callback has failed and the communicator lives on. */
 static void keep(MPI_Comm comm)
 {
     struct shim_comm *c;
@@ -386,14 +388,14 @@ void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, 
 {
     freeing_now = outer;
     if (freed)
-        let_go((MPI_Comm)handle, true); /* also what a callback has met on it */
+        let_go((MPI_Comm)handle, true); /* also an entry that a callback has made */
     else
         keep((MPI_Comm)handle);
     if (c)
         shim_comm_put(c);
 }
 
-/* Frees memory and makes no call of MPI. The storage of messages that have not ended stays. */
+/* Frees memory without an MPI call. The buffers of messages that have not ended stay. */
 static void bury(struct shim_comm *c)
 {
     if (c->meeting != MPI_REQUEST_NULL || c->state == SHIM_COMM_FAILED || c->transport.count > 0 ||
@@ -446,7 +448,7 @@ void shim_comm_forget_seen(uintptr_t handle)
         shim_comm_put(c);
 }
 
-/* The served communicators, each with a reference for the caller. Allocates nothing. */
+/* Lists the served communicators, each with a reference for the caller. Allocates nothing. */
 static size_t all_served(struct shim_comm *list[SHIM_PRIVATES])
 {
     size_t n = 0;

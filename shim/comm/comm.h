@@ -1,9 +1,9 @@
-/* Communicators of the application that have been seen in an eligible call, and the private ones
- * behind them.
+/* Communicators of the application that were used in an eligible call, and their private
+ * communicators.
  *
- * The table is our own: a handle is never asked about before the MPI library has accepted it in a
- * call. An attribute without copy function on the application's communicator tells when that is
- * freed.
+ * The table is the shim's own: a handle is looked up only after the MPI library has accepted it in
+ * a call. An attribute without a copy function on the application's communicator tells the shim
+ * when the communicator is freed.
  */
 #ifndef SHIM_COMM_COMM_H
 #define SHIM_COMM_COMM_H
@@ -15,88 +15,98 @@
 
 enum shim_communicator {
     SHIM_COMM_SERVED,
-    SHIM_COMM_PASSES, /* one rank, intercommunicator, or refused on some rank */
-    SHIM_COMM_SEEN, /* in one eligible nonblocking call: the ranks meet in the next eligible call */
-    SHIM_COMM_MEETING, /* first contact in a nonblocking call: the ranks have not all met yet */
-    SHIM_COMM_FAILED   /* a wait outside of core ran out, or this rank could not make a call that
-                          others wait for: every later eligible call returns an error */
+    SHIM_COMM_PASSES, /* one rank, an intercommunicator, or refused on some rank */
+    /* had one eligible nonblocking call: the next eligible call is the first contact */
+    SHIM_COMM_SEEN,
+    SHIM_COMM_MEETING, /* first contact in a nonblocking call: not all ranks have met yet */
+    /* a wait outside of core has timed out, or this rank could not make a call that other ranks
+     * wait for: every later eligible call returns an error */
+    SHIM_COMM_FAILED
 };
 
-/* What the ranks tell each other at first contact, reduced by MIN: single entries, and for each of
- * up to SHIM_SHARED options that must be equal the hash of its value and the negative of that. */
+/* Values that the ranks exchange at first contact, reduced by MIN: these entries, and, for each of
+ * up to SHIM_SHARED options that must be equal, the hash of its value and the negative of the
+ * hash. */
 enum shim_meet {
     SHIM_MEET_OK,
     SHIM_MEET_PROTOCOL_MIN,
     SHIM_MEET_PROTOCOL_MAX, /* negated */
-    SHIM_MEET_COSTS,        /* costs of the network are known */
-    SHIM_MEET_TIMEOUT,      /* a TIMEOUT is set */
-    SHIM_MEET_NONBLOCKING,  /* nonblocking calls are taken over */
-    SHIM_MEET_QUORUM,       /* partial calls can be served */
-    SHIM_MEET_TRACE,        /* a TRACE is wanted */
-    SHIM_MEET_NUMBER,       /* of the first rank: no other first contact under way has it */
+    SHIM_MEET_COSTS,        /* this rank knows the costs of the network */
+    SHIM_MEET_TIMEOUT,      /* this rank has a TIMEOUT */
+    SHIM_MEET_NONBLOCKING,  /* this rank takes nonblocking calls over */
+    SHIM_MEET_QUORUM,       /* this rank can serve partial calls */
+    SHIM_MEET_TRACE,        /* this rank wants a TRACE */
+    /* from the first rank: a number that no other first contact in progress has */
+    SHIM_MEET_NUMBER,
     SHIM_MEETING
 };
 
-/* Of the private communicator, made by a thread of ours where the first contact is nonblocking. */
+/* State of the private communicator. If the first contact is nonblocking, a thread of the shim
+ * makes it. */
 enum shim_creation { SHIM_NOT_CREATED, SHIM_CREATING, SHIM_CREATED, SHIM_NOT_TO_BE_HAD };
 
 enum { SHIM_SHARED = 32 };
 
-/* MPICH has about 2044 communicators for a process: a program is left at least 1960 of them. */
+/* MPICH has about 2044 communicators per process: the program keeps at least 1960 of them. */
 enum { SHIM_PRIVATES = 64 };
 
 struct shim_comm {
-    struct shim_comm *next; /* in its bucket, or among the dropped */
-    MPI_Comm handle;        /* the application's */
-    unsigned refs;          /* under table_lock: the table's, and one for each call under way */
-    _Atomic(enum shim_communicator) state; /* changes under `lock`; status stands before FAILED */
-    uint64_t number;                       /* in order of first contact */
+    struct shim_comm *next; /* in the bucket, or in the list of dropped entries */
+    MPI_Comm handle;        /* handle of the application */
+    unsigned refs;          /* under table_lock: one for the table, one for each call in progress */
+    _Atomic(enum shim_communicator) state; /* changes under `lock`; `status` is set before FAILED */
+    uint64_t number;                       /* order of first contact */
 
-    /* Under `lock`, as are core and transport. */
+    /* The fields below, core and transport are under `lock`. */
     pthread_mutex_t lock;
-    uint64_t calls; /* eligible ones so far, the first contact among them */
-    _Atomic uint64_t under_way[SS_UNDER_WAY]; /* MODE=topk: by number % SS_UNDER_WAY, the last call
-                                                 if the program has not seen it end, else 0 */
-    uint64_t started;                         /* core calls begun */
-    struct shim_task *queue, *queue_end;      /* those that have started come first */
-    struct shim_task *wants;                  /* images; who steps it is to make them next */
-    double stepped;                           /* when all of it was stepped last */
-    bool polled;                              /* a nonblocking call was made */
-    bool listed;                              /* among the active */
-    bool nonblocking;                         /* nonblocking calls are taken over, on all ranks */
-    bool same_settings;                       /* SERVED: all ranks have the same options */
-    bool blocked;         /* a blocking call has ended: contact was over then, on
-                             all ranks at the same of their calls */
-    uint64_t native_from; /* no more from that call on, 0 = they still are: a rank has callbacks
-                             (shim/entry/callbacks.h). They go to the MPI library, on the private
-                             communicator, behind those taken over */
-    atomic_bool natively; /* the next call is one of these, and none waits for another any more */
-    atomic_bool freed;    /* by the application */
-    bool freeing;         /* under table_lock: `freer` is in MPI_Comm_free, from which on another
-                             thread may be given the handle for a communicator of its own */
+    uint64_t calls; /* eligible calls so far, including the first contact */
+    /* MODE=topk, indexed by number % SS_UNDER_WAY: number of the last call if the program has not
+     * seen its end, otherwise 0 */
+    _Atomic uint64_t under_way[SS_UNDER_WAY];
+    uint64_t started;                    /* core calls started */
+    struct shim_task *queue, *queue_end; /* started tasks come first */
+    /* task that wants images: the thread that steps it makes them next */
+    struct shim_task *wants;
+    double stepped;     /* time when all of it was last stepped */
+    bool polled;        /* a nonblocking call was made */
+    bool listed;        /* in the list of active communicators */
+    bool nonblocking;   /* all ranks take nonblocking calls over */
+    bool same_settings; /* SERVED: all ranks have the same options */
+    /* a blocking call has ended, so that the first contact was over on all ranks at the same
+     * call */
+    bool blocked;
+    /* Number of the call from which nonblocking calls go to the MPI library, on the private
+     * communicator, behind those taken over, since a rank has callbacks (shim/entry/callbacks.h).
+     * 0: they are taken over. */
+    uint64_t native_from;
+    atomic_bool natively; /* the next call is such a call, and no taken-over call is waiting */
+    atomic_bool freed;    /* the application has freed it */
+    /* under table_lock: `freer` is in MPI_Comm_free, and another thread may get the handle for a
+     * new communicator */
+    bool freeing;
     pthread_t freer;
 
-    int status;       /* FAILED: < 0 */
+    int status;       /* FAILED: status < 0 */
     char failed[400]; /* text of the last call that core has ended with an error */
     int rank;
     int size;
-    char name[64]; /* MPI name, cut */
+    char name[64]; /* MPI name, shortened */
 
-    MPI_Comm private, private_rounds; /* the second one of partial calls alone */
+    MPI_Comm private, private_rounds; /* private_rounds is for partial calls alone */
     struct shim_transport transport, rounds;
     struct ss_comm *core;
     bool transport_open, rounds_open;
     struct shim_comm *next_in[SHIM_LISTS]; /* under table_lock */
-    bool costs_told;                       /* by DEBUG=info */
+    bool costs_told;                       /* DEBUG=info has logged the costs */
     bool costs_kept;
-    bool reserved;     /* one of the private communicators that a process may have is its own */
-    bool warned;       /* of a meeting that takes long */
-    bool follows;      /* made after another was freed that took residuals along */
-    bool spare;        /* one of those set aside, never freed */
-    bool within_world; /* all its ranks are of MPI_COMM_WORLD */
+    bool reserved;     /* counts as one of the SHIM_PRIVATES of the process */
+    bool warned;       /* a warning said that a meeting takes long */
+    bool follows;      /* made after a communicator with residuals was freed */
+    bool spare;        /* one of the static entries, never freed */
+    bool within_world; /* all ranks are in MPI_COMM_WORLD */
     MPI_Group group;
     MPI_Request meeting; /* may outlive the call */
-    double met;          /* when a nonblocking one began */
+    double met;          /* time when a nonblocking meeting began */
     atomic_int creation; /* enum shim_creation */
     struct ss_costs costs;
     long long proposal[SHIM_MEETING + 2 * SHIM_SHARED];
@@ -106,109 +116,116 @@ struct shim_comm {
 /* Writes the names and this rank's values of the options that differ between the ranks. */
 void shim_comm_differing(const struct shim_comm *c, char *text, size_t size);
 
-/* The entry of a handle with a reference for the caller, or NULL. */
+/* Returns the entry of a handle with a reference for the caller, or NULL. */
 struct shim_comm *shim_comm_get(uintptr_t handle);
+/* Drops a reference. */
 void shim_comm_put(struct shim_comm *c);
-/* The same inside a callback of MPI, where it may be called with its lock held: makes no MPI call,
- * the next eligible call or the end of the job does. */
+/* Drops a reference inside a callback of MPI, which may hold the library's lock: makes no MPI call.
+ * The next eligible call or the end of the job frees the entry. */
 void shim_comm_put_later(struct shim_comm *c);
 
-/* All entries, the first met first, each with a reference for the caller; *list is to be freed. 0
- * when memory is short. */
+/* Sets *list to all entries in order of first contact, each with a reference for the caller, who
+ * frees the list. Returns their number; 0 if memory is short. */
 size_t shim_comm_all(struct shim_comm ***list);
 
-/* For first contact. An entry, all zero but for its lock and null handles; NULL when memory and the
- * spares are used up. */
+/* Returns a new entry for a first contact: zero except its lock and null handles. Returns NULL if
+ * memory and the static entries are used up. */
 struct shim_comm *shim_comm_allocate(void);
 void shim_comm_insert(struct shim_comm *c);
-/* Attaches what tells when the application frees the communicator. */
+/* Attaches the attribute that reports when the application frees the communicator. */
 bool shim_comm_attach(MPI_Comm comm);
-/* Before MPI_Finalize goes on: no more of the keys that attributes need. */
+/* Frees the key of the attributes before MPI_Finalize goes on. */
 void shim_comm_end_keys(void);
-/* Whether this thread is in the MPI_Comm_free of it. */
+/* Returns true if this thread is in MPI_Comm_free of the handle. */
 bool shim_comm_is_going(uintptr_t handle);
-/* After MPI_Finalize: frees the memory of communicators that it has ended. MPI_COMM_WORLD is served
- * until then: of its attributes MPI deletes ours before the application's on one rank, behind them
- * on another, and their callbacks find it served on all ranks or on none. */
+/* Frees the memory of communicators that MPI_Finalize has ended, after it. MPI_COMM_WORLD is served
+ * until then. MPI deletes this library's attribute before those of the application on one rank, and
+ * after them on another; callbacks of the application thus find it served on all ranks or on
+ * none. */
 void shim_comm_bury(void);
-/* Around the application's MPI_Comm_free, in which the entry, NULL where there is none, stays for
- * this thread and its callbacks. *outer is for the end: one such call may be made inside another.
- */
+/* Begins the application's MPI_Comm_free. The entry, NULL if there is none, stays for this thread
+ * and its callbacks. *outer is an argument of shim_comm_end_free, since such calls may be
+ * nested. */
 struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer);
+/* Ends the application's MPI_Comm_free; `freed` says if it succeeded. */
 void shim_comm_end_free(struct shim_comm *c, uintptr_t handle, uintptr_t outer, bool freed);
-/* Frees what stands behind the entry. Buffers of messages that never ended stay allocated: the MPI
+/* Frees what the entry owns. Buffers of messages that never ended stay allocated, since the MPI
  * library may still read them. */
 void shim_comm_release(struct shim_comm *c);
 
-/* shim/comm/ask.c. Whether the delegated call was made on a communicator. Its return value does
- * not tell under MPICH 5, which returns MPI_SUCCESS once a handler of the application has seen the
- * error. Of the question a handler of the application's hears under MPICH 5 alone, once, where the
- * handle is one that was freed. */
+/* shim/comm/ask.c. Returns true if the communicator exists, after a call was passed on. The return
+ * value of that call does not tell: MPICH 5 returns MPI_SUCCESS once a handler of the application
+ * has seen the error. Under MPICH 5 alone, a handler of the application sees this query once if the
+ * handle was freed. */
 bool shim_comm_exists(uintptr_t handle);
 
-/* Whether MPI takes a datatype in a call; no handler of the application's hears of the question.
- * True where no communicator is left to ask on. */
+/* Returns true if MPI accepts a datatype in a call, and if no communicator is left to ask with. No
+ * handler of the application sees the query. */
 bool shim_type_is_committed(uintptr_t type, const struct shim_comm *c);
 
-/* As shim_operation, also for types of MPI_Type_create_f90_real and _integer, which other ranks may
- * name otherwise. Asks MPI about these, and whether it takes pairs of shim_is_disputed: once each,
- * locally, and no handler of the application's hears of it. After the start of the job. */
+/* Acts like shim_operation, and also finds types of MPI_Type_create_f90_real and _integer, which
+ * other ranks may name by other handles. Asks MPI about these, and about the pairs of
+ * shim_is_disputed: once each, locally, unseen by handlers of the application. Called after the
+ * start of the job. */
 bool shim_operation_asked(const struct shim_call *call, enum ss_type *type, enum ss_op *op);
-void shim_pairs_forget(void); /* before the MPI library ends: handles may come again */
+/* Forgets the answers before the MPI library ends, since handles may be used again. */
+void shim_pairs_forget(void);
 
-/* Whether one more communicator is to be had in this process; where its ranks have made the same
- * ones, they all know. */
+/* Returns true if the process can make one more communicator. If the ranks have made the same
+ * communicators, all get the same answer. */
 bool shim_comm_has_room(void);
 
-/* Whether all ranks of a group are in MPI_COMM_WORLD. The ranks of a communicator that reaches
- * beyond it (MPI_Comm_spawn and MPI_Intercomm_merge) all say no: each lacks another's. */
+/* Returns true if all ranks of a group are in MPI_COMM_WORLD. On a communicator that reaches beyond
+ * it (MPI_Comm_spawn and MPI_Intercomm_merge) all ranks get false, since each lacks another's. */
 bool shim_comm_within_world(MPI_Group group, int size);
 
-/* Ranks of an intracommunicator that exists; 0 for an intercommunicator. */
+/* Returns the number of ranks of an existing intracommunicator; 0 for an intercommunicator. */
 int shim_comm_size_of(uintptr_t handle);
 
 /* shim/comm/contact.c. First contact: called by all ranks in the same call, after the native call
- * succeeded. Collective over the communicator; a rank without memory meets the others too. Returns
- * an MPI error code; not MPI_SUCCESS only after a TIMEOUT, bad settings under STRICT, or where no
- * rank can be met any more for want of memory; raised already. */
+ * has succeeded. Collective over the communicator; a rank without memory takes part too. Returns
+ * MPI_SUCCESS, or an MPI error code that was raised: after a TIMEOUT, for bad settings under
+ * STRICT, or if this rank has no memory to meet the others. */
 int shim_comm_contact(uintptr_t handle);
 
-/* The same in a nonblocking call, after the native one was posted; only where the user has asked
- * every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a lower thread
- * level would not come, and nothing can be waited for here. Since the private communicator costs
- * more than a call, it is left to the second eligible call (`seen`). The communicator is MEETING
- * until shim_comm_meet_step has seen all ranks, and calls made meanwhile are queued; or it PASSES
- * at once where this rank cannot, which the others are told. */
+/* Starts a first contact in a nonblocking call, after the native one was posted. Called only if the
+ * user has asked every rank to take nonblocking calls over (shim_asked_for_requests): a rank at a
+ * lower thread level would not come, and nothing can wait here. The private communicator costs more
+ * than a call and is left to the second eligible call (`seen`). The communicator is MEETING until
+ * shim_comm_meet_step has met all ranks; calls made meanwhile are queued. If this rank cannot serve
+ * it, the communicator PASSES at once, and the meeting tells the others. */
 int shim_comm_contact_nonblocking(uintptr_t handle, bool seen);
 
-/* The entry with a reference for the caller, or NULL; also where the communicator was only SEEN,
- * and *seen set. */
+/* Returns the entry with a reference for the caller, or NULL. If the communicator was only SEEN,
+ * returns NULL and sets *seen. */
 struct shim_comm *shim_comm_met(uintptr_t handle, bool *seen);
-/* For first contact, once the call is known to be in order: one that MPI refuses on some ranks
- * leaves the communicator SEEN on all. */
+/* Removes the entry of a SEEN communicator, for a first contact in a call that is known to be
+ * valid. A call that MPI refuses on some ranks leaves it SEEN on all. */
 void shim_comm_forget_seen(uintptr_t handle);
 
-/* Under its lock. A step of the meeting: SS_PENDING, SS_OK where it is SERVED from now on, or why
- * it is not: SS_ERR_PEER, or SS_ERR_TIMEOUT and then it has FAILED. The caller changes the state to
- * PASSES once the calls in the queue are in the MPI library. */
+/* Makes a step of the meeting, under the communicator's lock. Returns SS_PENDING, SS_OK if the
+ * communicator is SERVED from now on, SS_ERR_PEER if a rank cannot serve it, or another error with
+ * the state FAILED. After SS_ERR_PEER the caller sets the state to PASSES once the queued calls are
+ * in the MPI library. */
 int shim_comm_meet_step(struct shim_comm *c, bool *moved);
 
-/* Where every rank has a TIMEOUT: waits for all ranks before a blocking call of the MPI library, in
- * which no wait can be bounded. Two barriers, polled: a rank that gave up in the first, or in the
- * vote, is missed in the second even where its last message still arrives. SS_OK, or < 0 and c is
- * FAILED. */
+/* If every rank has a TIMEOUT, waits for all ranks before a blocking call of the MPI library, in
+ * which no wait is bounded. Runs two polled barriers: a rank that gave up in the first, or in the
+ * vote, is missing in the second, even if its last message still arrives. Returns SS_OK, or an
+ * error < 0 with the state FAILED. */
 int shim_comm_assemble(struct shim_comm *c);
 
-/* shim/comm/group_costs.c: costs measured over the same ranks before; remembers them for later
- * communicators; forgets all. */
+/* shim/comm/group_costs.c: returns the costs measured before over the same ranks. */
 struct ss_costs shim_costs_of(MPI_Comm comm);
+/* Keeps the costs of a communicator for later ones. */
 void shim_comm_keep_costs(struct shim_comm *c);
+/* Forgets all costs. */
 void shim_costs_forget(void);
 
-/* Frees the private communicators of those the application has freed. */
+/* Frees the private communicators of those that the application has freed. */
 void shim_comm_sweep(void);
 
-/* Whether the ranks still meet, behind a nonblocking call. */
+/* Returns true if the ranks are still meeting after a nonblocking call. */
 bool shim_comm_meets(struct shim_comm *c);
 
 /* shim/comm/sizes.c: remembers the size of a communicator until it is freed, as far as there is
@@ -217,23 +234,24 @@ void shim_size_remember(uintptr_t comm, int size);
 void shim_size_forget(MPI_Comm comm);
 bool shim_size_known(MPI_Comm comm);
 
-/* The system has refused this rank memory, and the MPI library may need some next: frees the work
- * space of all communicators that is idle. Communicators that another thread steps keep theirs. The
- * caller may hold the lock of one. */
+/* Frees the idle work space of all communicators, after the system has refused memory to this rank
+ * and the MPI library may need some. Communicators that another thread steps keep theirs. The
+ * caller may hold the lock of a communicator. */
 void shim_comm_give_back(void);
 
-/* Forgets all communicators: the end of a session's. */
+/* Forgets all communicators at the end of a session. */
 void shim_comm_close_all(void);
 
 /* shim/comm/comm_words.c */
-/* One warning per job, of rank 0: tensors that automatic registration has refused. */
+/* Warns once per job, on rank 0, of tensors that automatic registration has refused. */
 void shim_tell_refusals(struct ss_comm *comm);
-/* Once: what tensors of it that have left top-k still hold back, as it goes or the job ends. */
+/* Warns once of residuals of tensors that have left top-k, when the communicator is freed or the
+ * job ends. */
 void shim_tell_held_back(struct ss_comm *comm);
-/* It goes before the job ends: what is lost with it is told once, where communicators are made anew
- * all the time. */
+/* Warns once of residuals that are lost with communicators that the program frees and makes
+ * anew. */
 void shim_tell_freed(const struct shim_comm *c);
-/* And what lay on a device that has failed since the last call. */
+/* Warns of residuals on a device that has failed since the last call. */
 void shim_tell_lost(struct ss_comm *comm);
 
 #endif

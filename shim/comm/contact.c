@@ -1,4 +1,4 @@
-/* The ranks of a communicator meet: what is agreed, and the private communicator. */
+/* First contact: the ranks of a communicator meet, agree, and make the private communicator. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,11 +13,11 @@
 #include "shim/mpi/real.h"
 
 enum { CREATE_TAG = 0x5353 };
-/* Seconds after which a first contact that is still waiting is worth a warning. */
+/* Seconds after which a waiting first contact logs a warning. */
 #define PATIENCE 30.0
 
-/* Writes how long this rank has waited at first contact, and causes that the user can end: those of
- * the warning and of the error alike. */
+/* Writes how long this rank has waited at first contact, and causes that the user can remove.
+ * Warning and error share the text. */
 static int explain_wait(const struct shim_comm *c, double waited, char *text, size_t size)
 {
     return snprintf(
@@ -37,7 +37,7 @@ static void warn_of_waiting(const struct shim_comm *c, double waited)
     shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-/* Writes the same for a wait that TIMEOUT has ended, and warns. */
+/* Warns of a wait that TIMEOUT has ended, and keeps the text. */
 static void warn_of_timeout(const struct shim_comm *c, char *text, size_t size)
 {
     int length = explain_wait(c, shim.settings.timeout, text, size);
@@ -47,8 +47,8 @@ static void warn_of_timeout(const struct shim_comm *c, char *text, size_t size)
     shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-/* Tests a request until it is done. SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the request
- * still under way. */
+/* Tests a request until it is done. Returns SS_OK, SS_ERR_TRANSPORT, or SS_ERR_TIMEOUT with the
+ * request still active. */
 static int await(const struct shim_comm *c, MPI_Request *request, bool warn)
 {
     double begin = shim_now();
@@ -92,8 +92,8 @@ int shim_comm_assemble(struct shim_comm *c)
     return status;
 }
 
-/* A number that no other first contact of this process has, nor of one with other ranks that is
- * led by another: of the communicator's first rank. */
+/* Returns a number, on the communicator's first rank, that no other first contact of this process
+ * has. The salt distinguishes first contacts that other processes lead. */
 static long long number_of(const struct shim_comm *c)
 {
     if (c->rank != 0)
@@ -101,7 +101,7 @@ static long long number_of(const struct shim_comm *c)
     return (long long)((shim.salt + atomic_fetch_add(&shim.numbers, 1)) & (UINT64_MAX >> 2));
 }
 
-/* What this rank says at first contact, and the call that tells all. */
+/* Posts the reduction of all ranks' proposals. */
 static int post_meeting(struct shim_comm *c, bool ok)
 {
     uint64_t hashes[SHIM_SHARED];
@@ -121,7 +121,8 @@ static int post_meeting(struct shim_comm *c, bool ok)
         c->proposal[SHIM_MEETING + 2 * i] = (long long)hashes[i];
         c->proposal[SHIM_MEETING + 2 * i + 1] = -(long long)hashes[i];
     }
-    /* As many entries with any version: one with another table is told apart, not a truncation. */
+    /* All versions send the same number of entries, so that another version is recognised instead
+     * of truncated. */
     return shim_real.Iallreduce(c->proposal, c->agreed, SHIM_MEETING + 2 * SHIM_SHARED,
                                 MPI_LONG_LONG, MPI_MIN, c->handle, &c->meeting);
 }
@@ -132,9 +133,9 @@ static bool accepted(const struct shim_comm *c)
            c->agreed[SHIM_MEET_PROTOCOL_MIN] == -c->agreed[SHIM_MEET_PROTOCOL_MAX];
 }
 
-/* All ranks meet here and settle what a rank knows alone: memory, attribute, costs, settings.
- * Polled, because a rank without the library never comes. SS_OK, SS_ERR_PEER where a rank cannot,
- * SS_ERR_TIMEOUT, SS_ERR_TRANSPORT. */
+/* Meets all ranks and combines what each knows alone: memory, attribute, costs, settings. Polls,
+ * because a rank without the library never comes. Returns SS_OK, SS_ERR_PEER if a rank cannot
+ * serve, SS_ERR_TIMEOUT or SS_ERR_TRANSPORT. */
 static int meet(struct shim_comm *c, bool ok)
 {
     int status;
@@ -147,7 +148,7 @@ static int meet(struct shim_comm *c, bool ok)
     return accepted(c) ? SS_OK : SS_ERR_PEER;
 }
 
-/* "SPARSESHIM_SEED (1 on rank 0)" of a row; past the table, of the policy. */
+/* Writes a row as "SPARSESHIM_SEED (1 on rank 0)"; an index behind the table is the policy. */
 static int differing(size_t row_index, int rank, char *text, size_t size)
 {
     struct cfg_row row;
@@ -176,18 +177,18 @@ void shim_comm_differing(const struct shim_comm *c, char *text, size_t size)
     }
 }
 
-/* Whether a handler of the application's stays out of what makes the private communicator, and its
- * own communicator, which it may have freed meanwhile: a function of MPI 4, for ranks of one world.
- */
+/* Returns true if the private communicator can be made without a handler of the application and
+ * without its communicator, which it may have freed meanwhile. This takes a function of MPI 4 and
+ * ranks of one world. */
 static bool can_be_quiet(const struct shim_comm *c)
 {
     return shim_real_create_from_group && c->within_world;
 }
 
-/* All ranks have met, so this may block. Unlike a duplicate, a communicator made from the group
- * runs none of the application's attribute callbacks: one that fails on a single rank leaves the
- * other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). Where no more communicators are
- * to be had, which MPICH 4.0.2 says by a null handle alone, all ranks are refused alike. */
+/* Makes a communicator from the group; may block, since all ranks have met. Unlike a duplicate, it
+ * runs none of the application's attribute callbacks: a callback that fails on a single rank leaves
+ * the other ranks of an MPI_Comm_idup waiting for ever (MPICH 4.0.2). If no communicator is left,
+ * all ranks fail alike; MPICH 4.0.2 then returns a null handle without an error. */
 static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int create_tag)
 {
     MPI_Comm made = MPI_COMM_NULL;
@@ -206,7 +207,7 @@ static MPI_Comm make_one(const struct shim_comm *c, const char *suffix, int crea
     return made;
 }
 
-/* And, where all ranks serve partial calls, one of their own. */
+/* Makes the private communicator, and, if all ranks serve partial calls, a second one for these. */
 static bool make_private(struct shim_comm *c)
 {
     c->private = make_one(c, "", CREATE_TAG);
@@ -215,7 +216,7 @@ static bool make_private(struct shim_comm *c)
     return c->private != MPI_COMM_NULL;
 }
 
-/* The costs of the network as far as they are known. */
+/* Logs the first contact, with the costs of the network if they are known. */
 static void tell_met(const struct shim_comm *c)
 {
     struct ss_costs costs = ss_comm_costs(c->core);
@@ -241,7 +242,7 @@ static bool is_same(const struct shim_comm *c)
     return true;
 }
 
-/* The private communicator exists. */
+/* Opens the private communicator for calls. */
 static void open_private(struct shim_comm *c)
 {
     shim_transport_use(&c->transport, c->private);
@@ -256,14 +257,14 @@ static void open_private(struct shim_comm *c)
     tell_met(c);
 }
 
-/* A place among the private communicators of this process. */
+/* Counts a private communicator of this process. Returns false if there are too many. */
 static bool reserve(struct shim_comm *c)
 {
     c->reserved = true;
     return atomic_fetch_add(&shim.privates, 1) < SHIM_PRIVATES;
 }
 
-/* Transport and core. Returns whether this rank can serve. */
+/* Creates transport and core. Returns true if this rank can serve. */
 static bool equip(struct shim_comm *c, bool ok)
 {
     c->costs = shim_costs_of(c->handle);
@@ -298,7 +299,8 @@ static int establish(struct shim_comm *c, bool ok)
 
 /* ---- which communicator it is ---- */
 
-/* Size, rank, name and group; false for a single rank and for an intercommunicator. */
+/* Finds size, rank, name and group. Returns false for a single rank and for an
+ * intercommunicator. */
 static bool examine(struct shim_comm *c)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -328,7 +330,7 @@ static int refuse_for_memory(uintptr_t handle)
     return shim_raise((MPI_Comm)handle, SS_ERR_MEMORY, text);
 }
 
-/* By the first rank, and by one that cannot serve it. */
+/* Logs a refusal on the first rank, and on a rank that cannot serve. */
 static void tell_refused(const struct shim_comm *c)
 {
     if (c->rank != 0 && c->proposal[SHIM_MEET_OK])
@@ -360,13 +362,13 @@ int shim_comm_contact(uintptr_t handle)
     shim_comm_forget_seen(handle);
     objects = atomic_exchange(&shim.objects_to_settings, false);
     c = shim_comm_allocate();
-    if (!c) /* the other ranks wait for this one */
+    if (!c) /* other ranks wait for this one */
         return refuse_for_memory(handle);
     c->handle = (MPI_Comm)handle;
     c->refs = 1;
     c->state = SHIM_COMM_PASSES;
     attached = shim_comm_attach(c->handle);
-    /* Inside of MPI_Finalize, MPICH 4.0.2 makes no communicator: it waits for ever. */
+    /* Inside MPI_Finalize, MPICH 4.0.2 waits for ever when it makes a communicator. */
     ok = attached && !objects && !c->spare && !atomic_load(&shim.finalizing);
     status = examine(c) ? establish(c, ok) : SS_ERR_PEER;
     if (status == SS_OK)
@@ -387,9 +389,9 @@ int shim_comm_contact(uintptr_t handle)
     return MPI_SUCCESS;
 }
 
-/* Returns whether this rank takes part with threads. A rank that has keys alone says so in its
- * votes; to refuse, it would pass a call at once that other ranks still queue, and the order of
- * collectives would differ. */
+/* Returns true if this rank lets threads take part. A rank that only has attribute keys says so in
+ * its votes instead: if it refused here, it would pass a call at once that other ranks still queue,
+ * and the order of collectives would differ. */
 static bool may_meet(void)
 {
     return !atomic_load(&shim.operators) && !atomic_load(&shim.watch.shut);
@@ -446,15 +448,15 @@ int shim_comm_contact_nonblocking(uintptr_t handle, bool seen)
     return objects ? raise_settings(c) : MPI_SUCCESS;
 }
 
-/* The ranks have met, and each calls what makes the private communicator when it sees that: a call
- * that waits for the others. So a thread of its own makes it; were there one for all communicators,
- * two ranks could be busy with different ones. */
+/* Makes the private communicator in a thread. Each rank makes it when it sees that the ranks have
+ * met, in a call that waits for the other ranks. Each communicator has a thread of its own: with
+ * one thread for all, two ranks could be busy with different communicators. */
 static void *create(void *argument)
 {
     struct shim_comm *c = argument;
     struct ss_fpenv_full creator;
 
-    /* Sums of the program may go on in here, the one that was called just now first of all. */
+    /* Sums of the program may run in here, the one called just now first of all. */
     ss_fpenv_enter_full(&creator);
     ss_fpenv_leave(ss_fpenv_rounding(creator.vector));
     bool made = make_private(c);
@@ -467,8 +469,8 @@ static void *create(void *argument)
     return NULL;
 }
 
-/* Where there is no thread to be had, or none of ours may call MPI, the caller waits for the
- * others' threads. */
+/* Starts the thread. If there is none, or the shim's threads may not call MPI, the caller makes the
+ * communicator and waits for the other ranks' threads. */
 static void start_creation(struct shim_comm *c)
 {
     pthread_t thread;
@@ -490,7 +492,7 @@ static int settle(struct shim_comm *c, int status)
 
     if (status == SS_OK) {
         open_private(c);
-        c->nonblocking = true; /* on all who came: calls are in the queue already */
+        c->nonblocking = true; /* on all ranks that came: calls are in the queue */
         c->state = SHIM_COMM_SERVED;
     } else if (status == SS_ERR_PEER) {
         tell_refused(c);
@@ -530,7 +532,8 @@ int shim_comm_meet_step(struct shim_comm *c, bool *moved)
         *moved = met;
         if (!met)
             return wait_on(c);
-        if (c->state != SHIM_COMM_MEETING) /* this rank had refused; the meeting told the others */
+        /* this rank had refused, and the meeting told the others */
+        if (c->state != SHIM_COMM_MEETING)
             return SS_ERR_PEER;
         if (!accepted(c))
             return settle(c, SS_ERR_PEER);

@@ -1,10 +1,10 @@
-/* Costs of the network, by the group of ranks they were measured over. */
+/* Keeps costs of the network by the group of ranks they were measured over. */
 #include "shim/comm/comm.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* The slot for costs over a group: the one that has them, else an empty one, else the one not used
- * for longest. Under costs_lock. */
+/* Returns the slot for the costs of a group: the one that holds them, or an empty one, or the one
+ * unused for longest. Called under costs_lock. */
 static struct shim_costs *costs_slot(MPI_Group group, bool *found)
 {
     struct shim_costs *oldest = &shim.costs[0];

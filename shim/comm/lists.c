@@ -1,4 +1,4 @@
-/* Lists of communicators. */
+/* Implements the lists of communicators. */
 #include "shim/comm/lists.h"
 
 enum { BATCH = 32 };
@@ -29,7 +29,7 @@ bool shim_list_remove(enum shim_list l, struct shim_comm *comm)
     return listed;
 }
 
-/* References to up to BATCH of them, but for the first `skip`. */
+/* Takes references to up to BATCH communicators, without the first `skip`. */
 static size_t some(enum shim_list l, struct shim_comm **list, size_t skip)
 {
     size_t n = 0;

@@ -6,7 +6,7 @@
 
 void shim_list_add(enum shim_list l, struct shim_comm *comm);
 
-/* Whether it was there: then its reference is the caller's to give back. */
+/* Returns true if the communicator was in the list; its reference then belongs to the caller. */
 bool shim_list_remove(enum shim_list l, struct shim_comm *comm);
 
 static inline bool shim_list_is_empty(enum shim_list l)
@@ -14,8 +14,8 @@ static inline bool shim_list_is_empty(enum shim_list l)
     return atomic_load_explicit(&shim.list_count[l], memory_order_relaxed) == 0;
 }
 
-/* Each of them, without a lock; what comes or goes meanwhile may be left out. Whether `visit`
- * returned true for any. */
+/* Calls `visit` for each communicator of the list, without a lock; those that come or go meanwhile
+ * may be left out. Returns true if `visit` has returned true for any. */
 bool shim_list_visit(enum shim_list l, bool (*visit)(struct shim_comm *comm, void *ctx), void *ctx);
 
 #endif

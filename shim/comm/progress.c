@@ -1,4 +1,4 @@
-/* Active communicators, and the thread that steps them. */
+/* Steps active communicators, and runs the thread that does. */
 #include "shim/comm/progress.h"
 
 #include <sched.h>
@@ -10,34 +10,34 @@
 #include "shim/comm/quorum.h"
 #include "shim/mpi/log.h"
 
-/* The watchdog looks this often whether the application still moves its calls itself, in
- * nanoseconds; after a step of its own that moved something it looks again sooner, since the answer
- * to what it sent may be on its way. */
+/* Nanoseconds between two looks of the watchdog at whether the application moves its calls itself.
+ * After a step that moved something the watchdog looks again sooner, since the answer to its
+ * message may be on its way. */
 enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000 };
 
-/* Steps in a row without movement after which a thread of ours goes to sleep, and looks without
- * any call under way after which it waits to be woken. */
+/* Steps in a row without movement after which the thread sleeps, and looks without a call in
+ * progress after which it waits to be woken. */
 enum { IDLE_STEPS = 16, IDLE_LOOKS = 4 };
 
-/* Looks at rounds after which the thread's share of a core is looked at, what it may be, and how
- * much more seldom it looks at most to that end. */
+/* Number of looks at rounds after which the thread checks its share of a core, the share that it
+ * may use, and the largest factor by which it looks more seldom for that. */
 enum { THRIFT_LOOKS = 64 };
 #define THRIFT_SHARE 0.02
 #define THRIFT_MOST  4.0
 
-/* Of a thread of ours: what the MPI library's progress needs, whatever stack the application gives
- * its own threads (ulimit -s, pthread_setattr_default_np). */
+/* Stack of a thread of the shim: enough for the MPI library's progress, whatever stack the
+ * application gives its own threads (ulimit -s, pthread_setattr_default_np). */
 enum { STACK = 1 << 20 };
 
-/* Seconds after which calls under way at the end of the job are worth a warning, and within which
- * a thread of ours is expected to have left the MPI library. */
+/* Seconds after which calls in progress at the end of the job log a warning, and within which a
+ * thread of the shim is expected to leave the MPI library. */
 #define PATIENCE 30.0
 #define LEAVING  1.0
 
 static void *watch(void *unused);
 
-/* Signals are for the program's threads. Those of an access to memory are for who makes it: a
- * program may have its buffers protected, and a handler that opens a page once it is written. */
+/* Blocks signals, which are for the program's threads, except those of a memory access, which are
+ * for the thread that makes it: a program may protect its buffers and open pages in a handler. */
 static void leave_signals(sigset_t *before)
 {
     sigset_t theirs;
@@ -111,7 +111,8 @@ void shim_progress_enter(struct shim_comm *comm)
         shim_progress_wake();
 }
 
-/* Under the communicator's lock. Returns whether its reference is the caller's to give back. */
+/* Removes an idle communicator from the active list, under its lock. Returns true if its reference
+ * now belongs to the caller. */
 static bool leave(struct shim_comm *comm)
 {
     if (!comm->listed || comm->queue || comm->state == SHIM_COMM_MEETING ||
@@ -158,8 +159,8 @@ static bool others_inside(void)
     return atomic_load(&shim.watch.inside) > (shim_ours ? 1 : 0);
 }
 
-/* A thread of ours goes into MPI, where it adds up what calls of the program need: in the rounding
- * mode of these. Its traps stay masked, since the handlers are the program's. */
+/* Enters MPI in a thread of the shim. If sums of the program may run there, takes their rounding
+ * mode. Traps stay masked, since their handlers belong to the program. */
 static void go_in(void)
 {
     atomic_fetch_add(&shim.watch.inside, 1);
@@ -168,7 +169,8 @@ static void go_in(void)
         ss_fpenv_leave(atomic_load(&shim.watch.rounding));
 }
 
-/* The program hears of what was raised in there by one of its own threads (shim_task_raise). */
+/* Leaves MPI. A thread of the program later raises the exceptions that were raised inside
+ * (shim_task_raise). */
 static void come_out(void)
 {
     const unsigned raised = ss_fpenv_raised(ss_fpenv_now());
@@ -179,8 +181,8 @@ static void come_out(void)
     atomic_fetch_sub(&shim.watch.inside, 1);
 }
 
-/* One round in a thread of ours, which is inside of MPI meanwhile. None where MPI might run code of
- * the application's in there. */
+/* Makes one round of progress in a thread of the shim, which counts as inside of MPI meanwhile.
+ * Does nothing if MPI could run code of the application. */
 static bool turn(void)
 {
     bool moved = false;
@@ -192,7 +194,8 @@ static bool turn(void)
     return moved;
 }
 
-/* Bounded: the caller may be in a callback of MPI that holds the lock the thread waits for. */
+/* Waits a bounded time, since the caller may be in a callback of MPI that holds the lock that the
+ * thread waits for. */
 static void wait_outside(void)
 {
     double begin = shim_now();
@@ -247,7 +250,7 @@ static void rest(long nanoseconds)
     nanosleep(&t, NULL);
 }
 
-/* Steps until nothing has moved for a while; returns whether anything did. */
+/* Steps until nothing has moved for a while. Returns true if anything moved. */
 static bool burst(void)
 {
     bool any = false;
@@ -264,8 +267,8 @@ static bool burst(void)
     return any;
 }
 
-/* With PROGRESS=thread it steps all the time; otherwise only where nobody else has since it last
- * looked. */
+/* Looks once: steps in any case with PROGRESS=thread, otherwise only if no other thread has stepped
+ * since the last look. */
 static void look(uint64_t *seen, long *pause)
 {
     bool moved;
@@ -291,7 +294,7 @@ static void look(uint64_t *seen, long *pause)
         rest(LOOK_SOON);
 }
 
-/* As turn, for the rounds of partial calls. */
+/* Makes one round of partial calls, like turn. */
 static bool take_part(bool *under_way)
 {
     bool moved = false;
@@ -312,14 +315,14 @@ static double seconds_of(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What the thread uses for looking at rounds, every so many looks. */
+/* The thread's use of the processor for looking at rounds. */
 struct thrift {
     unsigned looks;
-    double used, at; /* seconds of a processor, then */
+    double used, at; /* processor seconds at the last check; time of the check */
     double stretch;  /* factor on QUORUM_LOOK */
 };
 
-/* Where a sleep alone costs as much, it looks more seldom. */
+/* Looks more seldom if looking costs more than THRIFT_SHARE of a core. */
 static void be_thrifty(struct thrift *t)
 {
     double used, now;
@@ -335,7 +338,7 @@ static void be_thrifty(struct thrift *t)
     t->at = now;
 }
 
-/* With partial calls it looks more often, and at what else is under way on these occasions. */
+/* Looks at the rounds of partial calls, and on the same occasion at other calls in progress. */
 static void look_at_rounds(uint64_t *seen, struct thrift *thrift)
 {
     const long seldom = (long)(shim.options.quorum_look * 1e9 * thrift->stretch);
@@ -369,7 +372,7 @@ static bool called(void)
     return !stop;
 }
 
-/* The thread has nothing more to do. */
+/* Records the thread's times at its end. */
 static void book_thread(double began)
 {
     pthread_mutex_lock(&shim.watch.lock);
@@ -402,7 +405,8 @@ static void *watch(void *unused)
 
     (void)unused;
     shim_ours = true;
-    ss_fpenv_enter_full(&(struct ss_fpenv_full){0}); /* else it has its creator's */
+    /* otherwise the thread has its creator's environment */
+    ss_fpenv_enter_full(&(struct ss_fpenv_full){0});
     pthread_mutex_lock(&shim.watch.lock);
     shim.watch.began = began;
     shim.watch.runs = true;
@@ -426,8 +430,8 @@ static void *watch(void *unused)
 
 /* ---- the end ---- */
 
-/* What the program left under way, which is its error, may still end; TIMEOUT bounds each of its
- * waits. */
+/* Waits for calls that the program left in progress, an error of the program. TIMEOUT bounds each
+ * of their waits. */
 static void drain(void)
 {
     double begin = shim_now();

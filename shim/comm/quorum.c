@@ -1,4 +1,4 @@
-/* Communicators with partial calls, and what is told of these at the end. */
+/* Serves communicators with partial calls, and logs their results at the end. */
 #include "shim/comm/quorum.h"
 
 #include <sched.h>
@@ -9,10 +9,11 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* Seconds for messages that are on their way. */
+/* Seconds to wait for messages in flight. */
 #define SETTLING 1.0
 
-/* MPI_Query_thread of the MPI library: what it gave, not what the program was told. */
+/* Asks the MPI library for the level that it gave, which may differ from what the program was
+ * told. */
 void shim_quorum_start(void)
 {
     int level = MPI_THREAD_SINGLE;
