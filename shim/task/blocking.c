@@ -1,4 +1,4 @@
-/* A blocking call, by its caller: it waits here, and runs the MPI library's part itself. */
+/* Runs a blocking call in its caller, which waits here and makes the MPI library's call itself. */
 #include <sched.h>
 
 #include "shim/comm/progress.h"
@@ -6,13 +6,12 @@
 #include "shim/mpi/real.h"
 #include "shim/task/task_impl.h"
 
-/* Steps without a result after which the processor is offered to others: on a host with more ranks
- * than cores the message waited for may be theirs to send. */
+/* Steps without a result after which the caller yields the processor: on a host with more ranks
+ * than cores, another rank may have to send the message. */
 enum { IDLE_STEPS = 128 };
 
-/* The MPI library's call may not return, where an error handler of the application jumps out of it,
- * or may make calls from there: while it runs the operation, which lies on the caller's stack, is
- * not in the queue. */
+/* Takes the task, which lies on the caller's stack, out of the queue while the MPI library's call
+ * runs: an error handler of the application may jump out of the call, or make calls itself. */
 static void leave_queue(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -25,8 +24,8 @@ static void leave_queue(struct shim_task *task)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* Ends its window, unless core has begun another call meanwhile; the next one goes ahead of what
- * waits. Under the lock. */
+/* Ends the window, unless core has begun another call meanwhile, and puts the task in front of the
+ * waiting ones for its next window. Called under the lock. */
 static void come_back(struct shim_task *task, double spent)
 {
     struct shim_comm *comm = task->comm;
@@ -46,15 +45,15 @@ static void come_back(struct shim_task *task, double spent)
 
 static void run_native(struct shim_task *task)
 {
-    double spent = -1; /* until it has succeeded */
+    double spent = -1; /* until the call has succeeded */
     struct shim_left left = {.wants = NULL};
     bool filled;
 
     leave_queue(task);
     filled = shim_native_fill(task);
     if (!filled) {
-        task->err = MPI_ERR_OTHER; /* raised by who gives the images back */
-    } else if (!task->core) {      /* its communicator passes */
+        task->err = MPI_ERR_OTHER; /* shim_bounce_give's caller raises it */
+    } else if (!task->core) {      /* the communicator passes */
         task->err = shim_pass(&task->call);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {
         shim_native_make_room(task);
@@ -73,8 +72,8 @@ static void run_native(struct shim_task *task)
     shim_task_leave(&left);
 }
 
-/* One round for the caller of a blocking operation. Other communicators only where they have calls
- * under way, and less often: their own threads step them, too. */
+/* Makes one round for the caller of a blocking call. Other communicators are stepped only if they
+ * have calls in progress, and less often, since their own threads step them too. */
 static void wait_a_turn(struct shim_task *task, unsigned turn)
 {
     struct shim_left left = {.wants = NULL};
@@ -102,7 +101,7 @@ int shim_task_run(struct shim_task *task)
         else
             wait_a_turn(task, turn);
     }
-    /* Whoever finished it has then taken it out of the queue. */
+    /* The thread that finished it has then taken it out of the queue. */
     pthread_mutex_lock(&task->comm->lock);
     pthread_mutex_unlock(&task->comm->lock);
     if (task->environment)

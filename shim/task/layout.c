@@ -1,18 +1,20 @@
-/* What the buffers of allgather, reduce_scatter and reduce hold, in words of 4 or 8 bytes. */
+/* Finds the contents of the buffers of allgather, reduce_scatter and reduce, in words of 4 or 8
+ * bytes. */
 #include <stdlib.h>
 
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
 
-enum { DEEPEST = 4 }; /* contiguous types of contiguous types */
+enum { DEEPEST = 4 }; /* levels of contiguous types */
 
 static bool is_predefined(MPI_Datatype type)
 {
     return shim_handle_size((uintptr_t)type) > 0;
 }
 
-/* Datatypes that nobody frees also come as contents: those of pairs, those of given precision. */
+/* Frees a datatype, unless it is one that must not be freed: a pair type, or a type of given
+ * precision. */
 static void let_go(MPI_Datatype *type)
 {
     int integers, addresses, types, combiner;
@@ -25,8 +27,8 @@ static void let_go(MPI_Datatype *type)
         shim_real.Type_free(type);
 }
 
-/* Elements of one predefined type that stand one behind the other: the type, and how many of it;
- * MPI_DATATYPE_NULL where the layout is another. Contents are handles of their own. */
+/* Returns the predefined type whose elements follow one another in `type`, with their number;
+ * MPI_DATATYPE_NULL for other layouts. Contents of a type are handles of their own. */
 static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
 {
     int integers = 0, addresses = 0, types = 0, combiner = 0;
@@ -50,8 +52,8 @@ static MPI_Datatype element_of(MPI_Datatype type, uint64_t *many, int depth)
     return found;
 }
 
-/* Words per element of a datatype: of 4 bytes, or of 8 where elements have 8 or 16. 0: not served.
- */
+/* Returns the words per element of a datatype: words of 4 bytes, or of 8 if elements have 8 or 16.
+ * 0: not served. */
 static uint64_t words_of(uintptr_t datatype, size_t *word)
 {
     uint64_t many = 1;
@@ -109,7 +111,8 @@ uint64_t shim_even_bytes(const struct shim_call *call, int size)
     return shim_bytes(&even, size);
 }
 
-/* Where the slices begin. False where they do not follow one another in the order of ranks. */
+/* Sets the first elements of the slices. Returns false if the slices do not follow one another in
+ * the order of ranks. */
 static bool slices(struct shim_task *task, uint64_t words)
 {
     const struct shim_call *call = &task->call;
@@ -141,7 +144,7 @@ static bool apart(const void *a, uint64_t a_bytes, const void *b, uint64_t b_byt
     return (uintptr_t)a >= (uintptr_t)b + b_bytes || (uintptr_t)b >= (uintptr_t)a + a_bytes;
 }
 
-/* One that is not committed is an error, which the library is to name, too. */
+/* Returns true if a datatype is committed. The MPI library reports one that is not. */
 static bool is_usable(const struct shim_task *task, uintptr_t type)
 {
     return !shim_is_derived(type) || shim_type_is_committed(type, task->comm);
@@ -196,7 +199,7 @@ void shim_layout(struct shim_task *task)
         return;
     bytes = shim_bytes(&task->call, task->comm->size);
     if (task->call.kind == SS_KIND_ALLGATHER) {
-        /* Where this rank cannot be served, all it knows is the bytes. */
+        /* a rank that cannot be served only knows the number of bytes */
         task->type = SS_I32;
         task->words = bytes / 4;
         task->cannot = bytes % 4 != 0 || !gathers(task, bytes);
@@ -205,7 +208,7 @@ void shim_layout(struct shim_task *task)
     }
 }
 
-/* A datatype of the same extent and contents as one that the application can free. */
+/* Makes a datatype of the same extent and contents as one that the application can free. */
 static void keep(uintptr_t *type, MPI_Datatype *kept)
 {
     if (!shim_is_derived(*type) ||
@@ -219,7 +222,7 @@ void shim_layout_keep(struct shim_task *task)
 {
     uintptr_t type = task->call.type;
 
-    if (task->call.own) /* an operator gets the program's own handle, which a reference keeps */
+    if (task->call.own) /* an operator gets the program's own handle, which the copy keeps valid */
         keep(&type, &task->kept[0]);
     if (task->call.kind != SS_KIND_ALLGATHER)
         return;

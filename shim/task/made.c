@@ -1,5 +1,6 @@
-/* Which calls the program has made and not seen end, MODE=topk: in the order of its own calls,
- * whatever ends when. All ranks see the same, but for programs that test for ends. */
+/* MODE=topk: records which calls the program has made and not seen end, in the order of its own
+ * calls, whatever their order of completion. All ranks record the same, except in programs that
+ * test for completion. */
 #include "shim/task/task.h"
 
 void shim_task_made(struct shim_task *task)

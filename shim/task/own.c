@@ -1,6 +1,6 @@
-/* Nonblocking reductions with an operator of the program's. The MPI library runs the operator in
- * any thread that makes progress, so no thread of ours calls MPI from the post to the end of one.
- */
+/* Nonblocking reductions with an operator of the program. The MPI library runs the operator in any
+ * thread that makes progress, so that no thread of the shim calls MPI from the post of such a
+ * reduction to its end. */
 #include <stdlib.h>
 
 #include "shim/comm/progress.h"
@@ -8,7 +8,7 @@
 #include "shim/task/request.h"
 #include "shim/task/task_impl.h"
 
-/* Operators that the program has freed while a reduction was waiting: under requests_lock. */
+/* Operators that the program has freed while a reduction was waiting; under requests_lock. */
 struct freed {
     struct freed *next;
     MPI_Op op;
@@ -31,7 +31,8 @@ bool shim_own_is_next(const struct shim_task *task)
     return before == task;
 }
 
-/* Frees what the program has freed meanwhile, once no reduction waits. */
+/* Ends the wait of a reduction. After the last one, frees the operators that the program has freed
+ * meanwhile. */
 static void stop_waiting(struct shim_task *task)
 {
     struct freed *list = NULL, *next;
@@ -75,7 +76,7 @@ void shim_own_post(struct shim_task *task)
 
 void shim_own_end(struct shim_task *task)
 {
-    stop_waiting(task); /* it has failed before */
+    stop_waiting(task); /* it has failed before its post */
     if (task->bars)
         shim_progress_unbar();
     task->bars = false;
@@ -114,7 +115,7 @@ bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Re
     return true;
 }
 
-/* The entry is in no table: it is there for the queue, which the program's threads step. */
+/* Makes an entry that is in no table: it exists for the queue, which the program's threads step. */
 bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
 {
     struct shim_comm *c = shim_comm_allocate();
@@ -124,7 +125,7 @@ bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
 
     if (!c)
         return false;
-    posted.counts = NULL; /* the MPI library has what it needs of these */
+    posted.counts = NULL; /* the MPI library has copied what it needs of these */
     posted.type = (uintptr_t)MPI_DATATYPE_NULL;
     c->handle = (MPI_Comm)call->comm;
     c->refs = 1;
@@ -135,7 +136,7 @@ bool shim_own_adopt(const struct shim_call *call, MPI_Request *request)
         return false;
     }
     task->native = native;
-    task->environment = false; /* it needs none: threads of ours stay out */
+    task->environment = false; /* it needs none: threads of the shim stay out */
     task->whole = task->bars = true;
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
     c->queue = c->queue_end = task;
@@ -148,7 +149,7 @@ int shim_own_op_free(shim_op_free_fn *next, void *op)
 {
     struct freed *put_off = malloc(sizeof *put_off);
 
-    if (!put_off) /* it is never freed */
+    if (!put_off) /* leaks the operator */
         return MPI_SUCCESS;
     pthread_mutex_lock(&shim.requests_lock);
     if (atomic_load(&shim.own_waiting) > 0) {

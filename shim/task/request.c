@@ -1,6 +1,6 @@
 /* Requests of nonblocking calls: MPICH's extended generalized requests, which every completion call
- * polls (MPIX_Grequest_start; seen in MPICH 4.0.2: MPI_Wait calls poll_fn in a loop, MPI_Waitall
- * wait_fn, both without a lock of the library's). */
+ * polls (MPIX_Grequest_start; in MPICH 4.0.2, MPI_Wait calls poll_fn in a loop and MPI_Waitall
+ * calls wait_fn, both without a lock of the library). */
 #include "shim/task/request.h"
 
 #include <sched.h>
@@ -42,7 +42,7 @@ static void enter(struct shim_task *task)
     pthread_mutex_unlock(&shim.requests_lock);
 }
 
-/* With requests_lock held. */
+/* Finds the task of a request. Called under requests_lock. */
 static struct shim_task *find(uintptr_t request)
 {
     struct shim_task *task;
@@ -65,7 +65,7 @@ bool shim_request_is_ours(uintptr_t request)
     return is;
 }
 
-/* Where the application has freed the request (possible in mpi_f08 only), it is gone. */
+/* Completes the request, unless the application has freed it (possible in mpi_f08 only). */
 static void complete(struct shim_task *task)
 {
     int pending = PENDING;
@@ -75,8 +75,9 @@ static void complete(struct shim_task *task)
     atomic_store(&task->completed, true);
 }
 
-/* An error is left to the application's own poll: its handler is to run in its own thread, and not
- * under MPI's lock, as it does where MPI itself asks for the status (on_query). */
+/* Completes finished tasks. A task with an error is left to the application's own poll: its handler
+ * must run in the application's thread, and not under MPI's lock, as it would if MPI asked for the
+ * status (on_query). */
 bool shim_request_deliver(struct shim_task *finished)
 {
     bool gave = false;
@@ -101,8 +102,8 @@ bool shim_request_deliver(struct shim_task *finished)
     return gave;
 }
 
-/* The handler may not return: it comes last. The request, which is being polled, holds the
- * operation meanwhile. */
+/* Raises the error of a task at last, since the handler may not return. Meanwhile the request,
+ * which is being polled, holds the task. */
 static void raise_failed(struct shim_task *task)
 {
     if (atomic_exchange(&task->failed, false)) {
@@ -112,7 +113,7 @@ static void raise_failed(struct shim_task *task)
     }
 }
 
-/* As the status of a request of the MPI library's own collectives: no message is behind it. */
+/* Fills in the status of the MPI library's own collectives: no message is behind it. */
 static int on_query(void *state, MPI_Status *status)
 {
     shim_real.Status_set_elements(status, MPI_BYTE, 0);
@@ -134,26 +135,26 @@ static int on_free(void *state)
     pthread_mutex_unlock(&shim.requests_lock);
     atomic_compare_exchange_strong(&task->completion, &pending, FREED);
     if (atomic_exchange(&task->failed, false))
-        atomic_fetch_sub(&task->holders, 1); /* nobody polls it any more */
+        atomic_fetch_sub(&task->holders, 1); /* nothing polls it any more */
     release(task);
     return MPI_SUCCESS;
 }
 
-/* A collective cannot be cancelled. */
+/* Refuses: a collective cannot be cancelled. */
 static int on_cancel(void *state, int complete)
 {
     (void)state, (void)complete;
     return MPI_ERR_REQUEST;
 }
 
-/* With MERGE: from here on it waits for no other call. */
+/* MERGE: makes the call wait for no other call from now on. */
 static void await(struct shim_task *task)
 {
     if (shim.settings.merge > 0)
         atomic_store(&task->awaited, true);
 }
 
-/* Whole ticks of shim_now: nothing is rounded that the program might trap. */
+/* Converts whole ticks of shim_now, without a rounding that could trap. */
 static uint64_t nanoseconds(double seconds)
 {
     uint64_t ticks = (uint64_t)(seconds * 0x1p28), fraction = ticks & (((uint64_t)1 << 28) - 1);
@@ -179,7 +180,7 @@ static void turn(struct shim_task *task)
         book(shim_now() - begin);
 }
 
-/* The status is that of the call that polls: MPI fills it. */
+/* Polls. MPI fills in the status, which belongs to the polling call. */
 static int on_poll(void *state, MPI_Status *status)
 {
     struct shim_task *task = state;
@@ -241,14 +242,14 @@ int shim_request_get_status(shim_request_get_status_fn *next, uintptr_t request,
         pthread_mutex_unlock(&shim.requests_lock);
     }
     if (!shim_progress_idle())
-        shim_progress(); /* the library's own does not poll */
+        shim_progress(); /* the library's own function does not poll */
     if (task)
         raise_failed(task);
     return next(request, flag, status);
 }
 
-/* Neither can be done to a collective under way. What the library says of it, and to which handler,
- * it says of one of its own. */
+/* Returns the MPI library's own refusal: neither cancelling nor freeing works on an active
+ * collective. An own collective provides the code, and its handler hears of it. */
 static int native_objection(bool cancel)
 {
     MPI_Request request;
@@ -270,6 +271,6 @@ int shim_request_call(shim_request_fn *next, void *request, bool cancel)
         !shim_request_is_ours((uintptr_t) * (MPI_Request *)request))
         return next(request);
     err = native_objection(cancel);
-    /* MPICH 5 frees the request of a collective under way, which then runs to its end unseen. */
+    /* MPICH 5 frees the request of an active collective, which then runs to its end unseen. */
     return err == MPI_SUCCESS && !cancel ? next(request) : err;
 }

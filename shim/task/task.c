@@ -15,11 +15,13 @@
 #include "shim/task/task_impl.h"
 #include "shim/task/task_words.h"
 
-/* So long behind a step of all calls, what the watchdog waits between its looks, a post starts its
- * own alone: layer after layer they would look more often than any message can have come. */
+/* Within this time of a step of all calls, the watchdog's interval, a post steps its own call
+ * alone. Otherwise posts of one layer after the other would poll more often than messages can
+ * arrive. */
 static const double STEPPED_LATELY = 1e-3;
 
-/* The application may free its arrays as soon as its nonblocking call has returned. */
+/* Copies the arrays of a nonblocking call, since the application may free them as soon as the call
+ * has returned. */
 static bool keep_lists(struct shim_task *task)
 {
     struct shim_call *call = &task->call;
@@ -83,8 +85,8 @@ void shim_task_close(struct shim_task *task)
 
 /* ---- windows ---- */
 
-/* The communicator can serve nothing any more: for an operation that has not run, or whose native
- * part was given up. */
+/* Ends a task that has not run, or whose native part was given up, on a communicator that has
+ * failed. */
 static void fail_for_comm(struct shim_task *task)
 {
     task->status = task->comm->status;
@@ -146,14 +148,14 @@ void shim_task_raise(struct shim_task *task)
         ss_fpenv_raise(exceptions);
 }
 
-/* On all ranks. */
+/* Returns true if the call is nonblocking on all ranks. */
 static bool is_nonblocking(const struct shim_task *task)
 {
     return !task->blocking || task->at_once;
 }
 
-/* A rank has said in the vote of a call that nonblocking ones are the MPI library's: from that on
- * which no rank has started before this one has ended there. */
+/* Sets comm->native_from after a rank has said in the vote that nonblocking calls must go to the
+ * MPI library: to the first call that no rank can have started before this call has ended on it. */
 static void heed_callbacks(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -163,7 +165,8 @@ static void heed_callbacks(struct shim_task *task)
         comm->native_from = from;
 }
 
-/* Whether the call has nothing more to post in the MPI library on the private communicator. */
+/* Returns true if the call has nothing more to post in the MPI library on the private
+ * communicator. */
 static bool is_past(const struct shim_task *task)
 {
     switch (shim_task_stage(task)) {
@@ -179,7 +182,8 @@ static bool is_past(const struct shim_task *task)
     }
 }
 
-/* The order of the MPI library's calls is the same on all ranks: all before this one are past. */
+/* Returns true if all calls before this one are past: the order of the MPI library's calls is the
+ * same on all ranks. */
 static bool is_next_native(const struct shim_task *task)
 {
     const struct shim_task *before = task->comm->queue;
@@ -197,7 +201,7 @@ static bool is_the_librarys(const struct shim_task *task)
            task->number >= comm->native_from;
 }
 
-/* From here on no call waits for another. */
+/* Sets comm->natively if no call waits for another from now on. */
 static void stop_waiting(struct shim_comm *comm)
 {
     const struct shim_task *task = comm->queue;
@@ -211,7 +215,8 @@ static void stop_waiting(struct shim_comm *comm)
         atomic_store(&comm->natively, true);
 }
 
-/* Whether later calls go to the MPI library without a vote, as those windows do that follow. */
+/* Returns true if the following windows, like all later calls, go to the MPI library without a
+ * vote. */
 static bool is_overtaken(const struct shim_task *task)
 {
     return is_nonblocking(task) && ss_call_reason(task->core) == SS_WHY_CALLBACKS &&
@@ -223,7 +228,7 @@ static bool step_held(struct shim_task *task)
     if (!is_next_native(task))
         return false;
     if (is_overtaken(task)) {
-        ss_call_end(task->core, 0); /* what is left at once */
+        ss_call_end(task->core, 0); /* passes the rest at once */
         shim_native_rest(task);
     } else {
         shim_native_start(task, ss_call_joined(task->core) ? NULL : shim_task_input(task));
@@ -250,8 +255,9 @@ static void take_status(struct shim_task *task, int status)
     }
 }
 
-/* Whether other calls may be under way while this one is the MPI library's. Its allreduce to be
- * polled may add in another order: what is under way at the moment must not matter then. */
+/* Returns true if other calls may be in progress while this one is in the MPI library. A polled
+ * allreduce may add in another order; with fixed costs the answer must therefore not depend on the
+ * calls in progress. */
 static bool must_poll(void)
 {
     return ss_costs_fixed(&shim.settings) ? atomic_load(&shim.nonblocking_made)
@@ -263,7 +269,7 @@ static void start_window(struct shim_task *task)
     struct shim_comm *comm = task->comm;
     uint64_t left = (uint64_t)task->call.count - task->first;
 
-    /* Windows are of the allreduce; calls of another kind are one. */
+    /* only the allreduce has windows; calls of other kinds are one window */
     task->n = left < SS_WINDOW || task->call.kind != SS_KIND_ALLREDUCE ? left : SS_WINDOW;
     ss_comm_set_number(comm->core, task->number);
     ss_comm_set_off(comm->core, task->off);
@@ -302,7 +308,8 @@ static void begin(struct shim_task *task)
         fail_for_comm(task);
     } else if (comm->state == SHIM_COMM_PASSES) {
         shim_task_set_stage(task,
-                            SHIM_TASK_YOURS); /* a blocking one: the others have been posted */
+                            /* a blocking one; nonblocking ones have been posted */
+                            SHIM_TASK_YOURS);
     } else if (ss_comm_status(comm->core) < 0) {
         task->status = ss_comm_status(comm->core);
         snprintf(task->text, sizeof task->text, "%s", comm->failed);
@@ -375,7 +382,7 @@ static bool step(struct shim_task *task)
             ss_call_hurry(task->core);
         shim_tell_wait(task, status = ss_call_step(task->core));
         bool moved = status != SS_PENDING || ss_call_moved(task->core);
-        if (moved && task->next) { /* before other calls have more */
+        if (moved && task->next) { /* before other calls log more */
             shim_tell_warning(task->comm);
             shim_tell_decisions(task->comm);
         }
@@ -392,7 +399,7 @@ static bool step(struct shim_task *task)
     }
 }
 
-/* A meeting that this rank can take nothing from is still under way. */
+/* Returns true if a meeting that this rank has refused is still in progress. */
 static bool waits_for_others(const struct shim_comm *comm)
 {
     return comm->state == SHIM_COMM_PASSES && comm->meeting != MPI_REQUEST_NULL;
@@ -402,7 +409,7 @@ static void meet(struct shim_comm *comm, bool *moved)
 {
     if (shim_comm_meet_step(comm, moved) != SS_ERR_PEER || comm->state != SHIM_COMM_MEETING)
         return;
-    /* Who sees the new state makes its calls in the MPI library: behind these. */
+    /* A thread that sees the new state makes its calls in the MPI library, after these. */
     for (struct shim_task *task = comm->queue; task && comm->state == SHIM_COMM_MEETING;
          task = task->next)
         if (!task->blocking)
@@ -411,8 +418,8 @@ static void meet(struct shim_comm *comm, bool *moved)
         comm->state = SHIM_COMM_PASSES;
 }
 
-/* A call that has not started does so first in the queue, or where core has room for one more
- * beside those before it; later ones come behind it. */
+/* Returns true if a task may be stepped. A task that has not started may start first in the queue,
+ * or when core has room for one more concurrent call; later tasks follow it. */
 static bool may_step(const struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
@@ -433,7 +440,7 @@ static bool never_joins(const struct shim_task *task)
     return task->blocking || (uint64_t)task->call.count >= SS_WINDOW || is_the_librarys(task);
 }
 
-/* Under the lock. */
+/* Takes the wants of the communicator, under its lock. */
 static void take_wants(struct shim_comm *comm, struct shim_left *left)
 {
     left->wants = comm->wants;
@@ -493,21 +500,21 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
             comm->queue_end = before;
         if (task->call.own)
             shim_own_end(task);
-        if (!task->blocking) { /* a blocking one belongs to its caller, who looks at its stage */
+        if (!task->blocking) { /* a blocking task belongs to its caller, which reads its stage */
             task->next = left->finished;
             left->finished = task;
         }
     }
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
-        ss_comm_hurry(comm->core); /* it waits for those before it */
+        ss_comm_hurry(comm->core); /* it waits for the calls before it */
     take_wants(comm, left);
     stop_waiting(comm);
     comm->stepped = shim_now();
     return moved;
 }
 
-/* Behind calls that all have started, and were stepped a moment ago. Without a thread of ours they
- * move in the program's calls alone. */
+/* Returns true if a posted call is stepped alone: all calls before it have started and were stepped
+ * a moment ago. If there is no thread, calls move in the program's calls alone. */
 static bool starts_alone(const struct shim_task *before, const struct shim_task *task)
 {
     const struct shim_comm *comm = task->comm;
@@ -517,7 +524,7 @@ static bool starts_alone(const struct shim_task *before, const struct shim_task 
            shim_now() - comm->stepped < STEPPED_LATELY;
 }
 
-/* A posted call: it goes as far as it gets without others. */
+/* Steps a posted call as far as it gets without other ranks. */
 static void step_posted(struct shim_task *before, struct shim_task *task, struct shim_left *left)
 {
     if (!starts_alone(before, task)) {
@@ -563,10 +570,10 @@ void shim_task_post(struct shim_task *task)
     if (shim.settings.topk)
         shim_task_made(task);
     if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
-        comm->native_from = task->number; /* on all ranks: they make the same call */
+        comm->native_from = task->number; /* on all ranks, which make the same call */
     task->polled = comm->polled;
     if (!task->blocking) {
-        if (shim.settings.merge > 0) /* held only where a thread of ours steps it meanwhile */
+        if (shim.settings.merge > 0) /* held only if a thread of the shim steps it meanwhile */
             atomic_store(&task->awaited, shim_progress_refused());
         comm->polled = true;
         atomic_store(&shim.nonblocking_made, true);
@@ -576,7 +583,7 @@ void shim_task_post(struct shim_task *task)
     comm->queue_end = task;
     if (!task->blocking) {
         if (is_native_at_once(task))
-            post_whole(task); /* since the caller looked */
+            post_whole(task); /* comm->natively may have changed since the caller looked */
         else if (task->call.bounce)
             atomic_store(&comm->natively, false); /* what follows waits for its copies */
         shim_progress_enter(comm);

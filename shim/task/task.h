@@ -1,11 +1,11 @@
-/* Eligible calls under way, blocking and nonblocking, from their place in the queue of their
- * communicator to their result.
+/* Eligible calls in progress, blocking and nonblocking, from the queue of their communicator to
+ * their result.
  *
- * The calls of a communicator start in the order in which the application made them, which is the
- * same on all ranks, and their parts in the MPI library do. Nonblocking ones run beside each other
- * as far as core has room for them (ss_comm_slot); a blocking one has the communicator to itself.
- * The communicator's lock guards its queue, its core and its transport; it is held for one step at
- * a time, and no MPI call under it waits.
+ * The calls of a communicator, and their calls of the MPI library, start in the order in which the
+ * application made them, which is the same on all ranks. Nonblocking calls run concurrently as far
+ * as core has room (ss_comm_slot); a blocking call has the communicator to itself. The
+ * communicator's lock guards its queue, its core and its transport. It is held for one step at a
+ * time, and no MPI call under it waits.
  */
 #ifndef SHIM_TASK_TASK_H
 #define SHIM_TASK_TASK_H
@@ -17,164 +17,171 @@
 
 enum shim_stage {
     SHIM_TASK_QUEUED,
-    SHIM_TASK_CORE,   /* core steps it */
-    SHIM_TASK_HELD,   /* the MPI library's; earlier calls may still become so, or are not posted */
+    SHIM_TASK_CORE, /* core steps it */
+    /* goes to the MPI library, after earlier calls that may still do so or are not posted */
+    SHIM_TASK_HELD,
     SHIM_TASK_WANTS,  /* images of its buffers are to be made, by who holds no lock */
     SHIM_TASK_IMAGES, /* buffers are copied for the MPI library's request */
-    SHIM_TASK_NATIVE, /* the MPI library's request runs on the private communicator */
-    SHIM_TASK_YOURS,  /* blocking: its caller is to run the MPI library's call */
+    SHIM_TASK_NATIVE, /* the MPI library's request is active on the private communicator */
+    SHIM_TASK_YOURS,  /* blocking: the caller must run the MPI library's call */
     SHIM_TASK_DONE
 };
 
 struct shim_task {
-    struct shim_task *next; /* in the queue, or among the finished */
+    struct shim_task *next; /* in the queue, or in the list of finished tasks */
     struct shim_comm *comm; /* with a reference */
     struct shim_call call;
     enum ss_type type;
     enum ss_op op;
-    uint32_t *parts;      /* allgatherv: where the ranks' slices begin; owned. NULL: equal slices */
-    void *lists;          /* nonblocking: its counts and displacements; owned */
-    MPI_Datatype kept[2]; /* nonblocking: datatypes of ours for those the application made */
+    /* allgatherv: first elements of the ranks' slices, owned; NULL: equal slices */
+    uint32_t *parts;
+    void *lists;          /* nonblocking: copies of counts and displacements, owned */
+    MPI_Datatype kept[2]; /* nonblocking: copies of datatypes that the application made */
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
     bool unread;          /* its buffers cannot be copied: it takes part with zeros, in pieces; */
     bool broken;          /* or in the vote alone, which then fails the communicator */
     bool blocking;
-    bool at_once;            /* and nonblocking all the same: there was no memory for a request */
-    bool off;                /* MPI_Pcontrol(0) when the call was made */
-    bool environment;        /* a sum of floats, made with traps or a rounding mode */
+    bool at_once;            /* a nonblocking call without memory for a request */
+    bool off;                /* MPI_Pcontrol(0) was in effect when the call was made */
+    bool environment;        /* a sum of floats with traps or a rounding mode */
     bool polled;             /* a nonblocking call was made on the communicator before */
-    struct shim_place place; /* of the call site, MODE=topk */
+    struct shim_place place; /* call site, MODE=topk */
     struct ss_call_site site;
-    uint64_t number;  /* of the call on its communicator */
-    uint64_t started; /* core calls begun there when it went to the MPI library */
-    double begin;     /* of the call, where a trace is wanted */
+    uint64_t number;  /* number of the call on its communicator */
+    uint64_t started; /* comm->started when it went to the MPI library */
+    double begin;     /* time of the call, if a trace is wanted */
 
     atomic_int stage;     /* enum shim_stage */
-    struct ss_call *core; /* while it runs */
-    uint64_t first, n;    /* the window in hand, in elements */
+    struct ss_call *core; /* core call in progress */
+    uint64_t first, n;    /* current window, in elements */
     MPI_Request native;
     double native_begin;
     double copying;        /* seconds, of the buffers into their images */
     const void *native_in; /* NULL: in place */
-    int barriers;          /* still to come before it */
-    bool assembling;       /* the request is that of a barrier */
-    bool whole;            /* it is that of the call as it came, with all windows */
-    bool waits;            /* call.own: it counts in shim.own_waiting; */
-    bool bars;             /* it is posted, and bars threads of ours from MPI until it has ended */
-    uint64_t piece;        /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
-    uint64_t summed;       /* pieces that it has summed; */
-    int lost;              /* one of them could not be copied or summed, here or on any rank */
-    bool agrees;           /* which the ranks have been asked; */
-    bool posted;           /* the request is of one of them, or of that question */
-    int refusal;           /* the first error that the MPI library gave there */
+    int barriers;          /* barriers still to run before it */
+    bool assembling;       /* the request is a barrier */
+    bool whole;            /* the request is the whole call with all its windows */
+    bool waits;            /* call.own: counts in shim.own_waiting */
+    /* it is posted, and bars threads of the shim from MPI until it has ended */
+    bool bars;
+    uint64_t piece;  /* elements that it gets at once, 0: all (shim/task/native_pieces.c); */
+    uint64_t summed; /* pieces that it has summed; */
+    int lost;        /* one of them could not be copied or summed, here or on any rank */
+    bool agrees;     /* which the ranks have been asked; */
+    bool posted;     /* the request is of one of them, or of that question */
+    int refusal;     /* the first error that the MPI library gave there */
 
-    int err;             /* MPI_SUCCESS, or what the MPI library returned */
-    bool refused;        /* it did so on the private communicator, whose handler says nothing */
-    int status;          /* < 0: an error of ours */
-    bool raised;         /* its MPI code stands in err */
-    unsigned exceptions; /* of core/base/fpenv.h, to be raised in the thread that sees it end */
+    int err;      /* MPI_SUCCESS, or the error of the MPI library */
+    bool refused; /* the error came on the private communicator, whose handler is silent */
+    int status;   /* < 0: an error of this library */
+    bool raised;  /* `err` is the MPI code of `status` */
+    /* exceptions of core/base/fpenv.h, to be raised in the thread that sees the call end */
+    unsigned exceptions;
 
     /* Nonblocking: the request that the application holds. */
     MPI_Request request;
-    struct shim_task **before, *after; /* among those with a request */
-    atomic_int holders;    /* the queue's and the request's reference; the last one frees */
+    struct shim_task **before, *after; /* links among the tasks with a request */
+    atomic_int holders;    /* references of the queue and of the request; the last one frees */
     atomic_int completion; /* enum shim_completion */
-    atomic_bool completed; /* MPI knows */
+    atomic_bool completed; /* MPI knows that it is complete */
     atomic_bool awaited;   /* MERGE: the program waits or tests for it */
-    atomic_bool failed;    /* it has ended with an error, which its next poll is to raise */
-    bool let_go;           /* the request is no longer the application's; under requests_lock */
+    atomic_bool failed;    /* ended with an error, which the next poll raises */
+    bool let_go;           /* under requests_lock: the application has freed the request */
     unsigned polls;
 
-    char text[400]; /* of an error; last, so that the rest is cleared without it */
+    char text[400]; /* text of an error; last, so that initialisation can skip it */
 };
 
-/* Makes an operation of a call on a served communicator, whose reference it takes over. False when
- * memory is short, which a blocking one does not need. */
+/* Makes a task of a call on a served communicator, and takes over the caller's reference. Returns
+ * false if memory is short; a blocking task needs none. */
 bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,
                     enum ss_type type, enum ss_op sum, bool blocking);
 
-/* shim/task/made.c: a call has its number, under the communicator's lock; the program has seen one
- * end, or let go of it, in any thread. */
+/* shim/task/made.c: records, under the communicator's lock, that a call has its number. */
 void shim_task_made(struct shim_task *task);
+/* Records that the program has seen the call end, or has freed its request. Called in any
+ * thread. */
 void shim_task_seen(struct shim_task *task);
 
-/* Raises what its sums have raised, in the thread of the program that sees it end: its own and
- * those of the MPI library's that threads of ours have made. */
+/* Raises the exceptions of the call's sums in the thread of the program that sees it end. Includes
+ * exceptions of sums that the MPI library has made in threads of the shim. */
 void shim_task_raise(struct shim_task *task);
 
-/* shim/task/layout.c: bytes that a call of another kind moves or reduces on `size` ranks, equal on
- * all of them; 0 where they cannot be told. And what core needs to know of it: words, parts,
- * cannot. */
+/* shim/task/layout.c: returns the bytes that a call of another kind moves or reduces on `size`
+ * ranks, equal on all ranks; 0 if they are unknown. */
 uint64_t shim_bytes(const struct shim_call *call, int size);
-/* The same if each rank's slice of an allgatherv were as long as the first rank's. */
+/* Returns the same as if each rank's slice of an allgatherv were as long as the first rank's. */
 uint64_t shim_even_bytes(const struct shim_call *call, int size);
+/* Sets words, parts and cannot. */
 void shim_layout(struct shim_task *task);
 
-/* The application may free its datatypes before its nonblocking call has ended: from here on the
- * call names datatypes of the operation, until they are freed. Both outside of MPI's callbacks. */
+/* Replaces the datatypes of a nonblocking call by copies, since the application may free its own
+ * before the call has ended. Called outside of MPI's callbacks. */
 void shim_layout_keep(struct shim_task *task);
+/* Frees the copies, outside of MPI's callbacks. */
 void shim_layout_let_go(struct shim_task *task);
 
-/* Frees what it owns. */
+/* Frees the memory that the task owns. */
 void shim_task_close(struct shim_task *task);
 
-/* Puts it into the queue. */
+/* Appends the task to the queue. */
 void shim_task_post(struct shim_task *task);
 
 /* A buffer cannot be copied to or from the host: the error of the call. */
 void shim_task_fail_for_device(struct shim_task *task);
 
-/* A call cannot be made, and the other ranks, whose calls wait for it, cannot be told: none that
- * follows may take its place. Under the lock. */
+/* Fails the communicator if a call cannot be made and the other ranks, whose calls wait for it,
+ * cannot be told: no later call may take its place. Called under the lock. */
 void shim_native_fail_comm(struct shim_comm *comm);
 
-/* Blocking: steps until it is done, then gives the MPI code, raised where it is an error of ours.
- */
+/* Steps a blocking task until it is done. Returns the MPI code; an error of this library has been
+ * raised. */
 int shim_task_run(struct shim_task *task);
 
-/* Steps the calls of a communicator, under its lock. Returns whether something moved; *left: what
- * is to be done next, without the lock. */
+/* Steps the calls of a communicator, under its lock. Returns true if something moved. Sets *left to
+ * the work that remains to be done without the lock. */
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left);
+/* Does that work. */
 void shim_task_leave(const struct shim_left *left);
 
-/* The MPI code of a finished operation; an error of ours is raised at the first call. */
+/* Returns the MPI code of a finished task. The first call raises an error of this library. */
 int shim_task_code(struct shim_task *task);
 
-/* The same for a communicator that can serve nothing any more. */
+/* Returns the MPI code for a communicator that has failed, and raises it. */
 int shim_refuse(const struct shim_comm *comm);
 
-/* shim/task/request.c: a nonblocking operation and its request, which the caller posts. NULL when
- * there is no memory. */
+/* shim/task/request.c: makes a nonblocking task with its request, which the caller posts. Returns
+ * NULL without memory. */
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
                                      enum ss_type type, enum ss_op sum, MPI_Request *request);
 /* Without any lock. Whether images were given back: shim_staging()->trim is to follow. */
 bool shim_request_deliver(struct shim_task *finished);
 
-/* An eligible call on a communicator that has been met; takes over the reference. request NULL:
+/* Runs an eligible call on a communicator that has met, and takes over the reference. request NULL:
  * blocking. Returns the MPI code. */
 int shim_on_known(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                   enum ss_op op, void *request);
 
-/* shim/task/own.c: counts a nonblocking reduction with an operator of the program's on a served
- * communicator, whose nonblocking calls are the MPI library's from this one on, and returns true if
- * it can be posted at once: no call before it needs a thread of ours. If one does, changes nothing.
- */
+/* shim/task/own.c: counts a nonblocking reduction with an operator of the program on a served
+ * communicator, whose nonblocking calls go to the MPI library from this call on. Returns true if it
+ * can be posted at once: no call before it needs a thread of the shim. Otherwise changes nothing
+ * and returns false. */
 bool shim_own_is_at_once(struct shim_comm *comm);
-/* Makes a task of it, which is posted behind the calls of `comm` that are under way. False: no
+/* Makes a task that is posted after the calls of `comm` in progress. Returns false without
  * memory. */
 bool shim_own_queue(const struct shim_call *call, struct shim_comm *comm, MPI_Request *request);
-/* Replaces the request of one that is posted already, with threads of ours barred, by one of ours,
- * whose end lets them in again. False: no memory. */
+/* Replaces the request of a reduction that is posted already, with threads of the shim barred, by a
+ * request whose end lets them in again. Returns false without memory. */
 bool shim_own_adopt(const struct shim_call *call, MPI_Request *request);
 
-/* Whether a nonblocking call may be taken over now. */
+/* Returns true if a nonblocking call may be taken over now. */
 static inline bool shim_takes_requests(void)
 {
     return shim.takes_requests && !atomic_load(&shim.finalizing);
 }
 
-/* Whether a request is one of ours. */
+/* Returns true if a request belongs to this library. */
 bool shim_request_is_ours(uintptr_t request);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside of shim/task. */
+/* Shared by the files of shim/task. */
 #ifndef SHIM_TASK_TASK_IMPL_H
 #define SHIM_TASK_TASK_IMPL_H
 
@@ -16,8 +16,8 @@ static inline enum shim_stage shim_task_stage(const struct shim_task *task)
 
 /* ---- shim/task/task.c ---- */
 
-/* A window is over. status: of core's call. seconds: spent in the MPI library after SS_NATIVE, < 0
- * where that failed. Under the lock. */
+/* Ends a window, under the lock. status: result of core's call. seconds: time in the MPI library
+ * after SS_NATIVE, < 0 if its call failed. */
 void shim_task_end_window(struct shim_task *task, int status, double seconds);
 
 /* Of a call that wants them, without the lock. */
@@ -67,14 +67,14 @@ void shim_native_take(struct shim_task *task);
 void shim_native_taken(struct shim_task *task);
 /* The images are filled: it goes on. */
 void shim_native_filled(struct shim_task *task);
-/* The next of the barriers that come first where every rank has a TIMEOUT (as shim_comm_assemble
- * has them), then the window: a rank is missed there, not in a collective that may take as long as
- * it takes. */
+/* Starts the next of the barriers that come first if every rank has a TIMEOUT (like
+ * shim_comm_assemble), then the window: a missing rank is noticed in a barrier, not in a collective
+ * of unknown duration. */
 void shim_native_next(struct shim_task *task);
 /* Whether something moved; *over: it is done, or given up by TIMEOUT; then *spent: seconds, < 0
  * where it failed. */
 bool shim_native_step(struct shim_task *task, bool *over, double *spent);
-/* There is nothing more to post. */
+/* Returns true if there is nothing more to post. */
 bool shim_native_is_posted(const struct shim_task *task);
 
 /* The call as it came, in the MPI library: on the application's communicator where that is not
@@ -83,18 +83,19 @@ void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
 /* That of a call as it came, whose images cannot be filled. */
 void shim_native_give_up(struct shim_task *task);
-/* What is left of it after the windows that are done. */
+/* Passes the rest of a call to the MPI library after the finished windows. */
 void shim_native_rest(struct shim_task *task);
 
 /* ---- shim/task/own.c: reductions with an operator of the program's ---- */
 
-/* Returns whether the calls before it need no thread of ours any more. */
+/* Returns true if the calls before it no longer need a thread of the shim. */
 bool shim_own_is_next(const struct shim_task *task);
-/* Posts it, unless another thread of ours is inside of MPI: then that thread does. */
+/* Posts it, unless another thread of the shim is inside MPI: that thread then posts it. Returns
+ * false if it was not posted. */
 bool shim_own_try_post(struct shim_task *task);
 /* Posts it in any case. */
 void shim_own_post(struct shim_task *task);
-/* Lets threads of ours in again. */
+/* Lets threads of the shim in again. */
 void shim_own_end(struct shim_task *task);
 
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */

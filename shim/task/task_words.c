@@ -1,4 +1,4 @@
-/* Warnings, traces and error texts about calls. */
+/* Writes warnings, traces and error texts about calls. */
 #include "shim/task/task_words.h"
 #include "shim/mpi/errors.h"
 
@@ -10,7 +10,7 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* ---- what is said ---- */
+/* ---- log lines ---- */
 
 void shim_tell_mismatch(const struct shim_comm *comm)
 {
@@ -25,7 +25,7 @@ void shim_tell_mismatch(const struct shim_comm *comm)
              comm->name, comm->size, differing);
 }
 
-/* What all ranks have found is told by the first. */
+/* If all ranks have the warning, the first one logs it. */
 void shim_tell_warning(struct shim_comm *comm)
 {
     char text[800];
@@ -52,7 +52,7 @@ void shim_tell_wait(const struct shim_task *task, int status)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-/* In calls whose number is a power of two, so that it costs nothing. */
+/* Calls whose number is a power of two are rare enough to cost nothing. */
 void shim_tell_task_refusals(const struct shim_task *task)
 {
     if (shim.settings.topk && task->number >= 16 && (task->number & (task->number - 1)) == 0)
@@ -90,14 +90,14 @@ void shim_task_trace(const struct shim_task *task, int status)
     ss_fpenv_leave_full(&saved);
 }
 
-/* ---- calls beside partial ones ---- */
+/* ---- calls concurrent with partial ones ---- */
 
 static bool are_counted(void)
 {
     return shim.stats.timed && !shim_quorum_idle();
 }
 
-/* place NULL: not known. */
+/* Records a call; place NULL: unknown. */
 static void book_synchronous(enum ss_kind kind, int64_t count, const struct shim_place *place)
 {
     struct ss_synchronous call = {.kind = kind, .count = (uint64_t)count, .calls = 1};
@@ -161,7 +161,8 @@ int shim_refuse(const struct shim_comm *comm)
     return shim_raise(comm->handle, comm->status, text);
 }
 
-/* Whose handler hears of an error: the application may have freed the communicator meanwhile. */
+/* Returns the communicator whose handler hears of an error: MPI_COMM_SELF if the application has
+ * freed its own. */
 static MPI_Comm handler_of(const struct shim_task *task)
 {
     return atomic_load(&task->comm->freed) ? MPI_COMM_SELF : task->comm->handle;

@@ -1,33 +1,34 @@
-/* Log lines and error texts about calls. */
+/* Writes log lines and error texts about calls. */
 #ifndef SHIM_TASK_TASK_WORDS_H
 #define SHIM_TASK_TASK_WORDS_H
 
 #include "shim/task/task.h"
 
-/* The settings of the ranks differ: once, by rank 0. */
+/* Warns once, on rank 0, that the ranks' settings differ. */
 void shim_tell_mismatch(const struct shim_comm *comm);
 
-/* What core has found, on all ranks: by rank 0. */
+/* Logs a warning of core, on rank 0 if all ranks have it. */
 void shim_tell_warning(struct shim_comm *comm);
 
-/* DEBUG=info: what was decided, by the first rank of the communicator. */
+/* DEBUG=info: logs decisions, on the first rank of the communicator. */
 void shim_tell_decisions(struct shim_comm *comm);
 
-/* How long a step has waited for whom, where core finds that worth a line. */
+/* Warns of a long wait: how long a step has waited and for which rank. */
 void shim_tell_wait(const struct shim_task *task, int status);
 
-/* What MODE=topk keeps exact, and why: in calls whose number is a power of two. */
+/* Logs the tensors that MODE=topk keeps exact, with reasons, in calls whose number is a power of
+ * two. */
 void shim_tell_task_refusals(const struct shim_task *task);
 
-/* DEBUG=trace: one line. status: what core ended the call with. */
+/* DEBUG=trace: logs a line about a call. status: result of core's call. */
 void shim_task_trace(const struct shim_task *task, int status);
 
-/* For the report of partial calls: one of another kind, which waits for all ranks. A task's, or one
- * that the MPI library has done. */
+/* Records a call that waits for all ranks, for the report of partial calls: a task's. */
 void shim_task_book_synchronous(const struct shim_task *task);
+/* Records such a call that the MPI library has made. */
 void shim_book_synchronous(const struct shim_call *call);
 
-/* Why a communicator can serve nothing any more. */
+/* Writes why a communicator has failed. */
 void shim_explain_failed(const struct shim_comm *comm, char *text, size_t size);
 
 #endif
