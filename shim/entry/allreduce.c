@@ -1,5 +1,5 @@
-/* Which allreduces are eligible, and what becomes of an eligible call of any kind on the
- * communicator it names. */
+/* Decides which allreduces are eligible, and routes eligible calls of any kind by the state of
+ * their communicator. */
 #include <stdlib.h>
 
 #include "core/base/fpenv.h"
@@ -50,15 +50,15 @@ static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum
     return err;
 }
 
-/* No memory for an operation of its own: it runs to its end here, and the application gets a
- * request that is done. */
+/* Runs a call to its end, without memory for a task of its own, and gives the application a request
+ * that is complete. */
 static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                        enum ss_op op, MPI_Request *request)
 {
     int err = shim_real.Ibarrier(MPI_COMM_SELF, request);
 
     pthread_mutex_lock(&comm->lock);
-    comm->polled = true; /* as on the ranks where it is nonblocking */
+    comm->polled = true; /* as on ranks where it is nonblocking */
     pthread_mutex_unlock(&comm->lock);
     return err == MPI_SUCCESS ? run(call, comm, type, op, true) : err;
 }
@@ -150,8 +150,7 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
     return err;
 }
 
-/* A call that went to the MPI library without an operation of its own counts on its communicator
- * all the same. */
+/* Counts a call on its communicator that went to the MPI library without a task. */
 static void count_native(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                          enum ss_reason reason, double begin)
 {
@@ -209,8 +208,8 @@ static int first_contact(const struct shim_call *call, void *request, bool seen)
                    : shim_comm_contact(call->comm);
 }
 
-/* A rank has callbacks: the call goes to the MPI library on the private communicator, so that it
- * comes after those that were taken over there. */
+/* Passes a call to the MPI library on the private communicator, after the calls taken over there,
+ * because a rank has callbacks. */
 static int pass_natively(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                          void *request)
 {
@@ -258,7 +257,7 @@ static int on_either(const struct shim_call *call, enum ss_type type, enum ss_op
     return err;
 }
 
-/* For the small calls that join others. */
+/* Records that a blocking call has ended, for small calls that join others. */
 static void note_blocked(uintptr_t handle)
 {
     bool seen;
@@ -283,7 +282,8 @@ static int on_comm(const struct shim_call *call, enum ss_type type, enum ss_op o
 
 /* ---- the allreduce ---- */
 
-/* Settled by what is equal on all ranks, before the communicator is looked at. */
+/* Returns true if a call is eligible, by properties that are equal on all ranks. The communicator
+ * is looked at later. */
 static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum ss_op *op,
                         enum ss_reason *reason)
 {
@@ -297,9 +297,9 @@ static bool is_eligible(const struct shim_call *call, enum ss_type *type, enum s
     return shim_buffers(call, *type);
 }
 
-/* Below MIN_COUNT, with MERGE: a nonblocking sum whose count a rule of REGISTER names goes with
- * larger calls, once a blocking one has ended on the communicator. Ranks whose rules differ have
- * found that out by then, all of them before the same call. */
+/* With MERGE, returns true if a call below MIN_COUNT joins larger calls: a nonblocking sum whose
+ * count a rule of REGISTER names, after a blocking call has ended on the communicator. Ranks whose
+ * rules differ have found that out by then, all before the same call. */
 static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *op)
 {
     struct shim_comm *comm;
@@ -317,7 +317,7 @@ static bool joins(const struct shim_call *call, enum ss_type *type, enum ss_op *
     return joins;
 }
 
-/* For a report that says which MIN_COUNT would have taken the call. */
+/* Records a small call, for a report that says which MIN_COUNT would have taken it. */
 static void note_small(const struct shim_call *call, bool nonblocking)
 {
     enum ss_type type;
@@ -371,7 +371,8 @@ int shim_allreduce(const struct shim_call *call)
     return shim_timed(shim_lies_on_device(call) ? bounced : route, call, NULL);
 }
 
-/* Without a place for the request there is nothing to return: the MPI library says so. */
+/* Handles a nonblocking allreduce. A call without room for the request goes to the MPI library,
+ * which reports it. */
 int shim_iallreduce(const struct shim_call *call, void *request)
 {
     struct shim_call placed = *call;

@@ -1,4 +1,4 @@
-/* The library's side of shim/sparseshim.h. */
+/* Implements shim/sparseshim.h in the library. */
 #include "core/tensor/residual.h"
 #include "shim/entry/calls.h"
 #include "shim/sparseshim.h"
@@ -11,8 +11,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The header declares them weak, which the definitions inherit; the linker takes them all the same.
- */
+/* Declared weak by the header, which the definitions inherit; the linker uses them all the same. */
 EXPORT __typeof__(sparseshim_1_register) sparseshim_1_register;
 EXPORT __typeof__(sparseshim_1_unregister) sparseshim_1_unregister;
 EXPORT __typeof__(sparseshim_1_set_density) sparseshim_1_set_density;
@@ -22,7 +21,8 @@ EXPORT __typeof__(sparseshim_1_scale_residual) sparseshim_1_scale_residual;
 EXPORT __typeof__(sparseshim_1_drop_residual) sparseshim_1_drop_residual;
 EXPORT __typeof__(sparseshim_1_read_residual) sparseshim_1_read_residual;
 
-/* After MPI_Finalize only where communicators of a session live on. */
+/* Returns true if top-k is active; after MPI_Finalize, only while communicators of a session
+ * exist. */
 static bool is_active(void)
 {
     return shim_prepare() && shim.settings.topk &&
@@ -37,8 +37,8 @@ static uint64_t bits_of(double number)
     return bits;
 }
 
-/* Both look at bits: a comparison with NaN would raise an exception, which the application may
- * trap. 0 to 1 have the bits of +0 to 1, or are -0. */
+/* Compare bits, since a comparison with NaN would raise an exception that the application may trap.
+ * The numbers 0 to 1 have the bits of +0 to 1, or are -0. */
 static bool is_density(double density)
 {
     return bits_of(density) <= bits_of(1) || bits_of(density) == (uint64_t)1 << 63;
@@ -57,7 +57,7 @@ static int code_of(int status)
     case SS_ACCESS_BUSY:
         return SPARSESHIM_BUSY;
     case SS_ACCESS_NO_RESIDUAL:
-    case SS_ERR_DEVICE: /* lost with what held it */
+    case SS_ERR_DEVICE: /* lost with the device that held it */
         return SPARSESHIM_NO_RESIDUAL;
     case SS_ERR_MEMORY:
         return SPARSESHIM_NO_MEMORY;
@@ -68,11 +68,11 @@ static int code_of(int status)
     }
 }
 
-/* How a visit of several tensors went. */
+/* Results of visiting several tensors. */
 struct tour {
-    int tensors; /* visited, those with a failure too */
+    int tensors; /* tensors visited, including failures */
     int done;
-    int failure; /* the first, SS_OK where there was none */
+    int failure; /* first failure; SS_OK if there was none */
 };
 
 static void visit_comm(struct ss_comm *comm, const void *buffer, ss_tensor_visit *visit, void *ctx,
@@ -90,7 +90,7 @@ static void visit_comm(struct ss_comm *comm, const void *buffer, ss_tensor_visit
     }
 }
 
-/* Visits all tensors of a buffer, or of all; visit NULL: counts them. */
+/* Visits all tensors of a buffer, or all tensors if it is NULL; visit NULL: counts them. */
 static struct tour visit_all(const void *buffer, ss_tensor_visit *visit, void *ctx)
 {
     struct tour tour = {.failure = SS_OK};
@@ -108,7 +108,7 @@ static struct tour visit_all(const void *buffer, ss_tensor_visit *visit, void *c
     return tour;
 }
 
-/* Visits number `which` of them. */
+/* Visits tensor number `which` of a buffer. */
 static int visit_one(const void *buffer, int which, ss_tensor_visit *visit, void *ctx)
 {
     struct shim_comm **comms;
@@ -205,7 +205,7 @@ static int fill_stats(struct ss_tensor *t, void *ctx)
     return SS_OK;
 }
 
-/* size: of the caller's struct, which may be shorter or longer than ours. */
+/* `size` is the size of the caller's struct, which may be shorter or longer than the library's. */
 int sparseshim_1_stats(const void *buffer, int which, struct sparseshim_stats *stats, size_t size)
 {
     struct sparseshim_stats ours;
@@ -223,7 +223,8 @@ int sparseshim_1_stats(const void *buffer, int which, struct sparseshim_stats *s
     return code_of(status);
 }
 
-/* Of several tensors those without a residual do not count as a failure. */
+/* Changes the residuals of a buffer's tensors. If some tensors have a residual, tensors without one
+ * are no failure. */
 static int change_residuals(const void *buffer, ss_tensor_visit *visit, void *ctx)
 {
     struct tour tour = visit_all(buffer, visit, ctx);

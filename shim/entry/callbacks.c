@@ -1,4 +1,4 @@
-/* The calls by which the application gives MPI code of its own, looked at on their way. */
+/* Watches the calls by which the application gives code of its own to MPI. */
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
 
@@ -11,7 +11,7 @@
 #include "shim/comm/progress.h"
 #include "shim/mpi/real.h"
 
-/* Returns whether a thread of ours may be in MPI. */
+/* Returns true if a thread of the shim may be in MPI. */
 static bool concerns_us(void)
 {
     return shim_prepare() && !atomic_load_explicit(&shim.watch.shut, memory_order_relaxed);
@@ -22,8 +22,9 @@ bool shim_threads_may_come(void)
     return atomic_load(&shim.privates) > 0 || shim_asked_for_requests();
 }
 
-/* An algorithm of MPICH chosen in the environment may be one that reduces in any thread: "nb" for
- * blocking calls, those of the transport layer as early as a nonblocking call is posted. */
+/* Returns true if the environment chooses an MPICH algorithm that may reduce in any thread: "nb"
+ * for blocking calls, and algorithms of the transport layer as early as the post of a nonblocking
+ * call. */
 static bool algorithm_is_chosen(void)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -59,9 +60,10 @@ int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *o
     return next(function, commute, op);
 }
 
-/* Keys whose attributes run code of the program when they are deleted: where the communicator or
- * datatype ends, which is behind the call that frees it if a call under way still uses it. On
- * MPI_COMM_SELF and MPI_COMM_WORLD that is in MPI_Finalize alone, where no thread of ours is. */
+/* Records a key whose attributes run code of the program when they are deleted, at the end of the
+ * communicator or datatype: after the call that frees it, if a call in flight still uses it. For
+ * MPI_COMM_SELF and MPI_COMM_WORLD this happens only in MPI_Finalize, during which no thread of the
+ * shim exists. */
 static void remember(int keyval, bool on_comms)
 {
     int i = atomic_fetch_add(&shim.keyval_count, 1);
@@ -84,9 +86,9 @@ static bool is_remembered(int keyval)
     return false;
 }
 
-/* MPICH runs copy functions inside of the call that duplicates, in its caller's thread. The
- * predefined callbacks of the MPI library: of a Fortran program they are functions, which count as
- * the application's. */
+/* Handles the creation of a key. MPICH runs copy functions inside the call that duplicates, in its
+ * caller's thread. Predefined callbacks of the MPI library count as the application's in Fortran
+ * programs, where they are functions. */
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,
                 void *extra)
 {
@@ -113,7 +115,7 @@ int shim_set_attr(shim_set_attr_fn *next, uintptr_t comm, int keyval, void *valu
     return next(comm, keyval, value);
 }
 
-/* Each datatype that is freed may end in any call under way. */
+/* Handles an attribute of a datatype: a freed datatype may end in any call in flight. */
 int shim_type_set_attr(shim_set_attr_fn *next, uintptr_t type, int keyval, void *value)
 {
     if (is_remembered(keyval))
@@ -135,15 +137,15 @@ static bool is_communicator(MPI_Comm comm)
     return ((uint32_t)comm & 0x3c000000u) == 0x04000000u && comm != MPI_COMM_NULL;
 }
 
-/* Returns whether code of the program's may run when the communicator ends. */
+/* Returns true if code of the program may run when the communicator ends. */
 static bool runs_code(MPI_Comm comm)
 {
     return atomic_load_explicit(&shim.deleters, memory_order_relaxed) && concerns_us() &&
            shim_threads_may_come() && is_communicator(comm);
 }
 
-/* Bars threads of ours until the attributes of the communicator are deleted: by one of its own,
- * whose key is for the caller to free. */
+/* Bars threads of the shim until the attributes of the communicator are deleted, by an attribute of
+ * the shim. The caller frees its key. */
 static int bar_until_end(MPI_Comm comm)
 {
     int keyval = MPI_KEYVAL_INVALID;
@@ -151,11 +153,11 @@ static int bar_until_end(MPI_Comm comm)
     shim_progress_bar();
     if (shim_real.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_end, &keyval, NULL) != MPI_SUCCESS ||
         shim_real.Comm_set_attr(comm, keyval, NULL) != MPI_SUCCESS)
-        atomic_store(&shim.callbacks, true); /* for good */
+        atomic_store(&shim.callbacks, true); /* for the rest of the job */
     return keyval;
 }
 
-/* A communicator whose attribute has failed lives on. */
+/* Frees the key. A communicator whose callback has failed lives on and loses the attribute. */
 static void free_key(MPI_Comm comm, int keyval, bool freed)
 {
     void *value;
@@ -168,8 +170,8 @@ static void free_key(MPI_Comm comm, int keyval, bool freed)
     shim_real.Comm_free_keyval(&keyval);
 }
 
-/* A meeting that is under way on a communicator would hold it, and its attributes, beyond the call
- * that frees it. All ranks have come to it before they come here. */
+/* Ends a meeting in progress, which would keep the communicator and its attributes beyond the call
+ * that frees it. All ranks have come to the meeting before they come here. */
 static void end_meeting(struct shim_comm *c)
 {
     while (shim_comm_meets(c)) {

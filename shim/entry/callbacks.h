@@ -1,47 +1,51 @@
-/* Code of the program that MPI may run inside of any call: operators of pending collectives,
- * callbacks of attributes of freed communicators and datatypes. Such code must not run in a
- * thread of ours. The code may share data with the computation beside it (seen: wrong sums), or
- * need a lock that the computation holds (Python's).
+/* Code of the program that MPI may run inside any call: operators of pending collectives, callbacks
+ * of attributes of freed communicators and datatypes. Such code must not run in a thread of the
+ * shim: it may share data with the computation (seen: wrong sums), or need a lock that the
+ * computation holds (Python's).
  *
- * A program that makes an operator or a key makes this rank vote so: nonblocking calls then go to
- * the MPI library on all ranks. Threads of ours go on moving calls under way. Threads
- * stay out of MPI in three cases, in which MPI may run code of the program in them.
- * - From the post to the end of a nonblocking reduction with an operator of the program's, which is
- *   posted behind the calls under way on its communicator (shim/entry/operators.c).
- * - From MPI_Comm_free to the deletion of the communicator's attributes.
- * - For good once a datatype gets an attribute with a delete callback, or a persistent request is
- *   started beside an operator of the program's.
+ * If a program makes an operator or a key, this rank says so in its votes, and nonblocking calls
+ * then go to the MPI library on all ranks. Threads of the shim still move calls that are in flight,
+ * but stay out of MPI in three cases:
  *
- * A blocking reduction needs nothing: MPICH (3.4 to 5.0) runs its operator in the calling thread.
+ * - from the post to the end of a nonblocking reduction with an operator of the program, which is
+ *   posted after the calls in flight on its communicator (shim/entry/operators.c)
+ * - from MPI_Comm_free to the deletion of the communicator's attributes
+ * - for the rest of the job once a datatype gets an attribute with a delete callback, or a
+ *   persistent request is started in a program with an operator of its own
  *
- * Not seen: what mpi_f08 and MPI_Op_create_c make, until a reduction with such an operator is
- * called. */
+ * A blocking reduction needs no precaution: MPICH (3.4 to 5.0) runs its operator in the calling
+ * thread.
+ *
+ * The shim does not see operators made through mpi_f08 and MPI_Op_create_c until a reduction uses
+ * one.
+ */
 #ifndef SHIM_ENTRY_CALLBACKS_H
 #define SHIM_ENTRY_CALLBACKS_H
 
 #include "shim/mpi/state.h"
 
-/* Whether an operator is one of the MPI library's, by its handle; false for what is none under
- * MPICH. No MPI call. */
+/* Returns true if an operator is predefined, by its MPICH handle; false for a handle that is no
+ * operator. Makes no MPI call. */
 static inline bool shim_is_predefined(uintptr_t op)
 {
     return ((uint32_t)op & 0xfc000000u) == 0x58000000u;
 }
 
-/* Made by MPI_Op_create. Neither MPI_OP_NULL nor what is no operator at all: MPI refuses those. */
+/* Returns true for an operator made by MPI_Op_create; false for MPI_OP_NULL and for handles that
+ * are no operator, which MPI refuses. */
 static inline bool shim_is_own_operator(uintptr_t op)
 {
     return ((uint32_t)op & 0xbc000000u) == 0x98000000u;
 }
 
-/* Returns whether a thread of ours may come into MPI while a call that begins now is under way: a
- * communicator is served, or its first nonblocking calls will have the ranks meet. */
+/* Returns true if a thread of the shim may enter MPI during a call that begins now: a communicator
+ * is served, or its first nonblocking calls will make the ranks meet. */
 bool shim_threads_may_come(void);
 
-/* To be called for every reduction. */
+/* Records the operator of a reduction. Called for every reduction. */
 void shim_callbacks_operator(uintptr_t op);
 
-/* Through `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;
+/* Pass calls to `next`: MPI_Op_create; MPI_*_create_keyval, on communicators or others;
  * MPI_Comm_set_attr; MPI_Type_set_attr; MPI_Comm_free. */
 int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *op);
 int shim_keyval(shim_keyval_fn *next, bool on_comms, void *copy, void *delete, int *keyval,

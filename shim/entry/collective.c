@@ -1,6 +1,6 @@
-/* Allgather, reduce_scatter and reduce: which calls are eligible. MPI makes equal on all ranks the
- * bytes that an allgather moves, not the datatypes that describe them; count, datatype and operator
- * of a reduction. */
+/* Decides which allgathers, reduce_scatters and reduces are eligible. In MPI, all ranks have the
+ * same bytes of an allgather, but not the same datatypes; of a reduction they have the same count,
+ * datatype and operator. */
 #include <limits.h>
 
 #include "shim/device/span.h"
@@ -11,8 +11,8 @@
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
 
-/* Words that decide about MIN_COUNT: all of them; and as many as there would be if each rank's
- * slice were the first rank's, which a look at one number tells. */
+/* Returns the words to compare with MIN_COUNT: the smaller of all words, and of as many as there
+ * would be if each rank's slice were the first rank's. */
 static uint64_t deciding_words(const struct shim_call *call, int size, enum ss_type type)
 {
     uint64_t bytes = shim_bytes(call, size), even = shim_even_bytes(call, size);
@@ -20,7 +20,7 @@ static uint64_t deciding_words(const struct shim_call *call, int size, enum ss_t
     return (even < bytes ? even : bytes) / ss_type_size(type);
 }
 
-/* MPI is asked about no handle of a call whose elements are too few. */
+/* Finds type and operator. If there are too few elements, asks MPI about no handle. */
 static bool is_operation(const struct shim_call *call, int size, enum ss_type *type, enum ss_op *op)
 {
     uint64_t elements = call->count > 0 ? (uint64_t)call->count : 0;
@@ -41,7 +41,7 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     *reason = SS_WHY_TYPE;
     if (call->kind != SS_KIND_ALLGATHER && !is_operation(call, size, type, op))
         return false;
-    *reason = SS_WHY_BUFFER; /* an error, for the library to name */
+    *reason = SS_WHY_BUFFER; /* an error that the library reports */
     if (call->kind == SS_KIND_REDUCE && (call->root < 0 || call->root >= size))
         return false;
     *reason = SS_WHY_SMALL;
@@ -55,8 +55,8 @@ static bool is_eligible(const struct shim_call *call, int size, enum ss_type *ty
     return shim_bytes(call, size) <= INT_MAX;
 }
 
-/* On a communicator that is not known its size can be asked for once the MPI library has accepted
- * the call. */
+/* Passes a call on an unknown communicator, whose size can be asked for after the MPI library has
+ * accepted the call. */
 static int on_unknown(const struct shim_call *call, void *request, bool seen)
 {
     enum ss_reason reason;
@@ -85,9 +85,9 @@ static bool is_predefined_type(uintptr_t type)
     return ((uint32_t)type & 0xfc000000u) == 0x4c000000u;
 }
 
-/* Whether MPI refuses the buffers or datatypes of a gather on this rank, whatever the others give.
- * A blocking call is refused in its turn (shim/task/layout.c); a nonblocking one must be when it is
- * made. Absolute addresses of a datatype may begin at NULL. */
+/* Returns true if MPI refuses the buffers or datatypes of a gather on this rank, whatever the other
+ * ranks pass. A blocking call is refused later (shim/task/layout.c); a nonblocking one must be
+ * refused when it is made. Absolute addresses of a datatype may begin at NULL. */
 static bool is_refused(const struct shim_call *call, const struct shim_comm *comm)
 {
     if (call->kind != SS_KIND_ALLGATHER)
@@ -138,7 +138,7 @@ static int bounced(const struct shim_call *call, void *request)
     return shim_bounced(route, call);
 }
 
-/* Its handle is no other's, and none that was freed. */
+/* Returns true if the handle is that of a known communicator, which was not freed. */
 static bool exists(uintptr_t handle)
 {
     struct shim_comm *comm;

@@ -1,11 +1,11 @@
-/* Options as core has them. */
+/* Translates options into core's settings. */
 #include "shim/entry/core_settings.h"
 
 #include <unistd.h>
 
 #include "shim/mpi/state.h"
 
-/* Equal on the ranks of a host, as far as host names are. */
+/* Returns a number that is equal on the ranks of a host, as far as host names are. */
 static uint64_t host_number(void)
 {
     char name[256] = "";
@@ -18,8 +18,7 @@ static uint64_t host_number(void)
     return h;
 }
 
-/* Seconds after which a wait inside of a call is worth a warning: longer than ranks are usually
- * apart. */
+/* Seconds after which a wait inside a call logs a warning; ranks are usually less apart. */
 #define PATIENCE 30.0
 
 static enum ss_values quant_of(enum cfg_quant bits)

@@ -4,7 +4,7 @@
 #include "config/config.h"
 #include "core/call/call.h"
 
-/* What core is to know of the options; the rules of REGISTER and EXCLUDE are the caller's. */
+/* Returns the settings of core for the options, without the rules of REGISTER and EXCLUDE. */
 struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Calls counted, and timed where a report wants it, on their way. */
+/* Counts calls, and times them if a report wants it. */
 #include "shim/device/bounce.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
@@ -7,8 +7,8 @@
 #include "shim/task/task.h"
 #include "shim/task/task_words.h"
 
-/* Bytes of a call that passed without a lane. Only asked after the MPI library accepted the call:
- * the handles are valid. */
+/* Counts the bytes of a call that passed without a lane. Called after the MPI library has accepted
+ * the call, so that its handles are valid. */
 static void count_bytes(const struct shim_call *call)
 {
     size_t size = shim_handle_size(call->type);
@@ -32,7 +32,7 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
     if (call->on_device)
         return shim_refuse_nonblocking(call);
     if (!shim_bounce_fill(&passed, false))
-        return MPI_ERR_OTHER; /* raised by who gives the images back */
+        return MPI_ERR_OTHER; /* shim_bounce_give's caller raises it */
     err = request ? shim_ipass(&passed, request) : shim_pass(&passed);
     atomic_fetch_add(&shim.stats.passed[reason], 1);
     if (request)

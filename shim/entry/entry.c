@@ -1,5 +1,6 @@
-/* The names the dynamic linker finds here before the MPI library's. No mpi.h: its prototypes would
- * truncate the handles of another MPI, which come through here as well. */
+/* Defines the functions that the dynamic linker finds before the MPI library's. Includes no mpi.h:
+ * its prototypes would truncate the handles of another MPI library, whose programs come here as
+ * well. */
 #include "shim/entry/entry.h"
 
 #include <stdarg.h>
@@ -24,13 +25,13 @@ EXPORT shim_comm_free_fn MPI_Comm_disconnect;
 EXPORT shim_query_thread_fn MPI_Query_thread;
 EXPORT shim_request_fn MPI_Cancel, MPI_Request_free;
 
-/* mpi_f08 calls the second name of these, and so do profilers. */
+/* mpi_f08 and profilers call the second name of these. */
 EXPORT shim_init_fn MPI_Init, PMPI_Init;
 EXPORT shim_init_thread_fn MPI_Init_thread, PMPI_Init_thread;
 EXPORT shim_finalize_fn MPI_Finalize, PMPI_Finalize;
 EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_status;
 
-/* A call as it came, from arguments named as in all functions below. */
+/* A call, from arguments named alike in all functions below. */
 #define REDUCTION(is_large, ...)                                                                   \
     &(struct shim_call)                                                                            \
     {                                                                                              \
@@ -348,10 +349,10 @@ int MPI_Comm_disconnect(void *comm)
     return shim_comm_free(shim.next.comm_disconnect, comm);
 }
 
-/* Levels mean what shim_pcontrol says; others nothing to us. What follows the level is not known
- * here, so what can stand in argument registers is handed on as it is: x86-64 and aarch64
- * have registers of their own for words and for doubles, in which the order between the two is
- * lost anyhow, and reading them is harmless where the caller gave fewer. */
+/* Handles the levels of shim_pcontrol, and passes all levels on. The arguments behind the level are
+ * unknown here, so that all argument registers are passed on unchanged. x86-64 and aarch64 have
+ * separate registers for words and for doubles, which lose the order between the two anyway.
+ * Reading them is harmless if the caller passed fewer arguments. */
 int MPI_Pcontrol(const int level, ...)
 {
     void *w[5];

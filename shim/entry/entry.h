@@ -1,4 +1,4 @@
-/* What the entry points share. */
+/* Shared by the entry points. */
 #ifndef SHIM_ENTRY_ENTRY_H
 #define SHIM_ENTRY_ENTRY_H
 
@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* A gather as it came, from arguments named as in all functions of the kind. */
+/* A gather, from arguments named alike in all functions of the kind. */
 #define GATHER(is_large, ...)                                                                      \
     &(struct shim_call)                                                                            \
     {                                                                                              \
@@ -50,7 +50,7 @@ static inline bool on_host(const void *send, uintptr_t send_type, const void *re
            shim_on_host(send, recv);
 }
 
-/* The same in what comes behind, for buffers that have to be looked at. */
+/* Acts like is_small after the entry point's fast path, for buffers whose place must be found. */
 static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type)
 {
     if (!below(count) || !on_host(send, type, recv, type))
@@ -59,7 +59,7 @@ static inline bool is_small_there(int64_t count, const void *send, const void *r
     return true;
 }
 
-/* Nonblocking: a reduction by an operator of the application's is looked at. */
+/* Returns true for a small nonblocking call, unless its operator may be the application's. */
 static inline bool ibelow(int64_t count, uintptr_t op)
 {
     int64_t least = atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire);
@@ -95,12 +95,13 @@ static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)
     return count >> 31 == 0 && little((int)count, type, comm);
 }
 
-/* Nothing is served, or no nonblocking call. */
+/* Returns true if nothing is served. */
 static inline bool all_pass(void)
 {
     return atomic_load_explicit(&shim.min_fast, memory_order_acquire) == INT64_MAX;
 }
 
+/* Returns true if no nonblocking call is served. */
 static inline bool all_ipass(void)
 {
     return atomic_load_explicit(&shim.min_fast_nonblocking, memory_order_acquire) == INT64_MAX;

@@ -1,5 +1,5 @@
-/* Names that are wrapped for the operator alone: nonblocking reductions by one of the program's,
- * and what makes, frees or starts one. */
+/* Wraps names for the sake of the operator: nonblocking reductions with an operator of the program,
+ * and calls that make, free or start one. */
 #include "shim/entry/entry.h"
 
 EXPORT shim_op_create_fn MPI_Op_create;
@@ -13,7 +13,7 @@ EXPORT shim_ireduce_scatter_c_fn MPI_Ireduce_scatter_c;
 EXPORT shim_request_fn MPI_Start;
 EXPORT shim_startall_fn MPI_Startall;
 
-/* A call as it came, from arguments named as in all functions below. */
+/* A call, from arguments named alike in all functions below. */
 #define OWN(is_large, what, ...)                                                                   \
     &(struct shim_call)                                                                            \
     {                                                                                              \
@@ -21,7 +21,7 @@ EXPORT shim_startall_fn MPI_Startall;
         .own = what, __VA_ARGS__                                                                   \
     }
 
-/* No system call but for what is looked at. */
+/* Prepares the shim at the first call. Later calls make no system call before they are checked. */
 static void be_ready(void)
 {
     if (atomic_load_explicit(&shim.phase, memory_order_acquire) == SHIM_NEW)

@@ -1,4 +1,4 @@
-/* Nonblocking reductions with an operator of the program's, on their way to the MPI library. */
+/* Passes nonblocking reductions with an operator of the program to the MPI library. */
 #include "shim/comm/progress.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
@@ -15,8 +15,8 @@ static int post(const struct shim_call *call, int reason, void *request)
     return shim_pass_for(call, (enum ss_reason)reason, request);
 }
 
-/* Posts it here, with threads of ours barred until it has ended. One rank has nothing to reduce:
- * its operator never runs. */
+/* Posts a reduction here, with threads of the shim barred until it has ended. A single rank has
+ * nothing to reduce: its operator never runs. */
 static int post_barred(const struct shim_call *call, int reason, void *request)
 {
     int err;
@@ -66,7 +66,7 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     shim_callbacks_operator(call->op);
     if (!request || call->on_device || !shim_threads_may_come())
         return post(call, reason, request);
-    shim_job_start_if_up();       /* else nobody knows what it takes */
+    shim_job_start_if_up();       /* takes_requests is known after this */
     if (!shim_takes_requests()) { /* there may be partial calls */
         shim_progress_keep_out();
         return post(call, reason, request);
@@ -87,7 +87,7 @@ int shim_own_reduction(const struct shim_call *call, int reason, void *request)
     return err;
 }
 
-/* Its request does not tell. */
+/* Bars the threads at the start of any persistent request, which does not show its operator. */
 void shim_own_start(void)
 {
     if (shim_prepare() && shim_real_persistent && shim_threads_may_come())

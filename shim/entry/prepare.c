@@ -1,5 +1,5 @@
-/* First intercepted call: which functions are next, which MPI library this is, which settings hold.
- */
+/* Prepares the shim at the first intercepted call: finds the next functions, identifies the MPI
+ * library, reads the settings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "shim/mpi/real.h"
 #include "shim/task/task.h"
 
-/* Handles are those of MPICH's ABI. */
+/* Returns true if the library's handles are those of MPICH's ABI. */
 static bool library_is_ours(void)
 {
     static const char *const family[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
@@ -31,7 +31,7 @@ static bool library_is_ours(void)
     return false;
 }
 
-/* MPICH from 5.0 on. */
+/* Returns true for MPICH from 5.0 on. */
 static bool library_hides_errors(void)
 {
     static const char label[] = "MPICH Version:";
@@ -40,7 +40,8 @@ static bool library_hides_errors(void)
     return at && atoi(at + sizeof label - 1) >= 5;
 }
 
-/* Differs between processes and between runs, as far as clock and process number do. */
+/* Returns a number that differs between processes and runs, as far as clock and process number
+ * do. */
 static uint64_t make_salt(void)
 {
     struct timespec now;
@@ -58,7 +59,8 @@ static void refuse(const char *why, const char *what)
                  shim.options.report != CFG_REPORT_OFF ? ", and no report is written" : "");
 }
 
-/* A text that cannot be read counts as empty and is told with the other problems. */
+/* Parses the rules of an option. A text that cannot be parsed counts as empty; its problem is
+ * reported with the others. */
 static const struct ss_rules *rules_of(const char *name, const char *text, bool with_settings,
                                        char *problem, size_t size)
 {
@@ -81,7 +83,7 @@ static void prepare_rules(void)
     t->exclude = rules_of("EXCLUDE", shim.options.exclude, false, shim.rule_problem[1], size);
 }
 
-/* Of a count. */
+/* Returns a count as a number of elements from 1 on. */
 static int64_t at_least_one(uint64_t count)
 {
     if (count == 0)
@@ -104,8 +106,8 @@ static size_t host_memory(void)
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
 }
 
-/* Asks the system now for what later calls need: a program may forbid system calls once MPI is up.
- */
+/* Asks the system for values that later calls need, since a program may forbid system calls once
+ * MPI runs. */
 static void ask_system(void)
 {
     shim.host_memory = host_memory();
@@ -134,7 +136,8 @@ static bool prepare_settings(void)
     return true;
 }
 
-/* Returns what the calls are to see. SHIM_NEW: no MPI library, which the next call may find. */
+/* Returns the phase of following calls. SHIM_NEW: there is no MPI library yet; the next call may
+ * find it. */
 static enum shim_phase look_around(void)
 {
     struct timespec now;
@@ -177,7 +180,7 @@ static enum shim_phase look_around(void)
     return SHIM_READY;
 }
 
-/* Numbers in options are read alike on all ranks, whatever a program has set before MPI_Init. */
+/* Prepares in the default environment, so that numbers in options are read alike on all ranks. */
 static enum shim_phase prepare(void)
 {
     struct ss_fpenv_full saved;

@@ -1,8 +1,11 @@
-/* MPI_Init, MPI_Init_thread and MPI_Finalize. Where the user asks for nonblocking calls to be taken
- * over in a program that does not run at MPI_THREAD_MULTIPLE itself (PROGRESS=watchdog or thread,
- * or MODE=topk with a REGISTER rule), or allreduces not to wait for all ranks (QUORUM), that level
- * is asked for in the program's name, which is told the level it asked for. Otherwise all of them
- * go on as they are. */
+/* MPI_Init, MPI_Init_thread and MPI_Finalize. The shim raises the program to MPI_THREAD_MULTIPLE,
+ * and tells it the level that it asked for, if the user asks for one of
+ *
+ * - nonblocking calls taken over (PROGRESS=watchdog or thread, or MODE=topk with a REGISTER rule)
+ * - allreduces that do not wait for all ranks (QUORUM)
+ *
+ * Otherwise these calls go on unchanged.
+ */
 #include <stdlib.h>
 #include <strings.h>
 
@@ -31,8 +34,8 @@ static bool raises(void)
             (shim_asked_for_requests() && shim_real_grequest_start != NULL));
 }
 
-/* MPI is up, and the program may forbid system calls next: opens now the part for CUDA, where the
- * program has loaded CUDA's driver. */
+/* Opens the part for CUDA if the program has loaded CUDA's driver. MPI is up now, and the program
+ * may soon forbid system calls. */
 static int ask_devices(int err)
 {
     if (err == MPI_SUCCESS && shim_prepare() && shim.options.device != CFG_DEVICE_CPU)
@@ -46,7 +49,8 @@ static void remember(int err, int level, int provided)
         shim.thread_level = level < provided ? level : provided;
 }
 
-/* The level that MPI_Init gives: MPICH lets the user set it. -1 where it refuses the setting. */
+/* Returns the level that MPI_Init gives, which MPICH lets the user set; -1 if it refuses the
+ * setting. */
 static int level_of_init(void)
 {
     static const struct {
@@ -66,8 +70,8 @@ static int level_of_init(void)
     return -1;
 }
 
-/* A profiler that stands between us and the library is called as it is; it comes back through
- * PMPI_Init, which is ours as well. */
+/* Handles MPI_Init. A profiler between the shim and the library is called unchanged; it comes back
+ * through PMPI_Init, which is wrapped as well. */
 int shim_init(shim_init_fn *next, int *argc, char ***argv)
 {
     int provided = MPI_THREAD_SINGLE, level;
@@ -98,10 +102,10 @@ int shim_init_thread(shim_init_thread_fn *next, int *argc, char ***argv, int req
     return ask_devices(err);
 }
 
-/* MPICH takes no lock any more from the beginning of MPI_Finalize on, before it deletes the
- * attributes of MPI_COMM_SELF (seen in 4.0.2): no other thread may be inside of it then, and
- * nonblocking calls of what runs in there pass through. Blocking ones are served as before, so that
- * it does not matter which attribute goes first on which rank. */
+/* Handles MPI_Finalize. From its beginning on MPICH takes no lock, before it deletes the attributes
+ * of MPI_COMM_SELF (4.0.2): no other thread may be inside it, and nonblocking calls from callbacks
+ * pass. Blocking calls are served as before, so that the order in which ranks delete attributes
+ * does not matter. */
 int shim_finalize(shim_finalize_fn *next)
 {
     bool ours = atomic_load(&shim.phase) == SHIM_READY && shim_is_own_process();
