@@ -7,8 +7,8 @@ static const double STRETCH = 1e-4;
 
 enum { MOST_STRETCHES = 1 << 24 };
 
-/* Of a stretch, seconds that are taken on all cores; NULL where it is too far away or memory is
- * short: all of it is free. */
+/* Returns the seconds taken in a stretch, on all cores together. Returns NULL, for a stretch that
+ * is free, if it is too far away or memory is short. */
 static double *taken(struct ss_cores *c, size_t at)
 {
     const size_t more = 2 * at + 1024;

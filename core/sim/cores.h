@@ -1,5 +1,5 @@
-/* Cores that the ranks of a host share, in simulated time: who computes while all are taken
- * computes later, whichever rank came first here. */
+/* Cores that the ranks of a host share in simulated time. A rank that computes while all cores are
+ * taken computes later, whichever rank was simulated first. */
 #ifndef CORE_SIM_CORES_H
 #define CORE_SIM_CORES_H
 
@@ -7,14 +7,14 @@
 
 struct ss_cores {
     unsigned count; /* 0: each rank has its own */
-    double *taken;  /* seconds on all of them, by stretches of time */
+    double *taken;  /* seconds taken on all cores, per stretch of time */
     size_t stretches;
 };
 
-/* From `clock` on a rank computes for so many seconds: when it is done. */
+/* Lets a rank compute for `seconds` from `clock` on. Returns when it is done. */
 double ss_cores_take(struct ss_cores *c, double clock, double seconds);
 
-/* Time begins anew, at 0. */
+/* Restarts time at 0. */
 void ss_cores_restart(struct ss_cores *c);
 void ss_cores_free(struct ss_cores *c);
 

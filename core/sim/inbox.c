@@ -1,4 +1,4 @@
-/* Queues and a heap. */
+/* Implements payloads, the queues and the heap. */
 #include "core/sim/inbox.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The simulator: messages between links, receives in order of posting, and the rank to step next.
- */
+/* Implements the simulator: messages between links, receives in order of posting, and the choice of
+ * the rank to step. */
 #include "core/sim/sim.h"
 
 #include <math.h>
@@ -24,21 +24,21 @@ struct sim_rank {
     struct ss_transport transport; /* first, so that a transport leads to its rank */
     struct ss_sim *sim;
     double clock;
-    double out_free; /* when the outgoing link is free */
+    double out_free; /* time when the outgoing link is free */
     double in_free;
     struct ss_inbox inbox;
-    struct posted *posted; /* in order of posting */
+    struct posted *posted; /* receives in order of posting */
     struct posted **posted_end;
-    struct ss_payload_sent last; /* so that what goes to several ranks is kept once */
+    struct ss_payload_sent last; /* payload that later sends may share */
     uint64_t sent;
     uint64_t sends;
-    uint64_t round; /* of the latest message it has received */
+    uint64_t round; /* chain length of the latest message it has received */
     bool finished;
     bool moved;
     bool stuck; /* waits for an event */
     int idle;   /* steps in a row that moved nothing */
-    /* The next event here, unless it is among those to be found anew: a message comes on the link
-     * (event_arrival), or the first receive is done. */
+    /* The next event of this rank, if it is known: a message comes on the link (event_arrival), or
+     * the first receive is done. */
     bool event_known;
     bool event_arrival;
 };
@@ -47,18 +47,18 @@ struct ss_sim {
     int size;
     double alpha;
     double beta;
-    double gap;     /* seconds that a message holds a link beside its bytes */
+    double gap;     /* seconds that a message holds a link beyond its bytes */
     double lag;     /* seconds that an idle link saves up */
-    double compute; /* seconds that pass for each of processor time, */
-    double mark;    /* of which those up to here have passed */
+    double compute; /* seconds that pass for each second of processor time */
+    double mark;    /* processor time that has been accounted for */
     struct ss_cores cores;
-    uint64_t random; /* state, 0 = by the clock */
+    uint64_t random; /* state of the random numbers, 0: by the clock */
     struct ss_sim_fault fault;
     size_t eager;                /* longer sends wait for their receive */
-    double idle;                 /* seconds that pass when nobody can move, 0 = the run ends */
+    double idle;                 /* seconds that pass when no rank can move, 0: the run ends */
     struct ss_tournament clocks; /* of the ranks that can be stepped */
-    struct ss_tournament events; /* times of the ranks' next ones */
-    int *unknown;                /* ranks whose next event is to be found */
+    struct ss_tournament events; /* times of the ranks' next events */
+    int *unknown;                /* ranks whose next event must be found */
     int unknowns;
     struct sim_rank ranks[];
 };
@@ -83,7 +83,7 @@ static void forget_event(struct sim_rank *rank)
     rank->event_known = false;
 }
 
-/* After its clock has changed, or whether it can be stepped. */
+/* Updates the rank's key after its clock or its ability to step has changed. */
 static void place_rank(struct sim_rank *rank)
 {
     bool out = rank->finished || rank->stuck;
@@ -104,7 +104,7 @@ static void compute(struct sim_rank *rank, double seconds)
     rank->clock = ss_cores_take(&rank->sim->cores, rank->clock, seconds);
 }
 
-/* What the rank has computed since passes for it. */
+/* Lets the time of the rank's computing pass for it. */
 static void computed(struct sim_rank *rank)
 {
     struct ss_sim *sim = rank->sim;
@@ -113,7 +113,7 @@ static void computed(struct sim_rank *rank)
         compute(rank, sim->compute * (processor_time() - sim->mark));
 }
 
-/* The simulator's own work is over. */
+/* Ends a stretch of the simulator's own work. */
 static void computes_on(struct ss_sim *sim)
 {
     if (sim->compute > 0)
@@ -136,7 +136,7 @@ static struct ss_mail *new_message(struct sim_rank *self, const void *buf, size_
     if (buf && damaged) {
         m->payload->data[fault->corrupt_byte % len] ^=
             fault->corrupt_mask ? fault->corrupt_mask : 0x10;
-        self->last.from = NULL; /* nobody else is to have it */
+        self->last.from = NULL; /* no other rank may share it */
     }
     return m;
 }
@@ -210,7 +210,7 @@ static int sim_recv(struct ss_transport *t, int src, struct ss_tag tag, void *bu
     return SS_OK;
 }
 
-/* The first message for a posted receive, or NULL. */
+/* Returns the first message for a posted receive, or NULL. */
 static struct ss_mail **find_message(struct sim_rank *self, const struct posted *p)
 {
     return ss_inbox_find(&self->inbox, p->src, p->tag);
@@ -226,7 +226,7 @@ static void unlink_posted(struct sim_rank *self, struct posted **link)
     free(p);
 }
 
-/* A message comes on the receiver's link, which carries one at a time. */
+/* Lets a message come on the receiver's link, which carries one at a time. */
 static void arrive(struct ss_sim *sim, struct sim_rank *self)
 {
     struct ss_mail *m = ss_inbox_coming(&self->inbox);
@@ -272,7 +272,8 @@ static void complete(struct sim_rank *self, struct posted **link, struct ss_mail
     forget_event(self);
 }
 
-/* By the clock: completes the receives whose messages are in. Random: any of those sent. */
+/* Completes the receives whose messages are in; with a seed, a random choice of those that were
+ * sent. */
 static int sim_poll(struct ss_transport *t)
 {
     struct sim_rank *self = (struct sim_rank *)t;
@@ -285,7 +286,7 @@ static int sim_poll(struct ss_transport *t)
 
         if (m && sim->random) {
             done = next_random(&sim->random) % 3 == 0;
-            self->moved = true; /* or there is something left to deliver */
+            self->moved = true; /* otherwise something is left to deliver */
         }
         if (done)
             complete(self, p, m);
@@ -351,7 +352,7 @@ struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed)
         struct sim_rank *rank = &sim->ranks[r];
         rank->transport = (struct ss_transport){.rank = r, .size = size, .ops = &sim_ops};
         rank->sim = sim;
-        rank->event_known = true; /* never */
+        rank->event_known = true; /* there is no event yet */
         ss_inbox_open(&rank->inbox);
         rank->posted_end = &rank->posted;
     }
@@ -384,7 +385,8 @@ struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank)
     return &sim->ranks[rank].transport;
 }
 
-/* The next rank to step: the one furthest behind that is not finished and not stuck, or any. */
+/* Returns the next rank to step: by the clock the one furthest behind, with a seed any that is
+ * neither finished nor stuck. */
 static struct sim_rank *pick_rank(struct ss_sim *sim)
 {
     if (!sim->random) {
@@ -417,7 +419,8 @@ static void find_event(struct ss_sim *sim, struct sim_rank *rank)
     ss_tournament_set(&sim->events, rank->transport.rank, rank->finished ? INFINITY : time);
 }
 
-/* Nobody can move by itself: the earliest event of all happens. False when there is none. */
+/* Lets the earliest event of all ranks happen, when no rank can move by itself. Returns false if
+ * there is none. */
 static bool next_event(struct ss_sim *sim)
 {
     while (sim->unknowns > 0)
@@ -434,7 +437,7 @@ static bool next_event(struct ss_sim *sim)
     return true;
 }
 
-/* Time passes for all, from the latest clock on, so that all see the same wait. */
+/* Lets time pass on all ranks, from the latest clock on, so that all see the same wait. */
 static bool pass_time(struct ss_sim *sim)
 {
     double latest = 0;
@@ -448,7 +451,7 @@ static bool pass_time(struct ss_sim *sim)
     return sim->idle > 0;
 }
 
-/* With a seed, delivery happens in polls: any rank that waited may have been served. */
+/* With a seed, delivery happens in polls: any waiting rank may have been served. */
 static void wake_all(struct ss_sim *sim)
 {
     for (int r = 0; r < sim->size; r++)
@@ -458,7 +461,7 @@ static void wake_all(struct ss_sim *sim)
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps)
 {
-    enum { IDLE_STEPS = 4 }; /* a step that only computes moves nothing, yet the next one may */
+    enum { IDLE_STEPS = 4 }; /* a step that only computes moves nothing, but the next one may */
     int left = sim->size;
 
     for (int r = 0; r < sim->size; r++) {

@@ -1,11 +1,11 @@
 /* P ranks in one process: a transport under a virtual clock, for tests and for predictions.
  *
  * A message of b bytes occupies the sender's link for beta b seconds and, alpha later, the
- * receiver's link as long; computing takes no time unless asked for. Events happen in the order of
- * time. With a seed the order of completions and of the ranks' steps is drawn at random (order
- * between two ranks on one tag stays), and clocks stop meaning anything. Sends are done at once,
- * or, above an eager limit, when a receive has taken the message in, as MPI libraries do with large
- * ones. A send of NULL takes the time of its length, and nothing is written where it is received.
+ * receiver's link for as long. Computing takes no time unless asked for. Events happen in the order
+ * of time. With a seed, the order of completions and of the ranks' steps is random, except between
+ * two ranks on one tag, and clocks have no meaning. A send is done at once; above an eager limit it
+ * is done when a receive has taken the message, as in MPI libraries. A send of NULL takes the time
+ * of its length and writes nothing into the receive buffer.
  */
 #ifndef CORE_SIM_SIM_H
 #define CORE_SIM_SIM_H
@@ -14,53 +14,54 @@
 
 struct ss_sim;
 
-/* Owned by the caller; NULL when memory is short. seed 0: by the clock. */
+/* Creates a simulator, owned by the caller; NULL if memory is short. seed 0: by the clock. */
 struct ss_sim *ss_sim_create(int size, double alpha, double beta, uint64_t seed);
 void ss_sim_free(struct ss_sim *sim);
 
-/* The transport of one rank; lives as long as sim. */
+/* Returns the transport of a rank, which lives as long as sim. */
 struct ss_transport *ss_sim_transport(struct ss_sim *sim, int rank);
 
-/* Steps all ranks until each step function has returned other than SS_PENDING; status[rank] gets
- * that. false when no rank can move any more (a deadlock) or after `max_steps` steps. */
+/* Steps all ranks until each step function has returned a value other than SS_PENDING, which goes
+ * to status[rank]. Returns false after `max_steps` steps, or if no rank can move (a deadlock). */
 bool ss_sim_run(struct ss_sim *sim, int (*step)(void *ctx, int rank), void *ctx, int *status,
                 uint64_t max_steps);
 
-/* Every message holds either link by so much longer than its bytes do (at creation 0): the gap g of
- * LogP (Culler et al., PPoPP'93), which tells many small messages from a large one. */
+/* Sets the time that a message holds each link beyond its bytes, 0 at first: the gap g of LogP
+ * (Culler et al., PPoPP'93), which distinguishes many small messages from a large one. */
 void ss_sim_set_gap(struct ss_sim *sim, double seconds);
 
-/* A link that was idle lets so many bytes pass at once (at creation 0), as a token bucket does.
- * They have been. */
+/* Sets the bytes that an idle link lets pass at once, 0 at first, as a token bucket does. All links
+ * have been idle before. */
 void ss_sim_set_burst(struct ss_sim *sim, double bytes);
 
-/* The processor time that a rank's steps take here, that of the simulator itself apart, passes for
- * it `factor` times over (at creation 0: none does), on `cores` processors that all share, 0: each
- * has its own. No two runs are the same then. */
+/* Makes the processor time of a rank's steps, without the simulator's own, count `factor` times for
+ * the rank (0 at first). The ranks share `cores` processors; 0: each has its own. Runs then no
+ * longer repeat. */
 void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores);
 
-/* What the rank's step does until it ends is no computing of the rank, but of whoever simulates. */
+/* Excludes the rank's work between begins and its end from its computing time: it belongs to the
+ * simulation. */
 void ss_sim_aside(struct ss_sim *sim, int rank, bool begins);
 
-/* Sends of more than `bytes` bytes stay active until received (at creation: none do). */
+/* Keeps sends of more than `bytes` bytes active until they are received; at first none. */
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
 
-/* When no rank can move, all clocks advance by this many seconds instead of ss_sim_run returning
- * (at creation 0: it returns). For waits that end by TIMEOUT. */
+/* Advances all clocks by `seconds` whenever no rank can move, instead of ending ss_sim_run (0 at
+ * first). For waits that end by TIMEOUT. */
 void ss_sim_set_idle(struct ss_sim *sim, double seconds);
 
-/* Clocks and counters begin anew, at the latest of the clocks. No message may be under way. */
+/* Restarts clocks and counters, at the latest clock. No message may be in flight. */
 void ss_sim_restart(struct ss_sim *sim);
 
-/* Counters since creation or restart. */
+/* Return counters since creation or restart. */
 uint64_t ss_sim_bytes_sent(const struct ss_sim *sim, int rank);
-uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, failed ones included */
-/* Messages that had to follow one another, in the longest chain of them. */
+uint64_t ss_sim_sends(const struct ss_sim *sim, int rank); /* messages, including failed ones */
+/* Returns the length of the longest chain of messages that had to follow one another. */
 uint64_t ss_sim_rounds(const struct ss_sim *sim);
 double ss_sim_clock(const struct ss_sim *sim, int rank);
 
-/* Faults: the n-th send of `rank` (counted from 1) fails, or its message is changed on the way (the
- * byte at corrupt_byte mod its length is xored with corrupt_mask), or vanishes. 0 = never. */
+/* Faults of a rank's n-th send, counted from 1; 0: never. The send fails, its message vanishes, or
+ * its message is changed (the byte at corrupt_byte mod its length is xored with corrupt_mask). */
 struct ss_sim_fault {
     int rank;
     uint64_t fail_send;

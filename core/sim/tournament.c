@@ -1,4 +1,4 @@
-/* Matches as a binary tree in an array. */
+/* Implements the matches as a binary tree in an array. */
 #include "core/sim/tournament.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The entries of the inputs of a trial, the same bits on every host: no libm. */
+/* Draws the entries of a trial's inputs, with the same bits on every host: no libm. */
 #include "core/trial/entries.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "core/base/types.h"
 
-/* Natural logarithm of 0 < x <= 1, off by less than 1e-8. */
+/* Returns the natural logarithm of 0 < x <= 1, off by less than 1e-8. */
 static double logarithm(double x)
 {
     uint64_t bits;
@@ -50,7 +50,7 @@ double ss_entries_union(const struct ss_entries *e, int ranks)
     return n - (n - common) * ss_power(1 - own, (uint64_t)ranks);
 }
 
-/* The next place that is drawn; n where there is none. */
+/* Draws the next place; n if there is none. */
 static uint64_t draw(struct ss_places *p)
 {
     double u = ((double)(hash(p->key, ++p->draws) >> 11) + 0.5) * 0x1p-53;
@@ -76,7 +76,7 @@ static void advance(struct ss_places *p)
     }
 }
 
-/* Six standard deviations more are drawn than are wanted. */
+/* Starts a subset; six standard deviations more places are drawn than wanted. */
 static void places_start(struct ss_places *p, uint64_t n, uint64_t count, uint64_t key)
 {
     double drawn = ((double)count + 6 * ss_root((double)count) + 16) / (double)n;

@@ -1,11 +1,11 @@
-/* The cost model's word on a trial, without local costs. */
+/* Predicts a trial by the cost model, without local costs. */
 #include <stddef.h>
 
 #include "core/coll/rows.h"
 #include "core/plan/cost.h"
 #include "core/trial/trial.h"
 
-/* A vote: its record goes through the rounds of an agreement. */
+/* Returns the seconds of a vote, whose ballot goes through the rounds of an agreement. */
 static double vote_seconds(const struct ss_trial *t)
 {
     struct ss_fold fold = ss_fold_of(0, t->ranks);

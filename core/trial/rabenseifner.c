@@ -1,4 +1,4 @@
-/* Step by step: in each a rank sends to one rank, receives from it, or both. */
+/* Steps the messages: in each step a rank sends to one rank, receives from it, or both. */
 #include "core/trial/rabenseifner.h"
 
 void ss_rabenseifner_start(struct ss_rabenseifner *d, struct ss_transport *t, uint64_t n,
@@ -8,13 +8,13 @@ void ss_rabenseifner_start(struct ss_rabenseifner *d, struct ss_transport *t, ui
         .t = t, .n = n, .esize = esize, .fold = ss_fold_of(t->rank, t->size)};
 }
 
-/* Elements of block b, of as many as the ranks that exchange. */
+/* Returns the first element of block b; there are as many blocks as ranks that exchange. */
 static uint64_t block(const struct ss_rabenseifner *d, int b)
 {
     return d->n * (uint64_t)b / (uint64_t)d->fold.pof2;
 }
 
-/* Bytes of the 2^level blocks that a position belongs to. */
+/* Returns the bytes of the 2^level blocks that a position belongs to. */
 static size_t bytes_of(const struct ss_rabenseifner *d, int position, int level)
 {
     int first = position >> level << level;
@@ -22,7 +22,7 @@ static size_t bytes_of(const struct ss_rabenseifner *d, int position, int level)
     return (size_t)(block(d, first + (1 << level)) - block(d, first)) * d->esize;
 }
 
-/* The exchange of a step: with whom, -1: nobody; how much goes out and comes in, 0: nothing. */
+/* The exchange of a step: the peer, -1: none; bytes to send and to receive, 0: none. */
 struct meeting {
     int peer;
     size_t out, in;
@@ -46,7 +46,7 @@ static struct meeting meeting_of(const struct ss_rabenseifner *d)
         return fold_meeting(d, d->step > 0);
     if (position < 0)
         return (struct meeting){.peer = -1};
-    if (round < rounds) { /* halving: the half of the other goes out, the own one comes in */
+    if (round < rounds) { /* halving: the peer's half goes out, the own one comes in */
         int level = rounds - 1 - round, other = position ^ 1 << level;
         return (struct meeting){.peer = ss_fold_peer(&d->fold, level),
                                 .out = bytes_of(d, other, level),
@@ -70,7 +70,7 @@ static struct ss_tag tag_of(const struct ss_rabenseifner *d)
     return (struct ss_tag){.call = 1, .phase = SS_PHASE_REDUCE, .round = (unsigned)d->step};
 }
 
-/* The next piece; nothing where all are there. */
+/* Posts the receive of the next piece, if one is left. */
 static int receive(struct ss_rabenseifner *d, int peer)
 {
     d->received = (struct ss_request){0};
@@ -79,7 +79,7 @@ static int receive(struct ss_rabenseifner *d, int peer)
     return d->t->ops->recv(d->t, peer, tag_of(d), NULL, piece_of(d->coming), &d->received);
 }
 
-/* Sends are done at once. */
+/* Posts the messages of a step; sends are done at once. */
 static int post(struct ss_rabenseifner *d, struct meeting m)
 {
     int status = SS_OK;

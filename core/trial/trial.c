@@ -1,4 +1,4 @@
-/* The ranks of a trial, stepped by the simulator. */
+/* Runs the ranks of a trial in the simulator. */
 #include "core/trial/trial.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 struct trial_rank {
     struct ss_mem mem;
     struct ss_comm *comm;
-    bool started, native; /* the call has; it is the MPI library's turn */
+    bool started, native; /* the call has started; the MPI library's collective runs */
     struct ss_rabenseifner dense;
 };
 
@@ -39,8 +39,8 @@ static int step_dense(struct job *job, int rank)
     return ss_rabenseifner_step(&r->dense);
 }
 
-/* The input is a stream and the result a checksum: what vectors take, passes all the same. A scan
- * and a clearing; a claim goes by the residual as well, and writes it. */
+/* Lets the time of passes over vectors pass, since the input is a stream and the result a checksum:
+ * a scan and a clearing; a claim also reads and writes the residual. */
 static void pass_over_vectors(const struct job *job, int rank)
 {
     const struct ss_trial *t = job->trial;
@@ -72,7 +72,7 @@ static int step(void *ctx, int rank)
     return status == SS_NATIVE ? step_dense(job, rank) : status;
 }
 
-/* One call on all ranks: SS_OK, or what a rank ended with. */
+/* Makes one call on all ranks. Returns SS_OK or the error of a rank. */
 static int call_all(struct job *job, uint64_t number)
 {
     int size = job->trial->ranks, status = SS_OK;
@@ -95,7 +95,7 @@ static int call_all(struct job *job, uint64_t number)
 
 /* ---- results ---- */
 
-/* Of the sum of all inputs. */
+/* Computes the sum of all inputs. */
 static int expect(const struct job *job, uint64_t call, struct ss_digest *sum)
 {
     const struct ss_trial *t = job->trial;
@@ -123,7 +123,7 @@ static bool same(struct ss_digest a, struct ss_digest b)
     return a.sum == b.sum && a.nnz == b.nnz;
 }
 
-/* All ranks have one result, and it is the right one. */
+/* Compares the results of all ranks with each other and with the right one. */
 static int compare(const struct job *job, uint64_t call, struct ss_trial_result *result)
 {
     bool exact = !ss_keeps_global(job->trial->algorithm);
