@@ -1,4 +1,4 @@
-/* The job's beginning, in the first call after MPI_Init, and its end, in MPI_Finalize. */
+/* Begins the job in the first call after MPI_Init, and ends it in MPI_Finalize. */
 #include "shim/job/job.h"
 
 #include <stdio.h>
@@ -15,9 +15,8 @@
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
 
-/* Ranks on this host as the launcher tells them, else all ranks of the job: known without
- * communication, and never too few where the launcher says nothing. SLURM_TASKS_PER_NODE reads "4"
- * or "4(x2),3". */
+/* Returns the number of ranks on this host if the launcher sets it, otherwise of the job: known
+ * without communication, and never too small. SLURM_TASKS_PER_NODE reads "4" or "4(x2),3". */
 static long ranks_here(void)
 {
     static const char *const names[] = {"MPI_LOCALNRANKS",       "MV2_COMM_WORLD_LOCAL_SIZE",
@@ -40,8 +39,8 @@ static size_t memory_limit(void)
     return shim.host_memory / 4 / (size_t)ranks_here();
 }
 
-/* Warns once of processes that Open MPI's mpirun has started and that have not found one another,
- * since their MPI library is another one. PMI_RANK is of a launcher of their own. */
+/* Warns once of processes that Open MPI's mpirun has started, but that are jobs of one rank each
+ * under another MPI library. PMI_RANK shows a launcher of their own. */
 static void warn_of_singletons(void)
 {
     long started = ss_environment_number("OMPI_COMM_WORLD_SIZE", 1);
@@ -54,7 +53,7 @@ static void warn_of_singletons(void)
                  started, shim.library);
 }
 
-/* Returns whether a problem is one that STRICT turns into an error. */
+/* Logs the problems of the settings. Returns true if STRICT turns one of them into an error. */
 static bool tell_problems(void)
 {
     const char *problem;
@@ -73,9 +72,9 @@ static bool tell_problems(void)
     return any;
 }
 
-/* Communicators, settings and counters stay: calls may follow, from callbacks of attributes that
- * are deleted after ours, whose order may differ between the ranks, and on communicators of
- * sessions. */
+/* Ends the job. Communicators, settings and counters stay, since calls may follow: from callbacks
+ * of attributes that are deleted later, in an order that may differ between the ranks, and on
+ * communicators of sessions. */
 static void job_end(void)
 {
     MPI_Comm single = (MPI_Comm)shim.single;
@@ -93,8 +92,8 @@ static void job_end(void)
     shim_log_close();
 }
 
-/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else; MPI still works in
- * here. */
+/* Runs when MPI_Finalize deletes the attributes of MPI_COMM_SELF, before anything else; MPI still
+ * works here. */
 static int on_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)comm, (void)keyval, (void)value, (void)extra;
@@ -114,8 +113,8 @@ static void hook_finalize(void)
     shim_real.Comm_free_keyval(&keyval);
 }
 
-/* Nonblocking calls are taken over where the program runs at MPI_THREAD_MULTIPLE, of its own or
- * because the user wants it so, and the MPI library can poll our requests. */
+/* Takes nonblocking calls over if the program runs at MPI_THREAD_MULTIPLE, by itself or because the
+ * user wants it, and if the MPI library can poll requests of the shim. */
 static void start_requests(void)
 {
     int level = MPI_THREAD_SINGLE;
@@ -132,7 +131,7 @@ static void start(MPI_Comm comm)
 {
     int up = 0;
 
-    /* False in a program that only opened MPI sessions: there is no world then. */
+    /* not initialised in a program that only opened MPI sessions, which has no world */
     shim.sessions = shim_real.Initialized(&up) != MPI_SUCCESS || !up;
     if (!shim.sessions)
         comm = MPI_COMM_WORLD;

@@ -1,20 +1,20 @@
-/* Beginning and end of a job as this process sees it. */
+/* Beginning and end of a job in this process. */
 #ifndef SHIM_JOB_JOB_H
 #define SHIM_JOB_JOB_H
 
 #include "shim/mpi/state.h"
 
-/* The part of the beginning that needs MPI: rank, thread level, end-of-job hook, memory limit,
- * messages about settings. Called after a native call on comm succeeded, which proves that MPI is
- * up even where MPI_Init was never called. */
+/* Does the part of the job's beginning that needs MPI: rank, thread level, end-of-job hook, memory
+ * limit, messages about settings. Called after a native call on comm has succeeded, which proves
+ * that MPI is up even if MPI_Init was never called. */
 void shim_job_start(uintptr_t comm);
 
-/* The same ahead of a call, where MPI_Init has been called. */
+/* Does the same ahead of a call, if MPI_Init has been called. */
 void shim_job_start_if_up(void);
 
-/* A Sessions-only program freed its last known communicator: write the report's file, and let go of
- * everything of MPI's. Nothing tells whether more will follow; the file is then written anew, and
- * the text comes once, when the process exits. */
+/* Writes the report's file and frees all MPI objects, after a Sessions-only program has freed its
+ * last known communicator. If more communicators follow, the file is written anew; the text comes
+ * once, when the process exits. */
 void shim_job_pause(void);
 
 /* shim/job/report_file.c: the report of this process. rank0: text on stderr, and a file where
@@ -24,7 +24,8 @@ void shim_job_pause(void);
 void shim_report(bool file, bool text);
 void shim_report_so_far(void);
 
-/* A directory that an option names, from that in which the program began. False: it is too long. */
+/* Resolves a directory that an option names, from the directory in which the program began. Returns
+ * false if the path is too long. */
 bool shim_directory_of(const char *option, char *directory, size_t size);
 
 /* The file is written anew in calls, every 10 s, so that a job that is killed leaves its last one.
@@ -37,7 +38,7 @@ void shim_report_while_running(double now);
  * latest. */
 void shim_report_before_end(void);
 
-/* MPI_Pcontrol: 0 votes the library off, 1 on again, 2 writes the report as it stands. */
+/* Handles MPI_Pcontrol: 0 votes the library off, 1 on again, 2 writes the report so far. */
 void shim_pcontrol(int level);
 
 #endif

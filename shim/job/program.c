@@ -15,8 +15,8 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The arguments of this process, each ended by a null byte, as far as there is room: their bytes.
- */
+/* Reads the arguments of this process, each ended by a null byte, as far as there is room. Returns
+ * their bytes. */
 static size_t arguments(char *text, size_t size)
 {
     int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -28,14 +28,14 @@ static size_t arguments(char *text, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* The script or module that Python runs: the first argument that is no option, or the one behind
- * -m. */
+/* Finds the script or module that Python runs: the first argument that is no option, or the one
+ * behind -m. */
 static bool script_of(char *name, size_t size)
 {
     char text[4096];
     size_t n = arguments(text, sizeof text);
     bool module = false;
-    bool value = false; /* of the option before */
+    bool value = false; /* the argument is the value of the option before */
 
     for (size_t at = strlen(text) + 1; at < n; at += strlen(text + at) + 1) {
         const char *argument = text + at;

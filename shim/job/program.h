@@ -1,12 +1,12 @@
-/* Which program this process runs. */
+/* The program that this process runs. */
 #ifndef SHIM_JOB_PROGRAM_H
 #define SHIM_JOB_PROGRAM_H
 
 #include <stdbool.h>
 
-/* Whether PROGRAMS takes it. patterns: names with * and ? as fnmatch has them, separated by blanks,
- * ! before those that are left out; "": all. The name is the file name of the program, or of the
- * script or module where that is a Python. */
+/* Returns true if PROGRAMS names the program. patterns: names with * and ? as in fnmatch, separated
+ * by blanks, with ! before those that are excluded; "": all. The name is the file name of the
+ * program, or of the script or module that Python runs. */
 bool shim_program_is_served(const char *patterns);
 
 #endif

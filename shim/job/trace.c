@@ -1,4 +1,4 @@
-/* Events noted, and written to the file. */
+/* Collects events, and writes them to the file. */
 #include "shim/job/trace.h"
 
 #include <errno.h>
@@ -19,29 +19,29 @@
 
 enum { RECORDS = 4096, FIRST_OWN = 3 };
 
-/* Seconds between two writes, as long as the buffer has room; bytes of a file, after which only
- * what has begun still ends. */
+/* Seconds between two writes while the buffer has room. After MOST_BYTES in the file, only ends of
+ * open spans are collected. */
 #define WRITE_EVERY 0.25
 static const uint64_t MOST_BYTES = (uint64_t)256 << 20;
 
 struct trace {
     struct ss_trace sink;
-    pthread_mutex_t lock; /* a leaf but for that of the log */
+    pthread_mutex_t lock; /* a leaf, except for the lock of the log */
     int fd;               /* -1: nothing is written any more */
     char path[4096 + 512];
-    uint64_t written; /* bytes, whole events */
+    uint64_t written; /* bytes of whole events */
     double written_at;
-    uint64_t dropped;         /* events */
-    char reason[SHIM_REASON]; /* of that, "" = none was */
-    int clocks;               /* samples in the file */
+    uint64_t dropped;         /* number of events */
+    char reason[SHIM_REASON]; /* reason for dropping, "": none */
+    int clocks;               /* clock samples in the file */
     unsigned lanes_named;
     uint64_t busy[TRACE_LANES / 64];
-    uint16_t unseen[TRACE_LANES]; /* spans of a lane that began unnoted and have not ended */
+    uint16_t unseen[TRACE_LANES]; /* open spans of a lane whose beginnings were dropped */
     unsigned comms;
     char comm[TRACE_COMMS][TRACE_NAME];
     unsigned records;
     struct trace_record record[RECORDS];
-    uint64_t in_text; /* events in it */
+    uint64_t in_text; /* number of events in `text` */
     struct trace_text text;
 };
 
@@ -57,7 +57,7 @@ static bool is_full(const struct trace *t)
 
 /* ---- to the file ---- */
 
-/* What does not go into the file as a whole does not stay there in part. */
+/* Closes the file after an error, and cuts off an event that was not written whole. */
 static void lose_file(struct trace *t, int error)
 {
     char buffer[SHIM_REASON];
@@ -69,7 +69,7 @@ static void lose_file(struct trace *t, int error)
              cut ? "" : "; the file's last line is not whole");
 }
 
-/* A file that grows past the process's limit would end it by a signal. */
+/* Returns true if the file may grow: beyond the process's limit a signal would end the process. */
 static bool is_allowed(const struct trace *t)
 {
     struct rlimit limit;
@@ -108,7 +108,7 @@ static void put_records(struct trace *t)
     }
 }
 
-/* Under the lock. `last` ends the array. */
+/* Writes the collected events, under the lock. `last` ends the array. */
 static void write_all(struct trace *t, double now, bool last)
 {
     bool was_full = is_full(t);
@@ -193,7 +193,7 @@ static void note_call(struct trace *t, struct trace_record *r, const struct ss_t
     r->density = (float)call->density;
 }
 
-/* What began unnoted ends unnoted. */
+/* Returns true if an event is dropped. The end of a span is dropped if its beginning was. */
 static bool is_dropped(struct trace *t, const struct ss_trace_event *e)
 {
     bool dropped = t->fd < 0 || t->unseen[e->lane] > 0 || (e->begins && is_full(t));
@@ -204,7 +204,7 @@ static bool is_dropped(struct trace *t, const struct ss_trace_event *e)
     return dropped;
 }
 
-/* Others are told the errno of what they call. */
+/* Writes if it is time. Preserves errno, which belongs to the calling code. */
 static void write_due(struct trace *t, double now)
 {
     int saved = errno;
@@ -254,8 +254,8 @@ static void tell_lost(const char *directory, const char *name, const char *reaso
              *name ? "/" : "", name, reason);
 }
 
-/* The file goes on being written under another descriptor, out of the way of those that programs
- * open anew by closing them. */
+/* Keeps the file open under another descriptor, out of the reach of programs that reopen the
+ * standard descriptors by closing them. */
 static int keep_open(void *ctx, int fd)
 {
     struct trace *t = ctx;
@@ -264,7 +264,7 @@ static int keep_open(void *ctx, int fd)
     return t->fd < 0 ? errno : 0;
 }
 
-/* Makes the last folder of the path where it is missing, as for REPORT_DIR. */
+/* Opens the file. Creates the last directory of the path if it is missing, as for REPORT_DIR. */
 static bool open_file(struct trace *t)
 {
     char directory[4096], name[512], reason[SHIM_REASON];
@@ -333,7 +333,7 @@ static bool is_idle(const struct trace *t)
     return busy == 0;
 }
 
-/* Calls that are still under way may have events to come: the buffer stays then. */
+/* Ends the trace. If calls in flight may still have events, the buffer stays. */
 void shim_trace_end(void)
 {
     struct trace *t = shim.settings.trace ? trace_of(shim.settings.trace) : NULL;

@@ -1,17 +1,18 @@
-/* The trace of this process (TRACE): events of calls as Chrome's trace-event format has them, in a
- * JSON array, one event a line, in which the last bracket is missing until the job has ended.
+/* The trace of this process (TRACE): events of calls in Chrome's trace-event format, as a JSON
+ * array with one event per line. The last bracket is missing until the job has ended.
  *
- * Events are noted in a buffer of fixed size and written while calls wait, or at their end, four
- * times a second, and where the buffer is full. */
+ * Events are collected in a buffer of fixed size. It is written while calls wait or when they end,
+ * at most four times a second, and when it is full.
+ */
 #ifndef SHIM_JOB_TRACE_H
 #define SHIM_JOB_TRACE_H
 
-/* The rank is known: opens the file and sets settings.trace, where a trace is wanted. A file that
- * cannot be written is told; the job goes on without. */
+/* Opens the file and sets settings.trace, if a trace is wanted. Called when the rank is known. If
+ * the file cannot be written, logs it and goes on without a trace. */
 void shim_trace_start(void);
-/* Writes what is noted. */
+/* Writes the collected events. */
 void shim_trace_flush(void);
-/* The job has ended: nothing is noted from here on. Tells how many events were dropped, if any. */
+/* Ends the trace at the end of the job, and logs how many events were dropped, if any. */
 void shim_trace_end(void);
 
 #endif

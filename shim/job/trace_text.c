@@ -1,5 +1,5 @@
-/* Events as lines of JSON. Digits are made here: those of printf take ten times as long, and have
- * the point of the program's locale. */
+/* Writes events as lines of JSON. Formats digits itself: printf takes ten times as long, and uses
+ * the decimal point of the program's locale. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -32,7 +32,7 @@ static void put_text(struct trace_text *out, const char *text)
     put(out, "\"");
 }
 
-/* With zeros in front, up to so many digits. */
+/* Writes a number with at least `least` digits. */
 static void put_digits(struct trace_text *out, uint64_t number, unsigned least)
 {
     char text[24], *at = text + sizeof text - 1;
@@ -59,7 +59,7 @@ static void put_part(struct trace_text *out, const char *before, const char *tex
     put(out, behind);
 }
 
-/* Seconds as microseconds with three digits behind the point. */
+/* Writes seconds as microseconds with three decimals. */
 static void put_micros(struct trace_text *out, double seconds)
 {
     uint64_t nanos = (uint64_t)((seconds < 0 ? -seconds : seconds) * 1e9 + 0.5);
@@ -70,7 +70,7 @@ static void put_micros(struct trace_text *out, double seconds)
     put_digits(out, nanos % 1000, 3);
 }
 
-/* Up to the arguments, which follow. */
+/* Writes the beginning of an event, up to its arguments. */
 static void put_begin(struct trace_text *out, const char *phase, double at, unsigned lane,
                       const char *name)
 {
@@ -131,7 +131,7 @@ void shim_trace_put_lane(struct trace_text *out, unsigned lane)
     put(out, "\"}}");
 }
 
-/* A phase stands with a round, or with a wait and then with the rank waited for, if it is one. */
+/* Writes the phase of a round or of a wait; for a wait also the rank that is waited for, if any. */
 static void put_phase(struct trace_text *out, const struct trace_record *r)
 {
     bool waits = strcmp(r->name, "round") != 0;
