@@ -14,16 +14,16 @@
 
 enum { MOST_RANKS = 9, LAYERS = 11, MOST_CALLS = 70 * LAYERS };
 
-/* Unlike counts, and equal ones next to each other and apart. */
+/* Counts: some different, some equal and adjacent, some equal and apart. */
 static const size_t layer_count[LAYERS] = {700, 3000, 64, 64, 1800, 700, 2000, 64, 1800, 5, 2600};
 
-/* Those of a test of its own. */
+/* Counts of a test of its own. */
 static const size_t *beside_layers __attribute__((unused)) = layer_count;
 
 struct beside_plan {
     int size, calls;
-    uint64_t seed;   /* of steps and delivery */
-    uint64_t inputs; /* of what is summed */
+    uint64_t seed;   /* seed of steps and delivery */
+    uint64_t inputs; /* seed of the inputs */
     enum ss_type type;
     double density;
     unsigned in_flight;
@@ -54,7 +54,7 @@ struct beside_job {
     struct beside_open open[MOST_RANKS][SS_MERGED];
     int opened[MOST_RANKS], next[MOST_RANKS], most[MOST_RANKS];
     uint64_t random[MOST_RANKS];
-    int lateness[MOST_RANKS]; /* of so many steps one starts a call */
+    int lateness[MOST_RANKS]; /* a rank starts a call in one of so many steps */
 };
 
 static inline uint64_t mixed(uint64_t x)
@@ -71,7 +71,7 @@ static inline uint64_t draw(struct beside_job *b, int rank)
     return mixed(b->random[rank] += 0x9e3779b97f4a7c15ULL);
 }
 
-/* From that call on all are a layer further, 0: none is. */
+/* From that call on, counts are those of the next layer; 0: of none. */
 static int beside_odd __attribute__((unused));
 
 static inline size_t count_of(int number)
@@ -153,7 +153,7 @@ static inline void beside_end(struct beside_job *b, int rank, int which, int sta
     b->ran[rank][o->number] = ss_call_algorithm(o->call);
     b->claimed[rank][o->number] = o->call->f.c.own.nnz;
     b->shared[rank][o->number] = o->call->f.shared ? o->call->part + 1 : 0;
-    /* What the MPI library would reduce is left in `out`. */
+    /* The input of the MPI library's call is left in `out`. */
     if (status == SS_NATIVE && !ss_call_joined(o->call))
         memcpy(b->out[rank][o->number], b->in[rank][o->number],
                count_of(o->number) * ss_type_size(b->plan->type));
@@ -205,7 +205,7 @@ static inline int beside_step(void *ctx, int rank)
     return b->next[rank] == calls && b->opened[rank] == 0 ? SS_OK : SS_PENDING;
 }
 
-/* All calls, to their end. */
+/* Runs all calls to their end. */
 static inline void beside_run(struct beside_job *b)
 {
     int status[MOST_RANKS];
@@ -215,7 +215,7 @@ static inline void beside_run(struct beside_job *b)
                  (unsigned long long)b->plan->seed, b->opened[0], b->next[0]);
 }
 
-/* Ranks agree on what became of each call, and have the same bits. */
+/* Checks that the ranks agree on each call, and have the same bits. */
 static inline void beside_agrees(const struct beside_job *b)
 {
     for (int c = 0; c < b->plan->calls; c++)
@@ -229,7 +229,7 @@ static inline void beside_agrees(const struct beside_job *b)
         }
 }
 
-/* The result of a call on a rank is the sum of all inputs; of small integers. */
+/* Checks that the result of a call on a rank is the sum of all inputs, which are small integers. */
 static inline void beside_is_sum(const struct beside_job *b, int rank, int number)
 {
     for (size_t i = 0; i < count_of(number); i++) {
@@ -266,7 +266,7 @@ static inline void beside_faults(void (*try_fault)(int size, uint64_t seed,
         }
 }
 
-/* Two runs of the same calls: what became of each, and all bits of each. */
+/* Checks that two runs of the same calls agree in the outcome and all bits of each call. */
 static inline void beside_same(const struct beside_job *a, const struct beside_job *b)
 {
     for (int c = 0; c < a->plan->calls; c++)

@@ -1,4 +1,4 @@
-/* What the tests of config/ share: a scratch directory, a clean environment, checks. */
+/* Shared by the tests of config/: a scratch directory, a clean environment, checks. */
 #ifndef TESTS_CONFIG_ENV_H
 #define TESTS_CONFIG_ENV_H
 
@@ -57,7 +57,7 @@ static inline int fresh(void **state)
     clear_environment();
     if (mkdtemp(etc) == NULL)
         return -1;
-    setenv("HOME", etc, 1); /* none of the user's own profiles */
+    setenv("HOME", etc, 1); /* hides the user's own profiles */
     unsetenv("XDG_CONFIG_HOME");
     snprintf(path, sizeof path, "%s/sparseshim.d", etc);
     return mkdir(path, 0700);

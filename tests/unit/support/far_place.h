@@ -1,6 +1,6 @@
-/* A place that the host cannot touch: its addresses lead to pages without access, FAR bytes behind
- * the memory that its functions work on. What goes past them is a crash with a name. And it is
- * late: what it gives back is rubbish until poll has said that it is there. */
+/* A place that the host cannot access: its addresses lead to unreadable pages, FAR bytes behind the
+ * memory that its functions work on, so that a direct access crashes. The place is late as well:
+ * results are rubbish until poll has said that they are there. */
 #ifndef TESTS_UNIT_FAR_PLACE_H
 #define TESTS_UNIT_FAR_PLACE_H
 
@@ -20,26 +20,27 @@ struct far_debt {
 };
 
 static struct {
-    char *near;           /* FAR bytes, then FAR bytes without access */
-    size_t used, vectors; /* from the front: the test's; from the end: those of make */
+    char *near; /* FAR bytes, then FAR bytes without access */
+    /* bytes used from the front, for the test; from the end, for vectors of make */
+    size_t used, vectors;
     uint64_t calls, decoded, encoded, most_decoding, cleared;
-    struct far_debt debts[256]; /* what is to be given back, oldest first */
+    struct far_debt debts[256]; /* results to be delivered, oldest first */
     size_t owed;
     ss_ticket handed, written,
         done; /* last piece of work, last that wrote in the place, last done */
     unsigned polls;
-    struct ss_place *at_work; /* the last one */
+    struct ss_place *at_work; /* place that worked last */
 } far_memory;
 
-/* One of several such places; fails from that piece of its own work on, 0 = never. */
+/* A place of this kind. From piece of work number fails_at on it fails, 0: never. */
 struct far_place {
     struct ss_place place;
     uint64_t works, fails_at;
-    uint64_t decoding; /* since it was last asked */
-    unsigned stalls;   /* so many times it says that nothing is done yet */
+    uint64_t decoding; /* chunks to decode since the last poll */
+    unsigned stalls;   /* number of polls that answer "not done yet" */
     uint64_t reserved,
         lacks_at; /* from that time on it has no room for what is to come, 0 = never */
-    size_t lacks_from, lacks_to; /* bytes: it has no room for such vectors */
+    size_t lacks_from, lacks_to; /* range of bytes of vectors that it has no room for */
 };
 
 static inline void far_room(size_t bytes)
@@ -55,7 +56,7 @@ static inline void far_room(size_t bytes)
         abort();
 }
 
-/* Memory in the place, where the test can see it. */
+/* Returns memory in the place as the test sees it. */
 static inline void *far_make(size_t bytes)
 {
     far_room(bytes);
@@ -81,7 +82,7 @@ static inline void far_pay(ss_ticket upto)
     far_memory.done = upto > far_memory.done ? upto : far_memory.done;
 }
 
-/* What nobody waited for is not given back. */
+/* Drops results that nobody has waited for. */
 static inline void far_forget_all(void)
 {
     for (size_t i = 0; i < far_memory.owed; i++)
@@ -90,7 +91,7 @@ static inline void far_forget_all(void)
     far_memory.used = far_memory.vectors = 0;
 }
 
-/* A place that has failed gives nothing any more. */
+/* Drops the results of a place that has failed. */
 static inline void far_default(const struct ss_place *p)
 {
     size_t kept = 0;
@@ -103,7 +104,7 @@ static inline void far_default(const struct ss_place *p)
     far_memory.owed = kept;
 }
 
-/* Entries that have stayed in the place, which are there at once, or the host's. */
+/* Returns true for entries that stay in the place and are there at once; false for the host's. */
 static inline bool far_is_there(const void *entries)
 {
     const char *at = entries;
@@ -111,7 +112,7 @@ static inline bool far_is_there(const void *entries)
     return far_memory.near && at >= far_memory.near + FAR && at < far_memory.near + 2 * (size_t)FAR;
 }
 
-/* What was given to the host is given later. */
+/* Takes a result for the host back, and delivers it later. */
 static inline void far_owe(void *to, size_t bytes)
 {
     if (!to || bytes == 0 || far_is_there(to))
@@ -130,7 +131,7 @@ static inline ss_ticket far_work(struct ss_place *p)
     far_memory.at_work = p;
     return ++far_memory.handed;
 }
-/* Vectors of make are nobody else's to look at. */
+/* Records a write, except into vectors of make, which no other user reads. */
 static inline void far_write_work(struct ss_place *p, const void *far)
 {
     ss_ticket ticket = far_work(p);
@@ -138,7 +139,7 @@ static inline void far_write_work(struct ss_place *p, const void *far)
     if ((const char *)far < far_memory.near + 2 * (size_t)FAR - far_memory.vectors)
         far_memory.written = ticket;
 }
-/* Nothing that was written in the place is still to be done, as far as anybody has asked. */
+/* Returns true if all writes in the place are done, as far as polls have asked. */
 static inline bool far_all_written(void)
 {
     return far_memory.written <= far_memory.done;

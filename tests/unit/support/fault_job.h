@@ -1,5 +1,5 @@
-/* Calls of any collective in the simulator in which something goes wrong, and what must hold then.
- */
+/* Calls of any collective in the simulator in which something fails, and what must hold
+ * afterwards. */
 #ifndef TESTS_UNIT_FAULT_JOB_H
 #define TESTS_UNIT_FAULT_JOB_H
 
@@ -13,18 +13,19 @@
 #include "core/coll/rows.h"
 #include "tests/unit/support/kind_job.h"
 
-/* Elements of an exact call and of a lossy one; of one whose streams have several chunks. The first
- * and the last are multiples of any number of ranks up to 6. */
+/* Elements of an exact call, of a lossy one, and of one whose streams have several chunks. The
+ * first and the last are multiples of every number of ranks up to 6. */
 enum { N = 720, LOSSY_N = 1500, LONG = 110040, MOST = 7 };
 
-/* What is called. */
+/* The call to make. */
 struct subject {
     enum ss_kind kind;
     enum ss_algorithm algorithm;
     bool topk;
-    enum ss_values values, quant; /* top-k: how they travel */
-    bool uneven;                  /* oktopk: all that is large in one region, to be balanced */
-    bool measured;                /* the costs of the network are */
+    enum ss_values values, quant; /* top-k: coding of values */
+    /* oktopk: all large values lie in one region, so that it is balanced */
+    bool uneven;
+    bool measured; /* the costs of the network are measured */
 };
 
 struct fault_job {
@@ -54,7 +55,7 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
 
-/* Entries from every rank for every other. */
+/* Gives every rank entries for every other rank. */
 static inline struct kind_case subject_case(const struct subject *s, int size, size_t n)
 {
     bool divided = s->kind != SS_KIND_ALLREDUCE;
@@ -96,7 +97,7 @@ static inline void fault_open(struct fault_job *j, const struct subject *what, i
         j->claimed[r] = calloc(n, sizeof(float));
 }
 
-/* NULL or what is wrong. */
+/* Returns NULL, or a description of the failure. */
 static inline const char *fault_close(struct fault_job *j)
 {
     const char *wrong = NULL;
@@ -119,8 +120,8 @@ static inline const float *fault_residual(const struct fault_job *j, int rank)
     return tensor ? tensor->residual.values.data : NULL;
 }
 
-/* Heavy-tailed gradients, anew for each call; uneven: a thousandth of that but in the first tenth.
- */
+/* Fills in heavy-tailed gradients, anew for each call; if uneven, divided by 1000 except in the
+ * first tenth. */
 static inline void fault_draw(struct fault_job *j)
 {
     size_t n = j->c.in.n;
@@ -143,7 +144,7 @@ static inline void fault_claim(struct fault_job *j)
     }
 }
 
-/* The buffers of the next call. */
+/* Fills in the buffers of the next call. */
 static inline void fault_prepare(struct fault_job *j)
 {
     j->calls++;
@@ -162,7 +163,7 @@ static inline bool fault_any(const struct fault_job *j)
     return false;
 }
 
-/* ---- what must hold: NULL, or what does not ---- */
+/* ---- checks: NULL, or a description of the failure ---- */
 
 static inline const char *replicas_complaint(const struct fault_job *j)
 {
@@ -172,7 +173,8 @@ static inline const char *replicas_complaint(const struct fault_job *j)
     return NULL;
 }
 
-/* A call that is to have succeeded on all ranks: its results are right, those of top-k alike. */
+/* Checks a call that must have succeeded on all ranks: exact results are right, those of top-k are
+ * equal. */
 static inline const char *success_complaint(const struct fault_job *j)
 {
     bool chosen = j->what->algorithm == SS_AUTO;
@@ -193,8 +195,8 @@ static inline const char *good_call(struct fault_job *j)
     return kind_run(&j->k) ? success_complaint(j) : "a call did not end";
 }
 
-/* After a call that failed on any rank: by the end of the next one all have had an error, and from
- * then on without a message. */
+/* Checks the calls after one that failed on any rank: by the end of the next call every rank has
+ * had an error, and no further message is sent. */
 static inline const char *broken_complaint(struct fault_job *j)
 {
     uint64_t sent = 0;
@@ -213,7 +215,7 @@ static inline const char *broken_complaint(struct fault_job *j)
     return NULL;
 }
 
-/* What a failed rank had claimed is in its residual again, to the last bit. */
+/* Checks that the claims of a failed rank are in its residual again, to the last bit. */
 static inline const char *claims_complaint(const struct fault_job *j)
 {
     for (int r = 0; r < j->c.in.size && j->what->topk; r++)
@@ -224,7 +226,7 @@ static inline const char *claims_complaint(const struct fault_job *j)
     return NULL;
 }
 
-/* What a rank says after its error. */
+/* Returns the error text of a rank. */
 static inline const char *explained(const struct fault_job *j, int rank)
 {
     static char text[300];
@@ -233,8 +235,8 @@ static inline const char *explained(const struct fault_job *j, int rank)
     return text;
 }
 
-/* A timeout names the rank, the phase, the collective with its size and the option; that of some
- * rank names the one that is silent. */
+/* Checks that a timeout names the rank, the phase, the collective with its size and the option, and
+ * that some rank names the silent one. */
 static inline const char *timeouts_complaint(const struct fault_job *j, int silent)
 {
     bool named = false, other = j->what->kind != SS_KIND_ALLREDUCE;
@@ -259,7 +261,7 @@ static inline const char *timeouts_complaint(const struct fault_job *j, int sile
     return named ? NULL : "no timeout names the rank that is silent";
 }
 
-/* Memory that was short on one rank. */
+/* Checks a lack of memory on one rank. */
 static inline const char *memory_complaint(const struct fault_job *j, int poor)
 {
     for (int r = 0; r < j->c.in.size; r++)

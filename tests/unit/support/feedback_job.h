@@ -1,5 +1,5 @@
-/* A job of four ranks in the simulator with up to three gradients and what their results add up to,
- * native calls included. */
+/* A job of four ranks in the simulator with up to three gradients. It adds up their results, native
+ * calls included. */
 #ifndef TESTS_FEEDBACK_JOB_H
 #define TESTS_FEEDBACK_JOB_H
 
@@ -23,7 +23,7 @@ struct training {
     float *gradient[MOST_TENSORS][P];
     float *out[MOST_TENSORS][P];
     double *sum_in, *sum_out, *magnitude; /* of tensor 0, per element */
-    double unit;                          /* what one of the inputs counts in those sums */
+    double unit;                          /* weight of an input in those sums */
     int native, sparse;
 };
 
@@ -104,7 +104,7 @@ static inline struct ss_tensor *tensor_of(const struct training *t, int rank, in
     return at;
 }
 
-/* One call; its result ends in out[tensor][*], by whichever way. Returns the status. */
+/* Makes one call, whose result is in out[tensor][*] whichever way it goes. Returns the status. */
 static inline int call(struct training *t, int tensor, bool in_place)
 {
     size_t n = t->n[tensor];

@@ -1,17 +1,17 @@
-/* gTop-k on dense vectors, rank after rank: what core/coll/gtopk.c must equal bit for bit. */
+/* gTop-k on dense vectors, rank after rank: core/coll/gtopk.c must equal it bit for bit. */
 #ifndef TESTS_UNIT_GTOPK_REFERENCE_H
 #define TESTS_UNIT_GTOPK_REFERENCE_H
 
 #include "tests/unit/support/training.h"
 
-enum { N = 600, MOST = 16 }; /* elements, and most ranks */
+enum { N = 600, MOST = 16 }; /* elements; most ranks */
 
 struct piece {
     uint32_t idx;
     double val;
 };
 
-/* A stream on a dense vector. */
+/* A stream as a dense vector. */
 struct node {
     bool has[N];
     double val[N];
@@ -52,7 +52,8 @@ static inline size_t list(const struct node *node, struct piece *pieces)
     return count;
 }
 
-/* Keeps the k largest; what is cut goes to the list of `rank`, in the order of indices. */
+/* Keeps the k largest entries, and appends the cut ones to the list of `rank` in the order of
+ * indices. */
 static inline void keep_largest(struct reference *ref, struct node *node, int rank)
 {
     static struct piece pieces[N];
@@ -69,7 +70,7 @@ static inline void keep_largest(struct reference *ref, struct node *node, int ra
         }
 }
 
-/* All entries whose magnitude reaches that of the k-th largest, at most 4k/3 of them. */
+/* Selects all entries whose magnitude reaches that of the k-th largest, at most 4k/3. */
 static inline void claim(struct reference *ref, int rank, const void *gradient)
 {
     static struct piece pieces[N];
@@ -110,7 +111,7 @@ static inline int rank_at(int position, int rem)
     return position < rem ? 2 * position + 1 : position + rem;
 }
 
-/* One call; returns the final set, the same for all ranks. */
+/* Makes one call. Returns the final set, which is the same for all ranks. */
 static inline const struct node *reference_call(struct reference *ref, void *const *gradient)
 {
     int pof2 = 1;
@@ -130,7 +131,7 @@ static inline const struct node *reference_call(struct reference *ref, void *con
     }
     for (int half = 1; half < pof2; half *= 2)
         for (int p = 0; p < pof2;
-             p += 2 * half) { /* a group's stream lives at its first position */
+             p += 2 * half) { /* the stream of a group is at the group's first position */
             struct node *low = &ref->at[rank_at(p, rem)];
             join(ref, low, &ref->at[rank_at(p + half, rem)]);
             keep_largest(ref, low, rank_at(p + half - 1, rem));

@@ -1,16 +1,16 @@
-/* One collective of any kind on all ranks of a simulated job: inputs, what each rank hands over,
- * and what its result must be. */
+/* One collective of any kind on all ranks of a simulated job: inputs, buffers of each rank, and the
+ * expected results. */
 #ifndef TESTS_KIND_JOB_H
 #define TESTS_KIND_JOB_H
 
 #include "tests/unit/support/oracle.h"
 #include "tests/unit/support/sim_job.h"
 
-/* How the index space is divided among the ranks. */
+/* Divisions of the index space among the ranks. */
 enum division { EQUAL, EQUAL_LISTED, UNEVEN, MANY_EMPTY, ALL_ON_ONE, DIVISIONS };
 
-/* A call: `in` describes the inputs of all ranks over all n elements, of which a rank of an
- * allgather gives its slice. */
+/* A call. `in` describes the inputs of all ranks over all n elements; in an allgather a rank gives
+ * its slice of them. */
 struct kind_case {
     enum ss_kind kind;
     struct input in;
@@ -27,10 +27,10 @@ struct kind_job {
     struct ss_collective what[KIND_RANKS];
     uint32_t parts[KIND_RANKS + 1];
     struct array sent[KIND_RANKS];  /* all n elements of each rank's input */
-    struct array input[KIND_RANKS]; /* what it hands over, in place or not */
+    struct array input[KIND_RANKS]; /* buffer that the rank passes, in place or not */
     struct array out[KIND_RANKS];
     size_t esize;
-    int cannot; /* the rank that says so, -1: none */
+    int cannot; /* rank that cannot serve the call, -1: none */
 };
 
 static inline void kind_divide(struct kind_job *k, const struct kind_case *c)
@@ -74,7 +74,7 @@ static inline uint64_t part_size(const struct kind_job *k, int r)
     return k->parts[r + 1] - k->parts[r];
 }
 
-/* Elements of a rank's buffers, as the caller has to provide them. */
+/* Returns the elements of a rank's buffers that the caller must provide. */
 static inline uint64_t kind_input_size(const struct kind_job *k, const struct kind_case *c, int r)
 {
     return c->kind == SS_KIND_ALLGATHER ? part_size(k, r) : c->in.n;
@@ -124,7 +124,7 @@ static inline size_t kind_own_place(const struct kind_job *k, const struct kind_
     return c->kind == SS_KIND_ALLGATHER ? k->parts[r] * k->esize : 0;
 }
 
-/* Buffers as before the call. */
+/* Restores the buffers. */
 static inline void kind_prepare(struct kind_job *k, const struct kind_case *c)
 {
     for (int r = 0; r < c->in.size; r++) {
@@ -167,7 +167,7 @@ static inline int kind_job_step(void *ctx, int rank)
     return status;
 }
 
-/* Runs what stands in k->what; false when it did not end. */
+/* Runs the call of k->what. Returns false if it did not end. */
 static inline bool kind_run(struct kind_job *k)
 {
     memset(k->job.started, 0, sizeof k->job.started);
@@ -226,7 +226,8 @@ static inline bool sums_are_right(const struct kind_job *k, const struct kind_ca
     return right;
 }
 
-/* What is wrong after a call that ended with the same status everywhere, or NULL. */
+/* Returns a description of the failure after a call that has ended with the same status on all
+ * ranks, or NULL. */
 static inline const char *kind_complaint(const struct kind_job *k, const struct kind_case *c)
 {
     bool native = k->job.status[0] == SS_NATIVE;

@@ -1,6 +1,6 @@
-/* A transport for tests of a thousand ranks: no clock, messages are there once sent, and the ranks
- * take turns. The simulator looks through all ranks and messages for the next event; this does not.
- */
+/* A transport for tests with a thousand ranks: there is no clock, messages arrive when sent, and
+ * the ranks take turns. Unlike the simulator it does not search all ranks and messages for the next
+ * event. */
 #ifndef TESTS_MAILBOX_H
 #define TESTS_MAILBOX_H
 
@@ -33,7 +33,7 @@ struct mail_queue {
 struct mailbox {
     struct ss_transport transport; /* first */
     struct mailbox *all;
-    struct mail_queue *from; /* per source, in order of sending */
+    struct mail_queue *from; /* messages per source, in order of sending */
     struct mail_waiting *waiting;
 };
 
@@ -69,7 +69,7 @@ static inline int mailbox_recv(struct ss_transport *t, int src, struct ss_tag ta
     return SS_OK;
 }
 
-/* The one that w waits for leaves its queue; NULL when it has not come. */
+/* Removes the message that w waits for from its queue. Returns NULL if there is none. */
 static inline struct mail *mailbox_find(struct mailbox *box, const struct mail_waiting *w)
 {
     struct mail_queue *q = &box->from[w->src];

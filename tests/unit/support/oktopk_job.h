@@ -6,7 +6,7 @@
 
 enum { MAX_P = 9, N = 6007, STEPS = 30 };
 
-/* Where the large gradients of a rank lie. */
+/* Positions of a rank's large gradients. */
 enum place { UNIFORM, FRONT, OPPOSITE, MOVING, CONSTANT, PLACES };
 
 static inline struct ss_settings settings_of(double density)
@@ -21,7 +21,7 @@ static inline struct ss_settings settings_of(double density)
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
 
-/* 1 where the pattern has its large gradients, else a thousandth. */
+/* Returns 1 where the pattern has large gradients, otherwise 0.001. */
 static inline double emphasis(const struct training *t, int rank, size_t i)
 {
     size_t size = (size_t)t->job.size, tenth = t->n / 10 + 1;
@@ -36,7 +36,7 @@ static inline double emphasis(const struct training *t, int rank, size_t i)
     return i >= begin && i < begin + tenth ? 1 : 1e-3;
 }
 
-/* Heavy-tailed values; a power of two scales them all. */
+/* Draws heavy-tailed values, scaled by a power of two. */
 static inline void draw(struct training *t, double scale)
 {
     for (int r = 0; r < t->job.size; r++)

@@ -1,4 +1,4 @@
-/* Inputs of every kind, and what their allreduce must be. */
+/* Inputs of every kind, and their allreduce. */
 #ifndef TESTS_ORACLE_H
 #define TESTS_ORACLE_H
 
@@ -11,10 +11,10 @@
 #include "core/base/types.h"
 #include "core/net/ranks.h"
 
-/* Where the entries of a rank lie. */
+/* Positions of a rank's entries. */
 enum place { UNIFORM, IDENTICAL, DISJOINT, CLUSTERED, AT_END, OPPOSITE, PLACES };
 
-/* What they are. HUGE_VALUES may overflow; the others do not. */
+/* Values of the entries. Only HUGE_VALUES may overflow. */
 enum values { ORDINARY, SUBNORMAL, NEGATIVE_ZERO, TINY, HUGE_VALUES, CANCELLING, MIXED, VALUES };
 
 struct input {
@@ -28,7 +28,8 @@ struct input {
     uint64_t seed;
 };
 
-/* Arrays of n elements between two guards; the first element is not aligned beyond its type. */
+/* An array of n elements between two guards; its first element has no more than its type's
+ * alignment. */
 enum { GUARD_ELEMENTS = 5, GUARD_BYTE = 0xa5, POISON_BYTE = 0xcb };
 
 struct array {
@@ -71,7 +72,7 @@ static inline double unit(uint64_t h)
     return (double)(h >> 11) * 0x1p-53;
 }
 
-/* Does rank r hold an entry at i? */
+/* Returns true if rank r holds an entry at i. */
 static inline bool input_has(const struct input *in, int r, size_t i)
 {
     uint64_t h = mix(in->seed ^ mix(i ^ (uint64_t)(r + 1) << 40));
@@ -197,8 +198,8 @@ static inline bool integer_is_right(const struct input *in, const struct array *
     return in->type == SS_I32 ? (uint32_t)want == (uint32_t)got : want == got;
 }
 
-/* |ours - true| <= (P-1) eps sum|x|. Where partial sums may overflow, only a result that is finite
- * or infinite for a reason. */
+/* Checks |result - true sum| <= (P-1) eps sum|x|. If partial sums may overflow, the result must be
+ * finite, or infinite for a reason. */
 static inline bool float_is_right(const struct input *in, const struct array *sent, size_t i,
                                   const void *result)
 {
@@ -216,13 +217,13 @@ static inline bool float_is_right(const struct input *in, const struct array *se
     if (magnitude > most && !isfinite(got))
         return true;
     if (fabsl(sum) > most * (1 + eps))
-        return false; /* must not be finite, and is */
+        return false; /* is finite and must not be */
     if (got == 0 && signbit(got))
         return false;
     return fabsl((long double)got - sum) <= (in->size - 1) * eps * magnitude;
 }
 
-/* The first wrong element of a result, or n. */
+/* Returns the first wrong element of a result, or n. */
 static inline size_t oracle_first_wrong(const struct input *in, const struct array *sent,
                                         const void *result)
 {

@@ -1,5 +1,5 @@
-/* Trainings on ranks whose buffers lie in places that the host cannot touch, beside one with
- * ordinary buffers, which they equal to the last bit. */
+/* Trainings on ranks whose buffers lie in places that the host cannot access, together with a
+ * training on ordinary buffers, which must be equal to the last bit. */
 #ifndef TESTS_UNIT_PLACE_TRAINING_H
 #define TESTS_UNIT_PLACE_TRAINING_H
 
@@ -9,8 +9,8 @@
 
 enum { N = 3001 };
 
-/* A kind of place: one for each rank, memory there as the test sees it, `far` bytes before its
- * address, and the end of all of it. */
+/* A kind of place: makes a place for each rank and memory in it as the test sees it, `far` bytes
+ * before its address, and ends them all. */
 struct place_kind {
     struct ss_place *(*place)(int rank);
     void *(*make)(int rank, size_t bytes);
@@ -88,7 +88,7 @@ static inline void open_form(struct training *t, const struct form *f, int size)
     open_form_of(t, f, size, SS_F32, N);
 }
 
-/* hosts: a bit for each rank whose buffers stay ordinary ones. */
+/* `hosts` has a bit for each rank whose buffers stay ordinary. */
 static inline void place_training(struct training *t, const struct place_kind *kind, unsigned hosts)
 {
     place_ranks(&t->job, kind, hosts);
@@ -121,7 +121,7 @@ static inline void draw(struct training *t, uint64_t step)
         }
 }
 
-/* One is not finite, and takes the claims back; one is all zeros. */
+/* Makes one gradient not finite, which undoes the claims, and one all zeros. */
 static inline void spoil(struct training *t, uint64_t step)
 {
     if (step == 12)
@@ -130,7 +130,7 @@ static inline void spoil(struct training *t, uint64_t step)
         memset(t->gradient[r], 0, (size_t)N * 4);
 }
 
-/* The same step of both: the results. */
+/* Compares the results of the same step of both trainings. */
 static inline void step_alike(struct training *near, struct training *placed, uint64_t step)
 {
     draw(near, step);
@@ -199,7 +199,7 @@ static const struct form sized_forms[] = {
 };
 static const size_t sizes_of_vectors[] = {1, 2, 3, 5, 31, 64, 257, 1025};
 
-/* Some elements are subnormal, some ranks have nothing but zeros. */
+/* Makes some elements subnormal; gives some ranks zeros alone. */
 static inline void sized_step_alike(struct training *near, struct training *placed, uint64_t step)
 {
     struct training *both[] = {near, placed};

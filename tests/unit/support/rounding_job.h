@@ -1,4 +1,4 @@
-/* Trainings in the simulator whose values travel in fewer bits. */
+/* Trainings in the simulator with values in fewer bits. */
 #ifndef TESTS_ROUNDING_JOB_H
 #define TESTS_ROUNDING_JOB_H
 
@@ -10,7 +10,7 @@ enum { MOST_P = 9, N = 2003, STEPS = 12 };
 
 enum pattern { HEAVY, SPREAD, CANCELLING, FLAT, PATTERNS };
 
-/* What rounds: a collective and the options. */
+/* A collective and its rounding. */
 struct form {
     enum ss_algorithm algorithm;
     enum ss_values values, quant;
@@ -84,7 +84,7 @@ static inline double sample(enum pattern pattern, uint64_t step, int rank, size_
     switch (pattern) {
     case SPREAD: /* each element at its own magnitude, from 1e-30 to 1e30 */
         return x * pow(10, 60 * unit(i) - 30);
-    case CANCELLING: /* ranks in pairs take each other's gradient back, all but a little */
+    case CANCELLING: /* ranks in pairs nearly cancel each other's gradients */
         h = mix(step * 1000003 + (uint64_t)(rank / 2) * 7919 + i * 104729 + 1);
         return (2 * unit(h) - 1) * (rank % 2 ? -1 : 1) + 1e-6 * x;
     case FLAT:
@@ -101,7 +101,7 @@ static inline void draw(struct training *t, enum pattern pattern, uint64_t step)
             put(t->type, t->gradient[r], i, sample(pattern, step, r, i));
 }
 
-/* What conservation is told of. */
+/* Parameters of the check of conservation. */
 static inline const char *form_name(const struct form *form)
 {
     static char text[80];

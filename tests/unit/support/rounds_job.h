@@ -1,6 +1,6 @@
-/* P ranks in the simulator that make the same calls, each at its own pace, and what must hold of
- * their results: the same bits on all ranks at every call, nothing lost, nothing twice. Gradients
- * hold small integers, so that all sums are exact. */
+/* P ranks in the simulator that make the same calls, each at its own pace. All ranks must get the
+ * same bits in every call; no input may be lost or counted twice. Gradients hold small integers, so
+ * that all sums are exact. */
 #ifndef TESTS_UNIT_ROUNDS_JOB_H
 #define TESTS_UNIT_ROUNDS_JOB_H
 
@@ -24,8 +24,8 @@ enum { ROUNDS_RANKS = 64, ROUNDS_CALLS = 400, ROUNDS_TENSORS = 3, ROUNDS_N = 300
 
 struct rounds_job {
     int size;
-    uint32_t calls; /* that every rank makes */
-    int tensors;    /* a step */
+    uint32_t calls; /* calls of every rank */
+    int tensors;    /* tensors per step */
     size_t n[ROUNDS_TENSORS], k;
     uint64_t seed;
     struct ss_rounds_settings settings;
@@ -37,26 +37,26 @@ struct rounds_job {
     struct ss_tensor *tensor[ROUNDS_RANKS][ROUNDS_TENSORS];
     struct ss_rounds *rounds[ROUNDS_RANKS];
 
-    /* the program of a rank: computes for so many of its steps, makes a call, waits for it */
+    /* The program of a rank: it computes for some of its steps, makes a call, and waits for it. */
     unsigned (*delay)(const struct rounds_job *job, int rank, uint32_t call);
     float (*value)(const struct rounds_job *job, int rank, uint32_t call, size_t i);
     void (*begun)(struct rounds_job *job, int rank, uint32_t call); /* NULL, or after each call */
-    bool asleep_while_computing; /* no thread of ours takes part meanwhile */
-    int asleep_rank;             /* -1: all of them */
+    bool asleep_while_computing; /* no thread of the shim takes part meanwhile */
+    int asleep_rank;             /* rank concerned, -1: all */
     bool silent[ROUNDS_RANKS];
-    uint32_t call[ROUNDS_RANKS]; /* made so far */
+    uint32_t call[ROUNDS_RANKS]; /* calls made so far */
     unsigned busy[ROUNDS_RANKS];
     bool calling[ROUNDS_RANKS];
     float *out[ROUNDS_RANKS];
     int status[ROUNDS_RANKS];
 
-    /* what came of it */
-    float *result[ROUNDS_CALLS + 1]; /* of the first rank that had it */
+    /* results */
+    float *result[ROUNDS_CALLS + 1]; /* results of the first rank that had them */
     int got[ROUNDS_CALLS + 1], in[ROUNDS_CALLS + 1];
-    uint32_t ahead_most; /* of rounds that were over here before their call */
-    double tolerance;    /* of a sum that nothing is missing from: values are rounded */
+    uint32_t ahead_most; /* most rounds that were over on a rank before their call */
+    double tolerance;    /* tolerance of a complete sum, if values are rounded */
     bool may_fail;
-    int error[ROUNDS_RANKS]; /* of the call that failed there */
+    int error[ROUNDS_RANKS]; /* error of the call that failed on a rank */
 };
 
 static inline uint64_t rounds_mix(uint64_t x)
@@ -71,7 +71,7 @@ static inline int rounds_tensor(const struct rounds_job *job, uint32_t call)
     return (int)((call - 1) % (uint32_t)job->tensors);
 }
 
-/* -4..4, most of them 0. */
+/* Returns a number in -4..4, mostly 0. */
 static inline float rounds_value(const struct rounds_job *job, int rank, uint32_t call, size_t i)
 {
     uint64_t h = rounds_mix(job->seed * 77 + (uint64_t)rank * 1000003 + call * 7919 + i);
@@ -145,7 +145,7 @@ static inline struct rounds_job *rounds_open(int size, enum ss_quorum quorum, ui
     return job;
 }
 
-/* Settings may be changed before. */
+/* Settings may be changed before this. */
 static inline void rounds_begin(struct rounds_job *job)
 {
     for (int r = 0; r < job->size; r++)
@@ -214,7 +214,8 @@ static inline bool rounds_all_over(const struct rounds_job *job)
     return true;
 }
 
-/* One turn of a rank: it computes, or is in its call; a thread of ours, or the call, steps. */
+/* Makes one turn of a rank: it computes, or steps its call; meanwhile a thread of the shim takes
+ * part. */
 static inline int rounds_turn(void *ctx, int rank)
 {
     struct rounds_job *job = ctx;
@@ -231,7 +232,7 @@ static inline int rounds_turn(void *ctx, int rank)
         return SS_PENDING;
     if (job->calling[rank]) {
         status = ss_rounds_call_status(job->rounds[rank]);
-        if (status < 0) { /* it goes on taking part */
+        if (status < 0) { /* the rank still takes part */
             job->error[rank] = status;
             job->calling[rank] = false;
         } else if (status == SS_OK) {
@@ -256,7 +257,7 @@ static inline void rounds_run(struct rounds_job *job)
         assert_int_equal(job->got[t], job->size);
 }
 
-/* Sum of results + residuals = sum of inputs, exactly, but for what is tolerated. */
+/* Checks that results + residuals = inputs, within the tolerance. */
 static inline void rounds_assert_nothing_lost(const struct rounds_job *job)
 {
     for (int i = 0; i < job->tensors; i++)

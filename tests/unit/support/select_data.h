@@ -1,5 +1,6 @@
-/* What the tests of selection and threshold share: random arrays that end at an unreadable page, so
- * that one byte too many faults, and the sums of their elements in bits. Include after cmocka.h. */
+/* Shared by the tests of selection and threshold: random arrays that end at an unreadable page, so
+ * that reading one byte too many faults, and exact sums of their elements. Include after
+ * cmocka.h. */
 #ifndef TESTS_UNIT_SELECT_DATA_H
 #define TESTS_UNIT_SELECT_DATA_H
 
@@ -7,11 +8,11 @@
 
 enum { MOST = 300000, KINDS = 7 };
 
-/* What random elements are made of. */
+/* Kinds of random elements. */
 enum kind { NORMAL, TIES, SPARSE, TINY, SUBNORMAL, HEAVY, ZERO };
 
 struct room {
-    char *g, *r, *idx, *val; /* first byte of the page that faults, for each array */
+    char *g, *r, *idx, *val; /* first byte of the faulting page, for each array */
     void *start, *want_r, *want_val;
     uint32_t *want_idx;
     ss_magnitude *sorted;
@@ -77,8 +78,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* n elements that end `slack` elements before the page that faults: 0 is right before it, others
- * shift the alignment. */
+/* Returns n elements that end `slack` elements before the faulting page. Slack 0 is right before
+ * it; other values shift the alignment. */
 static void *before(char *end, enum ss_type type, size_t n, size_t slack)
 {
     return end - (n + slack) * ss_type_size(type);
@@ -104,7 +105,7 @@ static uint64_t bits(enum ss_type type, const void *p, size_t i)
     return x;
 }
 
-/* As the type adds, in its bits; g or r may be NULL. */
+/* Returns the bits of g + r as the type adds; g or r may be NULL. */
 static uint64_t sum_bits(enum ss_type type, const void *g, const void *r, size_t i)
 {
     if (!g || !r)
@@ -176,7 +177,7 @@ static int descending(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* The finite magnitudes that are not zero, largest first. */
+/* Lists the finite non-zero magnitudes, largest first. */
 static inline size_t sort_magnitudes(const struct room *room, enum ss_type type, const void *g,
                                      const void *r, size_t n)
 {

@@ -1,5 +1,4 @@
-/* Random selections for the tests of selection, and what they are compared by. Include after
- * cmocka.h. */
+/* Random selections for the tests of selection, and their comparison. Include after cmocka.h. */
 #ifndef TESTS_UNIT_SELECT_TRIAL_H
 #define TESTS_UNIT_SELECT_TRIAL_H
 
@@ -32,7 +31,7 @@ static inline void assert_same_selection(const struct ss_selection *a, const str
     assert_memory_equal(&a->sum_square, &b->sum_square, sizeof a->sum_square);
 }
 
-/* A selection to be made the same by all tables. */
+/* A selection that all tables must make alike. */
 struct trial {
     enum ss_type type;
     size_t n, slack, capacity;

@@ -38,7 +38,7 @@ struct sim_job {
     const void *in[SIM_JOB_RANKS];
     void *out[SIM_JOB_RANKS];
     struct ss_place *place[SIM_JOB_RANKS]; /* NULL: the host */
-    ptrdiff_t far; /* from the test's buffers to their addresses in a remote place */
+    ptrdiff_t far; /* distance from the test's buffers to their addresses in a remote place */
 };
 
 static inline void job_open(struct sim_job *job, int size, double alpha, double beta, uint64_t seed,
@@ -86,7 +86,7 @@ static inline int job_step(void *ctx, int rank)
     return ss_call_step(call);
 }
 
-/* What the MPI library would have reduced on a rank, after SS_NATIVE. */
+/* Reduces the inputs as the MPI library would, on a rank, after SS_NATIVE. */
 static inline const void *job_native_input(const struct sim_job *job, int rank)
 {
     bool in_out = ss_call_joined(ss_comm_call(job->comm[rank])) || !job->in[rank];
@@ -94,7 +94,7 @@ static inline const void *job_native_input(const struct sim_job *job, int rank)
     return in_out ? job->out[rank] : job->in[rank];
 }
 
-/* One call on all ranks; in[r] NULL = in place. False when it did not end. */
+/* Makes one call on all ranks; in[r] NULL: in place. Returns false if it did not end. */
 static inline bool job_call(struct sim_job *job, enum ss_type type, enum ss_op op, uint64_t n)
 {
     job->type = type;

@@ -1,4 +1,4 @@
-/* Takes the events of a rank, and fails the test where they do not lie inside each other. */
+/* Takes the events of a rank, and fails the test if spans overlap without nesting. */
 #ifndef TESTS_UNIT_STRICT_TRACE_H
 #define TESTS_UNIT_STRICT_TRACE_H
 
@@ -14,7 +14,7 @@
 
 enum { LANES = 32, DEEP = 8 };
 
-/* Keeps the rules of core/base/spans.h, and counts. */
+/* Checks the rules of core/base/spans.h, and counts. */
 struct strict {
     struct ss_trace sink;
     bool busy[LANES];

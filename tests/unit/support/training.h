@@ -1,4 +1,4 @@
-/* A training in the simulator: steps of one registered tensor, and what must balance (invariant 3):
+/* A training in the simulator: steps of one registered tensor, with the balance of invariant 3,
  * results + residuals = inputs. */
 #ifndef TESTS_UNIT_TRAINING_H
 #define TESTS_UNIT_TRAINING_H
@@ -19,8 +19,8 @@ struct training {
     struct ss_rules *rules;
     enum ss_type type;
     size_t n;
-    int pattern;                       /* of the gradients: the test's own */
-    void *gradient[SIM_JOB_RANKS];     /* of the next step, per rank */
+    int pattern;                       /* pattern of the gradients, a number of the test */
+    void *gradient[SIM_JOB_RANKS];     /* gradient of the next step, per rank */
     long double *in, *magnitude, *out; /* per element: sums over ranks and steps */
     int steps, sparse, native;
 };
@@ -61,7 +61,7 @@ static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
 
-/* seed: of the order of delivery, 0 = by the clock. */
+/* `seed` determines the order of delivery, 0: by the clock. */
 static inline void training_open(struct training *t, int size, enum ss_type type, size_t n,
                                  uint64_t seed, struct ss_settings settings)
 {
@@ -95,7 +95,7 @@ static inline void training_close(struct training *t)
     ss_rules_free(t->rules);
 }
 
-/* The call alone; inputs are those of the next step. */
+/* Makes the call alone; inputs are those of the next step. */
 static inline void training_call(struct training *t, bool in_place)
 {
     for (int r = 0; r < t->job.size; r++) {
@@ -108,7 +108,7 @@ static inline void training_call(struct training *t, bool in_place)
         assert_int_equal(t->job.status[r], t->job.status[0]);
 }
 
-/* The MPI library's turn, without rounding here: of the input, or of what has joined it. */
+/* Makes the MPI library's call without rounding, on the input or what has joined it. */
 static inline void training_sum_native(struct training *t)
 {
     for (int r = 0; r < t->job.size; r++) {
@@ -162,7 +162,8 @@ static inline long double training_left(const struct training *t, size_t i)
     return left;
 }
 
-/* Sum of results = sum of inputs - residuals, per element within (S + P + 2) eps sum |in|. */
+/* Checks that the sum of results equals the sum of inputs minus the residuals, per element within
+ * (S + P + 2) eps sum |in|. */
 static inline void expect_conservation(const struct training *t, const char *what)
 {
     long double eps = t->type == SS_F32 ? (long double)FLT_EPSILON : (long double)DBL_EPSILON;
@@ -177,7 +178,7 @@ static inline void expect_conservation(const struct training *t, const char *wha
     }
 }
 
-/* The same to the last bit. */
+/* Checks the same to the last bit. */
 static inline void expect_balance(const struct training *t)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -186,7 +187,8 @@ static inline void expect_balance(const struct training *t)
                      training_left(t, i), t->out[i]);
 }
 
-/* Two trainings ended alike: the same sums of results, and on each rank the same residual. */
+/* Checks that two trainings ended alike: the same sums of results, and the same residual on each
+ * rank. */
 static inline void expect_same_bits(const struct training *a, const struct training *b)
 {
     assert_memory_equal(a->out, b->out, a->n * sizeof *a->out);
@@ -204,7 +206,7 @@ static inline bool training_drained(const struct training *t)
     return true;
 }
 
-/* Zeros in, until nothing is left or `most` steps are over; the steps taken. */
+/* Feeds zeros until nothing is left, or for `most` steps. Returns the number of steps. */
 static inline int training_drain(struct training *t, int most)
 {
     int steps = 0;

@@ -1,4 +1,4 @@
-/* Values on their way through the encoder, for the tests of core/wire/values.c. */
+/* Values passed through the encoder, for the tests of core/wire/values.c. */
 #ifndef TESTS_VALUE_TRIP_H
 #define TESTS_VALUE_TRIP_H
 
@@ -10,7 +10,7 @@
 
 enum { MOST = 40000 };
 
-/* Values on their way: as they were, as they are, what was taken away, coded. */
+/* Values before and after rounding, their errors, and their coded form. */
 struct trip {
     enum ss_type type;
     struct ss_rounding how;
@@ -86,7 +86,7 @@ static inline double draw(enum pattern pattern, size_t i)
         return i % 50 == 0 ? x : 0;
     case ON_LEVELS:
         return i % 64 == 0 ? 889 : (double)((int)(random64() % 1779) - 889);
-    case HALVES: /* next to the middle between two levels */
+    case HALVES: /* next to the middle of two levels */
         return i % 64 == 0 ? 1 : (i % 2 ? 0.5 : 1.5 / 7) * (1 + (e - 0.5) * 0x1p-21);
     default:
         return x;

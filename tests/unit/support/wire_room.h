@@ -12,7 +12,7 @@ enum { CODINGS = 4, RANGE = 1 << 30 };
 
 static const struct ss_wire_key key = {SS_F32, 0xdeadbeef, 5};
 
-/* A stream to encode and the room its message and decoding need. */
+/* A stream to encode, and room for its message and for decoding. */
 struct room {
     uint32_t idx[SS_CHUNK_ENTRIES];
     uint64_t val[SS_CHUNK_ENTRIES]; /* nnz elements of the key's type */
@@ -63,7 +63,7 @@ static inline void random_values(struct room *room)
         room->val[i] = random64() | 1;
 }
 
-/* Entries of a uniform set of density d from `start` on: gaps are geometric. */
+/* Draws the entries of a uniform set of density d from `start` on: gaps are geometric. */
 static inline void uniform(struct room *room, uint32_t start, double d, uint32_t most)
 {
     uint64_t at = start;
@@ -91,7 +91,7 @@ static inline void encode(struct room *room, enum ss_type type, enum ss_coding c
 }
 
 /* Decodes a copy of the message that ends where its memory ends, so that a sanitizer sees a read
- * past it. */
+ * behind it. */
 static inline int decode(struct room *room, const struct ss_wire_key *with, uint32_t from,
                          uint32_t n, struct ss_chunk *chunk, char **copy)
 {
