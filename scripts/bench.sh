@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the benchmarks share. Sourced from the repository root; by those on the virtual cluster (root)
-# with its name in VCLUSTER_PREFIX.
+# Shared by the benchmarks, which source this file from the repository root. Benchmarks on the virtual
+# cluster (root) set VCLUSTER_PREFIX to its name.
 
 BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
@@ -28,8 +28,8 @@ median() { # COLUMN FILE [VALUE OF THE FIRST COLUMN [OF THE SECOND]]
         awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
 }
 
-# run_parts "PART..." PART...: those asked for, of all there are, or all. part_NAME does one. NEEDS: files
-# of BUILD that they run.
+# run_parts "PART..." PART...: runs the parts that were asked for, or all; part_NAME runs a part. NEEDS:
+# files of BUILD that the parts run.
 run_parts() {
     local known=$1 part parts=("${@:2}")
     ((${#parts[@]})) || read -ra parts <<<"$known"

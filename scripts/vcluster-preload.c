@@ -1,14 +1,14 @@
-/* Preloaded by `vcluster run` into the ranks. It changes two manners of MPICH over UCX.
+/* Preloaded by `vcluster run` into the ranks, to change MPICH over UCX in two ways.
  *
- * Waiting. UCX looks at its sockets again and again. Where ranks outnumber cores, a rank that has
- * nothing to do thus takes the time slice of one that has. Here a thread that found its sockets
- * empty VCLUSTER_SPIN times in a row (20; -1: as often as it likes) sleeps until one is ready, for
- * 50 us at first and 1 ms at most, since it may have other business than its sockets.
+ * Waiting: UCX polls its sockets all the time. If ranks outnumber cores, a rank that is idle takes
+ * the time slice of a rank that has work. With this library, a thread that has found its sockets
+ * empty VCLUSTER_SPIN times in a row (20; -1: no limit) sleeps until a socket is ready. It sleeps
+ * for 50 us at first and for at most 1 ms, since it may have other work.
  *
- * Leaving. MPI_Finalize before MPICH 4.2 says good-bye to its peers through UCX and then reads the
+ * Leaving: MPI_Finalize before MPICH 4.2 says good-bye to its peers through UCX, and then reads the
  * answer to a barrier of the process manager. A rank in that read serves no peer that is still
- * saying good-bye, and neither ever gets on (MPICH pull request 6596 took the barrier out). Here
- * the wait for that answer drives UCX.
+ * saying good-bye, and both wait for ever (MPICH pull request 6596 removed the barrier). With this
+ * library, the wait for that answer drives UCX.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,8 +56,8 @@ static void find_functions(void)
     look_up(RTLD_NEXT, "epoll_wait", &helper.epoll_wait);
 }
 
-/* Called by MPI, so UCX is loaded: of Python's modules it is none of the libraries after this one.
- */
+/* Finds UCX by its name: called by MPI, so that UCX is loaded, but in Python it is not among the
+ * libraries after this one. */
 static void find_ucx(void)
 {
     void *from = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
