@@ -195,7 +195,7 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 	    .\\\"*) ;; \
 	    @OPTIONS@) $(SAY) info -r ;; \
 	    @LEGEND@) $(SAY) report --legend=roff ;; \
-	    @HELP*@) verb=$${line#@HELP}; $(SAY) help $${verb%@} | sed 's/-/\\-/g' ;; \
+	    @HELP*@) verb=$${line#@HELP}; text=$$($(SAY) help $${verb%@}) || exit 1; printf '%s\n' "$$text" | sed 's/-/\\-/g' ;; \
 	    *) printf '%s\n' "$$line" | sed 's/@VERSION@/$(VERSION)/' ;; \
 	    esac; done <$< >$@
 

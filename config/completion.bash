@@ -4,17 +4,15 @@
 _sparseshim_words() { # the options of the verb, or what follows them
     local before=("${COMP_WORDS[@]:2:COMP_CWORD-2}")
     case $verb in
-    run | learn | try) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
+    run | learn) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
     info) words="-f -c -m -r" ;;
-    bench) words="--count= --density= --algorithm= --mode= --value-type= --type= --blocks= --calls= --warm= --limit= --csv= --json= --plot=" ;;
-    simulate) words=$(sparseshim help simulate 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
+    bench | simulate) words=$(sparseshim help "$verb" 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
     report) words="--all --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --trace -o --legend" ;;
     help) words=$verbs ;;
     esac
     case $verb in
     run) words="-n $words" ;;
     learn) words="--steps= --out= $words" ;;
-    try) words="--steps= --limit= --cwd= --here --copy-limit= --keep $words" ;;
     esac
     if [[ $verb != help && $word != -* || " ${before[*]} " == *" -- "* ]]; then words=; fi
 }

@@ -71,7 +71,7 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
     $(foreach verb,$(BINARY_VERBS),$(STRIPPED)/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach verb,$(PYTHON_VERBS),$(BUILD)/install/sparseshim-$(verb):$(LIBEXECDIR)/sparseshim/sparseshim-$(verb)) \
     $(foreach file,$(PYTHON_MODULES),shim/cli/$(file):$(LIBEXECDIR)/sparseshim/$(file)) \
-    $(STRIPPED)/bench_allreduce:$(LIBDIR)/sparseshim/bench_allreduce \
+    $(STRIPPED)/bench_allreduce:$(LIBEXECDIR)/sparseshim/bench_allreduce \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
     $(BUILD)/man/sparseshim.1:$(MANDIR)/man1/sparseshim.1 $(BUILD)/man/sparseshim.7:$(MANDIR)/man7/sparseshim.7 \

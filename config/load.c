@@ -337,8 +337,7 @@ static bool meant(const struct cfg *cfg, size_t row)
 }
 
 /* Tells each value that needs top-k under another MODE. If exact calls would not obey it, the
- * default stands, an error for STRICT. Values without effect stay, since `sparseshim try`
- * reads them. MODE=observe uses DENSITY. */
+ * default stands, an error for STRICT. Values without effect stay. MODE=observe uses DENSITY. */
 static void refuse_without_topk(struct cfg *cfg)
 {
     const struct cfg_options *o = &cfg->options;

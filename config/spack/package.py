@@ -25,6 +25,7 @@ class Sparseshim(MakefilePackage):
     # The sparseshim command; the library needs libc alone.
     depends_on("jansson@2.11:")
     depends_on("elfutils")
+    depends_on("python@3.9:", type=("build", "run"))
     depends_on("cuda@12:", type="build", when="+cuda")
 
     conflicts("platform=darwin")

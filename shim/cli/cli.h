@@ -22,8 +22,6 @@ cli_function cli_run;
 cli_function cli_check;
 cli_function cli_report;
 cli_function cli_learn_verb;
-cli_function cli_try;
-cli_function cli_bench;
 
 /* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.
  * Rank 0 speaks for a `run` that a launcher starts once per rank. */
@@ -62,8 +60,8 @@ int cli_own_option(const char *verb, const char *const *names, int n, int argc, 
                    int *at, const char **value);
 
 /* Becomes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument; returns the exit
- * status where it cannot, after saying so. python: it is a script for python3. */
-int cli_become_program(const char *verb, bool python, int argc, char **argv);
+ * status where it cannot, after saying so. A file that begins with #! is run by python3. */
+int cli_become_program(const char *verb, int argc, char **argv);
 
 /* Becomes the program; returns the exit status where it cannot, after saying so. */
 int cli_become(const char *verb, char **argv);
@@ -79,10 +77,6 @@ char *cli_find_library(void);
  * they stand; an entry is the library if it has its file name. Only what must be first and is stays
  * before it. To be freed; NULL when memory is short. */
 char *cli_preload(const char *library, const char *before);
-
-/* Absolute path of the program that `sparseshim bench` runs, beside the library. To be freed; NULL
- * when it is not there. */
-char *cli_find_bench(void);
 
 /* Whether a path names the runtime of AddressSanitizer, which must be loaded before all others. */
 bool cli_must_be_first(const char *path);

@@ -2,9 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shim/cli/bench.h"
 #include "shim/cli/report_forms.h"
-#include "shim/cli/try_table.h"
 
 enum { WIDTH = 96, NAME = 96 };
 
@@ -116,6 +114,4 @@ void cli_legend_print(bool roff)
         for (size_t i = 0; i < n; i++)
             (roff ? print_roff : print_plain)(groups[i]);
     }
-    (roff ? print_roff : print_plain)(&trial_group);
-    (roff ? print_roff : print_plain)(&bench_group);
 }

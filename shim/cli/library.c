@@ -34,33 +34,20 @@ static void find_places(char place[PLACES][PATH_MAX])
     snprintf(place[1], PATH_MAX, "%s%s", own, own[0] != '\0' ? "/../lib" : "");
 }
 
-/* Absolute path of a file in one of them. */
-static char *find(const char *name, int mode)
+char *cli_find_library(void)
 {
     char place[PLACES][PATH_MAX];
     char *found = NULL;
     find_places(place);
     for (int i = 0; i < PLACES && found == NULL; i++) {
         char *path = NULL;
-        if (place[i][0] == '\0' || asprintf(&path, "%s/%s", place[i], name) < 0)
+        if (place[i][0] == '\0' || asprintf(&path, "%s/%s", place[i], LIBRARY) < 0)
             continue;
-        if (access(path, mode) == 0)
+        if (access(path, R_OK) == 0)
             found = realpath(path, NULL);
         free(path);
     }
     return found;
-}
-
-char *cli_find_library(void)
-{
-    return find(LIBRARY, R_OK);
-}
-
-/* Installed, or in the build. */
-char *cli_find_bench(void)
-{
-    char *found = find("sparseshim/bench_allreduce", X_OK);
-    return found != NULL ? found : find("tests/bench/bench_allreduce", X_OK);
 }
 
 char *cli_library_places(void)

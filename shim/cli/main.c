@@ -18,11 +18,10 @@ static cli_function version;
 
 static const struct verb {
     const char *name;
-    cli_function *function;
+    cli_function *function; /* NULL: the verb has a program of its own */
     const char *arguments;
     const char *line;
     const char *details;
-    bool python; /* of a verb without function: its program is a script */
 } verbs[] = {
     {"info", cli_info, "[-f | -c | -m | -r]", "options, their values and where each came from",
      "  -f  with documentation\n"
@@ -51,56 +50,6 @@ static const struct verb {
      "Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the\n"
      "command failed, or the file could not be written (it goes to standard output then); 126 and\n"
      "127 the command could not be started.\n"},
-    {"try", cli_try,
-     "[--steps N] [--cwd FOLDER | --here] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",
-     "run a job without the library, watched, exact and with top-k, and compare",
-     "  --steps N         end each run once every rank has made N steps (else: at its own end)\n"
-     "  --limit SECONDS   that a run may take (600)\n"
-     "  --cwd FOLDER      the folder that the job works in (the current one)\n"
-     "  --here            run there; else each run works in a copy of it, which lies beside it "
-     "and\n"
-     "                    is removed afterwards\n"
-     "  --copy-limit GIB  the most that a copy may hold (4)\n"
-     "  --keep            copies, outputs and reports stay, and are named\n"
-     "  --OPTION=VALUE    set SPARSESHIM_OPTION for all runs\n"
-     "The command starts the job:  sparseshim try --steps 300 -- mpirun -n 4 ./train\n"
-     "Four runs: topk, with REGISTER=auto where none is set; exact; observe; off, where every "
-     "call\n"
-     "is the MPI library's own. A step is a call of the tensor that carries most bytes; steps are\n"
-     "noted every 10 s. A run is ended by SIGTERM. Then one table, which buffers were lossy, and "
-     "the\n"
-     "lines to set. A command that fails at once in topk and in off is not run again. Ranks on "
-     "other\n"
-     "hosts must see the folder.\n"
-     "Exit status: 0; 1 no call was made sparse; 2 usage; 3 a run failed, or was interrupted; 126 "
-     "and "
-     "127\n"
-     "the command could not be started.\n"},
-    {"bench", cli_bench,
-     "[--count LIST] [--density LIST] [--algorithm LIST] [OPTION ...] [--] LAUNCHER ...",
-     "time a call with and without the library, over lists of settings",
-     "  --count LIST       elements (4Mi), values separated by commas as in all lists\n"
-     "  --density LIST     share of the entries that are not zero, or with --mode topk are sent "
-     "(0.01)\n"
-     "  --algorithm LIST   as ALGORITHM (auto)\n"
-     "  --mode exact|topk  (exact)\n"
-     "  --value-type LIST  as VALUE_TYPE, with --mode topk (same)\n"
-     "  --type float|double\n"
-     "  --blocks N --calls N --warm N   blocks (10), calls in each (3), calls before them (40)\n"
-     "  --limit SECONDS    that a run may take (600)\n"
-     "  --csv FILE --json FILE   what was measured; - for standard output, in place of the table\n"
-     "  --plot FILE        .png or .svg, by gnuplot: time over the density, or the count; where\n"
-     "                     that is not installed, FILE.csv has what it would show\n"
-     "  --OPTION=VALUE     set SPARSESHIM_OPTION for all runs\n"
-     "The launcher starts the ranks:  sparseshim bench --density 0.001,0.01 -- mpirun -n 8\n"
-     "Each combination is a run of its own, in which blocks of calls with and without the library\n"
-     "alternate. Times are the slowest rank's, medians over the blocks, with quartiles of the "
-     "ratio;\n"
-     "bytes are those that rank 0 sends in a sparse call, the vote included, means over all.\n"
-     "Exit status: 0; 2 usage; 3 a run failed, or was interrupted (the runs before it are told), "
-     "or "
-     "a\n"
-     "file could not be written; 126 and 127 the launcher could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {"report", cli_report,
@@ -125,6 +74,7 @@ static const struct verb {
      "  sparseshim report --trace traces/ -o trace.json\n"
      "Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together;\n"
      "2 usage, or a trace that is neither a file nor a folder.\n"},
+    {.name = "bench", .line = "time a call with and without the library, over lists of settings"},
     {.name = "simulate", .line = "what each collective would take on a network, up to 4096 ranks"},
     {"help", help, "[VERB]", "this list, or what a verb takes", ""},
     {"--version", version, "", "the version", ""},
@@ -162,6 +112,12 @@ static const struct verb *find(const char *name)
 
 static int unknown(const char *name)
 {
+    if (strcmp(name, "try") == 0) {
+        fputs("sparseshim: try is replaced by three commands: learn finds what may be lossy, run "
+              "starts the job, report compares two jobs\n",
+              stderr);
+        return CLI_USAGE;
+    }
     const char *near = NULL;
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < VERBS; i++)
@@ -185,7 +141,7 @@ static int explain(const struct verb *verb)
 {
     if (verb->function == NULL) {
         char name[] = "", option[] = "--help", *words[] = {name, option, NULL};
-        return cli_become_program(verb->name, verb->python, 2, words);
+        return cli_become_program(verb->name, 2, words);
     }
     printf("usage: sparseshim %s%s%s\n%s\n%s", verb->name, *verb->arguments ? " " : "",
            verb->arguments, verb->line, verb->details);
@@ -236,7 +192,7 @@ int main(int argc, char **argv)
     if (verb == NULL)
         return unknown(name);
     if (verb->function == NULL)
-        return cli_become_program(verb->name, verb->python, argc - 1, argv + 1);
+        return cli_become_program(verb->name, argc - 1, argv + 1);
     int status = wants_help(argc - 2, argv + 2) ? CLI_HELP : verb->function(argc - 1, argv + 1);
     if (status == CLI_HELP)
         status = explain(verb);

@@ -44,7 +44,21 @@ static int become_python(const char *verb, char *path, int argc, char **argv)
     return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
 }
 
-int cli_become_program(const char *verb, bool python, int argc, char **argv)
+/* Returns 1 for a script, 0 for a binary, -1 with errno set if the file cannot be read. */
+static int is_script(const char *path)
+{
+    char begin[2] = "";
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return -1;
+    bool script =
+        fread(begin, 1, sizeof begin, file) == sizeof begin && memcmp(begin, "#!", 2) == 0;
+    fclose(file);
+    return script;
+}
+
+int cli_become_program(const char *verb, int argc, char **argv)
 {
     char path[PATH_MAX];
 
@@ -52,12 +66,14 @@ int cli_become_program(const char *verb, bool python, int argc, char **argv)
         fprintf(stderr, "sparseshim %s: the folder of its program is not known\n", verb);
         return CLI_CANNOT_RUN;
     }
-    if (access(path, R_OK) != 0) {
+    int script = is_script(path);
+    if (script < 0) {
+        int error = errno;
         fprintf(stderr, "sparseshim %s: its program %s cannot be read: %s\n", verb, path,
-                strerror(errno));
-        return errno == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
+                strerror(error));
+        return error == ENOENT ? CLI_NOT_FOUND : CLI_CANNOT_RUN;
     }
-    if (python)
+    if (script)
         return become_python(verb, path, argc, argv);
     argv[0] = path;
     return cli_become(verb, argv);

@@ -53,7 +53,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     ($code, $out, $err) = sh("'$cli'");
     is($code, 2,  'no verb is a usage error');
     is($out,  '', 'nothing on standard output');
-    for my $verb (qw(info run learn try check report simulate help --version)) {
+    for my $verb (qw(info run learn check report simulate help --version)) {
         like($err, qr/^  \Q$verb\E\s+\w/m, "$verb is listed");
     }
     ($code, $out) = sh("'$cli' help");
@@ -68,7 +68,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
             is("$code$out$err", "0$help", "$verb $flag");
         }
     }
-    for my $words ('try --steps 300', 'try --here', 'bench --count 5', 'learn --steps 5 --out x', 'run --mode=exact', 'simulate --ranks 4') {
+    for my $words ('bench --count 5', 'learn --steps 5 --out x', 'run --mode=exact', 'simulate --ranks 4') {
         my ($verb) = split / /, $words;
         (undef, my $help) = sh("'$cli' help $verb");
         for my $flag ('--help', '-h') {
@@ -85,6 +85,9 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
     ($code, $out, $err) = sh("'$cli' frobnicate");
     is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists what is\n", 'nothing near');
+    ($code, $out, $err) = sh("'$cli' try -- true");
+    is("$code$out", 2, 'try is gone');
+    like($err, qr/^sparseshim: try is replaced by three commands: learn .*, run .*, report .*\n\z/, 'a line says what replaced it');
     ($code, $out, $err) = sh("'$cli' info > /dev/full");
     is($code, 1, 'a full disk is an error');
 };

@@ -26,8 +26,8 @@ tap "$?" "make deb with a MAINTAINER"
 cp "$FILE" "$WORK/first.deb"
 (umask 077 && packaged MAINTAINER='A Site <admin@example.org>') && cmp "$FILE" "$WORK/first.deb" >"$WORK/out" 2>&1
 tap "$?" "make deb again, under another umask: the same bytes"
-[[ $(field Depends) =~ ^libc6\ \(\>=\ [0-9.]+\)$ ]] && [ -z "$(field Recommends)" ] && [ "$(field Version)" = "$VERSION-1" ]
-tap "$?" "it depends on libc6 alone: $(field Depends)"
+[[ $(field Depends) =~ ^libc6\ \(\>=\ [0-9.]+\)$ ]] && [ "$(field Recommends)" = "python3 (>= 3.9)" ] && [ "$(field Version)" = "$VERSION-1" ]
+tap "$?" "it depends on libc6 alone, $(field Depends), and recommends Python"
 dpkg-deb --contents "$FILE" | awk '{ print $6 }' >"$WORK/out"
 ! grep -vqE '^\./(usr/.*|etc/.*)?$' "$WORK/out"
 tap "$?" "nothing outside /usr and /etc"

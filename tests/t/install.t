@@ -93,7 +93,7 @@ complete_tree() {
     umask 022
     files "$tree" | grep -v '/debug/' >"$WORK/got"
     {
-        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so lib/sparseshim/bench_allreduce libexec/sparseshim/sparseshim-simulate lib/pkgconfig/sparseshim.pc \
+        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so libexec/sparseshim/{bench_allreduce,sparseshim-bench,sparseshim-simulate} lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
             share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
@@ -206,6 +206,17 @@ tap "$?" "bash completes verbs and options"
 within 60 "$X/bin/sparseshim" simulate --ranks=3 --count=10000 --csv
 [ "$STATUS" = 0 ] && [ "$(grep -c '^3,10000,.*,simulated,' "$WORK/out")" = 8 ]
 tap "$?" "the installed command simulates"
+within 60 "$X/bin/sparseshim" bench --count=0 -- true
+[ "$STATUS" = 2 ] && grep -q '^sparseshim bench: --count=0: ' "$WORK/err" && [ ! -e "$X/libexec/sparseshim/__pycache__" ]
+tap "$?" "and runs its scripts"
+PATH=/nowhere "$X/bin/sparseshim" bench -- true >"$WORK/out" 2>"$WORK/err"
+[ "$?" = 127 ] && grep -qx 'sparseshim bench: python3 cannot be run: No such file or directory; this verb needs Python 3.9 or later in PATH' "$WORK/err"
+tap "$?" "without python3 it says what is missing"
+mv "$X/libexec" "$WORK/libexec"
+within 60 "$X/bin/sparseshim" simulate --ranks=3
+[ "$STATUS" = 127 ] && grep -qx "sparseshim simulate: its program $X/libexec/sparseshim/sparseshim-simulate cannot be read: No such file or directory" "$WORK/err"
+tap "$?" "a program that is not installed is named"
+mv "$WORK/libexec" "$X/libexec"
 
 mkdir "$WORK/else where"
 mv "$X" "$WORK/else where/y"
