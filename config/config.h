@@ -47,18 +47,13 @@ struct cfg_options {
     uint64_t register_after; /* calls */
     uint64_t warmup_steps;   /* calls of a tensor */
     enum ss_identity identity;
-    uint64_t repartition_period; /* calls, 1 or more */
-    enum ss_partition partition;
     enum ss_values value_type;
     enum cfg_quant quant_bits;
     bool quant_feedback;
-    uint64_t quant_bucket; /* values, SS_BUCKET_LEAST..SS_BUCKET_MOST */
     enum cfg_switch residual_scale;
     enum ss_guard guard;
     enum ss_quorum quorum;
-    double quorum_look; /* seconds */
     enum ss_algorithm algorithm;
-    enum ss_coding index_coding;
     double alpha;        /* seconds; < 0: measured */
     double beta;         /* seconds per byte; < 0: measured */
     uint64_t max_memory; /* bytes; 0: a quarter of the host's RAM over the ranks on it */

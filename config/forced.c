@@ -51,7 +51,7 @@ void cfg_force(struct cfg *cfg)
         size_t length = strcspn(list, ",");
         int n = snprintf(word, sizeof word, "%.*s", (int)length, list);
         if (n > 0 && (n >= (int)sizeof word || !take(cfg, word)))
-            cfg_say(cfg, true, CFG_TEST ": %s is not known", word);
+            cfg_say(cfg, true, "SPARSESHIM_TEST: %s is not known", word);
         list += length;
         list += *list == ',';
     }

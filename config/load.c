@@ -97,7 +97,6 @@ static size_t field_size(enum cfg_type type)
         return sizeof(unsigned);
     case CFG_COUNT:
     case CFG_POSITIVE:
-    case CFG_BUCKET:
     case CFG_SIZE:
     case CFG_MERGE:
         return sizeof(uint64_t);
@@ -105,7 +104,6 @@ static size_t field_size(enum cfg_type type)
         return sizeof(struct cfg_share);
     case CFG_MEASURED:
     case CFG_TIMEOUT:
-    case CFG_LOOK:
         return sizeof(double);
     case CFG_TEXT:
         break;

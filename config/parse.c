@@ -303,10 +303,6 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
     case CFG_POSITIVE:
         good = parse_whole(text, false, &v.whole) && v.whole > 0;
         break;
-    case CFG_BUCKET:
-        good = parse_whole(text, false, &v.whole) && v.whole >= SS_BUCKET_LEAST &&
-               v.whole <= SS_BUCKET_MOST;
-        break;
     case CFG_SHARE:
         good = parse_share(text, &v.share);
         break;
@@ -322,9 +318,6 @@ bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_valu
         if (standard)
             v.real = -1.0;
         good = standard || parse_seconds(text, &v.real);
-        break;
-    case CFG_LOOK:
-        good = parse_seconds(text, &v.real) && v.real >= 1e-6 && v.real <= 1.0;
         break;
     case CFG_TIMEOUT:
         v.real = 0.0;

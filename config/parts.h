@@ -15,13 +15,11 @@ enum cfg_type {
     CFG_TEXT,     /* const char * */
     CFG_COUNT,    /* uint64_t, 0 or more */
     CFG_POSITIVE, /* uint64_t, 1 or more */
-    CFG_BUCKET,   /* uint64_t, SS_BUCKET_LEAST to SS_BUCKET_MOST */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
     CFG_MERGE,    /* the same, or "auto": SS_MERGE_AUTO */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
-    CFG_LOOK,     /* double, 1e-6 to 1 */
 };
 
 struct cfg_option {
@@ -34,7 +32,7 @@ struct cfg_option {
     bool shared;   /* must be equal on all ranks */
 };
 
-enum { CFG_ROWS = 39 };
+enum { CFG_ROWS = 34 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */

@@ -10,9 +10,6 @@
 #define WORD(id, word) ", " #word
 #define WORDS(LIST)    (&(LIST(WORD))[sizeof ", " - 1])
 
-#define NUMBER_(x) #x
-#define NUMBER(x)  NUMBER_(x)
-
 #define COUNT_TEXT   "elements, 0 or more, such as 65536, 64Ki, 16M (= 16,000,000) or 1e6"
 #define SECONDS_TEXT "measured, or seconds, 0 or more, such as 2e-5, 20us or 0.02ms"
 
@@ -67,17 +64,9 @@ const struct cfg_option cfg_table[] = {
      "site, the position within the step; auto: the position, and the call sites as long as all "
      "ranks see them alike, addresses never.",
      FIELD(identity), true},
-    {"REPARTITION_PERIOD", CFG_POSITIVE, "64", "calls, 1 or more",
-     "ALGORITHM=oktopk: calls of a buffer between two divisions of the index space among the "
-     "ranks.",
-     FIELD(repartition_period), true},
-    {"PARTITION", CFG_CHOICE, "quantile", WORDS(SS_PARTITION_LIST),
-     "ALGORITHM=oktopk: how that division is found: quantiles of all ranks' entries together; the "
-     "average of each rank's own; or equal parts. The last two are for comparison.",
-     FIELD(partition), true},
     {"VALUE_TYPE", CFG_CHOICE, "same", WORDS(SS_VALUES_LIST),
      "MODE=topk: how the values of entries travel. bf16, or 8, 4, 2 bits with a scale per "
-     "QUANT_BUCKET, rounded to nearest; what rounding takes away stays in the residual.",
+     "1024 of them, rounded to nearest; what rounding takes away stays in the residual.",
      FIELD(value_type), true},
     {"QUANT_BITS", CFG_CHOICE, "off", "off, 8, 4, 2",
      "MODE=topk, dsar: bits per element of the dense second phase.", FIELD(quant_bits), true},
@@ -85,10 +74,6 @@ const struct cfg_option cfg_table[] = {
      "QUANT_BITS: on rounds to nearest and keeps the error in the residual; off rounds at random, "
      "right in the mean (QSGD), and keeps nothing.",
      FIELD(quant_feedback), true},
-    {"QUANT_BUCKET", CFG_BUCKET, "1024",
-     "values, " NUMBER(SS_BUCKET_LEAST) " to " NUMBER(SS_BUCKET_MOST),
-     "QUANT_BITS and VALUE_TYPE: consecutive values that share a scale.", FIELD(quant_bucket),
-     true},
     {"RESIDUAL_SCALE", CFG_CHOICE, "off", "off, auto",
      "MODE=topk: residuals are in the unit of the buffer. auto: where a buffer's inputs are a "
      "power "
@@ -105,19 +90,11 @@ const struct cfg_option cfg_table[] = {
      "the first to arrive; majority: one drawn by lot, half of them on average; all: every rank. "
      "What comes late joins the next round through the residual. It needs MPI_THREAD_MULTIPLE.",
      FIELD(quorum), true},
-    {"QUORUM_LOOK", CFG_LOOK, "250us", "seconds, 1us to 1s, such as 250us or 1ms",
-     "QUORUM: how often a rank that computes looks whether a round has begun; every 50us while one "
-     "is under way.",
-     FIELD(quorum_look), false},
     {"ALGORITHM", CFG_CHOICE, "auto", "auto" SS_ALGORITHM_LIST(WORD) ", dense",
      "The collective. auto takes, call by call, the one that the cost model predicts to be the "
      "fastest. oktopk and gtopk keep the largest entries of the sum only; they serve registered "
      "gradients (MODE=topk), where other calls are chosen as by auto.",
      FIELD(algorithm), true},
-    {"INDEX_CODING", CFG_CHOICE, "auto", WORDS(SS_CODING_LIST),
-     "How the positions of the non-zero entries travel. auto takes the cheapest for the density "
-     "at hand.",
-     FIELD(index_coding), true},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
      "Latency of one message for the cost model. With ALPHA and BETA given nothing timed enters "
      "any "

@@ -3,7 +3,7 @@
  * and that reports print. The option table (config/table.c) and core expand the same lists. This
  * header includes nothing, not even libc.
  *
- *     X(SS_CODING_U32, u32)    constant, word
+ *     X(SS_VALUES_BF16, bf16)    constant, word
  */
 /* clang-format on */
 #ifndef CORE_BASE_CHOICES_H
@@ -32,16 +32,6 @@ enum ss_algorithm {
 /* Bit mask of the algorithms that keep the global top-k only, so that they need MODE=topk. */
 #define SS_GLOBAL_ALGORITHMS (1u << SS_OKTOPK | 1u << SS_GTOPK)
 
-/* Coding of entry indices in messages (core/wire/wire.h). auto takes the smallest form for each
- * chunk, dense included; each other choice forces its form. */
-#define SS_CODING_LIST(X)                                                                          \
-    X(SS_CODING_AUTO, auto)                                                                        \
-    X(SS_CODING_U32, u32)                                                                          \
-    X(SS_CODING_PACKED, packed)                                                                    \
-    X(SS_CODING_BITMAP, bitmap)
-
-enum ss_coding { SS_CODING_LIST(SS_CHOICE_ID) };
-
 /* Coding of entry values in messages (core/wire/values.h). The numbers are on the wire. */
 #define SS_VALUES_LIST(X)                                                                          \
     X(SS_VALUES_SAME, same)                                                                        \
@@ -52,12 +42,14 @@ enum ss_coding { SS_CODING_LIST(SS_CHOICE_ID) };
 
 enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 
-/* Bounds of a bucket: consecutive values that share a scale. */
+/* Consecutive values that share a scale, and the bounds that messages may have. */
+#define SS_BUCKET       1024
 #define SS_BUCKET_LEAST 64
 #define SS_BUCKET_MOST  32768
 
-/* Calls of a tensor between two exact selections, between two partitions of oktopk, and between two
- * rounds with all ranks of QUORUM; results of a tensor that wait for a late rank. */
+/* Calls of a tensor from one exact selection to the next; from one division of the index space to
+ * the next (oktopk); QUORUM: from one call with all ranks to the next, and results that wait for a
+ * late rank. */
 #define SS_THRESHOLD_PERIOD   32
 #define SS_REPARTITION_PERIOD 64
 #define SS_QUORUM_PERIOD      64
@@ -98,16 +90,6 @@ enum ss_quorum { SS_QUORUM_LIST(SS_CHOICE_ID) };
     X(SS_IDENTITY_ORDINAL, ordinal)
 
 enum ss_identity { SS_IDENTITY_LIST(SS_CHOICE_ID) };
-
-/* How the boundaries of regions are found (core/tensor/regions.h): quantiles of the merged
- * histogram; averages of each rank's own quantiles, as in Ok-Topk's section 3.1.1, which fail when
- * the ranks' distributions differ; N/P elements each. */
-#define SS_PARTITION_LIST(X)                                                                       \
-    X(SS_PARTITION_QUANTILE, quantile)                                                             \
-    X(SS_PARTITION_AVERAGE, average)                                                               \
-    X(SS_PARTITION_EQUAL, equal)
-
-enum ss_partition { SS_PARTITION_LIST(SS_CHOICE_ID) };
 
 /* Reactions to results of a tensor that drift from the dense sum. */
 #define SS_GUARD_LIST(X)                                                                           \

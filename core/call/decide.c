@@ -106,7 +106,6 @@ static void set_voted(struct ss_call *call)
                                    .k_max = b->k_max,
                                    .same_state = ss_ballot_same(b, SS_SAME_STATE)};
     f->c.agreed = f->topk ? &f->tensor->agreed : NULL;
-    f->c.oktopk.partition = s->partition;
     f->c.oktopk.repartition_period = s->repartition_period;
     f->c.oktopk.threshold_period = s->tensors.threshold_period;
 }

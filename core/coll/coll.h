@@ -70,7 +70,6 @@ struct ss_coll {
     struct ss_voted voted;
     struct ss_agreed *agreed; /* oktopk: state of the tensor; NULL otherwise */
     struct {
-        enum ss_partition partition;
         uint64_t repartition_period; /* calls of a tensor between two partitions */
         size_t threshold_period;
     } oktopk;

@@ -62,15 +62,10 @@ static int reserve_words(struct ss_coll *c)
 static bool start_round(struct ss_coll *c)
 {
     struct ss_oktopk_state *s = ss_oktopk_of(c);
-    enum ss_partition how = c->oktopk.partition;
     size_t words = 0;
 
-    if (c->x.failed == 0 && how == SS_PARTITION_AVERAGE) {
-        words = (size_t)c->x.t->size + 1;
-        ss_regions_own(c->own.idx, c->own.nnz, c->x.n, c->x.t->size, s->words);
-    } else if (c->x.failed == 0) {
+    if (c->x.failed == 0)
         words = ss_cuts_count(&s->cuts, c->own.idx, c->own.nnz, s->words);
-    }
     if (c->x.failed == 0 && words == 0)
         return false;
     ss_agree_start(&c->x, &s->agree, s->words, words, 0, 0);
@@ -79,37 +74,18 @@ static bool start_round(struct ss_coll *c)
 
 static void keep_bounds(struct ss_coll *c)
 {
-    struct ss_oktopk_state *s = ss_oktopk_of(c);
     struct ss_agreed *agreed = agreed_of(c);
-    uint32_t *bounds = agreed->bounds.data;
-    int size = c->x.t->size;
-    enum ss_partition how = c->oktopk.partition;
 
-    if (c->voted.nnz_sum == 0)
-        how = SS_PARTITION_EQUAL;
-    switch (how) {
-    case SS_PARTITION_QUANTILE:
-        ss_cuts_bounds(&s->cuts, bounds);
-        break;
-    case SS_PARTITION_AVERAGE:
-        for (int p = 0; p <= size; p++)
-            bounds[p] = (uint32_t)(s->words[p] / (uint64_t)size);
-        break;
-    case SS_PARTITION_EQUAL:
-        ss_regions_equal(c->x.n, size, bounds);
-        break;
-    }
+    ss_cuts_bounds(&ss_oktopk_of(c)->cuts, agreed->bounds.data);
     /* Of a call without entries the next one is not to keep the regions. */
     agreed->partition_call = c->voted.nnz_sum > 0 ? agreed->calls : 0;
 }
 
 static bool start_partition(struct ss_coll *c)
 {
-    enum ss_partition how = c->oktopk.partition;
-
-    if (how != SS_PARTITION_EQUAL && c->voted.nnz_sum > 0 && start_round(c))
+    if (c->voted.nnz_sum > 0 && start_round(c))
         return true;
-    if (c->x.failed == 0) /* equal parts, or no entries to divide by */
+    if (c->x.failed == 0) /* there are no entries to divide by */
         keep_bounds(c);
     return false;
 }
@@ -117,11 +93,9 @@ static bool start_partition(struct ss_coll *c)
 /* False when the round under way was the last. */
 static bool next_round(struct ss_coll *c)
 {
-    if (c->oktopk.partition == SS_PARTITION_QUANTILE) {
-        ss_cuts_narrow(&ss_oktopk_of(c)->cuts, ss_oktopk_of(c)->words);
-        if (start_round(c))
-            return true;
-    }
+    ss_cuts_narrow(&ss_oktopk_of(c)->cuts, ss_oktopk_of(c)->words);
+    if (start_round(c))
+        return true;
     keep_bounds(c);
     return false;
 }

@@ -35,7 +35,6 @@ struct ss_settings {
     bool quant_feedback;         /* nearest, errors into the residual; else stochastic */
     uint32_t quant_bucket;       /* values of one scale */
     uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
-    enum ss_partition partition;
     enum ss_guard guard;
     bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;

@@ -1,4 +1,4 @@
-/* Boundaries of regions: quantiles found by bins that are cut again, averages, equal parts. */
+/* Boundaries of regions: quantiles found by bins that are cut again. */
 #include "core/tensor/regions.h"
 
 #include <string.h>
@@ -161,20 +161,6 @@ void ss_cuts_bounds(const struct ss_cuts *c, uint32_t *bounds)
         bounds[j] = at > bounds[j - 1] ? at : bounds[j - 1];
     }
     bounds[c->size] = (uint32_t)c->n;
-    if (c->total == 0)
-        ss_regions_equal(c->n, c->size, bounds);
-}
-
-void ss_regions_equal(uint64_t n, int size, uint32_t *bounds)
-{
-    for (int p = 0; p <= size; p++)
-        bounds[p] = (uint32_t)ss_part_first(n, size, p);
-}
-
-void ss_regions_own(const uint32_t *idx, size_t nnz, uint64_t n, int size, uint64_t *words)
-{
-    for (int p = 0; p <= size; p++)
-        words[p] = nnz > 0 ? idx[(nnz - 1) * (size_t)p / (size_t)size] : ss_part_first(n, size, p);
-    words[0] = 0;
-    words[size] = n;
+    for (int j = 1; c->total == 0 && j < c->size; j++)
+        bounds[j] = (uint32_t)ss_part_first(c->n, c->size, j);
 }

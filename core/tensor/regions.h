@@ -50,11 +50,7 @@ void ss_cuts_start(struct ss_cuts *cuts, int size, uint64_t n, uint64_t total, s
 size_t ss_cuts_count(struct ss_cuts *cuts, const uint32_t *idx, size_t nnz, uint64_t *words);
 /* Takes the added counts in. */
 void ss_cuts_narrow(struct ss_cuts *cuts, const uint64_t *words);
-void ss_cuts_bounds(const struct ss_cuts *cuts, uint32_t *bounds); /* uint32_t[size + 1] */
-
-/* The other two ways. Own quantiles: of this rank's entries, all to be added over the ranks and
- * divided by their number; words[j] is boundary j, 0 <= j <= size. */
-void ss_regions_equal(uint64_t n, int size, uint32_t *bounds);
-void ss_regions_own(const uint32_t *idx, size_t nnz, uint64_t n, int size, uint64_t *words);
+/* Writes bounds[0..size]; parts of equal width where there are no entries. */
+void ss_cuts_bounds(const struct ss_cuts *cuts, uint32_t *bounds);
 
 #endif

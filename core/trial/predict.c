@@ -27,7 +27,7 @@ void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estima
                              .size = t->ranks,
                              .type = SS_F32,
                              .topk = true,
-                             .bucket = 1024,
+                             .bucket = SS_BUCKET,
                              .nnz_sum = each * (uint64_t)t->ranks,
                              .nnz_max = each,
                              .part_max = mean,

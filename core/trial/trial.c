@@ -175,9 +175,9 @@ static struct ss_settings settings_of(const struct ss_trial *t)
                                 .hash = 1,
                                 .topk = ss_keeps_global(t->algorithm),
                                 .density = t->entries.density,
-                                .quant_bucket = 1024,
-                                .repartition_period = 64,
-                                .tensors = {.threshold_period = 32}};
+                                .quant_bucket = SS_BUCKET,
+                                .repartition_period = SS_REPARTITION_PERIOD,
+                                .tensors = {.threshold_period = SS_THRESHOLD_PERIOD}};
 }
 
 static int open_rules(struct job *job)

@@ -37,6 +37,10 @@
 
 enum { SS_WIRE_MAGIC = 0x5a, SS_WIRE_VERSION = 3, SS_WIRE_HEADER = 16, SS_WIRE_PHASES = 16 };
 
+/* Coding of entry indices. AUTO takes the smallest form for each chunk, dense included; each other
+ * choice forces its form. */
+enum ss_coding { SS_CODING_AUTO, SS_CODING_U32, SS_CODING_PACKED, SS_CODING_BITMAP };
+
 enum ss_rep { SS_REP_U32, SS_REP_PACKED, SS_REP_BITMAP, SS_REP_DENSE, SS_REP_ERROR, SS_REPS };
 
 /* Most entries of a sparse chunk, and most elements of a dense one. The bound lets receives be

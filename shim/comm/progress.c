@@ -12,8 +12,9 @@
 
 /* Nanoseconds between two looks of the watchdog at whether the application moves its calls itself.
  * After a step that moved something the watchdog looks again sooner, since the answer to its
- * message may be on its way. */
-enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000 };
+ * message may be on its way. Without rounds in progress it looks
+ * for one every LOOK_ROUNDS. */
+enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000, LOOK_ROUNDS = 250000 };
 
 /* Steps in a row without movement after which the thread sleeps, and looks without a call in
  * progress after which it waits to be woken. */
@@ -319,7 +320,7 @@ static double seconds_of(clockid_t clock)
 struct thrift {
     unsigned looks;
     double used, at; /* processor seconds at the last check; time of the check */
-    double stretch;  /* factor on QUORUM_LOOK */
+    double stretch;  /* factor on LOOK_ROUNDS */
 };
 
 /* Looks more seldom if looking costs more than THRIFT_SHARE of a core. */
@@ -341,7 +342,7 @@ static void be_thrifty(struct thrift *t)
 /* Looks at the rounds of partial calls, and on the same occasion at other calls in progress. */
 static void look_at_rounds(uint64_t *seen, struct thrift *thrift)
 {
-    const long seldom = (long)(shim.options.quorum_look * 1e9 * thrift->stretch);
+    const long seldom = (long)(LOOK_ROUNDS * thrift->stretch);
     bool under_way = false, moved = false;
     uint64_t turns;
 

@@ -68,23 +68,18 @@ my %other = (
     REGISTER_AFTER => '5',
     WARMUP_STEPS => '100',
     IDENTITY     => 'address',
-    REPARTITION_PERIOD => '128',
-    PARTITION    => 'average',
     VALUE_TYPE   => 'bf16',
     QUANT_BITS   => '4',
     QUANT_FEEDBACK => 'off',
-    QUANT_BUCKET => '512',
     RESIDUAL_SCALE => 'auto',
     GUARD        => 'exact',
     QUORUM       => 'majority',
-    QUORUM_LOOK  => '1ms',
     SEED         => '7',
     MERGE        => '4000000',
     MERGE_SELECT => 'group',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',
-    INDEX_CODING => 'bitmap',
     ALPHA        => '20us',
     BETA         => '8e-8',
     REPRODUCIBLE => 'on',
@@ -188,11 +183,6 @@ subtest 'QUORUM says what it needs' => sub {
     like($row->(SPARSESHIM_RESIDUAL_SCALE => 'auto'),
         qr/^all: .*QUORUM=solo needs SPARSESHIM_RESIDUAL_SCALE=off; all stands/, 'RESIDUAL_SCALE=auto');
     like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');
-    for my $bad ([LOOK => '0'], [LOOK => '2']) {
-        my ($name, $value) = @$bad;
-        like($row->("SPARSESHIM_QUORUM_$name" => $value),
-            qr/SPARSESHIM_QUORUM_$name=$value is not allowed \(allowed: /, "$name=$value");
-    }
 };
 
 subtest 'the environment wins over the file' => sub {

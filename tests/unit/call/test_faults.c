@@ -86,7 +86,7 @@ struct row {
 /* The first call of all, and one with what an earlier one has agreed on. */
 #define OKTOPK(name, calls)                                                                        \
     ROW(oktopk, name, RANKS(2, 7, 5), .who = EVEN, .before = calls, .waits = true),                \
-        ROW(balanced, name, RANKS(2, 7, 5), .who = EVEN, .before = calls, .waits = true)
+        ROW(balanced, name, RANKS(2, 7, 5), .who = EVEN, .before = calls + 1, .waits = true)
 static const struct row matrix[] = {
     ROW(exact, REFUSED, RANKS(2, 6, 1), .who = EACH, .waits = true),
     ROW(measured, REFUSED, RANKS(2, 6, 1), .who = EACH, .waits = true, .about = 40),

@@ -251,25 +251,6 @@ static void a_shift_costs_until_the_next_partition(void **state)
     training_close(&t);
 }
 
-/* The paper's averaged boundaries: worse where the ranks' distributions differ. */
-static void averaged_boundaries_fail_where_ranks_differ(void **state)
-{
-    struct ss_settings settings = settings_of(0.01);
-    double reduce[3];
-
-    (void)state;
-    for (int how = SS_PARTITION_QUANTILE; how <= SS_PARTITION_EQUAL; how++) {
-        settings.partition = (enum ss_partition)how;
-        reduce[how] = volume_of(OPPOSITE, 8, 40000, settings).reduce;
-    }
-    assert_true(reduce[SS_PARTITION_AVERAGE] > 1.5 * reduce[SS_PARTITION_QUANTILE]);
-    for (int how = SS_PARTITION_QUANTILE; how <= SS_PARTITION_EQUAL; how++) {
-        settings.partition = (enum ss_partition)how;
-        reduce[how] = volume_of(FRONT, 8, 40000, settings).reduce;
-    }
-    assert_true(reduce[SS_PARTITION_EQUAL] > 2 * reduce[SS_PARTITION_QUANTILE]);
-}
-
 /* Elements that kernels have looked through for entries. */
 static size_t scanned;
 
@@ -363,7 +344,6 @@ int main(void)
         cmocka_unit_test(a_steady_call_takes_2_6_words_per_entry),
         cmocka_unit_test(the_volume_is_flat_from_8_to_1024_ranks),
         cmocka_unit_test(a_shift_costs_until_the_next_partition),
-        cmocka_unit_test(averaged_boundaries_fail_where_ranks_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,19 +11,15 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->mode, CFG_MODE_EXACT);
     assert_int_equal(o->min_count, 65536);
     assert_int_equal(o->algorithm, SS_AUTO);
-    assert_int_equal(o->index_coding, SS_CODING_AUTO);
     assert_true(o->density.density == 0.01 && o->density.k == 0 && o->density.bucket == 0);
     assert_string_equal(o->include, "");
     assert_string_equal(o->exclude, "");
     assert_int_equal(o->register_after, 3);
     assert_int_equal(o->warmup_steps, 0);
     assert_int_equal(o->identity, SS_IDENTITY_AUTO);
-    assert_int_equal(o->repartition_period, 64);
-    assert_int_equal(o->partition, SS_PARTITION_QUANTILE);
     assert_int_equal(o->value_type, SS_VALUES_SAME);
     assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
     assert_true(o->quant_feedback);
-    assert_int_equal(o->quant_bucket, 1024);
     assert_int_equal(o->residual_scale, CFG_SWITCH_OFF);
     assert_int_equal(o->guard, SS_GUARD_WARN);
     assert_int_equal(o->seed, 1);
@@ -154,7 +150,7 @@ static void environment_wins_over_file_over_system_file_over_default(void **stat
     assert_value(cfg, "MODE", "observe", CFG_FROM_SYSTEM_FILE);
     assert_value(cfg, "MIN_COUNT", "2", CFG_FROM_USER_FILE);
     assert_value(cfg, "ALGORITHM", "dense", CFG_FROM_ENVIRONMENT);
-    assert_value(cfg, "INDEX_CODING", "auto", CFG_FROM_DEFAULT);
+    assert_value(cfg, "SEED", "1", CFG_FROM_DEFAULT);
     assert_value(cfg, "CONFIG", path, CFG_FROM_ENVIRONMENT);
     assert_int_equal(cfg_options(cfg)->mode, CFG_MODE_OBSERVE);
     assert_int_equal(cfg_options(cfg)->min_count, 2);
@@ -404,7 +400,7 @@ static void hash_agrees_for_equal_values_and_differs_for_shared_ones_only(void *
     (void)state;
     static const char *const changes[][2] = {
         {"SPARSESHIM_MODE", "observe"},   {"SPARSESHIM_MIN_COUNT", "1001"},
-        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_INDEX_CODING", "u32"},
+        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_GUARD", "exact"},
         {"SPARSESHIM_ALPHA", "1us"},      {"SPARSESHIM_BETA", "0"},
         {"SPARSESHIM_TIMEOUT", "3"}};
     setenv("SPARSESHIM_MIN_COUNT", "1e3", 1);

@@ -50,7 +50,6 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .quant_feedback = true,
                                 .quant_bucket = 64,
                                 .repartition_period = 16,
-                                .partition = s->uneven ? SS_PARTITION_EQUAL : SS_PARTITION_QUANTILE,
                                 .seed = 1,
                                 .tensors = {.register_after = 0, .threshold_period = 8}};
 }
@@ -120,8 +119,8 @@ static inline const float *fault_residual(const struct fault_job *j, int rank)
     return tensor ? tensor->residual.values.data : NULL;
 }
 
-/* Fills in heavy-tailed gradients, anew for each call; if uneven, divided by 1000 except in the
- * first tenth. */
+/* Fills in heavy-tailed gradients, anew for each call; if uneven, the calls behind the first, which
+ * divides the index space, are divided by 1000 except in the first tenth. */
 static inline void fault_draw(struct fault_job *j)
 {
     size_t n = j->c.in.n;
@@ -130,7 +129,7 @@ static inline void fault_draw(struct fault_job *j)
         for (size_t i = 0; i < n; i++) {
             uint64_t h = mix(j->calls * 1000003 + (uint64_t)r * 7919 + i * 104729 + 1);
             double x = 2 * unit(h) - 1, y = unit(mix(h));
-            double scale = j->what->uneven && i > n / 10 ? 1e-3 : 1;
+            double scale = j->what->uneven && (j->calls == 1 || i > n / 10) ? 1e-3 : 1;
             ((float *)j->k.input[r].data)[i] = (float)(scale * x * (0.01 + y * y * y * y));
         }
 }
