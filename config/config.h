@@ -24,7 +24,6 @@ struct cfg_share {
     uint64_t k, bucket;
 };
 enum cfg_quant { CFG_QUANT_OFF, CFG_QUANT_8, CFG_QUANT_4, CFG_QUANT_2 };
-enum cfg_switch { CFG_SWITCH_OFF, CFG_SWITCH_AUTO };
 enum cfg_progress {
     CFG_PROGRESS_AUTO,
     CFG_PROGRESS_WATCHDOG,
@@ -50,7 +49,6 @@ struct cfg_options {
     enum ss_values value_type;
     enum cfg_quant quant_bits;
     bool quant_feedback;
-    enum cfg_switch residual_scale;
     enum ss_guard guard;
     enum ss_quorum quorum;
     enum ss_algorithm algorithm;

@@ -386,8 +386,6 @@ static void refuse_quorum(struct cfg *cfg)
         lacks = "a rule in " CFG_PREFIX "REGISTER other than auto";
     else if (o->identity != SS_IDENTITY_AUTO && o->identity != SS_IDENTITY_ORDINAL)
         lacks = CFG_PREFIX "IDENTITY=auto or ordinal";
-    else if (o->residual_scale != CFG_SWITCH_OFF)
-        lacks = CFG_PREFIX "RESIDUAL_SCALE=off";
     if (lacks == NULL)
         return;
     cfg_say(cfg, true, CFG_PREFIX "QUORUM=%s needs %s; all stands", cfg->text[row], lacks);

@@ -74,12 +74,6 @@ const struct cfg_option cfg_table[] = {
      "QUANT_BITS: on rounds to nearest and keeps the error in the residual; off rounds at random, "
      "right in the mean (QSGD), and keeps nothing.",
      FIELD(quant_feedback), true},
-    {"RESIDUAL_SCALE", CFG_CHOICE, "off", "off, auto",
-     "MODE=topk: residuals are in the unit of the buffer. auto: where a buffer's inputs are a "
-     "power "
-     "of two below what they were before a call that was not finite, a loss scale has shrunk, and "
-     "its residual is scaled along; until that can be told its calls are exact.",
-     FIELD(residual_scale), true},
     {"GUARD", CFG_CHOICE, "warn", WORDS(SS_GUARD_LIST),
      "MODE=topk: in calls 8, 16, 32, ... 256 of a buffer and then in every 256th its result is "
      "compared with the dense sum. Where they "

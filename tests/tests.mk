@@ -203,7 +203,7 @@ EMULATED_T := collectives decisions files gradients harmless interpose_failing i
               nonblocking_callbacks nonblocking_complete nonblocking_edges nonblocking_languages nonblocking_layers \
               nonblocking_merged nonblocking_mixed nonblocking_order nonblocking_random nonblocking_small \
               nonblocking_threads observe profiles programs quorum quorum_edges random_programs refusals reproducible \
-              topk_advice topk_api topk_conserve topk_identity topk_lossscale trace train_fmnist train_hyperplane \
+              topk_advice topk_api topk_conserve topk_identity trace train_fmnist train_hyperplane \
               train_langid
 # All but those of long vectors, which take many minutes so.
 HAZARDS_T := kernels place claims encode order memory costs training

@@ -83,7 +83,6 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_CALL] = b->same_max[SS_SAME_CALL] = x->number;
     b->nnz_sum = b->nnz_max = f->c.scan.nnz;
     b->k_max = f->k < x->n ? f->k : x->n; /* the last bucket may be a short one */
-    b->same_min[SS_SAME_SCALE] = ss_scale_hash(f);
     b->same_min[SS_SAME_KEEP] = ss_keep_code(f);
     b->same_min[SS_SAME_FORCED] = ss_topk_forced(f);
     b->same_min[SS_SAME_STATE] = f->topk ? ss_agreed_hash(&f->tensor->agreed, x->t->size) : 0;

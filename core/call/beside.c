@@ -229,7 +229,7 @@ static bool wants_to_be_alone(const struct ss_call *call)
         !ss_costs_fixed(s) && s->algorithm == SS_AUTO && !s->observe && !ss_group_may_merge(call);
 
     return !call->f.nonblocking || x->n >= SS_WINDOW || call->key.window > 0 || lane->turns == 0 ||
-           !comm->costs_agreed || s->residual_scale || comm->rounds || x->place->ops->remote ||
+           !comm->costs_agreed || comm->rounds || x->place->ops->remote ||
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 

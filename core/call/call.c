@@ -181,8 +181,6 @@ static int go_on(struct ss_call *call)
         return SS_PENDING;
     case SS_NEXT_LOOK_INPUT:
         return look_again(call, SS_LOOK_INPUT);
-    case SS_NEXT_LOOK_EXTRAS:
-        return look_again(call, SS_LOOK_EXTRAS);
     case SS_NEXT_NATIVE:
         return go_native(call, call->reason);
     case SS_NEXT_FAIL:

@@ -155,10 +155,9 @@ enum ss_next {
     SS_NEXT_RECIPE,     /* it is ready for its first step */
     SS_NEXT_CALIBRATE,  /* and vote again */
     SS_NEXT_LOOK_INPUT, /* again, and vote again */
-    SS_NEXT_LOOK_EXTRAS,
-    SS_NEXT_NATIVE,    /* for call->reason */
-    SS_NEXT_FAIL,      /* x->failed says how */
-    SS_NEXT_FAIL_AGAIN /* as an earlier call of the communicator did */
+    SS_NEXT_NATIVE,     /* for call->reason */
+    SS_NEXT_FAIL,       /* x->failed says how */
+    SS_NEXT_FAIL_AGAIN  /* as an earlier call of the communicator did */
 };
 enum ss_next ss_call_decide(struct ss_call *call, bool first);
 

@@ -137,7 +137,6 @@ static enum ss_next start_recipe(struct ss_call *call)
         ss_topk_wake(f);
         return SS_NEXT_LOOK_INPUT;
     }
-    ss_scale_seen(f);
     if (call->plan.settled)
         ss_topk_planned(f, call->plan.algorithm == SS_DENSE);
     ss_history_planned(h, &call->plan, observe);
@@ -216,11 +215,6 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
     bool calibrate = (b->flags & SS_VOTE_UNKNOWN) && first;
     bool callbacks = f->nonblocking && (b->flags & SS_VOTE_CALLBACKS);
     bool native = callbacks || (b->flags & NATIVE);
-    enum ss_scaling scaling = SS_SCALE_KNOWN;
-    if (first && !calibrate && !native)
-        scaling = ss_scale_look(f);
-    if (scaling == SS_SCALE_CHANGED)
-        return f->resting ? SS_NEXT_LOOK_EXTRAS : SS_NEXT_LOOK_INPUT;
     bool agreed = (calibrate && !native) ||
                   (f->woken ? ss_topk_claimed(f, b->flags) : ss_topk_vote(f, b->flags));
     if ((b->flags & SS_VOTE_ENVIRONMENT) == SS_VOTE_ENVIRONMENT)
@@ -236,15 +230,13 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
     if (!ss_ballot_same(b, SS_SAME_FORM))
         return back_off(call, SS_WHY_TYPE);
     if (b->flags & SS_VOTE_NOT_FINITE) {
-        ss_scale_not_finite(f);
+        ss_topk_not_finite(f);
         return to_native(call, SS_WHY_NOT_FINITE);
     }
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return to_native(call, SS_WHY_UNREGISTERED);
     if (f->unfit)
         return to_native(call, SS_WHY_UNFIT);
-    if (scaling == SS_SCALE_OPEN)
-        return to_native(call, SS_WHY_SCALE);
     if (!calibrate) /* what is registered is decided in the vote that follows */
         ss_partial_agreed(call);
     if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))

@@ -21,8 +21,7 @@ static bool too_dense(const struct ss_call *call)
 
 /* A lane whose last input was too dense is asked by a sample first, at random places lest it see
  * few columns of a matrix: where that leaves no doubt the rest is not looked at. What is not finite
- * may then go unseen, which is no matter of a dense call, unless a residual is to join it or a loss
- * scale is to be followed. */
+ * may then go unseen, which is no matter of a dense call, unless a residual is to join it. */
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
@@ -31,7 +30,7 @@ static bool to_sample(const struct ss_call *call)
     const struct ss_settings *s = call->f.comm->settings;
 
     return call->lane->was_dense && !call->lane->holds && call->f.c.in_n >= SAMPLE_FROM &&
-           !s->observe && !s->residual_scale;
+           !s->observe;
 }
 
 /* The non-zero entries of the input. Work space that held the last call's is tried first; what does

@@ -89,7 +89,7 @@ int ss_tensor_scale(struct ss_tensor *t, void *factor)
 {
     if (!ss_residual_there(t))
         return SS_ACCESS_NO_RESIDUAL;
-    ss_scale_residual(t, *(const double *)factor);
+    ss_residual_scale(t, *(const double *)factor);
     return SS_OK;
 }
 

@@ -105,11 +105,7 @@ struct ss_comm {
     uint64_t moves;                   /* steps that brought a call further */
     uint64_t polls;                   /* of the transport */
     const struct ss_row *const *rows; /* others than ss_rows: for tests, NULL = none */
-
-    /* RESIDUAL_SCALE: rounds, each opened by a call that was not finite. */
-    uint64_t scale_opened;
-    uint64_t scale_passed; /* the last since whose opening a step has passed */
-    unsigned scale_told;   /* lines */
+    bool told_not_finite; /* a lossy call whose input was not finite has been warned about */
 
     char warning[800];    /* to be told, "" = none */
     bool warning_own;     /* it is about this rank alone */

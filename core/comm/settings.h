@@ -36,7 +36,6 @@ struct ss_settings {
     uint32_t quant_bucket;       /* values of one scale */
     uint64_t repartition_period; /* oktopk calls of a tensor between two partitions */
     enum ss_guard guard;
-    bool residual_scale; /* follow jumps of the loss scale */
     uint64_t seed;
     struct ss_trace *trace; /* takes the events of calls; NULL: none; of this rank alone */
     bool series;            /* how lossy calls went is kept for a report; of this rank alone */

@@ -39,7 +39,7 @@ void ss_join_start(struct ss_feedback *f)
     struct ss_tensor *t = f->tensor;
     double ratio = ss_bits_double(f->vote.ballot.ratio_max);
 
-    if (!t || !t->placed || !ss_residual_there(t) || t->fresh || ss_scale_asked(f))
+    if (!t || !t->placed || !ss_residual_there(t) || t->fresh)
         return;
     f->joined = ratio <= (ss_tensor_has_left(t) ? LITTLE : 1) ? 1 : SIXTEENTH;
     ss_residual_join(t, c->in, c->out, f->joined);

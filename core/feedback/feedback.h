@@ -1,5 +1,5 @@
-/* What stays behind in MODE=topk, inside a call: claims, residual, kept elements, GUARD,
- * RESIDUAL_SCALE (core/README.md, Mechanisms). */
+/* What stays behind in MODE=topk, inside a call: claims, residual, kept elements, GUARD
+ * (core/README.md, Mechanisms). */
 #ifndef CORE_FEEDBACK_FEEDBACK_H
 #define CORE_FEEDBACK_FEEDBACK_H
 
@@ -120,6 +120,8 @@ void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
 void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */
 /* ran: the algorithm that has succeeded, SS_DENSE for the MPI library, SS_AUTO: the call failed. */
 void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran);
+/* Warns once per communicator that the input of a lossy call was not finite. */
+void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
 
@@ -160,19 +162,6 @@ double ss_join_ratio_square(const struct ss_feedback *f);
  * that share leaves the residual. */
 void ss_join_start(struct ss_feedback *f);
 void ss_join_end(struct ss_feedback *f);
-
-/* core/feedback/loss_scale.c: RESIDUAL_SCALE. */
-enum ss_scaling {
-    SS_SCALE_KNOWN,
-    SS_SCALE_OPEN,   /* the unit of the input cannot be told yet: the call is exact */
-    SS_SCALE_CHANGED /* the claims are undone, the residual is scaled: select and vote again */
-};
-bool ss_scale_asked(const struct ss_feedback *f);     /* the unit of the input is not known yet */
-uint64_t ss_scale_hash(const struct ss_feedback *f);  /* of what this rank will decide by, or 0 */
-enum ss_scaling ss_scale_look(struct ss_feedback *f); /* after the vote of a finite call */
-void ss_scale_seen(struct ss_feedback *f);            /* a finite call of known unit */
-void ss_scale_not_finite(struct ss_feedback *f);
-void ss_scale_residual(struct ss_tensor *t, double factor); /* threshold and past included */
 
 /* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
 bool ss_guard_due(const struct ss_feedback *f);

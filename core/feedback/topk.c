@@ -562,6 +562,16 @@ void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran)
     f->tensor = NULL;
 }
 
+void ss_topk_not_finite(struct ss_feedback *f)
+{
+    if (!f->topk || f->comm->told_not_finite)
+        return;
+    f->comm->told_not_finite = true;
+    ss_topk_warn(f, "an input that is not finite. If a loss scale shrinks now, what was kept back "
+                    "has the former unit: unscale gradients before the allreduce, name the buffer "
+                    "in SPARSESHIM_EXCLUDE, or call sparseshim_scale_residual");
+}
+
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
 {
     struct ss_comm *comm = f->comm;

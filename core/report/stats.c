@@ -25,7 +25,6 @@ const char *ss_reason_name(enum ss_reason reason)
         "Inf or NaN in an input",
         "registered for top-k on some ranks only",
         "does not look like the gradient that was registered",
-        "loss scale unknown after Inf or NaN",
         "mode observe",
         "dense is faster",
         "lane backed off after dense calls",

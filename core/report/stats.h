@@ -24,7 +24,6 @@ enum ss_reason {
     SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
     SS_WHY_UNREGISTERED, /* top-k on some ranks only */
     SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */
-    SS_WHY_SCALE,        /* after Inf or NaN, until the loss scale is known again */
     SS_WHY_OBSERVE,      /* MODE=observe */
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
     SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */

@@ -105,24 +105,6 @@ double ss_profile_cosine(const struct ss_profile *profile, const struct ss_profi
  * packings take turns: to be voted. */
 bool ss_profile_watch(struct ss_profile *profile, const struct ss_profile_now *now);
 
-/* RESIDUAL_SCALE (core/feedback/loss_scale.c): binary logarithms of the input's norm in its last
- * calls, in units of 2^-10, from voted values. */
-enum { SS_LEVELS = 16 };
-struct ss_levels {
-    int32_t of[SS_LEVELS]; /* a ring */
-    unsigned seen;
-};
-struct ss_loss_scale {
-    struct ss_levels past, now; /* before a call that was not finite, and since */
-    unsigned waited;            /* calls since */
-    unsigned asked;             /* calls in round asked_in */
-    uint64_t asked_in;
-    bool passed;     /* in the last of them a step had passed since it was opened */
-    uint64_t round;  /* up to which all is settled; see struct ss_comm */
-    uint64_t opened; /* by the tensor's own last call that was not finite */
-    int by;          /* exponent of what the residual was scaled by, in all */
-};
-
 /* What GUARD has seen. */
 struct ss_guarding {
     uint64_t checks;
@@ -238,7 +220,6 @@ struct ss_tensor {
 
     struct ss_admission admission;
     struct ss_call_history history;
-    struct ss_loss_scale scale;
     struct ss_rest rest;
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;

@@ -43,14 +43,13 @@ enum ss_same {
     SS_SAME_SETTINGS,
     SS_SAME_LANE,
     SS_SAME_CALL,
-    SS_SAME_STATE,  /* oktopk's boundaries and threshold: if not, all make them anew */
-    SS_SAME_FORCED, /* the collective that a rule names, 0 = none: if not, the job's counts */
-    SS_SAME_KEEP,   /* the range that a rule keeps: if not, the call is native */
-    SS_SAME_WATCH,  /* what is remembered of the tensor's calls: if not, it is forgotten */
-    SS_SAME_SCALE,  /* what RESIDUAL_SCALE decides by, beside norm_max: if not, nothing is scaled */
-    SS_SAME_HOST,   /* the machine: if not, there are several */
-    SS_SAME_FORM,   /* word size and parts (ss_call_start_kind): if not, the call is native */
-    SS_SAME_LABEL,  /* of the call site: if not, sites do not count on this lane any more */
+    SS_SAME_STATE,    /* oktopk's boundaries and threshold: if not, all make them anew */
+    SS_SAME_FORCED,   /* the collective that a rule names, 0 = none: if not, the job's counts */
+    SS_SAME_KEEP,     /* the range that a rule keeps: if not, the call is native */
+    SS_SAME_WATCH,    /* what is remembered of the tensor's calls: if not, it is forgotten */
+    SS_SAME_HOST,     /* the machine: if not, there are several */
+    SS_SAME_FORM,     /* word size and parts (ss_call_start_kind): if not, the call is native */
+    SS_SAME_LABEL,    /* of the call site: if not, sites do not count on this lane any more */
     SS_SAME_BETWEEN,  /* smaller calls since the last, and whether all calls before it have ended
                          (core/feedback/between.c): what is not the same tells nothing */
     SS_SAME_TENSOR,   /* which of the lane's tensors: if not, the call is exact */

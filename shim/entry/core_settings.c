@@ -44,7 +44,6 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .quant_bucket = SS_BUCKET,
         .repartition_period = SS_REPARTITION_PERIOD,
         .guard = options->guard,
-        .residual_scale = options->residual_scale == CFG_SWITCH_AUTO,
         .seed = options->seed,
         .topk = options->mode == CFG_MODE_TOPK,
         .density = options->density.density,

@@ -12,10 +12,10 @@
 #include "tests/apps/late.h"
 
 struct options {
-    long epochs, batch, hidden, warmup, seed, limit, window, check_every, grow_every;
-    double lr, momentum, weight_decay, loss_scale, overflow_at, progress;
+    long epochs, batch, hidden, warmup, seed, limit, window, check_every;
+    double lr, momentum, weight_decay, progress;
     bool in_place, layers;
-    const char *scaling, *data, *log;
+    const char *data, *log;
 };
 
 struct totals {
@@ -28,9 +28,7 @@ struct trainer {
     struct dataset data;
     struct net net;
     double start, allreduce, shown; /* seconds */
-    long step, steps, skipped;
-    double scale;         /* of the loss, and so of the gradient */
-    long since_scale;     /* steps since it changed */
+    long step, steps;
     struct totals window; /* this rank's since the last line of the log */
     struct log log;
 };
@@ -49,32 +47,14 @@ static void load(struct trainer *t, const struct images *from, size_t row, size_
 }
 
 /* Losses of the loaded images, whose scores become derivatives of the mean loss over the batch of
- * all ranks, times the loss scale. */
+ * all ranks. */
 static double losses(struct trainer *t, size_t images, size_t batch)
 {
     double loss = 0;
 
     for (size_t i = 0; i < images; i++)
-        loss +=
-            softmax_loss(t->net.output + i * CLASSES, t->net.label[i], t->scale / (double)batch);
+        loss += softmax_loss(t->net.output + i * CLASSES, t->net.label[i], 1 / (double)batch);
     return loss;
-}
-
-/* What a narrower number format would make of the gradient: Inf beyond its largest number. */
-static void overflow(struct net *net, float limit)
-{
-    for (size_t i = 0; i < net->layout.weights; i++)
-        if (fabsf(net->gradient[i]) > limit)
-            net->gradient[i] = copysignf(INFINITY, net->gradient[i]);
-}
-
-static bool all_finite(const float *values, size_t count)
-{
-    bool finite = true;
-
-    for (size_t i = 0; i < count; i++)
-        finite &= fabsf(values[i]) <= FLT_MAX;
-    return finite;
 }
 
 static void reduce(struct trainer *t)
@@ -94,26 +74,6 @@ static void reduce(struct trainer *t)
     t->allreduce += MPI_Wtime() - before;
 }
 
-/* As mixed-precision trainers do: halves the scale at an overflow, whose step is left out, and
- * doubles it after so many steps without one. Returns whether the step is to be taken. */
-static bool follow_scale(struct trainer *t, double *used)
-{
-    *used = t->scale;
-    if (t->o->grow_every == 0)
-        return true;
-    if (!all_finite(t->net.sum, t->net.layout.weights)) {
-        t->scale /= 2;
-        t->since_scale = 0;
-        t->skipped++;
-        return false;
-    }
-    if (++t->since_scale == t->o->grow_every) {
-        t->scale *= 2;
-        t->since_scale = 0;
-    }
-    return true;
-}
-
 /* Rises over the warm-up, then stays, then is a tenth over the last third of the steps. */
 static double rate(const struct options *o, long step, long steps)
 {
@@ -126,7 +86,7 @@ static double rate(const struct options *o, long step, long steps)
 static double train_step(struct trainer *t, size_t first, size_t last)
 {
     size_t end, begin = share(last - first, &end);
-    double lr = rate(t->o, t->step, t->steps), loss, used;
+    double lr = rate(t->o, t->step, t->steps), loss;
 
     late_begin(&t->late);
     for (size_t i = begin; i < end; i++)
@@ -134,13 +94,9 @@ static double train_step(struct trainer *t, size_t first, size_t last)
     forward(&t->net, end - begin);
     loss = losses(t, end - begin, last - first);
     backward(&t->net, end - begin);
-    if (t->o->overflow_at > 0)
-        overflow(&t->net, (float)t->o->overflow_at);
     late_wait(&t->late);
     reduce(t);
-    if (follow_scale(t, &used))
-        descend(&t->net, (float)lr, (float)t->o->momentum, (float)(1 - lr * t->o->weight_decay),
-                (float)(1 / used));
+    descend(&t->net, (float)lr, (float)t->o->momentum, (float)(1 - lr * t->o->weight_decay));
     t->step++;
     return loss;
 }
@@ -234,28 +190,9 @@ static void report(const struct trainer *t, const struct totals *last)
     if (my_rank != 0)
         return;
     printf("result: loss=%.6f test_loss=%.6f accuracy=%.6f allreduce_s=%.3f total_s=%.3f "
-           "model_s=%.3f replicas=%s steps=%ld weights=%zu ranks=%d skipped=%ld loss_scale=%g\n",
+           "model_s=%.3f replicas=%s steps=%ld weights=%zu ranks=%d\n",
            last->loss, last->test_loss, last->right, allreduce, total, model,
-           same ? "identical" : "different", t->step, t->net.layout.weights, ranks, t->skipped,
-           t->scale);
-}
-
-/* --loss-scale: a number, or auto:K. */
-static void read_loss_scale(struct options *o)
-{
-    bool follows = strncmp(o->scaling, "auto:", 5) == 0;
-    double low = follows ? 1 : 1e-30, high = follows ? 1e9 : 1e30, value;
-    const char *digits = o->scaling + (follows ? 5 : 0);
-    char *end;
-
-    value = strtod(digits, &end);
-    if (end == digits || *end || !(value >= low && value <= high) ||
-        (follows && value != floor(value)))
-        fail("--loss-scale takes a number from 1e-30 to 1e30, or auto:K with a whole number K from "
-             "1 to 1000000000, not '%s'",
-             o->scaling);
-    o->grow_every = follows ? (long)value : 0;
-    o->loss_scale = follows ? 65536 : value;
+           same ? "identical" : "different", t->step, t->net.layout.weights, ranks);
 }
 
 /* Returns false when all that was wanted is the help. */
@@ -276,11 +213,6 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
         WHOLE("seed", "N", &o->seed, 0, 1000000000, "first weights and order of the images"),
         FLAG("in-place", &o->in_place, "reduce with MPI_IN_PLACE, not into a second buffer"),
         FLAG("layers", &o->layers, "one allreduce per tensor (W1, b1, W2, b2), not one for all"),
-        TEXT("loss-scale", "S", &o->scaling,
-             "the gradient is that of S times the loss; auto:K begins at 65536,\ndoubles every K "
-             "steps, halves and leaves the step out when the\nreduced gradient is not finite"),
-        NUMBER("overflow-at", "X", &o->overflow_at, 0, 1e38,
-               "gradient entries beyond X become Inf, 0: none"),
         TEXT("log", "FILE", &o->log, "CSV by rank 0: step,epoch,seconds,allreduce_seconds,loss"),
         WHOLE("window", "N", &o->window, 1, 1000000000, "steps that one line of it is the mean of"),
         WHOLE("check-every", "N", &o->check_every, 0, 1000000000,
@@ -292,7 +224,6 @@ static bool parse(int argc, char **argv, struct options *o, struct late *late)
 
     if (!read_options(argc, argv, table, sizeof table / sizeof *table))
         return false;
-    read_loss_scale(o);
     late_open(late, o->seed);
     return true;
 }
@@ -307,7 +238,6 @@ int main(int argc, char **argv)
                         .window = 10,
                         .lr = 0.03,
                         .momentum = 0.9,
-                        .scaling = "1",
                         .progress = 5,
                         .data = "/usr/share/datasets/fashion-mnist"};
     struct trainer t = {.o = &o};
@@ -318,7 +248,6 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 0;
     }
-    t.scale = o.loss_scale;
     log_open(&t.log, o.log, my_rank);
     read_dataset(&t.data, o.data, (size_t)o.limit);
     make_net(&t.net, (size_t)o.hidden, (size_t)(o.batch / ranks + 1), (uint64_t)o.seed, o.in_place);

@@ -225,22 +225,21 @@ static void backward(struct net *net, size_t images)
     sum_rows(net->back, images, hidden, gradient_of(net, B1));
 }
 
-/* v = momentum v + unscale sum; w = keep w - rate v. */
-FOR_EACH_CPU static void descend(struct net *net, float rate, float momentum, float keep,
-                                 float unscale)
+/* v = momentum v + sum; w = keep w - rate v. */
+FOR_EACH_CPU static void descend(struct net *net, float rate, float momentum, float keep)
 {
     float *w = net->weight, *v = net->velocity;
     const float *g = net->sum;
     size_t i = 0, count = net->layout.weights;
 
     for (; i + LANES <= count; i += LANES) {
-        vector speed = momentum * *(vector *)(v + i) + unscale * *(const vector *)(g + i);
+        vector speed = momentum * *(vector *)(v + i) + *(const vector *)(g + i);
 
         *(vector *)(v + i) = speed;
         *(vector *)(w + i) = keep * *(vector *)(w + i) - rate * speed;
     }
     for (; i < count; i++) {
-        v[i] = momentum * v[i] + unscale * g[i];
+        v[i] = momentum * v[i] + g[i];
         w[i] = keep * w[i] - rate * v[i];
     }
 }

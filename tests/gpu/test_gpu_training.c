@@ -72,12 +72,12 @@ static void trainings_are_the_same_bit_for_bit(void **state)
     }
 }
 
-static void a_loss_scale_is_followed_on_the_device(void **state)
+static void a_residual_is_scaled_on_the_device(void **state)
 {
     static struct training near, placed;
 
     (void)state;
-    for (size_t f = 0; f < sizeof scaled_forms / sizeof scaled_forms[0]; f += 2) {
+    for (size_t f = 0; f < sizeof scaled_forms / sizeof scaled_forms[0]; f++) {
         const struct place_kind kind = device_kind();
         open_form(&near, &scaled_forms[f], 2);
         open_form(&placed, &scaled_forms[f], 2);
@@ -86,7 +86,6 @@ static void a_loss_scale_is_followed_on_the_device(void **state)
             scaled_step_alike(&near, &placed, s);
         gpu_ranks_finish();
         expect_same_residuals(&near, &placed);
-        assert_int_equal(ss_tensors_first(near.job.comm[0]->tensors)->scale.by, -2);
         close_placed(&placed, &kind, 0);
         training_close(&near);
     }
@@ -185,7 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainings_are_the_same_bit_for_bit),
-        cmocka_unit_test(a_loss_scale_is_followed_on_the_device),
+        cmocka_unit_test(a_residual_is_scaled_on_the_device),
         cmocka_unit_test(vectors_of_any_length_are_the_same_bit_for_bit),
         cmocka_unit_test(a_residual_follows_its_buffers),
         cmocka_unit_test(a_device_that_fails_is_an_error_for_all),

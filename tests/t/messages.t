@@ -11,20 +11,18 @@ use Test::More;
 my $elsewhere = qr{^shim/(?:cli|simulate)/|^shim/job/trace_text\.c$|^core/sim/|^core/plan/merging|^config/(?:table|removed)\.c$|^core/call/decisions\.c$|^core/report/(?:emit|report)};
 
 # Their first text is a message, or with "%s" alone one that is made elsewhere.
-my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn say);
+my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn);
 
 # What stands before the texts of a function.
 my %before = (
     complain     => "SPARSESHIM_%s: rule %zu, '%.*s', character %zu: ",
     ss_topk_warn => 'top-k: %llu %s called from %s on %s: ',
-    say          => 'top-k: %llu %s called from %s on %s: ',
 );
 
 # Texts that are no message of their own, each with where it is part of one.
 my @parts = (
     '%s%s; every call passes through%s',                      # the end of those of refuse()
-    '%s (RESIDUAL_SCALE=auto)%s',                             # the end of those of say()
-    ', and no report is written',                             # the same
+    ', and no report is written',                             # the end of those of refuse()
     '%llu of %llu calls ',                                    # a report
     'rule %zu, ',                                             # the beginning of those of complain()
     'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
@@ -33,7 +31,6 @@ my @parts = (
     ', but for nonblocking ones among larger ones',           # the same
     '; %zu more on this communicator (SPARSESHIM_REPORT',     # the end of "does not look like a gradient"
     '; %zu more on this communicator',                        # the end of "ends with a residual"
-    '; further ones are not told',                            # the end of those of say()
     '; SPARSESHIM_GUARD=exact would make it exact',           # the end of those of the guard
     '; it is exact from here on',                             # the same
     '; every call passes through until the site corrects it', # the end of those of a policy
@@ -136,7 +133,6 @@ for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/
         next if grep { index($said, $_) == 0 } @parts;
         $said =~ s/^%s/top-k: %llu %s from %s/ if $file eq 'core/feedback/admission.c';
         $said = ($before{$call} // '') . $said if $first;
-        $said = $before{say} . $said if $file eq 'core/feedback/loss_scale.c' && $call eq 'snprintf';
         push @messages, [$file, plain($said)];
     }
 }

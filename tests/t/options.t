@@ -71,7 +71,6 @@ my %other = (
     VALUE_TYPE   => 'bf16',
     QUANT_BITS   => '4',
     QUANT_FEEDBACK => 'off',
-    RESIDUAL_SCALE => 'auto',
     GUARD        => 'exact',
     QUORUM       => 'majority',
     SEED         => '7',
@@ -180,8 +179,6 @@ subtest 'QUORUM says what it needs' => sub {
             qr/^all: .*QUORUM=solo needs SPARSESHIM_IDENTITY=auto or ordinal; all stands/, "IDENTITY=$identity");
     }
     is($row->(SPARSESHIM_IDENTITY => 'ordinal'), 'solo: ', 'IDENTITY=ordinal');
-    like($row->(SPARSESHIM_RESIDUAL_SCALE => 'auto'),
-        qr/^all: .*QUORUM=solo needs SPARSESHIM_RESIDUAL_SCALE=off; all stands/, 'RESIDUAL_SCALE=auto');
     like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');
 };
 

@@ -20,7 +20,6 @@ static void defaults_are_as_documented(void **state)
     assert_int_equal(o->value_type, SS_VALUES_SAME);
     assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
     assert_true(o->quant_feedback);
-    assert_int_equal(o->residual_scale, CFG_SWITCH_OFF);
     assert_int_equal(o->guard, SS_GUARD_WARN);
     assert_int_equal(o->seed, 1);
     assert_true(o->alpha < 0 && o->beta < 0);

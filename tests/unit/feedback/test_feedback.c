@@ -228,96 +228,7 @@ static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(voi
 
 /* ---- loss scale ---- */
 
-static void scaled_training(struct training *t, const int *exponent, const bool *overflow,
-                            int steps, int tensors)
-{
-    for (int step = 0; step < steps; step++)
-        for (int i = 0; i < tensors; i++) {
-            double scale = ldexp(1, exponent[step]);
-            t->unit = 1 / scale;
-            draw(t, i, (uint64_t)step, scale);
-            if (overflow[step]) {
-                double unit = t->unit;
-                t->unit = 0;
-                t->gradient[i][1][17] = INFINITY;
-                for (int r = 0; r < P; r++)
-                    t->job.in[r] = t->gradient[i][r];
-                for (int r = 0; r < P; r++)
-                    t->job.out[r] = t->out[i][r];
-                assert_true(job_call(&t->job, SS_F32, SS_SUM, t->n[i]));
-                assert_int_equal(t->job.status[0], SS_NATIVE);
-                t->unit = unit;
-                continue;
-            }
-            assert_int_equal(call(t, i, false), SS_OK);
-        }
-}
-
 enum { SCALED = 32 };
-
-static void a_halved_loss_scale_takes_the_residual_along(void **state)
-{
-    static struct training t, plain;
-    int exponent[SCALED];
-    bool overflow[SCALED] = {false};
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.residual_scale = true;
-    for (int i = 0; i < SCALED; i++)
-        exponent[i] = i < 10 ? 12 : i < 15 ? 11 : 9;
-    overflow[9] = overflow[14] = true;
-    for (int tensors = 1; tensors <= MOST_TENSORS; tensors++) {
-        training_open(&t, "count=1:", settings);
-        training_open(&plain, "count=1:", settings);
-        scaled_training(&t, exponent, overflow, SCALED, tensors);
-        for (int i = 0; i < SCALED; i++) /* the same without the calls that were skipped */
-            if (!overflow[i])
-                for (int k = 0; k < tensors; k++) {
-                    draw(&plain, k, (uint64_t)i, 1);
-                    assert_int_equal(call(&plain, k, false), SS_OK);
-                }
-        for (int k = 0; k < tensors; k++)
-            for (int r = 0; r < P; r++) {
-                const float *a = tensor_of(&t, r, k)->residual.values.data;
-                const float *b = tensor_of(&plain, r, k)->residual.values.data;
-                for (size_t i = 0; i < t.n[k]; i++)
-                    assert_float_equal(a[i] / 512, b[i], 1e-5);
-            }
-        expect_conservation(&t, SCALED);
-        training_close(&t);
-        training_close(&plain);
-    }
-}
-
-/* Norms may do what they like as long as all is finite. */
-static void without_an_overflow_no_residual_is_scaled(void **state)
-{
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.residual_scale = true;
-    training_open(&t, "count=1:", settings);
-    for (int step = 0; step < SCALED; step++)
-        for (int k = 0; k < 2; k++) {
-            draw(&t, k, (uint64_t)step, step < 8 ? 4 : step < 16 ? 2 : 8);
-            assert_int_equal(call(&t, k, false), SS_OK);
-        }
-    for (int k = 0; k < 2; k++)
-        for (int r = 0; r < P; r++)
-            assert_int_equal(tensor_of(&t, r, k)->scale.by, 0);
-    expect_conservation(&t, SCALED);
-    training_close(&t);
-}
-
-/* An input whose norm fluctuates by about `spread`. */
-static void draw_fluctuating(struct training *t, int tensor, int step, double spread, double scale)
-{
-    double u = (double)(mix((uint64_t)(step * 31 + tensor)) >> 11) / 9007199254740992.0;
-
-    draw(t, tensor, (uint64_t)step, scale * pow(1 + spread, 2 * u - 1));
-}
 
 static void overflow_call(struct training *t, int tensor)
 {
@@ -330,75 +241,7 @@ static void overflow_call(struct training *t, int tensor)
     assert_int_equal(t->job.status[0], SS_NATIVE);
 }
 
-/* Tensor 0 has one loss scaler, the others another; that of tensor `over` overflows now and then
- * and halves its scale, a quarter once. */
-static void check_two_scalers(int over, double spread)
-{
-    enum { LONG = 60 };
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-    int exponent[2] = {9, 13}, begin = exponent[over > 0];
-
-    settings.residual_scale = true;
-    training_open(&t, "count=1:", settings);
-    for (int step = 0; step < LONG; step++) {
-        bool overflows = step % 20 == 15;
-        for (int k = 0; k < MOST_TENSORS; k++) {
-            double scale = ldexp(1, exponent[k > 0]);
-            t.unit = 1 / scale;
-            draw_fluctuating(&t, k, step, spread, scale);
-            if (overflows && k == over)
-                overflow_call(&t, k);
-            else
-                call(&t, k, false);
-        }
-        if (overflows)
-            exponent[over > 0] -= step == 35 ? 2 : 1;
-    }
-    for (int k = 0; k < MOST_TENSORS; k++)
-        for (int r = 0; r < P; r++)
-            assert_int_equal(tensor_of(&t, r, k)->scale.by,
-                             (k > 0) == (over > 0) ? exponent[over > 0] - begin : 0);
-    t.unit = ldexp(1, -exponent[0]);
-    expect_conservation(&t, LONG);
-    training_close(&t);
-}
-
-static void with_two_loss_scalers_each_tensor_follows_its_own(void **state)
-{
-    (void)state;
-    for (int over = 0; over < MOST_TENSORS; over++) {
-        check_two_scalers(over, 0.02);
-        check_two_scalers(over, 0.2);
-    }
-}
-
-/* It fluctuates more than a halving shows: nothing is scaled, and nothing is lost. */
-static void what_cannot_be_told_is_not_scaled(void **state)
-{
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-    char text[400];
-
-    (void)state;
-    settings.residual_scale = true;
-    training_open(&t, "count=1:", settings);
-    for (int step = 0; step < SCALED; step++) {
-        draw_fluctuating(&t, 0, step, 30, 1);
-        if (step == 11)
-            overflow_call(&t, 0);
-        else
-            call(&t, 0, false);
-    }
-    assert_int_equal(t.native, SS_LEVELS);
-    assert_int_equal(tensor_of(&t, 0, 0)->scale.by, 0);
-    expect_conservation(&t, SCALED);
-    assert_true(ss_comm_warning(t.job.comm[0], text, sizeof text, &(bool){false}));
-    assert_non_null(strstr(text, "fluctuate"));
-    training_close(&t);
-}
-
-static void the_first_inf_under_off_names_the_option(void **state)
+static void the_first_inf_says_what_to_do_about_a_loss_scale(void **state)
 {
     static struct training t;
     char text[400];
@@ -413,63 +256,19 @@ static void the_first_inf_under_off_names_the_option(void **state)
             assert_int_equal(call(&t, 0, false), SS_OK);
         bool told = ss_comm_warning(t.job.comm[0], text, sizeof text, &(bool){false});
         assert_int_equal(told, step == 4);
-        assert_true(!told || strstr(text, "SPARSESHIM_RESIDUAL_SCALE=auto"));
+        assert_true(!told || strstr(text, "sparseshim_scale_residual"));
     }
     expect_conservation(&t, SCALED);
     training_close(&t);
 }
 
-static void one_tensor_that_jumps_alone_keeps_its_residual(void **state)
-{
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.residual_scale = true;
-    training_open(&t, "count=1:", settings);
-    for (int step = 0; step < SCALED; step++) {
-        draw(&t, 0, (uint64_t)step, step < 12 ? 1 : 2);
-        call(&t, 0, false);
-        draw(&t, 1, (uint64_t)step, 1);
-        call(&t, 1, false);
-    }
-    assert_int_equal(tensor_of(&t, 0, 0)->scale.by, 0);
-    expect_conservation(&t, SCALED);
-    training_close(&t);
-}
-
-static void a_tensor_that_joins_after_an_overflow_leaves_the_others_alone(void **state)
-{
-    static struct training t;
-    int exponent[SCALED];
-    bool overflow[SCALED] = {false};
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.residual_scale = true;
-    for (int i = 0; i < SCALED; i++)
-        exponent[i] = i < 10 ? 12 : 11;
-    overflow[9] = true;
-    training_open(&t, "count=1:", settings);
-    scaled_training(&t, exponent, overflow, 14, 2);
-    for (int k = 0; k < 2; k++)
-        assert_int_equal(tensor_of(&t, 0, k)->scale.by, -1);
-    scaled_training(&t, exponent + 14, overflow + 14, 6, 3);
-    for (int k = 0; k < 2; k++)
-        for (int r = 0; r < P; r++)
-            assert_int_equal(tensor_of(&t, r, k)->scale.by, -1);
-    expect_conservation(&t, 20);
-    training_close(&t);
-}
-
-static void a_residual_scaled_by_hand_is_not_scaled_again(void **state)
+static void a_residual_scaled_by_hand_is_in_the_new_unit(void **state)
 {
     static struct training t;
     struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
     double half = 0.5;
 
     (void)state;
-    settings.residual_scale = true;
     training_open(&t, "count=1:", settings);
     for (int step = 0; step < SCALED; step++) {
         if (step == 12)
@@ -479,42 +278,6 @@ static void a_residual_scaled_by_hand_is_not_scaled_again(void **state)
         draw(&t, 0, (uint64_t)step, step < 12 ? 1 : half);
         call(&t, 0, false);
     }
-    assert_int_equal(tensor_of(&t, 0, 0)->scale.by, 0);
-    expect_conservation(&t, SCALED);
-    training_close(&t);
-}
-
-static void one_rank_that_is_off_does_not_stop_the_others(void **state)
-{
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.residual_scale = true;
-    training_open(&t, "count=1:", settings);
-    for (int step = 0; step < SCALED; step++) {
-        double scale = step < 12 ? 2 : 1;
-        t.unit = 1 / scale;
-        draw(&t, 0, (uint64_t)step, scale);
-        if (step >= 12)
-            for (size_t i = 0; i < N; i++)
-                t.gradient[0][1][i] *= 0.6f; /* its batches have become easier as well */
-        if (step == 11)
-            t.gradient[0][2][5] = INFINITY;
-        if (step == 11) {
-            t.unit = 0;
-            for (int r = 0; r < P; r++) {
-                t.job.in[r] = t.gradient[0][r];
-                t.job.out[r] = t.out[0][r];
-            }
-            assert_true(job_call(&t.job, SS_F32, SS_SUM, N));
-            assert_int_equal(t.job.status[0], SS_NATIVE);
-            continue;
-        }
-        call(&t, 0, false);
-    }
-    for (int r = 0; r < P; r++)
-        assert_int_equal(tensor_of(&t, r, 0)->scale.by, -1);
     expect_conservation(&t, SCALED);
     training_close(&t);
 }
@@ -549,15 +312,8 @@ int main(void)
         cmocka_unit_test(a_tensor_that_turns_exact_sends_its_residual),
         cmocka_unit_test(where_dense_is_faster_the_residual_drains_and_the_lane_backs_off),
         cmocka_unit_test(buffers_that_hold_different_tensors_in_turn_go_exact),
-        cmocka_unit_test(a_halved_loss_scale_takes_the_residual_along),
-        cmocka_unit_test(without_an_overflow_no_residual_is_scaled),
-        cmocka_unit_test(with_two_loss_scalers_each_tensor_follows_its_own),
-        cmocka_unit_test(what_cannot_be_told_is_not_scaled),
-        cmocka_unit_test(the_first_inf_under_off_names_the_option),
-        cmocka_unit_test(one_tensor_that_jumps_alone_keeps_its_residual),
-        cmocka_unit_test(a_tensor_that_joins_after_an_overflow_leaves_the_others_alone),
-        cmocka_unit_test(a_residual_scaled_by_hand_is_not_scaled_again),
-        cmocka_unit_test(one_rank_that_is_off_does_not_stop_the_others),
+        cmocka_unit_test(the_first_inf_says_what_to_do_about_a_loss_scale),
+        cmocka_unit_test(a_residual_scaled_by_hand_is_in_the_new_unit),
         cmocka_unit_test(ranks_of_which_one_keeps_everything_go_native),
     };
 

@@ -182,26 +182,6 @@ static void a_warm_up_comes_down_to_k_of_each_bucket(void **state)
     training_close(&t);
 }
 
-/* Doubles whose squares overflow, with a call that is not finite between: no wait for their level.
- */
-static void norms_that_overflow_have_a_level(void **state)
-{
-    static struct training t;
-    struct ss_settings settings = settings_of(SS_RING);
-
-    (void)state;
-    settings.residual_scale = true;
-    training_open(&t, 3, SS_F64, N, 0, settings);
-    for (uint64_t s = 0; s < 30; s++) {
-        draw(&t, s, s % 3 ? 1e200 : 1e-200);
-        if (s == 12)
-            put(SS_F64, t.gradient[1], 5, (double)INFINITY);
-        training_call(&t, s & 1);
-    }
-    assert_int_equal(t.job.status[0], SS_OK);
-    training_close(&t);
-}
-
 /* A gradient, and a buffer of the same count that is summed exactly: only calls of the latter are
  * dense, whatever auto finds best for it. */
 static void an_exact_buffer_beside_it_does_not_keep_a_gradient_dense(void **state)
@@ -315,7 +295,6 @@ int main(void)
         cmocka_unit_test(a_tensor_is_registered_on_all_ranks_or_on_none),
         cmocka_unit_test(a_call_sends_about_its_share),
         cmocka_unit_test(a_warm_up_comes_down_to_k_of_each_bucket),
-        cmocka_unit_test(norms_that_overflow_have_a_level),
         cmocka_unit_test(an_exact_buffer_beside_it_does_not_keep_a_gradient_dense),
         cmocka_unit_test(runs_repeat_bit_for_bit),
     };

@@ -4,6 +4,7 @@
 #define TESTS_UNIT_PLACE_TRAINING_H
 
 #define mix training_mix
+#include "core/tensor/residual.h"
 #include "tests/unit/support/training.h"
 #undef mix
 
@@ -24,7 +25,7 @@ struct form {
     enum ss_values values, quant;
     uint64_t k, bucket;
     const char *rule;
-    bool guard, scale;
+    bool guard;
     double density;
 };
 
@@ -39,7 +40,7 @@ static const struct form forms[] = {
     {"dsar, q4", SS_DSAR, .quant = SS_VALUES_Q4, .density = 0.05},
     {"dsar, bf16", SS_DSAR, .values = SS_VALUES_BF16, .density = 0.05},
     {"ring, q8", SS_RING, .values = SS_VALUES_Q8, .density = 0.02},
-    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
+    {"allgather", SS_ALLGATHER, .density = 0.02},
     {"allgather, bf16", SS_ALLGATHER, .values = SS_VALUES_BF16, .density = 0.05},
     {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.3},
     {"auto, q8", SS_AUTO, .values = SS_VALUES_Q8, .density = 0.02},
@@ -72,7 +73,6 @@ static inline void open_form_of(struct training *t, const struct form *f, int si
     settings.density = f->density;
     settings.k = f->k;
     settings.bucket = f->bucket;
-    settings.residual_scale = f->scale;
     settings.guard = f->guard ? SS_GUARD_WARN : SS_GUARD_OFF;
     training_open(t, size, type, n, 0, settings);
     if (!f->rule)
@@ -154,20 +154,14 @@ static inline void expect_same_residuals(const struct training *near, const stru
     }
 }
 
-/* ---- a loss scale that shrinks ---- */
+/* ---- a unit that changes ---- */
 
-/* Claims that stay where they are, and those that do not, are made twice in the call that follows
- * the scale. */
 static const struct form scaled_forms[] = {
-    {"allgather", SS_ALLGATHER, .density = 0.02, .scale = true},
-    {"allgather, q8", SS_ALLGATHER, .values = SS_VALUES_Q8, .density = 0.05, .scale = true},
-    {"allgather, q4", SS_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.05, .scale = true},
-    {"split_allgather, q4", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.05,
-     .scale = true},
-    {"auto", SS_AUTO, .density = 0.02, .scale = true},
+    {"allgather", SS_ALLGATHER, .density = 0.02},
+    {"split_allgather, q4", SS_SPLIT_ALLGATHER, .values = SS_VALUES_Q4, .density = 0.05},
 };
 
-/* After step 12, which is not finite, gradients are a quarter of what they were. */
+/* From step 13 on gradients are a quarter of what they were, and so are the residuals. */
 static inline void scaled_step_alike(struct training *near, struct training *placed, uint64_t step)
 {
     struct training *both[] = {near, placed};
@@ -177,8 +171,8 @@ static inline void scaled_step_alike(struct training *near, struct training *pla
         for (int r = 0; step > 12 && r < both[i]->job.size; r++)
             for (size_t j = 0; j < N; j++)
                 ((float *)both[i]->gradient[r])[j] *= 0.25F;
-        if (step == 12)
-            spoil(both[i], step);
+        for (int r = 0; step == 13 && r < both[i]->job.size; r++)
+            ss_residual_scale(ss_tensors_first(both[i]->job.comm[r]->tensors), 0.25);
         training_call(both[i], step & 1);
     }
     assert_int_equal(near->job.status[0], placed->job.status[0]);
