@@ -16,9 +16,6 @@ BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # Unit programs: an object each, so that a change in core links them anew and compiles none.
-REPORT_READERS := $(addprefix $(BUILD)/tests/unit/,test_report test_report_read test_report_observe test_report_rounds)
-$(REPORT_READERS): $(addprefix $(BUILD)/obj/shim/cli/,report_read.o series_read.o)
-$(REPORT_READERS): UNIT_LIBS = $(CLI_LIBS)
 $(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(UNIT_C:%=%.o): $(BUILD)/tests/unit/%.o: %.c
 	@mkdir -p $(@D)

@@ -1,11 +1,11 @@
-/* The report a process can write at the end of a job: what was made sparse, what it saved, what
- * could be tried. */
+/* The report of a process at the end of its job: a summary of few lines for people, and JSON, from
+ * which `sparseshim report` makes everything else. */
 #ifndef CORE_REPORT_REPORT_H
 #define CORE_REPORT_REPORT_H
 
 #include <math.h>
 
-#include "core/report/emit.h"
+#include "core/report/json.h"
 #include "core/report/stats.h"
 #include "core/tensor/tensor.h"
 
@@ -17,38 +17,50 @@ static inline double ss_ratio(double part, double whole)
 
 /* Version of the JSON form, its "schema". Raised when a key changes its meaning or goes; new keys
  * do not raise it. */
-enum { SS_REPORT_SCHEMA = 1 };
+enum { SS_REPORT_SCHEMA = 2 };
 
 struct ss_report_option {
     const char *name; /* without the prefix: "MODE" */
     const char *value;
 };
 
-/* What the report says besides the counters. All texts are borrowed and may be NULL where unknown.
- */
+/* What the report says besides the counters. All texts are borrowed; NULL: unknown. */
 struct ss_report_job {
     const char *program; /* name of the application */
     const char *hostname;
     const char *version;     /* of this library */
-    const char *mpi_library; /* what MPI_Get_library_version says; the first line is shown */
+    const char *mpi_library; /* what MPI_Get_library_version says */
     int rank;                /* in the world, or -1 where unknown */
     int ranks;               /* size of the world, or 0 where unknown */
     int64_t start_unix;      /* seconds since 1970, UTC */
-    bool observe;            /* mode observe: predictions and what to try are printed */
+    bool observe;            /* MODE=observe: predictions and advice */
     bool complete;           /* the job has ended; else the report is what was known so far */
-    const struct ss_report_option
-        *options; /* those worth showing, such as all that differ from their default */
+    const char *kept;        /* path of the JSON that has been written, NULL: none */
+    const struct ss_report_option *options; /* those that differ from their default */
     size_t option_count;
-    const char *const *notes; /* sentences the reader of the report must see, such as why
-                                 nonblocking calls were passed through */
+    const char *const *notes; /* sentences of ss_report_why */
     size_t note_count;
 };
 
-/* Writes the report in one form. stats->end must be set. Takes stats->lock for the whole time and
- * leaves the lanes sorted by the bytes a dense allreduce would have sent, largest first.
- * Communicates with nobody and allocates nothing. Returns 0 or the first error of write. */
-int ss_report_write(struct ss_stats *stats, const struct ss_report_job *job, enum ss_emit_form form,
-                    ss_emit_write *write, void *ctx);
+/* Each takes stats->lock for the whole time and sorts the lanes by the bytes a dense collective
+ * would have sent, largest first. stats->end must be set. Returns 0 or the first error of write. */
+int ss_report_write_json(struct ss_stats *stats, const struct ss_report_job *job,
+                         ss_json_write *write, void *ctx);
+int ss_report_write_text(struct ss_stats *stats, const struct ss_report_job *job,
+                         ss_json_write *write, void *ctx);
+
+/* The summary. A line without a key is in the text alone, one with the label "" has none. */
+enum { SS_SUMMARY_LINES = 15, SS_SUMMARY_TEXT = 400 };
+struct ss_summary {
+    size_t n;
+    struct ss_summary_line {
+        const char *key, *label;
+        char text[SS_SUMMARY_TEXT];
+    } line[SS_SUMMARY_LINES];
+};
+/* The caller holds stats->lock and has sorted the lanes. */
+void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
+                     const struct ss_report_job *job);
 
 /* Sums over lanes and reasons. The caller holds stats->lock, or nobody else has stats. */
 struct ss_report_totals {
@@ -59,9 +71,6 @@ void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals);
 
 /* "2026-11-20 19:12:03 UTC", or "" for a year out of reach. */
 void ss_report_date(int64_t unix_seconds, char *buffer, size_t size);
-
-/* All that a report says, in words, in the order of the report. */
-size_t ss_report_legend(const struct ss_emit_group *const **groups);
 
 /* Share of the job's time spent in the calls that are looked at, small ones included, f; NaN where
  * they were not timed, or some of them end in waits that are not: nonblocking calls that are the
@@ -91,10 +100,8 @@ const char *ss_reason_key(enum ss_reason reason);
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
 const char *ss_tensor_state_name(enum ss_tensor_state state);
 
-/* The operator of a lane, with the collective before it where it is no allreduce. parts: storage of
- * the sentence. */
-struct ss_emit_value ss_report_lane_op(const struct ss_lane_record *lane,
-                                       struct ss_emit_value parts[3]);
+/* Calls of the lane that the MPI library did. */
+uint64_t ss_lane_passed(const struct ss_lane_record *lane);
 
 /* What mode observe recommends for a lane. Times are seconds per call, NaN where unknown. */
 struct ss_report_advice {

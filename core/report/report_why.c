@@ -40,21 +40,23 @@ static void say_unseen(struct page *page, const struct ss_report_scene *scene, u
                   "call MPI_Allreduce; comm.Allreduce, with arrays, does");
 }
 
+/* Allreduces on communicators of one rank and calls that no MIN_COUNT makes eligible are not in
+ * small_calls. */
 static void say_small(struct page *page, const struct ss_stats *stats, uint64_t calls,
                       uint64_t seen, uint64_t min_count)
 {
     if (stats->small_largest == 0)
         say(page,
-            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu, and none of them a "
-            "datatype and an operator that are served",
+            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu, and a lower one would "
+            "make none of them eligible: their datatype, operator, buffer or communicator is not "
+            "served, or they are nonblocking and not taken over",
             (ull)calls, (ull)seen, (ull)min_count);
     else
         say(page,
-            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu; the largest that "
-            "could be served have %llu: a lower MIN_COUNT of %llu would take %llu of the "
-            "%llu calls",
+            "%llu of %llu calls have fewer elements than MIN_COUNT=%llu; the largest that could be "
+            "served have %llu: MIN_COUNT=%llu would make the %llu calls of that size eligible",
             (ull)calls, (ull)seen, (ull)min_count, (ull)stats->small_largest,
-            (ull)stats->small_largest, (ull)stats->small_calls, (ull)seen);
+            (ull)stats->small_largest, (ull)stats->small_calls);
 }
 
 /* Why the calls that were seen were passed on. */

@@ -148,3 +148,38 @@ int cli_job_reports_set(const struct cli_job_reports *r)
     *to = '\0';
     return status == CLI_OK ? cli_put(r->verb, "SPARSESHIM_REPORT_DIR", pattern, false) : status;
 }
+
+char *cli_slurp(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    size_t used = 0;
+    if (file == NULL)
+        return NULL;
+    for (;;) {
+        if (used == size) {
+            size = size > 0 ? 2 * size : 65536;
+            char *larger = realloc(text, size);
+            if (larger == NULL)
+                goto fail;
+            text = larger;
+        }
+        errno = 0;
+        size_t n = fread(text + used, 1, size - used, file);
+        used += n;
+        if (n == 0)
+            break;
+    }
+    if (ferror(file))
+        goto fail;
+    fclose(file);
+    *len = used;
+    return text;
+fail:;
+    int error = errno;
+    fclose(file);
+    free(text);
+    errno = error;
+    return NULL;
+}

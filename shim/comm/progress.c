@@ -12,8 +12,7 @@
 
 /* Nanoseconds between two looks of the watchdog at whether the application moves its calls itself.
  * After a step that moved something the watchdog looks again sooner, since the answer to its
- * message may be on its way. Without rounds in progress it looks
- * for one every LOOK_ROUNDS. */
+ * message may be on its way. Without rounds in progress it looks for one every LOOK_ROUNDS. */
 enum { LOOK_AFTER = 1000000, LOOK_SOON = 50000, LOOK_ROUNDS = 250000 };
 
 /* Steps in a row without movement after which the thread sleeps, and looks without a call in

@@ -63,7 +63,7 @@ int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request
     err = route(&timed, request);
     end = shim_now();
     shim_stats_time(end - begin);
-    if (small.count > 0)
+    if (small.count > 0 && err == MPI_SUCCESS && shim_comm_size_of(call->comm) > 1)
         ss_stats_small(&shim.stats, small.count, small.bytes, end - begin);
     shim_report_while_running(end);
     return err;

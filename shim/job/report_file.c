@@ -20,6 +20,7 @@
 #include "shim/mpi/real.h"
 
 enum {
+    SHOWN = 300, /* bytes of a path that is printed */
     MAX_OPTIONS = 64,
     REPORT_EVERY = 10 /* seconds between two interim reports */
 };
@@ -45,12 +46,12 @@ static void write_text(const struct ss_report_job *job)
 {
     int fd = STDERR_FILENO;
 
-    ss_report_write(&shim.stats, job, SS_EMIT_TEXT, write_fd, &fd);
+    ss_report_write_text(&shim.stats, job, write_fd, &fd);
 }
 
 static int write_json(void *job, int fd)
 {
-    return ss_report_write(&shim.stats, job, SS_EMIT_JSON, write_fd, &fd);
+    return ss_report_write_json(&shim.stats, job, write_fd, &fd);
 }
 
 /* One warning for all that goes wrong: an interim report follows every few seconds. */
@@ -70,16 +71,28 @@ bool shim_directory_of(const char *option, char *directory, size_t size)
     return shim_expand(directory + used, size - used, option);
 }
 
-static void write_file(struct ss_report_job *job)
+/* Returns whether the file could be written. */
+static bool write_file(struct ss_report_job *job, const char *directory)
 {
-    char directory[4096], name[512], reason[SHIM_REASON];
+    char name[512], reason[SHIM_REASON];
     bool in_directory;
 
-    if (!shim_directory_of(shim.options.report_dir, directory, sizeof directory) ||
-        !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
+    if (!directory[0] || !shim_expand(name, sizeof name, "sparseshim-%j-%r-%p.json"))
         tell_lost(shim.options.report_dir, "", "the path is too long");
-    else if (!shim_file_replace(directory, name, write_json, job, reason, &in_directory))
+    else if (shim_file_replace(directory, name, write_json, job, reason, &in_directory))
+        return true;
+    else
         tell_lost(directory, in_directory ? "" : name, reason);
+    return false;
+}
+
+/* Writes the file, if it is due, and notes in job->kept where the last one lies. */
+static void keep_file(struct ss_report_job *job, char *directory, size_t size, bool due)
+{
+    if (!shim_directory_of(shim.options.report_dir, directory, size))
+        directory[0] = '\0';
+    if (!due || write_file(job, directory))
+        job->kept = strlen(directory) < SHOWN ? directory : "$SPARSESHIM_REPORT_DIR";
 }
 
 static void tell_rest(void)
@@ -196,7 +209,7 @@ static void write_report(bool file, bool text, bool complete)
         .options = options,
     };
     struct ss_fpenv_full saved;
-    char host[256] = "";
+    char host[256] = "", directory[4096];
 
     ss_fpenv_enter_full(&saved);
     if (gethostname(host, sizeof host - 1) == 0)
@@ -207,8 +220,8 @@ static void write_report(bool file, bool text, bool complete)
     shim.stats.end = shim_now();
     shim.stats.memory_peak = atomic_load(&shim.mem.peak);
     shim_progress_used(&shim.stats.rounds.thread, &shim.stats.rounds.thread_lived);
-    if (file && has_directory())
-        write_file(&job);
+    if (has_directory())
+        keep_file(&job, directory, sizeof directory, file);
     if (text && (!has_directory() || shim.rank == 0))
         write_text(&job);
     pthread_mutex_unlock(&shim.report_lock);

@@ -1,4 +1,4 @@
-/* Sample reports, and a page to print them on, for the tests of the report and of its reader. */
+/* Sample reports, and a page to print them on. */
 #ifndef TESTS_UNIT_REPORT_SAMPLE_H
 #define TESTS_UNIT_REPORT_SAMPLE_H
 
@@ -17,7 +17,6 @@
 
 #include "core/report/report.h"
 #include "core/report/tensor_record.h"
-#include "shim/cli/report_read.h"
 
 /* A growing text; the sink of all reports here. */
 struct page {
@@ -40,12 +39,20 @@ static inline int append(void *ctx, const char *text, size_t len)
     return 0;
 }
 
-static inline struct page printed(struct ss_stats *stats, const struct ss_report_job *job,
-                                  enum ss_emit_form form)
+static inline struct page as_text(struct ss_stats *stats, const struct ss_report_job *job)
 {
     struct page page = {NULL, 0, 0};
 
-    assert_int_equal(ss_report_write(stats, job, form, append, &page), 0);
+    assert_int_equal(ss_report_write_text(stats, job, append, &page), 0);
+    assert_non_null(page.text);
+    return page;
+}
+
+static inline struct page as_json(struct ss_stats *stats, const struct ss_report_job *job)
+{
+    struct page page = {NULL, 0, 0};
+
+    assert_int_equal(ss_report_write_json(stats, job, append, &page), 0);
     assert_non_null(page.text);
     return page;
 }
@@ -60,33 +67,6 @@ static inline void assert_lacks(const struct page *page, const char *line)
 {
     if (strstr(page->text, line))
         fail_msg("\"%s\" is in\n%s", line, page->text);
-}
-
-/* Text, JSON, and the text of what the JSON reads back as: the two texts are the same. */
-static inline void assert_round_trip(struct ss_stats *stats, const struct ss_report_job *job)
-{
-    struct page text = printed(stats, job, SS_EMIT_TEXT);
-    struct page json = printed(stats, job, SS_EMIT_JSON);
-    struct page all = printed(stats, job, SS_EMIT_ALL);
-    struct page again, json_again, all_again;
-    struct cli_report read;
-    char error[200] = "";
-
-    if (cli_report_read(&read, json.text, json.len, error, sizeof error) != 0)
-        fail_msg("%s in\n%s", error, json.text);
-    again = printed(&read.stats, &read.job, SS_EMIT_TEXT);
-    json_again = printed(&read.stats, &read.job, SS_EMIT_JSON);
-    all_again = printed(&read.stats, &read.job, SS_EMIT_ALL);
-    assert_string_equal(text.text, again.text);
-    assert_string_equal(json.text, json_again.text);
-    assert_string_equal(all.text, all_again.text);
-    cli_report_free(&read);
-    free(text.text);
-    free(json.text);
-    free(again.text);
-    free(json_again.text);
-    free(all.text);
-    free(all_again.text);
 }
 
 static const struct ss_report_option sample_options[] = {{"MODE", "exact"}, {"MIN_COUNT", "65536"}};

@@ -1,0 +1,621 @@
+/* The report as JSON. */
+#include <stdio.h>
+#include <time.h>
+
+#include "core/report/report.h"
+#include "core/report/tensor_record.h"
+
+const char *ss_reason_key(enum ss_reason reason)
+{
+    static const char *const keys[SS_REASONS] = {
+        "small",      "type",         "communicator", "buffer",     "first_call",
+        "settings",   "off",          "environment",  "memory",     "max_memory",
+        "not_finite", "unregistered", "unfit",        "loss_scale", "observe",
+        "dense",      "backed_off",   "nonblocking",  "unmet",      "callbacks",
+    };
+    return keys[reason];
+}
+
+const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
+{
+    static const char *const keys[SS_TENSOR_REASONS] = {
+        "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
+        "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
+        "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
+        "mixed",      "data",    "short",     "layers",   "mean",
+    };
+    return keys[reason];
+}
+
+const char *ss_tensor_state_name(enum ss_tensor_state state)
+{
+    static const char *const names[] = {
+        [SS_TENSOR_CANDIDATE] = "candidate",
+        [SS_TENSOR_REGISTERED] = "registered",
+        [SS_TENSOR_EXACT] = "exact",
+    };
+    return names[state];
+}
+
+void ss_report_date(int64_t unix_seconds, char *buffer, size_t size)
+{
+    time_t at = (time_t)unix_seconds;
+    struct tm parts;
+
+    buffer[0] = '\0';
+    if (gmtime_r(&at, &parts) && parts.tm_year > -1900 && parts.tm_year < 8100)
+        strftime(buffer, size, "%Y-%m-%d %H:%M:%S UTC", &parts); /* digits in any locale */
+}
+
+/* ---- sums ---- */
+
+void ss_report_add_up(struct ss_stats *stats, struct ss_report_totals *totals)
+{
+    *totals = (struct ss_report_totals){0};
+    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
+        totals->bytes_dense += r->bytes_dense;
+        totals->bytes_sent += r->bytes_sent;
+        ss_times_add(&totals->times, &r->times);
+    }
+    for (int i = 0; i < SS_REASONS; i++)
+        totals->passed += atomic_load(&stats->passed[i]);
+}
+
+double ss_report_share(const struct ss_stats *stats)
+{
+    bool whole = stats->timed && atomic_load(&stats->not_timed) == 0;
+
+    return whole ? ss_ratio(stats->allreduce_seconds, stats->end - stats->start) : NAN;
+}
+
+/* Sorts lanes by bytes_dense, largest first; equal ones keep their order. A merge sort, as a list
+ * allows it without memory. */
+static struct ss_lane_record *sorted(struct ss_lane_record *list)
+{
+    struct ss_lane_record *half = list, *end = list, *result = NULL, **tail = &result;
+
+    if (!list || !list->next)
+        return list;
+    while (end->next && end->next->next) {
+        half = half->next;
+        end = end->next->next;
+    }
+    end = sorted(half->next);
+    half->next = NULL;
+    half = sorted(list);
+    while (half && end) {
+        struct ss_lane_record **from = end->bytes_dense > half->bytes_dense ? &end : &half;
+
+        *tail = *from;
+        tail = &(*from)->next;
+        *from = *tail;
+    }
+    *tail = half ? half : end;
+    return result;
+}
+
+/* ---- the job ---- */
+
+static void write_job(struct ss_json *j, const struct ss_report_job *job)
+{
+    char date[64];
+
+    ss_report_date(job->start_unix, date, sizeof date);
+    ss_json_object(j, "job");
+    ss_json_text(j, "program", job->program);
+    ss_json_text(j, "hostname", job->hostname);
+    ss_json_integer(j, "rank", job->rank);
+    ss_json_integer(j, "ranks", job->ranks);
+    ss_json_text(j, "version", job->version);
+    ss_json_text(j, "mpi_library", job->mpi_library);
+    ss_json_text(j, "start", date);
+    ss_json_integer(j, "start_unix", job->start_unix);
+    ss_json_flag(j, "observe", job->observe);
+    ss_json_flag(j, "complete", job->complete);
+    ss_json_close(j);
+}
+
+static void write_calls(struct ss_json *j, struct ss_stats *stats, const struct ss_report_totals *t)
+{
+    ss_json_object(j, "calls");
+    ss_json_count(j, "seen", atomic_load(&stats->seen));
+    ss_json_count(j, "eligible", ss_stats_eligible(stats));
+    ss_json_count(j, "sparse", atomic_load(&stats->sparse));
+    ss_json_count(j, "passed", t->passed);
+    ss_json_count(j, "nonblocking", atomic_load(&stats->nonblocking));
+    ss_json_count(j, "not_timed", atomic_load(&stats->not_timed));
+    ss_json_count(j, "errors", atomic_load(&stats->errors));
+    ss_json_count(j, "tensors_unlisted", stats->tensors_unlisted);
+    ss_json_close(j);
+}
+
+static void write_bytes(struct ss_json *j, struct ss_stats *stats, const struct ss_report_totals *t)
+{
+    ss_json_object(j, "bytes");
+    ss_json_count(j, "bytes_dense", t->bytes_dense);
+    ss_json_count(j, "bytes_sent", t->bytes_sent);
+    ss_json_real(j, "ratio", ss_ratio((double)t->bytes_dense, (double)t->bytes_sent));
+    ss_json_count(j, "bytes_calibration", atomic_load(&stats->calibration_bytes));
+    ss_json_count(j, "bytes_outside", atomic_load(&stats->small_bytes));
+    ss_json_count(j, "bytes_largest", stats->largest_bytes);
+    ss_json_count(j, "bytes_largest_total", stats->largest_total);
+    ss_json_count(j, "bytes_reduced_total", stats->reduced_total);
+    ss_json_count(j, "bytes_memory_peak", stats->memory_peak);
+    ss_json_close(j);
+}
+
+static void write_phases(struct ss_json *j, const struct ss_times *t)
+{
+    ss_json_real(j, "seconds_scan", t->scan);
+    ss_json_real(j, "seconds_vote", t->vote);
+    ss_json_real(j, "seconds_exchange", t->exchange);
+    ss_json_real(j, "seconds_merge", t->merge);
+    ss_json_real(j, "seconds_coding", t->coding);
+    ss_json_real(j, "seconds_native", t->native);
+}
+
+static void write_times(struct ss_json *j, struct ss_stats *stats, const struct ss_report_totals *t)
+{
+    double f = ss_report_share(stats);
+
+    ss_json_object(j, "times");
+    ss_json_real(j, "seconds_elapsed", stats->end - stats->start);
+    ss_json_flag(j, "timed", stats->timed);
+    ss_json_real(j, "seconds_allreduce", stats->allreduce_seconds);
+    ss_json_real(j, "share_allreduce", f);
+    ss_json_real(j, "amdahl_cap", ss_ratio(1, 1 - f));
+    write_phases(j, &t->times);
+    ss_json_close(j);
+}
+
+/* ---- QUORUM and MERGE ---- */
+
+/* How it went, an array for each number. */
+static void write_stretches(struct ss_json *j, const struct ss_rounds_record *r)
+{
+    static const char *const keys[] = {"rounds",        "in", "left", "late", "seconds_waited",
+                                       "seconds_behind"};
+
+    ss_json_object(j, "rounds_stretches");
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        ss_json_array(j, keys[k]);
+        for (size_t i = 0; i < r->stretches; i++) {
+            const struct ss_rounds_sums *s = &r->stretch[i];
+            const double values[] = {(double)s->rounds, (double)s->in, (double)s->left,
+                                     (double)s->late,   s->waited,     s->behind};
+
+            ss_json_short(j, NULL, values[k]);
+        }
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_counts(struct ss_json *j, const char *key, const uint64_t *counts, int n,
+                         const char *(*name)(int i))
+{
+    ss_json_object(j, key);
+    for (int i = 0; i < n; i++)
+        if (counts[i] > 0)
+            ss_json_count(j, name(i), counts[i]);
+    ss_json_close(j);
+}
+
+static void write_rounds(struct ss_json *j, const struct ss_rounds_record *r)
+{
+    if (r->sum.rounds == 0)
+        return;
+    ss_json_object(j, "rounds");
+    ss_json_count(j, "rounds", r->sum.rounds);
+    ss_json_count(j, "rounds_steps", r->sum.steps);
+    ss_json_count(j, "rounds_in", r->sum.in);
+    ss_json_count(j, "rounds_left", r->sum.left);
+    ss_json_count(j, "rounds_late", r->sum.late);
+    write_counts(j, "rounds_stale", r->sum.stale, SS_STALENESS_SEEN, ss_staleness_key);
+    ss_json_count(j, "rounds_queued_most", r->queued_most);
+    ss_json_flag(j, "rounds_solo", r->solo);
+    ss_json_real(j, "seconds_waited", r->sum.waited);
+    ss_json_real(j, "seconds_behind", r->sum.behind);
+    ss_json_real(j, "seconds_thread", r->thread);
+    ss_json_real(j, "seconds_thread_lived", r->thread_lived);
+    ss_json_real(j, "share_thread", ss_ratio(r->thread, r->thread_lived));
+    write_stretches(j, r);
+    ss_json_close(j);
+}
+
+static void write_synchronous(struct ss_json *j, const struct ss_rounds_record *r)
+{
+    ss_json_array(j, "synchronous");
+    for (size_t i = 0; i < r->synchronous_sites && r->sum.rounds > 0; i++) {
+        const struct ss_synchronous *s = &r->synchronous[i];
+
+        ss_json_object(j, NULL);
+        ss_json_count(j, "calls", s->calls);
+        ss_json_text(j, "kind", ss_kind_name(s->kind));
+        ss_json_count(j, "count", s->count);
+        ss_json_text(j, "site", s->site[0] ? s->site : NULL);
+        ss_json_text(j, "symbol", s->symbol);
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_merged(struct ss_json *j, const struct ss_merged_record *r)
+{
+    const struct ss_measured_step *m = &r->measured;
+    const double plan = r->groups > 0 ? 1 : NAN, measured = m->steps > 0 ? 1 : NAN;
+
+    if (!r->on)
+        return;
+    ss_json_object(j, "merged");
+    ss_json_flag(j, "merge", r->on);
+    ss_json_count(j, "joint_votes", r->votes);
+    ss_json_count(j, "joint_calls", r->calls);
+    ss_json_count(j, "joint_exchanges", r->exchanges);
+    ss_json_count(j, "joint_sent", r->merged);
+    ss_json_count(j, "joint_held", r->held);
+    ss_json_count(j, "planned_groups", r->groups);
+    ss_json_count(j, "planned_calls", r->planned);
+    ss_json_real(j, "planned_step_seconds", plan * r->step);
+    ss_json_real(j, "planned_hidden_seconds", plan * r->hidden);
+    ss_json_real(j, "planned_exposed_seconds", plan * r->exposed);
+    ss_json_count(j, "measured_steps", m->steps);
+    ss_json_real(j, "measured_period_seconds", measured * m->period);
+    ss_json_real(j, "measured_step_seconds", measured * m->step);
+    ss_json_real(j, "measured_backward_seconds", measured * m->backward);
+    ss_json_real(j, "measured_selection_seconds", measured * m->selection);
+    ss_json_real(j, "measured_hidden_seconds", measured * m->hidden);
+    ss_json_real(j, "measured_exposed_seconds", measured * m->exposed);
+    ss_json_close(j);
+}
+
+static void write_blocking(struct ss_json *j, const struct ss_blocking_record *r)
+{
+    if (r->calls == 0)
+        return;
+    ss_json_object(j, "blocking");
+    ss_json_count(j, "step_calls", r->calls);
+    ss_json_real(j, "step_seconds", r->measured);
+    ss_json_real(j, "predicted_seconds", r->now);
+    ss_json_count(j, "merged_groups", r->groups);
+    ss_json_real(j, "merged_seconds", r->then);
+    ss_json_close(j);
+}
+
+/* ---- lanes ---- */
+
+static const char *algorithm_name(int i)
+{
+    return ss_algorithm_name((enum ss_algorithm)i);
+}
+
+static const char *reason_key(int i)
+{
+    return ss_reason_key((enum ss_reason)i);
+}
+
+static void write_sums(struct ss_json *j, const char *key, const double *sums)
+{
+    ss_json_object(j, key);
+    for (int a = 0; a < SS_ALGORITHMS; a++)
+        if (sums[a] != 0)
+            ss_json_real(j, algorithm_name(a), sums[a]);
+    ss_json_close(j);
+}
+
+static void write_signature(struct ss_json *j, const struct ss_lane_record *r)
+{
+    ss_json_text(j, "communicator", r->comm);
+    ss_json_integer(j, "ranks", r->size);
+    ss_json_count(j, "count", r->count);
+    ss_json_text(j, "type", ss_type_name(r->type));
+    ss_json_text(j, "kind", ss_kind_name(r->kind));
+    ss_json_text(j, "op", ss_op_name(r->op));
+}
+
+static void write_predictions(struct ss_json *j, const struct ss_lane_record *r)
+{
+    ss_json_count(j, "planned", r->planned);
+    write_sums(j, "predicted_seconds_sum", r->predicted_seconds);
+    write_sums(j, "predicted_bytes_sum", r->predicted_bytes);
+    ss_json_count(j, "topk_samples", r->topk_samples);
+    ss_json_real(j, "topk_density_sum", r->topk_density_sum);
+    ss_json_real(j, "topk_kept_sum", r->topk_kept_sum);
+    write_sums(j, "topk_seconds_sum", r->topk_seconds);
+    write_sums(j, "topk_bytes_sum", r->topk_bytes);
+}
+
+static void write_advice(struct ss_json *j, const struct ss_lane_record *r)
+{
+    struct ss_report_advice a = ss_report_advise(r);
+
+    ss_json_object(j, "advice");
+    ss_json_text(j, "best", a.best == SS_AUTO ? NULL : algorithm_name((int)a.best));
+    ss_json_real(j, "predicted", a.predicted);
+    ss_json_real(j, "native", a.native);
+    ss_json_real(j, "dense", a.dense);
+    ss_json_flag(j, "misfit", a.misfit);
+    ss_json_flag(j, "gain", a.gain);
+    ss_json_flag(j, "force", a.force);
+    ss_json_text(j, "topk", a.topk == SS_AUTO ? NULL : algorithm_name((int)a.topk));
+    ss_json_real(j, "topk_predicted", a.topk_predicted);
+    ss_json_real(j, "topk_bytes", a.topk_bytes);
+    ss_json_flag(j, "topk_gain", a.topk_gain);
+    ss_json_close(j);
+}
+
+static void write_lane(struct ss_json *j, const struct ss_lane_record *r, uint64_t number,
+                       bool observe)
+{
+    ss_json_object(j, NULL);
+    ss_json_count(j, "lane", number);
+    write_signature(j, r);
+    ss_json_count(j, "calls", r->calls);
+    ss_json_real(j, "density_mean", ss_ratio(r->density_sum, (double)r->scans));
+    ss_json_real(j, "density_max", r->planned > 0 ? r->density_max : NAN);
+    ss_json_real(j, "density_result", ss_ratio(r->fillin_sum, (double)r->fillin_calls));
+    ss_json_count(j, "bytes_dense", r->bytes_dense);
+    ss_json_count(j, "bytes_sent", r->bytes_sent);
+    ss_json_real(j, "ratio", ss_ratio((double)r->bytes_dense, (double)r->bytes_sent));
+    write_phases(j, &r->times);
+    write_counts(j, "sparse", r->sparse, SS_ALGORITHMS, algorithm_name);
+    write_counts(j, "passed", r->passed, SS_REASONS, reason_key);
+    ss_json_count(j, "scans", r->scans);
+    ss_json_real(j, "density_sum", r->density_sum);
+    ss_json_count(j, "fillin_calls", r->fillin_calls);
+    ss_json_real(j, "fillin_sum", r->fillin_sum);
+    write_predictions(j, r);
+    if (observe)
+        write_advice(j, r);
+    ss_json_close(j);
+}
+
+static void write_lanes(struct ss_json *j, const struct ss_stats *stats, bool observe)
+{
+    uint64_t number = 0;
+
+    ss_json_array(j, "lanes");
+    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next)
+        write_lane(j, r, ++number, observe);
+    ss_json_close(j);
+}
+
+/* Calls below MIN_COUNT, the largest first. */
+static void write_small(struct ss_json *j, const struct ss_stats *stats)
+{
+    ss_json_array(j, "small");
+    for (int class = SS_SMALL_CLASSES - 1; class >= 0; class --) {
+        const struct ss_small *s = &stats->small[class];
+
+        if (s->calls == 0)
+            continue;
+        ss_json_object(j, NULL);
+        ss_json_count(j, "min_count", (uint64_t)1 << class);
+        ss_json_count(j, "calls", s->calls);
+        ss_json_count(j, "bytes", s->bytes);
+        ss_json_real(j, "seconds", s->seconds);
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+/* ---- tensors ---- */
+
+static void write_series(struct ss_json *j, const struct ss_series *s)
+{
+    static const char *const keys[] = {"call", "density", "threshold", "residual_norm",
+                                       "input_norm"};
+
+    if (!s) {
+        ss_json_null(j, "series");
+        return;
+    }
+    ss_json_object(j, "series");
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        ss_json_array(j, keys[k]);
+        for (size_t i = 0; i < s->n; i++) {
+            const struct ss_series_point *p = &s->point[i];
+            const double values[] = {p->call, p->density, p->threshold, p->residual, p->input};
+
+            ss_json_short(j, NULL, values[k]);
+        }
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_place(struct ss_json *j, const struct ss_tensor_record *r)
+{
+    ss_json_text(j, "communicator", r->comm);
+    ss_json_integer(j, "ranks", r->size);
+    ss_json_text(j, "site", r->site[0] ? r->site : NULL);
+    ss_json_text(j, "symbol", r->symbol[0] ? r->symbol : NULL);
+    ss_json_integer(j, "ordinal", r->ordinal == SS_ORDINAL_LOST ? -1 : (int64_t)r->ordinal);
+    ss_json_text(j, "type", ss_type_name(r->type));
+    ss_json_count(j, "count", r->count);
+    ss_json_count(j, "calls", r->calls);
+}
+
+static void write_fate(struct ss_json *j, const struct ss_tensor_record *r)
+{
+    const double calls = (double)r->topk_calls;
+    bool registered = r->reason == SS_TENSOR_NONE;
+
+    ss_json_text(j, "state", ss_tensor_state_name(r->state));
+    ss_json_count(j, "topk_calls", r->topk_calls);
+    ss_json_real(j, "density_asked", ss_ratio(r->asked_sum, calls));
+    ss_json_real(j, "density_selected", ss_ratio(r->density_sum, calls));
+    ss_json_real(j, "off", ss_ratio(r->off_sum, calls));
+    ss_json_real(j, "global_off", ss_ratio(r->global_off_sum, (double)r->global_calls));
+    ss_json_real(j, "residual_norm", r->residual_norm);
+    ss_json_real(j, "residual_ratio", ss_ratio(r->residual_norm, r->input_norm));
+    ss_json_text(j, "reason", registered ? NULL : ss_tensor_reason_key(r->reason));
+    ss_json_text(j, "because", registered ? NULL : ss_tensor_reason_name(r->reason));
+    ss_json_text(j, "rule", r->rule[0] ? r->rule : NULL);
+    ss_json_text(j, "remedy", r->rule[0] ? NULL : ss_tensor_remedy(r->reason));
+    ss_json_real(j, "asked_sum", r->asked_sum);
+    ss_json_real(j, "density_sum", r->density_sum);
+    ss_json_real(j, "off_sum", r->off_sum);
+    ss_json_count(j, "global_calls", r->global_calls);
+    ss_json_real(j, "global_off_sum", r->global_off_sum);
+    ss_json_real(j, "input_norm", r->input_norm);
+    ss_json_count(j, "late", r->late);
+    write_series(j, r->series);
+}
+
+static void write_evidence(struct ss_json *j, const struct ss_tensor_record *r)
+{
+    ss_json_count(j, "watched", r->watched);
+    ss_json_real(j, "alike", r->alike);
+    ss_json_real(j, "again", r->again);
+    ss_json_real(j, "along", r->along);
+    ss_json_real(j, "balance", r->balance);
+    ss_json_real(j, "parts", r->parts);
+    ss_json_real(j, "drift", r->drift);
+    ss_json_real(j, "same", r->same);
+    ss_json_real(j, "overlap", r->overlap);
+    ss_json_real(j, "stay", r->stay);
+    ss_json_real(j, "first", r->first);
+    ss_json_real(j, "third", r->third);
+    ss_json_real(j, "common", r->common);
+    ss_json_real(j, "lasting", r->lasting);
+    ss_json_text(j, "decided", r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
+    ss_json_count(j, "decided_at", r->decided_at);
+    ss_json_real(j, "moved", r->moved);
+}
+
+static void write_guard(struct ss_json *j, const struct ss_tensor_record *r)
+{
+    ss_json_count(j, "guard_looks", r->guard_looks);
+    ss_json_real(j, "guard_cosine", r->guard_cosine);
+    ss_json_real(j, "guard_ratio", r->guard_ratio);
+    ss_json_text(j, "guard_doubt", r->guard_doubt ? ss_likeness_text(r->guard_doubt) : NULL);
+}
+
+static void write_tensors(struct ss_json *j, const struct ss_stats *stats)
+{
+    uint64_t number = 0;
+
+    ss_json_array(j, "tensors");
+    for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
+        ss_json_object(j, NULL);
+        ss_json_count(j, "tensor", ++number);
+        write_place(j, r);
+        write_fate(j, r);
+        write_evidence(j, r);
+        write_guard(j, r);
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+/* ---- the whole ---- */
+
+static void write_summary(struct ss_json *j, struct ss_stats *stats,
+                          const struct ss_report_job *job)
+{
+    struct ss_summary summary;
+
+    ss_summary_make(&summary, stats, job);
+    ss_json_object(j, "summary");
+    for (size_t i = 0; i < summary.n; i++)
+        if (summary.line[i].key)
+            ss_json_text(j, summary.line[i].key, summary.line[i].text);
+    ss_json_close(j);
+}
+
+static void write_passed(struct ss_json *j, struct ss_stats *stats)
+{
+    ss_json_array(j, "passed");
+    for (int i = 0; i < SS_REASONS; i++) {
+        uint64_t calls = atomic_load(&stats->passed[i]);
+
+        if (calls == 0)
+            continue;
+        ss_json_object(j, NULL);
+        ss_json_text(j, "reason", reason_key(i));
+        ss_json_count(j, "calls", calls);
+        ss_json_text(j, "text", ss_reason_name((enum ss_reason)i));
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_notes(struct ss_json *j, const struct ss_report_job *job)
+{
+    ss_json_array(j, "notes");
+    for (size_t i = 0; i < job->note_count; i++) {
+        ss_json_object(j, NULL);
+        ss_json_text(j, "note", job->notes[i]);
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_options(struct ss_json *j, const struct ss_report_job *job)
+{
+    ss_json_array(j, "options");
+    for (size_t i = 0; i < job->option_count; i++) {
+        ss_json_object(j, NULL);
+        ss_json_text(j, "name", job->options[i].name);
+        ss_json_text(j, "value", job->options[i].value);
+        ss_json_close(j);
+    }
+    ss_json_close(j);
+}
+
+static void write_all(struct ss_json *j, struct ss_stats *stats, const struct ss_report_job *job)
+{
+    struct ss_report_totals totals;
+
+    ss_report_add_up(stats, &totals);
+    ss_json_integer(j, "schema", SS_REPORT_SCHEMA);
+    write_summary(j, stats, job);
+    write_job(j, job);
+    write_calls(j, stats, &totals);
+    write_bytes(j, stats, &totals);
+    write_times(j, stats, &totals);
+    write_rounds(j, &stats->rounds);
+    write_merged(j, &stats->merged);
+    write_blocking(j, &stats->blocking);
+    write_notes(j, job);
+    write_passed(j, stats);
+    write_lanes(j, stats, job->observe);
+    write_small(j, stats);
+    write_synchronous(j, &stats->rounds);
+    write_tensors(j, stats);
+    write_options(j, job);
+}
+
+int ss_report_write_json(struct ss_stats *stats, const struct ss_report_job *job,
+                         ss_json_write *write, void *ctx)
+{
+    struct ss_json json;
+
+    pthread_mutex_lock(&stats->lock);
+    stats->lanes = sorted(stats->lanes);
+    ss_json_begin(&json, write, ctx);
+    write_all(&json, stats, job);
+    pthread_mutex_unlock(&stats->lock);
+    return ss_json_end(&json);
+}
+
+int ss_report_write_text(struct ss_stats *stats, const struct ss_report_job *job,
+                         ss_json_write *write, void *ctx)
+{
+    char line[SS_SUMMARY_TEXT + 32];
+    struct ss_summary summary;
+    int status = 0;
+
+    pthread_mutex_lock(&stats->lock);
+    stats->lanes = sorted(stats->lanes);
+    ss_summary_make(&summary, stats, job);
+    pthread_mutex_unlock(&stats->lock);
+    for (size_t i = 0; i < summary.n && status == 0; i++) {
+        const struct ss_summary_line *l = &summary.line[i];
+
+        snprintf(line, sizeof line, l->label[0] ? "  %-9s%s" : "%s%s", l->label, l->text);
+        status = ss_json_line(write, ctx, line);
+    }
+    return status;
+}

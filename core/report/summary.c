@@ -1,0 +1,423 @@
+/* The lines that a job prints at its end. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/report/report.h"
+#include "core/report/tensor_record.h"
+#include "core/report/words.h"
+
+enum { MOST_LANES = 3, MOST_REASONS = 3 };
+
+/* What does not fit any more is left to `sparseshim report`. */
+__attribute__((format(printf, 4, 5))) static void say(struct ss_summary *s, const char *key,
+                                                      const char *label, const char *format, ...)
+{
+    struct ss_summary_line *line = &s->line[s->n];
+    va_list args;
+
+    if (s->n == SS_SUMMARY_LINES)
+        return;
+    line->key = key;
+    line->label = label;
+    va_start(args, format);
+    vsnprintf(line->text, sizeof line->text, format, args);
+    va_end(args);
+    s->n++;
+}
+
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* ---- the job ---- */
+
+static void say_headline(struct ss_summary *s, struct ss_stats *stats,
+                         const struct ss_report_job *job)
+{
+    char date[64], rank[64] = "", start[80] = "";
+
+    ss_report_date(job->start_unix, date, sizeof date);
+    if (job->rank >= 0 && job->ranks > 0)
+        snprintf(rank, sizeof rank, ", rank %d of %d", job->rank, job->ranks);
+    else if (job->rank >= 0)
+        snprintf(rank, sizeof rank, ", rank %d", job->rank);
+    if (date[0])
+        snprintf(start, sizeof start, ", started %s", date);
+    say(s, "headline", "", "sparseshim %s: %s%s%s%s%s, ran %s", job->version ? job->version : "",
+        job->program ? job->program : "unnamed program", rank, job->hostname ? " on " : "",
+        job->hostname ? job->hostname : "", start, SS_SECONDS(stats->end - stats->start));
+    if (!job->complete)
+        say(s, "state", "state",
+            "the job had not ended: it was running, or was ended later without MPI_Finalize");
+}
+
+static void say_calls(struct ss_summary *s, struct ss_stats *stats,
+                      const struct ss_report_totals *t)
+{
+    uint64_t errors = atomic_load(&stats->errors), taken = atomic_load(&stats->nonblocking);
+    char nonblocking[80] = "";
+
+    if (taken > 0)
+        snprintf(nonblocking, sizeof nonblocking, ", %s nonblocking call%s taken over",
+                 SS_COUNT(taken), plural(taken));
+    say(s, "calls", "calls", "%s seen: %s made sparse, %s passed through, %s error%s%s",
+        SS_COUNT(atomic_load(&stats->seen)), SS_COUNT(atomic_load(&stats->sparse)),
+        SS_COUNT(t->passed), SS_COUNT(errors), plural(errors), nonblocking);
+}
+
+static void say_bytes(struct ss_summary *s, const struct ss_report_job *job,
+                      const struct ss_report_totals *t)
+{
+    double sent = (double)t->bytes_sent, dense = (double)t->bytes_dense;
+
+    if (t->bytes_dense == 0)
+        say(s, "bytes", "bytes", "none: no call could be made sparse");
+    else if (job->observe)
+        say(s, "bytes", "bytes",
+            "%s sent, votes included, where dense calls alone send %s (mode observe changes "
+            "nothing)",
+            SS_BYTES(sent), SS_BYTES(dense));
+    else if (ss_ratio(dense, sent) >= 1.005)
+        say(s, "bytes", "bytes", "%s sent instead of %s: %s times fewer", SS_BYTES(sent),
+            SS_BYTES(dense), SS_FACTOR(dense / sent));
+    else
+        say(s, "bytes", "bytes", "%s sent instead of %s: nothing saved", SS_BYTES(sent),
+            SS_BYTES(dense));
+}
+
+static void say_time(struct ss_summary *s, const struct ss_stats *stats)
+{
+    double f = ss_report_share(stats);
+    uint64_t not_timed = atomic_load(&stats->not_timed);
+
+    if (!stats->timed)
+        say(s, "time", "time", "the calls were not timed as a whole");
+    else if (not_timed > 0)
+        say(s, "time", "time",
+            "%s in the calls themselves; f is not known, since %s nonblocking calls end in waits "
+            "that are not timed",
+            SS_SECONDS(stats->allreduce_seconds), SS_COUNT(not_timed));
+    else
+        say(s, "time", "time",
+            "%s in allreduce, f = %s of the job, which without it is at most %s times faster",
+            SS_SECONDS(stats->allreduce_seconds), SS_SHARE(f), SS_FACTOR(ss_ratio(1, 1 - f)));
+}
+
+/* ---- passed through ---- */
+
+/* Returns the reason of most calls among those that `said` does not hold, or SS_REASONS. */
+static int next_reason(struct ss_stats *stats, const bool said[SS_REASONS])
+{
+    int most = SS_REASONS;
+
+    for (int i = 0; i < SS_REASONS; i++) {
+        uint64_t calls = atomic_load(&stats->passed[i]);
+
+        if (!said[i] && calls > 0 &&
+            (most == SS_REASONS || calls > atomic_load(&stats->passed[most])))
+            most = i;
+    }
+    return most;
+}
+
+static void say_passed(struct ss_summary *s, struct ss_stats *stats)
+{
+    bool said[SS_REASONS] = {false};
+    char text[SS_SUMMARY_TEXT] = "";
+    size_t used = 0;
+    int reasons = 0, i;
+
+    for (; (i = next_reason(stats, said)) < SS_REASONS; reasons++) {
+        said[i] = true;
+        if (reasons < MOST_REASONS)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s",
+                                     reasons > 0 ? "; " : "", ss_reason_name((enum ss_reason)i),
+                                     SS_COUNT(atomic_load(&stats->passed[i])));
+    }
+    if (reasons > MOST_REASONS)
+        snprintf(text + used, sizeof text - used, "; other reasons: %d", reasons - MOST_REASONS);
+    if (reasons > 0)
+        say(s, "passed", "passed", "%s", text);
+}
+
+/* ---- lanes ---- */
+
+static void list_algorithms(const struct ss_lane_record *lane, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (int a = 0; a < SS_ALGORITHMS && used < size; a++)
+        if (lane->sparse[a] > 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "",
+                                     ss_algorithm_name((enum ss_algorithm)a),
+                                     SS_COUNT(lane->sparse[a]));
+}
+
+/* "count float sum", or the collective in place of or before the operator. */
+static void name_lane(const struct ss_lane_record *r, char *text, size_t size)
+{
+    bool gather = r->kind == SS_KIND_ALLGATHER, reduction = r->kind != SS_KIND_ALLREDUCE;
+
+    snprintf(text, size, "%s %s %s%s%s", SS_COUNT(r->count), ss_type_name(r->type),
+             reduction ? ss_kind_name(r->kind) : "", reduction && !gather ? " " : "",
+             gather ? "" : ss_op_name(r->op));
+}
+
+/* The largest lanes with sparse calls, as far as there is room. */
+static void say_lanes(struct ss_summary *s, const struct ss_stats *stats)
+{
+    static const char *const keys[MOST_LANES] = {"lane_1", "lane_2", "lane_3"};
+    char name[80], algorithms[240] = "";
+    size_t said = 0;
+
+    for (const struct ss_lane_record *r = stats->lanes; r && said < MOST_LANES; r = r->next) {
+        algorithms[0] = '\0';
+        list_algorithms(r, algorithms, sizeof algorithms);
+        if (!algorithms[0] || s->n + 2 > SS_SUMMARY_LINES)
+            continue;
+        name_lane(r, name, sizeof name);
+        say(s, keys[said++], "sparse", "%s: %s of %s calls; %s times fewer bytes", name, algorithms,
+            SS_COUNT(r->calls), SS_FACTOR(ss_ratio((double)r->bytes_dense, (double)r->bytes_sent)));
+    }
+}
+
+/* ---- MODE=topk ---- */
+
+static void say_topk(struct ss_summary *s, const struct ss_stats *stats)
+{
+    uint64_t in_state[3] = {0}, calls = 0;
+    double all = 0, sent = 0;
+    char unlisted[80] = "";
+
+    if (!stats->tensors)
+        return;
+    for (const struct ss_tensor_record *r = stats->tensors; r; r = r->next) {
+        in_state[r->state]++;
+        calls += r->topk_calls;
+        all += (double)r->topk_calls * (double)r->count;
+        sent += r->density_sum * (double)r->count;
+    }
+    if (stats->tensors_unlisted > 0)
+        snprintf(unlisted, sizeof unlisted, "; tensors not listed for want of room: %s",
+                 SS_COUNT(stats->tensors_unlisted));
+    say(s, "topk", "top-k",
+        "%s of %s tensors registered, %s exact, %s still being watched; %s calls sent as top-k, "
+        "%s of their elements%s",
+        SS_COUNT(in_state[SS_TENSOR_REGISTERED]), SS_COUNT(stats->tensor_count),
+        SS_COUNT(in_state[SS_TENSOR_EXACT]), SS_COUNT(in_state[SS_TENSOR_CANDIDATE]),
+        SS_COUNT(calls), SS_SHARE(ss_ratio(sent, all)), unlisted);
+}
+
+/* ---- QUORUM ---- */
+
+/* Returns the rounds that a late gradient waited for its selection, in the mean. */
+static double mean_staleness(const struct ss_rounds_sums *r)
+{
+    double sum = 0, seen = 0;
+
+    for (int i = 0; i < SS_STALENESS_SEEN; i++) {
+        sum += (double)r->stale[i] * i;
+        seen += (double)r->stale[i];
+    }
+    return ss_ratio(sum, seen);
+}
+
+/* The tensor that holds back most stands for all. */
+static void say_unsent(struct ss_summary *s, const struct ss_stats *stats)
+{
+    const struct ss_tensor_record *most = NULL;
+    uint64_t late = 0;
+
+    for (const struct ss_tensor_record *t = stats->tensors; t; t = t->next) {
+        late += t->late;
+        if (t->late > 0 && (!most || t->residual_norm > most->residual_norm))
+            most = t;
+    }
+    if (most)
+        say(s, "unsent", "unsent",
+            "%s gradient%s came late of which nothing has been sent; the tensor of %s elements "
+            "called from %s ends with a residual of norm %s",
+            SS_COUNT(late), plural(late), SS_COUNT(most->count),
+            most->site[0] ? most->site : "an unknown place", SS_FACTOR(most->residual_norm));
+}
+
+/* One such call in every second step is worth a line. */
+static void say_synchronous(struct ss_summary *s, const struct ss_rounds_record *r)
+{
+    const struct ss_synchronous *most = NULL;
+    uint64_t calls = 0;
+
+    for (size_t i = 0; i < r->synchronous_sites; i++) {
+        calls += r->synchronous[i].calls;
+        if (!most || r->synchronous[i].calls > most->calls)
+            most = &r->synchronous[i];
+    }
+    if (most && calls >= 1 + r->sum.steps / 2)
+        say(s, "synchronous", "waiting",
+            "%s other calls in %s steps wait for all ranks, which makes QUORUM useless: most of "
+            "them %s of %s elements, called from %s%s%s",
+            SS_COUNT(calls), SS_COUNT(r->sum.steps), ss_kind_name(most->kind),
+            SS_COUNT(most->count), most->site[0] ? most->site : "an unknown place",
+            most->symbol[0] ? " in " : "", most->symbol);
+}
+
+static void say_rounds(struct ss_summary *s, const struct ss_stats *stats)
+{
+    const struct ss_rounds_record *r = &stats->rounds;
+    double stale = mean_staleness(&r->sum);
+
+    if (r->sum.rounds == 0)
+        return;
+    say(s, "partial", "partial",
+        "this rank was in %s of %s rounds; %s gradient%s came late and waited for %s rounds in the "
+        "mean; at most %s result%s waited",
+        SS_COUNT(r->sum.in), SS_COUNT(r->sum.rounds), SS_COUNT(r->sum.late), plural(r->sum.late),
+        SS_FACTOR(stale), SS_COUNT(r->queued_most), plural(r->queued_most));
+    say_unsent(s, stats);
+    say_synchronous(s, r);
+    if (r->solo && stale > 1)
+        say(s, "try_quorum", "late",
+            "gradients older than a round may cost accuracy: SPARSESHIM_QUORUM=majority waits for "
+            "half of the ranks");
+}
+
+/* ---- MERGE ---- */
+
+static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
+{
+    char plan[200] = "";
+
+    if (!r->on)
+        return;
+    if (r->groups > 0)
+        snprintf(plan, sizeof plan,
+                 "; planned: %s groups of the %s calls of a step, which end it after %s, of their "
+                 "communication %s hidden and %s not",
+                 SS_COUNT(r->groups), SS_COUNT(r->planned), SS_SECONDS(r->step),
+                 SS_SECONDS(r->hidden), SS_SECONDS(r->exposed));
+    if (r->votes == 0)
+        say(s, "merged", "merged",
+            "no calls: nonblocking allreduces of floating-point sums alone go together");
+    else
+        say(s, "merged", "merged",
+            "%s calls in %s votes; %s of them sent in %s exchanges of several%s",
+            SS_COUNT(r->calls), SS_COUNT(r->votes), SS_COUNT(r->merged), SS_COUNT(r->exchanges),
+            plan);
+}
+
+/* Only what the plan takes off counts, against the measured step. A step that lasts much longer
+ * than the model says is held up by late ranks or busy processors, which MERGE does not change. */
+static void say_blocking(struct ss_summary *s, const struct ss_blocking_record *r)
+{
+    const double least = 0.05, most = 1.5;
+
+    if (r->calls == 0 || r->now - r->then <= least * r->measured || r->measured > most * r->now)
+        return;
+    say(s, "try_merge", "merge",
+        "a step makes %s blocking calls in %s, predicted %s; made nonblocking, "
+        "SPARSESHIM_MERGE=auto would have %s group%s of them, predicted %s: %s less",
+        SS_COUNT(r->calls), SS_SECONDS(r->measured), SS_SECONDS(r->now), SS_COUNT(r->groups),
+        plural(r->groups), SS_SECONDS(r->then), SS_SECONDS(r->now - r->then));
+}
+
+/* ---- MODE=observe ---- */
+
+/* Sums over the lanes of what MODE=exact would do, and MODE=topk. */
+struct outlook {
+    double before, exact, topk; /* seconds */
+    uint64_t exact_gains, topk_gains, misfits, planned;
+    enum ss_algorithm forced; /* that saves most where the plan would choose dense */
+    double saved;             /* by it */
+};
+
+static struct outlook look_out(const struct ss_stats *stats)
+{
+    struct outlook o = {.forced = SS_AUTO};
+
+    for (const struct ss_lane_record *r = stats->lanes; r; r = r->next) {
+        struct ss_report_advice a = ss_report_advise(r);
+        double calls = (double)ss_lane_passed(r);
+        double saved = a.gain ? calls * (a.native - a.predicted) : 0;
+
+        o.before += r->times.native;
+        o.exact += r->times.native - (a.force ? 0 : saved);
+        o.topk += r->times.native - (a.topk_gain ? calls * (a.native - a.topk_predicted) : 0);
+        o.exact_gains += a.gain && !a.force;
+        o.topk_gains += a.topk_gain;
+        o.misfits += a.misfit;
+        o.planned += r->planned;
+        if (a.force && saved > o.saved) {
+            o.forced = a.best;
+            o.saved = saved;
+        }
+    }
+    return o;
+}
+
+/* MODE=exact alone if it helps any lane, else with the algorithm that saves most. */
+static void say_observed(struct ss_summary *s, const struct ss_stats *stats)
+{
+    struct outlook o = look_out(stats);
+    uint64_t lanes = stats->lane_count;
+
+    if (o.exact_gains > 0)
+        say(s, "try", "try",
+            "SPARSESHIM_MODE=exact: faster on %s of %s lanes, all together %s instead of %s",
+            SS_COUNT(o.exact_gains), SS_COUNT(lanes), SS_SECONDS(o.exact), SS_SECONDS(o.before));
+    else if (o.forced != SS_AUTO)
+        say(s, "try", "try",
+            "SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=%s: up to %s saved on lanes where it is "
+            "advised",
+            ss_algorithm_name(o.forced), SS_SECONDS(o.saved));
+    else if (o.misfits > 0)
+        say(s, "try", "try",
+            "no advice: the prediction for dense is off by more than 2 times on %s of %s lanes, "
+            "and no other would gain 10 %% or more",
+            SS_COUNT(o.misfits), SS_COUNT(lanes));
+    else
+        say(s, "try", "try",
+            o.planned == 0 ? "no advice: no call was looked at"
+                           : "nothing: no lane would gain 10 %% or more");
+    if (o.topk_gains > 0)
+        say(s, "try_lossy", "lossy",
+            "SPARSESHIM_MODE=topk, for gradients only: faster on %s of %s lanes, all together %s "
+            "instead of %s",
+            SS_COUNT(o.topk_gains), SS_COUNT(lanes), SS_SECONDS(o.topk), SS_SECONDS(o.before));
+}
+
+/* ---- the whole ---- */
+
+static void say_more(struct ss_summary *s, const struct ss_report_job *job)
+{
+    if (job->kept)
+        say(s, NULL, "more", "sparseshim report %s", job->kept);
+    else
+        say(s, NULL, "more",
+            "SPARSESHIM_REPORT_DIR=DIR keeps lanes, tensors and times, for sparseshim report DIR");
+}
+
+void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
+                     const struct ss_report_job *job)
+{
+    struct ss_report_totals totals;
+
+    summary->n = 0;
+    ss_report_add_up(stats, &totals);
+    say_headline(summary, stats, job);
+    say_calls(summary, stats, &totals);
+    say_bytes(summary, job, &totals);
+    say_passed(summary, stats);
+    say_topk(summary, stats);
+    say_rounds(summary, stats);
+    say_merged(summary, &stats->merged);
+    say_blocking(summary, &stats->blocking);
+    say_time(summary, stats);
+    if (job->observe)
+        say_observed(summary, stats);
+    for (size_t i = 0; i < job->note_count && summary->n + 1 < SS_SUMMARY_LINES; i++)
+        say(summary, NULL, "note", "%s", job->notes[i]);
+    say_lanes(summary, stats);
+    say_more(summary, job);
+}

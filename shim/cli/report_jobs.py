@@ -1,0 +1,275 @@
+"""Reads reports and finds out which are of one job."""
+import json
+import os
+import re
+import sys
+
+import report_columns as columns
+from report_words import date, finite, ratio
+
+SCHEMA = 2
+APART = 60  # seconds: clocks of hosts differ, and ranks begin and end apart, by less
+
+
+class Wrong(Exception):
+    """A message for the user."""
+
+
+class Report:
+    """One file; data has every part that a report may have."""
+
+    def __init__(self, path, text, folder=None):
+        self.path, self.text, self.folder = path, text, folder
+        self.data = check(decode(text))
+        self.job = self.data["job"]
+        self.job.setdefault("rank", -1)
+        self.job.setdefault("ranks", 0)
+        for key in ("program", "version", "hostname", "mpi_library"):
+            self.job[key] = self.job.get(key) or ""
+
+    @property
+    def rank(self):
+        return self.job["rank"]
+
+    @property
+    def start(self):
+        return self.job.get("start_unix") or 0
+
+    @property
+    def elapsed(self):
+        return self.data["times"].get("seconds_elapsed") or 0
+
+    @property
+    def complete(self):
+        return self.job.get("complete", True)
+
+    @property
+    def id(self):
+        """The number of the job, as the name of the file has it."""
+        found = re.fullmatch(r"sparseshim-(.*)-\d+-\d+\.json", os.path.basename(self.path))
+        return found[1] if found else ""
+
+    def rows(self, key):
+        return self.data[key]
+
+
+# ---- what a report may hold ----
+
+def decode(text):
+    def once(pairs):
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise Wrong("line 1, column 1: duplicate key")
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        raise Wrong(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise Wrong("line 1, column 1: too great a depth") from None
+    except ValueError as error:
+        raise Wrong(f"line 1, column 1: {error}") from None
+
+
+def is_whole(value, least):
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+
+
+KINDS = {
+    "text": (lambda v: v is None or isinstance(v, str), "text expected"),
+    "flag": (lambda v: isinstance(v, bool), "true or false expected"),
+    "count": (lambda v: is_whole(v, 0), "whole number expected"),
+    "bytes": (lambda v: is_whole(v, 0) or v is None or finite(v), "number of bytes expected"),
+    "integer": (lambda v: is_whole(v, -(2**62)), "whole number expected"),
+    "names": (lambda v: isinstance(v, dict) and all(n is None or finite(n) for n in v.values()),
+              "object of numbers expected"),
+    "object": (lambda v: v is None or isinstance(v, dict), "object expected"),
+    "arrays": (lambda v: isinstance(v, dict), "object expected"),
+}
+NUMBER = (lambda v: v is None or finite(v), "number expected")
+
+
+def check_object(place, group, found):
+    if not isinstance(found, dict):
+        raise Wrong(f"{place}: object expected")
+    for column in group.keys():
+        good, wanted = KINDS.get(column.kind, NUMBER)
+        if column.key in found and not good(found[column.key]):
+            raise Wrong(f"{place}.{column.key}: {wanted}")
+
+
+def check_arrays(place, group, found):
+    """Arrays of numbers, all of one length."""
+    arrays = [found.get(c.key) for c in group.columns]
+    for column, array in zip(group.columns, arrays):
+        if not isinstance(array, list) or len(array) != len(arrays[0]) or not all(NUMBER[0](v) for v in array):
+            raise Wrong(f"{place}.{column.key}: as many numbers as of the others expected")
+
+
+LISTS = (columns.SYNCHRONOUS, columns.NOTES, columns.PASSED, columns.LANES, columns.SMALL, columns.TENSORS,
+         columns.OPTIONS)
+OBJECTS = (columns.SUMMARY, columns.JOB, columns.CALLS, columns.BYTES, columns.TIMES)
+SELDOM = (columns.ROUNDS, columns.MERGED, columns.BLOCKING)
+
+
+def check(data):
+    """Fills in the parts that are missing."""
+    if isinstance(data, dict) and ("merged_schema" in data or "compared_schema" in data):
+        raise Wrong('no "schema": this is what sparseshim report made of several reports, which is not read again')
+    if not isinstance(data, dict) or "schema" not in data:
+        raise Wrong('no "schema": this is no report of sparseshim')
+    if data["schema"] != SCHEMA:
+        newer = ", of a newer sparseshim," if is_whole(data["schema"], SCHEMA) else ""
+        raise Wrong(f"schema: report of another schema{newer} than {SCHEMA}, which this program reads")
+    for group in OBJECTS + SELDOM:
+        check_object(group.key, group, data.get(group.key, {}))
+    for group in OBJECTS:
+        data.setdefault(group.key, {})
+    for group in LISTS:
+        rows = data.setdefault(group.key, [])
+        if not isinstance(rows, list):
+            raise Wrong(f"{group.key}: array expected")
+        for i, row in enumerate(rows):
+            check_object(f"{group.key}[{i}]", group, row)
+    for i, tensor in enumerate(data["tensors"]):
+        if tensor.get("series"):
+            check_arrays(f"tensors[{i}].series", columns.SERIES, tensor["series"])
+    if "rounds_stretches" in data.get("rounds", {}):
+        check_arrays("rounds.rounds_stretches", columns.STRETCHES, data["rounds"]["rounds_stretches"])
+    return data
+
+
+# ---- files and folders ----
+
+def say(text):
+    print(f"sparseshim report: {text}", file=sys.stderr)
+
+
+def read_file(path, folder=None):
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        raise Wrong(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return Report(path, text, folder)
+    except Wrong as wrong:
+        raise Wrong(f"{path} is no report: {wrong}") from None
+
+
+def is_report(name):
+    return name.startswith("sparseshim-") and name.endswith(".json")
+
+
+def read(argument):
+    """Returns the reports of a file or folder, and whether all of them could be read."""
+    found, good = [], True
+    if not os.path.isdir(argument):
+        names = [argument]
+    else:
+        names = [os.path.join(argument, name) for name in sorted(os.listdir(argument)) if is_report(name)]
+        if not names:
+            say(f"{argument} holds no reports (sparseshim-*.json, as SPARSESHIM_REPORT with "
+                "SPARSESHIM_REPORT_DIR writes them)")
+            return [], False
+    for name in names:
+        try:
+            found.append(read_file(name, argument if os.path.isdir(argument) else None))
+        except Wrong as wrong:
+            say(wrong)
+            good = False
+    return found, good
+
+
+# ---- which are of one job ----
+
+def difference(a, b):
+    """Returns why two reports are not of one job, None if they may be."""
+    p, q = a.job, b.job
+    if p["program"] != q["program"]:
+        return f"they are of two programs, {p['program']} and {q['program']}"
+    if p["ranks"] != q["ranks"]:
+        return f"they are of jobs of {p['ranks']} and of {q['ranks']} ranks"
+    if a.rank == b.rank and a.rank >= 0:
+        return f"both are of rank {a.rank}"
+    if p["version"] != q["version"]:
+        return f"they are of versions {p['version']} and {q['version']} of the library"
+    if a.start + a.elapsed + APART < b.start or b.start + b.elapsed + APART < a.start:
+        return f"they ran one after the other, from {date(a.start)} and from {date(b.start)}"
+    return None
+
+
+def one_job(reports):
+    """Returns them by rank; raises Wrong if they are not of one job."""
+    reports = sorted(reports, key=lambda r: (r.rank, r.path))
+    for i, report in enumerate(reports[1:], 1):
+        for other in (reports[i - 1], reports[0]):
+            why = difference(other, report)
+            if why:
+                raise Wrong(f"{other.path} and {report.path} are not of one job: {why}; name the reports of one")
+    return reports
+
+
+class Job:
+    def __init__(self, first):
+        self.id, self.reports = first.id, [first]
+
+    def takes(self, report):
+        return report.id == self.id and all(difference(r, report) is None for r in self.reports)
+
+    @property
+    def start(self):
+        return min(r.start for r in self.reports)
+
+    def words(self):
+        first = self.reports[0]
+        ran = max(r.elapsed for r in self.reports)
+        ended = "" if all(r.complete for r in self.reports) else ", had not ended"
+        return (f"{self.id or '-':<12} {date(self.start)}  {first.job['program']}, {len(self.reports)} of "
+                f"{first.job['ranks']} ranks, ran {ran:.0f} s{ended}")
+
+
+def split(reports):
+    """Returns the jobs of a folder, the newest first."""
+    jobs = []
+    for report in sorted(reports, key=lambda r: (r.start, r.rank)):
+        for job in jobs:
+            if job.takes(report):
+                job.reports.append(report)
+                break
+        else:
+            jobs.append(Job(report))
+    return sorted(jobs, key=lambda job: job.start, reverse=True)
+
+
+def choose(folder, reports, wanted):
+    """Returns the reports of one job of a folder: of the one that is named by its number or the
+    beginning of its start, or of the newest. Says which other jobs there are."""
+    jobs = split(reports)
+    fits = [job for job in jobs if wanted in (None, job.id) or date(job.start).startswith(wanted)]
+    listing = "".join(f"\n  {'*' if job in fits[:1] else ' '} {job.words()}" for job in jobs)
+    if not fits:
+        raise Wrong(f"{folder} has no job {wanted}; its jobs, by number and start:{listing}")
+    if len(jobs) > 1 and (wanted is None or len(fits) > 1):
+        say(f"{folder} has {len(jobs)} jobs; this is the newest{' of those' if wanted else ''} (*); "
+            f"--job=NUMBER or --job='YYYY-MM-DD HH:MM' chooses:{listing}")
+    return fits[0].reports
+
+
+# ---- numbers of a report ----
+
+def lane_seconds(lane):
+    return sum(lane.get(f"seconds_{phase}") or 0 for phase in columns.PHASES)
+
+
+def lane_density(lane):
+    return ratio(lane.get("density_sum"), lane.get("scans"))
+
+
+def tensor_density(tensor):
+    return ratio(tensor.get("density_sum"), tensor.get("topk_calls"))
+
+
+def tensor_ratio(tensor):
+    return ratio(tensor.get("residual_norm"), tensor.get("input_norm"))
