@@ -8,10 +8,10 @@
 const char *ss_reason_key(enum ss_reason reason)
 {
     static const char *const keys[SS_REASONS] = {
-        "small",      "type",         "communicator", "buffer",     "first_call",
-        "settings",   "off",          "environment",  "memory",     "max_memory",
-        "not_finite", "unregistered", "unfit",        "loss_scale", "observe",
-        "dense",      "backed_off",   "nonblocking",  "unmet",      "callbacks",
+        "small",      "type",         "communicator", "buffer",    "first_call",
+        "settings",   "off",          "environment",  "memory",    "max_memory",
+        "not_finite", "unregistered", "unfit",        "observe",   "dense",
+        "backed_off", "nonblocking",  "unmet",        "callbacks",
     };
     return keys[reason];
 }

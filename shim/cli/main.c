@@ -52,28 +52,7 @@ static const struct verb {
      "127 the command could not be started.\n"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
-    {"report", cli_report,
-     "[FORM] [--merge | --compare] FILE | FOLDER ...; --trace [-o FILE] FOLDER",
-     "print reports that a job wrote as JSON, merge them or compare two jobs",
-     "  --all          also what is rarely useful\n"
-     "  --json         as JSON\n"
-     "  --csv[=TABLE]  a row for each lane of each report; TABLE: lanes, tensors, series, summary\n"
-     "  --html         one page about a job, with pictures, to standard output\n"
-     "  --legend       what each word and number means (--legend=roff: for a manual); no file\n"
-     "  --merge        the ranks of a job in one: sums, slowest rank, spread\n"
-     "  --compare      two jobs, A and B, by the ranks that both report\n"
-     "  --trace        the traces of a job's ranks (SPARSESHIM_TRACE) as one, their clocks "
-     "aligned,\n"
-     "                 for Perfetto or chrome://tracing; to standard output, or -o FILE\n"
-     "A folder stands for the reports in it. Without --merge and --compare a folder by itself is\n"
-     "merged, two files or folders of two jobs of one program are compared, and all else is\n"
-     "printed one after the other:\n"
-     "  sparseshim report reports/                        all ranks\n"
-     "  sparseshim report before/ after/                  two jobs\n"
-     "  sparseshim report --html reports/ >report.html\n"
-     "  sparseshim report --trace traces/ -o trace.json\n"
-     "Exit status: 0; 1 a file cannot be read or is no report, or they do not belong together;\n"
-     "2 usage, or a trace that is neither a file nor a folder.\n"},
+    {.name = "report", .line = "show the reports of a job, merge its ranks, compare two jobs"},
     {.name = "bench", .line = "time a call with and without the library, over lists of settings"},
     {.name = "simulate", .line = "what each collective would take on a network, up to 4096 ranks"},
     {"help", help, "[VERB]", "this list, or what a verb takes", ""},
