@@ -1,4 +1,4 @@
-/* What the training programs share: how they fail, take options from a table, and log. */
+/* Shared by the training programs: failing, options from a table, logging. */
 #ifndef TESTS_APPS_APP_H
 #define TESTS_APPS_APP_H
 
@@ -16,7 +16,7 @@
 enum { LOG_STEPS = 10 }; /* steps per line of a log */
 
 struct log {
-    FILE *file; /* NULL on every rank but the first */
+    FILE *file; /* NULL on all ranks but the first */
     bool wanted;
     double loss[2]; /* summed over this rank's samples since the last line; their number */
 };
@@ -39,7 +39,7 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);
-    usleep(100000); /* for mpirun to read it: what comes with the end may be lost */
+    usleep(100000); /* time for mpirun to read the line; output at the end may be lost */
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort();
 }
@@ -48,8 +48,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *for
 
 enum option_kind { OPTION_FLAG, OPTION_WHOLE, OPTION_NUMBER, OPTION_TEXT, OPTION_CHOICE };
 
-/* A row of a program's table. What the target holds before the command line is read is the default,
- * and the help says it. */
+/* A row of a program's table. The default is the value of the target before the command line is
+ * read; the help prints it. */
 struct app_option {
     const char *name, *value, *help; /* lines of the help are parted by \n */
     enum option_kind kind;
@@ -61,8 +61,8 @@ struct app_option {
         int *choice;
     } target;
     double low, high;
-    long multiple;              /* of which a whole number must be one; 0: any */
-    const char *const *choices; /* NULL behind the last; the target is the index of one */
+    long multiple;              /* a whole number must be a multiple of it; 0: any */
+    const char *const *choices; /* ended by NULL; the target is an index */
 };
 
 /* clang-format off */
@@ -94,7 +94,7 @@ static const char *one_of(const char *const *choices, char words[ALLOWED_CHARS])
     return words;
 }
 
-/* What an option takes, for an error. */
+/* Describes the values of an option, for an error. */
 static const char *allowed(const struct app_option *o, char words[ALLOWED_CHARS])
 {
     switch (o->kind) {
@@ -210,7 +210,7 @@ static void print_help(const struct app_option *options, size_t members)
     }
 }
 
-/* Why getopt_long stopped at `argument`; code: as it left it in optopt. */
+/* Writes why getopt_long stopped at `argument`; code: its value of optopt. */
 __attribute__((noreturn)) static void refuse_argument(const struct app_option *options, int first,
                                                       int code, const char *argument)
 {
@@ -223,11 +223,11 @@ __attribute__((noreturn)) static void refuse_argument(const struct app_option *o
     fail("'%s' names no option, or more than one; see --help", argument);
 }
 
-/* Reads the command line into the targets of the table. Returns false when all that was wanted is
- * the help, which the first rank has printed. */
+/* Reads the command line into the targets of the table. Returns false if only the help was wanted,
+ * which the first rank has printed. */
 static bool read_options(int argc, char **argv, const struct app_option *options, size_t members)
 {
-    enum { FIRST = 256 }; /* beyond the letters that getopt_long returns itself */
+    enum { FIRST = 256 }; /* behind the letters that getopt_long returns itself */
     struct option known[MAX_OPTIONS + 2] = {{"help", 0, NULL, 'h'}};
     char words[ALLOWED_CHARS];
     int c, rank;
@@ -253,7 +253,7 @@ static bool read_options(int argc, char **argv, const struct app_option *options
     return c != 'h';
 }
 
-/* Whether all ranks hold the same bits. Collective. */
+/* Returns true if all ranks hold the same bits. Collective. */
 static bool replicas_agree(const float *weight, size_t weights)
 {
     uint64_t hash = 0, both[2], top[2];
@@ -270,7 +270,7 @@ static bool replicas_agree(const float *weight, size_t weights)
     return top[0] == ~top[1];
 }
 
-/* Opens the CSV on the first rank; path NULL: no log, and the calls below do nothing. */
+/* Opens the CSV on the first rank; path NULL: no log, and the functions below do nothing. */
 static inline void log_open(struct log *log, const char *path, int rank)
 {
     log->wanted = path != NULL;
@@ -282,7 +282,7 @@ static inline void log_open(struct log *log, const char *path, int rank)
     fputs("step,epoch,seconds,allreduce_seconds,loss\n", log->file);
 }
 
-/* A line, on the first rank: the mean loss since the last. */
+/* Writes a line on the first rank: the mean loss since the last line. */
 static void log_line(const struct log *log, long step, long epoch, double seconds,
                      double allreduce_seconds, double loss)
 {
@@ -291,8 +291,9 @@ static void log_line(const struct log *log, long step, long epoch, double second
                 loss);
 }
 
-/* After each step (counted from 1), with this rank's loss summed over its samples. Every LOG_STEPS
- * steps a line gives the mean over the samples of all ranks since the last. Collective. */
+/* Logs after each step (counted from 1), with this rank's loss summed over its samples. Every
+ * LOG_STEPS steps a line gives the mean over the samples of all ranks since the last line.
+ * Collective. */
 static inline void log_step(struct log *log, long step, long epoch, double seconds,
                             double allreduce_seconds, double loss, double samples)
 {

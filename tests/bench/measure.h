@@ -1,4 +1,4 @@
-/* What the benchmarks count and make of it: seconds, bytes on the wire, medians. */
+/* Measurements of the benchmarks: seconds, bytes on the wire, medians. */
 #ifndef TESTS_BENCH_MEASURE_H
 #define TESTS_BENCH_MEASURE_H
 
@@ -15,14 +15,14 @@ static inline double measure_clock(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Processor time of this process, all threads. */
+/* Returns the processor time of this process, all threads. */
 static inline double measure_cpu_seconds(void)
 {
     return measure_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Bytes that an interface of this host, as this process sees it, sent so far; 0 where there is none
- * of that name. */
+/* Returns the bytes that an interface of this host has sent, as this process sees it; 0 if there is
+ * no such interface. */
 static inline double measure_sent_bytes(const char *device)
 {
     char line[512], name[64];
@@ -45,7 +45,7 @@ static inline int measure_by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n values, which come to stand in order; between two neighbours where it falls between them. */
+/* Returns a quantile of n values, which it sorts; interpolates between neighbours. */
 static inline double measure_quantile(double *v, size_t n, double share)
 {
     double at = share * (double)(n - 1);

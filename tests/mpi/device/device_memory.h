@@ -1,4 +1,4 @@
-/* Memory of devices for programs under test, by the driver that LD_LIBRARY_PATH finds. */
+/* Device memory for programs under test, from the driver that LD_LIBRARY_PATH finds. */
 #ifndef TESTS_MPI_DEVICE_MEMORY_H
 #define TESTS_MPI_DEVICE_MEMORY_H
 
@@ -29,7 +29,7 @@
     X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                              \
     X(cuMemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream))
 
-/* Of the driver for tests. */
+/* Functions of the driver for tests. */
 typedef void cuda_crossed_fn(unsigned long long *to_host, unsigned long long *from_host);
 typedef void cuda_hold_fn(atomic_int *until);
 typedef void cuda_order_fn(char *text, size_t room, size_t *pinned);
@@ -54,8 +54,8 @@ static struct {
         }                                                                                          \
     } while (0)
 
-/* Two devices, where there are two, else the first for both; a context is current afterwards, that
- * of the first. */
+/* Finds two devices, or the first one twice if there is only one. A context of the first is current
+ * afterwards. */
 static inline void cuda_open(void)
 {
     int devices = 0;
@@ -87,7 +87,7 @@ static inline bool host_touches(enum kind kind)
     return kind == HOST || kind == PINNED;
 }
 
-/* A context that is not the thread's own, until cuda_leave. */
+/* Enters a context that is not the thread's own, until cuda_leave. */
 static inline CUcontext cuda_enter(enum kind kind)
 {
     CUcontext before;
@@ -117,7 +117,7 @@ static inline char *cuda_memory(enum kind kind, size_t bytes)
     return host ? host : (char *)(uintptr_t)p;
 }
 
-/* Left under way in the legacy stream. */
+/* Leaves work in flight in the legacy stream. */
 static inline void cuda_write(enum kind kind, char *to, const void *from, size_t bytes)
 {
     CUcontext before;

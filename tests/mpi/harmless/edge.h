@@ -1,6 +1,6 @@
-/* What the programs at the edges of MPI share (tests/t/harmless.t). Each is a legal program whose
- * exit status and output are compared with and without the library, so what it prints depends on
- * nothing but what MPI promises and its bare library does: never on time, addresses or counts of
+/* Shared by the programs at the edges of MPI (tests/t/harmless.t). Each is a legal program whose
+ * exit status and output are compared with and without the library. Its output therefore depends
+ * only on what MPI promises and its bare library does: never on time, addresses or counts of
  * elements. */
 #ifndef TESTS_MPI_EDGE_H
 #define TESTS_MPI_EDGE_H
@@ -12,10 +12,11 @@
 
 #include "tests/mpi/support/input.h"
 
-/* Elements of a call: more than the default of MIN_COUNT, unless the environment says otherwise. */
+/* Elements of a call: by default more than the default of MIN_COUNT. */
 enum { EDGE_COUNT = 70000 };
 
-enum { EDGE_INIT = -1, EDGE_NONE = -2 }; /* level of a case: MPI_Init; it initialises by itself */
+/* levels of a case: MPI_Init; the case initialises MPI itself */
+enum { EDGE_INIT = -1, EDGE_NONE = -2 };
 
 struct edge_case {
     const char *name;
@@ -33,7 +34,7 @@ struct edge {
 
 static struct edge edge;
 
-/* A line of standard output, in one write: lines of ranks do not mix. */
+/* Writes a line to standard output in one write, so that lines of ranks do not mix. */
 __attribute__((format(printf, 1, 2))) static inline void edge_say(const char *format, ...)
 {
     char line[512];
@@ -83,7 +84,7 @@ static inline bool edge_right(MPI_Comm comm, const float *out, uint64_t seed)
     return input_is_whole_sum(out, edge.count, seed, size);
 }
 
-/* An eligible allreduce; whether it returned the sum. */
+/* Makes an eligible allreduce. Returns true if it gave the sum. */
 static inline bool edge_sum(MPI_Comm comm, uint64_t seed)
 {
     edge_fill(comm, edge.in, seed);
@@ -101,7 +102,7 @@ static inline bool edge_sums(MPI_Comm comm, int calls, uint64_t seed)
     return good;
 }
 
-/* The same as a nonblocking call that is waited for at once. */
+/* Makes it as a nonblocking call, followed by its wait. */
 static inline bool edge_isum(MPI_Comm comm, uint64_t seed)
 {
     MPI_Request request;
@@ -124,7 +125,7 @@ static inline float *edge_buffer(void)
     return input_alloc(sizeof(float) * (size_t)edge.count);
 }
 
-/* Fills edge; after MPI_Init. */
+/* Fills in `edge` after MPI_Init. */
 static inline void edge_begin(MPI_Comm world)
 {
     const char *count = getenv("EDGE_COUNT");

@@ -1,14 +1,9 @@
-/* Random programs: one program of a seed, what it draws, what it observes and what it has under
- * way.
+/* Random programs: the program of a seed, its random numbers, its observations, and its operations
+ * in flight.
  *
- * Each step has random streams of its own, one that all ranks share and one for each rank: a step
- * does the same whether those before it ran or not, as long as what it works on is there. So a
- * program can be cut short (--only) and single steps left out (--skip).
- *
- * What is observed is text in lines. The digest of a program is the sum of the hashes of its lines,
- * which the order of completions within a rank does not change; the same lines are what --trace
- * prints. A line holds only what MPI or MPICH makes certain: no address, no handle, no flag of a
- * test whose answer depends on time.
+ * Each step has random streams of its own, one that all ranks share and one per rank: a step does
+ * the same whether the steps before it ran or not, as long as the objects it uses exist. A program
+ * can thus be cut short (--only), and single steps left out (--skip).
  */
 #ifndef TESTS_MPI_RP_H
 #define TESTS_MPI_RP_H
@@ -27,51 +22,52 @@
 
 enum { RP_SLOTS = 10, RP_PENDING = 64, RP_KEYS = 3, RP_DEPTH = 16, RP_GUARD = 32 };
 
-/* A communicator of the program. All ranks agree on which slots are used; a rank that is not a
- * member has MPI_COMM_NULL in its slot. */
+/* A communicator of the program. All ranks agree on the slots in use; a rank that is not a member
+ * has MPI_COMM_NULL in its slot. */
 struct rp_slot {
     bool used;
-    bool borrowed; /* the world and self of the program: not freed */
+    bool borrowed; /* world and self of the program are not freed */
     bool inter, cart;
     bool poisoned; /* has an attribute whose copy callback may fail on some ranks */
     MPI_Comm comm;
-    int rank, size;         /* of the local group; size of the remote group where inter */
-    MPI_Errhandler handler; /* as set last, or as inherited */
+    int rank, size;         /* in the local group; remote: size of the remote group if inter */
+    MPI_Errhandler handler; /* handler set last, or inherited */
 };
 
 /* An operation of this rank that is not known to be complete. */
 struct rp_pending {
     MPI_Request request;
-    int step, serial; /* of the step that posted it */
+    int step, serial; /* step that posted it, and number within the step */
     const char *what;
-    bool message;             /* its status tells of a message */
+    bool message;             /* its status describes a message */
     bool persistent;          /* inactive, not null, when complete */
-    bool general;             /* a generalized request, still to be completed by the program */
+    bool general;             /* a generalized request that the program has still to complete */
     void *in, *out;           /* owned; NULL: none */
     size_t in_seen, out_seen; /* bytes that are observed at the end */
 };
 
 struct rp_key {
     bool used;
-    int fails; /* 1 + the rank on which its copy callback fails; 0: none */
+    int fails; /* 1 + rank on which the copy callback fails; 0: none */
     int keyval;
     int copies, deletes, live;
 };
 
-/* One program, run by one thread. */
+/* A program, run by one thread. */
 struct rp {
     uint64_t seed;
     uint64_t shared, own; /* random streams of the step */
     int rank, size;       /* in slot 0 */
     int step, serial;
     bool main;         /* in the main thread */
-    const char *label; /* before each line; NULL: none */
-    bool alone;        /* no other thread runs a program beside it */
-    bool raised;       /* leave out what a program raised to MPI_THREAD_MULTIPLE cannot do */
-    bool plain;        /* makes nothing that calls it back: operators, attributes */
-    bool settles;      /* every step ends with nothing under way */
-    int level;         /* of threads */
-    bool sessions;     /* MPI_Init was not called */
+    const char *label; /* prefix of each line; NULL: none */
+    bool alone;        /* no other thread runs a program at the same time */
+    /* leaves out calls that a program raised to MPI_THREAD_MULTIPLE cannot make */
+    bool raised;
+    bool plain;    /* makes nothing that calls it back: no operators, no attributes */
+    bool settles;  /* every step ends with nothing in flight */
+    int level;     /* of threads */
+    bool sessions; /* MPI_Init was not called */
     struct rp_slot slot[RP_SLOTS];
     struct rp_pending pending[RP_PENDING];
     int waiting;
@@ -81,10 +77,10 @@ struct rp {
     FILE *trace; /* NULL: lines are only counted into the digest */
 };
 
-/* What callbacks know of the thread they run in. */
+/* The thread that a callback runs in. */
 struct rp_thread {
     struct rp *program;         /* NULL: not a thread of the program */
-    const char *call[RP_DEPTH]; /* MPI calls this thread is in, innermost last */
+    const char *call[RP_DEPTH]; /* MPI calls that the thread is in, innermost last */
     int depth;
     int in_operator;
     bool may_jump;
@@ -92,9 +88,9 @@ struct rp_thread {
 };
 
 static _Thread_local struct rp_thread rp_here;
-static atomic_int rp_foreign;     /* callbacks that ran in a thread that is not the program's */
-static atomic_int rp_outside;     /* ... or outside of any MPI call */
-static atomic_long rp_operations; /* calls of user operators, and elements they combined */
+static atomic_int rp_foreign;     /* callbacks in threads that are not the program's */
+static atomic_int rp_outside;     /* callbacks outside of any MPI call */
+static atomic_long rp_operations; /* calls of user operators, and elements that they combined */
 static atomic_long rp_combined;
 
 /* ---- random streams ---- */
@@ -110,13 +106,13 @@ static inline int rp_drawn(uint64_t *state, int below)
     return (int)((rp_word(state) >> 33) % (uint64_t)below);
 }
 
-/* Alike on all ranks. */
+/* Draws a number that is equal on all ranks. */
 static inline int rp_draw(struct rp *p, int below)
 {
     return rp_drawn(&p->shared, below);
 }
 
-/* Of this rank alone. */
+/* Draws a number of this rank alone. */
 static inline int rp_draw_own(struct rp *p, int below)
 {
     return rp_drawn(&p->own, below);
@@ -153,7 +149,7 @@ static inline void rp_line(struct rp *p, int step, const char *format, va_list a
     }
 }
 
-/* Something observed that belongs to an earlier step. */
+/* Records an observation that belongs to an earlier step. */
 __attribute__((format(printf, 3, 4))) static inline void rp_note_at(struct rp *p, int step,
                                                                     const char *format, ...)
 {
@@ -199,11 +195,11 @@ static inline int rp_left(int err)
     return err;
 }
 
-/* An MPI call by its name without MPI_; errors are observed. */
+/* Makes an MPI call, named without MPI_; errors are observed. */
 #define RP(name, ...) (rp_enter(#name), rp_left(MPI_##name(__VA_ARGS__)))
 
-/* In a callback: notes where it does not run where the program's own code may. Returns the program
- * of this thread. */
+/* Called in a callback: records it if it runs where the program's own code may not. Returns the
+ * program of the thread. */
 static inline struct rp *rp_callback(void)
 {
     if (!rp_here.program)
@@ -213,7 +209,7 @@ static inline struct rp *rp_callback(void)
     return rp_here.program;
 }
 
-/* The innermost call of this thread. */
+/* Returns the innermost call of this thread. */
 static inline const char *rp_calling(void)
 {
     return rp_here.depth > 0 && rp_here.depth <= RP_DEPTH ? rp_here.call[rp_here.depth - 1]
@@ -222,7 +218,7 @@ static inline const char *rp_calling(void)
 
 /* ---- buffers ---- */
 
-/* With bytes behind the end that nobody may write. */
+/* Allocates a buffer with guard bytes behind its end. */
 static inline void *rp_alloc(size_t bytes)
 {
     char *memory = input_alloc(bytes + RP_GUARD);

@@ -7,7 +7,7 @@
 
 enum { RP_VALUE_MAGIC = 0x51a7e };
 
-/* Owned by the attribute it is the value of. */
+/* The value of an attribute, which owns it. */
 struct rp_attribute {
     int magic, number, generation;
     struct rp_key *key;
@@ -22,7 +22,7 @@ static struct rp_attribute *rp_attribute_new(struct rp_key *key, int number, int
     return value;
 }
 
-/* The program owns what a key has, other than the address: keys are of one thread. */
+/* The program owns the data of a key except for its address: a key belongs to one thread. */
 static int rp_copied(void *extra, void *in, void *out, int *flag)
 {
     const struct rp_attribute *value = in;
@@ -83,8 +83,8 @@ static int rp_type_deleted(MPI_Datatype type, int keyval, void *value, void *ext
     return rp_deleted(value, extra);
 }
 
-/* A key of the communicators, made when first drawn. Its last one fails in a copy on a single rank:
- * what has it, the program never duplicates. */
+/* Returns a key of the communicators, made when first drawn. The last key fails in a copy on a
+ * single rank: the program never duplicates a communicator that has it. */
 static struct rp_key *rp_draw_key(struct rp *p)
 {
     struct rp_key *key = &p->key[rp_draw(p, RP_KEYS)];
@@ -136,7 +136,7 @@ static void rp_act_get_attribute(struct rp *p)
     rp_note(p, "MPI_TAG_UB %d", flag ? *bound : -1);
 }
 
-/* An attribute with predefined callbacks. The key is freed before the attribute is gone. */
+/* Sets an attribute with predefined callbacks. The key is freed before the attribute is deleted. */
 static void rp_act_dup_fn(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -158,7 +158,7 @@ static void rp_act_dup_fn(struct rp *p)
     RP(Comm_free, &copy);
 }
 
-/* A datatype with an attribute, gathered, and freed while the call may be under way. */
+/* Gathers a datatype with an attribute, and frees it while the call may be in flight. */
 static void rp_act_type_attribute(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -191,8 +191,9 @@ static void rp_act_type_attribute(struct rp *p)
     rp_keep_buffers(p, &b, "Allgather", !blocking, request, false);
 }
 
-/* After all communicators are freed and all operations complete, those of other threads as well: a
- * request may be known to be complete while the thread that saw it end lets its datatypes go. */
+/* Checks the attributes after all communicators are freed and all operations are complete, those of
+ * other threads included: a request may be known to be complete while the thread that completed it
+ * frees its datatypes. */
 static void rp_end_attributes(struct rp *p)
 {
     for (int i = 0; i <= RP_KEYS; i++) {

@@ -34,8 +34,8 @@ static const struct {
 };
 enum { RP_OPS = sizeof rp_ops / sizeof *rp_ops };
 
-/* Operator and datatype of a reduction. Those made for it are freed by rp_terms_drop, which may be
- * while a nonblocking call is under way. */
+/* Operator and datatype of a reduction. rp_terms_drop frees those made for it, which may happen
+ * while a nonblocking call is in flight. */
 struct rp_terms {
     const struct rp_element *element;
     MPI_Datatype type;
@@ -48,7 +48,7 @@ struct rp_terms {
 struct rp_buffers {
     void *in, *out; /* owned */
     size_t in_bytes, out_bytes;
-    size_t out_seen;  /* bytes of out that are observed; 0: all, and the guard behind them */
+    size_t out_seen;  /* bytes of `out` that are observed; 0: all of them, and the guard */
     const void *send; /* in, or MPI_IN_PLACE */
 };
 
@@ -80,7 +80,7 @@ static inline int rp_value(enum rp_input input, uint64_t seed, int rank, size_t 
     return (int)(word >> 32 & 15) - 7;
 }
 
-/* `rank` is this rank's in the communicator. */
+/* Fills an input; `rank` is this rank's in the communicator. */
 static void rp_fill(struct rp *p, void *out, const struct rp_element *e, size_t n,
                     enum rp_input input, int rank)
 {
@@ -96,7 +96,7 @@ static void rp_fill(struct rp *p, void *out, const struct rp_element *e, size_t 
         ((double *)out)[seed % n] = __builtin_nan("");
 }
 
-/* Around the values that SPARSESHIM_MIN_COUNT has in the campaign: 1, 1000, 65536. */
+/* Draws counts around the values of SPARSESHIM_MIN_COUNT in the campaign: 1, 1000, 65536. */
 static int rp_draw_count(struct rp *p)
 {
     switch (rp_draw(p, 24)) {
@@ -144,7 +144,7 @@ static void rp_user_sum(void *in, void *inout, int *len, MPI_Datatype *type)
     rp_here.in_operator--;
 }
 
-/* Composition of x -> a x + b modulo 2^32, the left operand applied first: not commutative. */
+/* Composes x -> a x + b modulo 2^32, the left operand first: not commutative. */
 static void rp_user_affine(void *in, void *inout, int *len, MPI_Datatype *type)
 {
     const unsigned *left = in;
@@ -237,7 +237,7 @@ static bool rp_is_nonblocking(enum rp_reduction what)
            what == RP_ISCAN || what == RP_ALLREDUCE_INIT;
 }
 
-/* Each of the first forms again in the form that counts in MPI_Count. */
+/* Each form above in its MPI_Count variant. */
 #define RP_EITHER(large, name, ...) ((large) ? RP(name##_c, __VA_ARGS__) : RP(name, __VA_ARGS__))
 
 static int rp_call_reduction(enum rp_reduction what, bool large, const struct rp_buffers *b, int n,
@@ -282,7 +282,7 @@ static struct rp_buffers rp_make_buffers(size_t in_bytes, size_t out_bytes, bool
     return b;
 }
 
-/* Hands the buffers to a request under way, or observes and frees them where the call is over. */
+/* Hands the buffers to a request in flight; if the call is over, observes and frees them. */
 static void rp_keep_buffers(struct rp *p, struct rp_buffers *b, const char *what, bool pending,
                             MPI_Request request, bool persistent)
 {
@@ -307,7 +307,7 @@ static struct rp_slot *rp_draw_slot(struct rp *p)
     return &p->slot[slot];
 }
 
-/* A slot whose communicator is an intracommunicator; the world at last. */
+/* Returns a slot with an intracommunicator, the world if there is no other. */
 static struct rp_slot *rp_draw_intra(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_slot(p);
@@ -320,7 +320,8 @@ static int rp_slot_number(const struct rp *p, const struct rp_slot *slot)
     return (int)(slot - p->slot);
 }
 
-/* One reduction on a communicator this rank is a member of. Everything drawn is drawn alike. */
+/* Makes a reduction on a communicator that this rank is a member of, with parameters that are equal
+ * on all ranks. */
 static void rp_reduce_on(struct rp *p, struct rp_slot *slot, enum rp_reduction what)
 {
     struct rp_terms t = rp_draw_terms(p);
@@ -333,7 +334,7 @@ static void rp_reduce_on(struct rp *p, struct rp_slot *slot, enum rp_reduction w
     struct rp_buffers b;
     MPI_Request request = MPI_REQUEST_NULL;
 
-    /* MPICH 4.0.2 crashes in a long MPI_Reduce in place at a root that is not rank 0 (seen). */
+    /* MPICH 4.0.2 crashes in a long MPI_Reduce in place at a root other than rank 0 */
     if ((what == RP_REDUCE || what == RP_IREDUCE) && in_place) {
         root = 0;
         in_place = slot->rank == 0;
@@ -346,7 +347,7 @@ static void rp_reduce_on(struct rp *p, struct rp_slot *slot, enum rp_reduction w
             in_place ? ", in place" : "");
     rp_call_reduction(what, large, &b, n, &t, root, slot->comm, &request);
     rp_terms_drop(&t);
-    if (scatters && in_place) /* what is behind the own block, MPI leaves open */
+    if (scatters && in_place) /* MPI leaves undefined what is behind the own block */
         b.out_seen = (size_t)n * t.bytes;
     rp_keep_buffers(p, &b, rp_reduction_names[what], rp_is_nonblocking(what), request,
                     what == RP_ALLREDUCE_INIT);
@@ -363,7 +364,7 @@ static void rp_act_reduce(struct rp *p)
         rp_reduce_on(p, slot, (enum rp_reduction)what);
 }
 
-/* Nonblocking allreduces on several communicators, which each rank makes in an order of its own. */
+/* Posts nonblocking allreduces on several communicators, in an order that differs between ranks. */
 static void rp_act_shuffle(struct rp *p)
 {
     uint64_t streams = rp_word(&p->shared);

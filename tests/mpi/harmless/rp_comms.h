@@ -39,7 +39,7 @@ static struct rp_slot *rp_free_slot(struct rp *p)
     return NULL;
 }
 
-/* What the handler of a communicator is, as far as programs can tell. */
+/* Handlers of a communicator, as far as programs can distinguish them. */
 static const char *rp_handler_name(const struct rp_slot *slot, MPI_Errhandler handler)
 {
     return handler == MPI_ERRORS_RETURN      ? "the one that returns"
@@ -55,12 +55,12 @@ static void rp_note_handler(struct rp *p, struct rp_slot *slot)
     RP(Comm_get_errhandler, slot->comm, &handler);
     rp_note(p, "the handler of slot %d is %s", rp_slot_number(p, slot),
             rp_handler_name(slot, handler));
-    /* A predefined one may be given back as well. */
+    /* a predefined handler may be given back as well */
     if (handler != MPI_ERRHANDLER_NULL)
         RP(Errhandler_free, &handler);
 }
 
-/* A communicator this rank has just got, or MPI_COMM_NULL, goes into the slot. */
+/* Enters a communicator that this rank has just got, or MPI_COMM_NULL, into the slot. */
 static void rp_take(struct rp *p, struct rp_slot *slot, MPI_Comm comm)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -78,7 +78,7 @@ static void rp_take(struct rp *p, struct rp_slot *slot, MPI_Comm comm)
     RP(Comm_set_errhandler, comm, MPI_ERRORS_RETURN);
 }
 
-/* The request is completed in the same step; what comes between may use the parent. */
+/* The request is completed in the same step; calls in between may use the parent. */
 static int rp_idup(struct rp *p, struct rp_slot *from, MPI_Comm *comm)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -109,7 +109,7 @@ static int rp_dup_with_info(MPI_Comm from, MPI_Comm *comm)
     return err;
 }
 
-/* The even ranks, or all but the last. */
+/* Groups the even ranks, or all ranks but the last. */
 static int rp_create_of_group(struct rp *p, struct rp_slot *from, bool by_group, MPI_Comm *comm)
 {
     MPI_Group all, some;
@@ -182,7 +182,8 @@ static void rp_act_make(struct rp *p)
     to->cart = how == RP_CART;
 }
 
-/* The world of the program in two halves, face to face, and perhaps merged again. */
+/* Splits the program's world into two halves with an intercommunicator, which may be merged
+ * again. */
 static void rp_act_make_inter(struct rp *p)
 {
     struct rp_slot *to = rp_free_slot(p), *world = &p->slot[0];
@@ -204,7 +205,7 @@ static void rp_act_make_inter(struct rp *p)
     to->inter = true;
 }
 
-/* A freed slot may have operations under way. */
+/* Frees a slot, which may have operations in flight. */
 static void rp_act_free(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_slot(p);
@@ -238,7 +239,7 @@ static void rp_act_name(struct rp *p)
         RP(Comm_set_name, slot->comm, name);
 }
 
-/* Collectives over two groups; each gets what the other has. */
+/* Makes collectives over two groups, each of which gets the other's data. */
 static void rp_act_inter(struct rp *p)
 {
     static const enum rp_reduction what[] = {RP_ALLREDUCE, RP_IALLREDUCE, RP_SCATTER_BLOCK};

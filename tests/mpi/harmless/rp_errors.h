@@ -1,4 +1,4 @@
-/* Random programs: error handlers, and errors that a rank's own arguments make. */
+/* Random programs: error handlers, and errors from a rank's own arguments. */
 #ifndef TESTS_MPI_RP_ERRORS_H
 #define TESTS_MPI_RP_ERRORS_H
 
@@ -6,7 +6,7 @@
 
 enum { RP_HANDLERS = 3, RP_ERROR_COUNT = 2000, RP_JUMPED = -2 };
 
-/* What a handler does: notes where it runs, with which class, for which communicator. */
+/* Records where a handler runs, with which error class, for which communicator. */
 static void rp_handle(MPI_Comm comm, int code, int number)
 {
     struct rp *p = rp_callback();
@@ -25,7 +25,7 @@ static void rp_handler_0(MPI_Comm *comm, int *code, ...)
     rp_handle(*comm, *code, 0);
 }
 
-/* Calls MPI, which MPICH lets a handler do below MPI_THREAD_MULTIPLE. */
+/* Calls MPI, which MPICH allows in a handler below MPI_THREAD_MULTIPLE. */
 static void rp_handler_1(MPI_Comm *comm, int *code, ...)
 {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -41,7 +41,7 @@ static void rp_handler_1(MPI_Comm *comm, int *code, ...)
         RP(Errhandler_free, &handler);
 }
 
-/* Leaves by longjmp, as the bindings of other languages do. */
+/* Leaves by longjmp, like the bindings of other languages. */
 static void rp_handler_2(MPI_Comm *comm, int *code, ...)
 {
     rp_handle(*comm, *code, 2);
@@ -52,7 +52,7 @@ static void rp_handler_2(MPI_Comm *comm, int *code, ...)
 static MPI_Comm_errhandler_function *const rp_handlers[RP_HANDLERS] = {rp_handler_0, rp_handler_1,
                                                                        rp_handler_2};
 
-/* Each rank sets what it likes; a handler made for it is freed at once and lives on. */
+/* Sets a random handler on each rank; a handler made for it is freed at once and lives on. */
 static void rp_act_set_handler(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_slot(p);
@@ -78,8 +78,8 @@ struct rp_wrong {
     bool together; /* all members make the call, not some of them alone */
 };
 
-/* A communicator that is no more. (Of an operator or a datatype that is no more, MPICH 4.0.2 takes
- * the one for good and crashes naming the other: seen.) */
+/* Calls on a communicator that was freed. (Freed operators and datatypes are left out: MPICH 4.0.2
+ * accepts the former, and crashes when it names the latter.) */
 static int rp_call_on_freed(const struct rp_wrong *w)
 {
     MPI_Comm comm = MPI_COMM_NULL, gone;
@@ -90,7 +90,7 @@ static int rp_call_on_freed(const struct rp_wrong *w)
     return RP(Allreduce, w->in, w->out, w->n, MPI_INT, MPI_SUM, gone);
 }
 
-/* Negative counts are not among them: MPICH 4.0.2 does not refuse those of reductions (seen). */
+/* Negative counts are left out: MPICH 4.0.2 does not refuse those of reductions. */
 static int rp_call_wrong_numbers(const struct rp_wrong *w, int what)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -154,8 +154,8 @@ static int rp_call_wrong_handles(const struct rp_wrong *w, int what)
     }
 }
 
-/* What a rank sends is its own matter in an allgather: it may have to ask the others first whether
- * the call is served. So they are all there. */
+/* Passes wrong slices to an allgather, on all ranks: a rank may have to ask the others first
+ * whether the call is served. */
 static int rp_call_wrong_slices(const struct rp_wrong *w, int what)
 {
     switch (what / 2 % 3) {
@@ -168,7 +168,8 @@ static int rp_call_wrong_slices(const struct rp_wrong *w, int what)
     }
 }
 
-/* Errors of no communicator go to the handler of the world or of self, with whatever set there. */
+/* Makes errors without a communicator, which go to the handler of the world or of self, whichever
+ * function has set it. */
 static int rp_call_on_nothing(const struct rp_wrong *w, int what)
 {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -192,7 +193,7 @@ static int rp_call_on_nothing(const struct rp_wrong *w, int what)
     }
 }
 
-/* What all members of the communicator do is drawn alike. */
+/* Draws a call of all members of the communicator, equal on all ranks. */
 static int rp_call_wrong(struct rp *p, const struct rp_wrong *w)
 {
     static int (*const ways[])(const struct rp_wrong *w, int what) = {
@@ -207,8 +208,8 @@ static int rp_call_wrong(struct rp *p, const struct rp_wrong *w)
     return ways[way](w, what);
 }
 
-/* With handlers that may leave the call: not where MPICH holds its lock in them, as it does at
- * MPI_THREAD_MULTIPLE, which is the level of a session. */
+/* Tests handlers that may leave the call. Not at MPI_THREAD_MULTIPLE, which is the level of a
+ * session: there MPICH holds its lock in handlers. */
 static int rp_call_or_jump(struct rp *p, const struct rp_wrong *w)
 {
     int err, depth = rp_here.depth;
@@ -224,7 +225,7 @@ static int rp_call_or_jump(struct rp *p, const struct rp_wrong *w)
     return err;
 }
 
-/* Some ranks make a call that MPI refuses before it speaks to others. */
+/* Makes a call on some ranks that MPI refuses before it communicates. */
 static void rp_act_wrong(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_slot(p);

@@ -1,4 +1,4 @@
-/* Random programs: collectives that move data, served or not. */
+/* Random programs: collectives that move data, served and not served. */
 #ifndef TESTS_MPI_RP_GATHERS_H
 #define TESTS_MPI_RP_GATHERS_H
 
@@ -24,7 +24,7 @@ static const char *const rp_gather_names[RP_GATHERS] = {
 
 enum { RP_MOST_RANKS = 64, RP_LAYOUTS = 5 };
 
-/* How one side describes its data: n elements of base are `count` of `type`. */
+/* One side's description of its data: n elements of `base` are `count` of `type`. */
 struct rp_side {
     MPI_Datatype type;
     int count;
@@ -32,7 +32,7 @@ struct rp_side {
     size_t span; /* bytes in memory */
 };
 
-/* n is a multiple of 2. A vector leaves gaps. */
+/* Draws a description; n is a multiple of 2. A vector leaves gaps. */
 static struct rp_side rp_describe(MPI_Datatype base, size_t base_bytes, int n, int layout)
 {
     struct rp_side s = {.type = base, .count = n, .span = (size_t)n * base_bytes};
@@ -63,7 +63,8 @@ static void rp_side_drop(struct rp_side *s)
         RP(Type_free, &s->type);
 }
 
-/* Words of every pattern, also such as floats have for -0.0, Inf and NaN; one in 16 or all. */
+/* Draws words of every pattern, including -0.0, Inf and NaN as floats; one in 16 is non-zero, or
+ * all are. */
 static void rp_fill_words(struct rp *p, void *out, size_t bytes, bool sparse, int rank)
 {
     static const uint32_t special[] = {0x80000000u, 0x7f800000u, 0x7fc00001u, 0xffffffffu, 1u};
@@ -78,7 +79,7 @@ static void rp_fill_words(struct rp *p, void *out, size_t bytes, bool sparse, in
     }
 }
 
-/* An even count, different from rank to rank, and where the slices begin, with gaps or without. */
+/* Draws an even count per rank and the beginnings of the slices, with or without gaps. */
 static size_t rp_draw_slices(struct rp *p, int n, int size, int *counts, int *displs)
 {
     bool gaps = rp_draw(p, 2);
@@ -92,7 +93,7 @@ static size_t rp_draw_slices(struct rp *p, int n, int size, int *counts, int *di
     return next;
 }
 
-/* Counts and displacements are scribbled over as soon as the call is back. */
+/* Overwrites counts and displacements as soon as the call has returned. */
 static void rp_gatherv(struct rp *p, struct rp_slot *slot, bool blocking)
 {
     int counts[RP_MOST_RANKS], displs[RP_MOST_RANKS], n = rp_draw_count(p) / 2 * 2;
@@ -208,7 +209,7 @@ static void rp_act_gather(struct rp *p)
         rp_gather_on(p, slot, what);
 }
 
-/* On a grid whose first dimension is a ring. */
+/* Uses a grid whose first dimension is a ring. */
 static void rp_act_neighbours(struct rp *p)
 {
     struct rp_slot *slot = NULL;

@@ -7,7 +7,7 @@
 enum rp_message { RP_SEND, RP_ISEND, RP_ISSEND, RP_SEND_INIT, RP_ISEND_FREED, RP_SENDS };
 enum rp_receipt { RP_RECV, RP_IRECV, RP_PROBE, RP_MPROBE, RP_RECV_INIT, RP_RECEIPTS };
 
-/* Small: what is sent in a request that is freed at once, nobody knows to be gone. */
+/* Small, since no rank knows when the data of a request that was freed at once have been sent. */
 static const int rp_letter[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 static void rp_send(struct rp *p, MPI_Comm comm, int to, int n, enum rp_message how)
@@ -98,7 +98,7 @@ static void rp_act_message(struct rp *p)
         rp_receive(p, slot->comm, from, n, receipt);
 }
 
-/* Round the ranks of a communicator. */
+/* Sends around the ranks of a communicator. */
 static void rp_act_sendrecv(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -119,7 +119,7 @@ static void rp_act_sendrecv(struct rp *p)
     rp_keep_buffers(p, &b, "Sendrecv", false, MPI_REQUEST_NULL, false);
 }
 
-/* A receive for which no message comes is cancelled; a collective cannot be. */
+/* Cancels a receive without a message; a collective cannot be cancelled. */
 static void rp_act_cancel(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -141,8 +141,8 @@ static void rp_act_cancel(struct rp *p)
     p->pending[p->waiting - 1].message = true;
 }
 
-/* What the program may not do to a collective under way, and does. The error goes to the handler of
- * the world, or of self. */
+/* Does to a collective in flight what a program must not do. The error goes to the handler of the
+ * world, or of self. */
 static void rp_act_refused(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_intra(p);
@@ -171,7 +171,7 @@ static void rp_win_handler(MPI_Win *win, int *code, ...)
         rp_note(p, "window handler: class %d in %s", rp_class(*code), rp_calling());
 }
 
-/* An epoch, in which a rank may also make an error that its handler gets. */
+/* Runs an epoch, in which a rank may also make an error for its handler. */
 static void rp_epoch(struct rp *p, struct rp_slot *slot, MPI_Win win, int *got)
 {
     int value = slot->rank + 1, next = (slot->rank + 1) % slot->size;
@@ -199,7 +199,7 @@ static void rp_act_window(struct rp *p)
     MPI_Win win;
     int got[2] = {-1, -1};
 
-    if (slot->comm == MPI_COMM_NULL || slot->poisoned) /* a window has a duplicate */
+    if (slot->comm == MPI_COMM_NULL || slot->poisoned) /* a window duplicates the communicator */
         return;
     b = rp_make_buffers(0, 4 * sizeof(int), false);
     memset(b.out, 0, 4 * sizeof(int));
@@ -214,7 +214,7 @@ static void rp_act_window(struct rp *p)
 
 /* ---- generalized requests ---- */
 
-/* Owned by the request. */
+/* State owned by the request. */
 struct rp_general {
     struct rp *program;
     int step, queries, cancels;
@@ -254,7 +254,7 @@ static int rp_general_cancel(void *state, int complete)
     return MPI_SUCCESS;
 }
 
-/* Starts one, or completes the first. */
+/* Starts a request, or completes the first one. */
 static void rp_act_general(struct rp *p)
 {
     struct rp_general *g;

@@ -1,11 +1,11 @@
-/* Random programs: what is under way, and how it is completed. */
+/* Random programs: operations in flight, and their completion. */
 #ifndef TESTS_MPI_RP_REQUESTS_H
 #define TESTS_MPI_RP_REQUESTS_H
 
 #include "tests/mpi/harmless/rp.h"
 
-/* A status in which MPI has written nothing yet. MPI_Testall of MPICH 4.0.2 takes an error that the
- * caller left in one for that of a request still under way (seen). */
+/* Returns a status that MPI has not written. MPI_Testall of MPICH 4.0.2 takes an error that the
+ * caller left in a status for that of a request in flight. */
 static inline MPI_Status rp_no_status(void)
 {
     MPI_Status status;
@@ -15,7 +15,7 @@ static inline MPI_Status rp_no_status(void)
     return status;
 }
 
-/* Room for one more; the caller has posted, or is about to post, its request. */
+/* Makes room for one more; the caller has posted its request, or is about to. */
 static struct rp_pending *rp_keep(struct rp *p, const char *what)
 {
     struct rp_pending *kept = &p->pending[p->waiting++];
@@ -40,7 +40,7 @@ static void rp_note_status(struct rp *p, const struct rp_pending *done, MPI_Stat
     }
 }
 
-/* Takes a complete operation off the list. status: NULL where none was asked for. */
+/* Removes a complete operation. status: NULL if none was asked for. */
 static void rp_finish(struct rp *p, int place, MPI_Status *status)
 {
     struct rp_pending *done = &p->pending[place];
@@ -62,22 +62,22 @@ enum rp_way {
     RP_TESTALL,
     RP_TESTANY,
     RP_TESTSOME,
-    RP_WAIT, /* this one and those behind it: of a single request */
+    RP_WAIT, /* from here on: ways to complete a single request */
     RP_TEST,
     RP_GET_STATUS,
     RP_TEST_LOOP,
     RP_WAYS
 };
 
-/* What one completion call said. */
+/* The result of a completion call. */
 struct rp_answer {
-    MPI_Status status[RP_PENDING]; /* of those in index */
+    MPI_Status status[RP_PENDING]; /* statuses of the requests in `index` */
     int index[RP_PENDING];
-    int done; /* entries of index */
+    int done; /* number of entries of `index` */
     bool all; /* all are complete, and their statuses are with the requests */
 };
 
-/* Completion calls over the first of the requests alone. Returns whether it is complete. */
+/* Makes completion calls for the first request alone. Returns true if it is complete. */
 static bool rp_complete_first(enum rp_way way, MPI_Request *request, MPI_Status *status)
 {
     MPI_Status ignored = rp_no_status();
@@ -99,7 +99,7 @@ static bool rp_complete_first(enum rp_way way, MPI_Request *request, MPI_Status 
     }
 }
 
-/* Completion calls over n requests. */
+/* Makes completion calls for n requests. */
 static void rp_complete_many(enum rp_way way, int n, MPI_Request *request, MPI_Status *status,
                              struct rp_answer *a)
 {
@@ -130,7 +130,7 @@ static void rp_complete_many(enum rp_way way, int n, MPI_Request *request, MPI_S
     }
 }
 
-/* One completion call over n requests. Marks in `over` what it completed, with its status. */
+/* Makes one completion call for n requests. Marks completed ones in `over`, with their status. */
 static void rp_complete(enum rp_way way, int n, MPI_Request *request, MPI_Status *status,
                         bool *over)
 {
@@ -152,7 +152,8 @@ static void rp_complete(enum rp_way way, int n, MPI_Request *request, MPI_Status
     }
 }
 
-/* Requests of the program that may be waited for: not the generalized ones, which wait for it. */
+/* Returns requests that the program may wait for: not the generalized ones, which wait for the
+ * program. */
 static int rp_choose(struct rp *p, bool all, bool persistent, int *chosen, MPI_Request *request)
 {
     int n = 0;
@@ -166,7 +167,7 @@ static int rp_choose(struct rp *p, bool all, bool persistent, int *chosen, MPI_R
     return n;
 }
 
-/* Waits or tests, as this rank alone draws, for some of what is under way, or for all of it. */
+/* Waits or tests, as this rank alone draws, for some or all of the operations in flight. */
 static void rp_complete_some(struct rp *p, bool all)
 {
     MPI_Request request[RP_PENDING];
@@ -175,8 +176,8 @@ static void rp_complete_some(struct rp *p, bool all)
     bool over[RP_PENDING];
     enum rp_way way = all ? RP_WAITALL : (enum rp_way)rp_draw_own(p, RP_WAYS);
 
-    /* MPI_Testall of MPICH 4.0.2 gives MPI_ERR_IN_STATUS now and then where a persistent collective
-     * is among the requests (seen). */
+    /* MPI_Testall of MPICH 4.0.2 sometimes gives MPI_ERR_IN_STATUS if a persistent collective is
+     * among the requests. */
     n = rp_choose(p, all, way != RP_TESTALL, chosen, request);
     if (n == 0)
         return;

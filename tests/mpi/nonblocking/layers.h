@@ -6,9 +6,9 @@
 
 enum { LAYERS_RESNET = 161, LAYERS_RESNET_SUM = 25557032, LAYERS_BLOCK = 8 };
 
-/* ResNet-50 (He et al., CVPR 2016, table 1): weights of each convolution, scale and shift of the
- * normalization after it, the classifier's weights and biases; in forward order. Writes
- * LAYERS_RESNET counts of elements and returns their sum. */
+/* Writes LAYERS_RESNET counts of elements and returns their sum. ResNet-50 (He et al., CVPR 2016,
+ * table 1): weights of each convolution, scale and shift of the normalization after it, the
+ * classifier's weights and biases; in forward order. */
 static inline long layers_resnet(int *count)
 {
     static const int blocks[4] = {3, 4, 6, 3};
@@ -25,7 +25,7 @@ static inline long layers_resnet(int *count)
             const int weights[4] = {in * width, 9 * width * width, width * out, in * out};
             const int channels[4] = {width, width, out, out};
 
-            /* The fourth convolution fits the shortcut of a stage's first block. */
+            /* the fourth convolution fits the shortcut of a stage's first block */
             for (int c = 0; c < (block == 0 ? 4 : 3); c++) {
                 count[at++] = weights[c];
                 count[at++] = channels[c];
@@ -41,9 +41,9 @@ static inline long layers_resnet(int *count)
     return at == LAYERS_RESNET ? sum : -1;
 }
 
-/* The language model of Zaremba et al. (2014), table 1, large: an embedding of 10,000 words, two
- * layers of 1,500 LSTM cells, each with weights and biases of its input and of its state, and the
- * output; in forward order. Writes LAYERS_LSTM counts and returns their sum. */
+/* Writes LAYERS_LSTM counts and returns their sum. The language model of Zaremba et al. (2014),
+ * table 1, large: an embedding of 10,000 words, two layers of 1,500 LSTM cells, each with weights
+ * and biases of its input and of its state, and the output; in forward order. */
 enum { LAYERS_LSTM = 11 };
 static inline long layers_lstm(int *count)
 {
@@ -58,8 +58,8 @@ static inline long layers_lstm(int *count)
     return sum;
 }
 
-/* One block of a transformer of this width: query, key, value and output matrices, both
- * normalizations, both matrices of the feed-forward part. Writes LAYERS_BLOCK counts. */
+/* Writes LAYERS_BLOCK counts of one transformer block of this width: query, key, value and output
+ * matrices, both normalizations, both matrices of the feed-forward part. */
 static inline void layers_block(int width, int *count)
 {
     const int square = width * width;

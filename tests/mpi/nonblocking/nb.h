@@ -1,8 +1,9 @@
-/* What the programs of nonblocking allreduces share: calls whose inputs every rank can compute for
- * every other, posted, and checked when complete; and a deadline that names where a hang is.
+/* Shared by the programs of nonblocking allreduces: calls whose inputs every rank can compute for
+ * every other rank, which are posted, and checked when complete; and a deadline that names the
+ * place of a hang.
  *
  * Inputs depend on the seed and on the rank in the communicator, and are small whole numbers: sums
- * are exact in any order, so results are compared bit for bit.
+ * are exact in any order, so that results are compared bit for bit.
  */
 #ifndef TESTS_MPI_NB_H
 #define TESTS_MPI_NB_H
@@ -25,7 +26,7 @@ enum nb_input { NB_SPARSE, NB_DENSE, NB_ZERO, NB_INPUTS };
 
 static const char *const nb_input_names[NB_INPUTS] = {"sparse", "dense", "zero"};
 
-/* One allreduce of this rank. Filled by nb_make; the buffers belong to it until nb_drop. */
+/* One allreduce of this rank. nb_make fills it in; its buffers belong to it until nb_drop. */
 struct nb_call {
     MPI_Request request;
     MPI_Datatype type; /* MPI_FLOAT, MPI_DOUBLE or MPI_INT */
@@ -34,7 +35,7 @@ struct nb_call {
     int count;
     int rank, size; /* in the communicator, which may be freed before the call completes */
     bool in_place;
-    void *in; /* NULL in place */
+    void *in; /* NULL: in place */
     void *out;
 };
 
@@ -75,7 +76,7 @@ static inline double nb_load(const void *from, MPI_Datatype type, int i)
     return type == MPI_INT ? ((const int *)from)[i] : (double)((const float *)from)[i];
 }
 
-/* A call on comm, ready to be posted. */
+/* Makes a call on comm, ready to be posted. */
 static inline struct nb_call nb_make(MPI_Comm comm, MPI_Datatype type, int count,
                                      enum nb_input input, bool in_place, uint64_t seed)
 {
@@ -99,7 +100,7 @@ static inline struct nb_call nb_make(MPI_Comm comm, MPI_Datatype type, int count
     return call;
 }
 
-/* One call in five goes through the form that counts in MPI_Count, where there is one. */
+/* Posts a call. One in five uses MPI_Count, if the library has it. */
 static inline int nb_post(struct nb_call *call, MPI_Comm comm)
 {
     const void *in = call->in_place ? MPI_IN_PLACE : call->in;
@@ -131,7 +132,8 @@ static inline void nb_drop(struct nb_call *call)
     call->in = call->out = NULL;
 }
 
-/* Whether a complete call gave the sum and left its input as it was; a line on stderr where not. */
+/* Returns true if a complete call gave the sum and left its input unchanged; otherwise writes a
+ * line to stderr. */
 static inline bool nb_right(const struct nb_call *call, const char *what)
 {
     for (int i = 0; i < call->count; i++) {
@@ -157,7 +159,7 @@ static inline bool nb_right(const struct nb_call *call, const char *what)
     return true;
 }
 
-/* nb_right, and the call is over. */
+/* Checks a call with nb_right and frees it. */
 static inline bool nb_finish(struct nb_call *call, const char *what)
 {
     bool right = call->request == MPI_REQUEST_NULL && nb_right(call, what);
@@ -169,8 +171,7 @@ static inline bool nb_finish(struct nb_call *call, const char *what)
     return right;
 }
 
-/* MPI_Waitall without statuses. The constant for none is a pointer that gcc takes for an array too
- * small. */
+/* Makes MPI_Waitall without statuses, whose constant gcc takes for an array that is too small. */
 static inline int nb_wait_all(int requests, MPI_Request *request)
 {
 #pragma GCC diagnostic push
@@ -181,7 +182,7 @@ static inline int nb_wait_all(int requests, MPI_Request *request)
 #pragma GCC diagnostic pop
 }
 
-/* Where the program is, for the message at its deadline. */
+/* Part of the program, for the message at its deadline. */
 static char nb_place[200];
 
 static void nb_too_late(int signal_number)
@@ -195,7 +196,7 @@ static void nb_too_late(int signal_number)
     _exit(ignored > 0 ? 99 : 98);
 }
 
-/* Names the next part of the program, which has so many seconds; 0: no deadline any more. */
+/* Names the next part of the program and its deadline in seconds; 0: no deadline. */
 __attribute__((format(printf, 2, 3))) static inline void nb_within(unsigned seconds,
                                                                    const char *format, ...)
 {
@@ -213,7 +214,7 @@ __attribute__((format(printf, 2, 3))) static inline void nb_within(unsigned seco
     alarm(seconds);
 }
 
-/* Time this rank spends in its own code, outside MPI. */
+/* Spends time in this rank's own code, outside MPI. */
 static inline void nb_user_code(double seconds)
 {
     struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -222,7 +223,7 @@ static inline void nb_user_code(double seconds)
         continue;
 }
 
-/* Value of "--name N" among the arguments, or what it is without. */
+/* Returns the value of "--name N" among the arguments, or the default. */
 static inline long nb_option(int argc, char **argv, const char *name, long otherwise)
 {
     for (int i = 1; i + 1 < argc; i++) {

@@ -1,5 +1,5 @@
-/* Gradients that every rank can compute for every other, and the ledger of what went in and what
- * came out, kept by rank 0. */
+/* Gradients that every rank can compute for every other rank, and a ledger of inputs and results,
+ * kept by rank 0. */
 #ifndef TESTS_MPI_GRADIENT_H
 #define TESTS_MPI_GRADIENT_H
 
@@ -13,19 +13,19 @@ enum pattern { HEAVY, SPARSE, EQUAL, REGION, OPPOSITE, MAGNITUDES, CANCELLING, M
 static const char *const pattern_names[PATTERNS] = {
     "heavy", "sparse", "equal", "region", "opposite", "magnitudes", "cancelling", "masked"};
 
-/* FRACTIONS: full mantissas. SCALED: integers times a power of two that belongs to the element, so
- * that every sum of one element is exact. WHOLE: integers times one power of two, so that also
- * differences between elements are. */
+/* Kinds of values. FRACTIONS: full mantissas. SCALED: integers times a power of two that belongs to
+ * the element, so that every sum of one element is exact. WHOLE: integers times one power of two,
+ * so that differences between elements are exact as well. */
 enum form { FRACTIONS, SCALED, WHOLE, FORMS };
 static const char *const form_names[FORMS] = {"fractions", "scaled", "whole"};
 
-/* How the norm goes from step to step: not at all; by powers of two that hold for some steps, all
- * sums staying exact; by a twelfth per step, up or down; each step its own, log-normal. The last
- * two with FRACTIONS only. */
+/* Changes of the norm from step to step: none; powers of two that hold for some steps, with exact
+ * sums; a twelfth per step, up or down; log-normal in each step. The last two with FRACTIONS
+ * only. */
 enum norms { STEADY, STEPS, DRIFT, LOGNORMAL, NORMS };
 
-/* MASKED: most elements are large and cancel between two ranks, the fourth is small and does not:
- * the large ones must not keep it from ever being sent. */
+/* MASKED: most elements are large and cancel between two ranks, the fourth is small and does not
+ * cancel. The large ones must not keep it from being sent for ever. */
 struct gradient {
     enum pattern pattern;
     enum form form;
@@ -52,7 +52,8 @@ static inline bool gradient_present(const struct gradient *g, int rank, uint64_t
     }
 }
 
-/* An integer up to 2^12, or 2^36 where elements are double; small ones are as frequent as large. */
+/* Draws an integer up to 2^12, or 2^36 for doubles; small integers are as frequent as large
+ * ones. */
 static inline long double gradient_whole(const struct gradient *g, uint64_t word)
 {
     unsigned bits = g->wide ? 36 : 12;
@@ -72,13 +73,13 @@ static inline double gradient_power(int exponent)
     return ldexp(1, exponent);
 }
 
-/* Of all ranks in this step. */
+/* Returns the norm of all ranks in this step. */
 static inline double gradient_norm_drawn(enum norms norms, uint64_t seed, int step)
 {
     uint64_t word = input_word(seed + 4000, 0, (uint64_t)step);
     double normal = -6;
 
-    if (norms == STEPS) /* holds for one to some steps */
+    if (norms == STEPS) /* holds for one or several steps */
         return gradient_power((int)(input_word(seed + 4000, 0, (uint64_t)step * 3 / 8) % 3));
     if (norms == DRIFT)
         return pow(13.0 / 12, input_word(seed + 4000, 0, 0) % 2 ? step : -step);
@@ -107,13 +108,14 @@ static inline double gradient_norm(const struct gradient *g, int step)
     return last.norm;
 }
 
-/* Elements that are the same on all ranks: a third of HEAVY, which is the gradient of one model. */
+/* Returns true for elements that are equal on all ranks: a third of HEAVY, which is the gradient of
+ * one model. */
 static inline bool gradient_shared(const struct gradient *g, uint64_t seed, int i)
 {
     return g->pattern == HEAVY && input_word(seed + 9000, 0, (uint64_t)i) % 3 == 0;
 }
 
-/* Element i of this rank in this step; exact in the type. */
+/* Returns element i of this rank in this step; exact in the type. */
 static inline long double gradient_at(const struct gradient *g, int rank, int step, int i)
 {
     uint64_t seed = g->seed * 1000003 + (uint64_t)step;
@@ -165,7 +167,7 @@ static inline MPI_Datatype gradient_type(const struct gradient *g)
     return g->wide ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-/* Sums of what went in, of its magnitudes and of what came out, per element. */
+/* Sums of inputs, of their magnitudes and of results, per element. */
 struct ledger {
     int n;
     long double *in, *magnitude, *out;
@@ -212,7 +214,8 @@ static inline void ledger_receive(struct ledger *l, bool wide, const void *resul
                           : (long double)((const float *)result)[i];
 }
 
-/* Elements that do not balance within `bound` times the sum of magnitudes; the worst is named. */
+/* Returns the number of elements that do not balance within `bound` times the sum of magnitudes;
+ * names the worst. */
 static inline int ledger_wrong(const struct ledger *l, long double bound, const char *what)
 {
     int wrong = 0, worst = -1;
@@ -258,7 +261,7 @@ static inline bool gradient_is_zero(const void *data, size_t bytes, bool wide)
     return true;
 }
 
-/* Hashes of results, call by call, to be compared between ranks. */
+/* Hashes of results, per call, to be compared between ranks. */
 struct hashes {
     uint64_t *of;
     int made, room;
@@ -275,8 +278,8 @@ static inline void hashes_add(struct hashes *h, uint64_t hash)
     h->of[h->made++] = hash;
 }
 
-/* Collective: the first call in which some rank's result differs from rank 0's, -1 where none; on
- * rank 0 only. */
+/* Returns, on rank 0 only, the first call in which a rank's result differs from rank 0's, -1 if
+ * none. Collective. */
 static inline int hashes_differ(const struct hashes *h, int rank, int ranks)
 {
     uint64_t *all = rank == 0 ? input_alloc((size_t)(ranks * h->made) * sizeof *all) : NULL;
@@ -291,7 +294,7 @@ static inline int hashes_differ(const struct hashes *h, int rank, int ranks)
     return first;
 }
 
-/* The value of NAME=VALUE among the arguments, or `otherwise`. */
+/* Returns the value of NAME=VALUE among the arguments, or `otherwise`. */
 static inline const char *argument(int argc, char **argv, const char *name, const char *otherwise)
 {
     size_t length = strlen(name);
@@ -307,7 +310,7 @@ static inline int argument_number(int argc, char **argv, const char *name, int o
     return text ? atoi(text) : otherwise;
 }
 
-/* The index of `text` among the names; ends the program where it is none of them. */
+/* Returns the index of `text` among the names; ends the program if it is none of them. */
 static inline int argument_choice(const char *text, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A well mixed word for each (seed, rank, position): the finalizer of splitmix64. */
+/* Returns a well-mixed word for (seed, rank, position): the finalizer of splitmix64. */
 static inline uint64_t input_word(uint64_t seed, int rank, uint64_t position)
 {
     uint64_t z = seed * 0x9e3779b97f4a7c15u + (uint64_t)(rank + 1) * 0xd1b54a32d192ed03u +
@@ -18,7 +18,7 @@ static inline uint64_t input_word(uint64_t seed, int rank, uint64_t position)
     return z ^ (z >> 31);
 }
 
-/* One entry in sixteen, small whole numbers: their sums are exact in any order. */
+/* Fills one entry in sixteen with small whole numbers, whose sums are exact in any order. */
 static inline int input_whole(uint64_t seed, int rank, uint64_t position)
 {
     uint64_t word = input_word(seed, rank, position);
@@ -31,7 +31,7 @@ static inline void input_fill_whole(float *out, int n, uint64_t seed, int rank)
         out[i] = (float)input_whole(seed, rank, (uint64_t)i);
 }
 
-/* One entry in sixteen, fractions: their sums depend on the order of addition. */
+/* Fills one entry in sixteen with fractions, whose sums depend on the order of addition. */
 static inline void input_fill_fractions(float *out, int n, uint64_t seed, int rank)
 {
     for (int i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static inline void input_fill_fractions(float *out, int n, uint64_t seed, int ra
     }
 }
 
-/* Whether `got` is the sum over `ranks` ranks of input_fill_whole. */
+/* Returns true if `got` is the sum of input_fill_whole over `ranks` ranks. */
 static inline bool input_is_whole_sum(const float *got, int n, uint64_t seed, int ranks)
 {
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
-/* TAP for MPI programs: a check holds where it holds on every rank; rank 0 prints.
+/* TAP for MPI programs: a check holds if it holds on every rank; rank 0 prints.
  *
- * What the ranks found is collected by MPI_Gather, which the library under test leaves alone.
+ * MPI_Gather collects the results of the ranks, since the library under test does not touch it.
  */
 #ifndef TESTS_MPI_TAP_H
 #define TESTS_MPI_TAP_H
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct tap {
-    MPI_Comm comm; /* borrowed; a communicator that no check breaks */
+    MPI_Comm comm; /* borrowed; no check breaks it */
     int rank;
     int size;
     int checks;
@@ -28,7 +28,7 @@ static inline void tap_begin(MPI_Comm comm)
     MPI_Comm_size(comm, &tap.size);
 }
 
-/* A remark of rank 0. */
+/* Prints a remark of rank 0. */
 __attribute__((format(printf, 1, 2))) static inline void tap_note(const char *format, ...)
 {
     va_list args;
@@ -41,7 +41,7 @@ __attribute__((format(printf, 1, 2))) static inline void tap_note(const char *fo
     putchar('\n');
 }
 
-/* One line of TAP; collective. Returns whether it held on all ranks, on rank 0 only. */
+/* Prints one line of TAP; collective. Returns true, on rank 0 only, if it held on all ranks. */
 __attribute__((format(printf, 2, 3))) static inline bool tap_ok(bool holds, const char *format, ...)
 {
     int mine = holds;
