@@ -31,9 +31,9 @@ void shim_tell_freed(const struct shim_comm *c)
     atomic_store(&shim.residuals_freed, true);
     if (c->follows && !atomic_exchange(&shim.freed_told, true))
         shim_say(CFG_DEBUG_WARN,
-                 "top-k: communicator \"%s\" was freed with residuals of norm %.3g, as was one "
-                 "before it: what lossy calls keep back is lost with each; keep one communicator "
-                 "for all steps, or EXCLUDE what is summed on such ones",
+                 "top-k: communicator \"%s\" was freed with residuals of norm %.3g, like another "
+                 "one before: each time, what lossy calls have kept back is lost; keep one "
+                 "communicator for all steps, or EXCLUDE the sums on such communicators",
                  c->name, norm);
 }
 

@@ -106,8 +106,8 @@ static void tell_end(const struct shim_comm *c)
                  c->name, c->rank, (unsigned long long)not_asked_for);
     if (seen.rounds > 0)
         shim_say(CFG_DEBUG_INFO,
-                 "communicator \"%s\": rank %d was in %llu of %llu rounds; %llu gradients came "
-                 "late, of %llu of them nothing has been sent; at most %llu results waited",
+                 "communicator \"%s\": rank %d took part in %llu of %llu rounds; %llu gradients "
+                 "came late, and %llu of them are not sent at all; at most %llu results waited",
                  c->name, c->rank, (unsigned long long)seen.in, (unsigned long long)seen.rounds,
                  (unsigned long long)seen.late, (unsigned long long)seen.pending,
                  (unsigned long long)seen.queued_most);
