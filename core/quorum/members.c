@@ -1,4 +1,4 @@
-/* Tensors that have rounds: late gradients, what is claimed, entries that are not finite. */
+/* Tensors that have rounds: late gradients, claims, entries that are not finite. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static size_t merge(enum ss_type type, const struct ss_strays *a, const struct s
                                b->val.data, b->count, into->idx.data, into->val.data);
 }
 
-/* Those of g join the ones that wait. */
+/* Adds the strays of g to those that wait. */
 static int add_strays(struct ss_rounds *r, struct ss_member *m, const void *g)
 {
     const struct ss_tensor *t = m->tensor;
@@ -93,7 +93,8 @@ static int add_strays(struct ss_rounds *r, struct ss_member *m, const void *g)
     return status;
 }
 
-/* They travel with the claims, which stay where they are, should they have to return. */
+/* Mixes the strays with the claims for sending; the claims stay where they are, in case they have
+ * to return. */
 static int mix_strays(struct ss_rounds *r, struct ss_member *m)
 {
     struct ss_coll *c = &r->c;
@@ -125,7 +126,7 @@ static void measure(struct ss_tensor *t)
         ss_residual_measured(t, square);
 }
 
-/* Adds the finite elements from `first` on. */
+/* Adds the finite elements of g from `first` on. */
 static void add(struct ss_tensor *t, const void *g, size_t first)
 {
     size_t esize = ss_type_size(t->type);
@@ -159,7 +160,7 @@ void ss_member_selected(struct ss_rounds *r, struct ss_member *m)
 
 /* ---- claims ---- */
 
-/* One selection into work.own. */
+/* Selects into work.own. */
 static void select_from(struct ss_rounds *r, struct ss_member *m, const void *g,
                         struct ss_selection *seen)
 {
@@ -181,7 +182,8 @@ static void select_from(struct ss_rounds *r, struct ss_member *m, const void *g,
         ss_threshold_reevaluate(&t->threshold);
 }
 
-/* Something was not finite: the claims go back, and all that is finite is in the residual. */
+/* Undoes a selection after an entry was not finite: the claims return, and all finite entries are
+ * in the residual. */
 static int take_apart(struct ss_rounds *r, struct ss_member *m, const void *g,
                       const struct ss_selection *seen)
 {
@@ -234,7 +236,7 @@ void ss_member_sent(struct ss_rounds *r)
         ss_residual_add(r->member->tensor, c->own.idx, c->claims.own_error, c->own.nnz);
 }
 
-/* Values are rounded where they stand, but for those that travel with strays. */
+/* Returns the claims. Values are rounded in place, except those that travel with strays. */
 void ss_member_return(struct ss_rounds *r, struct ss_member *m)
 {
     const struct ss_coll *c = &r->c;
@@ -247,10 +249,10 @@ void ss_member_return(struct ss_rounds *r, struct ss_member *m)
     r->claimed = 0;
 }
 
-/* ---- who takes part ---- */
+/* ---- admission ---- */
 
-/* Zeros, as far as it is new. Nothing lies in it when it grows: the tensor that does it has no
- * result yet, and the calls of all others are over. */
+/* Makes room for the landing, with zeros in its new part. The landing is empty when it grows: the
+ * tensor that needs it has no result yet, and the calls of all others are over. */
 static int reserve_landing(struct ss_rounds *r, struct ss_mem *mem, size_t bytes)
 {
     size_t before = r->landing.size;
@@ -274,14 +276,14 @@ int ss_member_room(struct ss_rounds *r, const struct ss_member *m, struct ss_mem
     x->place = &ss_host;
     x->n = c->out_n = m->n;
     x->esize = ss_type_size(m->type);
-    x->type = SS_F64; /* messages are, of rounds that this rank does not know */
+    x->type = SS_F64; /* the type of messages of rounds that this rank does not know */
     if (ss_in_reserve(x, r->s.rounding.values != SS_VALUES_SAME) != SS_OK ||
         ss_fill_reserve(c) != SS_OK)
         return SS_ERR_MEMORY;
     return reserve_landing(r, mem, (size_t)m->n * x->esize);
 }
 
-/* What a round of the tensor needs, whatever its ranks send. */
+/* Makes room for a round of the tensor, whatever its ranks send. */
 static int make_room(struct ss_rounds *r, const struct ss_member *m)
 {
     if (ss_member_room(r, m, r->mem) != SS_OK)
@@ -306,11 +308,11 @@ static struct ss_member *make(const struct ss_rounds *r)
     return NULL;
 }
 
-/* Of a tensor that is there already nothing changes but this. */
+/* Updates a tensor that is admitted already. */
 static int admit_again(struct ss_rounds *r, struct ss_member *m, uint64_t code, size_t k,
                        size_t bucket)
 {
-    if (m->code != code) { /* another tensor, where that one was */
+    if (m->code != code) { /* another tensor in the same place */
         strays_free(&m->strays);
         m->late = 0;
     }
@@ -375,7 +377,7 @@ bool ss_rounds_next(struct ss_rounds *r, const struct ss_tensor *tensor)
     if (!m || m->open == 0 || !tensor->has_rounds || !tensor->placed)
         return false;
     m->open--;
-    m->tensor->has_rounds = m->open > 0; /* it is in the hands of a call until that is over */
+    m->tensor->has_rounds = m->open > 0; /* a call holds it until that is over */
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* Results that came before their call, in the order of their rounds. */
+/* Keeps results that came before their call, in the order of their rounds. */
 #include <string.h>
 
 #include "core/quorum/rounds_impl.h"
@@ -8,7 +8,7 @@ bool ss_outcomes_room(const struct ss_rounds *r, const struct ss_member *m)
     return !r->landed && m->queued < r->s.staleness;
 }
 
-/* The landing is zeros again. */
+/* Sets the landing to zeros again. */
 static void clean(struct ss_rounds *r, const struct ss_member *m, const struct ss_outcome *o)
 {
     const struct ss_tensor *t = m->tensor;
@@ -19,7 +19,8 @@ static void clean(struct ss_rounds *r, const struct ss_member *m, const struct s
         ss_host.ops->clear_at(&ss_host, t->type, r->landing.data, 0, o->idx.data, o->nnz);
 }
 
-/* As a stream; where there is no room for one it stays in the landing, and the next round waits. */
+/* Keeps the result as a stream. If there is no room for it, the result stays in the landing, and
+ * the next round waits. */
 void ss_outcomes_keep(struct ss_rounds *r)
 {
     struct ss_member *m = r->member;
@@ -52,7 +53,7 @@ void ss_outcomes_deliver(struct ss_rounds *r)
     const struct ss_tensor *t = m->tensor;
     void *out = r->call.out;
 
-    if (m->queued == 0) { /* the round was another tensor's */
+    if (m->queued == 0) { /* the round belonged to another tensor */
         ss_rounds_fail(r, SS_ERR_DIFFERENT);
         return;
     }

@@ -1,4 +1,4 @@
-/* What a trace shows of the rounds of partial calls, which go on without a call of this rank. */
+/* Traces the rounds of partial calls, which go on without a call of this rank. */
 #include "core/coll/rows.h"
 #include "core/quorum/rounds_impl.h"
 

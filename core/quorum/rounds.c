@@ -1,5 +1,5 @@
-/* One round after the other: begun by a call of this rank or by an activation, contributed to, run
- * by its recipe, handed to its call or kept for it. */
+/* Runs one round after the other: a call of this rank or an activation begins it, this rank
+ * contributes, its algorithm runs, and the result goes to its call or is kept for it. */
 #include "core/quorum/rounds.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void note(struct ss_rounds *r, int status, int peer, enum ss_phase phase)
     r->failed_phase = phase;
 }
 
-/* A round without a call: others who look at the tensor find it busy, as in a call. */
+/* Marks the tensor of a round without a call as busy, as in a call. */
 static void pin(struct ss_rounds *r)
 {
     ss_tensors_lock(r->member->tensor->owner);
@@ -79,15 +79,16 @@ int ss_rounds_waits_for(const struct ss_rounds *r, enum ss_phase *phase)
     return peer;
 }
 
-/* ---- who begins a round ---- */
+/* ---- the beginning of a round ---- */
 
-/* The first tensor of a step: the one that has had its round in the one at hand begins another. */
+/* Returns true for the first tensor of a step: a tensor that has had its round in this step begins
+ * another step. */
 static bool is_first(const struct ss_rounds *r, const struct ss_member *m)
 {
     return r->step == 0 || m->step == r->step;
 }
 
-/* The rank that starts a round under MAJORITY, by a number that depends on nothing but the seed,
+/* Returns the rank that starts a round under MAJORITY. The rank depends on nothing but the seed,
  * the tensor and the round. */
 static int drawn(const struct ss_rounds *r, const struct ss_member *m, uint32_t round)
 {
@@ -103,8 +104,8 @@ static bool starts(const struct ss_rounds *r)
     return r->s.quorum == SS_QUORUM_SOLO || drawn(r, r->caller, r->done + 1) == r->t->rank;
 }
 
-/* Whether a round that others have started may go on without a call of this rank. A rank that has
- * failed keeps nothing. */
+/* Returns true if a round that other ranks have started may go on without a call of this rank. A
+ * rank that has failed keeps no results. */
 static bool goes_without(const struct ss_rounds *r, const struct ss_member *m)
 {
     if (r->status < 0 || !m)
@@ -112,9 +113,9 @@ static bool goes_without(const struct ss_rounds *r, const struct ss_member *m)
     return ss_outcomes_room(r, m) && (is_first(r, m) || !r->was_in);
 }
 
-/* ---- beginning ---- */
+/* ---- contributions ---- */
 
-/* What the initiator says. */
+/* Writes the words of the initiator. */
 static void describe(const struct ss_member *m, uint64_t words[SS_ACTIVATION_WORDS])
 {
     words[0] = m->code;
@@ -130,7 +131,7 @@ static void set_step(struct ss_rounds *r, struct ss_member *m, bool own)
     m->step = r->step;
 }
 
-/* What late gradients have left. Where memory is short it waits for a later round. */
+/* Contributes entries of late gradients. If memory is short, they wait for a later round. */
 static void contribute_left(struct ss_rounds *r, struct ss_member *m)
 {
     r->c.own = (struct ss_stream){0};
@@ -147,8 +148,8 @@ static void contribute_left(struct ss_rounds *r, struct ss_member *m)
     ss_trace_end(&r->c.x, SS_SPAN_SELECT);
 }
 
-/* The contribution to the round, into c->own: it was claimed when the call came, or it is now. A
- * call that is not in has its gradient join after that. */
+/* Sets c->own to the contribution, which was claimed when the call came, or is claimed now. The
+ * gradient of a call that is not in joins the residual afterwards. */
 static int contribute(struct ss_rounds *r, struct ss_member *m, bool own)
 {
     m->rounds++;
@@ -174,7 +175,7 @@ static uint64_t most_elements(const struct ss_rounds *r)
     return most;
 }
 
-/* m NULL: room for whatever the others send. */
+/* Prepares the exchange; m NULL: with room for whatever other ranks send. */
 static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_t round)
 {
     struct ss_coll *c = &r->c;
@@ -200,7 +201,7 @@ static void set_exchange(struct ss_rounds *r, const struct ss_member *m, uint32_
     x->spans = spans;
 }
 
-/* The contribution is rounded, and what that takes away returns to the residual in the end. */
+/* Prepares the rounding of the contribution. Its errors return to the residual at the end. */
 static void set_rounding(struct ss_rounds *r)
 {
     struct ss_coll *c = &r->c;
@@ -214,7 +215,7 @@ static void set_rounding(struct ss_rounds *r)
     memset(c->claims.own_error, 0, bytes);
 }
 
-/* Where it is summed. In the landing nothing but this rank's own entries could be in the way. */
+/* Sets the place of the sum. The landing holds at most this rank's own entries. */
 static void set_result(struct ss_rounds *r, bool own)
 {
     struct ss_coll *c = &r->c;
@@ -224,22 +225,22 @@ static void set_result(struct ss_rounds *r, bool own)
     c->in = c->out;
     c->in_place = !own;
     c->scan = (struct ss_scan){.nnz = c->own.nnz, .stored = c->own.nnz, .stop = (size_t)c->x.n};
-    /* nothing was voted: bounds that hold whatever comes */
+    /* nothing was voted on: these bounds always hold */
     c->voted.nnz_max = c->x.n;
     c->voted.nnz_sum = c->x.n * (uint64_t)r->t->size;
     c->voted.k_max = r->member ? r->member->k : 0;
     ss_fill_start(c, !own);
 }
 
-/* Of a round that this rank knows nothing of, or that a rank has started to say that it has failed:
- * messages are taken in and answered by errors. */
+/* Begins a round that this rank does not know, or that a rank has started to announce its failure:
+ * its messages are received and answered by errors. */
 static void begin_unknown(struct ss_rounds *r, uint64_t code)
 {
     ss_fail(&r->c.x, code == 0 ? SS_ERR_PEER : SS_ERR_DIFFERENT, -1, SS_PHASE_ACTIVATE);
     r->c.out_n = 0;
 }
 
-/* Messages of a round that this rank does not know. */
+/* Makes room for the messages of a round that this rank does not know. */
 static int room_for_unknown(struct ss_rounds *r, struct ss_mem *mem)
 {
     set_exchange(r, NULL, r->done + 1);
@@ -247,7 +248,8 @@ static int room_for_unknown(struct ss_rounds *r, struct ss_mem *mem)
     return ss_in_reserve(&r->c.x, r->s.rounding.values != SS_VALUES_SAME);
 }
 
-/* Room was made when the tensor was admitted; another one that found none may have cost it. */
+/* Returns true if there is room. Room was made when the tensor was admitted, but a later admission
+ * that found none may have lost it. */
 static bool has_room(struct ss_rounds *r, const struct ss_member *m)
 {
     if (!m)
@@ -282,7 +284,7 @@ static void begin_round(struct ss_rounds *r, struct ss_member *m, bool own, cons
     r->stage = SS_ROUND_RECIPE;
 }
 
-/* Claims that no round took. */
+/* Returns claims that no round took. */
 static void drop_claims(struct ss_rounds *r)
 {
     if (r->claims)
@@ -290,14 +292,15 @@ static void drop_claims(struct ss_rounds *r)
     r->claims = false;
 }
 
-/* This rank says that it has failed, once. */
+/* Announces the failure of this rank, once. */
 static void announce(struct ss_rounds *r, uint64_t words[SS_ACTIVATION_WORDS])
 {
     words[0] = words[1] = 0;
     r->announced = true;
 }
 
-/* Whether a round begins, of which tensor (NULL: of none that is known), and by whose words. */
+/* Returns true if a round must begin; sets *m to its tensor (NULL if unknown) and `words` to the
+ * initiator's. */
 static bool is_due(struct ss_rounds *r, bool own, struct ss_member **m,
                    uint64_t words[SS_ACTIVATION_WORDS])
 {
@@ -345,7 +348,7 @@ static bool begin(struct ss_rounds *r)
     if (has_room(r, m))
         begin_round(r, m, own, words);
     else
-        ss_rounds_abandon(r, SS_ERR_MEMORY); /* no message can be taken in */
+        ss_rounds_abandon(r, SS_ERR_MEMORY); /* no message can be received */
     return r->stage != SS_ROUND_ABANDONED;
 }
 
@@ -445,7 +448,7 @@ void ss_rounds_hold(struct ss_rounds *r, bool held)
 
 /* ---- calls ---- */
 
-/* How far the call is behind its round, and by how much more than the call before was. */
+/* Measures by how much more the call is behind its round than the call before. */
 static void measure_lag(struct ss_rounds *r)
 {
     const struct ss_member *m = r->caller;
@@ -460,8 +463,8 @@ static void measure_lag(struct ss_rounds *r)
     r->lag = lag;
 }
 
-/* A call whose round has not begun here: it will be in, unless it follows one of its step that was
- * not. */
+/* Returns true if the round of a call has not begun on this rank: the rank will be in, unless it
+ * was not in for an earlier round of the step. */
 static bool will_be_in(const struct ss_rounds *r)
 {
     return r->stage == SS_ROUND_NONE && r->done + 1 == r->calls && !r->call.silent &&
@@ -507,7 +510,7 @@ int ss_rounds_call_status(struct ss_rounds *r)
     if (r->status == SS_OK)
         r->stats.waited += r->t->ops->now(r->t) - r->called;
     if (r->status < 0 && r->direct && ss_rounds_under_way(r))
-        return SS_PENDING; /* it may still write there */
+        return SS_PENDING; /* the round may still write there */
     if (r->status < 0)
         drop_claims(r);
     r->calling = false;
@@ -524,7 +527,7 @@ bool ss_rounds_call_was_in(const struct ss_rounds *r)
     return r->in;
 }
 
-/* ---- all of them ---- */
+/* ---- all rounds ---- */
 
 struct ss_rounds *ss_rounds_create(struct ss_transport *t,
                                    const struct ss_rounds_settings *settings, struct ss_mem *mem)

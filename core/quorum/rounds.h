@@ -1,32 +1,33 @@
-/* Partial allreduces of top-k tensors (eager-SGD, Li et al., PPoPP'20, sections 4 and 5), with
- * nothing lost: an allreduce is over when one rank (solo) or a rank drawn by lot (majority: half of
- * the ranks on average) has arrived.
+/* Partial allreduces of top-k tensors (eager-SGD, Li et al., PPoPP'20, sections 4 and 5) in which
+ * nothing is lost. An allreduce is over when one rank has arrived (solo), or a rank drawn by lot
+ * (majority: half of the ranks on average).
  *
- * The calls on a communicator that run so are its rounds: call t of every rank returns the result
- * of round t, the same bits on all ranks. A rank is *in* round t where its call was made before it
- * handled the activation of t (core/net/activation.h): it contributes the largest entries of
- * gradient + residual, as in an ordinary call. Else it contributes those of its residual, where a
- * gradient has come late since its last contribution, or an empty stream; and the gradient of its
- * call t, when that comes, joins the residual, once. Results that came before their call wait in a
- * queue of sparse streams. The recipe is an ordinary one that needs nothing agreed beforehand.
+ * The partial calls of a communicator are its rounds: call t of every rank returns the result of
+ * round t, with the same bits on all ranks. A rank is *in* round t if its call was made before it
+ * handled the activation of t (core/net/activation.h). Such a rank contributes the largest entries
+ * of gradient + residual, as in an ordinary call. A rank that is not in contributes the largest
+ * entries of its residual if a gradient has come late since its last contribution, otherwise an
+ * empty stream. When the gradient of its call t comes, it joins the residual, once. Results that
+ * came before their call wait in a queue of sparse streams. The algorithm is an ordinary one that
+ * needs no agreement beforehand.
  *
- * Nothing can wait for ever that would not in a synchronous allreduce. A rank takes part in round t
- * without its call t if its queue has room for the result (at most `staleness` of a tensor, memory
- * included) and otherwise once the call is made; so a round waits for a rank's call t at most,
- * which is what a synchronous call t waits for on every rank. A round that can take place does: the
- * one that starts it is one of those that have made the call, and its activation reaches every
- * rank.
+ * A round waits for ever only if a synchronous allreduce would. A rank takes part in round t
+ * without its call t if its queue has room for the result: at most `staleness` results of a tensor,
+ * memory permitting. Otherwise it takes part once the call is made. A round thus waits at most for
+ * a rank's call t, for which a synchronous call t waits on every rank. A round that can take place
+ * does: the rank that starts it has made the call, and its activation reaches every rank.
  *
- * Tensors that follow each other make a step: it ends where one of them comes again. A rank that
- * was in for the first of a step takes part in the others once its call is made, one that was not
- * is in none of them.
+ * Tensors that follow each other make a step, which ends when one of them comes again. If a rank is
+ * in for the first tensor of a step, it takes part in the others once their calls are made;
+ * otherwise it is in for none of them.
  *
- * A rank on which a round fails tells all others, by the error headers of its streams, in that
- * round or the next one that any rank starts; it goes on taking part, with errors, until it is
- * closed.
+ * A rank on which a round fails tells all ranks by the error headers of its streams, in that round
+ * or in the next that any rank starts. The failed rank takes part, with errors, until its rounds
+ * are closed.
  *
- * Rounds have a transport of their own. All functions in the default floating-point environment,
- * and one at a time. */
+ * Rounds have a transport of their own. All functions run in the default floating-point
+ * environment, and one at a time.
+ */
 #ifndef CORE_QUORUM_ROUNDS_H
 #define CORE_QUORUM_ROUNDS_H
 
@@ -36,101 +37,108 @@
 struct ss_rounds_settings {
     enum ss_quorum quorum;       /* SOLO or MAJORITY */
     uint64_t staleness;          /* most results of a tensor that wait for their call, 1 or more */
-    uint64_t seed;               /* of the lot; with the rest the same on all ranks */
-    enum ss_coding coding;       /* of streams, */
-    struct ss_rounding rounding; /* and of their values, where there is memory for what it leaves */
-    const struct ss_row *row;    /* recipe: SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
-    /* Where, if anywhere, whoever takes the events of rounds is to be found as each begins. */
+    uint64_t seed;               /* seed of the lot; equal on all ranks, like the other settings */
+    enum ss_coding coding;       /* coding of streams */
+    struct ss_rounding rounding; /* rounding of values, if there is memory for the errors */
+    const struct ss_row *row;    /* SS_ALLGATHER's or SS_RECURSIVE_DOUBLING's */
+    /* Address of the trace, read when each round begins; NULL: none. */
     struct ss_trace *const *trace;
-    const char *name; /* of the communicator, for these */
+    const char *name; /* name of the communicator, for the trace */
 };
 
-/* What a rank has seen of its rounds. */
+/* Statistics of a rank's rounds. */
 enum { SS_ROUNDS_STALE = 16 };
 struct ss_rounds_stats {
-    uint64_t rounds; /* over here */
-    uint64_t in;     /* with the gradient of their call */
-    uint64_t left;   /* with what late gradients had left in the residual */
+    uint64_t rounds; /* rounds that are over on this rank */
+    uint64_t in;     /* rounds with the gradient of their call */
+    uint64_t left;   /* rounds with entries that late gradients had left in the residual */
     uint64_t late;   /* calls whose gradient came late */
     uint64_t queued_most;
-    /* Late gradients by the rounds of their tensor from their own to the one whose selection they
-     * entered; the last counts all beyond. */
+    /* Late gradients by the number of their tensor's rounds from their own to the round whose
+     * selection they entered; the last counter includes all larger numbers. */
     uint64_t stale[SS_ROUNDS_STALE];
     uint64_t pending; /* late gradients that no selection has seen yet */
-    uint64_t bytes;   /* sent */
-    uint64_t steps;   /* that the rounds make */
+    uint64_t bytes;   /* bytes sent */
+    uint64_t steps;   /* number of steps that the rounds make */
     double waited;    /* seconds from calls to their results */
-    /* Seconds that calls came later after the begin of their round here than the call before: the
-     * others would have waited for them. */
+    /* Seconds by which calls came later after the beginning of their round on this rank than the
+     * call before: a synchronous allreduce would have waited for them. */
     double behind;
 };
 
 struct ss_rounds;
 
-/* NULL when memory is short. Borrows all arguments until it is freed. */
+/* Creates the rounds of a communicator; NULL if memory is short. Borrows all arguments until
+ * ss_rounds_free. */
 struct ss_rounds *ss_rounds_create(struct ss_transport *t,
                                    const struct ss_rounds_settings *settings, struct ss_mem *mem);
-/* Whether nothing is on its way to this rank or from it, of the rounds that are over or begun. */
+/* Returns true if no message of a finished or begun round is on its way to or from this rank. */
 bool ss_rounds_settled(const struct ss_rounds *r);
-/* The events end. Until the next step no receive is left posted, if it is settled: a message
- * library may end. */
+/* Ends the trace events. If the rounds are settled, no receive stays posted until the next step, so
+ * that a message library may end. */
 void ss_rounds_pause(struct ss_rounds *r);
-/* Gives up what is under way; claims return to their residuals. Messages may still write to the
- * storage until the transport is closed: free comes after that. */
+/* Cancels what is in flight; claims return to their residuals. Messages may still write to the
+ * storage until the transport is closed, so that ss_rounds_free comes after that. */
 void ss_rounds_close(struct ss_rounds *r);
-void ss_rounds_free(struct ss_rounds *r); /* NULL is allowed */
+/* Frees the rounds; NULL is allowed. */
+void ss_rounds_free(struct ss_rounds *r);
 
-/* Room for the rounds of a tensor, of k entries (bucket > 0: of each so many elements): on all
- * ranks before any starts one, while no call is under way. code: what all ranks know it by, not 0.
- * The tensor is kept from being forgotten until ss_rounds_dismiss. SS_OK, also where it is there
- * already, or SS_ERR_MEMORY: this rank cannot take part. */
+/* Makes room for the rounds of a tensor with k entries (bucket > 0: k of each `bucket` elements).
+ * Called on all ranks before any starts such a round, while no call is in progress. code: number of
+ * the tensor on all ranks, not 0. Returns
+ * SS_OK, also if the tensor is admitted already, or SS_ERR_MEMORY if this rank cannot take part. */
 int ss_rounds_admit(struct ss_rounds *r, struct ss_tensor *tensor, uint64_t code, size_t k,
                     size_t bucket);
 
-/* Of the tensor's calls that follow so many are partial, on all ranks: it is kept from being
- * forgotten meanwhile. Whether the one at hand is, which counts it. */
+/* Makes the next `calls` calls of the tensor partial, on all ranks. The tensor cannot be forgotten
+ * meanwhile. */
 void ss_rounds_open(struct ss_rounds *r, const struct ss_tensor *tensor, uint64_t calls);
+/* Returns true if the current call is one of them, and counts it. */
 bool ss_rounds_next(struct ss_rounds *r, const struct ss_tensor *tensor);
 
-/* One call, on all ranks in the same order. Host memory, n elements of the tensor. */
+/* A call, made on all ranks in the same order, of n elements of the tensor in host memory. */
 struct ss_round_call {
     struct ss_tensor *tensor;
-    const void *in; /* may be `out` */
+    const void *in; /* may be equal to `out` */
     void *out;
-    size_t k, bucket; /* entries to claim; bucket > 0: of each so many elements */
-    bool silent;      /* this rank contributes nothing, its gradient joins the residual */
+    size_t k, bucket; /* entries to claim; bucket > 0: of each `bucket` elements */
+    bool silent;      /* this rank contributes nothing; its gradient joins the residual */
 };
-/* Starts it; the result is not written before a step. At most one is under way. */
+/* Starts a call; its result is written in a later step. At most one call is in progress. */
 void ss_rounds_call(struct ss_rounds *r, const struct ss_round_call *call);
-/* SS_PENDING, SS_OK with the result in `out`, or an error; then, as after it, the rank is failed.
- */
+/* Returns SS_PENDING, SS_OK with the result in `out`, or an error; the rank has then failed. */
 int ss_rounds_call_status(struct ss_rounds *r);
-uint32_t ss_rounds_call_number(const struct ss_rounds *r); /* of the last one, from 1 */
-bool ss_rounds_call_was_in(const struct ss_rounds *r);     /* likewise, once it is over */
+/* Returns the number of the last call, from 1. */
+uint32_t ss_rounds_call_number(const struct ss_rounds *r);
+/* Returns true if this rank was in for the last call, after its end. */
+bool ss_rounds_call_was_in(const struct ss_rounds *r);
 
-/* Takes part in what is going on. Polls the transport. Whether something moved. */
+/* Takes part in the rounds; polls the transport. Returns true if something moved. */
 bool ss_rounds_step(struct ss_rounds *r);
-bool ss_rounds_under_way(const struct ss_rounds *r); /* a round is */
+/* Returns true if a round is in progress. */
+bool ss_rounds_under_way(const struct ss_rounds *r);
 
-/* While held, no further round is begun here: an ordinary call uses the residuals. */
+/* Holds the rounds: this rank begins none while an ordinary call uses the residuals. */
 void ss_rounds_hold(struct ss_rounds *r, bool held);
 
-/* This rank has failed, elsewhere; or gives up a wait: nothing of its rounds can go on. */
+/* Fails this rank, after an error elsewhere. */
 void ss_rounds_fail(struct ss_rounds *r, int status);
+/* Fails this rank and gives up its rounds, when a wait ends. */
 void ss_rounds_abandon(struct ss_rounds *r, int status);
 
-/* SS_OK, or the first failure, and where that was. */
+/* Returns SS_OK, or the first failure with its place. */
 int ss_rounds_failure(const struct ss_rounds *r, int *peer, enum ss_phase *phase);
-/* Whom the round under way waits for, -1: nobody in particular. */
+/* Returns the rank that the current round waits for, -1: no particular rank. */
 int ss_rounds_waits_for(const struct ss_rounds *r, enum ss_phase *phase);
 
 struct ss_rounds_stats ss_rounds_seen(const struct ss_rounds *r);
-/* Results that wait for calls of this rank, and rounds that others have started and this rank has
- * not taken part in: at the end of a job, calls that it has not made. */
+/* Returns the number of results that wait for calls of this rank, and of rounds that other ranks
+ * have started without it: at the end of a job, calls that this rank has not made. */
 uint64_t ss_rounds_not_asked_for(const struct ss_rounds *r);
-/* The tensor's late gradients, of which nothing has been sent yet. */
+/* Returns the number of late gradients of the tensor that are not sent yet. */
 uint64_t ss_rounds_late(const struct ss_rounds *r, const struct ss_tensor *tensor);
-/* An ordinary call has selected from the tensor's residual, and counts as one of its rounds. */
+/* Records that an ordinary call has selected from the tensor's residual; it counts as one of its
+ * rounds. */
 void ss_rounds_selected(struct ss_rounds *r, const struct ss_tensor *tensor);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside of core/quorum. */
+/* Shared by the files of core/quorum. */
 #ifndef CORE_QUORUM_ROUNDS_IMPL_H
 #define CORE_QUORUM_ROUNDS_IMPL_H
 
@@ -14,8 +14,8 @@ struct ss_strays {
 
 /* A result that waits for its call. */
 struct ss_outcome {
-    double begun; /* its round, here */
-    bool landed;  /* it stands where it was summed: no memory for a stream */
+    double begun; /* time when its round began on this rank */
+    bool landed;  /* lies where it was summed, for lack of memory for a stream */
     struct ss_buf idx, val;
     size_t nnz;
 };
@@ -28,13 +28,13 @@ struct ss_member {
     uint64_t n;
     enum ss_type type;
     size_t k, bucket; /* of its last call */
-    uint64_t step;    /* of its last round */
-    uint32_t rounds;  /* begun */
-    uint32_t calls;   /* made */
-    uint64_t open;    /* calls that are to be partial */
+    uint64_t step;    /* step of its last round */
+    uint32_t rounds;  /* number of rounds begun */
+    uint32_t calls;   /* number of calls made */
+    uint64_t open;    /* number of following calls that are partial */
     struct ss_strays strays;
-    uint64_t late;            /* gradients in the residual that no selection has seen yet, */
-    uint32_t *late_calls;     /* and their calls: as many as there can be */
+    uint64_t late;            /* late gradients in the residual that no selection has seen yet */
+    uint32_t *late_calls;     /* numbers of their calls, with room for all */
     struct ss_outcome *queue; /* ring of `staleness` */
     uint64_t first, queued;
 };
@@ -45,43 +45,44 @@ struct ss_rounds {
     struct ss_transport *t;
     struct ss_rounds_settings s;
     struct ss_mem *mem;
-    struct ss_mem promised; /* without a limit: for what was reserved once */
+    struct ss_mem promised; /* without a limit: for memory that was reserved before */
     struct ss_activation activation;
     struct ss_member *members;
     struct ss_rounds_stats stats;
 
     enum ss_round_stage stage;
     bool held;
-    int status;     /* of this rank; the rest says where */
-    bool announced; /* to all ranks */
+    int status;     /* status of this rank; the next fields say where it failed */
+    bool announced; /* all ranks know of the failure */
     int failed_peer;
     enum ss_phase failed_phase;
 
-    uint32_t done;      /* rounds */
-    uint32_t calls;     /* made */
+    uint32_t done;      /* rounds that are over */
+    uint32_t calls;     /* calls made */
     uint32_t delivered; /* calls that have their result */
     uint64_t step;
-    bool was_in; /* for the first tensor of the step */
+    bool was_in; /* this rank was in for the first tensor of the step */
 
-    /* the round under way */
+    /* The current round. */
     struct ss_member *member;
-    bool pinned;    /* its tensor is in flight, without a call of this rank */
-    bool direct;    /* its result goes where the call wants it */
+    bool pinned;    /* its tensor is in flight without a call of this rank */
+    bool direct;    /* its result goes directly into the buffer of the call */
     size_t claimed; /* entries of work.own that are out of the residual */
-    double begun;   /* when */
+    double begun;   /* time when it began */
 
-    /* the call under way */
+    /* The current call. */
     struct ss_round_call call;
     struct ss_member *caller;
-    bool calling, claims; /* there is one; its claims are in work.own */
-    double called;        /* when */
-    double lag;           /* seconds that it came after its round had begun */
+    bool calling, claims; /* there is a call; its claims are in work.own */
+    double called;        /* time of the call */
+    double lag;           /* seconds from the beginning of its round to the call */
     bool in;
     int claim_status;
 
-    struct ss_buf landing; /* +0.0 throughout, but for a round without a call and what has landed */
+    /* +0.0 throughout, except during a round without a call, and a result that has landed */
+    struct ss_buf landing;
     bool landed;
-    struct ss_buf mixed_idx, mixed_val; /* claims and strays */
+    struct ss_buf mixed_idx, mixed_val; /* claims together with strays */
     struct ss_work work;
     struct ss_coll c;
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
@@ -90,36 +91,41 @@ struct ss_rounds {
 /* core/quorum/members.c */
 struct ss_member *ss_member_of(const struct ss_rounds *r, const struct ss_tensor *tensor);
 struct ss_member *ss_member_coded(const struct ss_rounds *r, uint64_t code);
-/* Room for what a round of it needs beside its contribution. SS_OK or SS_ERR_MEMORY: what other
- * tensors had may be gone. */
+/* Makes room for a round besides its contribution. Returns SS_OK or SS_ERR_MEMORY; room of other
+ * tensors may then be lost. */
 int ss_member_room(struct ss_rounds *r, const struct ss_member *m, struct ss_mem *mem);
-/* The late gradient of its last call joins the residual. SS_OK or SS_ERR_MEMORY. */
+/* Adds the late gradient of the last call to the residual. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_member_join(struct ss_rounds *r, struct ss_member *m, const void *g);
-/* The contribution to come, into c->own and r->claimed: of g + residual; g NULL: of the residual.
- * SS_OK or SS_ERR_MEMORY. */
+/* Claims the next contribution into c->own and r->claimed, from g + residual, or from the residual
+ * if g is NULL. Returns SS_OK or SS_ERR_MEMORY. */
 int ss_member_claim(struct ss_rounds *r, struct ss_member *m, const void *g);
-void ss_member_selected(struct ss_rounds *r, struct ss_member *m); /* in its last round */
-/* The round under way is over: what rounding has taken from its contribution joins the residual. */
+/* Records a selection in the last round. */
+void ss_member_selected(struct ss_rounds *r, struct ss_member *m);
+/* Ends a contribution: adds its rounding errors to the residual. */
 void ss_member_sent(struct ss_rounds *r);
-void ss_member_return(struct ss_rounds *r, struct ss_member *m); /* claims of a round that failed */
+/* Returns the claims of a failed round to the residual. */
+void ss_member_return(struct ss_rounds *r, struct ss_member *m);
 void ss_member_free(struct ss_rounds *r, struct ss_member *m);
 
 /* core/quorum/outcomes.c */
 bool ss_outcomes_room(const struct ss_rounds *r, const struct ss_member *m);
-void ss_outcomes_keep(struct ss_rounds *r); /* the result in the landing waits for its call */
-/* The first that waits goes to the call. */
+/* Keeps the result in the landing until its call comes. */
+void ss_outcomes_keep(struct ss_rounds *r);
+/* Hands the first waiting result to the call. */
 void ss_outcomes_deliver(struct ss_rounds *r);
 void ss_outcomes_free(struct ss_rounds *r, struct ss_member *m);
 
-/* core/quorum/round_spans.c: what a trace shows of a round, in a lane of its own. Asked, where
- * somebody wants a trace: the next round is to begin if a call of this rank (own) or other ranks
- * want it. Stepped: only where that has opened a lane. Over: nothing where it has not. */
+/* core/quorum/round_spans.c: the trace of a round, in a lane of its own. Returns true if there is a
+ * trace. */
 static inline bool ss_round_is_traced(const struct ss_rounds *r)
 {
     return r->s.trace && *r->s.trace;
 }
+/* Records that the next round should begin, for a call of this rank (own) or of other ranks. */
 void ss_round_spans_asked(struct ss_rounds *r, bool own);
+/* Records a step, if the round has a lane. */
 void ss_round_spans_stepped(struct ss_rounds *r, bool moved);
+/* Ends the round's spans, if it has a lane. */
 void ss_round_spans_over(struct ss_rounds *r, bool took_place);
 
 #endif
