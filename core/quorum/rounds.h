@@ -85,8 +85,8 @@ void ss_rounds_free(struct ss_rounds *r);
 
 /* Makes room for the rounds of a tensor with k entries (bucket > 0: k of each `bucket` elements).
  * Called on all ranks before any starts such a round, while no call is in progress. code: number of
- * the tensor on all ranks, not 0. Returns
- * SS_OK, also if the tensor is admitted already, or SS_ERR_MEMORY if this rank cannot take part. */
+ * the tensor on all ranks, not 0. Returns SS_OK, also if the tensor is admitted already, or
+ * SS_ERR_MEMORY if this rank cannot take part. */
 int ss_rounds_admit(struct ss_rounds *r, struct ss_tensor *tensor, uint64_t code, size_t k,
                     size_t bucket);
 

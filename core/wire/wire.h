@@ -3,7 +3,7 @@
  * elements.
  *
  * Little-endian (other hosts are refused at compile time). A stream travels as one or more chunks
- * in ascending index order; the last chunk carries SS_WIRE_LAST. Each chunk can be decoded alone.
+ * in ascending index order; bit 7 of the phase marks the last chunk. Each chunk can be decoded alone.
  * The decoder checks everything before use: a malformed message is SS_ERR_MESSAGE, never an
  * overflow.
  *

@@ -30,7 +30,7 @@ static void csv_number(const char *format, double value, bool known)
 static void csv_row(const struct ss_trial *t, const struct sim_row *r)
 {
     bool known = r->source != SIM_REFUSED, simulated = r->source == SIM_SIMULATED;
-    bool messages = r->ran == SS_DENSE; /* nothing but these */
+    bool messages = r->ran == SS_DENSE; /* no selection, only messages */
 
     printf("%d,%" PRIu64 ",%g,%g,%g,%g,%g,%.0f,%g,%u,%s,%s,%s", t->ranks, t->entries.n,
            t->entries.density, t->entries.overlap, t->alpha, t->beta, t->gap, t->burst, t->compute,
@@ -125,7 +125,7 @@ static void table_row(const struct ss_trial *t, const struct sim_row *r)
 
 /* ---- the program ---- */
 
-/* A run that did not give what it should. */
+/* Reports a run that failed. */
 static int tell_failure(const struct ss_trial *t, int status)
 {
     const char *why = status > -100 ? ss_status_text(status) : "the process ended";
@@ -146,7 +146,7 @@ static int print_row(const struct sim_asked *a, const struct ss_trial *t, const 
     return SIM_OK;
 }
 
-/* All ranks and algorithms at one count and density. */
+/* Prints the rows of all ranks and algorithms at one count and density. */
 static int simulate_block(const struct sim_asked *a, struct ss_trial *t)
 {
     static struct sim_family families[SS_ALGORITHMS];

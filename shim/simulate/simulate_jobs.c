@@ -1,4 +1,4 @@
-/* Several rows of a simulation at a time, each made by a process of its own. */
+/* Makes several rows of a simulation at a time, each in a process of its own. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -82,7 +82,7 @@ static void finish(const struct ss_trial *trial, struct worker *worker, struct s
     worker->pid = 0;
 }
 
-/* The first of those at work that has something to say; -1: none is at work. */
+/* Returns the first process that has output; -1 if none is running. */
 static int wait_for_one(const struct worker *workers, size_t count)
 {
     struct pollfd fds[SS_ALGORITHMS];
