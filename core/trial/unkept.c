@@ -1,4 +1,4 @@
-/* The place of a trial: like the host's own, but for what it does not keep. */
+/* The place of a trial: works like the host's own, except for vectors that it does not store. */
 #include "core/trial/unkept.h"
 
 #include <stdlib.h>
@@ -129,13 +129,13 @@ static size_t whole_pages(size_t n)
     return (n + page_elements() - 1) / page_elements() * page_elements();
 }
 
-/* Clearing comes before anything is added there: what is left is another call's. */
+/* Clears a range before values are added to it; its old values belong to another call. */
 static void clear(struct ss_place *p, enum ss_type type, void *v, size_t n)
 {
     struct ss_unkept *u = of(p);
     size_t first = (size_t)((float *)v - u->out), end = first + n;
 
-    if (in_input(u, v) || !u->dirty) /* a residual, or pages as they were made */
+    if (in_input(u, v) || !u->dirty) /* a residual, or pages that are still zero */
         return;
     if (end == u->entries->n)
         end = whole_pages(end);
@@ -171,7 +171,7 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
     ss_host.ops->reduce(p, type, op, dst, from, n);
 }
 
-/* Where something has been added up it replaces that. */
+/* Writes a value; replaces a sum if one was added up there. */
 static void put(struct ss_unkept *u, size_t at, float val)
 {
     if (at >= u->added && at < u->end)
@@ -233,7 +233,7 @@ static size_t stride(const struct ss_entries *e)
     return whole_pages((size_t)e->n) * sizeof(float);
 }
 
-/* The input's addresses first, without access; then a result for each rank. */
+/* Reserves the input's addresses first, without access, then a result for each rank. */
 struct ss_unkept *ss_unkept_create(const struct ss_entries *entries, int ranks)
 {
     struct ss_unkept *u = calloc((size_t)ranks, sizeof *u);
