@@ -37,8 +37,8 @@ struct ss_shape {
     enum ss_algorithm forced; /* SS_AUTO: choose */
     bool topk;                /* the own stream is claimed: oktopk and gtopk can run */
     bool resting;             /* the tensor rests: this call is dense, the plan is for the next */
-    enum ss_values values;    /* of streams */
-    enum ss_values quant;     /* of dsar's dense phase */
+    enum ss_values values;    /* coding of the values of streams */
+    enum ss_values quant;     /* coding of dsar's dense elements */
     uint32_t bucket;          /* values per scale */
     bool learn;               /* correct predictions by the lane's measurements */
     uint64_t nnz_sum, nnz_max, part_max, memory_min;

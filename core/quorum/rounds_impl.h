@@ -27,7 +27,7 @@ struct ss_member {
     uint64_t code;
     uint64_t n;
     enum ss_type type;
-    size_t k, bucket; /* of its last call */
+    size_t k, bucket; /* as in its last call */
     uint64_t step;    /* step of its last round */
     uint32_t rounds;  /* number of rounds begun */
     uint32_t calls;   /* number of calls made */

@@ -56,7 +56,7 @@ struct ss_sim {
     struct ss_sim_fault fault;
     size_t eager;                /* longer sends wait for their receive */
     double idle;                 /* seconds that pass when no rank can move, 0: the run ends */
-    struct ss_tournament clocks; /* of the ranks that can be stepped */
+    struct ss_tournament clocks; /* clocks of the ranks that can be stepped */
     struct ss_tournament events; /* times of the ranks' next events */
     int *unknown;                /* ranks whose next event must be found */
     int unknowns;

@@ -33,7 +33,7 @@ struct ss_trial_result {
     uint64_t rounds;                     /* longest chain of messages */
     uint64_t memory;                     /* work space and residual, most of any rank */
     uint64_t result_nnz;                 /* elements of the result that are not zero */
-    uint64_t checksum;                   /* of these; 0 of messages alone */
+    uint64_t checksum;                   /* checksum of the result; 0 for SS_DENSE */
     enum ss_algorithm ran;               /* other than asked for under SS_AUTO */
 };
 

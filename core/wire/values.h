@@ -30,7 +30,7 @@ struct ss_rounding {
     enum ss_values values;
     uint32_t bucket; /* values per scale, SS_BUCKET_LEAST..SS_BUCKET_MOST */
     bool stochastic; /* for q8, q4, q2 */
-    uint64_t seed;   /* of the stochastic rounding; differs between ranks and calls */
+    uint64_t seed;   /* seed of the stochastic rounding; differs between ranks and calls */
 };
 
 /* Returns the most bytes that ss_values_encode writes for `count` values, a multiple of 8. */

@@ -263,7 +263,7 @@ static int read_bitmap(const uint8_t *at, size_t bytes, uint32_t from, uint32_t 
         bytes != BITMAP_HEAD + length)
         return SS_ERR_MESSAGE;
     const uint8_t *bits = at + BITMAP_HEAD;
-    unsigned top = (span - 1) & 7; /* of the last byte: must be set, with zeros above */
+    unsigned top = (span - 1) & 7; /* last bit of the span: must be set, with zeros above */
     if (!(bits[0] & 1) || bits[length - 1] >> top != 1)
         return SS_ERR_MESSAGE;
     for (size_t i = 0; i < length; i += 8) {

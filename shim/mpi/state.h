@@ -169,11 +169,12 @@ struct shim_call {
     bool on_device;             /* nonblocking: a buffer is in device memory */
     struct shim_bounce *bounce; /* its images, which stand in send and recv, or NULL; owned by a
                                  * nonblocking operation */
-    struct shim_small *small;   /* where calls are timed: is set if the call was only too small */
+    /* where calls are timed: filled in if the call was only too small */
+    struct shim_small *small;
 };
 
 struct shim_small {
-    uint64_t count, bytes; /* elements, 0: it was not; of its buffer */
+    uint64_t count, bytes; /* elements, 0: the call was not too small; bytes of its buffer */
 };
 
 enum shim_phase {
@@ -204,20 +205,22 @@ struct shim_watch {
     pthread_mutex_t lock;
     pthread_cond_t called;
     pthread_t thread;
-    bool started, refused; /* by the system */
+    bool started, refused; /* the system has refused a thread */
     bool asleep, stop;
-    bool runs;          /* and has since */
-    double began;       /* then; and what earlier ones have cost: */
-    double used, lived; /* seconds of a processor, and of time */
+    bool runs;          /* the thread is running */
+    double began;       /* time when it started */
+    double used, lived; /* processor seconds and seconds of the threads that have ended */
     atomic_bool ending;
-    atomic_bool wanted;         /* it is to be woken, or made */
-    atomic_int inside;          /* threads of ours that are inside of MPI */
-    atomic_int bars;            /* shim_progress_bar less shim_progress_unbar */
-    atomic_bool shut;           /* by shim_progress_keep_out */
-    atomic_int own_sums;        /* calls under way that have a rounding mode or traps, */
-    _Atomic ss_fpenv rounding;  /* and the mode of the one made last */
-    atomic_uint raised;         /* exceptions of core/base/fpenv.h that MPI has raised in them */
-    atomic_uint_fast64_t turns; /* rounds of progress, by any thread */
+    /* the thread must be woken or started before the next call can move */
+    atomic_bool wanted;
+    atomic_int inside;         /* threads of the shim that are inside MPI */
+    atomic_int bars;           /* calls of shim_progress_bar less those of shim_progress_unbar */
+    atomic_bool shut;          /* shim_progress_keep_out was called */
+    atomic_int own_sums;       /* calls in flight with a rounding mode or traps of their own */
+    _Atomic ss_fpenv rounding; /* rounding mode of the latest such call */
+    /* exceptions of core/base/fpenv.h that MPI has raised in their sums */
+    atomic_uint raised;
+    atomic_uint_fast64_t turns; /* rounds of progress made by any thread */
 };
 
 enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
@@ -290,7 +293,7 @@ struct shim_state {
     int64_t least_named; /* MERGE: the least count, 1 or more, that a rule of REGISTER names;
                             INT64_MAX: none */
     struct ss_settings settings;
-    char rule_problem[2][256];   /* of REGISTER and EXCLUDE, "" = none */
+    char rule_problem[2][256];   /* problems of REGISTER and EXCLUDE, "": none */
     struct ss_registry registry; /* buffers the application registered */
     atomic_bool refusals_told;   /* of automatic registration: one warning */
     struct ss_mem mem;

@@ -66,7 +66,7 @@ struct rp {
     bool raised;
     bool plain;    /* makes nothing that calls it back: no operators, no attributes */
     bool settles;  /* every step ends with nothing in flight */
-    int level;     /* of threads */
+    int level;     /* thread level */
     bool sessions; /* MPI_Init was not called */
     struct rp_slot slot[RP_SLOTS];
     struct rp_pending pending[RP_PENDING];

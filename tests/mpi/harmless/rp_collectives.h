@@ -41,7 +41,7 @@ struct rp_terms {
     MPI_Datatype type;
     MPI_Op op;
     bool own_op, own_type;
-    size_t bytes; /* of one element of type */
+    size_t bytes; /* bytes of an element of `type` */
     const char *op_name;
 };
 

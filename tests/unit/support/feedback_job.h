@@ -22,7 +22,7 @@ struct training {
     size_t n[MOST_TENSORS];
     float *gradient[MOST_TENSORS][P];
     float *out[MOST_TENSORS][P];
-    double *sum_in, *sum_out, *magnitude; /* of tensor 0, per element */
+    double *sum_in, *sum_out, *magnitude; /* sums of tensor 0, per element */
     double unit;                          /* weight of an input in those sums */
     int native, sparse;
 };
