@@ -22,7 +22,7 @@ static struct rp_attribute *rp_attribute_new(struct rp_key *key, int number, int
     return value;
 }
 
-/* The program owns the data of a key except for its address: a key belongs to one thread. */
+/* Copies an attribute. `extra` is the key, which belongs to the program of one thread. */
 static int rp_copied(void *extra, void *in, void *out, int *flag)
 {
     const struct rp_attribute *value = in;

@@ -307,7 +307,7 @@ static struct rp_slot *rp_draw_slot(struct rp *p)
     return &p->slot[slot];
 }
 
-/* Returns a slot with an intracommunicator, the world if there is no other. */
+/* Draws a slot. If it holds an intercommunicator, returns the slot of the world. */
 static struct rp_slot *rp_draw_intra(struct rp *p)
 {
     struct rp_slot *slot = rp_draw_slot(p);
