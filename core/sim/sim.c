@@ -557,14 +557,6 @@ void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores)
     sim->cores.count = cores;
 }
 
-void ss_sim_aside(struct ss_sim *sim, int rank, bool begins)
-{
-    if (begins)
-        computed(&sim->ranks[rank]);
-    else
-        computes_on(sim);
-}
-
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes)
 {
     sim->eager = bytes;

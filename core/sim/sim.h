@@ -39,10 +39,6 @@ void ss_sim_set_burst(struct ss_sim *sim, double bytes);
  * longer repeat. */
 void ss_sim_set_compute(struct ss_sim *sim, double factor, unsigned cores);
 
-/* Excludes the rank's work between begins and its end from its computing time: it belongs to the
- * simulation. */
-void ss_sim_aside(struct ss_sim *sim, int rank, bool begins);
-
 /* Keeps sends of more than `bytes` bytes active until they are received; at first none. */
 void ss_sim_set_eager(struct ss_sim *sim, size_t bytes);
 

@@ -116,3 +116,20 @@ bool ss_entries_next(struct ss_entries_cursor *c, uint32_t *idx, float *val)
     *val = (float)(1 + hash(~c->key, place) % SS_ENTRY_MOST);
     return true;
 }
+
+static uint64_t mix(uint64_t h)
+{
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
+    return h ^ h >> 32;
+}
+
+void ss_digest_add(struct ss_digest *d, uint64_t idx, float val)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &val, sizeof bits);
+    if (bits << 1 == 0)
+        return;
+    d->sum += mix(mix(idx + 1) ^ bits);
+    d->nnz++;
+}

@@ -47,4 +47,12 @@ void ss_entries_start(struct ss_entries_cursor *c, const struct ss_entries *e, u
 /* Sets *idx and *val to the next entry. Returns false if none is left. */
 bool ss_entries_next(struct ss_entries_cursor *c, uint32_t *idx, float *val);
 
+/* Sums up a vector for comparisons: vectors with the same non-zero elements have the same digest.
+ */
+struct ss_digest {
+    uint64_t sum; /* of the hashes of index and bits */
+    uint64_t nnz;
+};
+void ss_digest_add(struct ss_digest *d, uint64_t idx, float val);
+
 #endif

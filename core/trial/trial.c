@@ -2,17 +2,29 @@
 #include "core/trial/trial.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/call/call.h"
 #include "core/coll/rows.h"
-#include "core/place/place_costs.h"
+#include "core/place/place.h"
 #include "core/sim/sim.h"
 #include "core/trial/rabenseifner.h"
-#include "core/trial/unkept.h"
+
+/* The host, where nothing returns to a residual: so each call of top-k claims the entries that are
+ * drawn for it, as in a training the k largest. */
+static struct ss_place_ops ops;
+static struct ss_place place = {&ops};
+
+static void forget(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
+                   const uint32_t *idx, const void *val, size_t count)
+{
+    (void)p, (void)type, (void)r, (void)base, (void)idx, (void)val, (void)count;
+}
 
 struct trial_rank {
     struct ss_mem mem;
     struct ss_comm *comm;
+    float *in, *out;      /* one allocation */
     bool started, native; /* the call has started; the MPI library's collective runs */
     struct ss_rabenseifner dense;
 };
@@ -23,7 +35,6 @@ struct job {
     struct ss_settings settings;
     struct ss_rules *rules;
     struct ss_stats stats;
-    struct ss_unkept *places;
     int *status;
     struct trial_rank ranks[];
 };
@@ -39,37 +50,39 @@ static int step_dense(struct job *job, int rank)
     return ss_rabenseifner_step(&r->dense);
 }
 
-/* Lets the time of passes over vectors pass, since the input is a stream and the result a checksum:
- * a scan and a clearing; a claim also reads and writes the residual. */
-static void pass_over_vectors(const struct job *job, int rank)
-{
-    const struct ss_trial *t = job->trial;
-    const double passes = ss_keeps_global(t->algorithm) ? 4 : 2;
-    const double bytes = (double)t->entries.n * sizeof(float);
-
-    if (t->compute > 0)
-        ss_sim_compute(job->sim, rank, t->compute * passes * bytes * ss_host_costs()->fill);
-}
-
 static int step(void *ctx, int rank)
 {
     struct job *job = ctx;
     struct trial_rank *r = &job->ranks[rank];
-    struct ss_unkept *place = &job->places[rank];
     int status;
 
     if (r->native || job->trial->algorithm == SS_DENSE)
         return step_dense(job, rank);
     struct ss_call *call = ss_comm_call(r->comm);
-    if (!r->started)
-        pass_over_vectors(job, rank);
     if (r->started)
         status = ss_call_step(call);
     else
-        status = ss_call_start(call, r->comm, &place->place, SS_F32, SS_SUM, place->in, place->out,
+        status = ss_call_start(call, r->comm, &place, SS_F32, SS_SUM, r->in, r->out,
                                job->trial->entries.n, 0);
     r->started = true;
     return status == SS_NATIVE ? step_dense(job, rank) : status;
+}
+
+/* Adds a rank's input of a call to v. */
+static void add_input(const struct ss_trial *t, uint64_t call, int rank, float *v)
+{
+    struct ss_entries_cursor c;
+    uint32_t idx;
+    float val;
+
+    ss_entries_start(&c, &t->entries, call, rank);
+    while (ss_entries_next(&c, &idx, &val))
+        v[idx] += val;
+}
+
+static size_t vector_bytes(const struct ss_trial *t)
+{
+    return (size_t)t->entries.n * sizeof(float);
 }
 
 /* Makes one call on all ranks. Returns SS_OK or the error of a rank. */
@@ -79,7 +92,11 @@ static int call_all(struct job *job, uint64_t number)
 
     for (int r = 0; r < size; r++) {
         job->ranks[r].started = job->ranks[r].native = false;
-        ss_unkept_start(&job->places[r], number);
+        if (job->ranks[r].in == NULL)
+            continue;
+        if (number > 1)
+            memset(job->ranks[r].in, 0, vector_bytes(job->trial));
+        add_input(job->trial, number, r, job->ranks[r].in);
     }
     ss_sim_restart(job->sim);
     if (!ss_sim_run(job->sim, step, job, job->status, UINT64_MAX))
@@ -95,47 +112,44 @@ static int call_all(struct job *job, uint64_t number)
 
 /* ---- results ---- */
 
-/* Computes the sum of all inputs. */
+static struct ss_digest digest(const struct ss_trial *t, const float *v)
+{
+    struct ss_digest d = {0};
+
+    for (size_t i = 0; i < t->entries.n; i++)
+        ss_digest_add(&d, i, v[i]);
+    return d;
+}
+
+/* Computes the digest of the sum of all inputs. */
 static int expect(const struct job *job, uint64_t call, struct ss_digest *sum)
 {
     const struct ss_trial *t = job->trial;
     float *dense = calloc((size_t)t->entries.n, sizeof *dense);
 
-    *sum = (struct ss_digest){0};
     if (!dense)
         return SS_ERR_MEMORY;
-    for (int r = 0; r < t->ranks; r++) {
-        struct ss_entries_cursor c;
-        uint32_t idx;
-        float val;
-        ss_entries_start(&c, &t->entries, call, r);
-        while (ss_entries_next(&c, &idx, &val))
-            dense[idx] += val;
-    }
-    for (size_t i = 0; i < t->entries.n; i++)
-        ss_digest_add(sum, i, dense[i]);
+    for (int r = 0; r < t->ranks; r++)
+        add_input(t, call, r, dense);
+    *sum = digest(t, dense);
     free(dense);
     return SS_OK;
-}
-
-static bool same(struct ss_digest a, struct ss_digest b)
-{
-    return a.sum == b.sum && a.nnz == b.nnz;
 }
 
 /* Compares the results of all ranks with each other and with the right one. */
 static int compare(const struct job *job, uint64_t call, struct ss_trial_result *result)
 {
     bool exact = !ss_keeps_global(job->trial->algorithm);
-    struct ss_digest sum = ss_unkept_result(&job->places[0]), right;
+    const float *first = job->ranks[0].out;
+    struct ss_digest sum = digest(job->trial, first), right;
     int status = SS_OK;
 
     for (int r = 1; r < job->trial->ranks; r++)
-        if (!same(sum, ss_unkept_result(&job->places[r])))
+        if (memcmp(job->ranks[r].out, first, vector_bytes(job->trial)) != 0)
             return SS_ERR_DIFFERENT;
     if (exact)
         status = expect(job, call, &right);
-    if (status == SS_OK && exact && !same(sum, right))
+    if (status == SS_OK && exact && (sum.sum != right.sum || sum.nnz != right.nnz))
         status = SS_ERR_DIFFERENT;
     result->result_nnz = sum.nnz;
     result->checksum = sum.sum;
@@ -148,7 +162,7 @@ static void measure(const struct job *job, struct ss_trial_result *result)
         (struct ss_trial_result){.rounds = ss_sim_rounds(job->sim), .ran = job->trial->algorithm};
     for (int r = 0; r < job->trial->ranks; r++) {
         uint64_t bytes = ss_sim_bytes_sent(job->sim, r), messages = ss_sim_sends(job->sim, r);
-        uint64_t memory = job->ranks[r].mem.peak + job->places[r].residual;
+        uint64_t memory = job->ranks[r].mem.peak;
         double seconds = ss_sim_clock(job->sim, r);
         result->bytes_sum += bytes;
         result->messages_sum += messages;
@@ -197,7 +211,9 @@ static int open_ranks(struct job *job)
         struct trial_rank *rank = &job->ranks[r];
         rank->comm = ss_comm_create(ss_sim_transport(job->sim, r), &job->settings, &rank->mem,
                                     &job->stats, "");
-        if (!rank->comm)
+        rank->in = calloc((size_t)job->trial->entries.n, 2 * sizeof(float));
+        rank->out = rank->in != NULL ? rank->in + job->trial->entries.n : NULL;
+        if (!rank->comm || !rank->in)
             return SS_ERR_MEMORY;
     }
     return SS_OK;
@@ -209,6 +225,8 @@ static struct job *open_job(const struct ss_trial *t)
 
     if (!job)
         return NULL;
+    ops = *ss_host.ops;
+    ops.add_at = forget;
     job->trial = t;
     job->settings = settings_of(t);
     ss_stats_init(&job->stats, 0);
@@ -219,17 +237,15 @@ static struct job *open_job(const struct ss_trial *t)
         ss_sim_set_burst(job->sim, t->burst);
         ss_sim_set_compute(job->sim, t->compute, t->cores);
     }
-    job->places = ss_unkept_create(&t->entries, t->ranks);
-    for (int r = 0; job->places && r < t->ranks; r++)
-        job->places[r].sim = job->sim;
     return job;
 }
 
 static void close_job(struct job *job)
 {
-    for (int r = 0; r < job->trial->ranks; r++)
+    for (int r = 0; r < job->trial->ranks; r++) {
         ss_comm_free(job->ranks[r].comm);
-    ss_unkept_free(job->places, job->trial->ranks);
+        free(job->ranks[r].in);
+    }
     ss_sim_free(job->sim);
     ss_stats_free(&job->stats);
     ss_rules_free(job->rules);
@@ -241,7 +257,7 @@ static int run(struct job *job, struct ss_trial_result *result)
 {
     const struct ss_trial *t = job->trial;
     uint64_t calls = (t->algorithm == SS_OKTOPK || t->burst > 0 ? t->warm : 0) + 1;
-    int status = job->sim && job->places && job->status ? SS_OK : SS_ERR_MEMORY;
+    int status = job->sim && job->status ? SS_OK : SS_ERR_MEMORY;
 
     if (status == SS_OK)
         status = open_rules(job);

@@ -20,7 +20,6 @@ typedef int cli_function(int argc, char **argv);
 cli_function cli_info;
 cli_function cli_run;
 cli_function cli_check;
-cli_function cli_report;
 cli_function cli_learn_verb;
 
 /* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.

@@ -1,4 +1,4 @@
-/* Reads the options of `sparseshim simulate`. */
+/* What `sparseshim simulate` is asked for. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "config/config.h"
 #include "shim/simulate/simulate.h"
 
-/* Copies the next of several values, separated by commas, into item; "" if it is too long. Returns
- * false after the last. */
+/* The next of several values, separated by commas, into item, "" where it is too long for one;
+ * false behind the last. */
 static bool next_item(const char **list, char item[64])
 {
     if (*list == NULL)
@@ -29,7 +29,7 @@ static bool add_rank(struct sim_asked *a, uint64_t rank)
     return true;
 }
 
-/* Parses "8", "2..4096", doubling from the first on, or "2..9:1" in steps. */
+/* "8", "2..4096", doubling from the first on, or "2..9:1" in steps. */
 static bool add_ranks(struct sim_asked *a, char *item)
 {
     char *upto = strstr(item, ".."), *by = strchr(item, ':');
@@ -142,49 +142,14 @@ static bool read_beta(struct sim_asked *a, const char *text)
     return cfg_number_seconds(text, &a->beta);
 }
 
-static bool read_gap(struct sim_asked *a, const char *text)
-{
-    return cfg_number_seconds(text, &a->gap);
-}
-
-static bool read_burst(struct sim_asked *a, const char *text)
-{
-    return cfg_number_bytes(text, &a->burst);
-}
-
 static bool read_compute(struct sim_asked *a, const char *text)
 {
     return cfg_number_share(text, &a->compute);
 }
 
-static bool read_cores(struct sim_asked *a, const char *text)
-{
-    uint64_t cores;
-
-    if (!cfg_number_count(text, &cores) || cores > SS_TRIAL_CORES)
-        return false;
-    a->cores = (unsigned)cores;
-    return true;
-}
-
 static bool read_overlap(struct sim_asked *a, const char *text)
 {
     return cfg_number_share(text, &a->overlap) && a->overlap <= 1;
-}
-
-static bool read_warm(struct sim_asked *a, const char *text)
-{
-    uint64_t calls;
-
-    if (!cfg_number_count(text, &calls) || calls > 1000)
-        return false;
-    a->warm = (unsigned)calls;
-    return true;
-}
-
-static bool read_seed(struct sim_asked *a, const char *text)
-{
-    return cfg_number_count(text, &a->seed);
 }
 
 static bool read_memory(struct sim_asked *a, const char *text)
@@ -195,11 +160,6 @@ static bool read_memory(struct sim_asked *a, const char *text)
 static bool read_time(struct sim_asked *a, const char *text)
 {
     return cfg_number_seconds(text, &a->seconds) && a->seconds > 0;
-}
-
-static bool read_jobs(struct sim_asked *a, const char *text)
-{
-    return cfg_number_count(text, &a->jobs) && a->jobs > 0;
 }
 
 /* ---- the table ---- */
@@ -222,16 +182,10 @@ static const struct option {
      "all, auto" SS_ALGORITHM_LIST(WORD) ", dense; several separated by commas"},
     {"alpha", read_alpha, "2us", "seconds per message, 0 or more, such as 2us"},
     {"beta", read_beta, "1e-10", "seconds per byte, 0 or more, such as 8e-9"},
-    {"gap", read_gap, NULL, "seconds per message, 0 or more, such as 200ns"},
-    {"burst", read_burst, "0", "bytes, 0 or more, such as 160k"},
     {"compute", read_compute, "0", "a factor from 0, such as 1 or 2.5"},
-    {"cores", read_cores, "0", "a number from 0 to 256"},
     {"overlap", read_overlap, "0", "a share from 0 to 1"},
-    {"warm", read_warm, "1", "calls, 0 to 1000"},
-    {"seed", read_seed, "1", "a number, 0 or more"},
     {"memory", read_memory, "2GiB", "bytes, such as 2GiB"},
     {"time", read_time, "5s", "seconds, more than 0, such as 5s"},
-    {"jobs", read_jobs, "1", "a number, 1 or more"},
 };
 enum { OPTIONS = sizeof options / sizeof options[0] };
 
@@ -271,7 +225,7 @@ static int unknown(const char *argument)
                        near != NULL ? "?" : "");
 }
 
-/* Parses --NAME=VALUE or --NAME VALUE; *i becomes the index of its last word. */
+/* --NAME=VALUE or --NAME VALUE; *i comes to stand on its last word. */
 static int read_option(struct sim_asked *asked, int argc, char **argv, int *i)
 {
     const char *argument = argv[*i];
@@ -299,16 +253,9 @@ int sim_read_options(struct sim_asked *asked, int argc, char **argv)
     int status = SIM_OK;
 
     memset(asked, 0, sizeof *asked);
-    asked->gap = -1;
     for (size_t i = 0; i < OPTIONS; i++)
-        if (options[i].standard != NULL)
-            options[i].read(asked, options[i].standard);
+        options[i].read(asked, options[i].standard);
     for (int i = 1; i < argc && status == SIM_OK; i++)
-        if (strcmp(argv[i], "--csv") == 0)
-            asked->csv = true;
-        else
-            status = read_option(asked, argc, argv, &i);
-    if (asked->gap < 0)
-        asked->gap = asked->alpha / 10; /* as in the cost model */
+        status = read_option(asked, argc, argv, &i);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Runs simulations, each in a process of its own, which is ended if it takes too much, and
- * describes the runs that are not made. */
+/* Runs of a simulation: each in a process of its own, which is ended where it takes too much; and
+ * what is said of those that are not made. */
 #include "shim/simulate/simulate.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void run_here(const struct ss_trial *trial, int out)
     _exit(write(out, &report, sizeof report) == sizeof report ? 0 : 1);
 }
 
-/* Returns the bytes that a process has in memory now. */
+/* Bytes that a process has in memory now. */
 static uint64_t resident(pid_t pid)
 {
     char path[64];
@@ -46,7 +46,7 @@ static uint64_t resident(pid_t pid)
     return here * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Returns the processor seconds that it has taken. */
+/* Seconds of a processor that it has taken. */
 static double taken(pid_t pid)
 {
     clockid_t clock;
@@ -57,7 +57,7 @@ static double taken(pid_t pid)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits until the process reports, or has taken too much. */
+/* Until it reports, or has taken too much. */
 static enum sim_end watch(pid_t pid, int in, uint64_t memory, double seconds)
 {
     enum { LOOK_MS = 20 };
@@ -121,10 +121,9 @@ void sim_run(const struct ss_trial *trial, uint64_t memory, double seconds, stru
     close(ends[0]);
 }
 
-/* ---- predictions of a run ---- */
+/* ---- what a run will take ---- */
 
-/* Extrapolates the growth of the last two runs, which is at least linear in the ranks; after one
- * run it is taken as quadratic. */
+/* As the last two runs grew, at least with the number of ranks; after one run with its square. */
 static double expected(double before, double last, const struct sim_family *f, int ranks)
 {
     double power = 2, times = (double)ranks / f->last.ranks;
@@ -134,17 +133,16 @@ static double expected(double before, double last, const struct sim_family *f, i
     return last * pow(times, fmax(power, 1));
 }
 
-/* Returns the bytes that every run takes: the sum that an exact result is compared with, results of
- * ranks that add up all of theirs, and a rank's other memory. */
+/* Returns the bytes that every run takes: input, result and, in MODE=topk, residual of each rank,
+ * or the sum that an exact result is compared with; and what a rank has beside. */
 static double least_memory(const struct ss_trial *t)
 {
     enum { RANK = 200000 };
     double vector = (double)t->entries.n * sizeof(float);
-    bool sums = t->algorithm == SS_ALLGATHER;
+    bool topk = (SS_GLOBAL_ALGORITHMS >> t->algorithm & 1) != 0;
+    double vectors = topk ? 3.0 * t->ranks : 2.0 * t->ranks + 1;
 
-    if (t->algorithm == SS_DENSE)
-        return 0;
-    return vector * (1 + (sums ? t->ranks : 0)) + (double)t->ranks * RANK;
+    return t->algorithm == SS_DENSE ? 0 : vector * vectors + (double)t->ranks * RANK;
 }
 
 static void bytes_text(char *text, size_t size, double bytes)
@@ -181,10 +179,10 @@ static void too_large(const struct sim_asked *asked, int ranks, double bytes, ch
              bytes > (double)asked->memory ? need : limit, limit);
 }
 
-/* The estimate of the time is rough: a run that may be slightly too long is tried. */
+/* The estimate of the time is rough: what may be just too long is tried. */
 static const double ROUGHLY = 2;
 
-/* Returns true if a run is worth its start; otherwise writes the reason to family->why. */
+/* Whether a run is worth its start; else family->why says why not. */
 static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t,
                          struct sim_family *f)
 {
@@ -202,7 +200,7 @@ static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t
     return f->why[0] == '\0';
 }
 
-/* Runs a trial. Returns false if it was not started, or did not end. */
+/* Runs it; false where it was not, or not to its end. */
 static bool try_run(const struct sim_asked *asked, const struct ss_trial *t, struct sim_family *f,
                     struct sim_run *run)
 {
@@ -242,7 +240,7 @@ static void take_result(const struct ss_trial *t, const struct sim_run *run, str
     row->ran = r->ran;
 }
 
-/* Extrapolates by the ratio of the cost model's predictions. */
+/* By what the cost model says of both. */
 static void extrapolate(const struct ss_trial *t, const struct sim_family *f, struct sim_row *row)
 {
     const struct ss_trial_result *r = &f->run.result;

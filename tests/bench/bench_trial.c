@@ -8,14 +8,19 @@
  * PMPI_Allreduce. First contact is made with another count, so that the lane of the calls holds
  * nothing else. Prints ranks, seconds (slowest rank, per call, median of the blocks), bytes that
  * the busiest rank's interface sent per call, elements of the result that are not zero, and their
- * checksum as the simulation has it. */
+ * checksum as the simulation has it.
+ *
+ * --simulate RANKS: simulates the call in this process, as `sparseshim simulate` does, with
+ * --algorithm, --alpha, --beta, and what only a comparison needs: --burst BYTES that an idle link
+ * lets pass at once, --cores N that all ranks share, --warm CALLS before the one that counts. Prints
+ * the same, and the mean of the bytes. */
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/trial/unkept.h"
+#include "core/trial/trial.h"
 #include "tests/bench/measure.h"
 
 enum { MOST_BLOCKS = 1000 };
@@ -26,6 +31,7 @@ struct options {
     int calls, blocks;
     bool bare;
     const char *device;
+    struct ss_trial trial; /* ranks 0: calls are made */
 };
 
 static void set(struct options *o, const char *name, const char *value)
@@ -46,6 +52,24 @@ static void set(struct options *o, const char *name, const char *value)
         o->blocks = atoi(value);
     else if (strcmp(name, "--device") == 0)
         o->device = value;
+    else if (strcmp(name, "--simulate") == 0)
+        o->trial.ranks = atoi(value);
+    else if (strcmp(name, "--alpha") == 0)
+        o->trial.gap = (o->trial.alpha = strtod(value, NULL)) / 10;
+    else if (strcmp(name, "--beta") == 0)
+        o->trial.beta = strtod(value, NULL);
+    else if (strcmp(name, "--burst") == 0)
+        o->trial.burst = strtod(value, NULL);
+    else if (strcmp(name, "--warm") == 0)
+        o->trial.warm = (unsigned)atoi(value);
+    else if (strcmp(name, "--cores") == 0) {
+        o->trial.cores = (unsigned)atoi(value);
+        o->trial.compute = 1;
+    } else if (strcmp(name, "--algorithm") == 0)
+        for (int a = 0; a < SS_ALGORITHMS; a++) {
+            if (strcmp(value, ss_algorithm_name((enum ss_algorithm)a)) == 0)
+                o->trial.algorithm = (enum ss_algorithm)a;
+        }
     else {
         fprintf(stderr, "bench_trial: unknown option %s\n", name);
         exit(2);
@@ -119,11 +143,29 @@ static void tell(const struct options *o, int size, const float *out, double sec
     printf("%d,%.9f,%.0f,%" PRIu64 ",%016" PRIx64 "\n", size, seconds, bytes, sum.nnz, sum.sum);
 }
 
+static int simulate(struct options *o)
+{
+    struct ss_trial_result r = {0};
+
+    o->trial.entries = o->entries;
+    int status = ss_trial_run(&o->trial, &r);
+    if (status != SS_OK) {
+        fprintf(stderr, "bench_trial: the simulation failed: %s\n", ss_status_text(status));
+        return 1;
+    }
+    printf("%d,%.9f,%" PRIu64 ",%" PRIu64 ",%016" PRIx64 ",%.0f\n", o->trial.ranks, r.seconds,
+           r.bytes_max, r.result_nnz, r.checksum, (double)r.bytes_sum / o->trial.ranks);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static double seconds[MOST_BLOCKS], bytes[MOST_BLOCKS];
     struct options o = parse(argc, argv);
     int rank, size;
+
+    if (o.trial.ranks > 0)
+        return simulate(&o);
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "core/trial/trial.h"
-#include "core/trial/unkept.h"
 
 static const struct ss_trial small = {
     .entries = {.n = 40000, .density = 0.02, .seed = 7}, .alpha = 1e-5, .beta = 1e-9, .warm = 1};
