@@ -194,7 +194,6 @@ $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)
 	$(Q)while IFS= read -r line; do case $$line in \
 	    .\\\"*) ;; \
 	    @OPTIONS@) $(SAY) info -r ;; \
-	    @LEGEND@) $(SAY) report --legend=roff ;; \
 	    @HELP*@) verb=$${line#@HELP}; text=$$($(SAY) help $${verb%@}) || exit 1; printf '%s\n' "$$text" | sed 's/-/\\-/g' ;; \
 	    *) printf '%s\n' "$$line" | sed 's/@VERSION@/$(VERSION)/' ;; \
 	    esac; done <$< >$@

@@ -96,7 +96,6 @@ size_t ss_report_why(struct ss_stats *stats, const struct ss_report_scene *scene
                      ss_report_sentence *sentences, size_t most);
 
 /* Names in JSON: short, and stable within a schema. */
-const char *ss_reason_key(enum ss_reason reason);
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason);
 const char *ss_tensor_state_name(enum ss_tensor_state state);
 

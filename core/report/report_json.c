@@ -5,24 +5,22 @@
 #include "core/report/report.h"
 #include "core/report/tensor_record.h"
 
-const char *ss_reason_key(enum ss_reason reason)
-{
-    static const char *const keys[SS_REASONS] = {
-        "small",      "type",         "communicator", "buffer",    "first_call",
-        "settings",   "off",          "environment",  "memory",    "max_memory",
-        "not_finite", "unregistered", "unfit",        "observe",   "dense",
-        "backed_off", "nonblocking",  "unmet",        "callbacks",
-    };
-    return keys[reason];
-}
-
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        "registered", "watched", "type",      "excluded", "no_rule",  "offered", "double",
-        "no_step",    "outside", "seldom",    "average",  "constant", "memory",  "others",
-        "profile",    "guarded", "withdrawn", "parts",    "one_sign", "drift",   "left",
-        "mixed",      "data",    "short",     "layers",   "mean",
+        [SS_TENSOR_NONE] = "registered",     [SS_TENSOR_WATCHED] = "watched",
+        [SS_TENSOR_TYPE] = "type",           [SS_TENSOR_EXCLUDED] = "excluded",
+        [SS_TENSOR_NO_RULE] = "no_rule",     [SS_TENSOR_OFFERED] = "offered",
+        [SS_TENSOR_DOUBLE] = "double",       [SS_TENSOR_NO_STEP] = "no_step",
+        [SS_TENSOR_OUTSIDE] = "outside",     [SS_TENSOR_SELDOM] = "seldom",
+        [SS_TENSOR_AVERAGE] = "average",     [SS_TENSOR_CONSTANT] = "constant",
+        [SS_TENSOR_MEMORY] = "memory",       [SS_TENSOR_OTHERS] = "others",
+        [SS_TENSOR_PROFILE] = "profile",     [SS_TENSOR_GUARDED] = "guarded",
+        [SS_TENSOR_WITHDRAWN] = "withdrawn", [SS_TENSOR_PARTS] = "parts",
+        [SS_TENSOR_ONE_SIGN] = "one_sign",   [SS_TENSOR_DRIFT] = "drift",
+        [SS_TENSOR_LEFT] = "left",           [SS_TENSOR_MIXED] = "mixed",
+        [SS_TENSOR_DATA] = "data",           [SS_TENSOR_SHORT] = "short",
+        [SS_TENSOR_LAYERS] = "layers",       [SS_TENSOR_MEAN] = "mean",
     };
     return keys[reason];
 }

@@ -9,30 +9,38 @@
 
 enum { MAX_LANES = 1000, MAX_TENSORS = 4000 };
 
+static const struct {
+    const char *key, *name;
+} reasons[SS_REASONS] = {
+    [SS_WHY_SMALL] = {"small", "count below MIN_COUNT"},
+    [SS_WHY_TYPE] = {"type", "datatype or operator not served"},
+    [SS_WHY_COMMUNICATOR] = {"communicator", "communicator not served"},
+    [SS_WHY_BUFFER] = {"buffer", "buffer not served"},
+    [SS_WHY_FIRST] = {"first_call", "first call on its communicator"},
+    [SS_WHY_SETTINGS] = {"settings", "options differ between ranks"},
+    [SS_WHY_OFF] = {"off", "switched off by MPI_Pcontrol"},
+    [SS_WHY_ENVIRONMENT] = {"environment", "floating-point traps or rounding mode"},
+    [SS_WHY_CANNOT] = {"memory", "out of memory or MAX_MEMORY on a rank, or its device failed"},
+    [SS_WHY_LIMIT] = {"max_memory", "MAX_MEMORY too small"},
+    [SS_WHY_NOT_FINITE] = {"not_finite", "Inf or NaN in an input"},
+    [SS_WHY_UNREGISTERED] = {"unregistered", "registered for top-k on some ranks only"},
+    [SS_WHY_UNFIT] = {"unfit", "does not look like the gradient that was registered"},
+    [SS_WHY_OBSERVE] = {"observe", "mode observe"},
+    [SS_WHY_DENSE] = {"dense", "dense is faster"},
+    [SS_WHY_BACKED_OFF] = {"backed_off", "lane backed off after dense calls"},
+    [SS_WHY_NONBLOCKING] = {"nonblocking", "nonblocking calls not taken over"},
+    [SS_WHY_UNMET] = {"unmet", "nonblocking before an eligible blocking call"},
+    [SS_WHY_CALLBACKS] = {"callbacks", "nonblocking, own operators or callbacks"},
+};
+
 const char *ss_reason_name(enum ss_reason reason)
 {
-    static const char *const names[SS_REASONS] = {
-        "count below MIN_COUNT",
-        "datatype or operator not served",
-        "communicator not served",
-        "buffer not served",
-        "first call on its communicator",
-        "options differ between ranks",
-        "switched off by MPI_Pcontrol",
-        "floating-point traps or rounding mode",
-        "out of memory or MAX_MEMORY on a rank, or its device failed",
-        "MAX_MEMORY too small",
-        "Inf or NaN in an input",
-        "registered for top-k on some ranks only",
-        "does not look like the gradient that was registered",
-        "mode observe",
-        "dense is faster",
-        "lane backed off after dense calls",
-        "nonblocking calls not taken over",
-        "nonblocking before an eligible blocking call",
-        "nonblocking, own operators or callbacks",
-    };
-    return names[reason];
+    return reasons[reason].name;
+}
+
+const char *ss_reason_key(enum ss_reason reason)
+{
+    return reasons[reason].key;
 }
 
 void ss_stats_init(struct ss_stats *stats, double now)

@@ -33,6 +33,7 @@ enum ss_reason {
     SS_REASONS
 };
 const char *ss_reason_name(enum ss_reason reason);
+const char *ss_reason_key(enum ss_reason reason); /* in JSON */
 
 /* One lane of one communicator (communicator, count, type class, operator), or all its
  * lanes that differ but in the root of a reduce. */

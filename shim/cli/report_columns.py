@@ -37,8 +37,8 @@ _mpi | MPI | text | 1* | the MPI library
 JOB = Group("job", "The job", """
 program | | text | | name of the program
 hostname | | text | | host of this rank
-rank | | integer | | rank in the world, -1 where it is not known
-ranks | | integer | | ranks of the world, 0 where they are not known
+rank | | rank | | rank in the world, -1 where it is not known
+ranks | | rank | | ranks of the world, 0 where they are not known
 version | | text | | of libsparseshim
 mpi_library | | text | | what MPI_Get_library_version says
 start | | text | | date and time of the first call that was looked at, UTC
@@ -94,7 +94,7 @@ seconds_behind | | seconds | | time that calls of this rank came later after the
 seconds_thread | | seconds | | processor time of the thread that takes part in rounds
 seconds_thread_lived | | seconds | | time that it was there
 share_thread | | share | | seconds_thread / seconds_thread_lived
-rounds_stretches | | arrays | | how it went, in at most 128 stretches of as many rounds each
+rounds_stretches | | object | | how it went, in at most 128 stretches of as many rounds each
 """)
 STRETCHES = Group("rounds_stretches", "Partial allreduces over time, an array each", """
 rounds | | count | | rounds of the stretch
@@ -153,7 +153,6 @@ REASONS = {
     "first_call": "the MPI library does it; with it the ranks compare their options",
     "memory": "the log of the rank that is named there says more",
     "unregistered": "a rule of REGISTER, or the header, has to name the buffer on all ranks",
-    "loss_scale": "exact until a norm near the one before Inf or NaN comes by",
     "dense": "the ranks predicted less time for the MPI library's own collective",
     "backed_off": "dense was faster in calls before it, so these pass without scan and vote; after 1, 3, 7 and at most 63 of them a call is looked at again",
     "nonblocking": "PROGRESS says when they are",
@@ -163,7 +162,7 @@ LANES = Group("lanes", "Lanes", """
 lane | lane | count | 123 | number of the lane in this report; a lane is all that ranks agree on: communicator, count, type, operator
 communicator | | text | | its MPI name, "" where it has none
 _name | communicator | text | 1 | MPI name of the communicator
-ranks | ranks | integer | 1 | ranks of the communicator, P
+ranks | ranks | rank | 1 | ranks of the communicator, P
 count | count | count | 1 | elements of the result; 0: further lanes, which share a line
 type | type | text | 1 | datatype of the elements
 kind | | text | | the collective
@@ -249,7 +248,7 @@ TENSORS = Group("tensors", "Tensors (MODE=topk)", """
 tensor | tensor | count | 123 | number of the tensor in this report; a tensor is one sum of the program, in all its steps: a lane, its place in the step and its call site
 communicator | | text | | its MPI name, "" where it has none
 _name | communicator | text | 1 | MPI name of the communicator
-ranks | ranks | integer | 1 | ranks of the communicator
+ranks | ranks | rank | 1 | ranks of the communicator
 site | | text | | module and offset that it is called from; null: unknown
 _site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there

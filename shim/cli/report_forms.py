@@ -31,7 +31,7 @@ def more_lines(report):
     """Lines that the summary of the job has no room for."""
     d = report.data
     b, t, m, r = d["bytes"], d["times"], d.get("merged", {}), d.get("rounds")
-    lines = {"_phases": ", ".join(f"{p} {seconds(t.get('seconds_' + p))}" for p in c.PHASES)}
+    lines = {"_phases": ", ".join(f"{p} {seconds(t['seconds_' + p])}" for p in c.PHASES)}
     if r:
         lines["_pace"] = (f"this rank waited {seconds(r['seconds_waited'])} in these calls and fell "
                           f"{seconds(r['seconds_behind'])} behind, for which nobody waited; the thread that takes "
@@ -43,14 +43,14 @@ def more_lines(report):
                           f"between calls {seconds(m['measured_backward_seconds'])}, selection "
                           f"{seconds(m['measured_selection_seconds'])}, communication "
                           f"{seconds(m['measured_hidden_seconds'])} hidden and {seconds(m['measured_exposed_seconds'])} not")
-    if b.get("bytes_calibration"):
+    if b["bytes_calibration"]:
         lines["_network"] = f"{in_bytes(b['bytes_calibration'])} sent once to measure it, not in the bytes above"
-    lines["_memory"] = f"{in_bytes(b.get('bytes_memory_peak'))} of our own at peak"
-    if b.get("bytes_outside"):
+    lines["_memory"] = f"{in_bytes(b['bytes_memory_peak'])} of our own at peak"
+    if b["bytes_outside"]:
         lines["_outside"] = (f"{in_bytes(b['bytes_outside'])} in buffers of calls that were not looked at further, "
                              "not in the bytes above: below MIN_COUNT, or of a datatype, operator, buffer or "
                              "communicator that is not served")
-    if b.get("bytes_reduced_total"):
+    if b["bytes_reduced_total"]:
         part = share(ratio(b["bytes_largest_total"], b["bytes_reduced_total"]))
         lines["_tensor"] = f"the largest, of {in_bytes(b['bytes_largest'])}, carries {part} of the bytes reduced"
     lines["_mpi"] = first_line(report.job["mpi_library"])
@@ -65,7 +65,7 @@ def first_lines(report, full):
 
 def operation(row):
     """The operator, behind the collective where it is no allreduce."""
-    kind, op = row.get("kind") or "", row.get("op") or ""
+    kind, op = row["kind"] or "", row["op"] or ""
     return op if kind == "allreduce" else kind if kind == "allgather" else f"{kind} {op}"
 
 
@@ -76,14 +76,14 @@ def fill_in(density, ranks):
 
 
 def lane_rows(report):
-    words = {row["reason"]: row["text"] for row in report.rows("passed") if row.get("text")}
+    words = {row["reason"]: row["text"] for row in report.rows("passed") if row["text"]}
     rows = []
     for lane in report.rows("lanes"):
         density = lane_density(lane)
         rows.append({**lane, "_op": operation(lane),
-                     "_name": "(further lanes)" if lane.get("count") == 0 else lane.get("communicator") or "(no name)",
-                     "_independent": fill_in(density, lane.get("ranks") or 0),
-                     "_passed": {words.get(k, k): n for k, n in (lane.get("passed") or {}).items()}})
+                     "_name": "(further lanes)" if lane["count"] == 0 else lane["communicator"] or "(no name)",
+                     "_independent": fill_in(density, lane["ranks"] or 0),
+                     "_passed": {words.get(k, k): n for k, n in lane["passed"].items()}})
     return rows
 
 
@@ -93,19 +93,19 @@ def told(reasons, words):
 
 def passed_text(report):
     rows = sorted(report.rows("passed"), key=lambda row: -row["calls"])
-    words = {row["reason"]: row.get("text") or row["reason"] for row in rows}
+    words = {row["reason"]: row["text"] or row["reason"] or "" for row in rows}
     return table("Passed through", c.PASSED, rows, told=told(words, words))
 
 
 def tensor_rows(report):
-    return [{**t, "_name": t.get("communicator") or "(no name)", "_site": t.get("site") or "(unknown)",
-             "_rule": f"REGISTER={t['rule']}" if t.get("rule") else t.get("remedy")} for t in report.rows("tensors")]
+    return [{**t, "_name": t["communicator"] or "(no name)", "_site": t["site"] or "(unknown)",
+             "_rule": f"REGISTER={t['rule']}" if t["rule"] else t["remedy"]} for t in report.rows("tensors")]
 
 
 # ---- MODE=observe ----
 
 def why(lane, a):
-    if not lane.get("planned"):
+    if not lane["planned"]:
         return "no call was looked at"
     text = f"density {share(lane_density(lane))}"
     if not a["gain"] and not a["misfit"]:
@@ -118,9 +118,13 @@ def why(lane, a):
     return text
 
 
+def advised(report):
+    return [lane for lane in report.rows("lanes") if lane["advice"]]
+
+
 def advice_rows(report):
     rows = []
-    for lane in report.rows("lanes"):
+    for lane in advised(report):
         a = lane["advice"]
         force = f" SPARSESHIM_ALGORITHM={a['best']}" if a["force"] else ""
         rows.append({"_lane": lane["lane"], "_why": why(lane, a),
@@ -130,8 +134,8 @@ def advice_rows(report):
 
 def prediction_rows(report):
     rows = []
-    for lane in report.rows("lanes"):
-        a, planned = lane["advice"], lane.get("planned")
+    for lane in advised(report):
+        a, planned = lane["advice"], lane["planned"]
         rows.append({"_lane": lane["lane"], "_algorithm": "native", "_seconds": a["native"], "_remark": "measured",
                      "_bytes": ratio(lane["bytes_dense"], lane["calls"])})
         for name, total in lane["predicted_seconds_sum"].items():
@@ -154,8 +158,8 @@ def topk_remark(lane, a):
 
 def topk_rows(report):
     rows = []
-    for lane in report.rows("lanes"):
-        a, samples = lane["advice"], lane.get("topk_samples")
+    for lane in advised(report):
+        a, samples = lane["advice"], lane["topk_samples"]
         if samples:
             rows.append({"_lane": lane["lane"], "_density": ratio(lane["topk_density_sum"], samples),
                          "_kept": ratio(lane["topk_kept_sum"], samples), "_algorithm": a["topk"] or "-",
@@ -175,7 +179,7 @@ def small_rows(report):
 
 
 def observed(report):
-    if not report.job.get("observe"):
+    if not report.job["observe"]:
         return ""
     return "".join((
         table("What to try", c.ADVICE, advice_rows(report)),
@@ -199,18 +203,18 @@ def text_of(report, full=False):
         table("Calls that wait for all ranks", c.SYNCHRONOUS, report.rows("synchronous")),
         table("Tensors (MODE=topk), where they come from", c.TENSORS, tensors, "1", full),
         table("Tensors, what became of them (norms of this rank, at the end)", c.TENSORS, tensors, "2", full),
-        table("Tensors, what was seen of them", c.TENSORS, tensors, "3", full),
+        table("Tensors, what was seen of them", c.TENSORS, tensors if full else [], "3", full),
         table("Options", c.OPTIONS, report.rows("options"))))
 
 
 # ---- measures of a report ----
 
 def phase(name):
-    return lambda r: r.data["times"].get(f"seconds_{name}")
+    return lambda r: r.data["times"][f"seconds_{name}"]
 
 
 def phases(*names):
-    return lambda r: sum(r.data["times"].get(f"seconds_{name}") or 0 for name in names)
+    return lambda r: sum(r.data["times"][f"seconds_{name}"] or 0 for name in names)
 
 
 def of(part, key):
@@ -274,22 +278,22 @@ def join(reports, part, keys):
     for i, report in enumerate(reports):
         times = {}
         for row in report.rows(part):
-            key = tuple(row.get(k) for k in keys)
+            key = tuple(row[k] for k in keys)
             times[key] = times.get(key, 0) + 1
             rows.setdefault((key, times[key]), [None] * len(reports))[i] = row
     return list(rows.values())
 
 
 def any_of(rows):
-    return next(row for row in rows if row)
+    return next(row for row in rows if row is not None)
 
 
 def spread_of(reports, rows, number):
-    return Spread((number(row), report.rank) for report, row in zip(reports, rows) if row)
+    return Spread((number(row), report.rank) for report, row in zip(reports, rows) if row is not None)
 
 
 def sparse_calls(lane):
-    return sum((lane.get("sparse") or {}).values())
+    return sum(lane["sparse"].values())
 
 
 # ---- the ranks of a job in one ----
@@ -298,7 +302,7 @@ M_DOCUMENT = Group("", "Merged: the document", """
 merged_schema | | integer | | version of the form of merged reports
 program | | text | | name of the program
 version | | text | | of libsparseshim
-ranks | | integer | | ranks of the world
+ranks | | rank | | ranks of the world
 reports | | count | | ranks that report
 start_unix | | integer | | when the first of them made its first call, in seconds since 1970
 complete | | flag | | all of them had ended
@@ -325,7 +329,7 @@ rank_most | most at | integer | 1 | the rank that has the most; of times, the sl
 M_LANES = Group("lanes", "Merged: lanes", """
 lane | lane | count | 12 | number of the lane in this table
 communicator | communicator | text | 1 | its MPI name
-ranks | ranks | integer | 1 | ranks of the communicator
+ranks | ranks | rank | 1 | ranks of the communicator
 count | count | count | 1 | elements of the result
 type | type | text | 1 | datatype of the elements
 kind | | text | | the collective
@@ -354,7 +358,7 @@ rank_most | most at | integer | 2 | that rank
 M_TENSORS = Group("tensors", "Merged: tensors (MODE=topk)", """
 tensor | tensor | count | 1 | number of the tensor in this table
 communicator | communicator | text | 1* | its MPI name
-ranks | ranks | integer | 1* | ranks of the communicator
+ranks | ranks | rank | 1* | ranks of the communicator
 site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there
 ordinal | ordinal | integer | 1* | which call of its lane it is in the step, from 0; -1: out of step
@@ -379,18 +383,13 @@ MERGED = (M_DOCUMENT, M_SUMMARY, M_SPREAD, M_LANES, M_TENSORS)
 
 
 def missing(reports):
-    """"3, 5-7": ranks of the world that do not report."""
-    there = {r.rank for r in reports}
-    if -1 in there:
-        return ""
-    gone, parts = [n for n in range(reports[0].job["ranks"]) if n not in there], []
-    for rank in gone:
-        if parts and parts[-1][1] == rank - 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
-    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts[:20])
-    return text + (", ..." if len(parts) > 20 else "")
+    """Returns "3, 5-7": ranks of the world that do not report."""
+    there, parts, after = sorted({r.rank for r in reports}), [], 0
+    for rank in [*there, reports[0].job["ranks"]] if there[0] >= 0 else []:
+        if rank > after:
+            parts.append(str(after) if rank == after + 1 else f"{after}-{rank - 1}")
+        after = rank + 1
+    return ", ".join(parts[:20]) + (", ..." if len(parts) > 20 else "")
 
 
 def merged_summary(reports):
@@ -439,8 +438,8 @@ def merged_lanes(reports):
         first, spread = any_of(rows), lambda of_lane: spread_of(reports, rows, of_lane)
         density, everything = spread(lane_density), spread(lane_seconds)
         dense, sent = spread(lambda r: r["bytes_dense"]).sum, spread(lambda r: r["bytes_sent"]).sum
-        row = {key: first.get(key) for key in LANE + ("ranks",)}
-        if first.get("count") == 0:
+        row = {key: first[key] for key in LANE + ("ranks",)}
+        if first["count"] == 0:
             row["communicator"] = "(further lanes)"
         for name in c.PHASES:
             row[f"seconds_{name}"] = spread(lambda r, key=f"seconds_{name}": r[key]).median
@@ -459,8 +458,8 @@ def merged_tensors(reports):
         first, spread = any_of(rows), lambda of_tensor: spread_of(reports, rows, of_tensor)
         selected, quotient = spread(tensor_density), spread(tensor_ratio)
         norm = spread(lambda t: t["residual_norm"] if t["topk_calls"] else None)
-        states = {t["state"] for t in rows if t}
-        row = {key: first.get(key) for key in TENSOR + ("ranks", "site", "symbol")}
+        states = {t["state"] for t in rows if t is not None}
+        row = {key: first[key] for key in TENSOR + ("ranks", "site", "symbol")}
         row.update(tensor=number, state=first["state"] if len(states) == 1 else "differs",
                    reports=sum(t is not None for t in rows), calls=spread(lambda t: t["calls"]).most,
                    topk_calls=spread(lambda t: t["topk_calls"]).most, rank_most=quotient.rank_most)
@@ -524,7 +523,7 @@ ratio | B / A | factor | 1 | below 1 where the second job has less
 C_LANES = Group("lanes", "Compared: lanes", """
 lane | lane | count | 1 | number of the lane in this table
 communicator | communicator | text | 1* | its MPI name
-ranks | ranks | integer | 1* | ranks of the communicator, in A where it has it
+ranks | ranks | rank | 1* | ranks of the communicator, in A where it has it
 count | count | count | 1 | elements of the result
 type | type | text | 1 | datatype of the elements
 kind | | text | | the collective
@@ -594,9 +593,9 @@ def job_rows(a, b):
 
 def lane_side(rows, side):
     """Numbers of a lane in one of the jobs, whose rows these are."""
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if row is not None]
     calls = total(rows, lambda r: r["calls"])
-    scanned = [row for row in rows if row.get("scans")]
+    scanned = [row for row in rows if row["scans"]]
     density = ratio(total(scanned, lambda r: r["density_sum"]), total(scanned, lambda r: r["scans"]))
     return {f"calls_{side}": int(calls / len(rows)) if rows else None, f"density_{side}": density,
             f"bytes_per_call_{side}": ratio(total(rows, lambda r: r["bytes_sent"]), calls),
@@ -607,7 +606,7 @@ def compared_lanes(a, b):
     result = []
     for number, rows in enumerate(join(a + b, "lanes", LANE), 1):
         first = any_of(rows)
-        row = {"lane": number, "_op": operation(first), **{key: first.get(key) for key in LANE + ("ranks",)},
+        row = {"lane": number, "_op": operation(first), **{key: first[key] for key in LANE + ("ranks",)},
                **lane_side(rows[:len(a)], "a"), **lane_side(rows[len(a):], "b")}
         row["bytes_ratio"] = ratio(row["bytes_per_call_b"], row["bytes_per_call_a"])
         row["seconds_ratio"] = ratio(row["seconds_per_call_b"], row["seconds_per_call_a"])
@@ -616,7 +615,7 @@ def compared_lanes(a, b):
 
 
 def tensor_side(rows, side):
-    rows = [row for row in rows if row]
+    rows = [row for row in rows if row is not None]
     return {f"state_{side}": rows[0]["state"] if rows else None,
             f"density_{side}": mean(filter(finite, map(tensor_density, rows))),
             f"residual_ratio_{side}": mean(filter(finite, map(tensor_ratio, rows)))}
@@ -626,7 +625,7 @@ def compared_tensors(a, b):
     result = []
     for number, rows in enumerate(join(a + b, "tensors", TENSOR), 1):
         first = any_of(rows)
-        result.append({"tensor": number, **{key: first.get(key) for key in ("site", "symbol", "ordinal", "count")},
+        result.append({"tensor": number, **{key: first[key] for key in ("site", "symbol", "ordinal", "count")},
                        **tensor_side(rows[:len(a)], "a"), **tensor_side(rows[len(a):], "b")})
     return result
 

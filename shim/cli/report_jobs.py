@@ -16,16 +16,14 @@ class Wrong(Exception):
 
 
 class Report:
-    """One file; data has every part that a report may have."""
+    """One file; data has every part that a report may have, and each part its keys."""
 
     def __init__(self, path, text, folder=None):
         self.path, self.text, self.folder = path, text, folder
         self.data = check(decode(text))
         self.job = self.data["job"]
-        self.job.setdefault("rank", -1)
-        self.job.setdefault("ranks", 0)
         for key in ("program", "version", "hostname", "mpi_library"):
-            self.job[key] = self.job.get(key) or ""
+            self.job[key] = self.job[key] or ""
 
     @property
     def rank(self):
@@ -33,15 +31,15 @@ class Report:
 
     @property
     def start(self):
-        return self.job.get("start_unix") or 0
+        return self.job["start_unix"] or 0
 
     @property
     def elapsed(self):
-        return self.data["times"].get("seconds_elapsed") or 0
+        return self.data["times"]["seconds_elapsed"] or 0
 
     @property
     def complete(self):
-        return self.job.get("complete", True)
+        return self.job["complete"]
 
     @property
     def id(self):
@@ -81,21 +79,25 @@ KINDS = {
     "flag": (lambda v: isinstance(v, bool), "true or false expected"),
     "count": (lambda v: is_whole(v, 0), "whole number expected"),
     "bytes": (lambda v: is_whole(v, 0) or v is None or finite(v), "number of bytes expected"),
-    "integer": (lambda v: is_whole(v, -(2**62)), "whole number expected"),
+    "rank": (lambda v: v is None or is_whole(v, -1) and v <= 2**30, "number of a rank, or of ranks, expected"),
+    "integer": (lambda v: v is None or is_whole(v, -(2**62)), "whole number expected"),
     "names": (lambda v: isinstance(v, dict) and all(n is None or finite(n) for n in v.values()),
               "object of numbers expected"),
     "object": (lambda v: v is None or isinstance(v, dict), "object expected"),
-    "arrays": (lambda v: isinstance(v, dict), "object expected"),
 }
 NUMBER = (lambda v: v is None or finite(v), "number expected")
+DEFAULTS = {"count": 0, "bytes": 0, "flag": False}
 
 
 def check_object(place, group, found):
+    """Fills in the keys that are missing."""
     if not isinstance(found, dict):
         raise Wrong(f"{place}: object expected")
     for column in group.keys():
+        found.setdefault(column.key, {} if column.kind == "names" else DEFAULTS.get(column.kind))
+    for column in group.keys():
         good, wanted = KINDS.get(column.kind, NUMBER)
-        if column.key in found and not good(found[column.key]):
+        if not good(found[column.key]):
             raise Wrong(f"{place}.{column.key}: {wanted}")
 
 
@@ -122,20 +124,26 @@ def check(data):
     if data["schema"] != SCHEMA:
         newer = ", of a newer sparseshim," if is_whole(data["schema"], SCHEMA) else ""
         raise Wrong(f"schema: report of another schema{newer} than {SCHEMA}, which this program reads")
-    for group in OBJECTS + SELDOM:
-        check_object(group.key, group, data.get(group.key, {}))
+    if isinstance(data.setdefault("job", {}), dict):
+        data["job"] = {"rank": -1, "ranks": 0, "complete": True, **data["job"]}
     for group in OBJECTS:
-        data.setdefault(group.key, {})
+        check_object(group.key, group, data.setdefault(group.key, {}))
+    for group in SELDOM:
+        if group.key in data:
+            check_object(group.key, group, data[group.key])
     for group in LISTS:
         rows = data.setdefault(group.key, [])
         if not isinstance(rows, list):
             raise Wrong(f"{group.key}: array expected")
         for i, row in enumerate(rows):
             check_object(f"{group.key}[{i}]", group, row)
+    for i, lane in enumerate(data["lanes"]):
+        if lane["advice"]:
+            check_object(f"lanes[{i}].advice", columns.ADVICE, lane["advice"])
     for i, tensor in enumerate(data["tensors"]):
-        if tensor.get("series"):
+        if tensor["series"]:
             check_arrays(f"tensors[{i}].series", columns.SERIES, tensor["series"])
-    if "rounds_stretches" in data.get("rounds", {}):
+    if data.get("rounds", {}).get("rounds_stretches"):
         check_arrays("rounds.rounds_stretches", columns.STRETCHES, data["rounds"]["rounds_stretches"])
     return data
 
@@ -260,16 +268,16 @@ def choose(folder, reports, wanted):
 # ---- numbers of a report ----
 
 def lane_seconds(lane):
-    return sum(lane.get(f"seconds_{phase}") or 0 for phase in columns.PHASES)
+    return sum(lane[f"seconds_{phase}"] or 0 for phase in columns.PHASES)
 
 
 def lane_density(lane):
-    return ratio(lane.get("density_sum"), lane.get("scans"))
+    return ratio(lane["density_sum"], lane["scans"])
 
 
 def tensor_density(tensor):
-    return ratio(tensor.get("density_sum"), tensor.get("topk_calls"))
+    return ratio(tensor["density_sum"], tensor["topk_calls"])
 
 
 def tensor_ratio(tensor):
-    return ratio(tensor.get("residual_norm"), tensor.get("input_norm"))
+    return ratio(tensor["residual_norm"], tensor["input_norm"])

@@ -93,20 +93,20 @@ def lines(title, names, xs, arrays, words):
 
 def predicted(lane):
     """Time of a call by the model, of the algorithms that ran."""
-    sums, calls, planned = lane.get("predicted_seconds_sum") or {}, lane.get("sparse") or {}, lane.get("planned")
+    sums, calls, planned = lane["predicted_seconds_sum"], lane["sparse"], lane["planned"]
     return ratio(sum(n * (ratio(sums.get(a), planned) or 0) for a, n in calls.items()), sum(calls.values()))
 
 
 def lane_name(number, lane):
-    return f"{number}: {count(lane.get('count'))} {lane.get('type')} {forms.operation(lane)}"
+    return f"{number}: {count(lane['count'])} {lane['type']} {forms.operation(lane)}"
 
 
 def added(rows, key):
-    return sum(row.get(key) or 0 for row in rows)
+    return sum(row[key] or 0 for row in rows)
 
 
 def lane_pictures(reports):
-    lanes = [[row for row in rows if row] for rows in forms.join(reports, "lanes", forms.LANE + ("ranks",))]
+    lanes = [[row for row in rows if row is not None] for rows in forms.join(reports, "lanes", forms.LANE + ("ranks",))]
     if not lanes:
         return "<p>No call could be made sparse.</p>\n"
     sent, times, model = [], [], []
@@ -115,8 +115,8 @@ def lane_pictures(reports):
         sent += [(name, [added(rows, "bytes_dense"), None]), ("", [None, added(rows, "bytes_sent")])]
         times.append((name, [added(rows, f"seconds_{phase}") / n for phase in c.PHASES]))
         ours = sum(added(rows, f"seconds_{phase}") for phase in c.PHASES if phase != "native")
-        sparse, passed = sum(map(forms.sparse_calls, rows)), sum(sum((r.get("passed") or {}).values()) for r in rows)
-        dense = [ratio((r.get("predicted_seconds_sum") or {}).get("dense"), r.get("planned")) for r in rows]
+        sparse, passed = sum(map(forms.sparse_calls, rows)), sum(sum(r["passed"].values()) for r in rows)
+        dense = [ratio(r["predicted_seconds_sum"].get("dense"), r["planned"]) for r in rows]
         for what, guess, real in (("made sparse", forms.mean(map(predicted, rows)), ratio(ours, sparse)),
                                   ("native", forms.mean(dense), ratio(added(rows, "seconds_native"), passed))):
             if positive(guess) and positive(real):
@@ -126,7 +126,7 @@ def lane_pictures(reports):
                  "together", ("dense", "sent"), sent, in_bytes),
             "<h2>Time per phase</h2>\n", bars("Time of all calls by lane, mean of the ranks", c.PHASES, times, seconds)]
     if len(reports) > 1:
-        ranks = [(f"rank {r.rank}", [r.data["times"].get(f"seconds_{phase}") for phase in c.PHASES])
+        ranks = [(f"rank {r.rank}", [r.data["times"][f"seconds_{phase}"] for phase in c.PHASES])
                  for r in reports[:MOST_BARS]]
         page.append(bars("Time of all calls by rank: who is awaited has the shortest vote", c.PHASES, ranks, seconds))
     page.append("<h2>Predicted against measured</h2>\n")
@@ -139,7 +139,7 @@ def lane_pictures(reports):
 
 
 def tensor_pictures(report):
-    tensors = [t for t in report.rows("tensors") if t.get("series")]
+    tensors = [t for t in report.rows("tensors") if t["series"]]
     page = [f"<h2>Lossy tensors, step by step (rank {report.rank})</h2>\n"] if tensors else []
     for t in tensors[:MOST_TENSORS]:
         s = t["series"]

@@ -88,6 +88,7 @@ SHOW = {
     "text": lambda v: plain(v),
     "count": count,
     "integer": str,
+    "rank": str,
     "bytes": in_bytes,
     "seconds": seconds,
     "share": share,

@@ -573,11 +573,14 @@ subtest 'report says what is wrong with a file' => sub {
         'missing');
     my $place = qr/line 1, column \d+: (?=\S)/;
     for my $case (
-        ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 1', $place], ['[]', qr/no "schema": /],
-        ['{"schema": 1, "job": {"rank": 2147483647}}', qr/job\.rank: number out of range/],
-        ['{"schema": 1, "job": {"ranks": -2}}', qr/job\.ranks: number out of range/],
-        ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 1, "a": 1, "a": 2}', qr/$place.*duplicate/],
-        ['{"schema": 1, "lanes": [{}, {"op": "mean"}]}', qr/lanes\[1\]\.op: \S/])
+        ['', $place], ['{', $place], ["\0\0", $place], ['{"schema": 2', $place], ['[]', qr/no "schema": /],
+        ['{"schema": 1}', qr/schema: report of another schema than 2/],
+        ['{"schema": 2, "job": {"rank": 2147483647}}', qr/job\.rank: number of a rank/],
+        ['{"schema": 2, "job": {"ranks": -2}}', qr/job\.ranks: number of a rank/],
+        ['{"a": ' x 100000, qr/$place.*depth/], ['{"schema": 2, "a": 1, "a": 2}', qr/$place.*duplicate/],
+        ['{"schema": 2, "lanes": [{}, {"op": 3}]}', qr/lanes\[1\]\.op: text expected/],
+        ['{"schema": 2, "lanes": {}}', qr/lanes: array expected/],
+        ['{"schema": 2, "rounds": {"rounds_stretches": {"rounds": [1], "in": [1, 2]}}}', qr/rounds\.rounds_stretches\./])
     {
         my ($text, $why) = @$case;
         my $path = file('bad.json', $text);
@@ -585,11 +588,14 @@ subtest 'report says what is wrong with a file' => sub {
         is("$code$out", 1, 'no report: status');
         like($err, qr/^sparseshim report: \Q$path\E is no report: (?:$why).*\n\z/, 'no report: why');
     }
-    my $half = '{"bytes_dense": 4611686018427387905, "calls": 1}';
-    my $path = file('large.json', qq({"schema": 1, "lanes": [$half, $half]}));
-    ($code, undef, $err) = sh("'$cli' report --csv=summary '$path'");
-    is($code, 1, 'bytes that add up past 2^63: status');
-    like($err, qr/^sparseshim report: \Q$path\E: .*integer.*\n\z/, 'and why');
+    for my $text ('{"schema": 2}', '{"schema": 2, "lanes": [{}], "tensors": [{}], "small": [{}], "passed": [{}]}',
+        '{"schema": 2, "job": {"observe": true}, "lanes": [{}]}', '{"schema": 2, "rounds": {}, "merged": {"measured_steps": 2}}') {
+        my $path = file('bare.json', $text);
+        for my $form ('', '--all', '--json', '--csv', '--html', '--merge') {
+            ($code, $out, $err) = sh("'$cli' report $form '$path'");
+            is("$code$err", 0, "a report that lacks nearly everything: $form");
+        }
+    }
     ($code) = sh("'$cli' report");
     is($code, 2, 'no file');
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# The JSON of a report is JSON to others too, and `sparseshim report` prints it as the text the job would have printed.
+# The JSON of a report is JSON to others too, and `sparseshim report` prints all of it.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -19,12 +19,11 @@ sub output {
 }
 
 my $json = output("$build/tests/unit/test_report", 'json');
-my $text = output("$build/tests/unit/test_report", 'text');
 is $?, 0, 'the sample is written';
 
 my $report = eval { JSON::PP->new->utf8->decode($json) };
 is $@, '', 'a strict reader takes the report';
-is $report->{schema}, 1, 'the schema is named';
+is $report->{schema}, 2, 'the schema is named';
 is $report->{job}{program}, "odd \"name\" \x01 ? \x{e9}", 'an odd name arrives';
 is $report->{calls}{seen}, 1010, 'calls are plain numbers';
 is $report->{times}{seconds_allreduce}, 15, 'times are in seconds';
@@ -34,8 +33,8 @@ is $report->{lanes}[0]{communicator}, 'MPI_COMM_WORLD', 'the largest lane is fir
 is $report->{lanes}[0]{bytes_dense}, 25165824000, 'bytes are whole';
 is $report->{lanes}[1]{density_sum}, undef, 'what is not a number is null';
 is $report->{lanes}[0]{passed}{observe}, 1000, 'reasons have short names';
-is $report->{advice}[0]{try}, 'SPARSESHIM_MODE=exact', 'the advice is in it';
-is scalar @{$report->{predictions}}, 18, 'so is every prediction';
+is $report->{lanes}[0]{advice}{best}, 'recursive_doubling', 'the advice is in it';
+is scalar keys %{$report->{lanes}[0]{predicted_seconds_sum}}, 8, 'so is every prediction';
 is scalar @{$report->{tensors}}, 4, 'every tensor is there';
 is $report->{tensors}[0]{residual_ratio}, 2.5, 'with the ratio of residual to input';
 is scalar(@{$report->{tensors}[0]{series}{call}}), 75, 'a series has points at even distances';
@@ -47,8 +46,21 @@ my $file = "$dir/report.json";
 open my $out, '>:raw', $file or die "$file: $!";
 print $out $json;
 close $out or die "$file: $!";
-is output("$build/sparseshim", 'report', $file), $text, 'sparseshim report prints the same text';
-is $?, 0, 'and succeeds';
+my ($all, $main) = map { output("$build/sparseshim", 'report', @$_, $file) } ['--all'], [];
+is $?, 0, 'sparseshim report prints it';
+unlike $main, qr/ $/m, 'no line ends in blanks';
+unlike $main, qr/^ +tensor +.*(?:watched|ordinal|off k)|^Tensors, what was seen/m, 'what is rarely useful is left out';
+like $all, qr/^ +tensor +watched +alike /m, 'and is there with --all';
+like $main, qr/^  \Q$_\E/m, $_ for 'calls    1,010 seen: 0 made sparse, 1,010 passed through, 0 errors',
+    'phases   scan 2.00 s, vote 1.00 s,', 'memory   12.3 MB of our own at peak', 'network  4.13 MB sent once',
+    'outside  4.10 kB in buffers of calls that were not looked at further',
+    '   1  MPI_COMM_WORLD      4  4,194,304  float ', '   1  SPARSESHIM_MODE=exact  ', '   2  -                      density -; no advice: dense was predicted to take 16.0 ms and took 1.00 ms',
+    '   1  native                 25.2 MB   120 ms             -  measured',
+    '   1  recursive_doubling      250 kB  12.0 ms          10.0  best sparse',
+    '     1  registered          990  1.00 %    1.05 %      12.5      2.50',
+    '  count below MIN_COUNT: smaller calls go straight to the MPI library', 'MIN_COUNT  65536';
+like $main, qr/inputs are alike on all ranks, as in an average +REGISTER=count=7850,site=train\+0x1400$/m, 'why a tensor is exact';
+like $all, qr/^  MPI      MPICH Version: 4\.0\.2$/m, 'the first line of a long name';
 
 my (%told, $group);
 for (split /\n/, output("$build/sparseshim", 'report', '--legend')) {
@@ -59,13 +71,15 @@ my @untold = grep { !ref $report->{$_} && !$told{'The document'}{$_} } keys %$re
 for my $part (grep { ref $report->{$_} } keys %$report) {
     my @rows = ref $report->{$part} eq 'ARRAY' ? @{$report->{$part}} : $report->{$part};
     push @untold, map { "series.$_" } grep { !$told{series}{$_} } map { keys %{$_->{series} || {}} } @rows;
+    push @untold, map { "advice.$_" } grep { !$told{advice}{$_} } map { keys %{$_->{advice} || {}} } @rows;
     push @untold, map { "$part.$_" } grep { !$told{$part}{$_} } map { keys %$_ } @rows;
 }
 is "@untold", '', 'report --legend explains every key';
 
-my ($all, $main) = map { output("$build/sparseshim", 'report', @$_, $file) } ['--all'], [];
-unlike $main, qr/^ +tensor +.*(?:watched|ordinal|off k)/m, 'what is rarely useful is left out';
-like $all, qr/^ +tensor +watched +alike /m, 'and is there with --all';
+open $out, '>:raw', "$dir/empty.json" or die $!;
+print $out output("$build/tests/unit/test_report", 'empty');
+close $out;
+like output("$build/sparseshim", 'report', "$dir/empty.json"), qr/^  calls    0 seen: /m, 'so has a job without calls';
 
 truncate $file, length($json) / 2 or die "$file: $!";
 my $message = output('sh', '-c', '"$1" report "$2" 2>&1', 'sh', "$build/sparseshim", $file);

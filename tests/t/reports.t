@@ -157,9 +157,6 @@ subtest 'what does not belong together is refused' => sub {
     is $text, '', 'nothing is printed';
     like $errors, qr/exact\/\S+ and lossy\/\S+ are not of one job: both are of rank \d; name the reports of one/,
         'the files and why';
-    mkdir "$dir/mixed";
-    for (@{$files{lossy}}, @{$files{exact}}) { m{([^/]+)$}; spurt("$dir/mixed/$1", slurp($_)) }
-    is +(report('mixed'))[0], 1, 'nor those of one folder';
     my %other = (ranks => [4, 'they are of jobs of 3 and of 4 ranks'], program => ['eval', 'they are of two programs'],
         version => ['0.0.9', 'they are of versions'], start_unix => [1, 'they ran one after the other, from']);
     for my $key (sort keys %other) {
@@ -173,13 +170,42 @@ subtest 'what does not belong together is refused' => sub {
     ($status, $text, $errors) = report("--merge half.json $files{lossy}[1]");
     is "$status$text", '1', 'half a report';
     like $errors, qr/^sparseshim report: half\.json is no report: line \d+/, 'with its place';
-    spurt("$dir/new.json", '{"schema": 2}');
+    spurt("$dir/new.json", '{"schema": 3}');
     like +(report('new.json'))[2], qr/new\.json is no report: .*of a newer sparseshim/, 'a newer schema';
     spurt("$dir/again.json", (report('--json lossy'))[1]);
     like +(report('again.json'))[2], qr/made of several reports, which is not read again/, 'what was merged';
     mkdir "$dir/empty";
     like +(report('empty'))[2], qr/empty holds no reports \(sparseshim-\*\.json/, 'a folder without reports';
     like +(report('nowhere'))[2], qr/nowhere cannot be read: No such file/, 'nothing at all';
+};
+
+subtest 'of the jobs in a folder one is chosen' => sub {
+    mkdir "$dir/mixed";
+    for (@{$files{lossy}}) { m{([^/]+)$}; spurt("$dir/mixed/$1", slurp($_)) }
+    my ($newest, $number) = (0, 0);
+    for (@{$files{exact}}) {
+        my $later = json(slurp($_));
+        $newest = $later->{job}{start_unix} += 1000;
+        my ($rank) = m{-(\d+)-\d+\.json$};
+        spurt("$dir/mixed/sparseshim-777-$rank-1.json", encode_json($later));
+    }
+    my ($status, $text, $errors) = report('mixed');
+    is $status, 0, 'the newest, where none is named' or diag $errors;
+    like $text, qr/^sparseshim \S+: train, 3 of 3 ranks, started /, 'all its ranks';
+    like $errors, qr/^sparseshim report: mixed has 2 jobs; this is the newest \(\*\); --job=NUMBER or .* chooses:\n  \* 777 .*\n    \S+ .* 3 of 3 ranks, ran \d+ s\n\z/,
+        'which is said, with the others';
+    my ($mine) = $files{lossy}[0] =~ m{sparseshim-(.*)-\d+-\d+\.json$};
+    is((report("--job=$mine mixed"))[1], (report('lossy'))[1], 'one by its number');
+    is((report("--job=$mine mixed"))[2], '', 'and nothing is said');
+    my @at = gmtime $newest;
+    my $start = sprintf '%d-%02d-%02d %02d:%02d', $at[5] + 1900, $at[4] + 1, @at[3, 2, 1];
+    is((report("--job='$start' mixed"))[1], $text, 'one by its start');
+    is((report("--job=777 --csv=summary mixed"))[1] =~ tr/\n//, 4, 'in any form');
+    is((report('lossy mixed'))[0], 0, 'and to compare');
+    ($status, $text, $errors) = report('--job=778 mixed');
+    is "$status$text", '1', 'one that is not there';
+    like $errors, qr/mixed has no job 778; its jobs, by number and start:\n.*777/, 'those that are there are named';
+    is((report("--job=777 $files{lossy}[0]"))[0], 2, 'a file has no jobs');
 };
 
 subtest 'two jobs are compared' => sub {
