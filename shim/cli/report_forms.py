@@ -396,6 +396,7 @@ def merged_summary(reports):
     first, spread = reports[0], lambda key: Spread((OF[key](r), r.rank) for r in reports)
     work, waits, dense, sent = map(spread, ("seconds_work", "seconds_waits", "bytes_dense", "bytes_sent"))
     rounds, running = spread("rounds"), sum(not r.complete for r in reports)
+    in_each = ratio(spread("rounds_in").sum, rounds.most)
     lines = {"headline": f"sparseshim {first_line(first.job['version'])}: "
                          f"{first_line(first.job['program'] or 'unnamed program')}, {len(reports)} of "
                          f"{first.job['ranks']} ranks, started {date(min(r.start for r in reports))}, ran "
@@ -415,7 +416,7 @@ def merged_summary(reports):
         lines["awaited"] = (f"rank {waits.rank_least}: {seconds(waits.least)} in vote, exchange and native, median "
                             f"{seconds(waits.median)}: the others wait for it")
     if rounds.n:
-        lines["partial"] = (f"{three(spread('rounds_in').sum / rounds.most)} of {rounds.n} ranks were in a round in "
+        lines["partial"] = (f"{three(in_each)} of {rounds.n} ranks were in a round in "
                             f"the mean, and they fell {seconds(spread('seconds_behind').sum)} behind, all together, "
                             "for which nobody waited")
     return lines

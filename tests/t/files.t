@@ -254,7 +254,7 @@ preloaded 2 idle max
 noted '1 of 1 calls have a datatype or operator that is not served'
 tap "$?" "a job of operators that are not served says so"
 SPARSESHIM_MIN_COUNT=5000 preloaded 2 fewcalls 3
-noted '3 of 3 calls have fewer elements than MIN_COUNT=5000; the largest that could be served have 4096: a lower MIN_COUNT of 4096 would take 3 of the 3 calls'
+noted '3 of 3 calls have fewer elements than MIN_COUNT=5000; the largest that could be served have 4096: MIN_COUNT=4096 would make the 3 calls of that size eligible'
 tap "$?" "a job below MIN_COUNT is told which MIN_COUNT would take how many calls"
 preloaded 2 fewcalls 3
 passed && ! grep -q 'eligible' "$WORK/err" && [ "$(counter calls.eligible)" = 3 ]

@@ -120,6 +120,11 @@ passed() {
     [ "$STATUS" -eq 0 ] && grep -q '^1\.\.' "$WORK/out" && ! grep -q '^not ok' "$WORK/out"
 }
 
+# reported [OPTION...]: what `sparseshim report` prints of the report that rank 0 wrote last.
+reported() {
+    "$BUILD/sparseshim" report "$@" "$WORK"/report/*.json
+}
+
 # counter KEY.KEY...: a number of the report that rank 0 wrote last; "none" without a report.
 counter() {
     cat "$WORK"/report/*.json 2>/dev/null | perl -MJSON::PP -e '

@@ -61,7 +61,7 @@ cat "$WORK"/report/*.json | perl -MJSON::PP -e '
     exit !($m->{measured_steps} > 0 && keys %s == 6 && $s{backward} > 0 && $s{selection} > 0 &&
         $s{exposed} > 0 && $s{hidden} >= 0 && $s{step} <= $s{period} &&
         $s{backward} + $s{selection} <= 1.01 * $s{step} && $s{hidden} + $s{exposed} <= 2 * $s{period})' &&
-    grep -q '^  step  *as measured over [0-9]* step' "$WORK/err"
+    reported | grep -q '^  step  *as measured over [0-9]* step'
 tap "$?" "MERGE=auto: the report has what a step takes, as measured"
 at_all_places
 # Layers change, steps are cut short, blocking calls come between.
@@ -81,7 +81,7 @@ gains=$(awk "BEGIN { print ($(counter blocking.predicted_seconds) - $(counter bl
     $(counter blocking.step_seconds) <= 1.5 * $(counter blocking.predicted_seconds)) }")
 passed && [ "$(counter blocking.step_calls)" = 161 ] && [ "$(counter blocking.merged_groups)" -ge 1 ] &&
     awk "BEGIN { exit !($(counter blocking.merged_seconds) < $(counter blocking.predicted_seconds)) }" &&
-    "$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/again" &&
+    reported >"$WORK/again" &&
     [ "$(grep -c "$advised" "$WORK/err")" = "$gains" ] && [ "$(grep -c "$advised" "$WORK/again")" = "$gains" ]
 tap "$?" "blocking calls of a step: what they would take as nonblocking ones with MERGE=auto"
 SPARSESHIM_MODE=exact preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 8 6)" --blocking 1

@@ -22,9 +22,9 @@ gradients() { # MIN_COUNT
 export SPARSESHIM_MODE=observe
 
 SPARSESHIM_DENSITY=0.05 gradients 1000
-takes=$(column topk density)
-echo "takes $takes, $(column topk remark)" >>"$WORK/err"
-awk -v d="$takes" 'BEGIN { exit !(d > 0.049 && d < 0.051) }' && [[ $(column topk remark) == *[lL][oO][sS][sS][yY]* ]]
+reported >"$WORK/out"
+awk -v s="$(column lanes topk_density_sum)" -v n="$(column lanes topk_samples)" 'BEGIN { exit !(s / n > 0.049 && s / n < 0.051) }' &&
+    grep -q '^ *1 .*[lL][oO][sS][sS][yY]' "$WORK/out"
 tap "$?" "top-k at DENSITY is predicted, and called lossy"
 [ "$(counter calls.sparse)" = 0 ] && [ "$(column lanes topk_samples)" -ge 3 ]
 tap "$?" "from samples of calls that stay native"
@@ -49,8 +49,8 @@ predicts() {
     local planned scans bytes
     planned=$(column lanes planned) scans=$(column lanes scans)
     bytes=$(cat "$WORK"/report/*.json | perl -MJSON::PP -e '
-        my $rows = decode_json(do { local $/; <STDIN> })->{predictions};
-        print map { $_->{bytes_per_call} } grep { $_->{algorithm} eq "dense" } @$rows')
+        my $lane = decode_json(do { local $/; <STDIN> })->{lanes}[0];
+        print $lane->{predicted_bytes_sum}{dense} / $lane->{planned}')
     echo "planned $planned of $scans, dense predicted to send ${bytes:-none}" >>"$WORK/err"
     passed && [ "$planned" -ge 16 ] && [ "$planned" -lt 40 ] &&
         awk -v b="$bytes" -v e="$1" 'BEGIN { exit !(b > 0.95 * e && b < 1.05 * e) }'

@@ -62,7 +62,7 @@ perl -MJSON::PP -MList::Util=sum -0777 -ne '
     exit !($calls->{seconds_waited} > 0 && $calls->{rounds_steps} == $calls->{rounds} &&
         $calls->{seconds_thread} > 0 && $calls->{share_thread} < 1)' "$WORK"/report/*.json
 tap $? "and how it went, round by round, and what the thread has used"
-"$BUILD/sparseshim" report "$WORK"/report/*.json >"$WORK/out" && grep -q 'this rank was in [0-9]* of [0-9]* rounds' "$WORK/out"
+reported >"$WORK/out" && grep -q 'this rank was in [0-9]* of [0-9]* rounds' "$WORK/out"
 tap $? "and sparseshim report prints them"
 tap "$(grep -c 'QUORUM useless' "$WORK/out")" "without advice where there is no other call"
 
