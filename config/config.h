@@ -59,7 +59,6 @@ struct cfg_options {
     uint64_t seed;
     enum cfg_progress progress;
     uint64_t merge; /* bytes, or SS_MERGE_AUTO; 0: off */
-    enum ss_merge_select merge_select;
     enum cfg_device device;
     enum cfg_debug debug;
     const char *debug_file; /* "stderr" or a path with %h %p %r %j %u */

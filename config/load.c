@@ -413,19 +413,6 @@ static void refuse_merge(struct cfg *cfg)
     cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, "MERGE");
 }
 
-/* Which calls have a threshold together depends on when they come. */
-static void refuse_merge_select(struct cfg *cfg)
-{
-    size_t row = cfg_find("MERGE_SELECT");
-
-    if (cfg->options.merge_select == SS_MERGE_SELECT_CALL || !cfg->options.reproducible)
-        return;
-    cfg_say(cfg, true,
-            CFG_PREFIX "MERGE_SELECT=%s needs " CFG_PREFIX "REPRODUCIBLE=off; call stands",
-            cfg->text[row]);
-    cfg_set(cfg, row, cfg_table[row].standard, CFG_FROM_DEFAULT, "MERGE_SELECT");
-}
-
 static struct cfg *load(const char *sysconfdir, const char *built)
 {
     int error = errno;
@@ -452,7 +439,6 @@ static struct cfg *load(const char *sysconfdir, const char *built)
     refuse_without_topk(cfg);
     refuse_quorum(cfg);
     refuse_merge(cfg);
-    refuse_merge_select(cfg);
     find_unknown_variables(cfg);
 done:
     if (cfg != NULL && cfg->out_of_memory) {

@@ -126,13 +126,9 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: neighbouring nonblocking calls of one communicator vote together and are sent as "
      "one. bytes: groups are complete at so many bytes of their buffers. auto: the groups of a "
      "step that end it soonest, by plans and trials. Each call keeps its "
-     "own residual and, with MERGE_SELECT=call, no bit depends on who goes with whom. Calls below "
+     "own residual, and no bit depends on who goes with whom. Calls below "
      "MIN_COUNT take part where a rule of REGISTER names their count.",
      FIELD(merge), true},
-    {"MERGE_SELECT", CFG_CHOICE, "call", WORDS(SS_MERGE_SELECT_LIST),
-     "MERGE: what is sent of the calls of a group. call: the largest entries of each, as without "
-     "MERGE. group: the largest of them all, by one threshold; results depend on the grouping.",
-     FIELD(merge_select), true},
     {"DEVICE", CFG_CHOICE, "auto", "auto, cpu, cuda",
      "Buffers in device memory, in a program that has loaded CUDA's driver. auto: eligible calls "
      "are served there, and only what is sent crosses to the host; other calls, and those that go "

@@ -67,13 +67,6 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_MERGE_AUTO  UINT64_MAX
 #define SS_MERGE_BYTES 4194304
 
-/* What calls that go together are selected from by (core/call/group_select.c). */
-#define SS_MERGE_SELECT_LIST(X)                                                                    \
-    X(SS_MERGE_SELECT_CALL, call)                                                                  \
-    X(SS_MERGE_SELECT_GROUP, group)
-
-enum ss_merge_select { SS_MERGE_SELECT_LIST(SS_CHOICE_ID) };
-
 /* Ranks that a round of a partial call waits for (core/quorum/rounds.h). */
 #define SS_QUORUM_LIST(X)                                                                          \
     X(SS_QUORUM_ALL, all)                                                                          \

@@ -125,15 +125,6 @@ static int post_in_group(struct ss_call *call, uint64_t flags)
     return step_grouped(call);
 }
 
-/* It is looked at when the group votes. */
-static int post_unseen(struct ss_call *call)
-{
-    call->unseen = true;
-    ss_meetings_start(&call->f.vote.meetings, call->f.c.x.t);
-    call->stage = SS_STAGE_GROUPED;
-    return step_grouped(call);
-}
-
 static int step_look(struct ss_call *call)
 {
     int status = ss_call_look(call);
@@ -373,8 +364,6 @@ static int begin(struct ss_call *call)
         fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
     ss_group_assign(call);
     bool looks = comm->status == SS_OK && !call->cannot;
-    if (looks && ss_group_selects(call))
-        return post_unseen(call);
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);
 }
 

@@ -56,10 +56,8 @@ struct ss_call {
     struct ss_lane_result past;               /* of the lane, that it goes by */
 
     /* With others (core/call/group.h). */
-    bool merges;  /* it may, as far as all ranks know */
-    bool grouped; /* its vote is, or was, that of a group */
-    bool begins_part;
-    bool unseen;       /* it has not been looked at: its group will */
+    bool merges;       /* it may, as far as all ranks know */
+    bool grouped;      /* its vote is, or was, that of a group */
     bool hurried;      /* none may wait for others on its account */
     bool plans;        /* it agrees on a plan, too (core/call/group_plan.h) */
     uint32_t position; /* in the period */
@@ -209,9 +207,6 @@ void ss_call_calibrated(struct ss_call *call);
 enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
 void ss_call_look_start(struct ss_call *call, enum ss_look_from from);
 int ss_call_look(struct ss_call *call);
-/* The room that a look at all begins with: one at the input needs no more. SS_OK or SS_ERR_MEMORY.
- */
-int ss_call_look_reserve(struct ss_call *call);
 /* The call is given up, and the place is done, or has failed: claims that were on their way are
  * there, or lost. */
 void ss_call_look_over(struct ss_call *call, int status);

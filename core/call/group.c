@@ -51,10 +51,8 @@ void ss_grouping_free(struct ss_grouping *gs)
         ss_work_free(&g->work);
         free(g);
     }
-    if (gs) {
-        ss_group_thresholds_free(gs);
+    if (gs)
         ss_group_plan_free(gs->plan);
-    }
     free(gs);
 }
 
@@ -129,7 +127,6 @@ void ss_group_assign(struct ss_call *call)
     if (!call->merges)
         return;
     call->part = gs->part;
-    call->begins_part = gs->calls == 0;
     gs->bytes += x->n * x->esize;
     bool enough = cut.planned ? cut.ends : gs->bytes >= ss_group_bytes(gs->comm);
     if (enough || ++gs->calls == SS_MERGED)
@@ -250,9 +247,8 @@ static bool is_due(const struct ss_group *g, const struct ss_call *call)
     return over;
 }
 
-static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
+static void cast(struct ss_grouping *gs, struct ss_group *g)
 {
-    ss_group_look(gs, g, whole);
     if ((g->count > 1 || g->members[0]->plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
             g->ballots[i]->flags |= SS_VOTE_APART;
@@ -270,10 +266,8 @@ static void cast(struct ss_grouping *gs, struct ss_group *g, bool whole)
 static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
                         bool joins)
 {
-    const bool whole = is_full(g, gs->comm);
-
-    if ((whole || (!joins && is_due(g, last))) && ss_beside_may_go(g->members[0]))
-        cast(gs, g, whole && g->members[0]->begins_part);
+    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) && ss_beside_may_go(g->members[0]))
+        cast(gs, g);
 }
 
 /* Those that were not agreed on vote again: some rank's ballots may be in theirs already. */

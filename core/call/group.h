@@ -40,9 +40,6 @@ uint64_t ss_group_bytes(const struct ss_comm *comm); /* of a whole part */
 /* The call has got its number: the next of its part, or none that could merge. */
 void ss_group_assign(struct ss_call *call);
 
-/* It is selected from when its group votes (MERGE_SELECT=group): it is posted without a look, with
- * call->unseen set. */
-bool ss_group_selects(const struct ss_call *call);
 /* It has been selected from. */
 void ss_group_posted(struct ss_call *call);
 /* Its ballot is filled: SS_PENDING; SS_OK: the combined one is there and it is to be decided on

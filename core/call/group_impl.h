@@ -55,20 +55,13 @@ struct ss_group {
 struct ss_grouping {
     struct ss_comm *comm;
     struct ss_group *groups;
-    uint64_t part;                         /* of the next call */
-    uint64_t bytes, calls;                 /* of that part so far */
-    struct ss_group_threshold *thresholds; /* MERGE_SELECT=group: of the last groups */
-    struct ss_select_part parts[SS_MERGED];
+    uint64_t part;         /* of the next call */
+    uint64_t bytes, calls; /* of that part so far */
     struct ss_group_plan *plan;
 };
 
 void ss_group_leave(struct ss_call *call);
 void ss_group_fail(struct ss_group *g, int status, int peer, enum ss_phase phase);
-
-/* core/call/group_select.c: before the vote, looks at the calls that have not been looked at; by
- * one threshold where the part is `whole` and all of them may have it. */
-void ss_group_look(struct ss_grouping *gs, const struct ss_group *g, bool whole);
-void ss_group_thresholds_free(struct ss_grouping *gs);
 
 /* core/call/group_exchange.c. Reserve: before the vote, room to exchange all posted calls; SS_OK or
  * SS_ERR_MEMORY. Takes: whether the call goes with those before it. Start: all are decided; whether

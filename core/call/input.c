@@ -167,7 +167,7 @@ double ss_select_cost(const struct ss_feedback *f)
     return least * (1 + 4.0 / (double)f->comm->settings->tensors.threshold_period);
 }
 
-int ss_call_look_reserve(struct ss_call *call)
+static int reserve(struct ss_call *call)
 {
     struct ss_exchange *x = &call->f.c.x;
     const struct ss_settings *s = call->f.comm->settings;
@@ -197,7 +197,7 @@ static bool may_stay(const struct ss_call *call)
     const enum ss_algorithm a =
         by_rule > 0 ? (enum ss_algorithm)(by_rule - 1) : f->comm->settings->algorithm;
 
-    if (!ops->remote || !ops->encode || !f->topk || f->shared)
+    if (!ops->remote || !ops->encode || !f->topk)
         return false;
     return a == SS_AUTO || a == SS_DENSE || ss_rows(f->c.kind)[a]->stays;
 }
@@ -230,7 +230,7 @@ static void leave_input(struct ss_call *call)
     double seconds = ss_span_end(x, look_span(call), call->look_begin) - call->look_begin;
 
     c->part_max = largest_part(call);
-    if (c->in_n >= 4096 && !call->sampled && !call->f.shared)
+    if (c->in_n >= 4096 && !call->sampled)
         book_cost(call, seconds / (double)c->in_n);
     call->look = EXTRAS;
 }
@@ -242,7 +242,7 @@ static int step_look(struct ss_call *call)
     switch (call->look) {
     case RESERVE:
         call->look = INPUT;
-        return ss_call_look_reserve(call);
+        return reserve(call);
     case INPUT:
         return start_input(call);
     case SAMPLED:

@@ -20,7 +20,6 @@ struct ss_settings {
                            group as one; of this rank alone, 0 counts as 1 */
     uint64_t merge;     /* MODE=topk: bytes that complete a part (core/call/group.h), or
                            SS_MERGE_AUTO; 0: off */
-    bool merge_select;  /* a part has one threshold (MERGE_SELECT=group) */
     uint64_t hash;      /* of everything that must be equal on all ranks */
 
     /* Top-k with error feedback (MODE=topk). Registration and identity as core/tensor/tensor.h

@@ -50,9 +50,8 @@ struct ss_feedback {
     bool few;              /* what the place says of it */
     bool stays;            /* what is claimed may stay in its place; `home` has room for it */
     struct ss_stream home;
-    struct ss_threshold *shared; /* by which it was selected from with others, NULL: its own */
-    bool reevaluate;             /* too few were claimed: asks for a new threshold */
-    uint64_t topk_calls;         /* registered calls of the tensor before this one */
+    bool reevaluate;     /* too few were claimed: asks for a new threshold */
+    uint64_t topk_calls; /* registered calls of the tensor before this one */
     size_t select_stop;
     uint64_t select_first, select_n; /* the elements that are selected from */
     struct ss_selection seen;        /* of them */
@@ -98,14 +97,6 @@ void ss_topk_profile(const struct ss_feedback *f, struct ss_profile_now *now); /
 /* After the vote: what has stayed in its place comes to the host unless the recipe takes it there:
  * whether that is under way, until x->ticket is settled. */
 bool ss_topk_fetch(struct ss_feedback *f, bool stays);
-/* core/feedback/share.c. One threshold for several tensors, in host memory, by
- * ss_threshold_select_parts: whether this one may be among them; before the selection, room for up
- * to `most` entries and what is to be selected from, SS_OK or SS_ERR_MEMORY; after it. Then
- * ss_topk_select has nothing left to claim. */
-bool ss_topk_shares(const struct ss_feedback *f);
-int ss_topk_share(struct ss_feedback *f, size_t most, struct ss_select_part *part);
-void ss_topk_shared(struct ss_feedback *f, const struct ss_select_part *part,
-                    struct ss_threshold *t, bool few);
 uint64_t ss_topk_past(const struct ss_feedback *f);   /* hash of what evidence is compared with */
 uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
 uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */

@@ -193,7 +193,7 @@ static void guard(struct ss_feedback *f)
         ss_guard_take(f);
 }
 
-static int select_alone(struct ss_feedback *f)
+int ss_topk_select(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
@@ -219,14 +219,6 @@ static int select_alone(struct ss_feedback *f)
     else
         x->ticket = x->place->ops->claim(x->place, &t->threshold, x->type, g, r, n, (uint32_t)first,
                                          k, c->own.idx, c->own.val, seen, &f->few);
-    guard(f);
-    return SS_OK;
-}
-
-int ss_topk_select(struct ss_feedback *f)
-{
-    if (!f->shared)
-        return select_alone(f);
     guard(f);
     return SS_OK;
 }
@@ -362,7 +354,7 @@ bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
     if ((flags & SS_VOTE_UNLIKE) && f->tensor->state == SS_TENSOR_REGISTERED)
         ss_tensor_settle(f->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
-        ss_threshold_reevaluate(f->shared ? f->shared : &f->tensor->threshold);
+        ss_threshold_reevaluate(&f->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
         f->tensor->rest.resting = false;
     return !(flags & SS_VOTE_RESTING) || (!(flags & SS_VOTE_CLAIMS) && f->resting);
@@ -486,7 +478,6 @@ void ss_topk_undo(struct ss_feedback *f)
                         ss_residual_at(f->tensor, f->select_first), f->select_stop,
                         (uint32_t)f->select_first, c->own.idx, c->own.val, c->own.nnz);
     f->tensor->threshold = f->threshold_before;
-    f->shared = NULL;
     f->claimed = false;
 }
 
@@ -523,7 +514,7 @@ static void note_point(struct ss_feedback *f)
         ss_series_skip(series);
         return;
     }
-    const ss_magnitude least = (f->shared ? f->shared : &t->threshold)->magnitude;
+    const ss_magnitude least = t->threshold.magnitude;
     ss_series_add(series, &(struct ss_series_point){
                               .call = (double)t->calls,
                               .density = (double)f->c.own.nnz / (double)f->c.x.n,

@@ -11,24 +11,11 @@ enum { BINS = 2048, LAST = BINS - 1, CHUNK = 4096, PIECE = 64, SAMPLED = 1 << 18
 struct search {
     const struct ss_selectors *selectors;
     enum ss_type type;
-    const struct ss_select_part *parts; /* parts of the concatenation */
-    size_t count;                       /* number of parts */
-    size_t part, begin;                 /* part used last, and its first element */
-    bool residual_alone;                /* the residual holds a */
-    size_t n, piece, step;              /* `piece` elements of each `step` are read */
+    const void *g, *r;     /* NULL: not part of the sum */
+    size_t n, piece, step; /* `piece` elements of each `step` are read */
     size_t k, above;
     ss_magnitude low, high;
 };
-
-/* Returns the part that has the element. */
-static const struct ss_select_part *part_of(struct search *s, size_t at)
-{
-    if (at < s->begin)
-        s->part = s->begin = 0;
-    while (s->part + 1 < s->count && at - s->begin >= s->parts[s->part].n)
-        s->begin += s->parts[s->part++].n;
-    return &s->parts[s->part];
-}
 
 static const void *at_of(enum ss_type type, const void *v, size_t i)
 {
@@ -38,18 +25,10 @@ static const void *at_of(enum ss_type type, const void *v, size_t i)
 static size_t gather(struct search *s, size_t at, ss_magnitude low, ss_magnitude *out,
                      size_t capacity)
 {
-    size_t end = s->n - at < s->piece ? s->n : at + s->piece, found = 0, n;
+    size_t n = s->n - at < s->piece ? s->n - at : s->piece;
 
-    for (; at < end; at += n) {
-        const struct ss_select_part *p = part_of(s, at);
-        const size_t inside = at - s->begin, left = p->n - inside;
-        n = left < end - at ? left : end - at;
-        found += s->selectors->gather(
-            s->type, s->residual_alone ? NULL : at_of(s->type, p->g, inside),
-            at_of(s->type, p->r, inside), n, low, s->high, out ? out + found : NULL,
-            out && found < capacity ? capacity - found : 0);
-    }
-    return found;
+    return s->selectors->gather(s->type, at_of(s->type, s->g, at), at_of(s->type, s->r, at), n, low,
+                                s->high, out, capacity);
 }
 
 /* Narrows [low, high] to the bin of the k-th largest in one pass. The bins divide [low, finest]
@@ -175,13 +154,12 @@ static ss_magnitude aim(struct search *s)
 }
 
 static struct search search_all(const struct ss_selectors *selectors, enum ss_type type,
-                                const struct ss_select_part *parts, size_t count, size_t n,
-                                size_t k)
+                                const void *g, const void *r, size_t n, size_t k)
 {
     return (struct search){.selectors = selectors,
                            .type = type,
-                           .parts = parts,
-                           .count = count,
+                           .g = g,
+                           .r = r,
                            .n = n,
                            .piece = CHUNK,
                            .step = CHUNK,
@@ -202,9 +180,7 @@ static void find_exact(struct search *s, struct ss_exact *out)
 void ss_exact_threshold(const struct ss_selectors *selectors, enum ss_type type, const void *g,
                         const void *r, size_t n, size_t k, struct ss_exact *out)
 {
-    /* r is only read */
-    const struct ss_select_part all = {.g = g, .r = (void *)(uintptr_t)r, .n = n};
-    struct search s = search_all(selectors, type, &all, 1, n, k);
+    struct search s = search_all(selectors, type, g, r, n, k);
     if (k == 0)
         *out = (struct ss_exact){.threshold = s.high + 1};
     else
@@ -224,16 +200,19 @@ void ss_threshold_scale(struct ss_threshold *t, enum ss_type type, double factor
 struct selection {
     const struct ss_selectors *selectors;
     enum ss_type type;
-    struct ss_select_part *parts;
-    size_t count, n, k;
+    const void *g;
+    void *r;
+    size_t n, k;
+    uint32_t base; /* of the indices */
+    uint32_t *idx;
+    void *val;
+    struct ss_selection seen;
 };
 
 static struct search search_for(const struct ss_selecting *control, const struct selection *s,
                                 size_t k)
 {
-    struct search x = search_all(s->selectors, s->type, s->parts, s->count, s->n, k);
-    x.residual_alone = control->alone;
-    return x;
+    return search_all(s->selectors, s->type, control->alone ? NULL : s->g, s->r, s->n, k);
 }
 
 static struct search sample_of(const struct ss_selecting *control, const struct selection *s)
@@ -275,16 +254,15 @@ enum { AHEAD = 4, LINE = 64 };
 
 static void ask_for(const struct search *s, size_t at)
 {
-    const struct ss_select_part *p = &s->parts[s->part];
     const size_t size = ss_type_size(s->type);
 
-    if (at < s->begin || at - s->begin + s->piece > p->n)
+    if (at + s->piece > s->n)
         return;
-    for (size_t i = (at - s->begin) * size, end = i + s->piece * size; i < end; i += LINE) {
-        if (p->g && !s->residual_alone)
-            __builtin_prefetch((const char *)p->g + i, 0, 2);
-        if (p->r)
-            __builtin_prefetch((const char *)p->r + i, 0, 2);
+    for (size_t i = at * size, end = i + s->piece * size; i < end; i += LINE) {
+        if (s->g)
+            __builtin_prefetch((const char *)s->g + i, 0, 2);
+        if (s->r)
+            __builtin_prefetch((const char *)s->r + i, 0, 2);
     }
 }
 
@@ -299,58 +277,35 @@ static void count_sampled(struct ss_selecting *control, const struct selection *
     ss_selecting_counted(control, count);
 }
 
-/* Adds the counts of a part to those of all parts. */
-static void add_seen(struct ss_selection *all, const struct ss_selection *seen)
+static void claim(struct ss_selecting *control, struct selection *s)
 {
-    all->claimed += seen->claimed;
-    all->over += seen->over;
-    all->not_finite += seen->not_finite;
-    all->largest = seen->largest > all->largest ? seen->largest : all->largest;
-    all->zero_input = all->zero_input && seen->zero_input;
-}
-
-/* Claims from each part. Sums and zero_input of a part are those of its first pass. */
-static void claim(struct ss_selecting *control, const struct selection *s)
-{
-    struct ss_selection all = {.zero_input = true}, first;
-    size_t left = ss_claim_limit(s->k);
-
-    for (size_t i = 0; i < s->count; i++) {
-        struct ss_select_part *p = &s->parts[i];
-        first = p->seen;
-        s->selectors->select(s->type, control->alone ? NULL : p->g, p->r, p->n, p->base,
-                             control->t->magnitude, p->idx, p->val,
-                             left < p->capacity ? left : p->capacity, &p->seen);
-        left -= p->seen.claimed;
-        add_seen(&all, &p->seen);
-        if (!control->again)
-            continue;
-        p->seen.zero_input = first.zero_input;
-        p->seen.input_square = first.input_square;
-        p->seen.sum_square = first.sum_square;
-    }
-    ss_selecting_claimed(control, &all);
+    s->selectors->select(s->type, control->alone ? NULL : s->g, s->r, s->n, s->base,
+                         control->t->magnitude, s->idx, s->val, ss_claim_limit(s->k), &s->seen);
+    ss_selecting_claimed(control, &s->seen);
 }
 
 static void put_back(struct ss_selecting *control, const struct selection *s)
 {
-    for (size_t i = 0; i < s->count; i++) {
-        const struct ss_select_part *p = &s->parts[i];
-        ss_vector_add_at(s->type, p->r, p->base, p->idx, p->val, p->seen.claimed);
-    }
+    ss_vector_add_at(s->type, s->r, s->base, s->idx, s->val, s->seen.claimed);
     ss_selecting_put_back(control);
 }
 
-bool ss_threshold_select_parts(struct ss_threshold *t, const struct ss_selectors *selectors,
-                               enum ss_type type, struct ss_select_part *parts, size_t count,
-                               size_t k)
+bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
+                         enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
+                         size_t k, uint32_t *idx, void *val, struct ss_selection *out)
 {
-    struct selection s = {selectors, type, parts, count, 0, k};
+    struct selection s = {.selectors = selectors,
+                          .type = type,
+                          .g = g,
+                          .r = r,
+                          .n = n,
+                          .k = k,
+                          .base = base,
+                          .idx = idx,
+                          .val = val};
     struct ss_selecting control;
 
-    for (size_t i = 0; i < count; i++)
-        s.n += parts[i].n;
-    ss_selecting_start(&control, t, k, parts[0].r != NULL);
+    ss_selecting_start(&control, t, k, r != NULL);
     while (control.ask != SS_ASK_NOTHING) {
         if (control.ask == SS_ASK_FIND)
             find(&control, &s);
@@ -363,24 +318,8 @@ bool ss_threshold_select_parts(struct ss_threshold *t, const struct ss_selectors
         else
             put_back(&control, &s);
     }
+    *out = s.seen;
     return control.few;
-}
-
-bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *selectors,
-                         enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
-                         size_t k, uint32_t *idx, void *val, struct ss_selection *out)
-{
-    struct ss_select_part all = {.g = g,
-                                 .r = r,
-                                 .n = n,
-                                 .base = base,
-                                 .idx = idx,
-                                 .val = val,
-                                 .capacity = ss_claim_limit(k)};
-    bool few = ss_threshold_select_parts(t, selectors, type, &all, 1, k);
-
-    *out = all.seen;
-    return few;
 }
 
 size_t ss_warmup_k(size_t n, double density, uint64_t step, uint64_t warmup)

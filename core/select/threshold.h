@@ -117,24 +117,6 @@ bool ss_threshold_select(struct ss_threshold *t, const struct ss_selectors *sele
                          enum ss_type type, const void *g, void *r, size_t n, uint32_t base,
                          size_t k, uint32_t *idx, void *val, struct ss_selection *out);
 
-/* Selects like ss_threshold_select from the concatenation of `count` >= 1 parts of n >= 1 elements
- * each, with one threshold for all (Shi et al., INFOCOM 2020, section IV: merged sparsification).
- * Each part gets its own claims, up to its capacity, and all parts get at most ss_claim_limit(k).
- * Either all parts have a residual or none has. `seen` is like `out` above, for the part. */
-struct ss_select_part {
-    const void *g;
-    void *r;
-    size_t n;
-    uint32_t base; /* index of the first element */
-    uint32_t *idx;
-    void *val;
-    size_t capacity; /* entries that idx and val hold */
-    struct ss_selection seen;
-};
-bool ss_threshold_select_parts(struct ss_threshold *t, const struct ss_selectors *selectors,
-                               enum ss_type type, struct ss_select_part *parts, size_t count,
-                               size_t k);
-
 /* Returns k for n elements at `density` (0 < density <= 1): the nearest integer, 1..n; 0 if n = 0.
  * In the first `warmup` steps the density falls exponentially, density^((step + 1) / (warmup + 1)),
  * step counted from 0 (WARMUP_STEPS; Lin et al., Deep Gradient Compression, 2018, section 3.3).

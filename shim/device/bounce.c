@@ -152,18 +152,14 @@ void shim_bounce_learn(const struct shim_bounce *b)
     learn_costs(b->place);
 }
 
-/* Groups are of buffers of the host, as is one threshold for several calls. */
+/* Merged calls have their buffers on the host. */
 static void tell_alone(const struct shim_bounce *b)
 {
     if (!b->place || shim.settings.merge == 0 || shim.rank != 0 ||
         atomic_exchange(&shim.alone_device_told, true))
         return;
-    if (shim.settings.merge_select)
-        shim_say(CFG_DEBUG_WARN, "SPARSESHIM_MERGE_SELECT=group is for buffers of the host: calls "
-                                 "with buffers in device memory have thresholds of their own");
-    else
-        shim_say(CFG_DEBUG_INFO, "SPARSESHIM_MERGE is for buffers of the host: calls with buffers "
-                                 "in device memory are sent each by itself");
+    shim_say(CFG_DEBUG_INFO, "SPARSESHIM_MERGE is for buffers of the host: calls with buffers "
+                             "in device memory are sent each by itself");
 }
 
 void shim_bounce_tell_memory(const struct shim_bounce *b, const struct shim_call *call,

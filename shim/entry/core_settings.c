@@ -70,7 +70,6 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .series = options->report != CFG_REPORT_OFF && options->report_dir && *options->report_dir,
         .in_flight = (unsigned)forced->in_flight,
         .merge = options->merge,
-        .merge_select = options->merge_select == SS_MERGE_SELECT_GROUP,
         .decisions = options->debug >= CFG_DEBUG_INFO,
         .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
     };

@@ -215,11 +215,6 @@ done
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
 tap_taken "nonblocking calls, MODE=topk" 100
 
-SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 SPARSESHIM_REGISTER_AFTER=0 \
-    SPARSESHIM_MERGE=20000 SPARSESHIM_MERGE_SELECT=group preloaded 2 device_calls nonblocking
-tap_taken "nonblocking calls, MERGE_SELECT=group" 100
-said 'SPARSESHIM_MERGE_SELECT=group is for buffers of the host' 1 "... which is refused, in one message"
-
 # Beside other calls and failures.
 SPARSESHIM_ALGORITHM=ring SPARSESHIM_PROGRESS=watchdog preloaded 2 device_edges order
 tap_passed "calls handed to the MPI library keep their order while one is copied"

@@ -88,12 +88,8 @@ SPARSESHIM_MODE=exact preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 8 
 passed && [ "$(counter blocking.step_calls)" = none ]
 tap "$?" "not in MODE=exact"
 SPARSESHIM_ALGORITHM=ring same_as_alone "ring on 3 ranks, which does not merge" 3 100M
-SPARSESHIM_MERGE=60000 SPARSESHIM_MERGE_SELECT=group preloaded 2 nb_beside --divide "$DIVIDE" --steps "$(few 2 1)"
-tap_taken "MERGE_SELECT=group with REPRODUCIBLE=on" "$(few 320 160)" "$(few 250 125)"
-grep -q 'SPARSESHIM_MERGE_SELECT=group needs SPARSESHIM_REPRODUCIBLE=off; call stands' "$WORK/err"
-tap "$?" "... call stands, in one line"
-# One rank has another MERGE, or another way to select: nobody votes in a way that others do not know.
-for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
+# One rank has another MERGE: nobody votes in a way that others do not know.
+for option in MERGE=60000 MERGE=auto; do
     # shellcheck disable=SC2016
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MERGE=100M within 60 "$MPIRUN" -n 3 sh -c '
         [ "$PMI_RANK" != 1 ] || export "SPARSESHIM_$1"
@@ -103,10 +99,6 @@ for option in MERGE=60000 MERGE=auto MERGE_SELECT=group; do
     tap "$?" "... and it is said"
 done
 unset SPARSESHIM_REPRODUCIBLE
-for merge in 60000 100M auto; do
-    SPARSESHIM_MERGE=$merge SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_beside --divide "$DIVIDE" --steps "$STEPS"
-    tap_taken "MERGE_SELECT=group, MERGE=$merge: one result on all ranks" $((160 * STEPS)) $((125 * STEPS))
-done
 
 # Every entry is claimed, so that results are sums.
 export SPARSESHIM_DENSITY=1 SPARSESHIM_MIN_COUNT=64
@@ -128,10 +120,6 @@ for merge in 5000 auto; do
     SPARSESHIM_MERGE=$merge SPARSESHIM_ALGORITHM=auto preloaded 3 nb_random --runs "$(few 20 3)" --seed 1001
     tap_taken "random programs on 3 ranks, ALGORITHM=auto, MERGE=$merge" "$(few 40 6)"
 done
-SPARSESHIM_MERGE_SELECT=group SPARSESHIM_MERGE=5000 preloaded 4 nb_random --runs "$(few 20 3)" --seed 3001
-tap_taken "random programs on 4 ranks, MERGE_SELECT=group" "$(few 40 6)"
-SPARSESHIM_MERGE_SELECT=group preloaded 3 nb_merged --times "$(few 3 1)"
-tap_taken "nb_merged on 3 ranks, MERGE_SELECT=group" "$(few 150 50)" "$(few 150 50)"
 SPARSESHIM_PROGRESS=thread preloaded 2 nb_random --runs "$(few 40 4)" --seed 2001
 tap_taken "random programs on 2 ranks, PROGRESS=thread, MERGE=1G" "$(few 80 8)"
 finish

@@ -75,7 +75,6 @@ my %other = (
     QUORUM       => 'majority',
     SEED         => '7',
     MERGE        => '4000000',
-    MERGE_SELECT => 'group',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
     ALGORITHM    => 'split_allgather',
@@ -93,8 +92,8 @@ my %other = (
     PROGRAMS     => 'train* !train_old',
 );
 is_deeply([sort keys %other], [sort @names], 'this test knows every option');
-# CONFIG names a file; QUORUM and MERGE_SELECT do not go with some of the others.
-my @together = grep { !/^(?:CONFIG|QUORUM|MERGE_SELECT)$/ } @names;
+# CONFIG names a file; QUORUM does not go with some of the others.
+my @together = grep { !/^(?:CONFIG|QUORUM)$/ } @names;
 my %environment = map { ("SPARSESHIM_$_" => $other{$_}) } @together;
 
 subtest 'info says the value and where it came from' => sub {

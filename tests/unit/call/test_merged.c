@@ -288,7 +288,6 @@ static void try_fault(int size, uint64_t seed, struct ss_sim_fault fault)
     parse(&rules);
     plan.fault = fault;
     s.timeout = 0.5;
-    s.merge_select = seed % 2;
     s.tensors.include = rules;
     beside_open_job(&together, &plan, s);
     beside_run(&together);

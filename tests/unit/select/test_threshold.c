@@ -459,80 +459,6 @@ static void undo_after_a_repeated_selection_gives_the_residual_back(void **state
     end(&s);
 }
 
-/* ---- parts ---- */
-
-enum { PARTS = 9 };
-
-/* Cuts anywhere, of unlike lengths; where the whole has room for its claims, each part has as much.
- */
-static void cut(struct ss_select_part parts[PARTS], const struct sequence *s, void *g, void *r,
-                uint32_t *idx, char *val)
-{
-    const size_t size = ss_type_size(s->type), room = ss_claim_limit(s->k);
-    size_t begin = 0;
-
-    for (size_t i = 0; i < PARTS; i++) {
-        size_t left = s->n - begin - (PARTS - 1 - i);
-        size_t n = i == PARTS - 1 ? left : 1 + random_below(left * 2 / (PARTS - i) + 1);
-        n = n < left ? n : left;
-        parts[i] = (struct ss_select_part){.g = (char *)g + begin * size,
-                                           .r = (char *)r + begin * size,
-                                           .n = n,
-                                           .base = (uint32_t)begin,
-                                           .idx = idx + i * room,
-                                           .val = val + i * room * size,
-                                           .capacity = room};
-        begin += n;
-    }
-}
-
-/* Parts have the claims, residuals and thresholds of the whole, to the bit. */
-static void assert_parts(const struct sequence *s, const struct ss_select_part *parts,
-                         const void *residual)
-{
-    const size_t size = ss_type_size(s->type);
-    size_t at = 0;
-
-    for (size_t i = 0; i < PARTS; at += parts[i++].seen.claimed) {
-        assert_memory_equal(parts[i].idx, s->idx + at, parts[i].seen.claimed * sizeof(uint32_t));
-        assert_memory_equal(parts[i].val, (char *)s->val + at * size, parts[i].seen.claimed * size);
-    }
-    assert_int_equal(at, s->found.claimed);
-    assert_memory_equal(residual, s->r, s->n * size);
-}
-
-static void parts_are_selected_from_as_their_concatenation(void **state)
-{
-    const struct {
-        size_t n, k;
-    } sizes[] = {{9, 1}, {500, 20}, {70000, 700}, {270001, 2000}};
-    uint32_t *idx = test_malloc(PARTS * ss_claim_limit(2000) * sizeof *idx);
-    char *val = test_malloc(PARTS * ss_claim_limit(2000) * sizeof(double));
-    void *residual = test_malloc(MOST * sizeof(double));
-    struct ss_select_part parts[PARTS];
-
-    for (int round = 0; round < 48; round++) {
-        struct sequence s = sequence(*state, types[round % 2], sizes[round / 2 % 4].n,
-                                     sizes[round / 2 % 4].k, round % 3 ? 5 : 1);
-        struct ss_threshold t = s.threshold;
-        memset(residual, 0, s.n * ss_type_size(s.type));
-        cut(parts, &s, s.g, residual, idx, val);
-        for (int call = 0; call < 7; call++) {
-            fill(s.type, s.g, s.n, (enum kind)((round + (call > 4)) % KINDS));
-            bool ask = ss_threshold_select(&s.threshold, s.selectors, s.type, s.g, s.r, s.n, 0, s.k,
-                                           s.idx, s.val, &s.found);
-            assert_int_equal(ask,
-                             ss_threshold_select_parts(&t, s.selectors, s.type, parts, PARTS, s.k));
-            assert_memory_equal(&t, &s.threshold, sizeof t);
-            assert_parts(&s, parts, residual);
-        }
-        end(&s);
-    }
-    test_free(idx);
-    test_free(val);
-    test_free(residual);
-}
-
 static void density_comes_down_exponentially(void **state)
 {
     (void)state;
@@ -571,7 +497,6 @@ int main(void)
         cmocka_unit_test(ties_are_cut_at_the_highest_indices_and_come_next),
         cmocka_unit_test(nothing_is_selected_again_when_something_is_not_finite),
         cmocka_unit_test(undo_after_a_repeated_selection_gives_the_residual_back),
-        cmocka_unit_test(parts_are_selected_from_as_their_concatenation),
         cmocka_unit_test(density_comes_down_exponentially),
     };
     return cmocka_run_group_tests_name("threshold", tests, set_up, tear_down);

@@ -49,7 +49,6 @@ struct beside_job {
     int status[MOST_RANKS][MOST_CALLS];
     enum ss_reason reason[MOST_RANKS][MOST_CALLS];
     enum ss_algorithm ran[MOST_RANKS][MOST_CALLS];
-    uint64_t shared[MOST_RANKS][MOST_CALLS]; /* part whose threshold selected, 0: its own did */
     size_t claimed[MOST_RANKS][MOST_CALLS];
     struct beside_open open[MOST_RANKS][SS_MERGED];
     int opened[MOST_RANKS], next[MOST_RANKS], most[MOST_RANKS];
@@ -152,7 +151,6 @@ static inline void beside_end(struct beside_job *b, int rank, int which, int sta
     b->reason[rank][o->number] = ss_call_reason(o->call);
     b->ran[rank][o->number] = ss_call_algorithm(o->call);
     b->claimed[rank][o->number] = o->call->f.c.own.nnz;
-    b->shared[rank][o->number] = o->call->f.shared ? o->call->part + 1 : 0;
     /* The input of the MPI library's call is left in `out`. */
     if (status == SS_NATIVE && !ss_call_joined(o->call))
         memcpy(b->out[rank][o->number], b->in[rank][o->number],
