@@ -74,26 +74,3 @@ double ss_root(double x)
         y.d = 0.5 * (y.d + x / y.d);
     return y.d;
 }
-
-/* Splits x into m 2^e with m around 1. log2 m is the series of the inverse hyperbolic tangent of z,
- * which is at most 0.172: 2 / ln 2 (z + z^3/3 + .. + z^23/23) is exact to the last bits. The even
- * and the odd terms are summed apart, so that their additions overlap. */
-double ss_log2(double x)
-{
-    union {
-        double d;
-        uint64_t u;
-    } m = {.d = x};
-    int exponent = (int)(m.u >> 52) - 1023;
-
-    if (!(x >= 0x1p-1022) || exponent > 1023)
-        return 0;
-    m.u = (m.u & 0xfffffffffffffULL) | (uint64_t)1023 << 52;
-    int half = m.d > 1.4142135623730951; /* no branch: it would be mispredicted */
-    m.u -= (uint64_t)half << 52;
-    exponent += half;
-    double z = (m.d - 1) / (m.d + 1), y = z * z, q = y * y;
-    double even = 1 + q * (1 / 5. + q * (1 / 9. + q * (1 / 13. + q * (1 / 17. + q / 21.))));
-    double odd = 1 / 3. + q * (1 / 7. + q * (1 / 11. + q * (1 / 15. + q * (1 / 19. + q / 23.))));
-    return exponent + 2.8853900817779268 * z * (even + y * odd);
-}

@@ -57,10 +57,6 @@ double ss_power(double x, uint64_t n);
 /* Returns the square root of x without libm; 0 if x is not positive. */
 double ss_root(double x);
 
-/* Returns the base 2 logarithm of x without libm; 0 if x is not positive, subnormal or not
- * finite. */
-double ss_log2(double x);
-
 /* Calls are cut into windows of at most this many elements, so that indices fit 32 bits. */
 #define SS_WINDOW ((uint64_t)1 << 30)
 

@@ -443,8 +443,6 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     ss_call_init(call, comm, what, window);
     if (comm->settings->trace)
         ss_trace_open(&call->f.c.x, comm->settings->trace, ss_kind_name(what->kind));
-    if (comm->blocking && !call->f.nonblocking)
-        call->begun = ss_now(&call->f.c.x);
     ss_beside_enter(call);
     call->stage = SS_STAGE_OVER;
     comm->told = comm->told || ss_beside_is_from(call, comm->told_from);

@@ -37,9 +37,6 @@ void ss_comm_free(struct ss_comm *comm);
  * an error everywhere. */
 int ss_comm_status(const struct ss_comm *comm);
 
-/* For the report: what its blocking calls would gain by MERGE=auto, so far. */
-void ss_comm_book_blocking(struct ss_comm *comm);
-
 /* Measured costs of the network; a communicator over the same ranks can start with them. */
 struct ss_costs ss_comm_costs(const struct ss_comm *comm);
 void ss_comm_set_costs(struct ss_comm *comm, struct ss_costs costs);

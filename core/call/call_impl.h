@@ -64,8 +64,6 @@ struct ss_call {
     uint64_t part;
     struct ss_group *group; /* NULL: none yet, or it has left */
     unsigned member;        /* of the group */
-    bool timed;             /* by core/call/group_times.h */
-    double begun;           /* blocking, where comm->blocking is; else 0 */
     double memory;          /* bytes that the plan counts for it */
     bool limited;           /* this rank votes "cannot" because of MAX_MEMORY */
 

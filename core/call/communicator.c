@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "core/base/fpenv.h"
-#include "core/call/blocking_steps.h"
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
@@ -43,23 +42,7 @@ struct ss_comm *ss_comm_create(struct ss_transport *transport, const struct ss_s
         ss_comm_free(comm);
         return NULL;
     }
-    if (stats->timed && settings->topk && settings->quorum == SS_QUORUM_ALL)
-        comm->blocking = calloc(1, sizeof *comm->blocking); /* else nothing is said of them */
     return comm;
-}
-
-void ss_comm_book_blocking(struct ss_comm *comm)
-{
-    struct ss_blocking_record *best = &comm->stats->blocking, mine;
-    ss_fpenv saved = ss_fpenv_enter();
-
-    if (comm->blocking && ss_blocking_judge(comm->blocking, &mine)) {
-        pthread_mutex_lock(&comm->stats->lock);
-        if (mine.now - mine.then >= best->now - best->then)
-            *best = mine;
-        pthread_mutex_unlock(&comm->stats->lock);
-    }
-    ss_fpenv_leave(saved);
 }
 
 void ss_comm_free(struct ss_comm *comm)
@@ -71,7 +54,6 @@ void ss_comm_free(struct ss_comm *comm)
         free(comm->slots[i]);
     }
     ss_grouping_free(comm->grouping);
-    free(comm->blocking);
     ss_rounds_free(comm->rounds);
     ss_tensors_free(comm->tensors);
     free(comm);

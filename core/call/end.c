@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "core/base/fpenv.h"
-#include "core/call/blocking_steps.h"
 #include "core/call/call_impl.h"
 #include "core/call/group_impl.h"
 
@@ -146,33 +145,14 @@ static void end_trace(const struct ss_call *call, struct ss_spans *spans)
     ss_spans_close(spans, &what, ss_now(x));
 }
 
-/* For the report, which says what it would gain by MERGE. */
-static void note_blocking(const struct ss_call *call)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    const struct ss_blocking_call note = {.key = ss_lane_hash(&call->key),
-                                          .begun = call->begun,
-                                          .over = ss_now(x),
-                                          .elements = x->n,
-                                          .entries = call->f.vote.ballot.nnz_max};
-    const struct ss_merging_costs costs = ss_group_costs(call);
-
-    if (x->failed == 0 && !call->partial && ss_group_could_merge(call))
-        ss_blocking_note(call->f.comm->blocking, &note, &costs);
-}
-
 void ss_call_end(struct ss_call *call, double native_seconds)
 {
     ss_fpenv saved = ss_fpenv_enter();
 
     ss_tell_tensor(call);
-    if (call->begun > 0 && ss_call_is_sparse(call))
-        note_blocking(call);
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
-    if (call->timed)
-        ss_group_plan_over(call->f.comm->grouping->plan, call);
     ss_beside_leave(call);
     ss_fpenv_leave(saved);
 }

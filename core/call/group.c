@@ -82,20 +82,14 @@ void ss_group_leave(struct ss_call *call)
 
 /* ---- parts ---- */
 
-/* As far as all ranks know. */
-bool ss_group_could_merge(const struct ss_call *call)
+bool ss_group_may_merge(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
     const struct ss_exchange *x = &f->c.x;
 
-    return f->c.kind == SS_KIND_ALLREDUCE && f->c.op == SS_SUM &&
-           (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
+    return f->comm->grouping && f->nonblocking && f->c.kind == SS_KIND_ALLREDUCE &&
+           f->c.op == SS_SUM && (x->type == SS_F32 || x->type == SS_F64) && call->key.window == 0 &&
            call->lane->number < SS_LANES && x->n < SS_WINDOW;
-}
-
-bool ss_group_may_merge(const struct ss_call *call)
-{
-    return call->f.comm->grouping && call->f.nonblocking && ss_group_could_merge(call);
 }
 
 static void next_part(struct ss_grouping *gs)
@@ -247,7 +241,7 @@ static bool is_due(const struct ss_group *g, const struct ss_call *call)
     return over;
 }
 
-static void cast(struct ss_grouping *gs, struct ss_group *g)
+static void cast(struct ss_group *g)
 {
     if ((g->count > 1 || g->members[0]->plans) && ss_group_reserve(g) != SS_OK)
         for (unsigned i = 0; i < g->count; i++)
@@ -256,7 +250,6 @@ static void cast(struct ss_grouping *gs, struct ss_group *g)
         struct ss_call *m = g->members[i];
         m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
         m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
-        ss_group_plan_cast(gs->plan, m);
     }
     ss_joint_cast(&g->joint, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;
@@ -267,7 +260,7 @@ static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct
                         bool joins)
 {
     if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) && ss_beside_may_go(g->members[0]))
-        cast(gs, g);
+        cast(g);
 }
 
 /* Those that were not agreed on vote again: some rank's ballots may be in theirs already. */

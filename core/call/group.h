@@ -32,8 +32,6 @@ void ss_grouping_forget(struct ss_grouping *gs);
 
 /* Its lane being known: whether it may go with others, as far as all ranks know. */
 bool ss_group_may_merge(const struct ss_call *call);
-/* The same were MERGE on, and the call nonblocking. */
-bool ss_group_could_merge(const struct ss_call *call);
 
 uint64_t ss_group_bytes(const struct ss_comm *comm); /* of a whole part */
 

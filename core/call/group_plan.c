@@ -1,54 +1,44 @@
-/* Planned groups: the period of the calls, what is measured of them, the agreement, the plan. */
+/* Planned groups: the period of the calls, their measured times, the agreement, the plan. */
 #include "core/call/group_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/call/group.h"
-#include "core/call/group_times.h"
 #include "core/plan/merging.h"
 #include "core/stream/agreement.h"
 
-/* A period counts once so many calls in a row were what they were a period before, and all of it
- * twice. Where it has fewer than LEAST calls it tells nothing of the step. */
-enum { CONFIRMED_CALLS = 128, LEAST = 4, RING = 2 * SS_MERGED };
+/* A period counts once CONFIRMED calls in a row, and twice as many as it has, were what they were a
+ * period before. A period of fewer than LEAST calls says nothing of the step. */
+enum { CONFIRMED = 128, LEAST = 4, RING = 2 * SS_MERGED };
 
-/* Seconds of processor time that a vote and an exchange take, a round figure: what keeps groups
- * from being many where all that they send is hidden. */
+/* Steps measured before the first plan, and of each kind in a comparison. The next comparison comes
+ * FIRST_PAUSE steps later; each pause has four times the steps of the one before, at most
+ * MOST_PAUSE. */
+enum { FIRST_STEPS = 4, TRIED_STEPS = 8, FIRST_PAUSE = 64, MOST_PAUSE = 1024 };
+
+/* Seconds of processor time that a vote and an exchange take, a round figure. */
 static const double HANDLING = 2e-5;
 
-/* Periods that are measured before the first plan, of each that is tried and, MORE times as many
- * each, before the next. */
-enum { FIRST_PERIODS = 4, TRIED_PERIODS = 8, MORE = 8, MOST_PERIODS = 256 };
+/* Each call alone costs processor time: it stays only where steps take less than this share of
+ * those in groups. */
+static const double FASTER = 0.98;
 
-/* What is tried: the plans that are optimal where exchanges follow each other, as in the paper's
- * model, and where several are under way at once; groups of so many elements (MGS-SGD, as the paper
- * has it); each call by itself (LAGS-SGD); and one group (TopK-SGD). */
-enum kind { IN_TURN, AT_ONCE, THRESHOLDS, CALLWISE, WHOLE, KINDS };
-enum { THRESHOLD = 8192 };
-
-/* Of those that take as long, but for so much, the one with the fewest groups stays: it spares
- * processors. */
-static const double ALIKE = 1.02;
-
-/* One that takes so much longer than when it was chosen, twice in a row, is compared anew: with
- * those that were not as far behind it as HOPELESS, and once in ALL comparisons with all. */
-static const double WORSE = 1.1, HOPELESS = 1.5;
-enum { ALL = 4 };
+enum kind { TOGETHER, ALONE, KINDS };
 
 struct layout {
     enum kind kind;
     uint64_t from;          /* index of the first call that it may hold for, 0: there is none */
-    uint32_t first;         /* position at which it begins */
+    uint32_t first;         /* position of the first call of a step */
     bool begins[SS_MERGED]; /* a part, by position */
-    unsigned groups, calls;
-    struct ss_merging_times times;
+    uint32_t groups;
+    double seconds; /* to the end of a step as planned */
 };
 
 struct ss_group_plan {
     const struct ss_comm *comm;
-    uint64_t bytes;           /* of a part, as MERGE has it; 0: planned for */
-    uint64_t index;           /* of the last call */
+    uint64_t bytes; /* of a part, as MERGE has it; 0: planned for */
+
+    uint64_t index;           /* of the last call, from 1 */
     uint64_t keys[RING];      /* of the last calls, by index */
     uint32_t same[SS_MERGED]; /* calls in a row like those so many + 1 before */
     uint32_t period;          /* 0: none is known */
@@ -61,25 +51,24 @@ struct ss_group_plan {
     uint64_t nnz[SS_MERGED];   /* most entries of a rank, of the last call there */
     uint64_t count[SS_MERGED]; /* elements, */
     uint64_t size[SS_MERGED];  /* and their bytes */
-    uint32_t periods;          /* to be measured before the next plan */
-    uint64_t planning;         /* index of the call that plans next, 0: none */
+    double step_begun;         /* seconds, 0: no step of the layout has begun */
+    double steps[MOST_PAUSE];  /* seconds from step to step since the last agreement */
+    uint32_t steps_measured;
 
+    uint64_t planning;        /* index of the call that plans next, 0: none */
     uint64_t asked, asked_at; /* generation and index of the call that agrees, or did so last */
     uint32_t asked_period;
     struct ss_agree agree;
-    enum kind asked_kind;
-    uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns from step to step as planned */
-    struct ss_merging_costs costs;
-    void *work; /* of a planner; NULL where parts have so many bytes */
+    uint64_t words[2 * SS_MERGED + 1]; /* gaps in ns, entries; ns from step to step */
 
-    bool compares;          /* kinds are tried */
-    unsigned groups[KINDS]; /* of each, when it was tried; */
-    double tried[KINDS];    /* seconds of a step, 0: not yet */
-    enum kind chosen;
-    bool worse;              /* when it was last measured */
-    unsigned comparisons;    /* so far */
+    bool compares;
+    uint32_t pause;          /* steps until the next comparison */
+    double took[KINDS];      /* seconds from step to step, 0: not measured */
     struct layout now, next; /* the one that holds; the one that is to follow it */
-    struct ss_group_times times;
+    struct ss_merging_costs costs;
+    struct ss_merging_call calls[SS_MERGED]; /* of the plan that is made, and room for it */
+    struct ss_merging_plan plan;
+    struct ss_merging_work work;
 };
 
 struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
@@ -90,58 +79,50 @@ struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm)
         return NULL;
     p->comm = comm;
     p->bytes = comm->settings->merge == SS_MERGE_AUTO ? 0 : comm->settings->merge;
-    if (p->bytes == 0 && !(p->work = malloc(ss_merging_work_size(SS_MERGED)))) {
-        free(p);
-        return NULL;
-    }
     return p;
 }
 
 void ss_group_plan_free(struct ss_group_plan *p)
 {
-    if (p)
-        free(p->work);
     free(p);
 }
 
 /* ---- the period ---- */
 
-/* The call that plans next: so many periods behind that of the index. */
-static void plan_after(struct ss_group_plan *p, uint64_t index, uint32_t periods)
+/* The call `steps` behind that of the index plans next. The last agreement has ended on all ranks
+ * by then. */
+static void plan_after(struct ss_group_plan *p, uint64_t index, uint32_t steps)
 {
-    p->periods = periods;
-    p->planning = index + (uint64_t)periods * p->period;
-    if (p->asked_at > 0 && p->planning < p->asked_at + RING) /* that has ended, on all ranks */
+    p->planning = index + (uint64_t)steps * p->period;
+    if (p->asked_at > 0 && p->planning < p->asked_at + RING)
         p->planning = p->asked_at + RING;
 }
 
-static void measure_anew(struct ss_group_plan *p, uint32_t periods)
+static void measure_anew(struct ss_group_plan *p)
 {
     memset(p->gap, 0, sizeof p->gap);
     memset(p->seen, 0, sizeof p->seen);
-    plan_after(p, p->index, periods);
+    p->steps_measured = 0;
 }
 
 static void begin_period(struct ss_group_plan *p, uint32_t period)
 {
     p->period = period;
-    p->compares = p->bytes == 0;
-    p->worse = false;
-    p->comparisons = 0; /* a rank that lost the period earlier may have missed one */
-    memset(p->tried, 0, sizeof p->tried);
     p->base = p->index;
     p->generation++;
+    p->compares = p->bytes == 0;
+    p->pause = FIRST_PAUSE;
+    memset(p->took, 0, sizeof p->took);
     memset(p->nnz, 0, sizeof p->nnz);
-    memset(p->count, 0, sizeof p->count);
-    measure_anew(p, FIRST_PERIODS);
+    measure_anew(p);
+    plan_after(p, p->index, FIRST_STEPS);
 }
 
 static void end_period(struct ss_group_plan *p)
 {
     p->period = 0;
     p->planning = 0;
-    p->now = p->next = (struct layout){0};
-    ss_group_times_stop(&p->times);
+    p->now.from = p->next.from = 0;
 }
 
 /* Takes the key in and finds or loses the period. */
@@ -153,7 +134,7 @@ static void follow(struct ss_group_plan *p, uint64_t key)
     for (uint32_t l = SS_MERGED; l >= 1; l--) {
         bool like = p->index > l && p->keys[(p->index - l) % RING] == key;
         p->same[l - 1] = like ? p->same[l - 1] + 1 : 0;
-        if (p->same[l - 1] >= CONFIRMED_CALLS && p->same[l - 1] >= 2 * l)
+        if (p->same[l - 1] >= CONFIRMED && p->same[l - 1] >= 2 * l)
             found = l;
     }
     p->keys[p->index % RING] = key;
@@ -163,27 +144,27 @@ static void follow(struct ss_group_plan *p, uint64_t key)
         begin_period(p, found);
 }
 
-static uint32_t position_of(const struct ss_group_plan *p, uint64_t index)
+/* ---- the calls ---- */
+
+static void note_step(struct ss_group_plan *p, double now)
 {
-    return (uint32_t)((index - p->base) % p->period);
+    if (p->step_begun > 0 && p->steps_measured < MOST_PAUSE)
+        p->steps[p->steps_measured++] = now - p->step_begun;
+    p->step_begun = now;
 }
 
-/* ---- what is measured ---- */
-
-static void note_begin(struct ss_group_plan *p, const struct ss_call *call, uint32_t at)
+static void note_begin(struct ss_group_plan *p, const struct ss_exchange *x, uint32_t at)
 {
-    double now = ss_now(&call->f.c.x);
-    double gap = now - p->begun - p->selected;
+    double now = ss_now(x), gap = now - p->begun - p->selected;
 
     if (p->index > p->base) {
         p->gap[at] += gap > 0 ? gap : 0;
         p->seen[at]++;
     }
-    p->count[at] = call->f.c.x.n;
-    p->size[at] = call->f.c.x.n * call->f.c.x.esize;
-    if (p->now.from > 0)
-        ss_group_times_next(&p->times, p->comm->stats, now, gap > 0 ? gap : 0, p->selected,
-                            at == p->now.first);
+    p->count[at] = x->n;
+    p->size[at] = x->n * x->esize;
+    if (p->now.from > 0 && at == p->now.first)
+        note_step(p, now);
     p->begun = now;
     p->selected = 0;
 }
@@ -193,27 +174,11 @@ void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call)
     p->selected += call->f.c.x.spans.times.scan;
 }
 
-/* One that is cast again is under way already. */
-void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call)
-{
-    if (call->timed)
-        return;
-    call->timed = true;
-    ss_group_times_cast(&p->times, ss_now(&call->f.c.x));
-}
-
-void ss_group_plan_over(struct ss_group_plan *p, const struct ss_call *call)
-{
-    ss_group_times_over(&p->times, ss_now(&call->f.c.x));
-}
-
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call)
 {
     if (p->period > 0 && call->position < p->period)
         p->nnz[call->position] = call->f.vote.ballot.nnz_max;
 }
-
-/* ---- the calls ---- */
 
 /* For the report. */
 static void show(const struct ss_group_plan *p)
@@ -223,11 +188,10 @@ static void show(const struct ss_group_plan *p)
 
     pthread_mutex_lock(&stats->lock);
     r->groups = p->now.groups;
-    r->planned = p->now.calls;
-    r->step = p->now.times.end;
-    r->hidden = p->now.times.hidden;
-    r->exposed = p->now.times.exposed;
-    r->measured = (struct ss_measured_step){.steps = 0};
+    r->planned = p->period;
+    r->predicted = p->now.seconds;
+    r->together = p->took[TOGETHER];
+    r->alone = p->took[ALONE];
     pthread_mutex_unlock(&stats->lock);
 }
 
@@ -237,11 +201,28 @@ static void take_effect(struct ss_group_plan *p, uint32_t at)
         return;
     p->now = p->next;
     p->next.from = 0;
-    ss_group_times_start(&p->times, p->comm->stats, p->begun);
+    p->step_begun = p->begun;
+    p->steps_measured = 0;
     show(p);
 }
 
-/* What this rank has to say when it comes to the agreement. */
+static int by_length(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* The median: a pause of the program now and then does not count. 0: none is measured. */
+static double step_seconds(struct ss_group_plan *p)
+{
+    if (p->steps_measured == 0)
+        return 0;
+    qsort(p->steps, p->steps_measured, sizeof *p->steps, by_length);
+    return p->steps[p->steps_measured / 2];
+}
+
+/* Fills in what this rank brings to the agreement. */
 static void ask(struct ss_group_plan *p)
 {
     p->asked = p->generation;
@@ -252,13 +233,9 @@ static void ask(struct ss_group_plan *p)
         p->words[i] = (uint64_t)(mean * 1e9);
         p->words[p->period + i] = p->nnz[i];
     }
-    p->asked_kind = p->now.kind;
-    p->words[2 * p->period] =
-        p->now.from > 0 ? (uint64_t)(1e9 * ss_group_times_period(&p->times)) : 0;
-    if (p->compares)
-        measure_anew(p, TRIED_PERIODS);
-    else
-        measure_anew(p, p->periods < MOST_PERIODS / MORE ? p->periods * MORE : MOST_PERIODS);
+    p->words[2 * p->period] = (uint64_t)(1e9 * step_seconds(p));
+    measure_anew(p);
+    plan_after(p, p->index, p->pause); /* should this agreement fail */
 }
 
 struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call)
@@ -269,9 +246,9 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
     call->position = SS_MERGED;
     if (p->period == 0)
         return cut;
-    uint32_t at = position_of(p, p->index);
+    uint32_t at = (uint32_t)((p->index - p->base) % p->period);
     call->position = at;
-    note_begin(p, call, at);
+    note_begin(p, &call->f.c.x, at);
     take_effect(p, at);
     if (p->planning > 0 && p->index >= p->planning) {
         call->plans = true;
@@ -285,16 +262,15 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 
 /* ---- the plan ---- */
 
-struct ss_merging_costs ss_group_costs(const struct ss_call *call)
+static struct ss_merging_costs costs_of(const struct ss_call *call)
 {
     const struct ss_shape s = ss_ballot_shape_alone(call);
     const bool fixed = ss_costs_fixed(call->f.comm->settings);
     const double others = s.size - 1;
 
     return (struct ss_merging_costs){
-        .flight = 1, /* as the paper's */
-        .select_group = HANDLING,
-        .select_element = fixed ? 1e-9 : s.scan, /* whether this rank selects is its own matter */
+        .element = fixed ? 1e-9 : s.scan, /* whether this rank selects is its own matter */
+        .group = HANDLING,
         .exchange = s.vote + s.alpha * (1 + 0.1 * (others - 1)),
         .entry = others * s.beta * (double)(sizeof(uint32_t) + call->f.c.x.esize) +
                  (others + 1) * (s.code + s.merge),
@@ -303,7 +279,7 @@ struct ss_merging_costs ss_group_costs(const struct ss_call *call)
 
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, struct ss_exchange *x)
 {
-    p->costs = ss_group_costs(call);
+    p->costs = costs_of(call);
     ss_agree_start(x, &p->agree, p->words, 0, 2 * (size_t)p->asked_period + 1, 0);
 }
 
@@ -311,18 +287,14 @@ void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call, st
 static uint32_t longest_pause(const struct ss_group_plan *p)
 {
     uint32_t longest = 0;
-    uint64_t most = 0;
 
     for (uint32_t i = 0; i < p->period; i++)
-        if (p->words[i] >= most) {
-            most = p->words[i];
+        if (p->words[i] >= p->words[longest])
             longest = i;
-        }
     return longest;
 }
 
-/* The calls of a step, in order. */
-static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_merging_call *calls)
+static void plan_groups(struct ss_group_plan *p, uint32_t first)
 {
     double arrival = 0;
 
@@ -330,118 +302,72 @@ static void step_of(const struct ss_group_plan *p, uint32_t first, struct ss_mer
         uint32_t at = (first + i) % p->period;
         uint64_t n = p->count[at], entries = p->words[p->period + at];
         arrival += i > 0 ? 1e-9 * (double)p->words[at] : 0;
-        calls[i] = (struct ss_merging_call){
+        p->calls[i] = (struct ss_merging_call){
             .elements = n, .entries = entries < n ? entries : n, .arrival = arrival};
     }
+    ss_merging_make(p->calls, p->period, &p->costs, &p->work, &p->plan);
 }
 
-/* Parts of so many bytes, from the step's begin on. */
-static enum ss_merging_status cut_by_bytes(const struct ss_group_plan *p, uint32_t first,
-                                           const struct ss_merging_step *step,
-                                           struct ss_merging_plan *plan)
+/* Ends a group at each `bytes` of the step; 0: with each call. */
+static void cut_by_bytes(struct ss_group_plan *p, uint32_t first, uint64_t bytes)
 {
-    uint64_t bytes = 0;
+    uint64_t size = 0;
 
-    plan->groups = 0;
+    p->plan.groups = 0;
+    p->plan.seconds = 0;
     for (uint32_t i = 0; i < p->period; i++) {
-        bytes += p->size[(first + i) % p->period];
-        if (bytes < p->bytes && i + 1 < p->period)
+        size += p->size[(first + i) % p->period];
+        if (size < bytes && i + 1 < p->period)
             continue;
-        plan->ends[plan->groups++] = i + 1;
-        bytes = 0;
+        p->plan.ends[p->plan.groups++] = i + 1;
+        size = 0;
     }
-    return ss_merging_evaluate(step, plan->ends, plan->groups, &plan->times);
 }
 
-static bool lay_out(struct ss_group_plan *p, enum kind kind, struct layout *next)
+static void lay_out(struct ss_group_plan *p, enum kind kind)
 {
-    static const enum ss_merging_policy policies[KINDS] = {SS_MERGING_OPTIMAL, SS_MERGING_OPTIMAL,
-                                                           SS_MERGING_THRESHOLD,
-                                                           SS_MERGING_CALLWISE, SS_MERGING_SINGLE};
-    struct ss_merging_call calls[SS_MERGED];
-    uint32_t ends[SS_MERGED] = {0};
-    struct ss_merging_step step = {.calls = calls, .count = p->period, .costs = p->costs};
-    struct ss_merging_plan plan = {.ends = ends};
-    *next = (struct layout){.kind = kind, .first = longest_pause(p), .calls = p->period};
-    step_of(p, next->first, calls);
-    if (kind == AT_ONCE) /* IN_FLIGHT is each rank's own */
-        step.costs.flight = SS_BESIDE < SS_MERGING_FLIGHT ? SS_BESIDE : SS_MERGING_FLIGHT;
-    if (p->bytes > 0
-            ? cut_by_bytes(p, next->first, &step, &plan) != SS_MERGING_OK
-            : ss_merging_make(&step, policies[kind], THRESHOLD, p->work, &plan) != SS_MERGING_OK)
-        return false;
-    for (uint32_t g = 0; g < plan.groups; g++)
-        next->begins[(next->first + (g > 0 ? ends[g - 1] : 0)) % p->period] = true;
-    next->groups = plan.groups;
-    next->times = plan.times;
-    return true;
+    const uint32_t first = longest_pause(p);
+
+    if (kind == ALONE || p->bytes > 0)
+        cut_by_bytes(p, first, kind == ALONE ? 0 : p->bytes);
+    else
+        plan_groups(p, first);
+    p->next = (struct layout){.kind = kind,
+                              .from = p->asked_at + SS_MERGED,
+                              .first = first,
+                              .groups = p->plan.groups,
+                              .seconds = p->plan.seconds};
+    for (uint32_t g = 0; g < p->plan.groups; g++)
+        p->next.begins[(first + (g > 0 ? p->plan.ends[g - 1] : 0)) % p->period] = true;
 }
 
-/* KINDS: none. */
-static enum kind first_untried(const struct ss_group_plan *p)
-{
-    enum kind k = IN_TURN;
-
-    while (k < KINDS && p->tried[k] > 0)
-        k++;
-    return k;
-}
-
-/* What is not tried again is taken to have become slower as the chosen one has. */
-static void compare_anew(struct ss_group_plan *p, double step)
-{
-    const double before = p->tried[p->chosen], slower = step / before;
-    const bool all = ++p->comparisons % ALL == 0;
-
-    p->compares = true;
-    p->worse = false;
-    for (enum kind k = IN_TURN; k < KINDS; k++)
-        p->tried[k] = all || p->tried[k] <= HOPELESS * before ? 0 : slower * p->tried[k];
-}
-
-/* What was measured under the plan that held; the kind to go on with. All ranks have heard the same
+/* Books what the steps took that the agreement measured, and returns the kind to go on with: in a
+ * comparison first groups, then each call alone, then the better one. All ranks have the same
  * times. */
 static enum kind choose(struct ss_group_plan *p)
 {
-    const double step = 1e-9 * (double)p->words[2 * p->period];
-    enum kind best = IN_TURN;
+    const bool measured = p->now.from > 0;
 
-    if (p->bytes > 0)
-        return THRESHOLDS;
-    if (p->compares && step > 0)
-        p->tried[p->asked_kind] = step;
+    if (measured)
+        p->took[p->now.kind] = 1e-9 * (double)p->words[2 * p->period];
+    if (p->bytes > 0 || !measured)
+        return TOGETHER;
     if (!p->compares) {
-        const bool worse = step > WORSE * p->tried[p->chosen];
-        if (worse && p->worse)
-            compare_anew(p, step);
-        else
-            p->worse = worse;
+        p->compares = true;
+        return TOGETHER;
     }
-    const enum kind untried = first_untried(p);
-    if (!p->compares || untried < KINDS)
-        return p->compares ? untried : p->chosen;
-    for (enum kind k = IN_TURN; k < KINDS; k++)
-        best = p->tried[k] < p->tried[best] ? k : best;
-    const double most = ALIKE * p->tried[best];
-    for (enum kind k = IN_TURN; k < KINDS; k++)
-        if (p->tried[k] <= most && p->groups[k] < p->groups[best])
-            best = k;
+    if (p->now.kind == TOGETHER)
+        return ALONE;
     p->compares = false;
-    return p->chosen = best;
+    return p->took[ALONE] < FASTER * p->took[TOGETHER] ? ALONE : TOGETHER;
 }
 
 static void make(struct ss_group_plan *p)
 {
-    struct layout next;
-
-    enum kind kind = choose(p);
-    if (p->worse || p->compares) /* soon: whether it stays so, or the next kind */
-        plan_after(p, p->asked_at, TRIED_PERIODS);
-    if (!lay_out(p, kind, &next))
-        return;
-    p->groups[next.kind] = next.groups;
-    next.from = p->asked_at + SS_MERGED;
-    p->next = next;
+    lay_out(p, choose(p));
+    plan_after(p, p->asked_at, p->compares ? TRIED_STEPS : p->pause);
+    if (!p->compares && p->pause < MOST_PAUSE)
+        p->pause *= 4;
 }
 
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x)

@@ -1,14 +1,13 @@
-/* Which calls of a step go together. The step is a period of the sequence of calls that may merge,
- * which is the same on all ranks; how far apart they begin is measured, agreed on beside the vote
- * of one call in many steps, and planned for alike everywhere. With MERGE=<bytes> parts have so
- * many from the step's begin on. With MERGE=auto core/plan/merging.h plans; what a model says of
- * hosts that it has not seen is tried: several plans in turn, of which the one stays whose steps
- * end soonest, by the slowest rank. */
+/* Which calls of a step go together. A step is a period of the sequence of calls that may merge;
+ * the sequence is the same on all ranks. The ranks measure how far apart calls begin and agree on
+ * that beside the vote of one call in many steps, so that all of them make the same plan. With
+ * MERGE=<bytes> each part has so many bytes, counted from the begin of the step. With MERGE=auto
+ * some steps go in the groups of core/plan/merging.h and some with each call alone, and what the
+ * slowest rank took less time for stays. */
 #ifndef CORE_CALL_GROUP_PLAN_H
 #define CORE_CALL_GROUP_PLAN_H
 
 #include "core/call/call_impl.h"
-#include "core/plan/merging.h"
 
 struct ss_group_plan;
 
@@ -20,21 +19,14 @@ struct ss_group_cut {
     bool planned;      /* a plan holds */
     bool begins, ends; /* a part begins, or ends, with the call */
 };
-/* The next call that may merge has got its number; one that plans begins a part and has call->plans
- * set. */
+/* Takes in the next call that may merge, once it has its number. A call that plans begins a part
+ * and has call->plans set. */
 struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *call);
-/* It has been selected from; it has been voted on. */
+/* Notes the seconds of the call's selection, and the entries that its vote found. */
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
 
-/* Where a report is written: its vote is cast, which sets call->timed; one with that is over. */
-void ss_group_plan_cast(struct ss_group_plan *p, struct ss_call *call);
-void ss_group_plan_over(struct ss_group_plan *p, const struct ss_call *call);
-
-/* What the planner is told of a call that was voted on, in its communicator. */
-struct ss_merging_costs ss_group_costs(const struct ss_call *call);
-
-/* The agreement of a call that plans, after its vote. Step: SS_PENDING or SS_OK. */
+/* The agreement of a call that plans, after its vote. Step returns SS_PENDING or SS_OK. */
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
                          struct ss_exchange *x);
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x);

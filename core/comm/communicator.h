@@ -113,8 +113,7 @@ struct ss_comm {
     bool wait_told;       /* ss_call_waits */
     bool held_told;       /* ss_comm_held_back */
 
-    struct ss_grouping *grouping;       /* MERGE, else NULL (core/call/group.h) */
-    struct ss_blocking_steps *blocking; /* MODE=topk with a report, else NULL */
+    struct ss_grouping *grouping; /* MERGE, else NULL (core/call/group.h) */
 
     struct ss_tensors *tensors;          /* MODE=topk, else NULL */
     struct ss_rounds_sums rounds_booked; /* of `rounds`, in the statistics so far */

@@ -240,9 +240,6 @@ static void write_synchronous(struct ss_json *j, const struct ss_rounds_record *
 
 static void write_merged(struct ss_json *j, const struct ss_merged_record *r)
 {
-    const struct ss_measured_step *m = &r->measured;
-    const double plan = r->groups > 0 ? 1 : NAN, measured = m->steps > 0 ? 1 : NAN;
-
     if (!r->on)
         return;
     ss_json_object(j, "merged");
@@ -254,29 +251,9 @@ static void write_merged(struct ss_json *j, const struct ss_merged_record *r)
     ss_json_count(j, "joint_held", r->held);
     ss_json_count(j, "planned_groups", r->groups);
     ss_json_count(j, "planned_calls", r->planned);
-    ss_json_real(j, "planned_step_seconds", plan * r->step);
-    ss_json_real(j, "planned_hidden_seconds", plan * r->hidden);
-    ss_json_real(j, "planned_exposed_seconds", plan * r->exposed);
-    ss_json_count(j, "measured_steps", m->steps);
-    ss_json_real(j, "measured_period_seconds", measured * m->period);
-    ss_json_real(j, "measured_step_seconds", measured * m->step);
-    ss_json_real(j, "measured_backward_seconds", measured * m->backward);
-    ss_json_real(j, "measured_selection_seconds", measured * m->selection);
-    ss_json_real(j, "measured_hidden_seconds", measured * m->hidden);
-    ss_json_real(j, "measured_exposed_seconds", measured * m->exposed);
-    ss_json_close(j);
-}
-
-static void write_blocking(struct ss_json *j, const struct ss_blocking_record *r)
-{
-    if (r->calls == 0)
-        return;
-    ss_json_object(j, "blocking");
-    ss_json_count(j, "step_calls", r->calls);
-    ss_json_real(j, "step_seconds", r->measured);
-    ss_json_real(j, "predicted_seconds", r->now);
-    ss_json_count(j, "merged_groups", r->groups);
-    ss_json_real(j, "merged_seconds", r->then);
+    ss_json_real(j, "planned_step_seconds", r->predicted > 0 ? r->predicted : NAN);
+    ss_json_real(j, "merged_step_seconds", r->together > 0 ? r->together : NAN);
+    ss_json_real(j, "alone_step_seconds", r->alone > 0 ? r->alone : NAN);
     ss_json_close(j);
 }
 
@@ -575,7 +552,6 @@ static void write_all(struct ss_json *j, struct ss_stats *stats, const struct ss
     write_times(j, stats, &totals);
     write_rounds(j, &stats->rounds);
     write_merged(j, &stats->merged);
-    write_blocking(j, &stats->blocking);
     write_notes(j, job);
     write_passed(j, stats);
     write_lanes(j, stats, job->observe);

@@ -125,14 +125,6 @@ struct ss_rounds_record {
     size_t synchronous_sites;
 };
 
-/* Mean seconds of a step, as measured: from its first call to that of the next, and to the end of
- * its last call; between calls, less the selections before them; and of communication behind
- * computation, and while the program waits. */
-struct ss_measured_step {
-    uint64_t steps; /* so many */
-    double period, step, backward, selection, hidden, exposed;
-};
-
 /* Calls that went together on this rank, all communicators together; of a plan the last one. */
 struct ss_merged_record {
     bool on;                    /* MERGE */
@@ -140,17 +132,9 @@ struct ss_merged_record {
     uint64_t exchanges, merged; /* exchanges of several calls, and calls in them */
     uint64_t held;              /* votes cast because no further call came for a while */
     uint64_t groups, planned;   /* groups that are planned, 0: none; for so many calls of a step */
-    double step, hidden, exposed;     /* predicted seconds: from its first call to its end, and of
-                                         communication behind computation and after it */
-    struct ss_measured_step measured; /* since that plan holds */
-};
-
-/* Blocking calls of a step, one after another: mean seconds from the first to the end of the last,
- * as measured and as predicted; and, as nonblocking calls in so many groups of MERGE=auto, `then`.
- */
-struct ss_blocking_record {
-    uint64_t calls, groups; /* 0: no such step was seen */
-    double measured, now, then;
+    double predicted;           /* seconds from the first call of such a step to its end */
+    double together, alone; /* measured seconds from step to step on the slowest rank: in groups,
+                               and with each call alone; 0: not measured */
 };
 
 /* The whole process. Zero-initialise and call ss_stats_init. */
@@ -183,12 +167,9 @@ struct ss_stats {
     struct ss_tensor_record *tensors; /* MODE=topk; in the order of booking */
     struct ss_tensor_record *last_tensor;
     size_t tensor_count;
-    uint64_t tensors_unlisted;          /* that found no room */
-    struct ss_rounds_record rounds;     /* QUORUM */
-    struct ss_merged_record merged;     /* MERGE */
-    struct ss_blocking_record blocking; /* of the communicator that would gain most */
-    atomic_uint_fast64_t waited_ns; /* MERGE, where calls are timed: in waits for nonblocking calls,
-                                       their tests among them */
+    uint64_t tensors_unlisted;      /* that found no room */
+    struct ss_rounds_record rounds; /* QUORUM */
+    struct ss_merged_record merged; /* MERGE */
     struct ss_told told[SS_TELLINGS];
 };
 

@@ -287,16 +287,16 @@ static void say_rounds(struct ss_summary *s, const struct ss_stats *stats)
 
 static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
 {
-    char plan[200] = "";
+    char step[200] = "";
 
     if (!r->on)
         return;
-    if (r->groups > 0)
-        snprintf(plan, sizeof plan,
-                 "; planned: %s groups of the %s calls of a step, which end it after %s, of their "
-                 "communication %s hidden and %s not",
-                 SS_COUNT(r->groups), SS_COUNT(r->planned), SS_SECONDS(r->step),
-                 SS_SECONDS(r->hidden), SS_SECONDS(r->exposed));
+    if (r->together > 0 && r->alone > 0)
+        snprintf(step, sizeof step,
+                 "; a step takes %s in groups, %s with each call alone; now %s group%s of its %s "
+                 "calls",
+                 SS_SECONDS(r->together), SS_SECONDS(r->alone), SS_COUNT(r->groups),
+                 plural(r->groups), SS_COUNT(r->planned));
     if (r->votes == 0)
         say(s, "merged", "merged",
             "no calls: nonblocking allreduces of floating-point sums alone go together");
@@ -304,22 +304,7 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
         say(s, "merged", "merged",
             "%s calls in %s votes; %s of them sent in %s exchanges of several%s",
             SS_COUNT(r->calls), SS_COUNT(r->votes), SS_COUNT(r->merged), SS_COUNT(r->exchanges),
-            plan);
-}
-
-/* Only what the plan takes off counts, against the measured step. A step that lasts much longer
- * than the model says is held up by late ranks or busy processors, which MERGE does not change. */
-static void say_blocking(struct ss_summary *s, const struct ss_blocking_record *r)
-{
-    const double least = 0.05, most = 1.5;
-
-    if (r->calls == 0 || r->now - r->then <= least * r->measured || r->measured > most * r->now)
-        return;
-    say(s, "try_merge", "merge",
-        "a step makes %s blocking calls in %s, predicted %s; made nonblocking, "
-        "SPARSESHIM_MERGE=auto would have %s group%s of them, predicted %s: %s less",
-        SS_COUNT(r->calls), SS_SECONDS(r->measured), SS_SECONDS(r->now), SS_COUNT(r->groups),
-        plural(r->groups), SS_SECONDS(r->then), SS_SECONDS(r->now - r->then));
+            step);
 }
 
 /* ---- MODE=observe ---- */
@@ -412,7 +397,6 @@ void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,
     say_topk(summary, stats);
     say_rounds(summary, stats);
     say_merged(summary, &stats->merged);
-    say_blocking(summary, &stats->blocking);
     say_time(summary, stats);
     if (job->observe)
         say_observed(summary, stats);

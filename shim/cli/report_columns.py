@@ -20,14 +20,12 @@ partial | partial | text | 1 | partial allreduces: rounds that this rank's gradi
 unsent | unsent | text | 1 | late gradients at the end, of which no round has sent anything
 synchronous | waiting | text | 1 | calls beside partial ones that make every step wait for all ranks
 try_quorum | late | text | 1 | what to set where gradients come too late
-merged | merged | text | 1 | MERGE: nonblocking calls that voted and were sent together, and the groups that are planned for a step
-try_merge | merge | text | 1 | MODE=topk: what blocking calls of a step would take as nonblocking ones with MERGE=auto
+merged | merged | text | 1 | MERGE: nonblocking calls that voted and were sent together; with auto what a step takes in groups and with each call alone
 time | time | text | 1 | time in the calls that are looked at; f, their share of the job, bounds what can be gained
 try | try | text | 1 | MODE=observe: what MODE=exact would gain, by the model's prediction
 try_lossy | lossy | text | 1 | MODE=observe: what MODE=topk would gain, should the buffers be gradients
 _phases | phases | text | 1 | time of eligible calls by phase: as by lane, all lanes together
 _pace | pace | text | 1 | partial allreduces: time in them, time that this rank would have kept the others waiting, and what the thread costs that takes part in rounds
-_step | step | text | 1 | MERGE: what a planned step takes, mean of this rank: from its first call to that of the next and to the end of its last one, where that goes, and votes and exchanges behind computation and while the program waits
 _network | network | text | 1 | bytes sent by this rank to measure the network, once for each group of ranks
 _memory | memory | text | 1 | most memory that libsparseshim had for residuals and work space
 _outside | outside | text | 1 | bytes in buffers of calls that are in none of the lanes, such as small ones
@@ -121,22 +119,8 @@ joint_held | | count | | joint votes that waited in vain for a further call
 planned_groups | | count | | MERGE: groups of a step by the last plan, 0 = none
 planned_calls | | count | | calls of a step that it is for
 planned_step_seconds | | seconds | | predicted time from the first of them to the end of the step
-planned_hidden_seconds | | seconds | | of that, communication behind computation
-planned_exposed_seconds | | seconds | | and communication after it
-measured_steps | | count | | steps measured since that plan holds
-measured_period_seconds | | seconds | | mean time from the first call of a step to that of the next
-measured_step_seconds | | seconds | | from it to the end of the last call: what is predicted above
-measured_backward_seconds | | seconds | | of that, the program's own between its calls
-measured_selection_seconds | | seconds | | and selection
-measured_hidden_seconds | | seconds | | communication of a step, votes included, behind computation
-measured_exposed_seconds | | seconds | | and time in waits and tests for such calls
-""")
-BLOCKING = Group("blocking", "Blocking calls that could go together", """
-step_calls | | count | | blocking calls of a step, one after another, that MERGE could take
-step_seconds | | seconds | | mean time from the first of them to the end of the last
-predicted_seconds | | seconds | | the same, as the planner of MERGE=auto has it
-merged_groups | | count | | groups that it would have, were they nonblocking
-merged_seconds | | seconds | | predicted time to the end of the last of these
+merged_step_seconds | | seconds | | measured time from step to step, in groups
+alone_step_seconds | | seconds | | the same with each call alone
 """)
 NOTES = Group("notes", "Notes", """
 note | | text | 1 | a sentence on what the reader must know, such as why calls passed
@@ -310,5 +294,5 @@ OPTIONS = Group("options", "Options", """
 name | | text | 1 | an option that is not at its default, without SPARSESHIM_
 value | | text | 1 | its value
 """)
-REPORT = (DOCUMENT, SUMMARY, JOB, CALLS, BYTES, TIMES, ROUNDS, STRETCHES, SYNCHRONOUS, MERGED, BLOCKING, NOTES,
+REPORT = (DOCUMENT, SUMMARY, JOB, CALLS, BYTES, TIMES, ROUNDS, STRETCHES, SYNCHRONOUS, MERGED, NOTES,
           PASSED, LANES, ADVICE, PREDICTIONS, TOPK, SMALL, TENSORS, SERIES, OPTIONS)

@@ -30,19 +30,12 @@ def select(group, row):
 def more_lines(report):
     """Lines that the summary of the job has no room for."""
     d = report.data
-    b, t, m, r = d["bytes"], d["times"], d.get("merged", {}), d.get("rounds")
+    b, t, r = d["bytes"], d["times"], d.get("rounds")
     lines = {"_phases": ", ".join(f"{p} {seconds(t['seconds_' + p])}" for p in c.PHASES)}
     if r:
         lines["_pace"] = (f"this rank waited {seconds(r['seconds_waited'])} in these calls and fell "
                           f"{seconds(r['seconds_behind'])} behind, for which nobody waited; the thread that takes "
                           f"part used {share(r['share_thread'])} of a core")
-    if m.get("measured_steps"):
-        n = m["measured_steps"]
-        lines["_step"] = (f"as measured over {whole(n)} step{'s' if n > 1 else ''}: one every "
-                          f"{seconds(m['measured_period_seconds'])}, ended after {seconds(m['measured_step_seconds'])}; "
-                          f"between calls {seconds(m['measured_backward_seconds'])}, selection "
-                          f"{seconds(m['measured_selection_seconds'])}, communication "
-                          f"{seconds(m['measured_hidden_seconds'])} hidden and {seconds(m['measured_exposed_seconds'])} not")
     if b["bytes_calibration"]:
         lines["_network"] = f"{in_bytes(b['bytes_calibration'])} sent once to measure it, not in the bytes above"
     lines["_memory"] = f"{in_bytes(b['bytes_memory_peak'])} of our own at peak"

@@ -112,7 +112,7 @@ def check_arrays(place, group, found):
 LISTS = (columns.SYNCHRONOUS, columns.NOTES, columns.PASSED, columns.LANES, columns.SMALL, columns.TENSORS,
          columns.OPTIONS)
 OBJECTS = (columns.SUMMARY, columns.JOB, columns.CALLS, columns.BYTES, columns.TIMES)
-SELDOM = (columns.ROUNDS, columns.MERGED, columns.BLOCKING)
+SELDOM = (columns.ROUNDS, columns.MERGED)
 
 
 def check(data):

@@ -454,7 +454,6 @@ static const struct section sections[] = {
     {"times", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"rounds", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"merged", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
-    {"blocking", FIELDS(stats_fields), offsetof(struct cli_report, stats), NULL, NULL},
     {"passed", FIELDS(passed_fields), 0, new_row, keep_passed},
     {"lanes", FIELDS(lane_fields), 0, new_lane, NULL},
     {"small", FIELDS(small_fields), 0, new_row, keep_small},

@@ -115,10 +115,8 @@ void shim_comm_release(struct shim_comm *c)
         shim_tell_held_back(c->core);
         shim_tell_freed(c);
     }
-    if (c->core && shim_report_is_due()) {
+    if (c->core && shim_report_is_due())
         ss_comm_book_tensors(c->core, true);
-        ss_comm_book_blocking(c->core);
-    }
     if (c->rounds_open)
         idle = close_rounds(c);
     if (c->transport_open)

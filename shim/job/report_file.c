@@ -136,10 +136,8 @@ static void book_tensors(bool tell, bool last)
                 shim_tell_lost(comms[i]->core);
                 shim_tell_held_back(comms[i]->core);
             }
-            if (shim_report_is_due()) {
+            if (shim_report_is_due())
                 ss_comm_book_tensors(comms[i]->core, false);
-                ss_comm_book_blocking(comms[i]->core);
-            }
         }
         pthread_mutex_unlock(&comms[i]->lock);
         shim_comm_put(comms[i]);

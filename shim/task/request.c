@@ -154,21 +154,6 @@ static void await(struct shim_task *task)
         atomic_store(&task->awaited, true);
 }
 
-/* Converts whole ticks of shim_now, without a rounding that could trap. */
-static uint64_t nanoseconds(double seconds)
-{
-    uint64_t ticks = (uint64_t)(seconds * 0x1p28), fraction = ticks & (((uint64_t)1 << 28) - 1);
-
-    return (ticks >> 28) * 1000000000 + (fraction * 1000000000 >> 28);
-}
-
-static void book(double seconds)
-{
-    shim_stats_time(seconds);
-    if (shim.settings.merge > 0)
-        atomic_fetch_add(&shim.stats.waited_ns, nanoseconds(seconds));
-}
-
 static void turn(struct shim_task *task)
 {
     double begin = shim.stats.timed ? shim_now() : 0;
@@ -177,7 +162,7 @@ static void turn(struct shim_task *task)
     if (!shim_progress() && ++task->polls % IDLE_POLLS == 0)
         sched_yield();
     if (shim.stats.timed)
-        book(shim_now() - begin);
+        shim_stats_time(shim_now() - begin);
 }
 
 /* Polls. MPI fills in the status, which belongs to the polling call. */

@@ -43,7 +43,7 @@ static unsigned planned_groups(struct beside_job *b)
     for (int r = 1; r < b->plan->size; r++) {
         struct ss_merged_record o = b->job.stats[r].merged;
         assert_int_equal(o.groups, first.groups);
-        assert_true(o.step == first.step && o.hidden == first.hidden);
+        assert_true(o.predicted == first.predicted && o.together == first.together);
     }
     assert_int_equal(first.planned, first.groups > 0 ? LAYERS : 0);
     return (unsigned)first.groups;
