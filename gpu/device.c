@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHY = 200, SIGN_BYTES = 256 };
+enum { WHY = 200, SIGN_BYTES = 64 };
 
 static void *host_of(CUdeviceptr p)
 {
@@ -61,48 +61,23 @@ void gpu_device_leave(struct gpu_device *d)
     good(d, d->driver->context_pop(&ours));
 }
 
-/* The number of the context that is there now. */
-static CUresult find_id(const struct gpu_device *d, unsigned long long *id)
+/* The driver's number of an allocation, which no later one gets; 0: there is none. False: the
+ * driver does not say. */
+static bool find_number(const struct gpu_driver *driver, const void *p, unsigned long long *number)
 {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    void *to[] = {id};
+    void *to[] = {number};
 
-    *id = 0;
-    if (d->driver->numbers)
-        return d->driver->context_id(d->context, id);
-    return d->sign ? d->driver->pointer(1, which, to, d->sign) : CUDA_SUCCESS;
+    *number = 0;
+    return driver->pointer(1, which, to, device_of(p)) == CUDA_SUCCESS;
 }
 
-static bool is_of_a_reset(int error)
+void gpu_see_whether_gone(struct gpu_device *d)
 {
-    return error == CUDA_ERROR_CONTEXT_IS_DESTROYED || error == CUDA_ERROR_INVALID_CONTEXT ||
-           error == CUDA_ERROR_INVALID_HANDLE || error == CUDA_ERROR_DEINITIALIZED;
-}
+    unsigned long long number;
 
-bool gpu_is_alive(const struct gpu_device *d)
-{
-    unsigned long long id;
-
-    if (!d->driver->numbers && !d->sign) /* nothing says more */
-        return !is_of_a_reset(d->queue.error);
-    return find_id(d, &id) == CUDA_SUCCESS && id == d->id;
-}
-
-bool gpu_is_replaced(const struct gpu_device *d)
-{
-    unsigned long long id;
-
-    return find_id(d, &id) == CUDA_SUCCESS && id != d->id;
-}
-
-void gpu_allocation(const struct gpu_driver *driver, const void *p, unsigned long long *number)
-{
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
-    unsigned long long now = 0;
-    void *to[] = {&now};
-
-    if (driver->pointer(1, which, to, device_of(p)) == CUDA_SUCCESS)
-        *number = now;
+    if (d->queue.error == 0 && find_number(d->driver, d->sign, &number) && number != d->number)
+        d->queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 /* ---- opening ---- */
@@ -158,28 +133,16 @@ static const char *find_kernels(struct gpu_device *d, const struct gpu_images *i
     return NULL;
 }
 
-/* A device without room for it does without: a reset is noticed by what fails then. */
-static bool make_sign(struct gpu_device *d)
-{
-    CUresult error = CUDA_SUCCESS;
-
-    if (!d->driver->numbers)
-        error = d->driver->memory_make(&d->sign, SIGN_BYTES);
-    if (error == CUDA_ERROR_OUT_OF_MEMORY) {
-        error = CUDA_SUCCESS;
-        d->sign = 0;
-    }
-    return good(d, error);
-}
-
 static const char *make_parts(struct gpu_device *d, const struct gpu_images *images, char *why)
 {
     size_t memory = 0;
     const char *text;
 
-    if (!good(d, d->driver->context_device(&d->device)) || !make_sign(d) ||
-        !good(d, find_id(d, &d->id)) || !good(d, d->driver->device_memory(&memory, d->device)))
+    if (!good(d, d->driver->context_device(&d->device)) ||
+        !good(d, d->driver->pinned_make(&d->sign, SIGN_BYTES, CU_MEMHOSTALLOC_PORTABLE)) ||
+        !good(d, d->driver->device_memory(&memory, d->device)))
         return failed(d, why, "the context of the device");
+    (void)find_number(d->driver, d->sign, &d->number);
     d->limit = memory / 4;
     text = images ? load(d, images, why) : NULL;
     if (images && !text)
@@ -234,14 +197,14 @@ static void free_parts(struct gpu_device *d)
     for (size_t i = 0; i < d->modules; i++)
         (void)driver->module_unload(d->module[i]);
     if (d->sign)
-        (void)driver->memory_free(d->sign);
+        (void)driver->pinned_free(d->sign);
 }
 
 void gpu_device_close(struct gpu_device *d)
 {
-    /* An id of 0 was never asked for: the context has only just been given. */
-    if (d->queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED && (d->id == 0 || gpu_is_alive(d)) &&
-        gpu_device_enter(d) == CUDA_SUCCESS) {
+    if (d->sign)
+        gpu_see_whether_gone(d);
+    if (d->queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED && gpu_device_enter(d) == CUDA_SUCCESS) {
         if (d->stream)
             (void)d->driver->stream_finish(d->stream);
         free_parts(d);
@@ -492,19 +455,17 @@ void gpu_copy(struct gpu_device *d, void *to, const void *from, size_t bytes)
 struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p)
 {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
-    unsigned type = 0, managed = 0;
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    unsigned type = 0;
     struct gpu_where where = {.ordinal = -1};
-    void *to[] = {&type, &where.context, &where.ordinal, &managed};
+    void *to[] = {&type, &where.context, &where.ordinal};
 
-    const CUresult result = driver->pointer(4, which, to, device_of(p));
+    const CUresult result = driver->pointer(3, which, to, device_of(p));
 
     if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
         return (struct gpu_where){.ordinal = -1}; /* there is no memory of a device */
     if (result != CUDA_SUCCESS)
         return (struct gpu_where){.ordinal = -1, .error = result};
     where.device = type == CU_MEMORYTYPE_DEVICE;
-    where.managed = managed != 0;
     return where;
 }

@@ -36,9 +36,9 @@ struct gpu_device {
     const struct gpu_driver *driver;
     CUcontext context;
     CUdevice device;
-    bool primary;          /* the context is the device's own, retained */
-    unsigned long long id; /* of the context, or of what was allocated there as its sign: */
-    CUdeviceptr sign;      /* 0: contexts have numbers */
+    bool primary;              /* the context is the device's own, retained */
+    void *sign;                /* pinned memory, which is gone with the context; */
+    unsigned long long number; /* the driver's number of it */
     CUmodule module[GPU_IMAGES_MOST];
     size_t modules;
     CUfunction kernel[GPU_KERNELS_ALL];
@@ -62,18 +62,11 @@ const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *drive
 /* Waits for what is queued. Where the context is gone, or the process ends, all is gone. */
 void gpu_device_close(struct gpu_device *d);
 
-/* The context is still what it was: not one that a reset has put in its place. To be asked of one
- * that is there, whatever it is: a driver may read what a context that was destroyed has left. */
-bool gpu_is_alive(const struct gpu_device *d);
-/* A reset has put another one in its place. */
-bool gpu_is_replaced(const struct gpu_device *d);
-/* Takes note of an error that stays with the context, which may be the program's; where the context
- * is gone there is none. */
+/* The context is gone: that is an error that stays. Never touches the context, since a driver may
+ * read what a destroyed one has left. */
+void gpu_see_whether_gone(struct gpu_device *d);
+/* Notes an error that stays with the context, which may be the program's. */
 void gpu_look_for_error(struct gpu_device *d);
-
-/* The driver's number of the allocation that p lies in, which no later one gets; 0: none. Where the
- * driver does not answer it stays what it was. What was allocated in a context is gone with it. */
-void gpu_allocation(const struct gpu_driver *driver, const void *p, unsigned long long *number);
 
 /* Also within a capture of a graph that the program has under way, which none of this belongs to.
  * The driver's error. */
@@ -129,7 +122,7 @@ extern struct gpu_crossed gpu_crossed;
 
 /* Whose memory is it? */
 struct gpu_where {
-    bool device, managed;
+    bool device;       /* or managed memory, which its kernels reach, too */
     CUcontext context; /* NULL: of the device at large */
     int ordinal;
     CUresult error; /* the driver does not say: an error of the program's stays with a context */

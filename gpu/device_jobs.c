@@ -17,17 +17,6 @@ void gpu_fail(struct gpu_place *p)
         p->device.queue.error = CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void gpu_see_whether_gone(struct gpu_place *p)
-{
-    unsigned long long number = p->counts_number;
-
-    if (p->device.queue.error != 0)
-        return;
-    gpu_allocation(p->device.driver, p->counts, &number);
-    if (p->counts_number != 0 && number != p->counts_number)
-        p->device.queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-}
-
 /* ---- memory ---- */
 
 void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
@@ -319,7 +308,7 @@ ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as)
 
     pthread_mutex_lock(&p->lock);
     if (!p->front)
-        gpu_see_whether_gone(p);
+        gpu_see_whether_gone(&p->device);
     j = job_at_end(p, as);
     if (j && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, 0);
@@ -388,7 +377,7 @@ void gpu_place_trim(struct gpu_place *p)
 
     pthread_mutex_lock(&p->lock);
     if (p->gone)
-        gpu_see_whether_gone(p);
+        gpu_see_whether_gone(&p->device);
     if (p->gone && p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         advance(p, 0);
         if (p->device.queue.error == 0)

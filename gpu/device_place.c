@@ -1,6 +1,7 @@
 #include "gpu/device_place.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/device_place_impl.h"
 
@@ -12,11 +13,84 @@ static bool is_lost(struct ss_place *place)
     bool lost;
 
     pthread_mutex_lock(&p->lock);
-    gpu_see_whether_gone(p);
+    gpu_see_whether_gone(&p->device);
     gpu_look_for_error(&p->device);
     lost = p->device.queue.error != 0;
     pthread_mutex_unlock(&p->lock);
     return lost;
+}
+
+/* ---- staging ---- */
+
+static bool is_stage(const struct gpu_place *p, const void *host)
+{
+    return (uintptr_t)host - (uintptr_t)p->stages < (size_t)GPU_STAGES * GPU_STAGE_BYTES;
+}
+
+/* A pinned block if one is free, else memory that crosses through the slots of the device. */
+static void *stage(struct ss_place *place, size_t bytes)
+{
+    struct gpu_place *p = gpu_place_of(place);
+    int i = bytes <= GPU_STAGE_BYTES ? 0 : GPU_STAGES;
+
+    pthread_mutex_lock(&p->lock);
+    while (i < GPU_STAGES && p->staged[i])
+        i++;
+    if (i < GPU_STAGES)
+        p->staged[i] = true;
+    pthread_mutex_unlock(&p->lock);
+    return i < GPU_STAGES ? p->stages + (size_t)i * GPU_STAGE_BYTES : malloc(bytes);
+}
+
+static void unstage(struct ss_place *place, void *staged)
+{
+    struct gpu_place *p = gpu_place_of(place);
+
+    if (!is_stage(p, staged)) {
+        free(staged);
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    p->staged[((char *)staged - p->stages) / GPU_STAGE_BYTES] = false;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static bool step_fetch(struct gpu_place *p, struct gpu_job *j)
+{
+    if (!is_stage(p, j->to))
+        return gpu_send_all_home(p, j, j->to, j->g, j->n, &j->sent[0]);
+    gpu_download(&p->device, j->to, j->g, j->n);
+    return true;
+}
+
+static ss_ticket fetch(struct ss_place *p, const void *from, size_t bytes, void *staged)
+{
+    return gpu_hand_over(
+        p, &(struct gpu_job){.step = step_fetch, .g = from, .n = bytes, .to = staged});
+}
+
+static bool step_store(struct gpu_place *p, struct gpu_job *j)
+{
+    const bool direct = is_stage(p, j->g);
+
+    while (j->sent[0] < j->n) {
+        const size_t at = j->sent[0], left = j->n - at,
+                     bytes = direct || left < GPU_SLOT_BYTES ? left : GPU_SLOT_BYTES;
+        const char *from = (const char *)j->g + at;
+        void *room = direct ? NULL : gpu_upload_room(p, bytes);
+
+        if (!direct && !room)
+            return false;
+        gpu_upload(&p->device, (char *)j->v + at, room ? memcpy(room, from, bytes) : from, bytes);
+        j->sent[0] += bytes;
+    }
+    return true;
+}
+
+static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t bytes)
+{
+    return gpu_hand_over(p,
+                         &(struct gpu_job){.step = step_store, .g = staged, .n = bytes, .v = to});
 }
 
 /* ---- within the device ---- */
@@ -365,6 +439,10 @@ static const struct ss_place_ops ops = {
     .poll = gpu_poll,
     .mark = gpu_mark_all,
     .lost = is_lost,
+    .stage = stage,
+    .unstage = unstage,
+    .fetch = fetch,
+    .store = store,
     .reserve = gpu_reserve,
     .make = gpu_vector_make,
     .drop = gpu_vector_drop,
@@ -397,6 +475,18 @@ static const struct ss_place_ops ops = {
     .scale = scale,
 };
 
+static const struct ss_place_ops copies = {
+    .name = "cuda",
+    .remote = true,
+    .poll = gpu_poll,
+    .mark = gpu_mark_all,
+    .lost = is_lost,
+    .stage = stage,
+    .unstage = unstage,
+    .fetch = fetch,
+    .store = store,
+};
+
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
                            const struct gpu_images *images, CUcontext context, int ordinal,
                            char *why)
@@ -404,16 +494,15 @@ const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
     const char *text;
     bool pinned = false;
 
-    *p = (struct gpu_place){.place = {&ops}, .record = {.expected = expected}};
+    *p = (struct gpu_place){.place = {images ? &ops : &copies}, .record = {.expected = expected}};
     p->jobs_end = &p->jobs;
     text = gpu_device_open(&p->device, driver, images, context, ordinal, why);
     if (text)
         return text;
     if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         p->counts = gpu_pinned_make(&p->device, COUNTS);
-        pinned = p->counts && gpu_words_make(p) && gpu_slots_make(&p->device);
-        if (p->counts)
-            gpu_allocation(driver, p->counts, &p->counts_number);
+        p->stages = gpu_pinned_make(&p->device, (size_t)GPU_STAGES * GPU_STAGE_BYTES);
+        pinned = p->counts && p->stages && gpu_words_make(p) && gpu_slots_make(&p->device);
         gpu_device_leave(&p->device);
     }
     pthread_mutex_init(&p->lock, NULL);
@@ -435,11 +524,12 @@ static void free_device_memory(struct gpu_place *p)
         gpu_memory_free(&p->device, x->data, x->all);
     gpu_pinned_free(&p->device, p->counts);
     gpu_pinned_free(&p->device, p->words);
+    gpu_pinned_free(&p->device, p->stages);
 }
 
 void gpu_place_close(struct gpu_place *p)
 {
-    gpu_see_whether_gone(p);
+    gpu_see_whether_gone(&p->device);
     if (p->device.queue.error != CUDA_ERROR_CONTEXT_IS_DESTROYED &&
         gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         (void)p->device.driver->stream_finish(p->device.stream);
@@ -459,6 +549,7 @@ void gpu_place_close(struct gpu_place *p)
 void gpu_place_after_program(struct gpu_place *p)
 {
     pthread_mutex_lock(&p->lock);
+    gpu_see_whether_gone(&p->device);
     if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         gpu_after_program(&p->device);
         p->follows = true;
@@ -475,27 +566,4 @@ int gpu_place_error(struct gpu_place *p)
     error = p->device.queue.error;
     pthread_mutex_unlock(&p->lock);
     return error;
-}
-
-bool gpu_place_lacked(struct gpu_place *p)
-{
-    bool lacked;
-
-    pthread_mutex_lock(&p->lock);
-    lacked = p->lacked;
-    p->lacked = false;
-    pthread_mutex_unlock(&p->lock);
-    return lacked;
-}
-
-bool gpu_place_is_replaced(struct gpu_place *p)
-{
-    bool replaced;
-
-    pthread_mutex_lock(&p->lock);
-    replaced = gpu_is_replaced(&p->device);
-    if (replaced && p->device.queue.error == 0)
-        p->device.queue.error = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    pthread_mutex_unlock(&p->lock);
-    return replaced;
 }

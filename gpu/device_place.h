@@ -33,14 +33,8 @@ struct gpu_word {
 };
 enum { GPU_WORDS = 256, GPU_COUNTS = 256 };
 
-/* Bytes that calls have reserved, of the areas that hang on their size: more calls than are under
- * way at any time. */
-enum { GPU_NEEDS = 1024, GPU_SIZED = 4 };
-struct gpu_needs {
-    size_t bytes[GPU_NEEDS][GPU_SIZED];
-    size_t next;
-    bool ran_out; /* memory, since areas have shrunk */
-};
+/* Pinned blocks that are handed out by `stage`: a piece of a long sum fits in one. */
+enum { GPU_STAGES = 8, GPU_STAGE_BYTES = 4 << 20 };
 
 struct gpu_place {
     struct ss_place place;
@@ -54,17 +48,17 @@ struct gpu_place {
     struct gpu_slot *open; /* what uploads take from */
     size_t open_used;
     struct gpu_area crossing, picked, work, list, between, messages; /* device memory */
-    void *counts;                     /* pinned: of the job in front; */
-    unsigned long long counts_number; /* gpu_allocation of it */
-    uint32_t *words;                  /* pinned: those of `word` */
+    void *counts;    /* pinned: of the job in front */
+    uint32_t *words; /* pinned: those of `word` */
     struct gpu_word word[GPU_WORDS];
-    struct gpu_needs needs;
-    bool lacked; /* device memory for a call, which has not been asked about since */
+    char *stages; /* pinned */
+    bool staged[GPU_STAGES];
     struct gpu_vector *vectors;
     struct gpu_gone *gone; /* memory that is let go when what uses it is done */
 };
 
-/* As gpu_device_open, with all pinned memory that it will need: NULL, or why there is none. */
+/* As gpu_device_open, with all pinned memory that it will need: NULL, or why there is none. Without
+ * images the place can only copy. */
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
                            const struct gpu_images *images, CUcontext context, int ordinal,
                            char *why);
@@ -74,18 +68,11 @@ void gpu_place_close(struct gpu_place *p);
 /* What is asked for from here on comes after what the program has queued: gpu_after_program. */
 void gpu_place_after_program(struct gpu_place *p);
 
-/* Frees what was let go and nothing uses any more: it may wait for all that the device has to do.
- * Who holds a lock asks for it only where memory is short. */
+/* Frees what was let go and nothing uses any more. May wait for all that the device has to do: a
+ * caller that holds a lock calls it only if memory is short. */
 void gpu_place_trim(struct gpu_place *p);
 
 /* What has failed for good, as the driver numbers it; 0: nothing. */
 int gpu_place_error(struct gpu_place *p);
-
-/* Whether there was no device memory for a call, since this was asked last. */
-bool gpu_place_lacked(struct gpu_place *p);
-
-/* A reset has put another context, which is there, in place of this one: nothing is done any more.
- */
-bool gpu_place_is_replaced(struct gpu_place *p);
 
 #endif

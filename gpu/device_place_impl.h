@@ -129,10 +129,6 @@ static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
 
 /* ---- gpu/device_jobs.c ---- */
 
-/* The context is gone, and all that is there with it: that is an error that stays. Of a place with
- * the lock, in which nothing is under way. */
-void gpu_see_whether_gone(struct gpu_place *p);
-
 /* A job like this at the end of all: its number. */
 ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as);
 int gpu_poll(struct ss_place *place, ss_ticket ticket);

@@ -1,7 +1,4 @@
-/* Room for calls to come: areas of device memory that grow with what is reserved, and that shrink
- * again once memory has run out and calls have needed less for long. */
-#include <string.h>
-
+/* Room for calls to come: areas of device memory that grow with what is reserved. */
 #include "gpu/device_place_impl.h"
 
 enum { LIST_LEAST = 1 << 20 };
@@ -33,7 +30,6 @@ static size_t listed(const struct ss_place_need *need)
     return need->k > 0 ? most(need->entries, piece) : piece;
 }
 
-/* Those that hang on the size of calls come first: GPU_SIZED of them. */
 enum { WORK, LIST, BETWEEN, MESSAGES, CROSSING, PICKED, AREAS };
 
 static struct gpu_area *area_of(struct gpu_place *p, int i)
@@ -95,32 +91,6 @@ static bool order_areas(struct gpu_place *p, const size_t bytes[AREAS], struct o
     return all;
 }
 
-static size_t needed_lately(const struct gpu_needs *needs, int i)
-{
-    size_t bytes = 0;
-
-    for (size_t c = 0; c < GPU_NEEDS; c++)
-        bytes = most(bytes, needs->bytes[c][i]);
-    return gpu_aligned(bytes);
-}
-
-/* Areas that are twice as large as any of the last calls needed. What is under way has reserved no
- * more than those. The smaller one is made first: it may pass the limit until the other is let go.
- */
-static void order_less(struct gpu_place *p, struct order *o, bool less[GPU_SIZED])
-{
-    for (int i = 0; i < GPU_SIZED; i++) {
-        const struct gpu_area *area = area_of(p, i);
-        const size_t bytes = needed_lately(&p->needs, i);
-
-        less[i] = o->bytes[i] == 0 && area->bytes > 0 && area->bytes >= 2 * bytes;
-        if (!less[i])
-            continue;
-        o->bytes[i] = bytes;
-        p->device.used += bytes;
-    }
-}
-
 static int make_ordered(struct gpu_place *p, struct order *o)
 {
     int first = CUDA_SUCCESS;
@@ -135,30 +105,22 @@ static int make_ordered(struct gpu_place *p, struct order *o)
     return first;
 }
 
-/* What is of no use, or no more, is left in the order: what was in the area, or what was made for
- * it where another thread has made more. */
-static void place_area(struct gpu_place *p, int i, bool less, struct order *o)
+/* Leaves in the order what is to be freed: what was in the area before, or what was made for it if
+ * another thread has made more. */
+static void place_areas(struct gpu_place *p, struct order *o)
 {
-    struct gpu_area *area = area_of(p, i);
-    const struct gpu_area before = *area;
+    for (int i = 0; i < AREAS; i++) {
+        struct gpu_area *area = area_of(p, i);
+        const struct gpu_area before = *area;
 
-    if (!o->data[i]) {
-        p->device.used -= o->bytes[i];
-        o->bytes[i] = 0;
+        if (!o->data[i]) {
+            p->device.used -= o->bytes[i];
+        } else if (o->bytes[i] > before.bytes) {
+            *area = (struct gpu_area){o->data[i], o->bytes[i]};
+            o->data[i] = before.data;
+            o->bytes[i] = before.bytes;
+        }
     }
-    if (less ? o->bytes[i] < needed_lately(&p->needs, i) || o->bytes[i] >= before.bytes
-             : o->bytes[i] <= before.bytes)
-        return;
-    *area = (struct gpu_area){o->data[i], o->bytes[i]};
-    o->data[i] = before.data;
-    o->bytes[i] = before.bytes;
-    p->needs.ran_out = p->needs.ran_out && !less;
-}
-
-static void place_areas(struct gpu_place *p, const bool less[GPU_SIZED], struct order *o)
-{
-    for (int i = 0; i < AREAS; i++)
-        place_area(p, i, i < GPU_SIZED && less[i], o);
 }
 
 static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
@@ -185,47 +147,27 @@ static bool has_all(struct gpu_place *p, const size_t bytes[AREAS])
     return all;
 }
 
-static size_t *note(struct gpu_needs *needs, const size_t bytes[AREAS])
-{
-    size_t *noted = needs->bytes[needs->next];
-
-    memcpy(noted, bytes, sizeof needs->bytes[0]);
-    needs->next = (needs->next + 1) % GPU_NEEDS;
-    return noted;
-}
-
-/* Noted before it is made, lest another thread take the area for one that is too large. */
-static size_t *look(struct gpu_place *p, const size_t bytes[AREAS], struct order *o,
-                    bool less[GPU_SIZED])
-{
-    const bool fits = order_areas(p, bytes, o);
-    size_t *noted = fits ? note(&p->needs, bytes) : NULL;
-
-    p->needs.ran_out = p->needs.ran_out || !fits;
-    if (p->needs.ran_out)
-        order_less(p, o, less);
-    return noted;
-}
-
-static bool is_empty(const struct order *o, const bool less[GPU_SIZED])
+static bool is_empty(const struct order *o)
 {
     bool empty = true;
 
     for (int i = 0; i < AREAS; i++)
-        empty = empty && o->bytes[i] == 0 && !(i < GPU_SIZED && less[i]);
+        empty = empty && o->bytes[i] == 0;
     return empty;
 }
 
 /* Makes what was ordered and puts it in its place. */
-static void deliver(struct ss_place *place, struct order *o, const bool less[GPU_SIZED])
+static void deliver(struct ss_place *place, struct order *o)
 {
     struct gpu_place *p = gpu_place_of(place);
-    const int error = make_ordered(p, o);
+    int error;
 
+    if (is_empty(o))
+        return;
+    error = make_ordered(p, o);
     pthread_mutex_lock(&p->lock);
     gpu_note_beside(&p->device, error);
-    p->needs.ran_out = p->needs.ran_out || error != CUDA_SUCCESS;
-    place_areas(p, less, o);
+    place_areas(p, o);
     pthread_mutex_unlock(&p->lock);
     let_go(place, o);
 }
@@ -234,29 +176,17 @@ static bool reserve(struct ss_place *place, const size_t bytes[AREAS])
 {
     struct gpu_place *p = gpu_place_of(place);
     struct order o = {{0}, {NULL}};
-    bool less[GPU_SIZED] = {false}, there;
-    size_t *noted = NULL;
+    bool there;
 
     pthread_mutex_lock(&p->lock);
     if (p->device.queue.error == 0)
-        noted = look(p, bytes, &o, less);
+        (void)order_areas(p, bytes, &o);
     pthread_mutex_unlock(&p->lock);
-    if (!is_empty(&o, less))
-        deliver(place, &o, less);
+    deliver(place, &o);
     pthread_mutex_lock(&p->lock);
-    there = has_all(p, bytes);
-    if (noted && !there) /* nothing follows */
-        memset(noted, 0, sizeof p->needs.bytes[0]);
-    there = there || p->device.queue.error != 0; /* which the next poll tells */
+    there = has_all(p, bytes) || p->device.queue.error != 0; /* which the next poll tells */
     pthread_mutex_unlock(&p->lock);
     return there;
-}
-
-static void note_lack(struct gpu_place *p)
-{
-    pthread_mutex_lock(&p->lock);
-    p->lacked = true;
-    pthread_mutex_unlock(&p->lock);
 }
 
 int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need)
@@ -271,21 +201,17 @@ int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place
         gpu_place_trim(p);
         there = reserve(place, bytes);
     }
-    if (!there)
-        note_lack(p);
     return there ? SS_OK : SS_ERR_MEMORY;
 }
 
 void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries)
 {
     struct gpu_place *p = gpu_place_of(place);
-    const bool less[GPU_SIZED] = {false};
     struct order o = {{0}, {NULL}};
 
     pthread_mutex_lock(&p->lock);
-    if (p->device.queue.error == 0 && !p->needs.ran_out)
+    if (p->device.queue.error == 0)
         (void)order_area(p, LIST, gpu_list_bytes(entries, ss_type_size(type)), &o);
     pthread_mutex_unlock(&p->lock);
-    if (!is_empty(&o, less))
-        deliver(place, &o, less);
+    deliver(place, &o);
 }

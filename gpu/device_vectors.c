@@ -39,7 +39,6 @@ static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
     pthread_mutex_lock(&p->lock);
     within = p->device.queue.error == 0 && gpu_is_within(&p->device, x->all);
     p->device.used += within ? x->all : 0;
-    p->needs.ran_out = p->needs.ran_out || !within;
     pthread_mutex_unlock(&p->lock);
     return within;
 }
@@ -53,7 +52,6 @@ static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
     gpu_note_beside(&p->device, error);
     if (error != CUDA_SUCCESS) {
         p->device.used -= x->all;
-        p->needs.ran_out = true;
     } else if (p->device.queue.error == 0 && gpu_device_enter(&p->device) == CUDA_SUCCESS) {
         gpu_clear(&p->device.queue, SS_F32, x->data, x->all / 4);
         x->next = p->vectors;
@@ -117,7 +115,7 @@ void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf)
 
     pthread_mutex_lock(&p->lock);
     if (buf->data && !p->front)
-        gpu_see_whether_gone(p);
+        gpu_see_whether_gone(&p->device);
     pthread_mutex_unlock(&p->lock);
     if (buf->data)
         gpu_hand_over(place, &(struct gpu_job){.step = step_drop, .v = buf->data});

@@ -2,22 +2,11 @@
 
 #include <dlfcn.h>
 
-/* Before CUDA 12 contexts have no numbers. */
-static CUresult no_number(CUcontext context, unsigned long long *id)
-{
-    (void)context;
-    *id = 0;
-    return CUDA_SUCCESS;
-}
-
 const char *gpu_driver_find(struct gpu_driver *driver, void *library)
 {
 #define FIND(member, name, parameters) *(void **)(void *)&driver->member = dlsym(library, #name);
     GPU_DRIVER(FIND)
 #undef FIND
-    driver->numbers = driver->context_id != NULL;
-    if (!driver->numbers)
-        driver->context_id = no_number;
 #define LOOK(member, name, parameters)                                                             \
     if (!driver->member)                                                                           \
         return #name;

@@ -32,7 +32,6 @@
     X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                             \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                         \
     X(CU_POINTER_ATTRIBUTE_BUFFER_ID, 7)                                                           \
-    X(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8)                                                          \
     X(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9)                                                      \
     X(CU_STREAM_NON_BLOCKING, 1)                                                                   \
     X(CU_EVENT_DISABLE_TIMING, 2)                                                                  \
@@ -70,7 +69,6 @@ enum { GPU_DRIVER_CONSTANTS(GPU_ENUMERATOR) };
     X(primary_release, cuDevicePrimaryCtxRelease_v2, (CUdevice))                                   \
     X(context_push, cuCtxPushCurrent_v2, (CUcontext))                                              \
     X(context_pop, cuCtxPopCurrent_v2, (CUcontext *))                                              \
-    X(context_id, cuCtxGetId, (CUcontext, unsigned long long *))                                   \
     X(context_device, cuCtxGetDevice, (CUdevice *))                                                \
     X(pointer, cuPointerGetAttributes, (unsigned, CUpointer_attribute *, void **, CUdeviceptr))    \
     X(module_load, cuModuleLoadData, (CUmodule *, const void *))                                   \
@@ -102,11 +100,10 @@ struct gpu_driver {
 #define GPU_MEMBER(member, name, parameters) CUresult(*member) parameters;
     GPU_DRIVER(GPU_MEMBER)
 #undef GPU_MEMBER
-    bool numbers; /* contexts have them: from CUDA 12 on */
 };
 
-/* `library`: a handle of the libcuda that the program uses, one of CUDA 11 or later. NULL, or the
- * name of a function that it lacks. */
+/* `library`: a handle of the libcuda that the program uses. NULL, or the name of a function that it
+ * lacks. */
 const char *gpu_driver_find(struct gpu_driver *driver, void *library);
 
 /* The name that the driver has for an error. */

@@ -78,23 +78,22 @@ $(PLANTED): $(BUILD)/tests/gpu/planted/%.so: tests/gpu/plant $(EMULATED_OBJ)
 # Programs for real devices, which need no library of tests; a test runs them on the driver for tests.
 GPU_PROGS := $(addprefix $(BUILD)/tests/gpu/gpu_,check large bench)
 # All but what the preloaded library asks, which needs the kernels of a device.
-GPU_TESTED := $(filter-out %/places.o %/staging.o,$(GPU_OBJ))
+GPU_TESTED := $(filter-out %/door.o,$(GPU_OBJ))
 $(GPU_UNIT) $(GPU_PROGS): $(BUILD)/tests/gpu/%: tests/gpu/%.c $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(BUILD)/tests/gpu/kernels.so
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(LDFLAGS) -o $@ $< $(GPU_TESTED) $(BUILD)/libsparseshim_core.a $(if $(filter $@,$(GPU_UNIT)),-lcmocka) -lm -ldl
 $(BUILD)/tests/gpu/test_gpu_planted: $(PLANTED)
-$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place staging training): $(BUILD)/tests/gpu/driver/libcuda.so.1
-$(BUILD)/tests/gpu/test_gpu_staging: GPU_TESTED += $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
-$(BUILD)/tests/gpu/test_gpu_staging: $(BUILD)/obj/gpu/places.o $(BUILD)/obj/gpu/staging.o
+$(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory order place door training): $(BUILD)/tests/gpu/driver/libcuda.so.1
+$(BUILD)/tests/gpu/test_gpu_door: GPU_TESTED += $(BUILD)/obj/gpu/door.o
+$(BUILD)/tests/gpu/test_gpu_door: $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
 $(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(STANDARD) -fsyntax-only -I. -isystem $(dir $(realpath $(NVCC)))../include $< && touch $@
-$(BUILD)/tests/gpu/driver11/libcuda.so.1: EXTRA = -DCUDA_11
-$(BUILD)/tests/gpu/driver/libcuda.so.1 $(BUILD)/tests/gpu/driver11/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
+$(BUILD)/tests/gpu/driver/libcuda.so.1: tests/gpu/libcuda.cpp tests/gpu/emulate.h gpu/driver.h
 	@mkdir -p $(@D)
 	$(call say,CXX,$< $(EXTRA))
 	$(Q)$(CXX) -std=c++17 -Wall -Wextra -I. $(CXXFLAGS) $(EXTRA) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 $(LDFLAGS) -o $@ $< -ldl
@@ -137,7 +136,7 @@ $(BUILD)/fuzz/%: tests/fuzz/%.c $(CORE_SRC) $(wildcard core/*/*.h)
 	$(call say,CLANG,$<)
 	$(Q)$(CLANG) $(STANDARD) -g -O1 -I. -mbmi2 $(FUZZ_FLAGS) -o $@ $< core/wire/wire.c core/wire/bounds.c core/wire/values.c core/wire/value_buckets.c core/wire/rice.c core/base/types.c
 
-tests: all $(UNIT) $(BUILD)/tests/gpu/driver11/libcuda.so.1 $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
+tests: all $(UNIT) $(MPI_PROGS) $(GRADIENTS) $(MPI_SO) $(FORTRAN) $(BUILD)/tests/mpi/oracle_fastmath apps
 apps: $(APPS)
 deps:
 	@scripts/install-deps

@@ -137,19 +137,17 @@ bool ss_ballot_is_sound(const struct ss_call *call)
 }
 
 /* What only looks on changes nothing. */
-static bool asks_for_pieces(const struct ss_call *call, int status)
+static bool asks_for_pieces(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
     const struct ss_settings *s = call->f.comm->settings;
 
     if (call->f.c.kind != SS_KIND_ALLREDUCE || s->observe)
         return false;
-    if (call->cannot || status == SS_ERR_DEVICE) /* in them a rank may be missing */
-        return true;
     if (x->n * x->esize > SS_PIECE)
         return x->place->ops->remote || s->reproducible;
-    /* One piece, in which a rank that cannot copy it may take part, and say so. Its bits may be
-     * others than those of a call that is not polled. */
+    /* One piece, in which a rank whose device fails takes part, and says so. Its bits may be others
+     * than those of a call that is not polled. */
     return x->place->ops->remote && !s->reproducible;
 }
 
@@ -165,7 +163,7 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
     struct ss_comm *comm = call->f.comm;
     uint64_t flags = 0;
 
-    if (status != SS_OK || (call->cannot && call->f.c.kind == SS_KIND_ALLREDUCE))
+    if (status != SS_OK)
         flags |= SS_VOTE_CANNOT;
     else if (call->cannot)
         flags |= SS_VOTE_LAYOUT;
@@ -189,7 +187,7 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
         status == SS_ERR_MEMORY || call->f.tensor_short ? atomic_load(&comm->mem->limited) : false;
     if (call->merges && call->f.c.x.place != &ss_host)
         flags |= SS_VOTE_APART;
-    if (asks_for_pieces(call, status))
+    if (asks_for_pieces(call))
         flags |= SS_VOTE_PIECES;
     if (comm->settings->quorum != SS_QUORUM_ALL)
         flags |= ss_partial_flags(call);

@@ -70,6 +70,13 @@ static void fail_comm(struct ss_comm *comm, int status, int peer, enum ss_phase 
     }
 }
 
+void ss_call_lost(struct ss_call *call)
+{
+    struct ss_comm *comm = call->f.comm;
+
+    fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
+}
+
 static int end_failed(struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
@@ -131,6 +138,8 @@ static int step_look(struct ss_call *call)
 
     if (status == SS_PENDING)
         return SS_PENDING;
+    if (status == SS_ERR_DEVICE)
+        ss_call_lost(call);
     if (call->merges && !call->revote)
         return post_in_group(call, ss_ballot_flags(call, status));
     call->stage = call->revote ? SS_STAGE_VOTE_AGAIN : SS_STAGE_VOTE;
@@ -361,7 +370,7 @@ static int begin(struct ss_call *call)
     }
     f->c.x.number = ++comm->calls;
     if (call->broken)
-        fail_comm(comm, SS_ERR_DEVICE, comm->t->rank, SS_PHASE_VOTE, call->number);
+        ss_call_lost(call);
     ss_group_assign(call);
     bool looks = comm->status == SS_OK && !call->cannot;
     return start_look(call, looks ? SS_LOOK_ALL : SS_LOOK_EXTRAS);

@@ -124,8 +124,6 @@ int ss_call_start(struct ss_call *call, struct ss_comm *comm, struct ss_place *p
  * datatypes) and, everywhere, `parts`; where they differ all ranks go native, SS_WHY_TYPE. A rank
  * whose arguments are not served, but which knows that size (and type and op), says `cannot`: all
  * go native, SS_WHY_BUFFER. Lanes where that happens back off as those do where dense is faster.
- * An allreduce says `cannot` where this rank cannot read its buffers: all go native in pieces
- * (ss_call_piece), in which it can take part all the same and say so.
  *
  * ALGORITHM=dense means native; recursive_doubling, split_allgather, dsar, ring and allgather all
  * force the one sparse way that a kind has (ss_kind_algorithm); otherwise the plan decides. These
@@ -164,6 +162,10 @@ int ss_call_step(struct ss_call *call);
  * is to reduce it in place there. */
 bool ss_call_joined(const struct ss_call *call);
 
+/* After SS_NATIVE: the MPI library's part has failed on a rank, as this one knows. The next vote of
+ * the communicator fails it on all ranks. */
+void ss_call_lost(struct ss_call *call);
+
 /* After SS_NATIVE: a rank has voted so (ss_comm_set_polled). False where there was no vote. */
 bool ss_call_polled(const struct ss_call *call);
 
@@ -171,8 +173,7 @@ bool ss_call_polled(const struct ss_call *call);
  * allreduce to the MPI library one after the other; 0: as a whole. A rank asks for that in the vote
  * where its buffers lie in a place that is not the host's: they are copied a piece at a time beside
  * the sums, and behind these it says whether they were. Where REPRODUCIBLE is on it asks for more
- * than a piece alone, and wherever they lie, since shorter sums may be formed in another order. A
- * rank that cannot read its buffers asks always. */
+ * than a piece alone, and wherever they lie, since shorter sums may be formed in another order. */
 uint64_t ss_call_piece(const struct ss_call *call);
 
 /* After the end: a rank has voted so (ss_comm_set_callbacks). */

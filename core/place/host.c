@@ -1,8 +1,35 @@
 /* The host's place: everything is done at once, by the kernels of this processor. */
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/place/place.h"
+
+static void *stage(struct ss_place *p, size_t bytes)
+{
+    (void)p;
+    return malloc(bytes);
+}
+
+static void unstage(struct ss_place *p, void *staged)
+{
+    (void)p;
+    free(staged);
+}
+
+static ss_ticket fetch(struct ss_place *p, const void *from, size_t bytes, void *staged)
+{
+    (void)p;
+    memcpy(staged, from, bytes);
+    return 0;
+}
+
+static ss_ticket store(struct ss_place *p, void *to, const void *staged, size_t bytes)
+{
+    (void)p;
+    memcpy(to, staged, bytes);
+    return 0;
+}
 
 static int make(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes)
 {
@@ -297,6 +324,10 @@ static const struct ss_place_ops ops = {
     .name = "host",
     .poll = ss_place_poll_done,
     .mark = ss_place_mark_done,
+    .stage = stage,
+    .unstage = unstage,
+    .fetch = fetch,
+    .store = store,
     .reserve = ss_place_reserve_nothing,
     .make = make,
     .drop = drop,

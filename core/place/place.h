@@ -73,6 +73,14 @@ struct ss_place_ops {
     ss_ticket (*mark)(struct ss_place *p); /* of all that was handed over */
     bool (*lost)(struct ss_place *p);      /* and with it all that lies there; NULL: it never is */
 
+    /* Staging (core/place/staged.h), in bytes. stage: room on the host, NULL if there is no memory.
+     * fetch and store copy between the place and that room, which the host leaves alone until the
+     * ticket has passed. A place that can do no more has NULL for all that follows. */
+    void *(*stage)(struct ss_place *p, size_t bytes);
+    void (*unstage)(struct ss_place *p, void *staged);
+    ss_ticket (*fetch)(struct ss_place *p, const void *from, size_t bytes, void *staged);
+    ss_ticket (*store)(struct ss_place *p, void *to, const void *staged, size_t bytes);
+
     /* Room for what follows on n elements: SS_OK or SS_ERR_MEMORY. Without it the place may fail
      * for good where memory is short. */
     int (*reserve)(struct ss_place *p, enum ss_type type, const struct ss_place_need *need);

@@ -65,13 +65,11 @@ struct shim_comm {
     _Atomic uint64_t under_way[SS_UNDER_WAY];
     uint64_t started;                    /* core calls started */
     struct shim_task *queue, *queue_end; /* started tasks come first */
-    /* task that wants images: the thread that steps it makes them next */
-    struct shim_task *wants;
-    double stepped;     /* time when all of it was last stepped */
-    bool polled;        /* a nonblocking call was made */
-    bool listed;        /* in the list of active communicators */
-    bool nonblocking;   /* all ranks take nonblocking calls over */
-    bool same_settings; /* SERVED: all ranks have the same options */
+    double stepped;                      /* time when all of it was last stepped */
+    bool polled;                         /* a nonblocking call was made */
+    bool listed;                         /* in the list of active communicators */
+    bool nonblocking;                    /* all ranks take nonblocking calls over */
+    bool same_settings;                  /* SERVED: all ranks have the same options */
     /* a blocking call has ended, so that the first contact was over on all ranks at the same
      * call */
     bool blocked;

@@ -124,7 +124,7 @@ static bool leave(struct shim_comm *comm)
 
 static bool step(struct shim_comm *comm, void *unused)
 {
-    struct shim_left work = {.wants = NULL};
+    struct shim_left work = {.finished = NULL};
     bool moved, left;
 
     (void)unused;

@@ -23,7 +23,7 @@ static struct {
     _Atomic unsigned long long adds; /* libraries loaded, at the last look */
     pthread_mutex_t lock;
     pthread_once_t ranges;
-    const struct gpu_staging *part;
+    const struct gpu_door *part;
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER, .ranges = PTHREAD_ONCE_INIT};
 
 /* ---- stack and heap ---- */
@@ -124,9 +124,9 @@ static int find_driver(struct dl_phdr_info *info, size_t size, void *path)
 }
 
 /* It lies beside this library. NULL, and why has the reason. */
-static const struct gpu_staging *open_part(char *why, size_t size)
+static const struct gpu_door *open_part(char *why, size_t size)
 {
-    const struct gpu_staging *part;
+    const struct gpu_door *part;
     char path[PATH_MAX];
     const char *slash;
     Dl_info info;
@@ -145,16 +145,16 @@ static const struct gpu_staging *open_part(char *why, size_t size)
         return NULL;
     }
     part = dlsym(library, "sparseshim_cuda");
-    if (part && part->version == GPU_STAGING_VERSION)
+    if (part && part->version == GPU_DOOR_VERSION)
         return part;
     (void)snprintf(why, size, "%s belongs to another version of this library", path);
     return NULL;
 }
 
-static const struct gpu_staging *start_part(const char *driver, char *why, size_t size)
+static const struct gpu_door *start_part(const char *driver, char *why, size_t size)
 {
     void *library = dlopen(driver, RTLD_LAZY | RTLD_NOLOAD);
-    const struct gpu_staging *part = library ? open_part(why, size) : NULL;
+    const struct gpu_door *part = library ? open_part(why, size) : NULL;
     const char *lacking = part ? part->start(library) : NULL;
 
     if (!library)
@@ -245,7 +245,7 @@ bool shim_asks_devices(void)
     return driver_is_there();
 }
 
-const struct gpu_staging *shim_staging(void)
+const struct gpu_door *shim_door(void)
 {
     return the.part;
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gpu/staging.h"
+#include "gpu/door.h"
 
 /* Below the bottom of the stack the system maps nothing else within this. */
 #define SHIM_STACK 0x4000000
@@ -55,6 +55,6 @@ void shim_memory_find(void);
 void shim_memory_ignore(void);
 
 /* What libsparseshim_cuda.so has; after shim_is_device has found a device. */
-const struct gpu_staging *shim_staging(void);
+const struct gpu_door *shim_door(void);
 
 #endif

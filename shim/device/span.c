@@ -1,7 +1,5 @@
 #include "shim/device/span.h"
 
-#include <stdlib.h>
-
 #include "shim/device/memory.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
@@ -139,12 +137,6 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
            span_of(call->type, out, recv);
 }
 
-/* From MPI_BOTTOM on. */
-static bool is_absolute(const void *buffer, uintptr_t type)
-{
-    return !buffer && shim_handle_size(type) == 0;
-}
-
 static const void *begin_of(const void *buffer, const struct shim_span *span)
 {
     return span->bytes > 0 ? (const void *)((uintptr_t)buffer + (uintptr_t)span->from) : NULL;
@@ -162,74 +154,17 @@ static bool touches_device(const struct shim_call *call)
     return shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
 }
 
-bool shim_leads_to_device(const struct shim_call *call)
-{
-    struct shim_span send, recv;
-
-    return shim_spans(call, &send, &recv) &&
-           shim_is_device(begin_of(call->send, &send), begin_of(call->recv, &recv));
-}
-
 bool shim_lies_on_device(const struct shim_call *call)
 {
-    const uintptr_t send_type = call->kind == SS_KIND_ALLGATHER ? call->send_type : call->type;
-
-    if (shim_is_device(call->send, call->recv))
-        return touches_device(call);
-    if (!is_absolute(call->send, send_type) && !is_absolute(call->recv, call->type))
-        return false;
-    return shim_asks_devices() && shim_leads_to_device(call);
+    return shim_is_device(call->send, call->recv) && touches_device(call);
 }
 
-/* Of datatypes that the program has made nothing is asked here, as they may be none. */
-bool shim_is_displaced(const struct shim_call *call)
-{
-    return call->kind == SS_KIND_ALLGATHER && call->counts && call->displs &&
-           shim_handle_size(call->type) > 0 &&
-           (shim_in_place(call) || shim_handle_size(call->send_type) > 0) && shim_asks_devices();
-}
-
-static int by_begin(const void *a, const void *b)
-{
-    const struct shim_span *x = a, *y = b;
-
-    return x->from < y->from ? -1 : x->from > y->from;
-}
-
-/* Those that touch or overlap become one; how many are left. */
-static size_t join(struct shim_span *list, size_t count)
-{
-    size_t joined = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        struct shim_span *last = joined > 0 ? &list[joined - 1] : NULL;
-        const int64_t end = last ? last->from + (int64_t)last->bytes : 0;
-
-        if (!last || list[i].from > end)
-            list[joined++] = list[i];
-        else if (list[i].from + (int64_t)list[i].bytes > end)
-            last->bytes = (size_t)(list[i].from + (int64_t)list[i].bytes - last->from);
-    }
-    return joined;
-}
-
-struct shim_span *shim_slices(const struct shim_call *call, size_t *count)
+bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice)
 {
     bool two_groups;
-    const int ranks = ranks_of(call, &two_groups);
-    struct shim_span *list = calloc((size_t)ranks + 1, sizeof *list);
-    size_t used = 0;
+    const int64_t elements =
+        rank < ranks_of(call, &two_groups) ? entry(call->counts, call->large, rank) : -1;
+    const int64_t at = elements > 0 ? entry(call->displs, call->large, rank) : 0;
 
-    for (int r = 0; list && r < ranks; r++) {
-        const int64_t elements = entry(call->counts, call->large, r);
-        const int64_t at = elements > 0 ? entry(call->displs, call->large, r) : 0;
-
-        if (elements > 0 &&
-            span_of(call->type, (struct elements){at, at + elements, true}, &list[used]))
-            used++;
-    }
-    if (used > 0)
-        qsort(list, used, sizeof *list, by_begin);
-    *count = list ? join(list, used) : 0;
-    return list;
+    return elements >= 0 && span_of(call->type, (struct elements){at, at + elements, true}, slice);
 }

@@ -14,17 +14,12 @@ struct shim_span {
  * call, or cannot say. */
 bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shim_span *recv);
 
-/* Whether the call touches memory of a device and the MPI library knows nothing of that; of a
- * datatype of absolute addresses, where it begins. */
+/* Whether the call touches memory of a device, as the addresses of its buffers tell, and the MPI
+ * library knows nothing of that. */
 bool shim_lies_on_device(const struct shim_call *call);
 
-/* An allgatherv whose displacements may lead from an address that is nobody's into such memory; and
- * whether they do, for a call on a communicator that exists. */
-bool shim_is_displaced(const struct shim_call *call);
-bool shim_leads_to_device(const struct shim_call *call);
-
-/* Of an allgatherv that shim_spans knows: the slices of its receive buffer, ascending, those that
- * touch as one, to be freed; *count of them. NULL: no memory. */
-struct shim_span *shim_slices(const struct shim_call *call, size_t *count);
+/* The slice of a rank in the receive buffer of an allgatherv that shim_spans knows. Returns false
+ * past the last rank. */
+bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice);
 
 #endif

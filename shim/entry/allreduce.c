@@ -4,7 +4,6 @@
 
 #include "core/base/fpenv.h"
 #include "shim/comm/comm.h"
-#include "shim/device/bounce.h"
 #include "shim/device/memory.h"
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
@@ -13,6 +12,7 @@
 #include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task.h"
 
 /* ---- on a communicator ---- */
@@ -31,9 +31,7 @@ static int run(const struct shim_call *call, struct shim_comm *comm, enum ss_typ
     return err;
 }
 
-/* The buffers of a blocking call cannot be copied to the host, which the other ranks are to hear
- * of.
- */
+/* The buffers of a blocking call cannot be copied to the host: it fails on all ranks. */
 static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
                       enum ss_op op)
 {
@@ -41,8 +39,8 @@ static int run_unread(const struct shim_call *call, struct shim_comm *comm, enum
     int err;
 
     shim_task_init(&operation, call, comm, type, op, true);
-    call->bounce->failed = false; /* the operation raises it */
-    call->bounce->images = SHIM_IMAGES_EMPTY;
+    call->staged->failed = false; /* the operation raises it */
+    call->staged->copies = SHIM_COPIES_NONE;
     shim_task_fail_for_device(&operation);
     shim_task_post(&operation);
     err = shim_task_run(&operation);
@@ -63,45 +61,42 @@ static int run_at_once(const struct shim_call *call, struct shim_comm *comm, enu
     return err == MPI_SUCCESS ? run(call, comm, type, op, true) : err;
 }
 
-/* Where the buffers lie, or on images whose copies are under way when it returns. The other ranks
- * are to hear of one that cannot be made. */
-static struct shim_task *start_bounced(const struct shim_call *call, struct shim_bounce *b,
-                                       struct shim_comm *comm, enum ss_type type, enum ss_op op,
-                                       MPI_Request *request)
+/* Starts a nonblocking call where its buffers lie, or with copies that are under way when this
+ * returns. NULL: no memory. */
+static struct shim_task *start_staged(const struct shim_call *call, struct shim_staged *s,
+                                      struct shim_comm *comm, enum ss_type type, enum ss_op op,
+                                      MPI_Request *request)
 {
-    struct shim_call on_host = *call;
-    struct shim_task *operation = NULL;
-    bool taken;
+    struct shim_call with = *call;
+    struct shim_task *operation;
 
-    if (!shim_bounce_begin(b, call))
+    if (!shim_staged_begin(s, call))
         return NULL;
     if (comm->state != SHIM_COMM_PASSES &&
         !atomic_load(&comm->natively)) /* else the MPI library's */
-        shim_bounce_place(b, call, type);
-    taken = (b->place && shim_bounce_is_long(call, type)) ||
-            shim_bounce_take(b, &on_host, b->place != NULL);
-    on_host.on_device = false;
-    on_host.bounce = NULL; /* the operation owns it once there is one */
-    operation = shim_request_start(&on_host, comm, type, op, request);
+        shim_staged_place(s, call, type);
+    if (!s->place)
+        (void)shim_staged_make(s, &with);
+    with.on_device = false;
+    operation = shim_request_start(&with, comm, type, op, request);
     if (!operation) {
-        shim_bounce_give(b);
-        shim_staging()->trim();
+        shim_staged_free(s);
         return NULL;
     }
-    operation->call.bounce = b;
-    if (!taken)
+    operation->call.staged = s; /* owned by the operation from here on */
+    if (s->failed)
         shim_task_fail_for_device(operation);
-    else if (!b->place)
-        shim_bounce_in(b, false);
+    else if (!s->place)
+        shim_staged_fetch(s, false);
     return operation;
 }
 
-static int serve_bounced(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                         enum ss_op op, void *request)
+static int serve_staged(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                        enum ss_op op, void *request)
 {
-    static const struct shim_bounce no_memory = {.why = "no memory"};
-    struct shim_bounce *b = malloc(sizeof *b);
-    struct shim_task *operation = b ? start_bounced(call, b, comm, type, op, request) : NULL;
+    static const struct shim_staged no_memory = {.why = "no memory"};
+    struct shim_staged *s = malloc(sizeof *s);
+    struct shim_task *operation = s ? start_staged(call, s, comm, type, op, request) : NULL;
     int err;
 
     if (operation) {
@@ -110,20 +105,20 @@ static int serve_bounced(const struct shim_call *call, struct shim_comm *comm, e
         return MPI_SUCCESS;
     }
     shim_comm_put(comm);
-    err = shim_bounce_failed(call->comm, b && b->why[0] ? b : &no_memory);
-    free(b);
+    err = shim_staged_failed(call->comm, s && s->why[0] ? s : &no_memory);
+    free(s);
     return err;
 }
 
 /* A blocking call. */
-static int run_bounced(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
-                       enum ss_op op)
+static int run_staged(const struct shim_call *call, struct shim_comm *comm, enum ss_type type,
+                      enum ss_op op)
 {
-    struct shim_call on_host = *call;
+    struct shim_call with = *call;
 
-    shim_bounce_place(call->bounce, call, type);
-    if (call->bounce->place || shim_bounce_fill(&on_host, false))
-        return run(&on_host, comm, type, op, false);
+    shim_staged_place(call->staged, call, type);
+    if (call->staged->place || shim_staged_fill(&with, false))
+        return run(&with, comm, type, op, false);
     return run_unread(call, comm, type, op);
 }
 
@@ -134,9 +129,9 @@ static int serve(const struct shim_call *call, struct shim_comm *comm, enum ss_t
     int err;
 
     if (call->on_device) {
-        return serve_bounced(call, comm, type, op, request);
-    } else if (call->bounce) {
-        err = run_bounced(call, comm, type, op);
+        return serve_staged(call, comm, type, op, request);
+    } else if (call->staged) {
+        err = run_staged(call, comm, type, op);
     } else if (!request) {
         err = run(call, comm, type, op, false);
     } else if ((operation = shim_request_start(call, comm, type, op, request))) {
@@ -176,7 +171,7 @@ static int pass_counted(const struct shim_call *call, struct shim_comm *comm, en
     double begin = shim_now();
     int err = shim_pass_for(call, reason, request);
 
-    if (call->bounce && call->bounce->failed) {
+    if (call->staged && call->staged->failed) {
         pthread_mutex_lock(&comm->lock);
         shim_native_fail_comm(comm);
         pthread_mutex_unlock(&comm->lock);
@@ -218,7 +213,7 @@ static int pass_natively(const struct shim_call *call, struct shim_comm *comm, e
 
     natively.comm = (uintptr_t)comm->private;
     err = pass_counted(&natively, comm, type, SS_WHY_CALLBACKS, request);
-    if (err != MPI_SUCCESS && !(call->bounce && call->bounce->failed))
+    if (err != MPI_SUCCESS && !(call->staged && call->staged->failed))
         shim_real.Comm_call_errhandler(comm->handle, err);
     return err;
 }
@@ -358,17 +353,17 @@ static int route(const struct shim_call *call, void *request)
     return on_comm(call, type, op, request);
 }
 
-static int bounced(const struct shim_call *call, void *request)
+static int staged(const struct shim_call *call, void *request)
 {
     (void)request;
-    return shim_bounced(route, call);
+    return shim_staged_call(route, call);
 }
 
 int shim_allreduce(const struct shim_call *call)
 {
     if (!shim_prepare())
         return shim_pass(call);
-    return shim_timed(shim_lies_on_device(call) ? bounced : route, call, NULL);
+    return shim_timed(shim_lies_on_device(call) ? staged : route, call, NULL);
 }
 
 /* Handles a nonblocking allreduce. A call without room for the request goes to the MPI library,

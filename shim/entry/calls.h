@@ -30,7 +30,7 @@ int shim_timed(shim_route_fn *route, const struct shim_call *call, void *request
 
 /* shim/entry/on_device.c: runs a blocking call with a buffer in device memory through `route`, with
  * copies on the host. */
-int shim_bounced(shim_route_fn *route, const struct shim_call *call);
+int shim_staged_call(shim_route_fn *route, const struct shim_call *call);
 /* Raises an error for a nonblocking call with such a buffer that is not served. */
 int shim_refuse_nonblocking(const struct shim_call *call);
 

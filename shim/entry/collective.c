@@ -132,29 +132,10 @@ static int route(const struct shim_call *call, void *request)
     return err;
 }
 
-static int bounced(const struct shim_call *call, void *request)
+static int staged(const struct shim_call *call, void *request)
 {
     (void)request;
-    return shim_bounced(route, call);
-}
-
-/* Returns true if the handle is that of a known communicator, which was not freed. */
-static bool exists(uintptr_t handle)
-{
-    struct shim_comm *comm;
-
-    if (handle == (uintptr_t)MPI_COMM_WORLD || handle == (uintptr_t)MPI_COMM_SELF)
-        return true;
-    comm = shim_comm_get(handle);
-    if (comm)
-        shim_comm_put(comm);
-    return comm != NULL;
-}
-
-static bool lies_on_device(const struct shim_call *call)
-{
-    return shim_lies_on_device(call) ||
-           (shim_is_displaced(call) && exists(call->comm) && shim_leads_to_device(call));
+    return shim_staged_call(route, call);
 }
 
 int shim_collective(const struct shim_call *call, void *request)
@@ -164,7 +145,7 @@ int shim_collective(const struct shim_call *call, void *request)
 
     if (!shim_prepare())
         return request ? shim_ipass(call, request) : shim_pass(call);
-    device = lies_on_device(call);
+    device = shim_lies_on_device(call);
     placed.on_device = device && request;
-    return shim_timed(device && !request ? bounced : route, &placed, request);
+    return shim_timed(device && !request ? staged : route, &placed, request);
 }

@@ -1,9 +1,9 @@
 /* Counts calls, and times them if a report wants it. */
-#include "shim/device/bounce.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task.h"
 #include "shim/task/task_words.h"
 
@@ -31,8 +31,8 @@ int shim_pass_for(const struct shim_call *call, enum ss_reason reason, void *req
 
     if (call->on_device)
         return shim_refuse_nonblocking(call);
-    if (!shim_bounce_fill(&passed, false))
-        return MPI_ERR_OTHER; /* shim_bounce_give's caller raises it */
+    if (!shim_staged_fill(&passed, false))
+        return MPI_ERR_OTHER; /* shim_staged_call raises it */
     err = request ? shim_ipass(&passed, request) : shim_pass(&passed);
     atomic_fetch_add(&shim.stats.passed[reason], 1);
     if (request)

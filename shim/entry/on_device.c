@@ -1,46 +1,34 @@
-/* Calls with buffers in device memory, which the MPI library does not know: it gets images of them
- * on the host. */
+/* Calls with buffers in device memory, which the MPI library does not know. */
 #include <stdio.h>
 
-#include "shim/device/held.h"
-#include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/job/job.h"
 #include "shim/mpi/errors.h"
+#include "shim/task/staged_call.h"
 
-static void let_go(struct shim_bounce *b)
+/* Whoever needs copies on the host makes and fills them: shim_pass_for, and the operation of a call
+ * that is served. The error handler of the program may not return: it comes last. */
+int shim_staged_call(shim_route_fn *route, const struct shim_call *call)
 {
-    (void)shim_bounce_finish(b);
-    shim_bounce_give(b);
-    shim_staging()->trim();
-}
-
-/* Who needs the images makes and fills them: shim_pass_for, and the operation of a call that is
- * served. The error handler of the program may not return: it comes last. */
-int shim_bounced(shim_route_fn *route, const struct shim_call *call)
-{
-    struct shim_call bounced = *call;
-    struct shim_bounce b;
-    bool done;
+    struct shim_call with = *call;
+    struct shim_staged s;
     int err;
 
     shim_job_start_if_up();
-    shim_give_abandoned(&b);
-    if (!shim_bounce_begin(&b, call))
+    if (!shim_staged_begin(&s, call))
         return route(call, NULL);
-    b.frame = &b;
-    bounced.bounce = &b;
-    err = route(&bounced, NULL);
-    done = !b.failed;
-    if (done && err == MPI_SUCCESS && b.images == SHIM_IMAGES_FILLED) {
-        shim_bounce_out(&b);
-        done = shim_bounce_finish(&b);
+    with.staged = &s;
+    err = route(&with, NULL);
+    if (!s.failed && err == MPI_SUCCESS && s.copies == SHIM_COPIES_FILLED) {
+        shim_staged_store(&s, call);
+        s.failed = !shim_staged_finish(&s);
     }
-    shim_unhold(b.held);
-    let_go(&b);
-    if (done && err == MPI_SUCCESS)
-        shim_bounce_learn(&b);
-    return done ? err : shim_bounce_failed(call->comm, &b);
+    shim_staged_free(&s);
+    if (s.failed)
+        return shim_staged_failed(call->comm, &s);
+    if (err == MPI_SUCCESS)
+        shim_staged_learn(&s);
+    return err;
 }
 
 static const char *name_of(const struct shim_call *call)

@@ -135,7 +135,7 @@ struct shim_next {
 #undef SHIM_MEMBER
 };
 
-struct shim_bounce;
+struct shim_staged;
 
 /* Nonblocking reductions that are checked for an operator of the program. */
 enum shim_own {
@@ -167,10 +167,9 @@ struct shim_call {
     uintptr_t send_type;
     const void *counts, *displs;
     bool on_device;             /* nonblocking: a buffer is in device memory */
-    struct shim_bounce *bounce; /* its images, which stand in send and recv, or NULL; owned by a
-                                 * nonblocking operation */
-    /* where calls are timed: filled in if the call was only too small */
-    struct shim_small *small;
+    struct shim_staged *staged; /* of buffers in device memory, or NULL; owned by a nonblocking
+                                 * operation */
+    struct shim_small *small;   /* where calls are timed: is set if the call was only too small */
 };
 
 struct shim_small {
@@ -251,7 +250,6 @@ enum { SHIM_CLOCK_SAMPLES = 2 };
 /* Work that a step leaves to the holder of the communicator's lock. */
 struct shim_left {
     struct shim_task *finished; /* to be delivered */
-    struct shim_task *wants;    /* images of its buffers; NULL: none does */
 };
 
 /* Functions of higher folders that lower ones call; set before the first eligible call. */
@@ -354,10 +352,8 @@ struct shim_state {
     bool own_thread;     /* PROGRESS=thread */
     /* this rank can serve partial calls; known once the job has started */
     bool serves_quorum;
-    atomic_bool quorum_told;        /* a warning said that QUORUM is off */
-    atomic_bool quorum_device_told; /* a warning said that QUORUM needs buffers of the host */
-    atomic_bool alone_device_told;  /* a warning said that merged calls need buffers of the host */
-    atomic_bool memory_device_told; /* a warning said that a device has no memory for a call */
+    atomic_bool quorum_told;    /* a warning said that QUORUM is off */
+    atomic_bool host_only_told; /* a message said that an option needs buffers of the host */
     /* if it was raised: level that the application was told; -1: not raised */
     int thread_level;
     atomic_bool finalizing; /* inside of MPI_Finalize */

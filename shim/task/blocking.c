@@ -2,7 +2,6 @@
 #include <sched.h>
 
 #include "shim/comm/progress.h"
-#include "shim/device/bounce.h"
 #include "shim/mpi/real.h"
 #include "shim/task/task_impl.h"
 
@@ -46,13 +45,13 @@ static void come_back(struct shim_task *task, double spent)
 static void run_native(struct shim_task *task)
 {
     double spent = -1; /* until the call has succeeded */
-    struct shim_left left = {.wants = NULL};
+    struct shim_left left = {.finished = NULL};
     bool filled;
 
     leave_queue(task);
     filled = shim_native_fill(task);
     if (!filled) {
-        task->err = MPI_ERR_OTHER; /* shim_bounce_give's caller raises it */
+        task->err = MPI_ERR_OTHER; /* shim_staged_call raises it */
     } else if (!task->core) {      /* the communicator passes */
         task->err = shim_pass(&task->call);
     } else if (shim_comm_assemble(task->comm) == SS_OK) {
@@ -76,7 +75,7 @@ static void run_native(struct shim_task *task)
  * have calls in progress, and less often, since their own threads step them too. */
 static void wait_a_turn(struct shim_task *task, unsigned turn)
 {
-    struct shim_left left = {.wants = NULL};
+    struct shim_left left = {.finished = NULL};
 
     if (pthread_mutex_trylock(&task->comm->lock) == 0) {
         shim_task_step(task->comm, &left);
@@ -96,8 +95,6 @@ int shim_task_run(struct shim_task *task)
     for (unsigned turn = 1; (stage = shim_task_stage(task)) != SHIM_TASK_DONE; turn++) {
         if (stage == SHIM_TASK_YOURS)
             run_native(task);
-        else if (stage == SHIM_TASK_WANTS)
-            shim_task_make_images(task);
         else
             wait_a_turn(task, turn);
     }

@@ -1,8 +1,8 @@
 /* The part of a call that is the MPI library's. */
 #include "shim/comm/progress.h"
-#include "shim/device/bounce.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task_impl.h"
 
 /* ---- polled ---- */
@@ -45,14 +45,6 @@ static int post_reduction(struct shim_task *task, const void *in)
     }
 }
 
-/* Who holds no lock makes its images: one of us for a nonblocking call, else its caller. */
-static void want_images(struct shim_task *task)
-{
-    if (!task->blocking)
-        task->comm->wants = task;
-    shim_task_set_stage(task, SHIM_TASK_WANTS);
-}
-
 void shim_native_next(struct shim_task *task)
 {
     shim_task_set_stage(task, SHIM_TASK_NATIVE);
@@ -60,68 +52,91 @@ void shim_native_next(struct shim_task *task)
     if (task->assembling) {
         task->barriers--;
         task->err = shim_real.Ibarrier(task->comm->private, &task->native);
-    } else if (task->piece && shim_task_pieces_want(task)) {
-        want_images(task);
-    } else if (task->piece) {
-        shim_task_pieces_begin(task);
-    } else {
+    } else if (!task->piece) {
         task->err = task->call.kind == SS_KIND_ALLGATHER ? post_allgather(task)
                                                          : post_reduction(task, task->native_in);
     }
 }
 
-/* ---- images ---- */
+/* ---- whole, or not at all ---- */
 
-static void begin_images(struct shim_task *task)
+static void post_whole(struct shim_task *task)
 {
-    const bool in_place = !task->native_in;
+    struct shim_call call = task->call;
 
-    if (!shim_bounce_take(task->call.bounce, &task->call, true))
-        shim_task_fail_for_device(task);
-    else
-        shim_bounce_in(task->call.bounce, in_place);
-    task->native_in = in_place ? NULL : shim_task_input(task);
-    shim_task_set_stage(task, SHIM_TASK_IMAGES);
+    if (task->comm->state == SHIM_COMM_SERVED)
+        call.comm = (uintptr_t)task->comm->private;
+    task->whole = true;
+    task->piece = 0;
+    task->native_begin = shim_now();
+    task->err = shim_ipass(&call, &task->native);
+    if (!call.own) /* others are counted where they are made */
+        atomic_fetch_add(
+            &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
+                                                                     : SS_WHY_COMMUNICATOR],
+            1);
+    shim_task_set_stage(task, SHIM_TASK_NATIVE);
 }
+
+void shim_native_fail_comm(struct shim_comm *comm)
+{
+    if (comm->state == SHIM_COMM_FAILED || (comm->state == SHIM_COMM_PASSES && comm->size < 2))
+        return;
+    comm->status = SS_ERR_DEVICE;
+    comm->state = SHIM_COMM_FAILED;
+}
+
+static void give_up(struct shim_task *task)
+{
+    shim_native_fail_comm(task->comm);
+    shim_task_set_stage(task, SHIM_TASK_DONE);
+}
+
+/* ---- copies ---- */
 
 bool shim_native_is_alone(void)
 {
     return !shim_progress_is_open() || shim_progress_refused();
 }
 
-void shim_native_take(struct shim_task *task)
+static void begin_copies(struct shim_task *task)
 {
-    struct shim_call as_seen = task->call;
+    const bool in_place = !task->native_in;
 
-    if (task->piece)
-        shim_task_pieces_take(task);
-    else if (task->whole && shim_native_is_alone())
-        (void)shim_bounce_fill(&as_seen, false);
+    if (shim_staged_make(task->call.staged, &task->call))
+        shim_staged_fetch(task->call.staged, in_place);
     else
-        (void)shim_bounce_take(task->call.bounce, &as_seen, true);
+        shim_task_fail_for_device(task);
+    task->native_in = in_place ? NULL : shim_task_input(task);
+    shim_task_set_stage(task, SHIM_TASK_COPIES);
+    if (shim_native_is_alone())
+        shim_native_copies(task);
 }
 
-void shim_native_taken(struct shim_task *task)
+static void filled(struct shim_task *task)
 {
-    const struct shim_bounce *b = task->call.bounce;
-
-    task->native_begin = shim_now();
-    if (task->whole && (b->failed || b->images == SHIM_IMAGES_FILLED)) {
-        shim_native_whole(task);
-        return;
-    }
-    if (!task->piece) {
-        begin_images(task);
-        return;
-    }
-    shim_task_pieces_begin(task);
-    shim_task_set_stage(task, SHIM_TASK_NATIVE);
+    task->copying = shim_now() - task->native_begin;
+    task->native_begin += task->copying;
+    if (task->whole)
+        post_whole(task);
+    else
+        shim_native_next(task);
 }
 
-/* Of a nonblocking call they may have been made when it was called. */
-static bool has_images(const struct shim_task *task)
+/* If the copies fail this rank's call ends; the others wait for it. */
+bool shim_native_copies(struct shim_task *task)
 {
-    return task->call.bounce->taken;
+    if (shim_task_comes_in(task))
+        return false;
+    if (task->status == SS_OK) {
+        filled(task);
+    } else if (task->whole) {
+        give_up(task);
+    } else {
+        shim_native_fail_comm(task->comm);
+        shim_task_end_window(task, SS_NATIVE, -1);
+    }
+    return true;
 }
 
 void shim_native_make_room(const struct shim_task *task)
@@ -137,17 +152,15 @@ void shim_native_start(struct shim_task *task, const void *in)
     task->native_begin = shim_now();
     task->barriers = task->comm->agreed[SHIM_MEET_TIMEOUT] ? 2 : 0;
     task->piece = ss_call_piece(task->core);
-    if (task->unread && (task->broken || !task->piece)) { /* nothing was voted on */
+    if (task->piece ? !shim_task_pieces_begin(task)
+                    : task->broken) { /* nothing to take part with */
         shim_task_fail_for_device(task);
-        shim_task_set_stage(task, SHIM_TASK_IMAGES);
-        return;
-    }
-    if (shim_task_is_away(task) && has_images(task))
-        begin_images(task);
-    else if (shim_task_is_away(task) && !task->piece)
-        want_images(task);
-    else
+        shim_task_set_stage(task, SHIM_TASK_COPIES);
+    } else if (shim_task_is_away(task) && !task->piece) {
+        begin_copies(task);
+    } else {
         shim_native_next(task);
+    }
 }
 
 bool shim_native_is_posted(const struct shim_task *task)
@@ -201,73 +214,28 @@ bool shim_native_step(struct shim_task *task, bool *over, double *spent)
     return moved;
 }
 
-static void post_whole(struct shim_task *task)
-{
-    struct shim_call call = task->call;
-
-    if (task->comm->state == SHIM_COMM_SERVED)
-        call.comm = (uintptr_t)task->comm->private;
-    task->whole = true;
-    task->piece = 0;
-    task->native_begin = shim_now();
-    task->err = shim_ipass(&call, &task->native);
-    if (!call.own) /* others are counted where they are made */
-        atomic_fetch_add(
-            &shim.stats.passed[task->comm->state == SHIM_COMM_SERVED ? SS_WHY_CALLBACKS
-                                                                     : SS_WHY_COMMUNICATOR],
-            1);
-    shim_task_set_stage(task, SHIM_TASK_NATIVE);
-}
-
 void shim_native_whole_later(struct shim_task *task)
 {
-    const struct shim_bounce *b = task->call.bounce;
+    const struct shim_staged *s = task->call.staged;
 
     task->whole = true;
     task->piece = 0;
     task->native_begin = shim_now();
     task->native_in = shim_in_place(&task->call) ? NULL : task->call.send;
-    if (!b || b->images == SHIM_IMAGES_FILLED)
+    if (!s || s->copies == SHIM_COPIES_FILLED)
         post_whole(task);
-    else if (has_images(task) && !shim_native_is_alone())
-        begin_images(task);
     else
-        want_images(task);
+        begin_copies(task);
 }
 
-void shim_native_fail_comm(struct shim_comm *comm)
-{
-    if (comm->state == SHIM_COMM_FAILED || (comm->state == SHIM_COMM_PASSES && comm->size < 2))
-        return;
-    comm->status = SS_ERR_DEVICE;
-    comm->state = SHIM_COMM_FAILED;
-}
-
-void shim_native_give_up(struct shim_task *task)
-{
-    shim_native_fail_comm(task->comm);
-    shim_task_set_stage(task, SHIM_TASK_DONE);
-}
-
-/* Of a call with images they are filled, but where that was not foreseen. */
 void shim_native_whole(struct shim_task *task)
 {
-    if (shim_bounce_fill(&task->call, false)) {
+    if (shim_staged_fill(&task->call, false)) {
         post_whole(task);
         return;
     }
     shim_task_fail_for_device(task);
-    shim_native_give_up(task);
-}
-
-void shim_native_filled(struct shim_task *task)
-{
-    task->copying = shim_now() - task->native_begin;
-    task->native_begin += task->copying;
-    if (task->whole)
-        post_whole(task);
-    else
-        shim_native_next(task);
+    give_up(task);
 }
 
 void shim_native_rest(struct shim_task *task)
@@ -286,15 +254,14 @@ void shim_native_rest(struct shim_task *task)
 
 bool shim_native_fill(struct shim_task *task)
 {
-    struct shim_bounce *b = task->call.bounce;
-    const double begin = b ? shim_now() : 0;
-    bool filled;
+    const double begin = task->call.staged ? shim_now() : 0;
+    bool done;
 
-    if (!b)
+    if (!task->call.staged)
         return true;
-    filled = shim_bounce_fill(&task->call, task->core && ss_call_joined(task->core));
+    done = shim_staged_fill(&task->call, task->core && ss_call_joined(task->core));
     task->copying = shim_now() - begin;
-    return filled;
+    return done;
 }
 
 int shim_native_window(const struct shim_task *task)

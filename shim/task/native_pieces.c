@@ -1,52 +1,36 @@
 /* The MPI library's part of a call in pieces that all ranks have agreed on (ss_call_piece), on the
  * private communicator: a row of sums, polled, and behind them a word from every rank whether its
  * part in them was what the call was made with. A rank whose buffers lie in device memory has
- * pieces of them on the host; one that cannot copy them any more takes part all the same, with
- * zeros, and says so in the end: the call is an error on all ranks. */
+ * pieces of them on the host. One whose device has failed takes part all the same, with zeros, and
+ * says so in the end: the call is an error on all ranks, and the next vote fails the communicator.
+ */
 #include <stdio.h>
 
-#include "shim/device/bounce.h"
+#include "shim/device/memory.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task_impl.h"
 
-/* NULL: the buffers, or images of all of them, are the host's. */
-static struct shim_pieces *copies(const struct shim_task *task)
+/* NULL: the buffers, or copies of all of them, are the host's. */
+static struct ss_pieces *copies(const struct shim_task *task)
 {
-    struct shim_bounce *b = task->call.bounce;
-
-    if (task->unread)
-        return &b->pieces;
-    return shim_task_is_away(task) && !b->taken ? &b->pieces : NULL;
+    return task->broken || shim_task_is_away(task) ? &task->call.staged->pieces : NULL;
 }
 
-bool shim_task_pieces_want(const struct shim_task *task)
-{
-    return !task->unread && copies(task);
-}
-
-void shim_task_pieces_take(struct shim_task *task)
+bool shim_task_pieces_begin(struct shim_task *task)
 {
     const size_t size = ss_type_size(task->type);
-    const struct shim_bounce *b = task->call.bounce;
-
-    shim_pieces_take(copies(task), task->native_in ? b->device_send : NULL, b->device_recv,
-                     task->n * size, task->piece * size);
-}
-
-void shim_task_pieces_begin(struct shim_task *task)
-{
-    const size_t size = ss_type_size(task->type);
-    struct shim_pieces *p = copies(task);
+    const struct shim_staged *s = task->call.staged;
+    struct ss_pieces *p = copies(task);
 
     task->summed = 0;
     task->lost = 0;
     task->posted = task->agrees = false;
     task->refusal = MPI_SUCCESS;
     task->native = MPI_REQUEST_NULL;
-    if (task->unread)
-        shim_pieces_give_up(p, task->n * size, task->piece * size);
-    else if (p)
-        shim_pieces_open(p);
+    return !p || ss_pieces_open(p, task->broken ? &ss_host : s->place,
+                                task->native_in ? s->send : NULL, s->recv, task->n * size,
+                                task->piece * size, task->broken ? SS_ERR_DEVICE : SS_OK) == SS_OK;
 }
 
 /* What follows is done all the same: the other ranks do. */
@@ -62,13 +46,13 @@ static void post_piece(struct shim_task *task)
 {
     const size_t from = task->summed * task->piece, size = ss_type_size(task->type);
     const uint64_t left = task->n - from;
-    const struct shim_pieces *p = copies(task);
+    const struct ss_pieces *p = copies(task);
     const char *in = task->native_in;
     void *out;
 
     if (p) {
-        in = shim_pieces_in(p, task->summed);
-        out = shim_pieces_out(p, task->summed);
+        in = ss_pieces_in(p, task->summed);
+        out = ss_pieces_out(p, task->summed);
     } else {
         in = in ? in + from * size : NULL;
         out = (char *)shim_task_output(task) + from * size;
@@ -81,9 +65,9 @@ static void post_piece(struct shim_task *task)
 
 static void post_agreement(struct shim_task *task)
 {
-    const struct shim_pieces *p = copies(task);
+    const struct ss_pieces *p = copies(task);
 
-    task->lost = task->refusal != MPI_SUCCESS || (p && p->failed);
+    task->lost = task->refusal != MPI_SUCCESS || (p && p->status < 0);
     task->agrees = true;
     note(task, shim_real.Iallreduce(MPI_IN_PLACE, &task->lost, 1, MPI_INT, MPI_MAX,
                                     task->comm->private, &task->native));
@@ -100,20 +84,24 @@ static void fail_for_peer(struct shim_task *task)
 
 static void finish(struct shim_task *task)
 {
-    struct shim_pieces *p = copies(task);
+    struct ss_pieces *p = copies(task);
 
     if (task->refusal != MPI_SUCCESS) {
         task->err = task->refusal;
         task->refused = true;
-    } else if (p && p->failed) {
-        if (!task->unread)
-            (void)snprintf(task->call.bounce->why, sizeof p->why, "%s", p->why);
+    } else if (p && p->status < 0) {
+        struct shim_staged *s = task->call.staged;
+
+        if (!task->broken)
+            (void)snprintf(s->why, sizeof s->why, "%s", shim_door()->error(s->place));
         shim_task_fail_for_device(task);
     } else if (task->lost) {
         fail_for_peer(task);
     }
+    if (task->lost)
+        ss_call_lost(task->core);
     if (p)
-        shim_pieces_close(p);
+        ss_pieces_close(p);
 }
 
 /* Of what was posted last, unless it was refused. */
@@ -128,14 +116,12 @@ static bool is_under_way(struct shim_task *task)
 
 bool shim_task_pieces_step(struct shim_task *task, bool *over)
 {
-    struct shim_pieces *p = copies(task);
+    struct ss_pieces *p = copies(task);
     bool moved = false;
 
-    if (p)
-        p->moved = false;
     if (task->posted) {
-        if (is_under_way(task) || (p && !task->agrees && shim_pieces_holds(p, task->summed)))
-            return p && p->moved;
+        if (is_under_way(task) || (p && !task->agrees && ss_pieces_holds(p, task->summed)))
+            return false;
         task->posted = false;
         if (task->agrees) {
             finish(task);
@@ -143,17 +129,17 @@ bool shim_task_pieces_step(struct shim_task *task, bool *over)
             return true;
         }
         if (p)
-            shim_pieces_take_back(p, task->summed);
+            ss_pieces_take_back(p, task->summed);
         task->summed++;
         moved = true;
     }
     if (task->summed * task->piece < task->n) {
-        if (p && shim_pieces_comes(p, task->summed))
-            return moved || p->moved;
+        if (p && ss_pieces_comes(p, task->summed))
+            return moved;
         post_piece(task);
     } else {
-        if (p && shim_pieces_go(p))
-            return moved || p->moved;
+        if (p && ss_pieces_go(p))
+            return moved;
         post_agreement(task);
     }
     task->posted = true;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "shim/comm/progress.h"
-#include "shim/device/bounce.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task.h"
 
 enum { IDLE_POLLS = 32 };
@@ -78,10 +78,8 @@ static void complete(struct shim_task *task)
 /* Completes finished tasks. A task with an error is left to the application's own poll: its handler
  * must run in the application's thread, and not under MPI's lock, as it would if MPI asked for the
  * status (on_query). */
-bool shim_request_deliver(struct shim_task *finished)
+void shim_request_deliver(struct shim_task *finished)
 {
-    bool gave = false;
-
     while (finished) {
         struct shim_task *task = finished;
 
@@ -89,9 +87,8 @@ bool shim_request_deliver(struct shim_task *finished)
         if (task->environment)
             shim_progress_round_as_before();
         shim_layout_let_go(task);
-        if (task->call.bounce)
-            shim_bounce_give(task->call.bounce);
-        gave = gave || task->call.bounce;
+        if (task->call.staged)
+            shim_staged_free(task->call.staged);
         if (task->status < 0 || task->err != MPI_SUCCESS)
             atomic_store(&task->failed, true);
         else {
@@ -99,7 +96,6 @@ bool shim_request_deliver(struct shim_task *finished)
             release(task);
         }
     }
-    return gave;
 }
 
 /* Raises the error of a task at last, since the handler may not return. Meanwhile the request,

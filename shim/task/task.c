@@ -8,10 +8,9 @@
 
 #include "core/base/fpenv.h"
 #include "shim/comm/progress.h"
-#include "shim/device/bounce.h"
-#include "shim/device/memory.h"
 #include "shim/mpi/log.h"
 #include "shim/mpi/real.h"
+#include "shim/task/staged_call.h"
 #include "shim/task/task_impl.h"
 #include "shim/task/task_words.h"
 
@@ -80,7 +79,7 @@ void shim_task_close(struct shim_task *task)
     free(task->parts);
     free(task->lists);
     if (!task->blocking)
-        free(task->call.bounce);
+        free(task->call.staged);
 }
 
 /* ---- windows ---- */
@@ -103,15 +102,13 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     struct ss_call *c = task->core;
     const bool rest = task->first + task->n < (uint64_t)task->call.count;
 
-    /* Of what the MPI library does on images the copies are part; out they take as long as in. */
+    /* Of what the MPI library does on copies the copying is part; out they take as long as in. */
     ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
     task->exceptions |= ss_call_exceptions(c);
     shim_tell_warning(comm);
     shim_tell_decisions(comm);
     if (status == SS_NATIVE && ss_call_reason(c) == SS_WHY_SETTINGS)
         shim_tell_mismatch(comm);
-    if (status == SS_NATIVE)
-        shim_bounce_tell_memory(task->call.bounce, &task->call, task->type);
     if (status < 0) {
         task->status = status;
         ss_call_explain(c, comm->failed, sizeof comm->failed);
@@ -302,7 +299,7 @@ static void begin(struct shim_task *task)
         shim_task_set_stage(task, SHIM_TASK_DONE);
         return;
     }
-    if (unread && !shim_task_goes_on(task))
+    if (unread)
         shim_task_breaks(task);
     if (comm->state == SHIM_COMM_FAILED) {
         fail_for_comm(task);
@@ -318,23 +315,6 @@ static void begin(struct shim_task *task)
     } else {
         start_window(task);
     }
-}
-
-/* The images that the MPI library is to see. Where they cannot be filled this rank's call ends, but
- * for pieces, in which the others are told. */
-static bool step_images(struct shim_task *task)
-{
-    if (shim_task_comes_in(task))
-        return task->call.bounce->moved;
-    if (task->status < 0 && task->whole) {
-        shim_native_give_up(task);
-    } else if (task->status < 0 && !(task->piece && !task->unread && shim_task_goes_on(task))) {
-        shim_native_fail_comm(task->comm);
-        shim_task_end_window(task, SS_NATIVE, -1);
-    } else {
-        shim_native_filled(task);
-    }
-    return true;
 }
 
 static bool step_native(struct shim_task *task)
@@ -367,7 +347,7 @@ static bool step(struct shim_task *task)
     switch (shim_task_stage(task)) {
     case SHIM_TASK_QUEUED:
         if (shim_task_comes_in(task))
-            return task->call.bounce->moved;
+            return false;
         if (is_the_librarys(task) && task->call.own)
             return shim_own_try_post(task);
         if (is_the_librarys(task))
@@ -390,8 +370,8 @@ static bool step(struct shim_task *task)
         return moved;
     case SHIM_TASK_HELD:
         return step_held(task);
-    case SHIM_TASK_IMAGES:
-        return step_images(task);
+    case SHIM_TASK_COPIES:
+        return shim_native_copies(task);
     case SHIM_TASK_NATIVE:
         return step_native(task);
     default:
@@ -440,40 +420,9 @@ static bool never_joins(const struct shim_task *task)
     return task->blocking || (uint64_t)task->call.count >= SS_WINDOW || is_the_librarys(task);
 }
 
-/* Takes the wants of the communicator, under its lock. */
-static void take_wants(struct shim_comm *comm, struct shim_left *left)
-{
-    left->wants = comm->wants;
-    comm->wants = NULL;
-}
-
-void shim_task_make_images(struct shim_task *task)
-{
-    struct shim_comm *comm = task->comm;
-
-    shim_native_take(task);
-    pthread_mutex_lock(&comm->lock);
-    shim_native_taken(task);
-    pthread_mutex_unlock(&comm->lock);
-}
-
 void shim_task_leave(const struct shim_left *left)
 {
-    /* What the program waits for comes first. */
-    const bool gave = shim_request_deliver(left->finished);
-
-    if (left->wants)
-        shim_task_make_images(left->wants);
-    if (gave)
-        shim_staging()->trim();
-}
-
-static bool goes_out(struct shim_task *task, bool *moved)
-{
-    const bool goes = shim_task_goes_out(task);
-
-    *moved = *moved || (goes && task->call.bounce->moved);
-    return goes;
+    shim_request_deliver(left->finished);
 }
 
 bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
@@ -490,7 +439,7 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
         moved = step(task) || moved;
         if (shim_task_stage(task) == SHIM_TASK_QUEUED)
             break;
-        if (shim_task_stage(task) != SHIM_TASK_DONE || goes_out(task, &moved)) {
+        if (shim_task_stage(task) != SHIM_TASK_DONE || shim_task_goes_out(task)) {
             before = task;
             link = &task->next;
             continue;
@@ -507,7 +456,6 @@ bool shim_task_step(struct shim_comm *comm, struct shim_left *left)
     }
     if (task && shim.settings.merge > 0 && comm->core && never_joins(task))
         ss_comm_hurry(comm->core); /* it waits for the calls before it */
-    take_wants(comm, left);
     stop_waiting(comm);
     comm->stepped = shim_now();
     return moved;
@@ -531,35 +479,31 @@ static void step_posted(struct shim_task *before, struct shim_task *task, struct
         shim_task_step(task->comm, left);
     } else if (may_step(task)) {
         step(task);
-        take_wants(task->comm, left);
     }
 }
 
-/* Copies that a call of the MPI library needs are waited for where no thread of ours would make it
- * once they are in: the program may be about to wait for a message. */
 static bool is_native_at_once(const struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
 
     return comm->state == SHIM_COMM_PASSES ||
-           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->natively) &&
-            (!task->call.bounce || shim_native_is_alone()));
+           (comm->state == SHIM_COMM_SERVED && atomic_load(&comm->natively));
 }
 
-/* Its images, which that may wait for without the lock. */
+/* Its copies are waited for here, without the lock. */
 static void fill_at_once(struct shim_task *task)
 {
-    struct shim_bounce *b = task->call.bounce;
+    struct shim_staged *s = task->call.staged;
     struct shim_call as_seen = task->call;
 
-    if (!task->blocking && b && !b->place && is_native_at_once(task))
-        (void)shim_bounce_fill(&as_seen, false);
+    if (!task->blocking && s && !s->place && is_native_at_once(task))
+        (void)shim_staged_fill(&as_seen, false);
 }
 
 void shim_task_post(struct shim_task *task)
 {
     struct shim_comm *comm = task->comm;
-    struct shim_left left = {.wants = NULL};
+    struct shim_left left = {.finished = NULL};
     struct shim_task *before;
 
     fill_at_once(task);
@@ -584,8 +528,6 @@ void shim_task_post(struct shim_task *task)
     if (!task->blocking) {
         if (is_native_at_once(task))
             post_whole(task); /* comm->natively may have changed since the caller looked */
-        else if (task->call.bounce)
-            atomic_store(&comm->natively, false); /* what follows waits for its copies */
         shim_progress_enter(comm);
         if (!shim.own_thread || !shim_progress_is_open())
             step_posted(before, task, &left);

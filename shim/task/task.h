@@ -20,8 +20,7 @@ enum shim_stage {
     SHIM_TASK_CORE, /* core steps it */
     /* goes to the MPI library, after earlier calls that may still do so or are not posted */
     SHIM_TASK_HELD,
-    SHIM_TASK_WANTS,  /* images of its buffers are to be made, by who holds no lock */
-    SHIM_TASK_IMAGES, /* buffers are copied for the MPI library's request */
+    SHIM_TASK_COPIES, /* buffers are copied for the MPI library's request */
     SHIM_TASK_NATIVE, /* the MPI library's request is active on the private communicator */
     SHIM_TASK_YOURS,  /* blocking: the caller must run the MPI library's call */
     SHIM_TASK_DONE
@@ -39,8 +38,7 @@ struct shim_task {
     MPI_Datatype kept[2]; /* nonblocking: copies of datatypes that the application made */
     uint64_t words;       /* all kinds but the allreduce: elements of all parts together */
     bool cannot;          /* this rank's arguments are not served */
-    bool unread;          /* its buffers cannot be copied: it takes part with zeros, in pieces; */
-    bool broken;          /* or in the vote alone, which then fails the communicator */
+    bool broken;          /* its buffers cannot be read: its vote fails the communicator */
     bool blocking;
     bool at_once;            /* a nonblocking call without memory for a request */
     bool off;                /* MPI_Pcontrol(0) was in effect when the call was made */
@@ -57,7 +55,7 @@ struct shim_task {
     uint64_t first, n;    /* current window, in elements */
     MPI_Request native;
     double native_begin;
-    double copying;        /* seconds, of the buffers into their images */
+    double copying;        /* seconds, of the buffers to the host */
     const void *native_in; /* NULL: in place */
     int barriers;          /* barriers still to run before it */
     bool assembling;       /* the request is a barrier */
@@ -155,8 +153,8 @@ int shim_refuse(const struct shim_comm *comm);
  * NULL without memory. */
 struct shim_task *shim_request_start(const struct shim_call *call, struct shim_comm *comm,
                                      enum ss_type type, enum ss_op sum, MPI_Request *request);
-/* Without any lock. Whether images were given back: shim_staging()->trim is to follow. */
-bool shim_request_deliver(struct shim_task *finished);
+/* Without any lock. */
+void shim_request_deliver(struct shim_task *finished);
 
 /* Runs an eligible call on a communicator that has met, and takes over the reference. request NULL:
  * blocking. Returns the MPI code. */

@@ -20,9 +20,6 @@ static inline enum shim_stage shim_task_stage(const struct shim_task *task)
  * after SS_NATIVE, < 0 if its call failed. */
 void shim_task_end_window(struct shim_task *task, int status, double seconds);
 
-/* Of a call that wants them, without the lock. */
-void shim_task_make_images(struct shim_task *task);
-
 /* ---- shim/task/buffers.c: where the buffers of a call are ---- */
 
 /* The window in hand, as the MPI library gets it: on the host. The input is NULL where the call is
@@ -45,10 +42,8 @@ bool shim_task_comes_in(struct shim_task *task);
 /* The result of a call that has ended is not in the program's buffer yet. */
 bool shim_task_goes_out(struct shim_task *task);
 
-/* The call goes on all the same, since the others wait for this rank: the error comes at its end.
- * False: there is no way to tell them. */
-bool shim_task_goes_on(struct shim_task *task);
-/* Or there is the vote, in which it fails the communicator on all ranks. Before it has started. */
+/* Before a call has started whose buffers cannot be read: its vote fails the communicator on all
+ * ranks. */
 void shim_task_breaks(struct shim_task *task);
 
 /* ---- shim/task/native.c: the part of the MPI library ---- */
@@ -61,12 +56,8 @@ void shim_native_make_room(const struct shim_task *task);
 void shim_native_start(struct shim_task *task, const void *in);
 /* No thread of ours moves calls: what is not posted by one of the program's may wait long. */
 bool shim_native_is_alone(void);
-/* What SHIM_TASK_WANTS: its images are made, without the communicator's lock; then, under it, they
- * are there. */
-void shim_native_take(struct shim_task *task);
-void shim_native_taken(struct shim_task *task);
-/* The images are filled: it goes on. */
-void shim_native_filled(struct shim_task *task);
+/* SHIM_TASK_COPIES: goes on if the copies are filled. Returns whether it did. */
+bool shim_native_copies(struct shim_task *task);
 /* Starts the next of the barriers that come first if every rank has a TIMEOUT (like
  * shim_comm_assemble), then the window: a missing rank is noticed in a barrier, not in a collective
  * of unknown duration. */
@@ -78,11 +69,9 @@ bool shim_native_step(struct shim_task *task, bool *over, double *spent);
 bool shim_native_is_posted(const struct shim_task *task);
 
 /* The call as it came, in the MPI library: on the application's communicator where that is not
- * served, else on the private one. The second: once its images are there. */
+ * served, else on the private one. The second: once its copies are there. */
 void shim_native_whole(struct shim_task *task);
 void shim_native_whole_later(struct shim_task *task);
-/* That of a call as it came, whose images cannot be filled. */
-void shim_native_give_up(struct shim_task *task);
 /* Passes the rest of a call to the MPI library after the finished windows. */
 void shim_native_rest(struct shim_task *task);
 
@@ -100,17 +89,14 @@ void shim_own_end(struct shim_task *task);
 
 /* ---- shim/task/native_pieces.c: the window piece by piece ---- */
 
-/* Whether it wants images of pieces; makes them, without the communicator's lock; then it begins.
- */
-bool shim_task_pieces_want(const struct shim_task *task);
-void shim_task_pieces_take(struct shim_task *task);
-void shim_task_pieces_begin(struct shim_task *task);
+/* Makes room for pieces of buffers in device memory. Returns false if there is no memory. */
+bool shim_task_pieces_begin(struct shim_task *task);
 /* As shim_native_step; it has failed where the task has an error afterwards. */
 bool shim_task_pieces_step(struct shim_task *task, bool *over);
 
 /* ---- by the caller of a blocking call ---- */
 
-/* Blocking, by the caller of the call. Its images, if it has any, are filled: false where that
+/* Blocking, by the caller of the call. Its copies, if it has any, are filled: false where that
  * fails. Then the window in hand as the application called it: the MPI code. */
 bool shim_native_fill(struct shim_task *task);
 int shim_native_window(const struct shim_task *task);

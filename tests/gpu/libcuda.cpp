@@ -75,7 +75,7 @@ struct CUmod_st {
 struct allocation {
     size_t size;
     CUcontext context;
-    bool pool, managed;
+    bool pool;
     unsigned long long id;
     size_t other; /* from here on it is the other device's; 0: nowhere */
 };
@@ -620,21 +620,6 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-#ifndef CUDA_11 /* has none */
-EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
-{
-    ENTER;
-    if (!context && stack.empty())
-        return CUDA_ERROR_INVALID_CONTEXT;
-    still_there(context);
-    context = context ? context : stack.back();
-    if (!context->alive)
-        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    *id = context->id;
-    return CUDA_SUCCESS;
-}
-#endif
-
 EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 {
     CONTEXT;
@@ -661,7 +646,7 @@ static CUresult allocate(CUdeviceptr *p, size_t size, CUcontext context, bool po
     if (the.taken[context->device] + size > the.limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
     the.taken[context->device] += size;
-    the.live[the.used] = {size, context, pool, managed, ++the.allocations, 0};
+    the.live[the.used] = {size, context, pool, ++the.allocations, 0};
     *p = (CUdeviceptr)(the.device_base + the.used);
     memset(the.host_base + the.used, 0xa5, size < GRAIN ? size : GRAIN);
     if (the.watcher.allocated)
@@ -907,9 +892,6 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
             break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
             *(int *)to[i] = !a ? -2 : other ? !a->context->device : a->context->device;
-            break;
-        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-            *(unsigned *)to[i] = a && a->managed;
             break;
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
             *(unsigned long long *)to[i] = a                      ? a->id

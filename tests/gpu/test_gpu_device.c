@@ -15,7 +15,6 @@ static void leaves_contexts(void)
     for (int current = 0; current < 2; current++) {
         DONE(app.cuCtxSetCurrent(current ? other : NULL));
         open_device(1);
-        HOLDS(gpu_is_alive(&device));
         finish();
         DONE(app.cuCtxGetCurrent(&now));
         HOLDS(now == (current ? other : NULL));
@@ -111,11 +110,11 @@ static void ask(void)
     DONE(app.cuMemHostAlloc(&pinned, 1000, 0));
     DONE(app.cuCtxSetCurrent(NULL));
     w = gpu_where(&driver, (char *)(uintptr_t)own + 999);
-    HOLDS(w.device && !w.managed && w.ordinal == 1 && w.context == context);
+    HOLDS(w.device && w.ordinal == 1 && w.context == context);
     w = gpu_where(&driver, (void *)(uintptr_t)pool);
     HOLDS(w.device && w.ordinal == 1 && w.context == NULL);
     w = gpu_where(&driver, (void *)(uintptr_t)managed);
-    HOLDS(w.device && w.managed);
+    HOLDS(w.device);
     HOLDS(!gpu_where(&driver, pinned).device);
     HOLDS(!gpu_where(&driver, why).device && !gpu_where(&driver, &w).device);
     HOLDS(!gpu_where(&driver, NULL).device);
@@ -242,11 +241,13 @@ static void reset_device(void)
     open_device(0);
     (void)gpu_memory_make(&device, 100);
     gpu_device_leave(&device);
-    HOLDS(gpu_is_alive(&device));
+    gpu_see_whether_gone(&device);
+    SAME(device.queue.error, 0);
     DONE(app.cuDevicePrimaryCtxReset_v2(0));
-    HOLDS(!gpu_is_alive(&device));
     DONE(app.cuDevicePrimaryCtxRetain(&context, 0));
-    HOLDS(context == device.context && !gpu_is_alive(&device));
+    HOLDS(context == device.context);
+    gpu_see_whether_gone(&device);
+    SAME(device.queue.error, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     gpu_device_close(&device);
     open_device(0);
     finish();

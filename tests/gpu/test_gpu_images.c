@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "gpu/door.h"
 #include "gpu/images.h"
-#include "gpu/staging.h"
 #include "tests/gpu/emulated.h"
 
 static void *library(void)
@@ -56,8 +56,8 @@ static void it_holds_fat_binaries(void **state)
     assert_null(dlsym(library(), "gpu_claim"));
     assert_null(dlsym(library(), "gpu_device_open"));
     assert_int_equal(
-        ((const struct gpu_staging *)emulated_symbol(library(), "sparseshim_cuda"))->version,
-        GPU_STAGING_VERSION);
+        ((const struct gpu_door *)emulated_symbol(library(), "sparseshim_cuda"))->version,
+        GPU_DOOR_VERSION);
 }
 
 /* Of one file of machine code: whether it has the kernel. */

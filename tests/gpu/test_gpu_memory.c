@@ -145,7 +145,7 @@ static void *reserves(void *seed)
 }
 
 /* Memory is made without the lock: what two threads find out of date when they come back is let
- * go, and what has run out comes back. */
+ * go. */
 static void threads_that_make_room_at_once_lose_none_of_it(void **state)
 {
     uint64_t seeds[2] = {1, 2};
@@ -154,7 +154,7 @@ static void threads_that_make_room_at_once_lose_none_of_it(void **state)
     (void)state;
     place = &gpu_rank(0)->place;
     for (int round = 0; round < 2; round++) {
-        gpu_rank(0)->device.limit = round == 0 ? SIZE_MAX : gpu_rank(0)->device.used / 2;
+        gpu_rank(0)->device.limit = round == 0 ? SIZE_MAX : gpu_rank(0)->device.used;
         for (int t = 0; t < 2; t++)
             assert_int_equal(pthread_create(&threads[t], NULL, reserves, &seeds[t]), 0);
         for (int t = 0; t < 2; t++)
@@ -169,36 +169,6 @@ static void threads_that_make_room_at_once_lose_none_of_it(void **state)
     close_world();
 }
 
-/* Later calls need less: what a large one had is given back, when its work is done. */
-static void memory_that_ran_out_comes_back_when_calls_need_less(void **state)
-{
-    const struct ss_place_need large = {.n = 4 << 20, .entries = 80000, .k = 40000},
-                               small = {.n = 2000, .entries = 100, .k = 40};
-    struct ss_buf a = {.data = NULL};
-
-    (void)state;
-    place = &gpu_rank(0)->place;
-    assert_int_equal(place->ops->reserve(place, SS_F32, &large), SS_OK);
-    const size_t used = gpu_rank(0)->device.used, vector = used / 2;
-    gpu_rank(0)->device.limit = used + vector / 2;
-    assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
-    assert_int_equal(gpu_rank(0)->device.used, used); /* nothing has run out */
-    assert_int_equal(place->ops->make(place, NULL, &a, vector), SS_ERR_MEMORY);
-    for (size_t c = 0; c < 100; c++)
-        assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
-    gpu_ranks_finish();
-    assert_int_equal(gpu_rank(0)->device.used, used); /* the large one may be under way */
-    for (size_t c = 0; c < GPU_NEEDS; c++)
-        assert_int_equal(place->ops->reserve(place, SS_F32, &small), SS_OK);
-    gpu_ranks_finish();
-    assert_true(gpu_rank(0)->device.used < used / 2);
-    assert_int_equal(place->ops->make(place, NULL, &a, vector), SS_OK);
-    place->ops->drop(place, &a);
-    open_world(SS_F32, 2000); /* and what is left suffices */
-    claim(0, 40);
-    close_world();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,7 +176,6 @@ int main(void)
         cmocka_unit_test(nobody_waits_while_a_vector_is_made_or_let_go),
         cmocka_unit_test(nobody_waits_while_room_is_made_for_calls),
         cmocka_unit_test(threads_that_make_room_at_once_lose_none_of_it),
-        cmocka_unit_test(memory_that_ran_out_comes_back_when_calls_need_less),
     };
     return cmocka_run_group_tests_name("gpu_memory", tests, NULL, NULL);
 }

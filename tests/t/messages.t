@@ -37,8 +37,7 @@ my @parts = (
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
     'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"
     'SPARSESHIM_IDENTITY=auto or ordinal',                    # the same
-    'SPARSESHIM_QUORUM has its rounds on the host',           # the end of "a device is not used, ..."
-    'no memory on it for a call of %lld %s',                  # the same
+    'no memory on the host',                                  # the end of "a buffer in device memory cannot be copied: ..."
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
     'SPARSESHIM_PROGRESS other than off',                     # the end of "SPARSESHIM_MERGE=... needs"
     'a byte of the file that this is linked into',            # not a message

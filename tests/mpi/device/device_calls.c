@@ -5,7 +5,7 @@
  *     device_calls steps        one allreduce many times, in other memory in each step
  *     device_calls stays        what crosses from and to the device in sparse calls
  *     device_calls agree        steps in which all ranks get the same
- *     device_calls reset        the first device is reset between two steps
+ *     device_calls reset        the first device of a rank is reset between two steps
  *     device_calls late         CUDA comes after the first calls
  *     device_calls nonblocking  calls that are taken over
  *     device_calls host         CUDA is there, all buffers are the host's
@@ -335,21 +335,27 @@ static void agree(void)
     tap_ok(same, "steps");
 }
 
+/* On the last rank. */
 static void reset(void)
 {
-    bool same = true;
+    bool same = true, failed = true;
 
     for (int step = 0; step < 10; step++)
         same = agreeing_step(DEVICE) && same;
     tap_ok(same, "steps");
-    CUDA(cuDevicePrimaryCtxReset_v2(0));
-    CUDA(cuDevicePrimaryCtxRetain(&cuda.context[0], 0));
-    CUDA(cuCtxSetCurrent(cuda.context[0]));
-    for (int i = 0; i < 2; i++)
-        region[DEVICE][i] = cuda_memory(DEVICE, room);
-    for (int step = 0; step < 10; step++)
-        same = agreeing_step(DEVICE) && same;
-    tap_ok(same, "steps after a reset");
+    if (rank == size - 1) {
+        CUDA(cuDevicePrimaryCtxReset_v2(0));
+        CUDA(cuDevicePrimaryCtxRetain(&cuda.context[0], 0));
+        CUDA(cuCtxSetCurrent(cuda.context[0]));
+        for (int i = 0; i < 2; i++)
+            region[DEVICE][i] = cuda_memory(DEVICE, room);
+    }
+    MPI_Comm_set_errhandler(on_device, MPI_ERRORS_RETURN);
+    for (int call = 0; call < 5; call++)
+        failed = MPI_Allreduce(region[DEVICE][0], region[DEVICE][1], BIG, MPI_FLOAT, MPI_SUM,
+                               on_device) != MPI_SUCCESS &&
+                 failed;
+    tap_ok(failed, "behind a reset all calls are errors on all ranks");
 }
 
 /* ---- others ---- */

@@ -4,24 +4,19 @@
  *                               still being copied, on one rank
  *     device_edges operator     the program makes an operator beside nonblocking calls
  *     device_edges receives     a program with an operator waits for a message behind such a call
- *     device_edges jump         an error handler jumps out of calls
  *     device_edges lost         the device is reset after the last call
  *     device_edges destroyed    the program destroys a context of its own after its last call there
- *     device_edges joins FAULT  a residual is to join a dense call when its place fails on rank 1
  *     device_edges gaps         what lies between the slices of a gather changes beside it
  *     device_edges dead FAULT   the device of the last rank fails for good; a further argument:
  *                               in nonblocking calls
  *     device_edges copy         a copy fails on rank 1 behind the vote, under TIMEOUT
  *     device_edges missed       what follows a call of the MPI library's whose copy fails on rank 1
- *     device_edges many         more calls under way than may be pinned
+ *     device_edges many         more calls under way than blocks of pinned memory
  *     device_edges refused      an operator keeps nonblocking calls from being taken over: what is
  *                               said */
-#include <math.h>
-#include <setjmp.h>
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "shim/sparseshim.h"
 #include "tests/mpi/device/device_memory.h"
 #include "tests/mpi/support/input.h"
 #include "tests/mpi/support/tap.h"
@@ -159,91 +154,13 @@ static void destroyed(void)
     }
 }
 
-static jmp_buf before_call;
-
-static void jump(MPI_Comm *comm, int *err, ...)
-{
-    (void)comm, (void)err;
-    longjmp(before_call, 1);
-}
-
-static size_t mapped_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    unsigned long pages = 0;
-
-    if (!file || fscanf(file, "%lu", &pages) != 1)
-        abort();
-    fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Calls that the MPI library refuses, as its operator is not for floats. */
-static void leave_calls(const char *send, char *recv, int count)
-{
-    volatile int left = 0;
-
-    while (left < count)
-        if (setjmp(before_call) == 0)
-            MPI_Allreduce(send, recv, COUNT, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD);
-        else
-            left++;
-}
-
-static void jumps(void)
-{
-    enum { CALLS = 300 };
-    char *send = cuda_memory(DEVICE, sizeof host), *recv = cuda_memory(DEVICE, sizeof host);
-    MPI_Errhandler handler;
-
-    MPI_Comm_create_errhandler(jump, &handler);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    leave_calls(send, recv, 5);
-    const size_t before = mapped_bytes();
-    leave_calls(send, recv, CALLS);
-    const size_t more = mapped_bytes() - before;
-    tap_ok(more < CALLS / 10 * sizeof host, "%d calls that were left keep %zu bytes", CALLS, more);
-    input_fill_whole(host, COUNT, 1, tap.rank);
-    cuda_write(DEVICE, send, host, sizeof host);
-    MPI_Allreduce(send, recv, COUNT, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    cuda_read(DEVICE, got, recv, sizeof got);
-    tap_ok(input_is_whole_sum(got, COUNT, 1, tap.size), "the next call");
-}
-
 static void fault(const char *plan)
 {
     if (tap.rank == 1)
         setenv("TEST_CUDA_FAIL", plan, 1);
 }
 
-/* What stood in the receive buffer is no part of a sum. */
-static void joins(const char *plan)
-{
-    char *send = cuda_memory(DEVICE, 4 * SMALL), *recv = cuda_memory(DEVICE, 4 * SMALL);
-    float largest = 0;
-    int errors = 0;
-
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    for (int call = 0; call < 9; call++) {
-        for (int i = 0; i < SMALL; i++)
-            host[i] = sinf((float)i * 0.37f + (float)(call + tap.rank)) * (i % 91 ? 1 : 51);
-        fill(got, SMALL, 1e6f);
-        cuda_write(DEVICE, send, host, 4 * SMALL);
-        cuda_write(DEVICE, recv, got, 4 * SMALL);
-        if (call == 8) {
-            sparseshim_unregister(recv);
-            fault(plan);
-        }
-        errors += MPI_Allreduce(send, recv, SMALL, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != 0;
-        cuda_read(DEVICE, got, recv, 4 * SMALL);
-        for (int i = 0; i < SMALL; i++)
-            largest = fmaxf(largest, fabsf(got[i]));
-    }
-    tap_ok(largest < 1e5f && errors == 0, "%s: the largest of the sums is %g, %d errors", plan,
-           (double)largest, errors);
-}
-
-/* Slices lie a slice apart; what is between them is written while the call is under way: on images
+/* Slices lie a slice apart; what is between them is written while the call is under way: on copies
  * that are filled at its beginning. */
 static bool gap_stays(bool nonblocking, char *send, char *recv)
 {
@@ -473,11 +390,9 @@ static void refused(void)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *plan = argc > 2 ? argv[2] : "";
-    /* Beside threads the MPI library holds a lock while it calls a handler. */
-    const int level = strcmp(mode, "jump") == 0 ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE;
     int provided, status;
 
-    MPI_Init_thread(&argc, &argv, level, &provided);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     tap_begin(MPI_COMM_WORLD);
     cuda_open();
     if (strcmp(mode, "order") == 0)
@@ -486,14 +401,10 @@ int main(int argc, char **argv)
         operator();
     else if (strcmp(mode, "receives") == 0)
         receives();
-    else if (strcmp(mode, "jump") == 0)
-        jumps();
     else if (strcmp(mode, "lost") == 0)
         lost();
     else if (strcmp(mode, "destroyed") == 0)
         destroyed();
-    else if (strcmp(mode, "joins") == 0)
-        joins(plan);
     else if (strcmp(mode, "gaps") == 0)
         gaps();
     else if (strcmp(mode, "dead") == 0)

@@ -1,0 +1,34 @@
+/* Bytes of a place, copied to the host for code that knows the host alone, such as an MPI library:
+ *
+ *     ss_staged_make(&s, place, at, bytes)    room on the host
+ *     ss_staged_fetch(&s)                     copies there, then ss_staged_poll until SS_OK
+ *     ... work on s.host ...
+ *     ss_staged_store(&s, 0, bytes)           copies back, then ss_staged_poll until SS_OK
+ *     ss_staged_free(&s)                      when no copy is under way
+ *
+ * No function waits. */
+#ifndef CORE_PLACE_STAGED_H
+#define CORE_PLACE_STAGED_H
+
+#include "core/place/place.h"
+
+struct ss_staged {
+    struct ss_place *place; /* NULL: there is no copy */
+    char *memory;           /* in the place */
+    size_t bytes;
+    char *host;
+    ss_ticket ticket; /* of the last copy */
+};
+
+/* Returns false if the host has no memory. */
+bool ss_staged_make(struct ss_staged *s, struct ss_place *place, const void *memory, size_t bytes);
+/* Starts a copy of everything to the host. */
+void ss_staged_fetch(struct ss_staged *s);
+/* Starts a copy of a range of bytes back to the place. */
+void ss_staged_store(struct ss_staged *s, size_t from, size_t bytes);
+/* Returns SS_OK if the last copy is done or none was started, SS_PENDING, or SS_ERR_DEVICE. */
+int ss_staged_poll(const struct ss_staged *s);
+/* Frees the room on the host. Does nothing if there is no copy. */
+void ss_staged_free(struct ss_staged *s);
+
+#endif

@@ -1,0 +1,37 @@
+/* The one symbol of libsparseshim_cuda.so, sparseshim_cuda: the library that is preloaded asks it
+ * whose memory an address is, and for the place (core/place/place.h) that serves a buffer there.
+ * Any thread may call. Contexts of the program are left as they were found. */
+#ifndef GPU_DOOR_H
+#define GPU_DOOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ss_place;
+
+enum { GPU_DOOR_VERSION = 8, GPU_WHY = 200 };
+
+struct gpu_door {
+    unsigned version;
+
+    /* Called once, before all else. library: a handle of the libcuda that the program has loaded.
+     * Returns NULL, or the name of a function that it lacks. */
+    const char *(*start)(void *library);
+
+    /* Whether p is memory of a device, or managed memory. */
+    bool (*on_device)(const void *p);
+
+    /* Returns the place of two buffers. What it is asked for from here on comes after what the
+     * program has queued in its default stream. It lasts as long as the process. May wait for the
+     * device: call it without a lock. A place that can only copy (`reserve` is NULL) says why, in
+     * GPU_WHY bytes, the first time. Returns NULL if the buffers have no place in common (`why` is
+     * empty) or the device has failed. */
+    struct ss_place *(*place)(const void *a, const void *b, char *why);
+
+    /* The driver's name of the error for which a place has failed. */
+    const char *(*error)(struct ss_place *place);
+};
+
+extern const struct gpu_door sparseshim_cuda;
+
+#endif

@@ -1,0 +1,238 @@
+#include "shim/task/staged_call.h"
+
+#include <sched.h>
+#include <stdio.h>
+
+#include "core/base/fpenv.h"
+#include "core/place/place_costs.h"
+#include "shim/device/memory.h"
+#include "shim/device/span.h"
+#include "shim/mpi/errors.h"
+#include "shim/mpi/handles.h"
+#include "shim/mpi/log.h"
+
+enum { IDLE_POLLS = 16 };
+
+bool shim_staged_begin(struct shim_staged *s, const struct shim_call *call)
+{
+    struct shim_span send, recv;
+
+    *s = (struct shim_staged){.send = call->send, .recv = call->recv};
+    return shim_spans(call, &send, &recv);
+}
+
+/* ---- served where the buffers lie ---- */
+
+static void tell_not_used(const char *why)
+{
+    shim_say(CFG_DEBUG_WARN,
+             "a device is not used, its buffers are copied to the host and the results back: %s",
+             why);
+}
+
+/* NULL: there is none in common, or `why` says what has failed. */
+static struct ss_place *find_place(struct shim_staged *s, const void *a, const void *b)
+{
+    char why[GPU_WHY] = "";
+    struct ss_place *place = shim_door()->place(a, b, why);
+
+    if (place && why[0])
+        tell_not_used(why);
+    if (!place && why[0])
+        (void)snprintf(s->why, sizeof s->why, "%s", why);
+    return place;
+}
+
+static void learn_costs(struct ss_place *place)
+{
+    const struct ss_place_costs *costs;
+
+    if (!place || ss_costs_fixed(&shim.settings) || !ss_place_measure(place))
+        return;
+    costs = ss_place_costs(place);
+    const ss_fpenv program = ss_fpenv_enter();
+    shim_say(CFG_DEBUG_TRACE,
+             "costs in device memory: %.2g ns per entry encoded, %.2g decoded, %.2g put, %.2g ns "
+             "per byte cleared, %.2g copied, %.2g us a message, %.2g us a wait",
+             costs->encode * 1e9, costs->decode * 1e9, costs->put * 1e9, costs->fill * 1e9,
+             costs->cross * 1e9, costs->message * 1e6, costs->wait * 1e6);
+    ss_fpenv_leave(program);
+}
+
+void shim_staged_learn(const struct shim_staged *s)
+{
+    learn_costs(s->place);
+}
+
+/* The same range is one buffer; others have nothing in common. */
+static bool lie_apart(const void *a, size_t bytes, const void *b, size_t of_b)
+{
+    const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+
+    return first >= second ? first - second >= of_b : second - first >= bytes;
+}
+
+static struct ss_place *place_of(struct shim_staged *s, const struct shim_call *call,
+                                 enum ss_type type)
+{
+    const bool in_place = shim_in_place(call);
+    const void *send = in_place ? s->recv : s->send;
+    /* A gather may be of words longer than those of `type`. */
+    const size_t size = call->kind == SS_KIND_ALLGATHER ? sizeof(uint64_t) : ss_type_size(type);
+    struct ss_place *place;
+    struct shim_span in, out;
+
+    if (((uintptr_t)send | (uintptr_t)s->recv) % size != 0 || !shim_spans(call, &in, &out) ||
+        in.from != 0 || out.from != 0 || out.bytes == 0)
+        return NULL;
+    if (!in_place && !lie_apart(send, in.bytes, s->recv, out.bytes))
+        return NULL;
+    place = find_place(s, send, s->recv);
+    return place && place->ops->reserve ? place : NULL;
+}
+
+/* Partial calls and groups of calls are of buffers of the host. */
+static void tell_host_only(const char *option)
+{
+    if (shim.rank == 0 && !atomic_exchange(&shim.host_only_told, true))
+        shim_say(CFG_DEBUG_INFO,
+                 "SPARSESHIM_%s is for buffers of the host: calls with buffers in device memory "
+                 "do without it",
+                 option);
+}
+
+void shim_staged_place(struct shim_staged *s, const struct shim_call *call, enum ss_type type)
+{
+    const bool one_window = call->kind != SS_KIND_ALLREDUCE || (uint64_t)call->count <= SS_WINDOW;
+
+    if (shim.settings.quorum != SS_QUORUM_ALL)
+        tell_host_only("QUORUM");
+    else if (one_window)
+        s->place = place_of(s, call, type);
+    if (s->place && shim.settings.merge > 0)
+        tell_host_only("MERGE");
+    learn_costs(s->place);
+}
+
+/* ---- copies ---- */
+
+static bool make(struct shim_staged *s, const void *buffer, const struct shim_span *span,
+                 struct ss_staged *copy)
+{
+    const void *begin = (const void *)((uintptr_t)buffer + (uintptr_t)span->from);
+    struct ss_place *place = s->place;
+
+    if (span->bytes == 0 || !shim_is_device(begin, begin))
+        return true;
+    if (!place && !(place = find_place(s, begin, begin)))
+        return false;
+    if (ss_staged_make(copy, place, begin, span->bytes))
+        return true;
+    (void)snprintf(s->why, sizeof s->why, "no memory on the host");
+    return false;
+}
+
+/* What the call sees in place of a buffer. */
+static void *seen(const struct ss_staged *copy, const struct shim_span *span)
+{
+    return (void *)((uintptr_t)copy->host - (uintptr_t)span->from);
+}
+
+bool shim_staged_make(struct shim_staged *s, struct shim_call *call)
+{
+    const bool in_place = shim_in_place(call), one = call->send == call->recv;
+    struct shim_span send, recv;
+
+    if (s->failed || !shim_spans(call, &send, &recv) || !make(s, s->recv, &recv, &s->out) ||
+        (!in_place && !one && !make(s, s->send, &send, &s->in))) {
+        s->failed = true;
+        return false;
+    }
+    s->filled = in_place || one || !recv.full;
+    s->full = recv.full;
+    if (s->out.place)
+        call->recv = seen(&s->out, &recv);
+    if (s->in.place)
+        call->send = seen(&s->in, &send);
+    else if (one && s->out.place)
+        call->send = call->recv; /* an error, for the library to name */
+    return true;
+}
+
+void shim_staged_fetch(struct shim_staged *s, bool joined)
+{
+    s->copies = SHIM_COPIES_COMING;
+    if (s->in.place && !joined)
+        ss_staged_fetch(&s->in);
+    if (s->out.place && (s->filled || joined))
+        ss_staged_fetch(&s->out);
+}
+
+/* What lies between the slices of an allgatherv is the program's, and may change meanwhile. */
+void shim_staged_store(struct shim_staged *s, const struct shim_call *call)
+{
+    const int64_t from = s->out.memory - (char *)s->recv;
+    struct shim_span slice;
+
+    s->copies = SHIM_COPIES_GOING;
+    if (!s->out.place)
+        return;
+    if (s->full || call->kind != SS_KIND_ALLGATHER || !call->counts) {
+        ss_staged_store(&s->out, 0, s->out.bytes);
+        return;
+    }
+    for (int r = 0; shim_slice(call, r, &slice); r++)
+        if (slice.bytes > 0)
+            ss_staged_store(&s->out, (size_t)(slice.from - from), slice.bytes);
+}
+
+int shim_staged_poll(struct shim_staged *s)
+{
+    const int in = ss_staged_poll(&s->in), out = ss_staged_poll(&s->out);
+
+    if (in == SS_PENDING || out == SS_PENDING)
+        return SS_PENDING;
+    if (in < 0 || out < 0)
+        (void)snprintf(s->why, sizeof s->why, "%s",
+                       shim_door()->error(in < 0 ? s->in.place : s->out.place));
+    else if (s->copies == SHIM_COPIES_COMING)
+        s->copies = SHIM_COPIES_FILLED;
+    return in < 0 ? in : out;
+}
+
+bool shim_staged_finish(struct shim_staged *s)
+{
+    int status;
+
+    for (unsigned turn = 1; (status = shim_staged_poll(s)) == SS_PENDING; turn++)
+        if (turn % IDLE_POLLS == 0)
+            sched_yield();
+    return status == SS_OK;
+}
+
+bool shim_staged_fill(struct shim_call *call, bool joined)
+{
+    struct shim_staged *s = call->staged;
+
+    if (!s)
+        return true;
+    if (s->copies == SHIM_COPIES_NONE && shim_staged_make(s, call))
+        shim_staged_fetch(s, joined);
+    if (!s->failed)
+        s->failed = !shim_staged_finish(s);
+    return !s->failed;
+}
+
+void shim_staged_free(struct shim_staged *s)
+{
+    ss_staged_free(&s->in);
+    ss_staged_free(&s->out);
+}
+
+int shim_staged_failed(uintptr_t comm, const struct shim_staged *s)
+{
+    char text[300];
+
+    (void)snprintf(text, sizeof text, "a buffer in device memory cannot be copied: %s", s->why);
+    return shim_raise((MPI_Comm)comm, SS_ERR_DEVICE, text);
+}
