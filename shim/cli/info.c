@@ -77,13 +77,6 @@ static void print_file(const struct cfg_row *row)
     free(line);
 }
 
-static void print_markdown(const struct cfg_row *row)
-{
-    const char *quote = row->standard[0] != '\0' ? "`" : "";
-    printf("| `%s` | %s%s%s | %s | %s%s |\n", row->name, quote, row->standard, quote, row->allowed,
-           row->doc, row->shared ? " Must be equal on all ranks." : "");
-}
-
 /* Text of a manual page: no escapes, no requests. */
 static void print_roff_text(const char *text)
 {
@@ -133,8 +126,6 @@ static const struct style {
      "# Configuration of sparseshim: lines `name = value`; a # begins a comment.\n"
      "# The environment variable SPARSESHIM_NAME overrides what stands here.\n\n",
      print_file, false},
-    {"-m", "| name | default | values | what it does |\n|---|---|---|---|\n", print_markdown,
-     false},
     {"-r", "", print_roff, false},
 };
 
@@ -146,7 +137,7 @@ int cli_info(int argc, char **argv)
         if (strcmp(styles[i].flag, flag) == 0)
             style = &styles[i];
     if (argc > 2 || style == NULL)
-        return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -m, -r",
+        return cli_usage_error("info", "%s is not allowed; allowed is one of -f, -c, -r",
                                argv[argc > 2 ? 2 : 1]);
     struct cfg *cfg = cfg_load();
     if (cfg == NULL) {

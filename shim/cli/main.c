@@ -23,10 +23,9 @@ static const struct verb {
     const char *line;
     const char *details;
 } verbs[] = {
-    {"info", cli_info, "[-f | -c | -m | -r]", "options, their values and where each came from",
+    {"info", cli_info, "[-f | -c | -r]", "options, their values and where each came from",
      "  -f  with documentation\n"
      "  -c  as a complete configuration file\n"
-     "  -m  the option table in Markdown\n"
      "  -r  the option table as a section of a manual page\n"},
     {"run", cli_run, "[-n] [--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
