@@ -93,11 +93,13 @@ complete_tree() {
     umask 022
     files "$tree" | grep -v '/debug/' >"$WORK/got"
     {
-        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so libexec/sparseshim/{bench_allreduce,sparseshim-bench,sparseshim-simulate} lib/pkgconfig/sparseshim.pc \
+        printf './%s\n' bin/sparseshim include/sparseshim.h lib/libsparseshim.so libexec/sparseshim/{bench_allreduce,sparseshim-simulate} lib/pkgconfig/sparseshim.pc \
             share/bash-completion/completions/sparseshim share/man/man1/sparseshim.1 share/man/man7/sparseshim.7 \
             share/doc/sparseshim/{README.md,LICENSE,scripts/results.md,scripts/loss.svg,CHANGELOG.md,observe.sbatch,train.sbatch} \
             share/modulefiles/sparseshim/{.version,"$version","$version".lua,auto,auto.lua}
         find config/profiles -name '*.conf' -printf './etc/sparseshim.d/%f\n' 2>/dev/null
+        find shim/cli -name '*_*.py' -printf './libexec/sparseshim/%f\n'
+        find shim/cli -name '*.py' ! -name '*_*' -printf '%f\n' | sed 's|\(.*\)\.py|./libexec/sparseshim/sparseshim-\1|'
     } | sort >"$WORK/want"
     diff "$WORK/want" "$WORK/got" >"$WORK/out" && [ -d "$tree/etc/sparseshim.d" ] &&
         [ -z "$(find "$tree" ! -perm -444 -o -type d ! -perm -555)" ]
@@ -246,7 +248,7 @@ int main(int argc, char **argv)
 END_OF_C
 within 60 "${MPICC:-mpicc.mpich}" -o "$WORK/chdir" "$WORK/chdir.c"
 (cd "$Y" && within 60 env LD_PRELOAD=./lib/libsparseshim.so "$WORK/chdir")
-grep -Eq '^  SEED +11$' "$WORK/err"
+[ "$(option SEED)" = 11 ]
 tap "$?" "preloaded by a relative path into a program that changes its directory"
 
 cp "$Y/lib/libsparseshim.so" "$WORK/first.so"

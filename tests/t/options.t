@@ -239,7 +239,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
     is($status, 2, 'an option without value');
     ($status, $out, $err) = cli({}, 'info', '-x');
-    is("$status $err", "2 sparseshim info: -x is not allowed; allowed is one of -f, -c, -m, -r\n",
+    is("$status $err", "2 sparseshim info: -x is not allowed; allowed is one of -f, -c, -r\n",
         'a mistyped flag of info');
 };
 
