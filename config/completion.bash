@@ -4,7 +4,7 @@
 _sparseshim_words() { # the options of the verb, or what follows them
     local before=("${COMP_WORDS[@]:2:COMP_CWORD-2}")
     case $verb in
-    run | learn) words=$(sparseshim info 2>/dev/null | awk '{ print "--" tolower(substr($1, 12)) "=" }') ;;
+    run | learn) words=$(sparseshim info 2>/dev/null | awk '/^SPARSESHIM_/ { print "--" tolower(substr($1, 12)) "=" }') ;;
     info) words="-f -c -r" ;;
     bench | simulate) words=$(sparseshim help "$verb" 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
     report) words="--all --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --trace -o --legend" ;;

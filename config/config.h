@@ -156,6 +156,7 @@ struct cfg_row {
     enum cfg_source source;
     const char *locked; /* FILE:LINE of the policy that decided it, or NULL */
     bool shared;        /* must be equal on all ranks */
+    bool expert;        /* for experts; else for users */
 };
 bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row);
 const char *cfg_source_name(enum cfg_source source);

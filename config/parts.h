@@ -30,6 +30,7 @@ struct cfg_option {
     const char *doc;
     size_t offset; /* of the field in struct cfg_options */
     bool shared;   /* must be equal on all ranks */
+    bool expert;   /* for experts; else for users */
 };
 
 enum { CFG_ROWS = 32 };

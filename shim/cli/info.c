@@ -117,16 +117,19 @@ static void print_files(const struct cfg *cfg)
 static const struct style {
     const char *flag;
     const char *head;
+    const char *part[2]; /* before the options for users, and before those for experts */
     void (*print)(const struct cfg_row *row);
     bool files;
 } styles[] = {
-    {"", "", print_short, true},
-    {"-f", "", print_full, true},
+    {"", "", {"For users\n", "\nFor experts\n"}, print_short, true},
+    {"-f", "", {"For users\n\n", "For experts\n\n"}, print_full, true},
     {"-c",
      "# Configuration of sparseshim: lines `name = value`; a # begins a comment.\n"
      "# The environment variable SPARSESHIM_NAME overrides what stands here.\n\n",
-     print_file, false},
-    {"-r", "", print_roff, false},
+     {"# ---- For users ----\n\n", "# ---- For experts ----\n\n"},
+     print_file,
+     false},
+    {"-r", "", {".SS For users\n", ".SS For experts\n"}, print_roff, false},
 };
 
 int cli_info(int argc, char **argv)
@@ -149,8 +152,12 @@ int cli_info(int argc, char **argv)
         fprintf(stderr, "sparseshim: %s\n", problem);
     fputs(style->head, stdout);
     struct cfg_row row;
-    for (size_t i = 0; cfg_row(cfg, i, &row); i++)
-        style->print(&row);
+    for (size_t part = 0; part < 2; part++) {
+        fputs(style->part[part], stdout);
+        for (size_t i = 0; cfg_row(cfg, i, &row); i++)
+            if (row.expert == (part == 1))
+                style->print(&row);
+    }
     if (style->files)
         print_files(cfg);
     int status = cfg_misread_policy(cfg) != NULL ? CLI_NO : CLI_OK;

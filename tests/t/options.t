@@ -109,6 +109,17 @@ subtest 'info says the value and where it came from' => sub {
     }
 };
 
+subtest 'each option is for users or for experts' => sub {
+    my ($status, $out) = cli({}, 'info');
+    my ($users, $experts) = $out =~ /\AFor users\n(.*)\n\nFor experts\n(.*?)\n\nFiles/s;
+    my @shown = map { /^SPARSESHIM_(\w+)/mg } $users // '', $experts // '';
+    is_deeply([sort @shown], [sort @names], 'every option is in one of the two lists');
+    my %of = map { $_ => 1 } ($users // '') =~ /^SPARSESHIM_(\w+)/mg;
+    my @rows = $table =~ /^\| `(\w+)` \| (users|experts) \|/mg;
+    my %row = @rows;
+    is_deeply([grep { $row{$_} eq 'users' } sort keys %row], [sort keys %of], 'the same as in the table');
+};
+
 subtest 'info -f documents every option' => sub {
     my ($status, $out) = cli({}, 'info', '-f');
     for my $name (@names) {
