@@ -240,20 +240,3 @@ bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bo
                 of_unread_file(cfg, source, path));
     return !missing;
 }
-
-int cfg_file_line(char *line, size_t size, const struct cfg_row *row)
-{
-    char name[64] = "";
-    for (size_t i = 0; row->name[i] != '\0' && i + 1 < sizeof name; i++)
-        name[i] = cfg_lower(row->name[i]);
-    if (strpbrk(row->value, "#\"") == NULL)
-        return snprintf(line, size, "%s =%s%s", name, row->value[0] != '\0' ? " " : "", row->value);
-    int length = snprintf(line, size, "%s = \"", name);
-    for (const char *v = row->value;; v++) {
-        const char *shown = *v == '\0' ? "\"" : *v == '"' ? "\"\"" : (char[2]){*v, '\0'};
-        size_t used = (size_t)length < size ? (size_t)length : size;
-        length += snprintf(line + used, size - used, "%s", shown);
-        if (*v == '\0')
-            return length;
-    }
-}

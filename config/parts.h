@@ -90,6 +90,16 @@ struct cfg {
 void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source source,
              const char *assignment);
 
+/* Returns the field of a row and its bytes, 0 for a text. */
+const void *cfg_field(const struct cfg *cfg, size_t row, size_t *size);
+
+/* Whether a row has its default. */
+bool cfg_is_standard(const struct cfg *cfg, size_t row);
+
+/* Tells each value that needs another one. If calls would not be what was asked for, the default
+ * stands. */
+void cfg_check_needs(struct cfg *cfg);
+
 /* Records a problem in one line: control characters become '?'. */
 void cfg_say(struct cfg *cfg, bool fatal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -190,25 +190,6 @@ size_t cfg_config_row(void)
     return row;
 }
 
-bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row)
-{
-    if (i >= CFG_ROWS)
-        return false;
-    const struct cfg_option *option = &cfg_table[i];
-    *row = (struct cfg_row){
-        .name = option->name,
-        .value = cfg->text[i],
-        .standard = option->standard,
-        .allowed = option->allowed,
-        .doc = option->doc,
-        .source = cfg->source[i],
-        .locked = cfg_ruled_by(cfg, i),
-        .shared = option->shared,
-        .expert = option->expert,
-    };
-    return true;
-}
-
 const char *cfg_source_name(enum cfg_source source)
 {
     switch (source) {
@@ -222,58 +203,4 @@ const char *cfg_source_name(enum cfg_source source)
         return "environment";
     }
     return "unknown";
-}
-
-/* Levenshtein distance. Words longer than any name are far from everything. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    size_t row[LONGEST + 1];
-    size_t n = strlen(b);
-    if (n > LONGEST || strlen(a) > LONGEST)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            char two[2][2] = {{a[i - 1], '\0'}, {b[j - 1], '\0'}};
-            size_t replaced = diagonal + (cfg_same(two[0], two[1]) ? 0 : 1);
-            size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < shorter ? replaced : shorter;
-        }
-    }
-    return row[n];
-}
-
-/* Compares a word of four letters or more with how a name begins: MAX_MEM with MAX_MEMORY. */
-static bool is_beginning(const char *typed, const char *name)
-{
-    size_t n = strlen(typed);
-    char begin[64];
-    snprintf(begin, sizeof begin, "%.*s", (int)(n < sizeof begin ? n : sizeof begin), name);
-    return n >= 4 && cfg_same(typed, begin);
-}
-
-bool cfg_nearer(const char *typed, const char *name, size_t *best)
-{
-    size_t d = distance(typed, name);
-    if (is_beginning(typed, name) && d > 2)
-        d = 2;
-    if (d >= *best || d > 1 + strlen(typed) / 4)
-        return false;
-    *best = d;
-    return true;
-}
-
-const char *cfg_nearest(const char *typed)
-{
-    const char *nearest = NULL;
-    size_t best = SIZE_MAX;
-    for (size_t i = 0; i < CFG_ROWS; i++)
-        if (cfg_nearer(typed, cfg_table[i].name, &best))
-            nearest = cfg_table[i].name;
-    return nearest;
 }

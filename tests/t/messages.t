@@ -35,11 +35,9 @@ my @parts = (
     '; every call passes through until the site corrects it', # the end of those of a policy
     'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
-    'a rule in SPARSESHIM_REGISTER other than auto',          # the end of "SPARSESHIM_QUORUM=... needs"
-    'SPARSESHIM_IDENTITY=auto or ordinal',                    # the same
+    ' with a rule other than auto',                           # the end of "SPARSESHIM_... needs"
     'no memory on the host',                                  # the end of "a buffer in device memory cannot be copied: ..."
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
-    'SPARSESHIM_PROGRESS other than off',                     # the end of "SPARSESHIM_MERGE=... needs"
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
     ' (SPARSESHIM_TIMEOUT has ended the wait)',               # the end of "... has waited ..."

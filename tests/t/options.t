@@ -77,7 +77,7 @@ my %other = (
     MERGE        => '4000000',
     PROGRESS     => 'thread',
     DEVICE       => 'cpu',
-    ALGORITHM    => 'split_allgather',
+    ALGORITHM    => 'dsar',
     ALPHA        => '20us',
     BETA         => '8e-8',
     REPRODUCIBLE => 'on',
@@ -152,14 +152,13 @@ subtest 'info -c reads back to the same values' => sub {
 subtest 'what has no effect without MODE=topk says so' => sub {
     my %lossy = (DENSITY => '0.05', REGISTER => 'count=1000', EXCLUDE => 'count=7', WARMUP_STEPS => '20');
     for my $name (sort keys %lossy) {
-        my $says = "sparseshim: SPARSESHIM_$name=$lossy{$name} needs SPARSESHIM_MODE=topk, but MODE is %s; "
-          . "it has no effect\n";
+        my $says = "sparseshim: SPARSESHIM_$name=$lossy{$name} needs SPARSESHIM_MODE=topk; it has no effect\n";
         my %set = ("SPARSESHIM_$name" => $lossy{$name});
         my ($status, $out, $err) = cli(\%set, 'info');
-        is($err, sprintf($says, 'exact'), "$name: one message");
+        is($err, $says, "$name: one message");
         is(values_of($out)->{$name}[0], $lossy{$name}, "$name: its value stays");
         (undef, $out, $err) = cli({%set, SPARSESHIM_MODE => 'observe'}, 'info');
-        is($err, $name eq 'DENSITY' ? '' : sprintf($says, 'observe'), "$name: observe predicts for DENSITY");
+        is($err, $name eq 'DENSITY' ? '' : $says, "$name: observe predicts for DENSITY");
         (undef, $out, $err) = cli({%set, SPARSESHIM_MODE => 'topk'}, 'info');
         is($err, '', "$name: MODE=topk");
         is(values_of($out)->{$name}[0], $lossy{$name}, "$name: its value then");
@@ -169,6 +168,18 @@ subtest 'what has no effect without MODE=topk says so' => sub {
     }
     my (undef, $out, $err) = cli({map { ("SPARSESHIM_$_" => $lossy{$_}) } keys %lossy}, 'info');
     is(scalar(() = $err =~ /\n/g), 4, 'all of them: a line each');
+};
+
+subtest 'what has no effect without another option says so' => sub {
+    for my $case (['GUARD=exact', 'MODE=topk'], ['QUANT_BITS=4', 'ALGORITHM=auto or dsar', MODE => 'topk', ALGORITHM => 'ring'],
+        ['QUANT_FEEDBACK=off', 'QUANT_BITS other than off', MODE => 'topk'], ['REPORT_DIR=/tmp/x', 'REPORT=rank0 or all'],
+        ['MERGE=auto', 'PROGRESS other than off', MODE => 'topk', PROGRESS => 'off'], ['MERGE=auto', 'MODE=topk']) {
+        my ($set, $needs, %more) = @$case;
+        my ($name, $value) = split /=/, $set;
+        my (undef, $out, $err) = cli({"SPARSESHIM_$name" => $value, map { ("SPARSESHIM_$_" => $more{$_}) } keys %more}, 'info');
+        my $end = $name eq 'MERGE' ? 'off stands' : 'it has no effect';
+        is($err, "sparseshim: SPARSESHIM_$set needs SPARSESHIM_$needs; $end\n", "$set needs $needs");
+    }
 };
 
 subtest 'QUORUM says what it needs' => sub {
@@ -182,13 +193,10 @@ subtest 'QUORUM says what it needs' => sub {
     like($row->(SPARSESHIM_MODE => 'exact'), qr/^all: .*SPARSESHIM_QUORUM=solo needs SPARSESHIM_MODE=topk/, 'no top-k');
     for my $rules ('', 'auto', ' Auto ') {
         like($row->(SPARSESHIM_REGISTER => $rules),
-            qr/^all: .*QUORUM=solo needs a rule in SPARSESHIM_REGISTER other than auto; all stands/, "REGISTER='$rules'");
+            qr/^all: .*QUORUM=solo needs SPARSESHIM_REGISTER with a rule other than auto; all stands/, "REGISTER='$rules'");
     }
-    for my $identity (qw(address site)) {
-        like($row->(SPARSESHIM_IDENTITY => $identity),
-            qr/^all: .*QUORUM=solo needs SPARSESHIM_IDENTITY=auto or ordinal; all stands/, "IDENTITY=$identity");
-    }
-    is($row->(SPARSESHIM_IDENTITY => 'ordinal'), 'solo: ', 'IDENTITY=ordinal');
+    like($row->(SPARSESHIM_REPRODUCIBLE => 'on'),
+        qr/^all: .*QUORUM=solo needs SPARSESHIM_REPRODUCIBLE=off; all stands/, 'rounds go by who comes when');
     like($row->(SPARSESHIM_QUORUM => '3'), qr/^all: .*allowed: all, majority, solo/, 'no number');
 };
 

@@ -399,7 +399,7 @@ static void hash_agrees_for_equal_values_and_differs_for_shared_ones_only(void *
     (void)state;
     static const char *const changes[][2] = {
         {"SPARSESHIM_MODE", "observe"},   {"SPARSESHIM_MIN_COUNT", "1001"},
-        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_GUARD", "exact"},
+        {"SPARSESHIM_ALGORITHM", "ring"}, {"SPARSESHIM_SEED", "3"},
         {"SPARSESHIM_ALPHA", "1us"},      {"SPARSESHIM_BETA", "0"},
         {"SPARSESHIM_TIMEOUT", "3"}};
     setenv("SPARSESHIM_MIN_COUNT", "1e3", 1);
