@@ -93,7 +93,8 @@ const struct cfg_option cfg_table[] = {
      "gradients (MODE=topk), where other calls are chosen as by auto.",
      FIELD(algorithm), true, EXPERT},
     {"ALPHA", CFG_MEASURED, "measured", SECONDS_TEXT,
-     "Latency of one message for the cost model. With ALPHA and BETA given nothing timed enters "
+     "Latency of one message for the cost model; given without BETA, BETA is measured. With ALPHA "
+     "and BETA given nothing timed enters "
      "any "
      "choice, and whole runs repeat bit for bit.",
      FIELD(alpha), true, EXPERT},
@@ -101,8 +102,9 @@ const struct cfg_option cfg_table[] = {
      "Inverse bandwidth of one rank's link for the cost model: 100 Mbit/s are 8e-8.", FIELD(beta),
      true, EXPERT},
     {"REPRODUCIBLE", CFG_BOOL, "off", "on, off",
-     "on: nothing timed enters any choice, as with ALPHA and BETA given; the costs are those of a "
-     "table for ranks of one host or of several. Runs repeat bit for bit, and communicators of "
+     "on: nothing timed enters any choice, as with ALPHA and BETA given; the costs are those "
+     "given, or of a table for ranks of one host or of several. Runs repeat bit for bit, and "
+     "communicators of "
      "equal size and layout give equal bits for equal inputs.",
      FIELD(reproducible), true, USER},
     {"MAX_MEMORY", CFG_SIZE, "1/4 RAM",

@@ -136,9 +136,9 @@ batch_scripts() {
     settings "$WORK/Slurm/train.sbatch" >"$WORK/want"
     settings config/slurm/train.sbatch | diff "$WORK/want" - >"$WORK/out" && [ -s "$WORK/want" ]
     tap "$?" "Slurm: train.sbatch has the settings that the page shows"
-    sed -i '/REGISTER/d; s/MODE=topk/MODE=observe/' "$WORK/want"
+    sed -i 's/CONFIG=train.conf/MODE=observe/' "$WORK/want"
     settings config/slurm/observe.sbatch | diff "$WORK/want" - >"$WORK/out"
-    tap "$?" "... and observe.sbatch the same, without REGISTER, in MODE=observe"
+    tap "$?" "... and observe.sbatch the same in MODE=observe"
     while IFS= read -r line; do
         grep -qF -- "$line" config/slurm/train.sbatch || result=1
     done < <(grep -vE '^# |^export |^$' "$WORK/Slurm/train.sbatch")

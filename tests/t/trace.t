@@ -85,7 +85,7 @@ tap "$?" "merged calls, agreed on in parts: spans lie in the right ones"
 [ "$?" -eq 1 ] && grep -q 'is one of the traces' "$WORK/told"
 tap "$?" "a trace is not written over by those merged"
 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 SPARSESHIM_TEST=quorum_period=16 \
-    SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM=solo traced 3 late_ranks steps=25 late=one quiet=30
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM=solo traced 3 late_ranks steps=25 late=one quiet=30
 passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial round', 'activate', 'round', 'encode', 'decode', 'merge'))" &&
     is "t['spans']['wait'] > 0 and t['spans']['select'] > 0 and t['lanes'] == 2" &&
     is "all(r['ranks'] == 3 and r['bytes'] > 0 and 0 <= r['density'] <= 1 and r['algorithm'] == 'allgather' and 'because' not in r for r in t['rounds'])" &&

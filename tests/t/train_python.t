@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trainings in numpy, PyTorch (Debian's) and jax (from PyPI), whose gradients are other arrays in each
-# step: their gradients are found by REGISTER=auto, and by a rule, and sent as top-k. `make
+# step: their gradients are found by a rule and sent as top-k. `make
 # check-frameworks` installs what is needed and sets FRAMEWORKS=install; without that the first run
 # of each alone, since each takes seconds.
 set -u
@@ -26,11 +26,9 @@ trains() {
     local name=$1 program=$3
     local python=("$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "$2" "tests/gradients/$3.py")
 
-    SPARSESHIM_REGISTER=auto within 240 "${python[@]}"
-    found "$name, REGISTER=auto"
-    [ "${FRAMEWORKS:-}" = install ] || return
     SPARSESHIM_REGISTER=count=1000: within 240 "${python[@]}"
     found "$name, a rule by count"
+    [ "${FRAMEWORKS:-}" = install ] || return
     SPARSESHIM_REGISTER='' within 240 "${python[@]}"
     [ "$STATUS" -eq 0 ] && [ "$(value sparse_share)" = 0.0000 ]
     tap "$?" "$name, REGISTER empty: nothing is lossy"
@@ -44,13 +42,11 @@ trains() {
 # Temporaries that one helper reduces: also from step 20 on, and on three ranks.
 if have_mpi4py; then
     for ranks in 2 3; do
-        for rule in auto count=1000:; do
-            SPARSESHIM_REGISTER=$rule within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
-                "$VENV/bin/python" tests/gradients/train_numpy.py
-            found "numpy, $ranks ranks, REGISTER=$rule"
-            awk -v share="$(value early_share)" 'BEGIN { exit !(share >= 0.9) }'
-            tap "$?" "numpy, $ranks ranks, REGISTER=$rule: found within 20 steps"
-        done
+        SPARSESHIM_REGISTER=count=1000: within 240 "$MPIRUN" -n "$ranks" -genv LD_PRELOAD "$LIB $YIELDS" \
+            "$VENV/bin/python" tests/gradients/train_numpy.py
+        found "numpy, $ranks ranks"
+        awk -v share="$(value early_share)" 'BEGIN { exit !(share >= 0.9) }'
+        tap "$?" "numpy, $ranks ranks: found within 20 steps"
     done
 else
     skip "numpy" "mpi4py is missing and could not be built"
