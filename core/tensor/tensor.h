@@ -232,7 +232,7 @@ struct ss_tensor_settings {
     uint64_t register_after;        /* calls */
     const struct ss_rules *include; /* REGISTER, NULL = empty: nothing is registered; borrowed */
     const struct ss_rules *exclude; /* EXCLUDE, NULL = none; borrowed */
-    size_t threshold_period;        /* THRESHOLD_PERIOD */
+    size_t threshold_period;        /* calls from one exact selection to the next */
     struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
 };
 
