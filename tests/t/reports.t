@@ -194,7 +194,7 @@ subtest 'of the jobs in a folder one is chosen' => sub {
     like $text, qr/^sparseshim \S+: train, 3 of 3 ranks, started /, 'all its ranks';
     like $errors, qr/^sparseshim report: mixed has 2 jobs; this is the newest \(\*\); --job=NUMBER or .* chooses:\n  \* 777 .*\n    \S+ .* 3 of 3 ranks, ran \d+ s\n\z/,
         'which is said, with the others';
-    my ($mine) = $files{lossy}[0] =~ m{sparseshim-(.*)-\d+-\d+\.json$};
+    my ($mine) = $files{lossy}[0] =~ m{/sparseshim-([^/]*)-\d+-\d+\.json$};
     is((report("--job=$mine mixed"))[1], (report('lossy'))[1], 'one by its number');
     is((report("--job=$mine mixed"))[2], '', 'and nothing is said');
     my @at = gmtime $newest;
