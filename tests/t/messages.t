@@ -7,7 +7,7 @@ use warnings;
 use Test::More;
 
 # What is said about options, in reports, at DEBUG=info and in the command's output is described elsewhere.
-my $elsewhere = qr{^shim/(?:cli|simulate)/|^shim/job/trace_text\.c$|^core/sim/|^config/(?:table|removed)\.c$|^core/call/decisions\.c$|^core/report/(?:emit|report)};
+my $elsewhere = qr{^shim/(?:cli|simulate)/|^shim/job/trace_text\.c$|^core/sim/|^config/(?:table|removed)\.c$|^core/call/decisions\.c$|^core/report/(?:summary|report)};
 
 # Their first text is a message, or with "%s" alone one that is made elsewhere.
 my %tells = map { $_ => 1 } qw(shim_say cfg_say complain refuse shim_raise ss_topk_warn);
