@@ -130,6 +130,8 @@ static struct ss_place *place(const void *a, const void *b, char *why)
     pthread_mutex_unlock(&the.lock);
     if (unknown)
         (void)snprintf(why, GPU_WHY, "%s", gpu_error_name(&the.driver, unknown));
+    else if (!context)
+        (void)snprintf(why, GPU_WHY, "no context of a device");
     if (unknown || !k || !open_once(k, why))
         return NULL;
     gpu_place_trim(&k->place);

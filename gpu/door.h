@@ -24,8 +24,8 @@ struct gpu_door {
     /* Returns the place of two buffers. What it is asked for from here on comes after what the
      * program has queued in its default stream. It lasts as long as the process. May wait for the
      * device: call it without a lock. A place that can only copy (`reserve` is NULL) says why, in
-     * GPU_WHY bytes, the first time. Returns NULL if the buffers have no place in common (`why` is
-     * empty) or the device has failed. */
+     * GPU_WHY bytes, the first time. Returns NULL if the buffers have no place in common or the
+     * device has failed; `why` then says what is wrong with the device, or nothing. */
     struct ss_place *(*place)(const void *a, const void *b, char *why);
 
     /* The driver's name of the error for which a place has failed. */

@@ -159,12 +159,17 @@ bool shim_lies_on_device(const struct shim_call *call)
     return shim_is_device(call->send, call->recv) && touches_device(call);
 }
 
-bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice)
+int shim_slices(const struct shim_call *call)
 {
     bool two_groups;
-    const int64_t elements =
-        rank < ranks_of(call, &two_groups) ? entry(call->counts, call->large, rank) : -1;
-    const int64_t at = elements > 0 ? entry(call->displs, call->large, rank) : 0;
 
-    return elements >= 0 && span_of(call->type, (struct elements){at, at + elements, true}, slice);
+    return ranks_of(call, &two_groups);
+}
+
+bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice)
+{
+    const int64_t count = entry(call->counts, call->large, rank);
+    const int64_t at = count > 0 ? entry(call->displs, call->large, rank) : 0;
+
+    return count > 0 && span_of(call->type, (struct elements){at, at + count, true}, slice);
 }

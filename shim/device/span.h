@@ -18,8 +18,9 @@ bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shi
  * library knows nothing of that. */
 bool shim_lies_on_device(const struct shim_call *call);
 
-/* The slice of a rank in the receive buffer of an allgatherv that shim_spans knows. Returns false
- * past the last rank. */
+/* The number of slices in the receive buffer of an allgatherv that shim_spans knows, and the bytes
+ * of one. Returns false if it is empty. */
+int shim_slices(const struct shim_call *call);
 bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice);
 
 #endif

@@ -15,10 +15,13 @@ enum { IDLE_POLLS = 16 };
 
 bool shim_staged_begin(struct shim_staged *s, const struct shim_call *call)
 {
-    struct shim_span send, recv;
+    const bool by_slices = call->kind == SS_KIND_ALLGATHER && call->counts;
 
     *s = (struct shim_staged){.send = call->send, .recv = call->recv};
-    return shim_spans(call, &send, &recv);
+    if (!shim_spans(call, &s->send_span, &s->recv_span))
+        return false;
+    s->slices = by_slices && !s->recv_span.full ? shim_slices(call) : 0;
+    return true;
 }
 
 /* ---- served where the buffers lie ---- */
@@ -79,13 +82,13 @@ static struct ss_place *place_of(struct shim_staged *s, const struct shim_call *
     const void *send = in_place ? s->recv : s->send;
     /* A gather may be of words longer than those of `type`. */
     const size_t size = call->kind == SS_KIND_ALLGATHER ? sizeof(uint64_t) : ss_type_size(type);
+    const struct shim_span *in = &s->send_span, *out = &s->recv_span;
     struct ss_place *place;
-    struct shim_span in, out;
 
-    if (((uintptr_t)send | (uintptr_t)s->recv) % size != 0 || !shim_spans(call, &in, &out) ||
-        in.from != 0 || out.from != 0 || out.bytes == 0)
+    if (((uintptr_t)send | (uintptr_t)s->recv) % size != 0 || in->from != 0 || out->from != 0 ||
+        out->bytes == 0)
         return NULL;
-    if (!in_place && !lie_apart(send, in.bytes, s->recv, out.bytes))
+    if (!in_place && !lie_apart(send, in->bytes, s->recv, out->bytes))
         return NULL;
     place = find_place(s, send, s->recv);
     return place && place->ops->reserve ? place : NULL;
@@ -141,19 +144,17 @@ static void *seen(const struct ss_staged *copy, const struct shim_span *span)
 bool shim_staged_make(struct shim_staged *s, struct shim_call *call)
 {
     const bool in_place = shim_in_place(call), one = call->send == call->recv;
-    struct shim_span send, recv;
 
-    if (s->failed || !shim_spans(call, &send, &recv) || !make(s, s->recv, &recv, &s->out) ||
-        (!in_place && !one && !make(s, s->send, &send, &s->in))) {
+    if (s->failed || !make(s, s->recv, &s->recv_span, &s->out) ||
+        (!in_place && !one && !make(s, s->send, &s->send_span, &s->in))) {
         s->failed = true;
         return false;
     }
-    s->filled = in_place || one || !recv.full;
-    s->full = recv.full;
+    s->filled = in_place || one || !s->recv_span.full;
     if (s->out.place)
-        call->recv = seen(&s->out, &recv);
+        call->recv = seen(&s->out, &s->recv_span);
     if (s->in.place)
-        call->send = seen(&s->in, &send);
+        call->send = seen(&s->in, &s->send_span);
     else if (one && s->out.place)
         call->send = call->recv; /* an error, for the library to name */
     return true;
@@ -171,19 +172,14 @@ void shim_staged_fetch(struct shim_staged *s, bool joined)
 /* What lies between the slices of an allgatherv is the program's, and may change meanwhile. */
 void shim_staged_store(struct shim_staged *s, const struct shim_call *call)
 {
-    const int64_t from = s->out.memory - (char *)s->recv;
     struct shim_span slice;
 
     s->copies = SHIM_COPIES_GOING;
-    if (!s->out.place)
-        return;
-    if (s->full || call->kind != SS_KIND_ALLGATHER || !call->counts) {
+    if (s->out.place && s->slices == 0)
         ss_staged_store(&s->out, 0, s->out.bytes);
-        return;
-    }
-    for (int r = 0; shim_slice(call, r, &slice); r++)
-        if (slice.bytes > 0)
-            ss_staged_store(&s->out, (size_t)(slice.from - from), slice.bytes);
+    for (int r = 0; s->out.place && r < s->slices; r++)
+        if (shim_slice(call, r, &slice))
+            ss_staged_store(&s->out, (size_t)(slice.from - s->recv_span.from), slice.bytes);
 }
 
 int shim_staged_poll(struct shim_staged *s)

@@ -6,6 +6,7 @@
 #include "core/base/types.h"
 #include "core/place/pieces.h"
 #include "gpu/door.h"
+#include "shim/device/span.h"
 #include "shim/mpi/state.h"
 
 enum shim_copies {
@@ -18,17 +19,19 @@ enum shim_copies {
 struct shim_staged {
     const void *send; /* the buffers, as the program gave them */
     void *recv;
-    struct ss_place *place;   /* of both, if the call is served there; else NULL */
-    struct ss_staged in, out; /* copies; of a buffer on the host there is none */
-    bool filled;              /* the copy of the receive buffer begins with its content */
-    bool full;                /* the call writes all of it, without gaps between slices */
+    struct shim_span send_span, recv_span; /* what the call touches of them */
+    int slices;                            /* of an allgatherv with gaps between them; else 0 */
+    struct ss_place *place;                /* of both, if the call is served there; else NULL */
+    struct ss_staged in, out;              /* copies; of a buffer on the host there is none */
+    bool filled; /* the copy of the receive buffer begins with its content */
     enum shim_copies copies;
     struct ss_pieces pieces; /* of a buffer that the MPI library gets piece by piece */
     bool failed;             /* a copy could not be made, filled or written back: `why` */
     char why[GPU_WHY];
 };
 
-/* Returns false if MPI will not accept the call. */
+/* Asks MPI about the call, for the last time: the program may free its communicator while the call
+ * is under way. Returns false if MPI will not accept it. */
 bool shim_staged_begin(struct shim_staged *s, const struct shim_call *call);
 
 /* Sets `place` if one place can serve the call. May wait for the device: no lock may be held. */

@@ -77,7 +77,6 @@ struct allocation {
     CUcontext context;
     bool pool;
     unsigned long long id;
-    size_t other; /* from here on it is the other device's; 0: nowhere */
 };
 struct pinning {
     size_t size;
@@ -284,10 +283,6 @@ static void *place(const void *p, size_t size)
 static void *place_argument(const void *p)
 {
     size_t left = 0;
-    const allocation *a = p ? find(p, &left) : nullptr;
-
-    if (a && a->other > 0)
-        die("a kernel was given memory of two devices", p);
 
     if (p && !is_pinned(p) && !find(p, &left) && find((const char *)p - 1, &left))
         return (char *)place((const char *)p - 1, 1) + 1;
@@ -646,7 +641,7 @@ static CUresult allocate(CUdeviceptr *p, size_t size, CUcontext context, bool po
     if (the.taken[context->device] + size > the.limit)
         return CUDA_ERROR_OUT_OF_MEMORY;
     the.taken[context->device] += size;
-    the.live[the.used] = {size, context, pool, ++the.allocations, 0};
+    the.live[the.used] = {size, context, pool, ++the.allocations};
     *p = (CUdeviceptr)(the.device_base + the.used);
     memset(the.host_base + the.used, 0xa5, size < GRAIN ? size : GRAIN);
     if (the.watcher.allocated)
@@ -659,16 +654,6 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t size)
 {
     CONTEXT;
     return allocate(p, size, context, false, false);
-}
-
-/* As two devices' memory that a program has mapped one behind the other. */
-EXPORT CUresult test_cuda_span(CUdeviceptr *p, size_t size, size_t from)
-{
-    CONTEXT;
-    CUresult result = allocate(p, size, context, true, false);
-    if (result == CUDA_SUCCESS)
-        the.live[(size_t)((char *)*p - the.device_base)].other = from;
-    return result;
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *p, size_t size, CUstream)
@@ -871,9 +856,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
                                        CUdeviceptr p)
 {
     ENTER;
-    size_t left = 0;
-    const allocation *a = find((void *)p, &left);
-    const bool other = a && a->other > 0 && a->size - left >= a->other;
+    const allocation *a = find((void *)p, nullptr);
 
     /* It may say what has gone wrong before. */
     if (!stack.empty() && stack.back()->error != CUDA_SUCCESS)
@@ -891,7 +874,7 @@ EXPORT CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *which, v
             *(CUcontext *)to[i] = a && !a->pool ? a->context : nullptr;
             break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-            *(int *)to[i] = !a ? -2 : other ? !a->context->device : a->context->device;
+            *(int *)to[i] = a ? a->context->device : -2;
             break;
         case CU_POINTER_ATTRIBUTE_BUFFER_ID:
             *(unsigned long long *)to[i] = a                      ? a->id
