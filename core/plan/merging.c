@@ -1,12 +1,13 @@
 /* Dynamic programming over groups and calls: end[g][j] is the earliest end of the exchanges of the
- * first j calls in g groups. How late a group is selected follows from g, j and no more, and later
- * exchanges end no sooner where earlier ones end later, so that the least end[g][j] is all that the
- * calls behind j need to know. */
+ * first j calls in g groups. A group's selection ends at a time that depends on g and j only. Later
+ * exchanges end no sooner if earlier ones end later. The calls behind j thus need only the least
+ * end[g][j]. */
 #include "core/plan/merging.h"
 
 #include <math.h>
 
-/* ready[j]: computation and selection of the first j calls are over, but for costs per group. */
+/* Sets ready[j] to the end of computation and selection of the first j calls, without the costs per
+ * group. */
 static void sum_up(const struct ss_merging_call *calls, uint32_t count,
                    const struct ss_merging_costs *costs, struct ss_merging_work *w)
 {

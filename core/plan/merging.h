@@ -12,12 +12,12 @@
 #include "core/base/choices.h"
 
 struct ss_merging_call {
-    uint64_t elements; /* that selection reads: the paper's d */
-    uint64_t entries;  /* most that a rank selects and sends: rho d */
+    uint64_t elements; /* elements that selection reads: the paper's d */
+    uint64_t entries;  /* most entries that a rank selects and sends: rho d */
     double arrival;    /* seconds from the begin of the step, less the selections before it */
 };
 
-/* Seconds. */
+/* Costs in seconds. */
 struct ss_merging_costs {
     double element;  /* selection, per element */
     double group;    /* processor time of a vote and an exchange, per group */
@@ -37,8 +37,8 @@ struct ss_merging_work {
     uint16_t from[SS_MERGED + 1][SS_MERGED + 1];
 };
 
-/* Fills the plan of 1 to SS_MERGED calls, whose arrivals do not fall. Of plans that end at once it
- * takes one of the fewest groups. Takes count^3 / 6 additions. */
+/* Fills the plan of 1 to SS_MERGED calls, whose arrivals do not fall. If several plans end at the
+ * same time, takes one with the fewest groups. Does count^3 / 6 additions. */
 void ss_merging_make(const struct ss_merging_call *calls, uint32_t count,
                      const struct ss_merging_costs *costs, struct ss_merging_work *work,
                      struct ss_merging_plan *plan);

@@ -30,8 +30,8 @@ static double correction(const struct ss_history *h, enum ss_algorithm a)
     return h->runs[a] > 0 && h->ratio[a] < expected ? h->ratio[a] : expected;
 }
 
-/* Returns the algorithm that must run, SS_AUTO if none must. Other kinds have one sparse
- * algorithm. */
+/* Returns the algorithm that must run, or SS_AUTO if none must. A kind other than allreduce has one
+ * sparse algorithm. */
 static enum ss_algorithm forced(const struct ss_shape *s)
 {
     if (s->kind != SS_KIND_ALLREDUCE && s->forced != SS_AUTO && s->forced != SS_DENSE)

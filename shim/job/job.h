@@ -17,25 +17,26 @@ void shim_job_start_if_up(void);
  * once, when the process exits. */
 void shim_job_pause(void);
 
-/* shim/job/report_file.c: the report of this process. rank0: text on stderr, and a file where
- * REPORT_DIR is given. all: a file per rank, or text of every rank. `file` and `text` say which of
- * them is due. A process has one file, and each report holds everything since its beginning; the
- * first form says that the job has ended. Both under no lock of a communicator. */
+/* shim/job/report_file.c: writes the report of this process, which holds everything since the
+ * process began. Called without a communicator's lock. If REPORT_DIR is given, the process has one
+ * file. Text goes to stderr, of rank 0 or, without REPORT_DIR, of each rank that REPORT names.
+ * file, text: which of the two is due. The report says that the job has ended. */
 void shim_report(bool file, bool text);
+/* Writes the same report, which says that the job goes on. */
 void shim_report_so_far(void);
 
 /* Resolves a directory that an option names, from the directory in which the program began. Returns
  * false if the path is too long. */
 bool shim_directory_of(const char *option, char *directory, size_t size);
 
-/* The file is written anew in calls, every 10 s, so that a job that is killed leaves its last one.
- * prepare: settings are known. while_running: after a call, under no lock and outside of MPI; now:
- * of shim_now. */
+/* Prepares the interim reports, once the settings are known. */
 void shim_report_prepare(void);
+/* Writes the file anew if 10 s have passed since the last time, so that a job that is killed leaves
+ * its last report. Called after a call, without a lock and outside of MPI. now: of shim_now. */
 void shim_report_while_running(double now);
 
-/* MPI_Finalize, before the MPI library's: a job that was asked for a report begins here at the
- * latest. */
+/* Begins a job that was asked for a report, if no call has begun it. Called in MPI_Finalize before
+ * the MPI library's function. */
 void shim_report_before_end(void);
 
 /* Handles MPI_Pcontrol: 0 votes the library off, 1 on again, 2 writes the report so far. */

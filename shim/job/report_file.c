@@ -54,7 +54,8 @@ static int write_json(void *job, int fd)
     return ss_report_write_json(&shim.stats, job, write_fd, &fd);
 }
 
-/* One warning for all that goes wrong: an interim report follows every few seconds. */
+/* Warns once that a report could not be written, since an interim report follows every few
+ * seconds. */
 static void tell_lost(const char *directory, const char *name, const char *reason)
 {
     if (!atomic_exchange(&shim.report_lost, true))

@@ -1,8 +1,8 @@
 /* The trace of this process (TRACE): events of calls in Chrome's trace-event format, as a JSON
  * array with one event per line. The last bracket is missing until the job has ended.
  *
- * Events are collected in a buffer of fixed size. It is written while calls wait or when they end,
- * at most four times a second, and when it is full.
+ * A buffer of fixed size collects the events. The shim writes the buffer while calls wait or when
+ * they end, at most four times a second, and when the buffer is full.
  */
 #ifndef SHIM_JOB_TRACE_H
 #define SHIM_JOB_TRACE_H
