@@ -1,4 +1,4 @@
-/* What `sparseshim simulate` is asked for. */
+/* Options of `sparseshim simulate`. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "config/config.h"
 #include "shim/simulate/simulate.h"
 
-/* The next of several values, separated by commas, into item, "" where it is too long for one;
- * false behind the last. */
+/* Copies the next of several values, separated by commas, into item, or "" if it is too long.
+ * Returns false after the last. */
 static bool next_item(const char **list, char item[64])
 {
     if (*list == NULL)
@@ -29,7 +29,7 @@ static bool add_rank(struct sim_asked *a, uint64_t rank)
     return true;
 }
 
-/* "8", "2..4096", doubling from the first on, or "2..9:1" in steps. */
+/* Adds the ranks of "8", of "2..4096" (doubling from the first on) or of "2..9:1" (in steps). */
 static bool add_ranks(struct sim_asked *a, char *item)
 {
     char *upto = strstr(item, ".."), *by = strchr(item, ':');
@@ -225,7 +225,7 @@ static int unknown(const char *argument)
                        near != NULL ? "?" : "");
 }
 
-/* --NAME=VALUE or --NAME VALUE; *i comes to stand on its last word. */
+/* Reads --NAME=VALUE or --NAME VALUE. Sets *i to the last word of the option. */
 static int read_option(struct sim_asked *asked, int argc, char **argv, int *i)
 {
     const char *argument = argv[*i];

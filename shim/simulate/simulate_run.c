@@ -1,5 +1,5 @@
-/* Runs of a simulation: each in a process of its own, which is ended where it takes too much; and
- * what is said of those that are not made. */
+/* Runs of a simulation. Each has a process of its own, which is killed if it takes too much. A run
+ * that would take too much is not made: its row is extrapolated or refused. */
 #include "shim/simulate/simulate.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static void run_here(const struct ss_trial *trial, int out)
     _exit(write(out, &report, sizeof report) == sizeof report ? 0 : 1);
 }
 
-/* Bytes that a process has in memory now. */
+/* Returns the bytes that a process has in memory now. */
 static uint64_t resident(pid_t pid)
 {
     char path[64];
@@ -46,7 +46,7 @@ static uint64_t resident(pid_t pid)
     return here * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Seconds of a processor that it has taken. */
+/* Returns the seconds of a processor that a process has taken. */
 static double taken(pid_t pid)
 {
     clockid_t clock;
@@ -57,7 +57,7 @@ static double taken(pid_t pid)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Until it reports, or has taken too much. */
+/* Waits until the process reports. Kills it if it takes too much memory or time. */
 static enum sim_end watch(pid_t pid, int in, uint64_t memory, double seconds)
 {
     enum { LOOK_MS = 20 };
@@ -121,9 +121,10 @@ void sim_run(const struct ss_trial *trial, uint64_t memory, double seconds, stru
     close(ends[0]);
 }
 
-/* ---- what a run will take ---- */
+/* ---- memory and time of a run ---- */
 
-/* As the last two runs grew, at least with the number of ranks; after one run with its square. */
+/* Extrapolates from the growth of the last two runs, at least with the number of ranks; after only
+ * one run, with its square. */
 static double expected(double before, double last, const struct sim_family *f, int ranks)
 {
     double power = 2, times = (double)ranks / f->last.ranks;
@@ -133,8 +134,9 @@ static double expected(double before, double last, const struct sim_family *f, i
     return last * pow(times, fmax(power, 1));
 }
 
-/* Returns the bytes that every run takes: input, result and, in MODE=topk, residual of each rank,
- * or the sum that an exact result is compared with; and what a rank has beside. */
+/* Returns the least bytes of a run. Each rank has an input, a result and, in MODE=topk, a residual,
+ * and RANK bytes besides. In MODE=exact the run has one more vector, the sum that the result is
+ * compared with. */
 static double least_memory(const struct ss_trial *t)
 {
     enum { RANK = 200000 };
@@ -179,10 +181,10 @@ static void too_large(const struct sim_asked *asked, int ranks, double bytes, ch
              bytes > (double)asked->memory ? need : limit, limit);
 }
 
-/* The estimate of the time is rough: what may be just too long is tried. */
+/* The estimate of the time is rough, so that a run that may be just too long is tried. */
 static const double ROUGHLY = 2;
 
-/* Whether a run is worth its start; else family->why says why not. */
+/* Returns true if a run is worth its start; else sets family->why. */
 static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t,
                          struct sim_family *f)
 {
@@ -200,7 +202,8 @@ static bool worth_trying(const struct sim_asked *asked, const struct ss_trial *t
     return f->why[0] == '\0';
 }
 
-/* Runs it; false where it was not, or not to its end. */
+/* Makes the run unless it is too large. Returns true if the run ended, with a result or a failure.
+ */
 static bool try_run(const struct sim_asked *asked, const struct ss_trial *t, struct sim_family *f,
                     struct sim_run *run)
 {
@@ -240,7 +243,7 @@ static void take_result(const struct ss_trial *t, const struct sim_run *run, str
     row->ran = r->ran;
 }
 
-/* By what the cost model says of both. */
+/* Scales the largest run by the cost model's estimates for both. */
 static void extrapolate(const struct ss_trial *t, const struct sim_family *f, struct sim_row *row)
 {
     const struct ss_trial_result *r = &f->run.result;
