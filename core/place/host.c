@@ -1,4 +1,4 @@
-/* The host's place: everything is done at once, by the kernels of this processor. */
+/* The place of the host: the kernels of this processor do all work at once. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static ss_ticket read_to(struct ss_place *p, enum ss_type type, const void *src,
     return 0;
 }
 
-/* Runs lie pages apart, which no processor fetches of itself. */
+/* Prefetches a run. Runs lie pages apart, so that no processor prefetches them of itself. */
 static void fetch_run(const char *run, size_t bytes)
 {
     enum { LINE = 64 };
@@ -161,7 +161,7 @@ static ss_ticket decode(struct ss_place *p, enum ss_type type, const enum ss_op 
     return 0;
 }
 
-/* The first message of a part begins where the one before has ended. */
+/* Encodes a part, whose first message begins at the end of the part before it. */
 static size_t encode_part(enum ss_type type, const struct ss_leaving *what,
                           const struct ss_part *part, unsigned char *to, size_t at)
 {

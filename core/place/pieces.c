@@ -24,7 +24,7 @@ static struct ss_staged *room_out(const struct ss_pieces *p, size_t number)
     return (struct ss_staged *)(uintptr_t)&p->out[number % depth(p)];
 }
 
-/* Where the piece is copied to from the place. */
+/* Returns the room to which a piece is copied from the place. */
 static struct ss_staged *room_in(const struct ss_pieces *p, size_t number)
 {
     return p->send ? (struct ss_staged *)(uintptr_t)&p->in[number % depth(p)] : room_out(p, number);

@@ -1,17 +1,22 @@
-/* Where dense vectors are: inputs, results and residuals lie in a place, and nothing but its
- * functions touches their elements. Streams, messages and decisions are the host's. There is the
- * host's own place, where everything is done at once; a device is another one.
+/* A place of dense vectors. Inputs, results and residuals lie in a place, and only the functions of
+ * the place touch their elements. Streams, messages and decisions are on the host. The host is a
+ * place too (ss_host), which does all work at once; a device is another one.
  *
- * A function hands over work, which a place does in the order of the calls. The host's arrays that
- * it is given to read are read before it returns. What it gives back, into the host's memory, is
- * there once poll has said so of the ticket that it returned; what it does to vectors of the place
- * needs no waiting for but before somebody else looks at them.
+ * A function hands work over, and the place does the work in the order of the calls. The function
+ * reads arrays of the host before it returns. The results come to the host's memory later:
+ * they are there when poll returns SS_OK for the ticket that the function returned. Work on vectors
+ * of the place needs no ticket, unless code outside of the place uses the vectors next.
  *
- * v, g, r, src, dst and out are in the place, n elements of `type`, SS_F32 or SS_F64 unless said
- * otherwise; idx, val and what is given back are the host's. The entries that a claim or a scan
- * gives back may stay in the place, in vectors of make, and idx and val of what takes entries may
- * be these. What a function does is said where the host's is: core/compute/kernels.h,
- * core/compute/select.h, core/compute/vector.h, core/select/threshold.h. */
+ * Parameters:
+ *
+ * - v, g, r, src, dst and out are vectors in the place, of n elements of `type`. The type is SS_F32
+ *   or SS_F64 unless a comment says otherwise.
+ * - idx, val and the results are arrays of the host. The entries of a claim or a scan may instead
+ *   stay in the place, in vectors of make. The functions that take entries accept these vectors.
+ *
+ * The functions of the host define the results: core/compute/kernels.h, core/compute/select.h,
+ * core/compute/vector.h, core/select/threshold.h.
+ */
 #ifndef CORE_PLACE_PLACE_H
 #define CORE_PLACE_PLACE_H
 
@@ -28,68 +33,74 @@ struct ss_place {
 };
 struct ss_place_record;
 
-/* Entries in the place on their way out: each part of the list becomes a stream of its own. */
+/* A range of entries in the place that becomes a stream of its own. */
 struct ss_part {
     size_t first, count;
 };
 struct ss_leaving {
     struct ss_wire_key key;
     enum ss_coding coding;
-    struct ss_rounding
-        how; /* SS_VALUES_SAME, or bf16 or q8, nearest: then val is rounded in place, */
+    /* rounding of val, in place: SS_VALUES_SAME, or bf16 or q8 to nearest */
+    struct ss_rounding how;
     const uint32_t *idx;
-    void *val, *error; /* and what that takes away goes to `error`; NULL: nowhere */
+    void *val, *error; /* error: vector for the differences that the rounding leaves; NULL: none */
     const struct ss_part *parts;
     size_t count;
 };
 
-/* Of the entries from an index up to the next one: those before them, their squares where these are
- * finite, and how many of them are not zero. */
+/* Sums over the entries of one range of indices. */
 struct ss_share {
-    double square;
-    uint64_t first;
-    uint64_t count;
-    uint64_t unbounded; /* whose square is not finite; in no other number */
+    double square;      /* sum of squares */
+    uint64_t first;     /* entries before the range */
+    uint64_t count;     /* entries that are not zero */
+    uint64_t unbounded; /* entries whose square is not finite, and which are in no other number */
 };
 
-/* What is to come on n elements: of a claim k, `bucket` where it is by buckets, and the entries
- * that it may give back; 0: none. */
+/* Needs of later calls on n elements: the k of a claim, its `bucket` (0: by threshold), and the
+ * most entries that the claim may give back. 0: none. */
 struct ss_place_need {
     size_t n, entries, k, bucket;
 };
 
-/* Work handed over so far; 0: all of it is done. */
+/* Number of the work handed over so far. 0: all work is done. */
 typedef uint64_t ss_ticket;
 
 struct ss_place_ops {
     const char *name;
-    bool remote; /* the host cannot touch its elements: open needs room */
+    bool remote; /* the host cannot touch the elements: open needs room */
 
-    /* Of its costs (core/place/place_costs.h); NULL: they are the host's. */
+    /* Returns the record of the place's costs (core/place/place_costs.h). NULL: the costs are the
+     * host's. */
     struct ss_place_record *(*record)(struct ss_place *p);
 
-    /* Of a ticket: SS_OK, SS_PENDING, or SS_ERR_DEVICE: it will never be done. Never waits. */
+    /* Returns SS_OK if the work of a ticket is done, SS_PENDING, or SS_ERR_DEVICE if it will never
+     * be done. Never waits. */
     int (*poll)(struct ss_place *p, ss_ticket ticket);
-    ss_ticket (*mark)(struct ss_place *p); /* of all that was handed over */
-    bool (*lost)(struct ss_place *p);      /* and with it all that lies there; NULL: it never is */
+    ss_ticket (*mark)(struct ss_place *p); /* returns the ticket of all work */
+    /* true: the place has lost all its vectors; NULL: never */
+    bool (*lost)(struct ss_place *p);
 
-    /* Staging (core/place/staged.h), in bytes. stage: room on the host, NULL if there is no memory.
-     * fetch and store copy between the place and that room, which the host leaves alone until the
-     * ticket has passed. A place that can do no more has NULL for all that follows. */
+    /* Staging, in bytes (core/place/staged.h). A place may have NULL for all functions after
+     * these. */
+    /* Returns room on the host, or NULL without memory. */
     void *(*stage)(struct ss_place *p, size_t bytes);
     void (*unstage)(struct ss_place *p, void *staged);
+    /* Copy between the place and that room. The host leaves the room alone until the ticket is
+     * done. */
     ss_ticket (*fetch)(struct ss_place *p, const void *from, size_t bytes, void *staged);
     ss_ticket (*store)(struct ss_place *p, void *to, const void *staged, size_t bytes);
 
-    /* Room for what follows on n elements: SS_OK or SS_ERR_MEMORY. Without it the place may fail
-     * for good where memory is short. */
+    /* Makes room for later calls on n elements. Returns SS_OK or SS_ERR_MEMORY. Without the room,
+     * the place may fail for good if memory is short. */
     int (*reserve)(struct ss_place *p, enum ss_type type, const struct ss_place_need *need);
 
-    /* A vector of zeros: SS_OK or SS_ERR_MEMORY, `buf` being what stands for it. Let go. */
+    /* Makes a vector of zeros, for which buf->data stands. Returns SS_OK or SS_ERR_MEMORY. */
     int (*make)(struct ss_place *p, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
+    /* Frees the vector. */
     void (*drop)(struct ss_place *p, struct ss_buf *buf);
 
-    /* Any type. write: from the host. clear_at: zeros at dst[idx[j] - base]. */
+    /* Functions for any type. clear_at sets dst[idx[j] - base] to zero; write copies from the
+     * host. */
     void (*clear)(struct ss_place *p, enum ss_type type, void *v, size_t n);
     void (*clear_at)(struct ss_place *p, enum ss_type type, void *dst, uint32_t base,
                      const uint32_t *idx, size_t nnz);
@@ -102,45 +113,48 @@ struct ss_place_ops {
     void (*reduce)(struct ss_place *p, enum ss_type type, enum ss_op op, void *dst,
                    const void *from, size_t n); /* `from` is the host's */
 
-    /* Entries as they came, whose payload is read before it returns: scattered, or accumulated by
-     * *op where it is not NULL. *refused, whichever thread polls, becomes coded->sender + 1 where
-     * their code is malformed, and nothing is done then. NULL: the host decodes what comes. */
+    /* Scatters the entries of a message, or accumulates them by *op unless op is NULL. Reads the
+     * message before it returns. If the code of the entries is malformed, does nothing and sets
+     * *refused to coded->sender + 1 until the ticket is done. NULL: the host decodes messages. */
     ss_ticket (*decode)(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                         uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
-    /* Entries that have stayed in the place. encode: the messages of one part after the other, each
-     * on a multiple of 64 bytes of `to`, which has room for ss_wire_bound of each and 64 bytes
-     * more; ends[i]: the bytes up to the last one of part i. NULL: the host encodes. survey: of
-     * `count` ranges of indices, cuts[i] to cuts[i + 1]. */
+    /* Encodes entries that have stayed in the place: the messages of one part after the other, each
+     * on a multiple of 64 bytes of `to`. The room at `to` is ss_wire_bound of each message and 64
+     * bytes more. Sets ends[i] to the bytes up to the end of part i. NULL: the host encodes. */
     ss_ticket (*encode)(struct ss_place *p, enum ss_type type, const struct ss_leaving *what,
                         void *to, size_t *ends);
+    /* Sums up entries that have stayed in the place, in `count` ranges of indices from cuts[i] to
+     * cuts[i + 1]. */
     ss_ticket (*survey)(struct ss_place *p, enum ss_type type, const uint32_t *idx, const void *val,
                         size_t nnz, const uint32_t *cuts, size_t count, struct ss_share *out);
 
-    /* Any type, to the host. runs: their elements, one run after the other. open: elements that the
-     * host reads and writes; *at is where it finds them, `room` or v itself; close: it is done with
-     * them. */
+    /* Functions for any type that copy to the host. runs copies the elements of one run after the
+     * other. */
     ss_ticket (*read)(struct ss_place *p, enum ss_type type, const void *src, size_t n, void *to);
     ss_ticket (*runs)(struct ss_place *p, enum ss_type type, const void *v,
                       const struct ss_run *runs, size_t count, void *to);
+    /* Gives n elements to the host to read and write: sets *at to v itself, or to `room` with a
+     * copy. */
     ss_ticket (*open)(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
                       void **at);
+    /* Takes the elements of open back. */
     void (*close)(struct ss_place *p, enum ss_type type, void *v, size_t n, const void *opened);
     ss_ticket (*scan)(struct ss_place *p, enum ss_type type, enum ss_op op, const void *src,
                       size_t n, uint32_t base, uint32_t *idx, void *val, size_t capacity,
                       struct ss_scan *out);
 
-    /* square: the squared norm, 0 only where all elements are zero. sketch: in SS_SKETCH_BUCKETS
-     * sums. */
+    /* Computes the squared norm; 0 only if all elements are zero. */
     ss_ticket (*square)(struct ss_place *p, enum ss_type type, const void *v, size_t n,
                         double *out);
     ss_ticket (*not_finite)(struct ss_place *p, enum ss_type type, const void *g, const void *r,
                             size_t n, size_t *out);
+    /* Computes signed sums of the elements in SS_SKETCH_BUCKETS buckets. */
     ss_ticket (*sketch)(struct ss_place *p, enum ss_type type, const void *v, size_t n,
                         double *sketch);
 
-    /* Selection. claim: about k entries by the threshold t, which is the place's until it is done;
-     * *few: too few, ask for a new threshold (ss_threshold_select). */
+    /* Selection. Claims about k entries by the threshold t, which belongs to the place until the
+     * ticket is done. Sets *few if a new threshold should be asked for (ss_threshold_select). */
     ss_ticket (*claim)(struct ss_place *p, struct ss_threshold *t, enum ss_type type, const void *g,
                        void *r, size_t n, uint32_t base, size_t k, uint32_t *idx, void *val,
                        struct ss_selection *out, bool *few);
@@ -150,7 +164,7 @@ struct ss_place_ops {
     void (*undo)(struct ss_place *p, enum ss_type type, const void *g, void *r, size_t n,
                  uint32_t base, const uint32_t *idx, const void *val, size_t claimed);
 
-    /* Residuals. */
+    /* Functions for residuals. */
     void (*add_at)(struct ss_place *p, enum ss_type type, void *r, uint32_t base,
                    const uint32_t *idx, const void *val, size_t count);
     void (*add_dense)(struct ss_place *p, enum ss_type type, void *r, const void *from, size_t n);
@@ -163,10 +177,10 @@ struct ss_place_ops {
 
 enum { SS_SKETCH_BUCKETS = 2048 };
 
-/* The host's own. */
+/* The place of the host. */
 extern struct ss_place ss_host;
 
-/* poll, mark and reserve of a place that does everything at once. */
+/* The functions poll, mark and reserve of a place that does all work at once. */
 static inline int ss_place_poll_done(struct ss_place *p, ss_ticket ticket)
 {
     (void)p, (void)ticket;
@@ -186,7 +200,7 @@ static inline int ss_place_reserve_nothing(struct ss_place *p, enum ss_type type
     return SS_OK;
 }
 
-/* Waits for it: not within a call, but where a residual changes places. */
+/* Waits for a ticket. Used only when a residual changes its place, never during a call. */
 static inline int ss_place_wait(struct ss_place *p, ss_ticket ticket)
 {
     int status = SS_OK;

@@ -1,5 +1,6 @@
-/* A place at work on one vector: pieces of it are cleared, entries encoded, decoded and put into
- * it, elements read. What entries take is the difference between long messages and short ones. */
+/* Measures a place at work on one vector. Pieces of the vector are cleared, entries encoded,
+ * decoded and put into it, elements read. The cost of an entry is the difference between long and
+ * short messages. */
 #include "core/place/place_costs.h"
 
 #include <pthread.h>
@@ -11,13 +12,13 @@
 enum { ENTRIES = 8192, FEW = 16, GAP = 64, ELEMENTS = ENTRIES * GAP, PIECE = 65536, TIMES = 2 };
 enum { PARTS = 8, REPEATS = 3, TRIES = 16 };
 
-/* Seconds: in which a place without work answers; after which no round is begun, and after which a
- * place is so slow that there is no more to learn. */
+/* Seconds. IDLE: a place without work answers in this time. ENOUGH: no round begins after it.
+ * TOO_LONG: after it the place is too slow to be measured. */
 static const double IDLE = 1e-3, ENOUGH = 3e-3, TOO_LONG = 8e-3;
-/* After which a piece of work is given up: another thread may have put it behind what the program
- * has queued, for which nobody may wait here. */
+/* Seconds after which a piece of work is given up. Another thread may have queued the program's
+ * work before it, for which this thread must not wait. */
 static const double PATIENCE = 20e-3;
-static const double LEAST = 1e-14; /* seconds: a difference may drown in noise */
+static const double LEAST = 1e-14; /* least seconds; noise may hide a difference */
 
 enum { NOT_MEASURED, MEASURING, MEASURED };
 
@@ -29,7 +30,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A message and what a recipe makes of it. */
+/* A message and the chunk that a recipe reads from it. */
 struct message {
     struct ss_chunk chunk;
     struct ss_coded coded;
@@ -39,18 +40,19 @@ struct message {
 struct bench {
     struct ss_place *place;
     struct ss_mem mem;
-    struct ss_buf idx, val, dense;         /* the place's: entries and the vector */
-    struct ss_buf own_idx, own_val;        /* the host's: the same entries */
-    struct ss_buf msg, out, back, scratch; /* messages, made here and there; elements; indices */
+    struct ss_buf idx, val, dense;  /* in the place: entries and the vector */
+    struct ss_buf own_idx, own_val; /* on the host: the same entries */
+    /* messages of the host and of the place; elements; indices */
+    struct ss_buf msg, out, back, scratch;
     struct message small, large;
     struct ss_part parts[PARTS];
     size_t ends[PARTS];
     atomic_int refused;
     bool failed, given_up;
-    struct bench *next; /* of those given up */
+    struct bench *next; /* in the list of benches given up */
 };
 
-/* SS_OK, SS_PENDING where it takes longer than that, or SS_ERR_DEVICE. */
+/* Returns SS_OK, SS_PENDING after `seconds`, or SS_ERR_DEVICE. */
 static int wait_for(struct ss_place *p, ss_ticket ticket, double seconds)
 {
     const double begin = now();
@@ -97,7 +99,8 @@ static void make_message(struct bench *b, struct message *m, size_t at, uint32_t
     m->coded.idx = b->scratch.data;
 }
 
-/* A short message is the beginning of the long one: the scratch has the indices of both. */
+/* Makes the vectors and two messages. The short message holds the first entries of the long one, so
+ * that both share the indices in the scratch. */
 static bool bench_init(struct bench *b)
 {
     const struct ss_place_need need = {.n = ENTRIES, .entries = ENTRIES, .k = ENTRIES};
@@ -125,7 +128,7 @@ static bool bench_init(struct bench *b)
     return !b->failed;
 }
 
-/* Behind what is queued. */
+/* Frees the vectors, after the queued work. */
 static void drop_vectors(struct bench *b)
 {
     struct ss_buf *const there[] = {&b->idx, &b->val, &b->dense};
@@ -144,7 +147,7 @@ static void free_arrays(struct bench *b)
         ss_buf_free(here[i]);
 }
 
-/* ---- what is timed ---- */
+/* ---- timed work ---- */
 
 typedef void work(struct bench *b);
 
@@ -161,7 +164,7 @@ static void clear_all(struct bench *b)
         b->place->ops->clear(b->place, SS_F32, dense + i, PIECE);
 }
 
-/* As parts, which a place may encode beside each other. */
+/* Encodes entries in parts, which a place may encode at the same time. */
 static void encode(struct bench *b, size_t entries)
 {
     const struct ss_leaving what = {.key = key,
@@ -273,7 +276,8 @@ static bool is_asked(const struct ss_place_ops *ops, int timed)
     return timed == READ ? ops->remote : (timed != FEW_LEFT && timed != LEFT) || ops->encode;
 }
 
-/* The least of some rounds. The first one is the slowest: it may be given up. */
+/* Times each work in some rounds and takes the least. The first round is the slowest and may be
+ * given up. */
 static bool bench_run(struct bench *b, struct ss_place_costs *out)
 {
     const double begin = now();
@@ -292,7 +296,7 @@ static bool bench_run(struct bench *b, struct ss_place_costs *out)
     return true;
 }
 
-/* Its arrays: what is queued may yet be written to them. */
+/* Keeps the arrays of a bench given up, since queued work may still write to them. */
 static void keep(struct bench *b)
 {
     static _Atomic(struct bench *) given_up;
@@ -329,7 +333,7 @@ static struct {
     struct ss_place_costs place;
 } host = {.once = PTHREAD_ONCE_INIT, .costs = {.code = 4e-9, .merge = 2e-9, .fill = 1e-10}};
 
-/* To code an entry is either way. */
+/* Measures the host. An entry costs the same to encode and to decode. */
 static void measure_host(void)
 {
     struct ss_place_costs seen;

@@ -1,5 +1,5 @@
-/* What the work of a call costs on the host and in a place, for the plan: measured once for each
- * place, in what the recipes ask of it. */
+/* Costs of a call's work on the host and in a place, for the plan. The costs are measured once for
+ * each place, by the operations that recipes use. */
 #ifndef CORE_PLACE_PLACE_COSTS_H
 #define CORE_PLACE_PLACE_COSTS_H
 
@@ -7,19 +7,21 @@
 
 #include "core/place/place.h"
 
-/* Work between the host's streams and vectors of the place. On the host itself nothing crosses, and
- * a message costs no more than its entries. */
+/* Costs of work between the host's streams and vectors of the place. On the host nothing is copied
+ * across, and a message costs no more than its entries. */
 struct ss_place_costs {
-    double encode;  /* seconds per entry that has stayed there, until its message is the host's */
-    double decode;  /* per entry of a message, until it is in a vector */
-    double put;     /* per entry of the host's arrays, until it is in a vector */
-    double fill;    /* per byte cleared */
-    double cross;   /* per byte of elements that the host reads or writes; 0: the host's own */
-    double message; /* for each message handed over */
-    double wait;    /* until the host hears that work is done */
+    /* seconds per entry that has stayed in the place, until the host has its message */
+    double encode;
+    double decode; /* seconds per entry of a message, until it is in a vector */
+    double put;    /* seconds per entry of the host's arrays, until it is in a vector */
+    double fill;   /* seconds per byte cleared */
+    /* seconds per byte of elements that the host reads or writes; 0: the host's own elements */
+    double cross;
+    double message; /* seconds per message handed over */
+    double wait;    /* seconds until the host sees that work is done */
 };
 
-/* The host's own work, by whichever place a call is in. */
+/* Costs of the host's own work, in whichever place a call is. */
 struct ss_host_costs {
     double code;  /* seconds per entry encoded or decoded */
     double merge; /* seconds per entry added to the result */
@@ -32,25 +34,24 @@ static inline struct ss_place_costs ss_costs_of_host(double code, double merge, 
         .encode = code, .decode = code + merge, .put = merge, .fill = fill};
 }
 
-/* What a place keeps of its costs (ss_place_ops.record): as its maker puts them, and as measured
- * once. */
+/* The costs of a place (ss_place_ops.record): `expected` by its maker, and `seen` once measured. */
 struct ss_place_record {
     struct ss_place_costs expected, seen;
     atomic_int state;
     atomic_uint tries;
 };
 
-/* Measured at first use, in two or three milliseconds. */
+/* Returns the costs of the host. The first call measures them, in two or three milliseconds. */
 const struct ss_host_costs *ss_host_costs(void);
 
-/* Those known by now; of a place without a record the host's. Never waits. */
+/* Returns the costs of a place that are known now; for a place without a record, the host's. Never
+ * waits. */
 const struct ss_place_costs *ss_place_costs(struct ss_place *p);
 
-/* Measures a place with a record, once: some milliseconds, if it has nothing else to do, during
- * which other threads find what was expected; also where it is slow beyond that or has no memory.
- * No lock may be held that others wait for. Where it is busy nothing is done; the next call tries
- * again, a few times. True: what costs are known from here on was settled by
- * this call, which measured them or found the place too slow for that. */
+/* Measures a place with a record, once. Takes some milliseconds, in which other threads get the
+ * expected costs. Keeps the expected costs if the place is too slow or has no memory. If the place
+ * is busy, does nothing; the next call tries again, a few times. Called without a lock that other
+ * threads wait for. Returns true if this call has settled the costs. */
 bool ss_place_measure(struct ss_place *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* A concatenation of vectors of the host: everything is done at once, segment by segment. */
+/* A concatenation of vectors of the host. All work is done at once, segment by segment. */
 #include "core/place/segments.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@ struct range {
     uint64_t first, n; /* elements of the concatenation */
 };
 
-/* What a function is given of a segment: elements from..from + n of it, of the range at `done`. */
+/* Elements first..first + n of the concatenation, which lie in one segment and `done` elements into
+ * a range. */
 struct piece {
     unsigned char *at;
     uint64_t first, n;
@@ -26,7 +27,7 @@ static struct range range_of(const struct ss_place *p, enum ss_type type, const 
     return (struct range){offset / ss_type_size(type), n};
 }
 
-/* The last segment that begins at or before the element. */
+/* Returns the last segment that begins at or before the element. */
 static const struct ss_segment *find(const struct ss_segments *s, uint64_t element)
 {
     unsigned lo = 0, hi = s->count;
@@ -41,8 +42,8 @@ static const struct ss_segment *find(const struct ss_segments *s, uint64_t eleme
     return &s->list[lo];
 }
 
-/* The part of the range that begins `done` elements into it and lies in one segment; false: there
- * is none left. */
+/* Sets *piece to the piece of the range that begins `done` elements into it and lies in one
+ * segment. Returns false if none is left. */
 static bool next_piece(const struct ss_place *p, enum ss_type type, struct range range, size_t done,
                        struct piece *piece)
 {
@@ -97,14 +98,15 @@ static void reduce(struct ss_place *p, enum ss_type type, enum ss_op op, void *d
                         piece.n);
 }
 
-/* Entries of a stream that lie in one segment. */
+/* A slice of the entries of a stream that lies in one segment. */
 struct slice {
     const struct ss_segment *segment;
     uint32_t base; /* the index of its first element */
     size_t from, count;
 };
 
-/* dst is where the element of index `base` lies. */
+/* Sets *s to the next slice. dst is the address of the element with index `base`. Returns false if
+ * no entry is left. */
 static bool next_slice(const struct ss_place *p, enum ss_type type, const void *dst, uint32_t base,
                        const uint32_t *idx, size_t nnz, struct slice *s)
 {
@@ -153,7 +155,7 @@ static void accumulate(struct ss_place *p, enum ss_type type, enum ss_op op, voi
                                 from + s.from * ss_type_size(type), s.count);
 }
 
-/* In one segment: where it is; else a copy. */
+/* Opens a range: in place if one segment holds it, else as a copy. */
 static ss_ticket open_range(struct ss_place *p, enum ss_type type, void *v, size_t n, void *room,
                             void **at)
 {
@@ -176,7 +178,7 @@ static void close_range(struct ss_place *p, enum ss_type type, void *v, size_t n
         write_to(p, type, v, opened, n);
 }
 
-/* The scan of a further piece joins those before it, which had `done` elements. */
+/* Adds the scan of a piece to the scan of the pieces before it, which had `done` elements. */
 static void join(struct ss_scan *all, const struct ss_scan *s, size_t done)
 {
     if (all->stop == done)
@@ -210,7 +212,7 @@ static ss_ticket scan(struct ss_place *p, enum ss_type type, enum ss_op op, cons
 
 static const struct ss_place_ops ops = {
     .name = "segments",
-    .remote = true, /* what spans two of them is copied to be seen as one */
+    .remote = true, /* a range over two segments is copied to be seen as one */
     .poll = ss_place_poll_done,
     .mark = ss_place_mark_done,
     .reserve = ss_place_reserve_nothing,

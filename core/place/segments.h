@@ -1,6 +1,6 @@
-/* A place made of pieces of the host: its one vector is the concatenation of vectors that lie
- * where they lie. Recipes of merged calls have their result in it. Inputs and residuals are not in
- * it: it has none of the functions for them. */
+/* A place made of vectors of the host. Its one vector is their concatenation; they stay where they
+ * are. The recipes of merged calls have their result in it. Inputs and residuals are not in this
+ * place, which lacks the functions for them. */
 #ifndef CORE_PLACE_SEGMENTS_H
 #define CORE_PLACE_SEGMENTS_H
 
@@ -13,11 +13,12 @@ struct ss_segment {
 
 struct ss_segments {
     struct ss_place place;
-    const struct ss_segment *list; /* borrowed; ascending, without gaps and empty ones */
+    const struct ss_segment *list; /* borrowed; ascending, without gaps or empty segments */
     unsigned count;
-    unsigned char *base; /* stands for element 0; what follows are addresses that nobody reads */
+    unsigned char *base; /* address of element 0; the addresses after it are never read */
 };
 
+/* Makes the place of a list of segments. */
 void ss_segments_init(struct ss_segments *s, const struct ss_segment *list, unsigned count);
 
 #endif

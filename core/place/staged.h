@@ -1,12 +1,13 @@
-/* Bytes of a place, copied to the host for code that knows the host alone, such as an MPI library:
+/* Bytes of a place, copied to the host for code that knows only the host, such as an MPI library:
  *
- *     ss_staged_make(&s, place, at, bytes)    room on the host
- *     ss_staged_fetch(&s)                     copies there, then ss_staged_poll until SS_OK
+ *     ss_staged_make(&s, place, at, bytes)    makes room on the host
+ *     ss_staged_fetch(&s)                     copies there; then ss_staged_poll until SS_OK
  *     ... work on s.host ...
- *     ss_staged_store(&s, 0, bytes)           copies back, then ss_staged_poll until SS_OK
+ *     ss_staged_store(&s, 0, bytes)           copies back; then ss_staged_poll until SS_OK
  *     ss_staged_free(&s)                      when no copy is under way
  *
- * No function waits. */
+ * No function waits.
+ */
 #ifndef CORE_PLACE_STAGED_H
 #define CORE_PLACE_STAGED_H
 
