@@ -20,7 +20,7 @@ enum state { NO_DRIVER, ASKED, IGNORED };
 
 static struct {
     atomic_int state;
-    _Atomic unsigned long long adds; /* libraries loaded, at the last look */
+    _Atomic unsigned long long adds; /* number of libraries loaded, at the last look */
     pthread_mutex_t lock;
     pthread_once_t ranges;
     const struct gpu_door *part;
@@ -28,16 +28,16 @@ static struct {
 
 /* ---- stack and heap ---- */
 
-/* The data of the program stand before its heap, and nothing is mapped between them: the gap is at
- * most a gigabyte, drawn by the system. */
+/* Most bytes from the data of the program to its heap. The system draws the gap, at most a
+ * gigabyte, and maps nothing in it. */
 #define NEAR 0x80000000u
 
-/* The heap is shorter than that, and what is mapped lies further away. */
+/* Most bytes of the heap. The system maps other memory further away. */
 #define REACH ((uintptr_t)1 << 40)
 
-/* proc(5): fields 28, 45 and 47 of /proc/self/stat are the bottom of the stack, the begin of the
- * data and that of the heap; 0 where they are kept secret. The name of the program, field 2, may
- * hold blanks and brackets. */
+/* Reads the bottom of the stack, the begin of the data and the begin of the heap: fields 28, 45 and
+ * 47 of /proc/self/stat (proc(5)), 0 if the system keeps them secret. The name of the program,
+ * field 2, may hold blanks and brackets. */
 static void read_ranges(uintptr_t *stack, uintptr_t *heap)
 {
     uintptr_t data = 0;
@@ -78,8 +78,8 @@ static void find_ranges(void)
         atomic_store(&shim_memory.stack, stack - SHIM_STACK);
 }
 
-/* The heap moves its end. Communication libraries put code of their own before sbrk (UCX: 0.3 us),
- * so it is asked only about what may have become the heap's. */
+/* Reads the present end of the heap. Calls sbrk only for an address that may be in the heap, since
+ * communication libraries put their own code before sbrk (UCX: 0.3 us). */
 static void follow_heap(const void *p)
 {
     const uintptr_t heap = atomic_load_explicit(&shim_memory.heap, memory_order_relaxed);
@@ -108,7 +108,8 @@ static int count_adds(struct dl_phdr_info *info, size_t size, void *adds)
     return 1;
 }
 
-/* Only copies: nothing may be opened in here. */
+/* Copies the path of CUDA's driver, if it is loaded. Opens nothing, since dl_iterate_phdr holds the
+ * loader's lock. */
 static int find_driver(struct dl_phdr_info *info, size_t size, void *path)
 {
     static const char name[] = "libcuda.so";
@@ -123,7 +124,8 @@ static int find_driver(struct dl_phdr_info *info, size_t size, void *path)
     return 1;
 }
 
-/* It lies beside this library. NULL, and why has the reason. */
+/* Opens libsparseshim_cuda.so in the directory of this library. Returns NULL on failure, with the
+ * reason in `why`. */
 static const struct gpu_door *open_part(char *why, size_t size)
 {
     const struct gpu_door *part;
@@ -164,7 +166,8 @@ static const struct gpu_door *start_part(const char *driver, char *why, size_t s
     return lacking ? NULL : part;
 }
 
-/* The driver is there: who serves its memory? */
+/* Decides who serves device memory, once CUDA's driver is loaded: the shim, or a CUDA-aware MPI
+ * library. */
 static void settle(const char *driver)
 {
     char why[PATH_MAX + 100];
@@ -215,7 +218,8 @@ static bool driver_is_there(void)
 
 /* ---- the question ---- */
 
-/* NULL and MPI_IN_PLACE are nobody's. */
+/* Returns true if only the driver can tell where an address lies. NULL and MPI_IN_PLACE are no
+ * addresses. */
 static bool is_open(const void *p)
 {
     if ((uintptr_t)p + 1 <= 1 || shim_is_plain(p))

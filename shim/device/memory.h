@@ -1,9 +1,11 @@
-/* Whose memory is it: the host's or a device's?
+/* Tells memory of the host from memory of a device.
  *
- * The stack of the program, its data and its heap (brk) are the host's. Other addresses cost a look
- * at whether the program has loaded anything since the last one. Once CUDA's driver is among it,
- * each of them is a question to the driver: nothing is remembered, as addresses are used again.
- * CUDA is never loaded by us, and libsparseshim_cuda.so, which asks, only beside it. */
+ * The stack of the program, its data and its heap (brk) are on the host. For any other address, the
+ * shim looks whether the program has loaded a library since the last look. Once the program has
+ * loaded CUDA's driver, the shim asks the driver about each such address and remembers no answer,
+ * since addresses are used again. The shim never loads CUDA itself, and loads
+ * libsparseshim_cuda.so, which asks the driver, only for a program that has loaded the driver.
+ */
 #ifndef SHIM_DEVICE_MEMORY_H
 #define SHIM_DEVICE_MEMORY_H
 
@@ -13,10 +15,10 @@
 
 #include "gpu/door.h"
 
-/* Below the bottom of the stack the system maps nothing else within this. */
+/* Bytes below the bottom of the stack in which the system maps only the stack. */
 #define SHIM_STACK 0x4000000
 
-/* Zero until the first look. Read by code in assembly, too. */
+/* Ranges of the host's memory, zero until the first look. Code in assembly reads them, too. */
 struct shim_memory {
     _Atomic uintptr_t heap, heap_size, stack;
 };
@@ -31,10 +33,10 @@ static inline bool shim_is_plain(const void *p)
            at - atomic_load_explicit(&shim_memory.stack, memory_order_relaxed) < SHIM_STACK;
 }
 
-/* Whether one of two buffers is a device's and the MPI library knows nothing of those. */
+/* Returns true if one of two buffers is in device memory that the MPI library does not know. */
 bool shim_is_device(const void *a, const void *b);
 
-/* Whether CUDA's driver is there, and asked about addresses. */
+/* Returns true if CUDA's driver is loaded and the shim asks it about addresses. */
 bool shim_asks_devices(void);
 
 static inline bool shim_are_plain(const void *a, const void *b)
@@ -47,14 +49,14 @@ static inline bool shim_on_host(const void *a, const void *b)
     return shim_are_plain(a, b) || !shim_is_device(a, b);
 }
 
-/* Reads from the system where stack and heap are, once; the first shim_is_device does so otherwise.
- */
+/* Reads the place of stack and heap from the system, once. Without this call, the first
+ * shim_is_device does. */
 void shim_memory_find(void);
 
-/* From here on all memory is the host's. */
+/* From this call on, treats all memory as the host's. */
 void shim_memory_ignore(void);
 
-/* What libsparseshim_cuda.so has; after shim_is_device has found a device. */
+/* Returns the functions of libsparseshim_cuda.so, once shim_is_device has found a device. */
 const struct gpu_door *shim_door(void);
 
 #endif
