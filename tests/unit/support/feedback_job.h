@@ -1,5 +1,5 @@
-/* A job of four ranks in the simulator with up to three gradients. It adds up their results, native
- * calls included. */
+/* A job of four ranks in the simulator with up to three gradients. The job adds up the
+ * results, native calls included. */
 #ifndef TESTS_FEEDBACK_JOB_H
 #define TESTS_FEEDBACK_JOB_H
 

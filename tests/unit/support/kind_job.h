@@ -1,4 +1,4 @@
-/* One collective of any kind on all ranks of a simulated job: inputs, buffers of each rank, and the
+/* A collective of any kind on all ranks of a simulated job: inputs, buffers of each rank, and the
  * expected results. */
 #ifndef TESTS_KIND_JOB_H
 #define TESTS_KIND_JOB_H
