@@ -61,8 +61,8 @@ void gpu_device_leave(struct gpu_device *d)
     good(d, d->driver->context_pop(&ours));
 }
 
-/* The driver's number of an allocation, which no later one gets; 0: there is none. False: the
- * driver does not say. */
+/* Finds the driver's number of an allocation, which no later one gets; 0: none. Returns false if
+ * the driver does not answer. */
 static bool find_number(const struct gpu_driver *driver, const void *p, unsigned long long *number)
 {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID};
@@ -116,7 +116,8 @@ static const char *load(struct gpu_device *d, const struct gpu_images *images, c
     return NULL;
 }
 
-/* Each is asked for where it is: tools that watch a program report what is asked for in vain. */
+/* Finds the kernels. Asks each module only for its own kernels, since tools that watch a program
+ * report a name that is not found. */
 static const char *find_kernels(struct gpu_device *d, const struct gpu_images *images, char *why)
 {
     static const char *const names[GPU_KERNELS_ALL] = {
@@ -224,18 +225,19 @@ bool gpu_after_program(struct gpu_device *d)
 
     if (d->queue.error != 0)
         return false;
-    /* An error here says that a capture is under way which the default stream would spoil. */
+    /* An error tells of a capture that work in the default stream would spoil. */
     if (d->driver->stream_capturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS ||
         status != CU_STREAM_CAPTURE_STATUS_NONE)
         return false;
     result = d->driver->event_record(d->ready, CU_STREAM_LEGACY);
-    return result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && /* begun just now */
+    return result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && /* a capture begun just now */
            good(d, result) && good(d, d->driver->stream_wait(d->stream, d->ready, 0));
 }
 
 gpu_ticket gpu_mark(struct gpu_device *d)
 {
-    /* All in use: the newest one moves on, and with it the tickets it stands for. */
+    /* If all marks are in use, records the newest mark again. The tickets of that mark then pass
+     * later. */
     if (d->marked - d->passed < GPU_MARKS || gpu_passed(d, d->passed + 1))
         d->marked++;
     if (d->queue.error == 0)
@@ -451,7 +453,8 @@ void gpu_copy(struct gpu_device *d, void *to, const void *from, size_t bytes)
         good(d, d->driver->copy(device_of(to), device_of(from), bytes, d->stream));
 }
 
-/* The plural question: with drivers of 2025 the singular one is many times slower. */
+/* Asks for three attributes in one call: with drivers of 2025, a call per attribute is many times
+ * slower. */
 struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p)
 {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT,
@@ -463,7 +466,7 @@ struct gpu_where gpu_where(const struct gpu_driver *driver, const void *p)
     const CUresult result = driver->pointer(3, which, to, device_of(p));
 
     if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_DEINITIALIZED)
-        return (struct gpu_where){.ordinal = -1}; /* there is no memory of a device */
+        return (struct gpu_where){.ordinal = -1}; /* no device memory exists */
     if (result != CUDA_SUCCESS)
         return (struct gpu_where){.ordinal = -1, .error = result};
     where.device = type == CU_MEMORYTYPE_DEVICE;

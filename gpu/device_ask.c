@@ -1,5 +1,5 @@
-/* What is asked of a vector: scans, sums, counts, sketches. First the device counts; what more is
- * to come, and how much, is known once that has arrived. */
+/* Scans, sums, counts and sketches of a vector. The device counts first; when the counts have
+ * arrived, the job knows what to copy. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 _Static_assert((int)SS_SKETCH_BUCKETS == (int)GPU_SKETCH, "one sketch for all places");
 
-/* Ends what a job queues before it has to wait. */
+/* Downloads counts and waits for them before the job's next part. */
 static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts, size_t bytes)
 {
     gpu_download(&p->device, p->counts, counts, bytes);
@@ -19,14 +19,14 @@ static bool wait_for(struct gpu_place *p, struct gpu_job *j, const void *counts,
 
 /* ---- scan ---- */
 
-enum { BITMAP = 1 << 21 }; /* elements of one */
+enum { BITMAP = 1 << 21 }; /* elements of a bitmap */
 
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* The next piece. */
+/* Starts the scan of the next piece. */
 static bool start_scan(struct gpu_place *p, struct gpu_job *j)
 {
     struct gpu_scan_job *s = &j->scan;
@@ -36,7 +36,7 @@ static bool start_scan(struct gpu_place *p, struct gpu_job *j)
     if (s->at == 0)
         s->out.stop = j->n;
     s->list.room = gpu_list_room(&p->list, wanted, size);
-    if (s->list.room == 0) /* there is always some where it was reserved */
+    if (s->list.room == 0) /* no room was reserved */
         s->list.room = wanted;
     s->piece = s->list.room < wanted ? s->list.room : left;
     void *work = gpu_area(p, &p->work, gpu_scan_work(j->type, s->piece));
@@ -66,7 +66,7 @@ static void see_scan(struct gpu_place *p, struct gpu_job *j)
     j->phase++;
 }
 
-/* By ranges, as far as there are slots. */
+/* Sends the indices of a piece as bitmaps of ranges, as far as slots are free. */
 static bool send_bitmap(struct gpu_place *p, struct gpu_job *j)
 {
     struct gpu_scan_job *s = &j->scan;
@@ -140,7 +140,7 @@ void gpu_give_scan(struct gpu_job *j)
 
 /* ---- squares ---- */
 
-/* What is at the beginning of the work area. */
+/* The beginning of the work area. */
 struct square_counts {
     uint32_t any, unused[15];
     double sum;
@@ -180,7 +180,7 @@ void gpu_give_square(struct gpu_job *j)
     memcpy(j->to, &j->square, sizeof j->square);
 }
 
-/* ---- what is not finite ---- */
+/* ---- elements that are not finite ---- */
 
 bool gpu_step_not_finite(struct gpu_place *p, struct gpu_job *j)
 {
@@ -206,7 +206,7 @@ void gpu_give_count(struct gpu_job *j)
 
 /* ---- sketch ---- */
 
-/* In the slot. */
+/* Converts the sums in the slot to doubles. */
 void gpu_arrive_sketch(struct gpu_job *j, void *slot)
 {
     int64_t sums[GPU_SKETCH];
@@ -218,7 +218,7 @@ void gpu_arrive_sketch(struct gpu_job *j, void *slot)
     memcpy(slot, sketch, sizeof sketch);
 }
 
-/* The sums are in units that the largest element allows. */
+/* Computes the sketch in units that the largest element allows. */
 bool gpu_step_sketch(struct gpu_place *p, struct gpu_job *j)
 {
     int64_t *sums = gpu_area(p, &p->work, GPU_SKETCH * sizeof *sums);

@@ -1,4 +1,4 @@
-/* Received chunks as they came: across the link with their codes, and decoded on the device. */
+/* Received chunks: copied to the device with their codes, and decoded there. */
 #include <string.h>
 
 #include "core/wire/rice.h"
@@ -13,9 +13,9 @@ _Static_assert((int)GPU_AS_IT_IS == (int)SS_BUCKET_AS_IT_IS &&
                    (int)GPU_CODED == (int)SS_BUCKET_CODED && (int)GPU_ZEROS == (int)SS_BUCKET_ZEROS,
                "one form of buckets for all places");
 
-enum { BEHIND = 16 }; /* bytes that a kernel may read */
+enum { BEHIND = 16 }; /* bytes behind the payload that a kernel may read */
 
-/* A word that is nobody's; NULL: jobs have all of them. */
+/* Takes a free word. Returns NULL if jobs have all words. */
 static struct gpu_word *take_word(struct gpu_place *p)
 {
     for (size_t i = 0; i < GPU_WORDS; i++)
@@ -34,8 +34,8 @@ static void give_word(struct gpu_job *j)
     j->coded.word->taken = false;
 }
 
-/* On the device: the payload, with what may be read behind it, and where the buckets of rounded
- * values begin. */
+/* Addresses on the device: the payload, with bytes behind it that kernels may read, and the places
+ * of the buckets of rounded values. */
 struct sent {
     const char *payload;
     const uint32_t *places;
@@ -46,7 +46,7 @@ static size_t aligned(size_t bytes)
     return (bytes + BEHIND - 1) / BEHIND * BEHIND;
 }
 
-/* False: not now. */
+/* Uploads the payload. Returns false if there is no room now. */
 static bool send_payload(struct gpu_place *p, const struct gpu_job *j, struct sent *sent)
 {
     const struct ss_coded *c = &j->coded.what;
@@ -68,7 +68,7 @@ static bool send_payload(struct gpu_place *p, const struct gpu_job *j, struct se
     return true;
 }
 
-/* Where it is decoded to. */
+/* Layout of the area with the decoded entries. */
 enum { IDX = 0, REFUSED = 4 * SS_CHUNK_ENTRIES, VALUES = 2 * REFUSED };
 
 static bool step(struct gpu_place *p, struct gpu_job *j)

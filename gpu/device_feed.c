@@ -1,5 +1,5 @@
-/* The host's arrays on their way into vectors of the device: as pieces that fit a slot, each with
- * the launch that uses it. */
+/* Copies the host's arrays to the device: in pieces that fit a slot, each followed by the launch
+ * that uses it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { ALIGNED = 16 };
 
-/* ---- arrays that have to wait ---- */
+/* ---- copies of arrays ---- */
 
 bool gpu_source_keep(struct gpu_source *s, enum ss_type type)
 {
@@ -46,8 +46,8 @@ static bool ascends(const uint32_t *idx, size_t count)
     return true;
 }
 
-/* Pass after pass takes the first that is left of each index, so that each element gets its values
- * in the order they stood in. keys: index and position, ascending. */
+/* Takes the entries in passes: each pass takes the first entry left of each index. Each element
+ * thus gets its values in their original order. keys: index and position, ascending. */
 static void take_passes(uint64_t *keys, size_t count, const char *from, size_t size, char *val,
                         uint32_t *idx)
 {
@@ -94,11 +94,11 @@ bool gpu_source_order(struct gpu_source *s, enum ss_type type)
 
 /* ---- entries and elements ---- */
 
-/* What is done with a piece of them, which is on the device. */
+/* Applies a piece of entries or elements that is on the device. */
 typedef void apply(struct gpu_place *p, struct gpu_job *j, const uint32_t *idx, const void *val,
                    size_t count);
 
-/* Of the next piece, in which no index comes twice. */
+/* Returns the length of the next piece, in which no index comes twice. */
 static size_t entries_of(const struct gpu_source *s, size_t each)
 {
     const size_t most = (GPU_SLOT_BYTES - 2 * ALIGNED) / each, left = s->count - s->done;
@@ -111,7 +111,8 @@ static size_t entries_of(const struct gpu_source *s, size_t each)
     return m;
 }
 
-/* Elements lie within 16 bytes as those that they are for. */
+/* Uploads the source piece by piece and applies each piece. Elements get the same alignment within
+ * 16 bytes as the vector. */
 static bool feed(struct gpu_place *p, struct gpu_job *j, apply *f)
 {
     struct gpu_source *s = &j->from;
@@ -233,7 +234,7 @@ bool gpu_step_write(struct gpu_place *p, struct gpu_job *j)
 
 /* ---- runs ---- */
 
-/* Of the elements from where `s` is, `most` at most: how many there are. */
+/* Returns the number of elements from the position of `s` on, at most `most`. */
 static size_t elements_ahead(const struct gpu_source *s, size_t most)
 {
     size_t m = 0, within = s->within;

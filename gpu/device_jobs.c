@@ -31,7 +31,7 @@ void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes)
     p->gone = g;
 }
 
-/* Those that nothing uses any more, unless `all`. */
+/* Takes memory that no work uses any more off the list; all memory if `all`. */
 static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
 {
     struct gpu_gone *g, *taken = NULL, **at = &p->gone;
@@ -48,7 +48,8 @@ static struct gpu_gone *take_gone(struct gpu_place *p, bool all)
     return taken;
 }
 
-/* Without the lock, since it may wait for the device: nobody else knows of this memory. */
+/* Frees memory without the lock, since that may wait for the device. No other thread knows of this
+ * memory. */
 static void free_beside(struct gpu_place *p, struct gpu_gone *gone)
 {
     struct gpu_gone *g;
@@ -70,7 +71,8 @@ size_t gpu_aligned(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* What was not reserved is made here: it may wait for the device, and others for it. */
+/* If the area was not reserved, allocates it here. That may wait for the device, and other threads
+ * then wait for the lock. */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
 {
     const struct gpu_area old = *area;
@@ -91,7 +93,8 @@ void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes)
 
 /* ---- slots ---- */
 
-/* The ring gives them in turn: what uploads hold is given back, lest it stand in the way. */
+/* Takes the next slot of the ring. If that slot is in use, gives the slot of the uploads back,
+ * since the ring may be waiting for it. */
 static struct gpu_slot *take_slot(struct gpu_place *p)
 {
     struct gpu_device *d = &p->device;
@@ -102,7 +105,7 @@ static struct gpu_slot *take_slot(struct gpu_place *p)
         p->open = NULL;
     }
     if (!slot && !d->slot[d->next_slot % GPU_SLOTS].data)
-        gpu_fail(p); /* no pinned memory */
+        gpu_fail(p); /* no pinned memory is left */
     return slot;
 }
 
@@ -241,7 +244,7 @@ static void free_job(struct gpu_job *j)
     free(j);
 }
 
-/* Gives what has come to those who ask up to `asked`, and forgets jobs that are done. */
+/* Copies results of jobs up to `asked` to the callers, and frees jobs that are done. */
 static void settle(struct gpu_place *p, ss_ticket asked)
 {
     struct gpu_job *j, **at = &p->jobs;
@@ -277,7 +280,7 @@ static void advance(struct gpu_place *p, ss_ticket asked)
     }
 }
 
-/* A job of its own, or NULL where nothing is done any more. */
+/* Appends a copy of the job. Returns NULL after an error. */
 static struct gpu_job *job_at_end(struct gpu_place *p, const struct gpu_job *as)
 {
     struct gpu_job *j = p->device.queue.error == 0 ? malloc(sizeof *j) : NULL;
@@ -345,7 +348,7 @@ static bool step_nothing(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-/* What the program has queued counts, too: a place that waits for that is not idle. */
+/* Also waits for work of the program that the place follows, since the place is not idle before. */
 ss_ticket gpu_mark_all(struct ss_place *place)
 {
     struct gpu_place *p = gpu_place_of(place);

@@ -1,13 +1,15 @@
-/* A device as a place (core/place/place.h): vectors lie in its memory, and what is asked for is
- * queued there. Results come through pinned memory and are written into the caller's by the poll
- * that says that they are there, so that nothing of it is written once nobody polls. An error of
- * the driver is one for good: polls say SS_ERR_DEVICE and nothing more is done.
+/* A device as a place (core/place/place.h). Vectors lie in device memory, and work is queued in the
+ * device's stream. Results come through pinned memory; the poll that returns SS_OK copies them to
+ * the caller's memory. Without a poll, nothing is written there. An error of the driver stays:
+ * polls then return SS_ERR_DEVICE, and no more work is done.
  *
- * Functions of the place may be called by any thread. They do not wait for the device but where
- * its memory is made, in make, reserve and the first scans of a kind; no other thread waits for
- * that. What is let go is freed by gpu_place_trim, or where there is no room without that.
- * A claim whose g + r overflowed leaves these entries alone, where the host ends its pass: `stop`
- * is n, and undo knows. */
+ * Any thread may call the functions of the place. A function waits for the device only to allocate
+ * its memory: in make, in reserve, and in the first scans of a kind. No other thread waits
+ * meanwhile. Memory that was let go is freed by gpu_place_trim, or when memory is short.
+ *
+ * If g + r of an entry overflows, a claim leaves that entry alone and goes on, with `stop` at n,
+ * whereas the host ends its pass. undo knows these entries.
+ */
 #ifndef GPU_DEVICE_PLACE_H
 #define GPU_DEVICE_PLACE_H
 
@@ -26,14 +28,14 @@ struct gpu_area {
     size_t bytes;
 };
 
-/* Pinned, for a kernel to write to. */
+/* A word of pinned memory that a kernel writes. */
 struct gpu_word {
     uint32_t *at;
     bool taken;
 };
 enum { GPU_WORDS = 256, GPU_COUNTS = 256 };
 
-/* Pinned blocks that are handed out by `stage`: a piece of a long sum fits in one. */
+/* Pinned blocks for `stage`. Each holds a piece of a long sum. */
 enum { GPU_STAGES = 8, GPU_STAGE_BYTES = 4 << 20 };
 
 struct gpu_place {
@@ -41,38 +43,38 @@ struct gpu_place {
     struct ss_place_record record;
     struct gpu_device device;
     pthread_mutex_t lock;
-    bool follows;                     /* the program's work, with nothing handed over since */
-    struct gpu_job *jobs, **jobs_end; /* not done, in order */
-    struct gpu_job *front;            /* the first that is not queued as a whole */
+    bool follows;                     /* no work was handed over since gpu_place_after_program */
+    struct gpu_job *jobs, **jobs_end; /* jobs that are not done, in order */
+    struct gpu_job *front;            /* first job of which some part is not queued */
     ss_ticket handed;
-    struct gpu_slot *open; /* what uploads take from */
+    struct gpu_slot *open; /* slot from which uploads take their room */
     size_t open_used;
     struct gpu_area crossing, picked, work, list, between, messages; /* device memory */
-    void *counts;    /* pinned: of the job in front */
-    uint32_t *words; /* pinned: those of `word` */
+    void *counts;    /* pinned: counts of the job in front */
+    uint32_t *words; /* pinned: memory of `word` */
     struct gpu_word word[GPU_WORDS];
     char *stages; /* pinned */
     bool staged[GPU_STAGES];
     struct gpu_vector *vectors;
-    struct gpu_gone *gone; /* memory that is let go when what uses it is done */
+    struct gpu_gone *gone; /* memory to free once the work that uses it is done */
 };
 
-/* As gpu_device_open, with all pinned memory that it will need: NULL, or why there is none. Without
- * images the place can only copy. */
+/* Opens the place, with all pinned memory that it will need. The rest is as in gpu_device_open.
+ * Without images the place can only copy. */
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
                            const struct gpu_images *images, CUcontext context, int ordinal,
                            char *why);
-/* Waits for what is queued. Nothing is given to callers any more. */
+/* Waits for queued work. Gives no more results to callers. */
 void gpu_place_close(struct gpu_place *p);
 
-/* What is asked for from here on comes after what the program has queued: gpu_after_program. */
+/* Orders all later work after the program's work (gpu_after_program). */
 void gpu_place_after_program(struct gpu_place *p);
 
-/* Frees what was let go and nothing uses any more. May wait for all that the device has to do: a
- * caller that holds a lock calls it only if memory is short. */
+/* Frees memory that was let go and that no work uses any more. May wait for all work of the device,
+ * so that a caller with a lock calls this function only if memory is short. */
 void gpu_place_trim(struct gpu_place *p);
 
-/* What has failed for good, as the driver numbers it; 0: nothing. */
+/* Returns the driver's number of the error that stays, or 0. */
 int gpu_place_error(struct gpu_place *p);
 
 #endif

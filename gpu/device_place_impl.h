@@ -1,36 +1,39 @@
-/* The inside of a place on a device: jobs, one for each call of a function of the place. They are
- * queued in the device's stream in the order of the calls. A job may need what the device says of
- * its first part before the second can be queued; those behind it wait here, with copies of what
- * the host's arrays held. */
+/* The inside of a place on a device: jobs, one for each call of a function of the place. The jobs
+ * are queued in the device's stream in the order of the calls. A job may need the device's results
+ * of its first part before its second part can be queued. The jobs behind it wait on the host, with
+ * copies of the host's arrays. */
 #ifndef GPU_DEVICE_PLACE_IMPL_H
 #define GPU_DEVICE_PLACE_IMPL_H
 
 #include "gpu/device_place.h"
 
-/* What has come, or will, into a slot, and where it goes once somebody asks. */
+/* A result on its way to the host: a copy into a slot, and the caller's memory that gets it in a
+ * poll. */
 struct gpu_parcel {
     struct gpu_parcel *next;
     struct gpu_slot *slot;
     void *to;
     size_t bytes;
     gpu_ticket mark;
-    uint32_t first; /* of a scan: a bitmap of so many elements from there on, whose indices go to */
-    size_t bits;    /* `to`, or behind those before; 0: no bitmap */
+    /* of a scan: index of the first element of a bitmap, whose indices go to `to`, or behind the
+     * indices of the bitmap before if `to` is NULL */
+    uint32_t first;
+    size_t bits; /* elements of the bitmap; 0: none */
 };
 
-/* The host's arrays: entries, elements or runs. Those up to `done` have been read. */
+/* Arrays of the host: entries, elements or runs. The first `done` of them have been read. */
 struct gpu_source {
     const uint32_t *idx;
     const void *val;
     const struct ss_run *runs;
     size_t count, done;
-    size_t within; /* of run `done` */
-    void *kept;    /* they are a copy, to be freed */
-    size_t each;   /* bytes of an element; 0: as the type of the job has it */
-    bool there;    /* entries that have stayed on the device */
+    size_t within; /* elements read of run `done` */
+    void *kept;    /* copy of the arrays, to be freed */
+    size_t each;   /* bytes of an element; 0: as the job's type */
+    bool there;    /* the entries are on the device */
 };
 
-/* A selection: what is given to the caller in the end, and how it gets there. */
+/* A selection, with the results and the caller's memory for each. */
 struct gpu_selection_job {
     struct ss_selecting control;
     struct ss_threshold threshold, *threshold_to;
@@ -39,42 +42,43 @@ struct gpu_selection_job {
     size_t k, bucket;
     uint32_t *idx;
     void *val;
-    struct gpu_list list;     /* the claims on the device */
-    bool missed;              /* the threshold was not found at once: */
-    struct ss_selection seen; /* what that pass saw of the gradient */
+    struct gpu_list list;     /* claims on the device */
+    bool missed;              /* the sample has missed the threshold */
+    struct ss_selection seen; /* the gradient as that pass has seen it */
 };
 
-/* By pieces of as many elements as there is room for in the list of the device. */
+/* A scan. Works by pieces, each of as many elements as the device's list has room for. */
 struct gpu_scan_job {
     struct ss_scan out, *out_to;
     uint32_t *idx;
     void *val;
-    size_t capacity;        /* of idx and val */
-    size_t at, piece, here; /* elements done; of the piece in hand; entries of it that go home */
+    size_t capacity; /* room of idx and val */
+    /* elements done; elements of the piece; entries of the piece that go to the host */
+    size_t at, piece, here;
     struct gpu_list list;
-    bool mapping;   /* indices of the piece go home as bitmaps; */
-    size_t mapped;  /* those of so many elements are on their way */
-    uint32_t *next; /* of idx: where those of the next one go */
+    bool mapping;   /* indices of the piece go to the host as bitmaps */
+    size_t mapped;  /* elements of the piece whose bitmaps are on their way */
+    uint32_t *next; /* place in idx for the indices of the next bitmap */
 };
 
-/* A chunk as it came. */
+/* A received chunk, to be decoded on the device. */
 struct gpu_coded_job {
     struct ss_coded what;
-    bool set;
-    atomic_int *refused;   /* the caller's */
-    struct gpu_word *word; /* not 0 where the kernel refuses it */
+    bool set;              /* scatter; else accumulate */
+    atomic_int *refused;   /* the caller's memory */
+    struct gpu_word *word; /* word that the kernel sets if it refuses the chunk */
 };
 
-/* Entries that have stayed: parts, batches of messages, and a table of the batch in hand, which
- * lie behind one another in the job's copy. */
+/* Entries that have stayed on the device, to be encoded in batches of messages. The job's copy
+ * holds the parts, their ends and the table of the current batch, one behind the other. */
 struct gpu_leaving_job {
     struct ss_leaving what;
     size_t *ends, *ends_to;
     struct gpu_message *table;
-    size_t part, within; /* the next entries to encode */
-    size_t messages;     /* of the batch; */
-    size_t sent;         /* those of them that are on their way home, */
-    size_t at;           /* all of which take so many bytes there */
+    size_t part, within; /* position of the next entries to encode */
+    size_t messages;     /* messages of the batch */
+    size_t sent;         /* messages that are on their way to the host */
+    size_t at;           /* bytes of all messages of the batch */
     unsigned char *to, *area;
 };
 
@@ -87,19 +91,20 @@ struct gpu_survey_job {
 struct gpu_job {
     struct gpu_job *next;
     ss_ticket number;
-    /* Queues what can be queued; whether that is all of it. */
+    /* Queues as much of the job as possible. Returns true if all is queued. */
     bool (*step)(struct gpu_place *p, struct gpu_job *j);
-    void (*give)(struct gpu_job *j);               /* small results to the caller, or NULL */
-    void (*arrive)(struct gpu_job *j, void *slot); /* makes of what has come what is wanted */
-    bool queued;                                   /* all of it, up to `mark` */
+    /* gives small results to the caller; NULL: none */
+    void (*give)(struct gpu_job *j);
+    void (*arrive)(struct gpu_job *j, void *slot); /* converts a result in its slot; NULL: none */
+    bool queued;                                   /* the whole job is queued, up to `mark` */
     unsigned phase;
     gpu_ticket mark;
     enum ss_type type;
     enum ss_op op;
-    void *v;           /* written: dst, r, out */
-    const void *g, *w; /* read: src, in, g; and a second one */
-    size_t n, sent[2]; /* on their way home: bytes, of elements and of indices */
-    int shift;         /* a sketch is in units of 2^-shift */
+    void *v;           /* vector that is written: dst, r, out */
+    const void *g, *w; /* vectors that are read: src, in, g; and a second one */
+    size_t n, sent[2]; /* bytes on their way to the host: of elements, of indices */
+    int shift;         /* a sketch counts in units of 2^-shift */
     uint32_t base;
     double factor;
     struct gpu_source from;
@@ -121,7 +126,7 @@ static inline struct gpu_place *gpu_place_of(struct ss_place *p)
     return (struct gpu_place *)(void *)p;
 }
 
-/* Of a job that waits for its first part: it has come. */
+/* Returns true if the first part of a waiting job is done. */
 static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
 {
     return gpu_passed(&p->device, j->mark) && p->device.queue.error == 0;
@@ -129,15 +134,15 @@ static inline bool gpu_arrived(struct gpu_place *p, const struct gpu_job *j)
 
 /* ---- gpu/device_jobs.c ---- */
 
-/* A job like this at the end of all: its number. */
+/* Appends a job like this one. Returns its number. */
 ss_ticket gpu_hand_over(struct ss_place *place, const struct gpu_job *as);
 int gpu_poll(struct ss_place *place, ss_ticket ticket);
 ss_ticket gpu_mark_all(struct ss_place *place);
 
-/* There is no memory of some kind: an error that stays. */
+/* Sets an error that stays, for lack of memory. */
 void gpu_fail(struct gpu_place *p);
 
-/* Device memory is freed once what is queued has passed; at the end, at once. */
+/* Frees device memory once queued work has passed; when the place closes, at once. */
 void gpu_let_go(struct gpu_place *p, void *memory, size_t bytes);
 void gpu_free_gone(struct gpu_place *p);
 bool gpu_has_gone(struct gpu_place *p);
@@ -145,27 +150,29 @@ void gpu_forget_jobs(struct gpu_place *p);
 
 size_t gpu_aligned(size_t bytes);
 
-/* Device memory that lasts until the next job: `bytes` at least, or NULL and an error that stays.
- */
+/* Returns device memory that lasts until the next job, of `bytes` at least. Returns NULL, with an
+ * error that stays, if there is none. */
 void *gpu_area(struct gpu_place *p, struct gpu_area *area, size_t bytes);
 
-/* Pinned memory for an upload, 64 bytes and more, aligned; NULL: none is free now. */
+/* Returns aligned pinned memory for an upload, 64 bytes at least, or NULL if none is free now. */
 void *gpu_upload_room(struct gpu_place *p, size_t bytes);
 
-/* Queues a copy of device memory for the caller's. False: there is no slot now. */
+/* Queues a copy from device memory to the caller's memory. Returns false if no slot is free. */
 bool gpu_send_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
                    size_t bytes);
 
-/* The last one that was sent is a bitmap. */
+/* Marks the last copy as a bitmap. */
 void gpu_call_bitmap(struct gpu_job *j, uint32_t first, size_t bits);
 
-/* The same from byte *sent on, as far as there are slots: whether all of it is queued. */
+/* Queues a copy of any length, from byte *sent on, as far as slots are free. Returns true if all is
+ * queued. */
 bool gpu_send_all_home(struct gpu_place *p, struct gpu_job *j, void *to, const void *from,
                        size_t bytes, size_t *sent);
 
-/* Room for entries, and those of them that are wanted home. */
+/* Return the bytes of a list with room for so many entries. Without so much room in the area,
+ * gpu_list_room returns the entries that fit. */
 size_t gpu_list_bytes(size_t room, size_t size);
-/* So many entries, or as many as the area has room for. */
+/* Returns `room`, or the number of entries that the area has room for if that is less. */
 size_t gpu_list_room(const struct gpu_area *area, size_t room, size_t size);
 bool gpu_list_make(struct gpu_place *p, struct gpu_area *area, struct gpu_list *list, size_t size);
 bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu_list *list,
@@ -173,27 +180,28 @@ bool gpu_send_list_home(struct gpu_place *p, struct gpu_job *j, const struct gpu
 
 /* ---- gpu/device_vectors.c ---- */
 
-/* A vector of make. Behind its elements is a bit for each that a claim has left alone. */
+/* A vector of make. After its elements comes one bit per element, set if a claim has left the
+ * element alone. */
 struct gpu_vector {
     struct gpu_vector *next;
     char *data;
-    size_t bytes, all; /* of the elements, of the memory */
+    size_t bytes, all; /* bytes of the elements and of the whole memory */
     bool marked;       /* some bit is set */
 };
 
-/* The one that an address is of, or NULL. */
+/* Returns the vector that contains an address, or NULL. */
 struct gpu_vector *gpu_vector_of(struct gpu_place *p, const void *v);
 uint32_t *gpu_vector_marks(const struct gpu_vector *x);
 
-/* ss_place_ops.make and drop. */
+/* The functions make and drop of ss_place_ops. */
 int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *buf, size_t bytes);
 void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf);
 
 /* ---- gpu/device_reserve.c ---- */
 
-/* So that gpu_area will not fail, nor make anything. */
+/* Reserves room so that gpu_area neither fails nor allocates. */
 int gpu_reserve(struct ss_place *place, enum ss_type type, const struct ss_place_need *need);
-/* So many entries at once, where there is memory. */
+/* Makes room for so many entries in the list, if there is memory. */
 void gpu_reserve_list(struct ss_place *place, enum ss_type type, size_t entries);
 
 /* ---- gpu/device_select.c ---- */
@@ -214,14 +222,14 @@ bool gpu_step_reduce(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_add_dense(struct gpu_place *p, struct gpu_job *j);
 bool gpu_step_runs(struct gpu_place *p, struct gpu_job *j);
 
-/* Copies what has not been read. False: there is no memory. */
+/* Copies the arrays that have not been read. Returns false without memory. */
 bool gpu_source_keep(struct gpu_source *s, enum ss_type type);
-/* Entries in an order in which each ascending run has no index twice. */
+/* Reorders entries so that no ascending run has an index twice. Returns false without memory. */
 bool gpu_source_order(struct gpu_source *s, enum ss_type type);
 
 /* ---- gpu/device_coded.c ---- */
 
-bool gpu_words_make(struct gpu_place *p); /* false: there is no pinned memory */
+bool gpu_words_make(struct gpu_place *p); /* returns false without pinned memory */
 ss_ticket gpu_decode(struct ss_place *p, enum ss_type type, const enum ss_op *op, void *dst,
                      uint32_t base, const struct ss_coded *coded, atomic_int *refused);
 
@@ -234,7 +242,7 @@ ss_ticket gpu_survey_parts(struct ss_place *p, enum ss_type type, const uint32_t
                            const void *val, size_t nnz, const uint32_t *cuts, size_t count,
                            struct ss_share *out);
 
-/* ---- gpu/device_ask.c: what is asked of a vector ---- */
+/* ---- gpu/device_ask.c: scans and sums of a vector ---- */
 
 size_t gpu_place_square_work(enum ss_type type, size_t n); /* bytes of the work area */
 bool gpu_step_scan(struct gpu_place *p, struct gpu_job *j);

@@ -1,4 +1,4 @@
-/* Room for calls to come: areas of device memory that grow with what is reserved. */
+/* Room for later calls: areas of device memory that grow with each reservation. */
 #include "gpu/device_place_impl.h"
 
 enum { LIST_LEAST = 1 << 20 };
@@ -8,7 +8,7 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Of all functions: claims are of floats. */
+/* Returns the work area that all functions on n elements need. Only floats are claimed. */
 static size_t work_of(enum ss_type type, const struct ss_place_need *need)
 {
     size_t bytes = most(gpu_scan_work(type, need->n), GPU_SKETCH * sizeof(int64_t));
@@ -22,7 +22,8 @@ static size_t work_of(enum ss_type type, const struct ss_place_need *need)
     return most(bytes, gpu_exact_work(type, need->n, need->k));
 }
 
-/* Entries in the device's list: claims all at once, a scan goes by pieces where it has to. */
+/* Returns the entries of the device's list. A claim needs room for all its entries; a scan may go
+ * by pieces. */
 static size_t listed(const struct ss_place_need *need)
 {
     const size_t piece = need->n < LIST_LEAST ? need->n : LIST_LEAST;
@@ -52,14 +53,14 @@ static void needs_of(enum ss_type type, const struct ss_place_need *need, size_t
     bytes[CROSSING] = bytes[PICKED] = GPU_SLOT_BYTES;
 }
 
-/* ---- memory for areas, made without the lock: that may wait for the device ---- */
+/* ---- memory of areas; allocated without the lock, since that may wait for the device ---- */
 
 struct order {
-    size_t bytes[AREAS]; /* 0: none; they count as used */
+    size_t bytes[AREAS]; /* bytes to allocate, counted as used; 0: none */
     void *data[AREAS];
 };
 
-/* With half of what is there on top, where the limit has room for that. */
+/* Orders memory for an area, half as much again as before if the limit allows that. */
 static bool order_area(struct gpu_place *p, int i, size_t bytes, struct order *o)
 {
     const struct gpu_area *area = area_of(p, i);
@@ -105,8 +106,8 @@ static int make_ordered(struct gpu_place *p, struct order *o)
     return first;
 }
 
-/* Leaves in the order what is to be freed: what was in the area before, or what was made for it if
- * another thread has made more. */
+/* Puts the memory into the areas. Leaves in the order the memory to free: the area's old memory, or
+ * the new memory if another thread has made a larger area meanwhile. */
 static void place_areas(struct gpu_place *p, struct order *o)
 {
     for (int i = 0; i < AREAS; i++) {
@@ -129,7 +130,7 @@ static bool step_let_go(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-/* It may be of use to jobs that were handed over until now. */
+/* Frees that memory in jobs of its own, since jobs handed over before may use it. */
 static void let_go(struct ss_place *place, const struct order *o)
 {
     for (int i = 0; i < AREAS; i++)
@@ -156,7 +157,7 @@ static bool is_empty(const struct order *o)
     return empty;
 }
 
-/* Makes what was ordered and puts it in its place. */
+/* Allocates the ordered memory and puts it into the areas. */
 static void deliver(struct ss_place *place, struct order *o)
 {
     struct gpu_place *p = gpu_place_of(place);
@@ -184,7 +185,7 @@ static bool reserve(struct ss_place *place, const size_t bytes[AREAS])
     pthread_mutex_unlock(&p->lock);
     deliver(place, &o);
     pthread_mutex_lock(&p->lock);
-    there = has_all(p, bytes) || p->device.queue.error != 0; /* which the next poll tells */
+    there = has_all(p, bytes) || p->device.queue.error != 0; /* the next poll returns the error */
     pthread_mutex_unlock(&p->lock);
     return there;
 }

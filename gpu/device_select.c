@@ -1,5 +1,5 @@
 /* Selection: the passes that struct ss_selecting of core asks for. Each answer is waited for, since
- * the next question depends on it; the claims lie on the device until they are final. */
+ * the next question depends on it. The claims stay on the device until they are final. */
 #include <string.h>
 
 #include "gpu/device_place_impl.h"
@@ -16,7 +16,7 @@ static struct gpu_input input_of(struct gpu_place *p, const struct gpu_job *j)
                               .overflows = x ? gpu_vector_marks(x) : NULL};
 }
 
-/* Marks of a claim that was never taken back. */
+/* Clears the marks of a claim that was never undone. */
 static void clear_marks(struct gpu_place *p, const struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;
@@ -27,7 +27,7 @@ static void clear_marks(struct gpu_place *p, const struct gpu_job *j)
     x->marked = false;
 }
 
-/* ---- what is asked for ---- */
+/* ---- questions ---- */
 
 static const void *find(struct gpu_place *p, struct gpu_job *j, const struct gpu_input *in)
 {
@@ -76,8 +76,8 @@ static const void *claim(struct gpu_place *p, struct gpu_job *j, const struct gp
     return work;
 }
 
-/* Where the threshold is found anew in each call nobody asks for the sample in between: it is found
- * and claimed by in about one reading. */
+/* Returns true if the threshold can be found and claimed by in about one reading. If each call
+ * finds the threshold anew, no call asks for the sample in between. */
 static bool at_once(const struct gpu_job *j)
 {
     const struct ss_selecting *s = &j->select.control;
@@ -100,7 +100,7 @@ static const void *claim_exact(struct gpu_place *p, struct gpu_job *j, const str
     return work;
 }
 
-/* Queues it. False: it could not. */
+/* Queues the pass. Returns false if that failed. */
 static bool ask(struct gpu_place *p, struct gpu_job *j)
 {
     const struct gpu_input in = input_of(p, j);
@@ -137,7 +137,7 @@ static void put_back(struct gpu_place *p, struct gpu_job *j)
     ss_selecting_put_back(&j->select.control);
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
 static void see_claimed(struct gpu_place *p, struct gpu_job *j, const struct gpu_claimed *c,
                         size_t reached)
@@ -167,8 +167,8 @@ static void see_found(struct gpu_job *j, const struct gpu_search *f)
     ss_selecting_found(&j->select.control, &found);
 }
 
-/* The sample may have missed: then the residual holds a, and nothing is claimed. What is not finite
- * ends it all the same. */
+/* Takes the result of claim_exact. If the sample has missed the threshold, the residual holds a,
+ * and nothing is claimed. If an element is not finite, the selection ends all the same. */
 static void see_exact(struct gpu_place *p, struct gpu_job *j, const struct gpu_exact *x)
 {
     const bool missed = x->kept.missed != 0;
@@ -189,7 +189,7 @@ static void see_pass(struct gpu_place *p, struct gpu_job *j, const struct gpu_cl
     struct ss_selection *out = &j->select.out;
 
     see_claimed(p, j, c, (size_t)c->reached);
-    if (j->select.missed) { /* the gradient was seen before */
+    if (j->select.missed) { /* an earlier pass has seen the gradient */
         out->zero_input = j->select.seen.zero_input;
         out->input_square = j->select.seen.input_square;
         out->sum_square = j->select.seen.sum_square;
@@ -290,7 +290,7 @@ void gpu_give_selection(struct gpu_job *j)
         *s->threshold_to = s->threshold;
 }
 
-/* Behind the claim, so that what it marked is known. */
+/* Undoes a claim. Queued behind the claim, so that the marks of the claim are known. */
 bool gpu_step_undo(struct gpu_place *p, struct gpu_job *j)
 {
     struct gpu_vector *x = j->v ? gpu_vector_of(p, j->v) : NULL;

@@ -1,4 +1,4 @@
-/* Vectors that a place has made: residuals, entries that stay in it. */
+/* Vectors that a place has made: residuals, and entries that stay in the place. */
 #include <stdlib.h>
 
 #include "gpu/device_place_impl.h"
@@ -31,7 +31,8 @@ static struct gpu_vector *new_vector(size_t bytes)
     return x;
 }
 
-/* Its memory is counted before it is made, which no other thread waits for. */
+/* Counts the memory of a vector before it is allocated without the lock. Returns false if the limit
+ * does not allow it. */
 static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
 {
     bool within;
@@ -43,7 +44,7 @@ static bool count_vector(struct gpu_place *p, const struct gpu_vector *x)
     return within;
 }
 
-/* error: of making its memory. Whether it is one of the place's now. */
+/* Adds a vector to the place unless its allocation gave an error. Returns true if it was added. */
 static bool add_vector(struct gpu_place *p, struct gpu_vector *x, int error)
 {
     bool there = false;
@@ -86,7 +87,7 @@ int gpu_vector_make(struct ss_place *place, struct ss_mem *mem, struct ss_buf *b
     struct gpu_place *p = gpu_place_of(place);
     int status = make(p, buf, bytes);
 
-    (void)mem; /* the device's has a limit of its own */
+    (void)mem; /* device memory has a limit of its own */
     if (status != SS_OK && gpu_has_gone(p)) {
         gpu_place_trim(p);
         status = make(p, buf, bytes);
@@ -108,7 +109,8 @@ static bool step_drop(struct gpu_place *p, struct gpu_job *j)
     return true;
 }
 
-/* Also by who made no call there, long after the last one: the context may be gone. */
+/* Hands the vector over to be freed. A thread may do so long after the last call in the place, when
+ * the context may be gone. */
 void gpu_vector_drop(struct ss_place *place, struct ss_buf *buf)
 {
     struct gpu_place *p = gpu_place_of(place);
