@@ -1,6 +1,6 @@
-/* The k largest of each bucket of consecutive elements, of equal ones the lowest indices; of a
- * bucket in which something is not finite none (core/compute/select.h). g or r may be null. Claims
- * of buckets lie one behind the other by look-back. */
+/* The k largest of each bucket of consecutive elements (core/compute/select.h). Of equal elements
+ * the lowest indices are claimed, and none of a bucket with an element that is not finite. g or r
+ * may be null. The claims of buckets lie one behind the other by look-back. */
 #include "gpu/lookback.h"
 #include "gpu/seen.h"
 
@@ -18,7 +18,7 @@ template <class B> struct bucket_shared {
     seen_shared<B> seen;
 };
 
-/* Of those that a warp has: how many reach `least`. */
+/* Counts the elements of a warp that reach `least`. */
 template <class B> DEVICE u32 count_reached(const B (&a)[EACH], B least)
 {
     u32 count = 0;
@@ -29,8 +29,8 @@ template <class B> DEVICE u32 count_reached(const B (&a)[EACH], B least)
     return warp_count(count);
 }
 
-/* The largest magnitude that at least k reach, or one that exactly k reach; 1 where fewer are not
- * zero. Bit by bit from that of the largest. */
+/* Finds, bit by bit from the largest magnitude's highest, the largest magnitude that at least k
+ * elements reach, or one that exactly k reach. Returns 1 if fewer than k are not zero. */
 template <class B> DEVICE B kth_of_warp(const B (&a)[EACH], B largest, u32 k)
 {
     B kth = 0;
@@ -129,7 +129,7 @@ static __device__ void select_buckets(const B *g, B *r, u32 n, u32 base, u32 k, 
 BUCKETS(ss_buckets_f32, u32, select_buckets, 3)
 BUCKETS(ss_buckets_f64, u64, select_buckets, 2)
 
-/* ---- a block for a longer bucket, which is read again and again ---- */
+/* ---- a block for a longer bucket, which is read several times ---- */
 
 enum { DIGIT = 8, DIGITS = 1 << DIGIT }; /* one for each thread */
 
@@ -138,10 +138,10 @@ template <class B> struct wide_shared {
     seen_shared<B> seen;
     u32 digit[DIGITS];
     u32 chosen, above, equal, bad;
-    u32 row[2][WARPS]; /* larger ones, and ties, of a warp */
+    u32 row[2][WARPS]; /* counts of larger elements and of ties in each warp */
 };
 
-/* Of digits, the highest first: how many up to this thread's. */
+/* Returns the count of the digits from the highest down to this thread's. */
 template <class B> DEVICE u32 scan_digits(wide_shared<B> &s)
 {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -155,8 +155,8 @@ template <class B> DEVICE u32 scan_digits(wide_shared<B> &s)
     return up_to;
 }
 
-/* The k-th largest magnitude of a bucket, how many are larger and how many equal; 1 where fewer are
- * not zero. For all threads. */
+/* Returns the k-th largest magnitude of a bucket, or 1 if fewer than k are not zero. Sets the
+ * numbers of larger and of equal elements. For all threads. */
 template <class B>
 DEVICE B kth_of_block(wide_shared<B> &s, const B *a, u32 length, u32 k, u32 *above, u32 *equal)
 {
@@ -183,7 +183,7 @@ DEVICE B kth_of_block(wide_shared<B> &s, const B *a, u32 length, u32 k, u32 *abo
             s.equal = own;
         }
         __syncthreads();
-        if (s.chosen == DIGITS) { /* fewer than k: those up to the lowest that is not zero */
+        if (s.chosen == DIGITS) { /* fewer than k elements: takes all that are not zero */
             few = true;
             if (digit == (shift == 0)) {
                 s.above = up_to - own;
@@ -200,7 +200,7 @@ DEVICE B kth_of_block(wide_shared<B> &s, const B *a, u32 length, u32 k, u32 *abo
     return kth;
 }
 
-/* In order, a row of the block after the other. */
+/* Claims the elements of a bucket in order, one row of the block after the other. */
 template <class B>
 DEVICE void claim_bucket(wide_shared<B> &s, const B *a, B *r, u32 begin, u32 length, B kth,
                          u32 ties, u32 base, u32 *idx, B *val)
@@ -268,7 +268,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
         if (r)
             r[i] = left;
     }
-    mine.overflowed = 0; /* they are counted */
+    mine.overflowed = 0; /* counted above */
     __syncthreads();
     if (!s.bad) {
         kth = kth_of_block(s, r ? r : g, length, k, &above, &equal);

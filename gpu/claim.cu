@@ -1,6 +1,6 @@
-/* Top-k with error feedback, one pass: a = g + r; those with |a| at or above a threshold are
- * claimed in ascending order of their indices, the others are written back to r. One read of g, one
- * of r, one write of r. And the way back. */
+/* Top-k with error feedback in one pass, and its undo. a = g + r. Entries with |a| at or above a
+ * threshold are claimed in ascending order of their indices; the other entries are written back to
+ * r. The pass reads g and r once and writes r once. */
 #include "gpu/lookback.h"
 #include "gpu/seen.h"
 #include "gpu/tile.h"
@@ -8,7 +8,7 @@
 template <class B> struct claim_shared {
     places at;
     seen_shared<B> seen;
-    alignas(16) B sum[tile_of<B>::SIZE]; /* a, until its place is known */
+    alignas(16) B sum[tile_of<B>::SIZE]; /* a, until the entry's place is known */
 };
 
 template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *overflows)
@@ -19,8 +19,8 @@ template <class B> DEVICE void mark_all(const tile_of<B> &t, u32 which, u32 *ove
     }
 }
 
-/* A bit for each claim, and of each row, in a byte, how many come before this thread's: where they
- * go is known now. */
+/* Writes the claims to their places, which are known now. claimed: a bit for each claim. rank: a
+ * byte for each row, the number of claims before this thread's. */
 template <source FROM, class B>
 DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 claimed, u32 rank,
                          u32 base, B *r, u32 *idx, B *val, u32 capacity)
@@ -38,13 +38,13 @@ DEVICE void place_claims(const claim_shared<B> &s, const tile_of<B> &t, u32 clai
             idx[to] = base + t.element(k, c);
             val[to] = sum;
         } else if (FROM != INPUT) {
-            r[t.element(k, c)] = sum; /* no room: it stays */
+            r[t.element(k, c)] = sum; /* without room the entry stays */
         }
     }
 }
 
-/* `found`, where there is one, is the threshold in device memory. `overflows`: a bit for each
- * element, zero before, or null. */
+/* Claims. found: the threshold in device memory, or null. overflows: a bit for each element, zero
+ * before, or null. */
 template <source FROM, class B>
 static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32 base,
                              u64 threshold, const u64 *found, u32 *idx, B *val, u32 capacity,
@@ -115,8 +115,9 @@ CLAIM(ss_claim_input_f64, INPUT, u64, 3)
 CLAIM(ss_claim_residual_f32, RESIDUAL, u32, 4)
 CLAIM(ss_claim_residual_f64, RESIDUAL, u64, 4)
 
-/* Takes the rest of a pass back, once its claims are added again: r -= g where the pass has added
- * it. Its marks of what overflowed are cleared. */
+/* Undoes the rest of a claim, after its claims were added again: r -= g in the elements to which
+ * the claim has added g. Elements that overflowed, by their marks, were left alone. gpu_undo clears
+ * the marks later. */
 template <class B> static __device__ void subtract(B *r, const B *g, u32 n, u32 *overflows)
 {
     for (u32 i = first_element(); i < n; i += all_threads()) {

@@ -1,12 +1,13 @@
-/* Received entries as they came: runs of Rice-coded gaps (core/wire/rice.h), a thread each, by one
- * block; what a run starts at is known once all have been read. And rounded values. */
+/* Received entries: one block decodes a message, each thread a run of Rice-coded gaps
+ * (core/wire/rice.h). The first index of a run is known once all runs are read. Also widens rounded
+ * values. */
 #include "gpu/block.h"
 #include "gpu/codes.h"
 
 static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block");
 #define NO_GAP (~0ull)
 
-/* 64 bits from a bit on; behind the last code there are 16 bytes that may be read. */
+/* Returns 64 bits from a bit on. Behind the last code there are 16 readable bytes. */
 DEVICE u64 bits_at(const u32 *words, u32 at)
 {
     const u32 *w = words + at / 32, shift = at % 32;
@@ -15,11 +16,12 @@ DEVICE u64 bits_at(const u32 *words, u32 at)
     return shift ? bits >> shift | (u64)w[2] << (64 - shift) : bits;
 }
 
-/* The number coded at *at, which moves on; NO_GAP: an escape where the plain code would do. */
+/* Returns the number coded at *at, and moves *at on. Returns NO_GAP for an escape of a number that
+ * has a plain code. */
 DEVICE u64 take_gap(const u32 *words, u32 *at, u32 k)
 {
     const u64 bits = bits_at(words, *at);
-    const int end = __ffs((int)~(u32)bits); /* of the ones */
+    const int end = __ffs((int)~(u32)bits); /* end of the ones */
 
     if (end == 0) {
         const u64 x = bits >> GPU_ESCAPE;
@@ -32,12 +34,12 @@ DEVICE u64 take_gap(const u32 *words, u32 *at, u32 k)
 
 struct unpacking {
     sums bits, gaps;
-    u64 before[THREADS]; /* sums of the gaps of the runs before */
+    u64 before[THREADS]; /* sum of the gaps of all runs before */
     u32 refused;
 };
 
-/* Indices as far as the run goes, counted from where it starts; *sum: where it ends. False: it does
- * not end where it is told to. */
+/* Decodes a run into indices that count from the run's begin. Adds the run's length to *sum.
+ * Returns false if the code does not end at `end`. */
 DEVICE bool take_run(const u32 *words, u32 begin, u32 end, u32 k, u32 from, u32 to, u32 *idx,
                      u64 *sum)
 {
@@ -53,9 +55,9 @@ DEVICE bool take_run(const u32 *words, u32 begin, u32 end, u32 k, u32 from, u32 
     return at == end;
 }
 
-/* Bytes of `words`: from runs_at on the u16 bits of each run, a multiple of 4, and from code_at on
- * their codes. *refused: they are not what the encoder writes from first to last, and idx is not
- * to be used; *told, which may be memory of the host, becomes 1 then. */
+/* Unpacks indices. runs_at: offset in `words` of the u16 lengths of runs, in bits; a multiple of 4.
+ * code_at: offset of the codes. If the code does not lead from first to last as the encoder writes
+ * it, sets *refused and *told to 1, and idx is not to be used. told: may be memory of the host. */
 KERNEL(ss_unpack, 1)
 (const u32 *words, u32 runs_at, u32 code_at, u32 k, u32 first, u32 last, u32 nnz, u32 *idx,
  u32 *refused, u32 *told)
@@ -87,7 +89,7 @@ KERNEL_END(ss_unpack)
 
 /* ---- rounded values (core/wire/values.h) ---- */
 
-enum { LEVELS = GPU_LEVELS, ZERO = LEVELS + 1 }; /* of q8; 0 is no code */
+enum { LEVELS = GPU_LEVELS, ZERO = LEVELS + 1 }; /* codes of q8; 0 is no code */
 
 template <class B> DEVICE B number_at(const unsigned char *p)
 {
@@ -116,7 +118,7 @@ template <class B> DEVICE B level(B scale, u32 code)
     return bits_of(multiply(multiply(c, inverse), number_of(scale)));
 }
 
-/* Value i of a bucket. False: it has no such code. */
+/* Decodes value i of a bucket. Returns false if there is no such code. */
 template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bool bf16, B *to)
 {
     const unsigned char *codes = bucket + 1;
@@ -138,8 +140,8 @@ template <class B> DEVICE bool take_value(const unsigned char *bucket, u32 i, bo
     return codes[sizeof(B) + i] != 0;
 }
 
-/* The values of buckets of so many, each of which begins `places` bytes behind `from`. *refused and
- * *told as above, but that they are left as they are where all is well. */
+/* Widens the values of buckets of `bucket` values each. places: offset in `from` of each bucket. If
+ * a code is malformed, sets *refused and *told to 1; else leaves both as they are. */
 #define WIDEN(name, B)                                                                             \
     KERNEL(name, 4)                                                                                \
     (const unsigned char *from, const u32 *places, u32 bucket, u32 bf16, u32 nnz, B *to,           \

@@ -1,6 +1,7 @@
-/* Entries on their way out: a message of core/wire/wire.h for each block, with the same bytes as
- * core writes. A thread has the gaps of one run; what its code begins at follows from the bits of
- * those before it. What ends within a word is or-ed into it, since others write there, too. */
+/* Encodes entries: each block writes a message of core/wire/wire.h, with the same bytes as core.
+ * Each thread encodes the gaps of one run. The first bit of its code follows from the lengths of
+ * the earlier runs. A thread ors the ends of its code into their words, since other threads write
+ * there, too. */
 #include "gpu/block.h"
 #include "gpu/codes.h"
 #include "gpu/results.h"
@@ -14,14 +15,14 @@ static_assert((int)THREADS >= (int)GPU_RUNS, "a run for each thread of the block
 enum { HEADER = 16, PACKED_HEAD = 5, LONG_HEAD = 12, BITMAP_HEAD = 8, DENSE_HEAD = 8 };
 enum { ABSENT = 0x80, LAST = 0x80, SHORT_RANGES = 3, NONE = -1 };
 
-/* In shared memory. */
+/* Shared memory of a block. */
 struct encoder {
     sums add;
-    u32 start[THREADS]; /* of the last range that begins in the part of a thread */
+    u32 start[THREADS]; /* start of the last range that begins in each thread's part */
     buckets values;
 };
 
-/* Entries whose gap to the one before is this thread's. */
+/* The entries whose gap to the entry before is this thread's. */
 struct part {
     u32 from, to;
 
@@ -30,18 +31,18 @@ struct part {
         from = from < nnz ? from : nnz;
         to = to < nnz ? to : nnz;
     }
-    /* The first entry of all is the first thread's, too. */
+    /* Returns the first entry of the thread. The first thread has the very first entry, too. */
     __device__ u32 first(void) const
     {
         return threadIdx.x == 0 ? 0 : from;
     }
 };
 
-/* How the indices are coded. */
+/* The coding of the indices. */
 struct code_plan {
     u32 rep, parameter;
     bool absent;
-    u64 bytes; /* of a packed code */
+    u64 bytes; /* bytes of a packed code */
 };
 
 DEVICE u32 code_length(u32 x, u32 k)
@@ -55,9 +56,9 @@ DEVICE u32 log2_floor(u64 x)
     return x ? 63 - (u32)__clzll((long long)x) : 0;
 }
 
-/* ---- the plan of a code: as core/wire/rice.c has it ---- */
+/* ---- the plan of a code, as in core/wire/rice.c ---- */
 
-/* Bits of all gaps under k, k+1, k+2, k+3; in all they fit 32 bits. */
+/* Sums up the bits of all gaps under k, k+1, k+2 and k+3. Each sum fits 32 bits. */
 DEVICE void gap_lengths(sums *add, const u32 *idx, const part &p, u32 k, u32 (&bits)[4])
 {
     u32 mine[4] = {0, 0, 0, 0};
@@ -95,12 +96,13 @@ DEVICE u64 plan_present(sums *add, const u32 *idx, u32 nnz, u32 *parameter)
     return search.best;
 }
 
-/* Ranges of present indices that end in the part of a thread. */
+/* The ranges of present indices that end in a thread's part. */
 struct ranges {
     u32 at, to, start;
 };
 
-/* The next one, and the absent indices behind it but one. */
+/* Takes the next range. Sets the range's length and the number of absent indices behind it, less
+ * one. */
 DEVICE bool next_range(const u32 *idx, u32 nnz, ranges *r, u32 *length, u32 *empty)
 {
     while (r->at < r->to) {
@@ -116,7 +118,7 @@ DEVICE bool next_range(const u32 *idx, u32 nnz, ranges *r, u32 *length, u32 *emp
     return false;
 }
 
-/* Those of this thread, of which the first may have begun in another one's part. */
+/* Returns this thread's ranges. The first range may have begun in another thread's part. */
 DEVICE ranges ranges_of(encoder *s, const u32 *idx, u32 nnz)
 {
     const part p(nnz);
@@ -188,7 +190,7 @@ DEVICE code_plan plan_packed(encoder *s, const u32 *idx, u32 nnz)
     return plan;
 }
 
-/* The smallest representation, as core/wire/wire.c chooses it. */
+/* Chooses the smallest representation, as core/wire/wire.c does. */
 DEVICE code_plan choose(encoder *s, u32 coding, u32 size, bool rounded, const u32 *idx, u32 nnz)
 {
     const u64 span = (u64)idx[nnz - 1] - idx[0] + 1, bitmap = BITMAP_HEAD + (span + 7) / 8,
@@ -221,12 +223,12 @@ DEVICE code_plan choose(encoder *s, u32 coding, u32 size, bool rounded, const u3
 
 /* ---- bits ---- */
 
-/* From a bit on, words being zero before. */
+/* Writes bits from some bit on. The words are zero before. */
 struct bit_writer {
     u32 *at;
     u64 bits;
     u32 fill;
-    bool first; /* of its words: others write there, too */
+    bool first; /* the first word, which other threads write, too */
 };
 
 DEVICE bit_writer write_from(u32 *words, u32 bit)
@@ -287,7 +289,7 @@ DEVICE void end_bits(bit_writer *w)
         atomicOr(w->at, (u32)w->bits);
 }
 
-/* At most 32 bits at a byte, within its word. */
+/* Writes at most 32 bits at a byte, within its word. */
 DEVICE void put_at(u32 *words, u32 byte, u32 bits)
 {
     atomicOr(words + byte / 4, bits << byte % 4 * 8);
@@ -362,7 +364,7 @@ DEVICE u32 index_bytes(const code_plan &plan, u32 span, u32 nnz)
     return packed_head(plan.absent, nnz) + (u32)plan.bytes;
 }
 
-/* From byte `at` on, which is a word's; returns the bytes. */
+/* Writes the indices from byte `at` on, which begins a word. Returns the bytes. */
 DEVICE u32 write_indices(encoder *s, u32 *words, u32 at, const code_plan &plan, const u32 *idx,
                          u32 nnz)
 {
@@ -394,7 +396,7 @@ DEVICE u32 write_indices(encoder *s, u32 *words, u32 at, const code_plan &plan, 
 
 /* ---- values ---- */
 
-/* Whether some element is +0.0. */
+/* Returns true if some element is +0.0. */
 template <class B> DEVICE bool any_zero(sums *add, const B *val, u32 nnz)
 {
     u64 zeros = 0;
@@ -404,7 +406,7 @@ template <class B> DEVICE bool any_zero(sums *add, const B *val, u32 nnz)
     return sum_of_all(add, zeros) > 0;
 }
 
-/* Elements from the first index to the last one, zero where the stream has none. */
+/* Writes the elements from the first index to the last, zero for indices without an entry. */
 template <class B>
 DEVICE u32 write_dense(u32 *words, const u32 *idx, const B *val, u32 nnz, u32 span)
 {
@@ -433,7 +435,7 @@ template <class B> DEVICE u32 copy_values(u32 *words, const B *val, u32 nnz)
 
 /* ---- a message ---- */
 
-/* The byte of head that tells how values are coded. */
+/* Bits of head: the coding of values, the representation, the end of a stream. */
 enum { VALUES_AT = 20, REP_AT = 16, LAST_AT = 24 };
 
 DEVICE void write_header(u32 *words, u32 head, u32 call, u32 nnz, u32 payload, u32 *length)
@@ -477,9 +479,9 @@ static __device__ void encode(encoder *s, const gpu_message &m, const u32 *idx, 
                  payload, length);
 }
 
-/* ---- what is sent, by ranges of indices ---- */
+/* ---- sums over ranges of indices ---- */
 
-/* Of ascending ones: those below `index`. */
+/* Returns the number of indices below `index`. The indices ascend. */
 DEVICE u32 entries_below(const u32 *idx, u32 nnz, u32 index)
 {
     u32 from = 0, to = nnz;
@@ -499,7 +501,7 @@ struct survey {
     double warp[WARPS];
 };
 
-/* For a block. A square adds up in the same order in each call. */
+/* Sums up a range of entries, for a block. A square adds up in the same order in each call. */
 template <class B>
 static __device__ void look_at(survey *s, const B *val, u32 from, u32 to, gpu_share *share)
 {
@@ -527,7 +529,7 @@ static __device__ void look_at(survey *s, const B *val, u32 from, u32 to, gpu_sh
     *share = {square, from, all, beyond};
 }
 
-/* For a warp. */
+/* Sums up a range of entries, for a warp. */
 template <class B>
 static __device__ void look_at_few(const B *val, u32 from, u32 to, gpu_share *share)
 {
@@ -548,7 +550,7 @@ static __device__ void look_at_few(const B *val, u32 from, u32 to, gpu_share *sh
         *share = {square, from, count, unbounded};
 }
 
-/* A block for each of `ranges`, or, of few entries, a warp. */
+/* Sums up each of `ranges`: with a block each, or, if the entries are few, with a warp each. */
 #define SURVEY(name, B)                                                                            \
     KERNEL(name, 2)                                                                                \
     (const u32 *idx, const B *val, u32 nnz, const u32 *cuts, u32 ranges, gpu_share *shares)        \
@@ -570,9 +572,9 @@ SURVEY(ss_survey_f64, u64)
 
 /* ---- all messages ---- */
 
-/* A block for each of `table`: its entries become the message `at` bytes behind `messages`, so many
- * bytes long. Where head, the first word of a header without representation and end, says so they
- * are rounded in place, and what that takes away goes to `error`, if that is there. */
+/* Encodes the messages of `table`, a block each, at offset `at` behind `messages`, and sets their
+ * lengths. If head says so, rounds the values in place, and writes the differences to `error`
+ * unless it is null. head: the first word of a header without representation and end. */
 #define ENCODE(name, B)                                                                            \
     KERNEL(name, 2)                                                                                \
     (const u32 *idx, B *val, B *error, const gpu_message *table, u32 head, u32 call, u32 coding,   \

@@ -1,7 +1,9 @@
-/* The exact k-th largest |a|, a = g + r or one of them, by radix: pass after pass the bits of the
- * magnitude from above, each with a histogram of those that agree so far. And the way with one
- * reading of all: a bound from below out of a sample, claim what reaches it, find the k-th of the
- * claims, put the surplus back. */
+/* Finds the exact k-th largest |a| by radix; a = g + r, or one of both. Each pass finds some bits
+ * of the magnitude, the highest first, by a histogram of the elements that agree so far.
+ *
+ * The way with about one reading: find a lower bound from a sample, claim the elements that reach
+ * it, find the k-th of the claims, put the surplus back.
+ */
 #include "gpu/lookback.h"
 #include "gpu/seen.h"
 #include "gpu/tile.h"
@@ -27,7 +29,8 @@ template <class B> DEVICE void count_one(histogram &h, B sum, B low, u32 shift, 
         atomicAdd(&h.bin[(u32)(m >> shift) & ((1u << width) - 1)], 1u);
 }
 
-/* Of a block of the highest bins, thread 0 having the highest. */
+/* Adds up the bins of a block, from the highest down to this thread's. Thread 0 has the highest
+ * bins. */
 DEVICE u32 block_scan(u32 x, u32 *warps)
 {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -42,8 +45,9 @@ DEVICE u32 block_scan(u32 x, u32 *warps)
     return up_to;
 }
 
-/* By the last block: where among the bins the wanted one is; the next pass finds them empty. Where
- * there are fewer than wanted all that is not zero is taken: the lowest bits are those of 1. */
+/* Finds the bin with the wanted element, and empties the bins for the next pass. If fewer elements
+ * than wanted are not zero, takes all of them: the lowest bits are then those of 1. By the last
+ * block. */
 DEVICE void find_bin(histogram &h, u32 *bins, u64 k, u32 shift, u32 last, gpu_search *s)
 {
     const u32 top = BINS - 1 - threadIdx.x * BINS_EACH;
@@ -58,7 +62,7 @@ DEVICE void find_bin(histogram &h, u32 *bins, u64 k, u32 shift, u32 last, gpu_se
     }
     const u32 up_to = block_scan(sum, h.warps);
     if (threadIdx.x == THREADS - 1)
-        h.chosen = few_before || up_to < wanted; /* of all */
+        h.chosen = few_before || up_to < wanted; /* over all bins */
     __syncthreads();
     const bool few = h.chosen;
     u32 above = up_to - sum;
@@ -76,7 +80,7 @@ DEVICE void find_bin(histogram &h, u32 *bins, u64 k, u32 shift, u32 last, gpu_se
         s->done = 0;
 }
 
-/* By all threads of the grid, their counts into `bins`. */
+/* Adds the block's counts to `bins`. For all threads of the grid. */
 DEVICE void finish_pass(histogram &h, u32 *bins, u64 k, u32 shift, u32 last, gpu_search *s)
 {
     __syncthreads();
@@ -94,9 +98,9 @@ DEVICE void clear_bins(histogram &h)
     __syncthreads();
 }
 
-/* Bits [shift, shift + width) in one pass over all. `counted`, where there is one, says in device
- * memory that there are fewer than n. k: in the first pass, then 0. `last`: no pass comes after
- * this one. */
+/* Finds the bits from `shift` to `shift + width`, in one pass over all elements. counted: number of
+ * elements in device memory, at most n; or null. k: in the first pass k, then 0. last: no pass
+ * comes after this one. */
 template <class B>
 static __device__ void search(const B *g, const B *r, u32 n, u32 skew, u32 aligned,
                               const u64 *counted, u64 k, u32 shift, u32 width, u32 last,
@@ -147,7 +151,7 @@ SEARCH(ss_search_f64, u64)
 
 enum { PIECE = 64 };
 
-/* f(element) for each, a warp a piece. */
+/* Calls f for each element of the sample, a warp for each piece. */
 template <class B, class F> DEVICE void each_sampled(const B *g, const B *r, u32 n, u32 step, F f)
 {
     const u32 lane = threadIdx.x % WARP, warps = all_threads() / WARP;
@@ -182,7 +186,7 @@ static __device__ void search_sample(const B *g, const B *r, u32 n, u32 step, u6
 SEARCH_SAMPLE(ss_search_sample_f32, u32)
 SEARCH_SAMPLE(ss_search_sample_f64, u64)
 
-/* How many of the sample reach a threshold. */
+/* Counts the elements of a sample that reach a threshold. */
 template <class B>
 static __device__ void reach_sample(const B *g, const B *r, u32 n, u32 step, u64 threshold,
                                     u64 *count)
@@ -211,9 +215,9 @@ REACH_SAMPLE(ss_reach_sample_f64, u64)
 
 enum { KEEP_ROWS = 4, KEEP_TILE = KEEP_ROWS * THREADS };
 
-/* Of a list of claims, `room` at most, those at or above `found` stay claims in order, `capacity`
- * at most; the others go back to r, which may be null. A list that is too short, by the room or by
- * a bound that was too high, goes back as a whole. */
+/* Cuts a list of at most `room` claims. Claims at or above `found` stay in order, at most
+ * `capacity` of them; the others go back to r, which may be null. If the list lacks wanted entries,
+ * because of the room or of too high a bound, all of it goes back. */
 template <class B>
 static __device__ void keep(const u32 *idx, const B *val, u32 room, u64 wanted,
                             const gpu_claimed *claimed, const gpu_search *bound,

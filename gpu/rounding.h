@@ -1,5 +1,5 @@
-/* Values rounded to bf16 or q8 on their way out, bit for bit as core/wire/values.c does it: buckets
- * of consecutive values, a warp each. */
+/* Rounds values to bf16 or q8, bit for bit as core/wire/values.c does. A warp takes each bucket of
+ * consecutive values. */
 #pragma once
 
 #include "gpu/codes.h"
@@ -7,13 +7,13 @@
 
 enum { VALUES_HEAD = 8 };
 
-/* In shared memory. */
+/* Shared memory of a block. */
 struct buckets {
-    u32 place[GPU_BUCKETS + 1]; /* bytes before each, from the head on; then their end */
-    u64 largest[GPU_BUCKETS];   /* magnitudes */
+    u32 place[GPU_BUCKETS + 1]; /* offset of each bucket in bytes, then of their end */
+    u64 largest[GPU_BUCKETS];   /* largest magnitudes */
 };
 
-/* Magnitudes that are coded: normal numbers; for bf16 those of floats, as far as it reaches. */
+/* Magnitudes that are coded: normal numbers; for bf16, those within the range of floats. */
 template <class B> struct reach;
 
 template <> struct reach<u32> {
@@ -45,7 +45,7 @@ template <class B> DEVICE u32 bucket_bytes(u32 form, bool bf16, u32 n)
     return 1 + (bf16 ? 2 * n : (u32)sizeof(B) + n);
 }
 
-/* Ties to even, of floats by the bits. */
+/* Rounds bits of floats, ties to even. */
 DEVICE u32 to_bf16(u32 x, u32 *code)
 {
     const u32 near = (x + 0x7fffu + (x >> 16 & 1)) & 0xffff0000u;
@@ -54,7 +54,7 @@ DEVICE u32 to_bf16(u32 x, u32 *code)
     return near;
 }
 
-/* Below the least normal float bf16 has a fixed point. */
+/* Rounds doubles. Below the least normal float, bf16 has a fixed point. */
 DEVICE u64 to_bf16(u64 x, u32 *code)
 {
     const double steps = 0x1.8p-81;
@@ -95,7 +95,7 @@ template <class B> DEVICE void write_bytes(unsigned char *to, B x)
         to[i] = (unsigned char)(x >> 8 * i);
 }
 
-/* Value j of a bucket: to its code, the rounded one, and what that took away. */
+/* Rounds value j of a bucket, writes its code, and stores the difference in error. */
 template <class B>
 DEVICE void round_value(unsigned char *codes, u32 j, u32 form, bool bf16, B scale, B *val, B *error)
 {
@@ -122,7 +122,7 @@ DEVICE void round_value(unsigned char *codes, u32 j, u32 form, bool bf16, B scal
         error[j] = lost;
 }
 
-/* The largest magnitudes, and where the buckets begin. */
+/* Finds the largest magnitudes and the offsets of the buckets. */
 template <class B>
 DEVICE void look_at_buckets(buckets *s, const B *val, u32 nnz, u32 bucket, bool bf16)
 {
@@ -154,7 +154,8 @@ DEVICE void look_at_buckets(buckets *s, const B *val, u32 nnz, u32 bucket, bool 
     __syncthreads();
 }
 
-/* For a block. `to` is aligned to 8 bytes; returns the bytes, a multiple of them. */
+/* Rounds all values, for a block. `to` is aligned to 8 bytes. Returns the bytes, a multiple of
+ * 8. */
 template <class B>
 static __device__ u32 round_values(buckets *s, unsigned char *to, B *val, B *error, u32 nnz,
                                    u32 bucket, bool bf16)

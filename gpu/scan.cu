@@ -1,15 +1,15 @@
-/* Exact mode: the entries that are not zero, in ascending order. One read. */
+/* Finds the entries that are not zero, in ascending order, in one read (MODE=exact). */
 #include "gpu/lookback.h"
 #include "gpu/results.h"
 #include "gpu/tile.h"
 
 template <class B> struct scan_shared {
     places at;
-    alignas(16) B val[tile_of<B>::SIZE]; /* what was read, until its place is known */
+    alignas(16) B val[tile_of<B>::SIZE]; /* elements, until their places are known */
 };
 
-/* Of x the bits of `mask` are compared with zero: a sign does not count where there is one. What
- * was seen of -0.0, Inf and NaN means something for floats only. `logical`: values become 1. */
+/* Scans. mask: bits of an element that are compared with zero; without the sign for floats. `total`
+ * tells of -0.0, Inf and NaN, which has a meaning for floats only. logical: values become 1. */
 template <class B>
 static __device__ void scan(const B *src, u32 n, u32 skew, u32 base, B mask, u32 logical, u32 *idx,
                             B *val, u32 capacity, gpu_scanned *total, u64 *tiles)
@@ -70,7 +70,7 @@ static __device__ void scan(const B *src, u32 n, u32 skew, u32 base, B mask, u32
     }
 }
 
-/* Blocks of a multiprocessor: most have room for six, of 7.5 for no more than four. */
+/* Blocks of a multiprocessor: most devices have room for six, those of 7.5 for four. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 #define SCAN_BLOCKS 4
 #else

@@ -1,5 +1,5 @@
-/* Entries of a stream into a dense vector: set, cleared, added; and elements picked out of one.
- * Indices of a launch are unique. Where `refused` is there and not 0, nothing is done. */
+/* Entries of a stream: sets, clears or adds them in a dense vector, and picks elements out of one.
+ * The indices of a launch are unique. If `refused` is not null and its word not 0, does nothing. */
 #include "gpu/operator.h"
 
 DEVICE bool is_refused(const u32 *refused)
@@ -81,12 +81,12 @@ SUM_AT(ss_accumulate_f64, u64, sum_of)
 SUM_AT(ss_add_at_f32, u32, sum_saturating)
 SUM_AT(ss_add_at_f64, u64, sum_saturating)
 
-/* Of ascending indices: a bit for each of `bits` elements from `first` on; words are zero before.
- */
+/* Sets a bit for each index among the `bits` elements from `first` on. The indices ascend; the
+ * words are zero before. */
 KERNEL(ss_bitmap, 4)(const u32 *idx, u32 nnz, u32 first, u32 bits, u32 *words)
 {
     for (u32 j = first_element(); j < nnz; j += all_threads()) {
-        const u32 at = idx[j] - first; /* before it: past the end */
+        const u32 at = idx[j] - first; /* an index before `first` becomes very large */
         if (at < bits)
             atomicOr(words + at / 32, 1u << at % 32);
     }

@@ -1,10 +1,11 @@
-/* What is asked of a dense vector: sums of squares, what is not finite, whether all is zero, the
- * largest, the sketch of GUARD. Sums of squares are the same in every run: one per tile, added in a
- * fixed order; the sketch is in integers, so that its order does not matter. */
+/* Sums and counts of a dense vector: sums of squares, elements that are not finite, any bit, the
+ * largest element, the sketch of GUARD. Sums of squares are the same in every run, since each tile
+ * has one, and they add up in a fixed order. The sketch consists of integers, so that its order
+ * does not matter. */
 #include "gpu/results.h"
 #include "gpu/tile.h"
 
-/* f of each element of this block's tile, and of zeros past the ends. */
+/* Calls f for each element of this block's tile, and for zeros past the ends. */
 template <class B, class F> DEVICE void each(const B *v, u32 n, u32 skew, F f)
 {
     typedef tile_of<B> tile_type;
@@ -19,7 +20,7 @@ template <class B, class F> DEVICE void each(const B *v, u32 n, u32 skew, F f)
     }
 }
 
-/* A kernel that asks a vector something. */
+/* A kernel that sums up or searches a vector. */
 #define ASK(name, B, answer, ask)                                                                  \
     KERNEL(name, 4)(const B *v, u32 n, u32 skew, answer *to)                                       \
     {                                                                                              \
@@ -29,7 +30,8 @@ template <class B, class F> DEVICE void each(const B *v, u32 n, u32 skew, F f)
 
 typedef double warp_parts[WARPS];
 
-/* Of a block, in a fixed order: for the first thread. `parts`: a number for each warp. */
+/* Returns the sum over a block, in a fixed order, to the first thread. parts: a number for each
+ * warp. */
 DEVICE double block_sum(double x, double *parts)
 {
     double sum = 0;
@@ -61,7 +63,7 @@ template <class B> static __device__ void square(const B *v, u32 n, u32 skew, do
 ASK(ss_square_f32, u32, double, square)
 ASK(ss_square_f64, u64, double, square)
 
-/* Where run j of a sample begins: as core/compute/vector.c says. */
+/* Returns the first element of run j of a sample, as core/compute/vector.c chooses it. */
 DEVICE u32 run_at(u32 n, u32 runs, u32 run, u32 j)
 {
     const u64 first = (u64)n * j / runs, room = (u64)n * (j + 1) / runs - first - run + 1;
@@ -71,7 +73,7 @@ DEVICE u32 run_at(u32 n, u32 runs, u32 run, u32 j)
     return (u32)(first + ((h >> 32) * room >> 32));
 }
 
-/* A warp for each run of `run` elements. */
+/* Sums up the squares of runs of `run` elements, a warp for each run. */
 template <class B>
 static __device__ void square_runs(const B *v, u32 n, u32 runs, u32 run, double *squares)
 {
@@ -100,7 +102,7 @@ static __device__ void square_runs(const B *v, u32 n, u32 runs, u32 run, double 
 SQUARE_RUNS(ss_square_runs_f32, u32)
 SQUARE_RUNS(ss_square_runs_f64, u64)
 
-/* What each block of ss_sum takes of each of the sums. */
+/* Numbers of each sum that a block of ss_sum adds up. */
 enum { SUM_SHARE = 4 * THREADS };
 
 DEVICE double sum_range(const double *from, u32 ways, u32 begin, u32 end, double *parts)
@@ -112,8 +114,8 @@ DEVICE double sum_range(const double *from, u32 ways, u32 begin, u32 end, double
     return block_sum(sum, parts);
 }
 
-/* to[w] = the sum of from[w], from[w + ways], ...: `count` numbers each. A block for SUM_SHARE of
- * them; shares: as many as blocks, for each of the ways. */
+/* Sets to[w] to the sum of from[w], from[w + ways], ..., `count` numbers each. Each block adds up
+ * SUM_SHARE numbers. shares: one for each block and each of the ways. */
 KERNEL(ss_sum, 4)(const double *from, u32 ways, u32 count, double *shares, u32 *done, double *to)
 {
     SHARED(warp_parts, parts);
@@ -136,7 +138,7 @@ KERNEL(ss_sum, 4)(const double *from, u32 ways, u32 count, double *shares, u32 *
 }
 KERNEL_END(ss_sum)
 
-/* Either may be null. */
+/* Counts elements of g + r that are not finite. g or r may be null. */
 template <class B>
 static __device__ void not_finite(const B *g, const B *r, u32 n, u32 skew, u32 aligned, u64 *count)
 {
@@ -172,7 +174,7 @@ static __device__ void not_finite(const B *g, const B *r, u32 n, u32 skew, u32 a
 NOT_FINITE(ss_not_finite_f32, u32)
 NOT_FINITE(ss_not_finite_f64, u64)
 
-/* Sets *any where a bit is set. */
+/* Sets *any to 1 if a bit is set. */
 template <class B> static __device__ void any_bit(const B *v, u32 n, u32 skew, u32 *any)
 {
     B bits = 0;
@@ -185,7 +187,7 @@ template <class B> static __device__ void any_bit(const B *v, u32 n, u32 skew, u
 ASK(ss_any_bit_b32, u32, u32, any_bit)
 ASK(ss_any_bit_b64, u64, u32, any_bit)
 
-/* Magnitude of the largest that is finite. */
+/* Finds the magnitude of the largest finite element. */
 template <class B> static __device__ void find_largest(const B *v, u32 n, u32 skew, u64 *largest)
 {
     B most = 0;
@@ -211,8 +213,8 @@ DEVICE double power_of_two(int e)
     return number_of((u64)(e + 1023) << 52);
 }
 
-/* As place/host.c sketches, in units of 2^-shift: of n numbers below 2^(62 - bits of n) in these
- * units no bucket overflows. */
+/* Sketches as core/place/host.c does, in units of 2^-shift. If n numbers are below 2^(62 - bits of
+ * n) in these units, no bucket overflows. */
 template <class B> static __device__ void sketch(const B *v, u32 n, int shift, u64 *buckets)
 {
     SHARED(sketch_buckets, s);

@@ -1,5 +1,5 @@
-/* Dense vectors as wholes: r += x, joins, shares, factors, reductions. Tile by tile; where two or
- * three vectors are not aligned alike, one by one. */
+/* Dense vectors: r += x, joins, shares, factors, reductions. Works tile by tile; if two or three
+ * vectors have different alignments, element by element. */
 #include "gpu/operator.h"
 #include "gpu/tile.h"
 
@@ -46,7 +46,7 @@ template <class B, class F> DEVICE void each(B *r, u32 n, u32 skew, F f)
     }                                                                                              \
     KERNEL_END(name)
 
-/* val that is not finite is left out. */
+/* Adds val if it is finite. */
 template <class B> DEVICE B sum_of_finite(B r, B val)
 {
     return is_finite(val) ? sum_saturating(r, val) : r;
@@ -72,7 +72,7 @@ template <u32 OP, class B> DEVICE void reduce_by(B *dst, const B *src, u32 n, u3
 REDUCE(ss_reduce_u32, u32)
 REDUCE(ss_reduce_u64, u64)
 
-/* Of `out` nothing is read. */
+/* Joins input and residual. Never reads `out`. */
 template <class B, class T>
 static __device__ void join(const B *in, const B *r, B *out, u32 n, u32 skew, u32 aligned, T share)
 {
@@ -113,7 +113,7 @@ JOIN(ss_join_f64, u64, double)
 LEAVE(ss_leave_f32, u32, float)
 LEAVE(ss_leave_f64, u64, double)
 
-/* Rounded once, saturating. */
+/* Scales with one rounding, at most up to the largest number. */
 template <class B> DEVICE double scaled(B x, double factor)
 {
     const double most = number<B>::LARGEST, y = multiply((double)number_of(x), factor);
