@@ -12,8 +12,8 @@
  *
  * --simulate RANKS: simulates the call in this process, as `sparseshim simulate` does, with
  * --algorithm, --alpha, --beta, and what only a comparison needs: --burst BYTES that an idle link
- * lets pass at once, --cores N that all ranks share, --warm CALLS before the one that counts. Prints
- * the same, and the mean of the bytes. */
+ * lets pass at once, --cores N that all ranks share, --warm CALLS before the one that counts.
+ * Prints the same, and the mean of the bytes. */
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
