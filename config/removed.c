@@ -1,5 +1,4 @@
-/* Names that were options once, each with what replaced it. A name that the option table still has
- * is an option: the table is asked first. */
+/* Options of earlier versions, each with what replaced it. */
 #include "config/parts.h"
 
 static const struct {
