@@ -27,8 +27,10 @@ import sys
 
 sys.dont_write_bytecode = True
 import report_columns as columns  # noqa: E402
+import report_compare as compare  # noqa: E402
 import report_forms as forms  # noqa: E402
 import report_jobs as jobs  # noqa: E402
+import report_merge as merge  # noqa: E402
 import report_page as page  # noqa: E402
 import report_trace as trace  # noqa: E402
 import report_words as words  # noqa: E402
@@ -112,9 +114,9 @@ def print_form(how, form, arguments):
     elif form == "--html":
         sys.stdout.write(page.of_job(jobs.one_job(files)))
     elif how:
-        sides = [jobs.one_job(side) for side in (arguments if how == "--compare" else [files])]
-        text, as_json = forms.compare(*sides) if how == "--compare" else forms.merge(*sides)
-        sys.stdout.write(as_json() if form == "--json" else text(form == "--all"))
+        kind = compare if how == "--compare" else merge
+        document = kind.document_of(*(jobs.one_job(side) for side in (arguments if kind is compare else [files])))
+        sys.stdout.write(merge.as_json(document, kind.GROUPS) if form == "--json" else kind.text_of(document))
     else:
         if len(files) > 1 and one_job(files):
             jobs.say(f"these are {len(files)} ranks of one job, one after the other; --merge puts them in one")
@@ -200,7 +202,7 @@ def main(arguments):
         how, form, wanted, names = take_options(arguments)
         check_usage(how, form, wanted, names)
         if form == "--legend":
-            sys.stdout.write(words.legend(columns.REPORT + forms.MERGED + forms.COMPARED))
+            sys.stdout.write(words.legend(columns.REPORT + merge.GROUPS + compare.GROUPS))
             return 0
         return run(how, form, names, wanted)
     except (Usage, jobs.Wrong) as wrong:

@@ -262,7 +262,7 @@ def choose(folder, reports, wanted):
     if len(jobs) > 1 and (wanted is None or len(fits) > 1):
         say(f"{folder} has {len(jobs)} jobs; this is the newest{' of those' if wanted else ''} (*); "
             f"--job=NUMBER or --job='YYYY-MM-DD HH:MM' chooses:{listing}")
-    return fits[0].reports
+    return sorted(fits[0].reports, key=lambda r: (r.rank, r.path))
 
 
 # ---- numbers of a report ----

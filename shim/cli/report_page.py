@@ -4,6 +4,7 @@ import html
 
 import report_columns as c
 import report_forms as forms
+import report_merge as merge
 from report_words import count, finite, in_bytes, plain, ratio, seconds, share, three, whole
 
 MOST_BARS, MOST_TENSORS = 32, 64  # more would make the page unreadable
@@ -97,6 +98,11 @@ def predicted(lane):
     return ratio(sum(n * (ratio(sums.get(a), planned) or 0) for a, n in calls.items()), sum(calls.values()))
 
 
+def mean(values):
+    values = list(filter(finite, values))
+    return sum(values) / len(values) if values else None
+
+
 def lane_name(number, lane):
     return f"{number}: {count(lane['count'])} {lane['type']} {forms.operation(lane)}"
 
@@ -106,7 +112,7 @@ def added(rows, key):
 
 
 def lane_pictures(reports):
-    lanes = [[row for row in rows if row is not None] for rows in forms.join(reports, "lanes", forms.LANE + ("ranks",))]
+    lanes = [[row for row in rows if row is not None] for rows in merge.join(reports, "lanes", merge.LANE + ("ranks",))]
     if not lanes:
         return "<p>No call could be made sparse.</p>\n"
     sent, times, model = [], [], []
@@ -115,10 +121,10 @@ def lane_pictures(reports):
         sent += [(name, [added(rows, "bytes_dense"), None]), ("", [None, added(rows, "bytes_sent")])]
         times.append((name, [added(rows, f"seconds_{phase}") / n for phase in c.PHASES]))
         ours = sum(added(rows, f"seconds_{phase}") for phase in c.PHASES if phase != "native")
-        sparse, passed = sum(map(forms.sparse_calls, rows)), sum(sum(r["passed"].values()) for r in rows)
+        sparse, passed = sum(map(merge.sparse_calls, rows)), sum(sum(r["passed"].values()) for r in rows)
         dense = [ratio(r["predicted_seconds_sum"].get("dense"), r["planned"]) for r in rows]
-        for what, guess, real in (("made sparse", forms.mean(map(predicted, rows)), ratio(ours, sparse)),
-                                  ("native", forms.mean(dense), ratio(added(rows, "seconds_native"), passed))):
+        for what, guess, real in (("made sparse", mean(map(predicted, rows)), ratio(ours, sparse)),
+                                  ("native", mean(dense), ratio(added(rows, "seconds_native"), passed))):
             if positive(guess) and positive(real):
                 model += [(f"{name}, {what}", [guess, None]), ("", [None, real])]
     page = ["<h2>Bytes against dense</h2>\n",
@@ -177,15 +183,15 @@ def data(name, text):
 
 def of_job(reports):
     first = reports[0]
-    text, as_json = forms.merge(reports)
+    document = merge.document_of(reports)
     title = f"sparseshim: {first.job['program'] or 'unnamed program'}"
     several = len(reports) > 1
     page = [HEAD % (safe(title), safe(title)), lane_pictures(reports), tensor_pictures(first)]
     if several:
-        page.append(f"<h2>All ranks</h2>\n<pre>{html.escape(text(True))}</pre>\n")
+        page.append(f"<h2>All ranks</h2>\n<pre>{html.escape(merge.text_of(document))}</pre>\n")
     page.append(f"<h2>Rank {first.rank}</h2>\n<pre>{html.escape(forms.text_of(first, True))}</pre>\n")
-    page.append(words_of((forms.MERGED if several else ()) + c.REPORT))
+    page.append(words_of((merge.GROUPS if several else ()) + c.REPORT))
     if several:
-        page.append(data("job", as_json()))
+        page.append(data("job", merge.as_json(document, merge.GROUPS)))
     page.append(data("rank", first.text))
     return "".join(page) + "</body></html>\n"

@@ -11,7 +11,7 @@ export SPARSESHIM_QUORUM=solo SPARSESHIM_DEBUG=info LIMIT=40
 
 # The number of rounds, where every rank says the same and no more than it may of results waited.
 rounds() { # RANKS STALENESS
-    sed -n 's/.*rank \([0-9]*\) was in [0-9]* of \([0-9]*\) rounds.* most \([0-9]*\) results.*/\1 \2 \3/p' \
+    sed -n 's/.*rank \([0-9]*\) took part in [0-9]* of \([0-9]*\) rounds.* most \([0-9]*\) results.*/\1 \2 \3/p' \
         "$WORK/err" | awk -v ranks="$1" -v most="$2" '
             { said++; if (said > 1 && $2 != count) bad = 1; count = $2; if ($3 > most) bad = 1 }
             END { print said == ranks && !bad ? count : 0 }'
