@@ -99,13 +99,13 @@ static const char *too_old(const struct gpu_driver *driver, int needed, char *wh
     return why;
 }
 
-static const char *load(struct gpu_device *d, const struct gpu_images *images, char *why)
+static const char *load(struct gpu_device *d, const struct gpu_modules *modules, char *why)
 {
-    const size_t most = images->count < GPU_IMAGES_MOST ? images->count : GPU_IMAGES_MOST;
+    const size_t most = modules->count < GPU_MODULES_MOST ? modules->count : GPU_MODULES_MOST;
     char name[100] = "";
 
     while (d->modules < most) {
-        if (!good(d, d->driver->module_load(&d->module[d->modules], images->image[d->modules]))) {
+        if (!good(d, d->driver->module_load(&d->module[d->modules], modules->image[d->modules]))) {
             (void)d->driver->device_name(name, sizeof name, d->device);
             (void)snprintf(why, WHY, "no kernels for %s: %s", name,
                            gpu_error_name(d->driver, (CUresult)d->queue.error));
@@ -118,7 +118,7 @@ static const char *load(struct gpu_device *d, const struct gpu_images *images, c
 
 /* Finds the kernels. Asks each module only for its own kernels, since tools that watch a program
  * report a name that is not found. */
-static const char *find_kernels(struct gpu_device *d, const struct gpu_images *images, char *why)
+static const char *find_kernels(struct gpu_device *d, const struct gpu_modules *modules, char *why)
 {
     static const char *const names[GPU_KERNELS_ALL] = {
 #define NAME(file, name) [GPU_##name] = "ss_" #name,
@@ -127,14 +127,14 @@ static const char *find_kernels(struct gpu_device *d, const struct gpu_images *i
     };
 
     for (int k = 0; k < GPU_KERNELS_ALL; k++) {
-        CUmodule module = d->module[images->of ? images->of[k] : 0];
+        CUmodule module = d->module[modules->of ? modules->of[k] : 0];
         if (!good(d, d->driver->function(&d->kernel[k], module, names[k])))
             return failed(d, why, names[k]);
     }
     return NULL;
 }
 
-static const char *make_parts(struct gpu_device *d, const struct gpu_images *images, char *why)
+static const char *make_parts(struct gpu_device *d, const struct gpu_modules *modules, char *why)
 {
     size_t memory = 0;
     const char *text;
@@ -145,9 +145,9 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
         return failed(d, why, "the context of the device");
     (void)find_number(d->driver, d->sign, &d->number);
     d->limit = memory / 4;
-    text = images ? load(d, images, why) : NULL;
-    if (images && !text)
-        text = find_kernels(d, images, why);
+    text = modules ? load(d, modules, why) : NULL;
+    if (modules && !text)
+        text = find_kernels(d, modules, why);
     if (text)
         return text;
     good(d, d->driver->stream_make(&d->stream, CU_STREAM_NON_BLOCKING));
@@ -158,10 +158,10 @@ static const char *make_parts(struct gpu_device *d, const struct gpu_images *ima
 }
 
 const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *driver,
-                            const struct gpu_images *images, CUcontext context, int ordinal,
+                            const struct gpu_modules *modules, CUcontext context, int ordinal,
                             char *why)
 {
-    const char *text = images ? too_old(driver, images->version, why) : NULL;
+    const char *text = modules ? too_old(driver, modules->version, why) : NULL;
 
     if (text)
         return text;
@@ -174,7 +174,7 @@ const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *drive
         return failed(d, why, "the primary context of the device");
     if (gpu_device_enter(d) != CUDA_SUCCESS)
         return failed(d, why, "the context of the device");
-    text = make_parts(d, images, why);
+    text = make_parts(d, modules, why);
     gpu_device_leave(d);
     if (text)
         gpu_device_close(d);

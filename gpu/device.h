@@ -14,10 +14,10 @@
 #include "gpu/driver.h"
 #include "gpu/launch.h"
 
-enum { GPU_SLOTS = 32, GPU_SLOT_BYTES = 1 << 20, GPU_MARKS = 64, GPU_IMAGES_MOST = 16 };
+enum { GPU_SLOTS = 32, GPU_SLOT_BYTES = 1 << 20, GPU_MARKS = 64, GPU_MODULES_MOST = 16 };
 
 /* The compiled kernels: fat binaries, and the CUDA version that they need. */
-struct gpu_images {
+struct gpu_modules {
     const void *const *image;
     size_t count;
     int version;             /* as cuDriverGetVersion returns it: 13000 */
@@ -41,7 +41,7 @@ struct gpu_device {
     bool primary;              /* the context is the device's own, retained */
     void *sign;                /* pinned memory that the driver frees with the context */
     unsigned long long number; /* the driver's number of `sign` */
-    CUmodule module[GPU_IMAGES_MOST];
+    CUmodule module[GPU_MODULES_MOST];
     size_t modules;
     CUfunction kernel[GPU_KERNELS_ALL];
     CUstream stream;
@@ -54,11 +54,11 @@ struct gpu_device {
     CUstreamCaptureMode capture; /* capture mode of the thread that has the context */
 };
 
-/* Opens a context; for NULL the device's primary one. images NULL: only copies. Returns NULL, or
+/* Opens a context; for NULL the device's primary one. modules NULL: only copies. Returns NULL, or
  * the reason of a failure: no memory, a driver that is too old, no kernels for this device. `why`
  * has room for 200 bytes. */
 const char *gpu_device_open(struct gpu_device *d, const struct gpu_driver *driver,
-                            const struct gpu_images *images, CUcontext context, int ordinal,
+                            const struct gpu_modules *modules, CUcontext context, int ordinal,
                             char *why);
 
 /* Waits for queued work and frees everything. Frees nothing if the context is gone or the process

@@ -488,15 +488,15 @@ static const struct ss_place_ops copies = {
 };
 
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
-                           const struct gpu_images *images, CUcontext context, int ordinal,
+                           const struct gpu_modules *modules, CUcontext context, int ordinal,
                            char *why)
 {
     const char *text;
     bool pinned = false;
 
-    *p = (struct gpu_place){.place = {images ? &ops : &copies}, .record = {.expected = expected}};
+    *p = (struct gpu_place){.place = {modules ? &ops : &copies}, .record = {.expected = expected}};
     p->jobs_end = &p->jobs;
-    text = gpu_device_open(&p->device, driver, images, context, ordinal, why);
+    text = gpu_device_open(&p->device, driver, modules, context, ordinal, why);
     if (text)
         return text;
     if (gpu_device_enter(&p->device) == CUDA_SUCCESS) {

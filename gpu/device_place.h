@@ -60,9 +60,9 @@ struct gpu_place {
 };
 
 /* Opens the place, with all pinned memory that it will need. The rest is as in gpu_device_open.
- * Without images the place can only copy. */
+ * Without modules the place can only copy. */
 const char *gpu_place_open(struct gpu_place *p, const struct gpu_driver *driver,
-                           const struct gpu_images *images, CUcontext context, int ordinal,
+                           const struct gpu_modules *modules, CUcontext context, int ordinal,
                            char *why);
 /* Waits for queued work. Gives no more results to callers. */
 void gpu_place_close(struct gpu_place *p);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "gpu/device_place_impl.h"
-#include "gpu/images.h"
+#include "gpu/modules.h"
 
 enum { DEVICES_MOST = 64 };
 
@@ -94,7 +94,7 @@ static bool open_once(struct known *k, char *why)
     pthread_mutex_lock(&k->lock);
     if (!k->tried) {
         const char *lacks =
-            gpu_place_open(&k->place, &the.driver, &gpu_images, k->context, -1, k->failed);
+            gpu_place_open(&k->place, &the.driver, &gpu_modules, k->context, -1, k->failed);
         if (lacks) {
             (void)snprintf(why, GPU_WHY, "%s", lacks);
             lacks = gpu_place_open(&k->place, &the.driver, NULL, k->context, -1, k->failed);

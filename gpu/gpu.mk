@@ -1,6 +1,6 @@
 # The library of device buffers: kernels for GPUs and the host code around them. Included by the Makefile.
 
-GPU_SRC  := $(filter-out gpu/images.c,$(sort $(wildcard gpu/*.c)))
+GPU_SRC  := $(filter-out gpu/modules.c,$(sort $(wildcard gpu/*.c)))
 GPU_CU   := $(sort $(wildcard gpu/*.cu))
 GPU_OBJ  := $(GPU_SRC:%.c=$(BUILD)/obj/%.o)
 
@@ -48,14 +48,14 @@ $(BUILD)/gpu/%.fatbin: $(call gpu_parts,$(GPU_ARCHS)) $(BUILD)/gpu/archs
 $(BUILD)/install/gpu/%.fatbin: $(call gpu_parts,$(GPU_INSTALLED)) $(BUILD)/install/gpu/archs
 	@mkdir -p $(@D)
 	$(Q)$(JOIN_FATBIN)
-IMAGES_FLAGS = -fvisibility=default -DGPU_IMAGE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
-$(BUILD)/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.fatbin)
-$(BUILD)/install/gpu/images.o: $(GPU_CU:gpu/%.cu=$(BUILD)/install/gpu/%.fatbin)
-$(BUILD)/gpu/images.o $(BUILD)/install/gpu/images.o: gpu/images.c Makefile
+MODULES_FLAGS = -fvisibility=default -DGPU_MODULE_DIR='"$(@D)"' -DGPU_CUDA_VERSION=$(CUDA_VERSION)
+$(BUILD)/gpu/modules.o: $(GPU_CU:gpu/%.cu=$(BUILD)/gpu/%.fatbin)
+$(BUILD)/install/gpu/modules.o: $(GPU_CU:gpu/%.cu=$(BUILD)/install/gpu/%.fatbin)
+$(BUILD)/gpu/modules.o $(BUILD)/install/gpu/modules.o: gpu/modules.c Makefile
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(IMAGES_FLAGS) -c -o $@ $<
-$(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/images.o
-$(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/images.o
+	$(Q)$(CC) $(ALL_CFLAGS) $(CPPFLAGS) $(DEPFLAGS) $(MODULES_FLAGS) -c -o $@ $<
+$(BUILD)/libsparseshim_cuda.so: $(BUILD)/gpu/modules.o
+$(BUILD)/install/libsparseshim_cuda.so: $(BUILD)/install/gpu/modules.o
 $(BUILD)/libsparseshim_cuda.so $(BUILD)/install/libsparseshim_cuda.so: $(GPU_OBJ) $(BUILD)/obj/core/select/selecting.o $(BUILD)/obj/core/wire/bounds.o $(BUILD)/obj/core/wire/value_buckets.o gpu/exports.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-z,now -Wl,-z,defs -Wl,-z,noexecstack -Wl,--as-needed -Wl,-soname,libsparseshim_cuda.so \

@@ -4,7 +4,7 @@
 # those of tests/unit in $(BUILD)/tests/unit, whatever folder their source is in: names are unique.
 built = $(addprefix $(BUILD)/tests/$(1)/,$(addsuffix $(3),$(basename $(notdir $(sort $(wildcard $(2)))))))
 vpath %.c $(wildcard tests/unit/*/ tests/mpi/*/)
-GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_images),$(call built,gpu,tests/gpu/test_*.c))
+GPU_UNIT := $(filter-out $(if $(NVCC),,%/test_gpu_modules),$(call built,gpu,tests/gpu/test_*.c))
 UNIT_C  := $(call built,unit,tests/unit/*/*.c)
 UNIT    := $(UNIT_C) $(GPU_UNIT)
 MPI_PROGS := $(call built,mpi,tests/mpi/*/*.c)
@@ -88,7 +88,7 @@ $(addprefix $(BUILD)/tests/gpu/test_gpu_,claims costs device encode link memory 
 $(BUILD)/tests/gpu/test_gpu_door: GPU_TESTED += $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_door: $(BUILD)/obj/gpu/door.o
 $(BUILD)/tests/gpu/test_gpu_device: $(BUILD)/tests/gpu/driver/libcuda.so.1 $(GPU_PROGS)
-$(BUILD)/tests/gpu/test_gpu_images: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
+$(BUILD)/tests/gpu/test_gpu_modules: $(BUILD)/libsparseshim_cuda.so $(BUILD)/tests/gpu/driver_types.checked
 $(BUILD)/tests/gpu/driver_types.checked: tests/gpu/driver_types.c gpu/driver.h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

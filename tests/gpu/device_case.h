@@ -45,7 +45,7 @@ static char why[200];
 
 static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
 static const void *const good_image[] = {fat_binary};
-static const struct gpu_images images = {good_image, 1, 13000, NULL};
+static const struct gpu_modules modules = {good_image, 1, 13000, NULL};
 
 /* cmocka's do not work in a child. */
 #define SAME(a, b)                                                                                 \
@@ -104,7 +104,7 @@ static inline void open_device(int ordinal)
     const char *text;
 
     DONE(app.cuInit(0));
-    text = gpu_device_open(&device, &driver, &images, NULL, ordinal, why);
+    text = gpu_device_open(&device, &driver, &modules, NULL, ordinal, why);
     if (text) {
         fprintf(stderr, "%s\n", text);
         _exit(1);

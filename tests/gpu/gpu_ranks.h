@@ -20,7 +20,7 @@ static struct {
     struct gpu_driver driver;
     struct gpu_place place[GPU_RANKS];
     bool opened[GPU_RANKS];
-    const struct gpu_images *images;
+    const struct gpu_modules *modules;
     ptrdiff_t far; /* from where the test sees memory to its address */
     CUresult (*init)(unsigned);
     int devices;
@@ -67,8 +67,8 @@ static inline void gpu_ranks_driver(void)
     *(void **)&gpu_ranks.make = emulated_symbol(libcuda, "cuMemAlloc_v2");
     *(void **)&gpu_ranks.free = emulated_symbol(libcuda, "cuMemFree_v2");
     *(void **)&gpu_ranks.make_managed = emulated_symbol(libcuda, "cuMemAllocManaged");
-    gpu_ranks.images = real_images(libcuda);
-    assert_non_null(gpu_ranks.images);
+    gpu_ranks.modules = real_modules(libcuda);
+    assert_non_null(gpu_ranks.modules);
     assert_int_equal(gpu_ranks.init(0), CUDA_SUCCESS);
     *(void **)&count = emulated_symbol(libcuda, "cuDeviceGetCount");
     assert_int_equal(count(&gpu_ranks.devices), CUDA_SUCCESS);
@@ -87,7 +87,7 @@ static inline struct gpu_place *gpu_rank(int rank)
 
     gpu_ranks_driver();
     if (!gpu_ranks.opened[rank])
-        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, gpu_ranks.images,
+        assert_null(gpu_place_open(&gpu_ranks.place[rank], &gpu_ranks.driver, gpu_ranks.modules,
                                    NULL, rank % (gpu_ranks.devices > 1 ? 2 : 1), why));
     gpu_ranks.opened[rank] = true;
     return &gpu_ranks.place[rank];

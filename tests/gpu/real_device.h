@@ -3,7 +3,7 @@
 #ifndef TESTS_GPU_REAL_DEVICE_H
 #define TESTS_GPU_REAL_DEVICE_H
 
-#include "gpu/images.h"
+#include "gpu/modules.h"
 #include "tests/gpu/emulated.h"
 
 struct real_device {
@@ -19,17 +19,17 @@ static inline bool real_failed(const char *what, const char *why)
 }
 
 /* The driver for tests takes any. */
-static inline const struct gpu_images *real_images(void *libcuda)
+static inline const struct gpu_modules *real_modules(void *libcuda)
 {
     static const unsigned fat_binary[] = {0xba55ed50u, 0, 0, 0};
     static const void *const image[] = {fat_binary};
-    static const struct gpu_images none = {image, 1, 13000, NULL};
+    static const struct gpu_modules none = {image, 1, 13000, NULL};
     void *library;
 
     if (dlsym(libcuda, "test_driver"))
         return &none;
     library = dlopen(beside_me("../../libsparseshim_cuda.so"), RTLD_NOW);
-    return library ? (const struct gpu_images *)emulated_symbol(library, "gpu_images") : NULL;
+    return library ? (const struct gpu_modules *)emulated_symbol(library, "gpu_modules") : NULL;
 }
 
 static inline bool real_open(struct real_device *r)
@@ -47,10 +47,10 @@ static inline bool real_open(struct real_device *r)
     *(void **)(void *)&initialise = emulated_symbol(r->libcuda, "cuInit");
     if (initialise(0) != CUDA_SUCCESS)
         return real_failed("cuInit", "no device");
-    const struct gpu_images *images = real_images(r->libcuda);
-    if (!images)
+    const struct gpu_modules *modules = real_modules(r->libcuda);
+    if (!modules)
         return real_failed("libsparseshim_cuda.so", dlerror());
-    text = gpu_device_open(&r->device, &r->driver, images, NULL, 0, why);
+    text = gpu_device_open(&r->device, &r->driver, modules, NULL, 0, why);
     if (text)
         return real_failed("the device", text);
     return gpu_device_enter(&r->device) == CUDA_SUCCESS;

@@ -40,7 +40,7 @@ static void a_missing_function_is_named(void **state)
 static void open_old(void)
 {
     DONE(app.cuInit(0));
-    HOLDS(gpu_device_open(&device, &driver, &images, NULL, 0, why) == why);
+    HOLDS(gpu_device_open(&device, &driver, &modules, NULL, 0, why) == why);
     HOLDS(strcmp(why, "the driver is for CUDA 12.4, the kernels need 13.0") == 0);
 }
 
@@ -54,12 +54,12 @@ static void open_bad_image(void)
 {
     static const unsigned broken[] = {0, 0, 0, 0};
     static const void *const bad_image[] = {broken};
-    const struct gpu_images bad = {bad_image, 1, 13000, NULL};
+    const struct gpu_modules bad = {bad_image, 1, 13000, NULL};
 
     DONE(app.cuInit(0));
     HOLDS(gpu_device_open(&device, &driver, &bad, NULL, 1, why) == why);
     HOLDS(strstr(why, "no kernels for test device 1"));
-    HOLDS(gpu_device_open(&device, &driver, &images, NULL, 7, why) == why);
+    HOLDS(gpu_device_open(&device, &driver, &modules, NULL, 7, why) == why);
 }
 
 static void without_kernels_for_it_the_device_is_named(void **state)
@@ -73,7 +73,7 @@ static void open_failing(void)
     CUcontext now;
 
     DONE(app.cuInit(0));
-    HOLDS(gpu_device_open(&device, &driver, &images, NULL, 0, why) == why);
+    HOLDS(gpu_device_open(&device, &driver, &modules, NULL, 0, why) == why);
     DONE(app.cuCtxGetCurrent(&now));
     HOLDS(now == NULL);
 }

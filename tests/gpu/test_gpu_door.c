@@ -2,10 +2,10 @@
  * copies of what lies there. */
 #include "core/place/pieces.h"
 #include "gpu/door.h"
-#include "gpu/images.h"
+#include "gpu/modules.h"
 #include "tests/gpu/device_case.h"
 
-const struct gpu_images gpu_images = {good_image, 1, 13000, NULL};
+const struct gpu_modules gpu_modules = {good_image, 1, 13000, NULL};
 
 static const struct gpu_door *const door = &sparseshim_cuda;
 

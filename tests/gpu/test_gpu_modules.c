@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/door.h"
-#include "gpu/images.h"
+#include "gpu/modules.h"
 #include "tests/gpu/emulated.h"
 
 static void *library(void)
@@ -46,13 +46,13 @@ static void it_needs_libc_alone(void **state)
 
 static void it_holds_fat_binaries(void **state)
 {
-    const struct gpu_images *images = emulated_symbol(library(), "gpu_images");
+    const struct gpu_modules *modules = emulated_symbol(library(), "gpu_modules");
 
     (void)state;
-    assert_true(images->count > 0 && images->count <= GPU_IMAGES_MOST);
-    assert_true(images->version >= 11000);
-    for (size_t i = 0; i < images->count; i++)
-        assert_int_equal(*(const unsigned *)images->image[i], 0xba55ed50u);
+    assert_true(modules->count > 0 && modules->count <= GPU_MODULES_MOST);
+    assert_true(modules->version >= 11000);
+    for (size_t i = 0; i < modules->count; i++)
+        assert_int_equal(*(const unsigned *)modules->image[i], 0xba55ed50u);
     assert_null(dlsym(library(), "gpu_claim"));
     assert_null(dlsym(library(), "gpu_device_open"));
     assert_int_equal(
@@ -89,13 +89,13 @@ static void nvcc_made_every_kernel(void **state)
         GPU_KERNELS(NAME)
 #undef NAME
     };
-    const struct gpu_images *images = emulated_symbol(library(), "gpu_images");
+    const struct gpu_modules *modules = emulated_symbol(library(), "gpu_modules");
     char pattern[100];
     glob_t files;
 
     (void)state;
     for (int k = 0; k < GPU_KERNELS_ALL; k++) {
-        assert_true(images->of[k] < images->count);
+        assert_true(modules->of[k] < modules->count);
         (void)snprintf(pattern, sizeof pattern, "../../gpu/%s.*.cubin", kernels[k].file);
         assert_int_equal(glob(beside_me(pattern), 0, NULL, &files), 0);
         for (size_t f = 0; f < files.gl_pathc; f++)
@@ -112,5 +112,5 @@ int main(void)
         cmocka_unit_test(it_holds_fat_binaries),
         cmocka_unit_test(nvcc_made_every_kernel),
     };
-    return cmocka_run_group_tests_name("gpu_images", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("gpu_modules", tests, NULL, NULL);
 }

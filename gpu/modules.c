@@ -1,16 +1,16 @@
 /* What nvcc made of the kernels, as data of this library: a fat binary for each file. */
-#include "gpu/images.h"
+#include "gpu/modules.h"
 
 #define EMBED(name)                                                                                \
-    __asm__(".section .rodata\n.balign 64\ngpu_image_" #name ":\n.incbin \"" GPU_IMAGE_DIR         \
+    __asm__(".section .rodata\n.balign 64\ngpu_module_" #name ":\n.incbin \"" GPU_MODULE_DIR       \
             "/" #name ".fatbin\"\n.previous\n");                                                   \
-    extern const char gpu_image_##name[] __attribute__((visibility("hidden")));
+    extern const char gpu_module_##name[] __attribute__((visibility("hidden")));
 GPU_FILES(EMBED)
 
-#define ADDRESS(name) gpu_image_##name,
-static const void *const images[] = {GPU_FILES(ADDRESS)};
+#define ADDRESS(name) gpu_module_##name,
+static const void *const modules[] = {GPU_FILES(ADDRESS)};
 
 #define FILE_OF(file, name) [GPU_##name] = GPU_IN_##file,
 static const unsigned char files[] = {GPU_KERNELS(FILE_OF)};
 
-const struct gpu_images gpu_images = {images, GPU_FILES_ALL, GPU_CUDA_VERSION, files};
+const struct gpu_modules gpu_modules = {modules, GPU_FILES_ALL, GPU_CUDA_VERSION, files};
