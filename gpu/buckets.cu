@@ -2,7 +2,7 @@
  * the lowest indices are claimed, and none of a bucket with an element that is not finite. g or r
  * may be null. The claims of buckets lie one behind the other by look-back. */
 #include "gpu/lookback.h"
-#include "gpu/seen.h"
+#include "gpu/selection_stats.h"
 
 DEVICE source source_of(const void *g, const void *r)
 {
@@ -15,7 +15,7 @@ enum { EACH = 16 }; /* elements of a thread */
 
 template <class B> struct bucket_shared {
     places at;
-    seen_shared<B> seen;
+    selection_stats_shared<B> seen;
 };
 
 /* Counts the elements of a warp that reach `least`. */
@@ -58,7 +58,7 @@ static __device__ void select_buckets(const B *g, B *r, u32 n, u32 base, u32 k, 
     const u64 begin = ((u64)tile * WARPS + warp) * bucket;
     const u32 length = begin >= n ? 0 : n - begin < bucket ? n - (u32)begin : bucket;
     const u32 first = (u32)begin + lane;
-    seen<B> mine = {};
+    selection_stats<B> mine = {};
     B a[EACH], left[EACH];
 
     UNROLL
@@ -92,7 +92,7 @@ static __device__ void select_buckets(const B *g, B *r, u32 n, u32 base, u32 k, 
     __syncthreads();
     if (warp == 0)
         publish_rows(&s.at, WARPS, tiles, tile);
-    tell_seen(s.seen, mine, total);
+    add_up_stats(s.seen, mine, total);
     for (; mine.overflowed != 0 && overflows; mine.overflowed &= mine.overflowed - 1)
         mark(overflows, first + ((u32)__ffs((int)mine.overflowed) - 1) * WARP);
     if (warp == 0) {
@@ -102,7 +102,7 @@ static __device__ void select_buckets(const B *g, B *r, u32 n, u32 base, u32 k, 
     }
     __syncthreads();
     if (threadIdx.x == 0)
-        tell_tile(s.seen, total, squares, tile);
+        store_tile_stats(s.seen, total, squares, tile);
     u64 to = s.at.first + s.at.row[warp];
     UNROLL
     for (u32 j = 0; j < EACH; j++) {
@@ -135,7 +135,7 @@ enum { DIGIT = 8, DIGITS = 1 << DIGIT }; /* one for each thread */
 
 template <class B> struct wide_shared {
     places at;
-    seen_shared<B> seen;
+    selection_stats_shared<B> seen;
     u32 digit[DIGITS];
     u32 chosen, above, equal, bad;
     u32 row[2][WARPS]; /* counts of larger elements and of ties in each warp */
@@ -246,7 +246,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
     const u32 length = n - begin < bucket ? n - begin : bucket;
     const source from = source_of(g, r);
     u32 above = 0, equal = 0, ties = 0;
-    seen<B> mine = {};
+    selection_stats<B> mine = {};
     B kth = number<B>::INFINITE;
 
     if (threadIdx.x == 0)
@@ -280,7 +280,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
         __syncwarp();
         publish_rows(&s.at, 1, tiles, tile);
     }
-    tell_seen(s.seen, mine, total);
+    add_up_stats(s.seen, mine, total);
     if (threadIdx.x < WARP) {
         const u64 up_to = settle(&s.at, tiles, tile);
         if (threadIdx.x == 0 && tile == gridDim.x - 1)
@@ -288,7 +288,7 @@ static __device__ void select_wide(const B *g, B *r, u32 n, u32 base, u32 k, u32
     }
     __syncthreads();
     if (threadIdx.x == 0)
-        tell_tile(s.seen, total, squares, tile);
+        store_tile_stats(s.seen, total, squares, tile);
     if (!s.bad)
         claim_bucket(s, r ? (const B *)r : g, r, begin, length, kth, ties, base, idx, val);
 }

@@ -2,12 +2,12 @@
  * threshold are claimed in ascending order of their indices; the other entries are written back to
  * r. The pass reads g and r once and writes r once. */
 #include "gpu/lookback.h"
-#include "gpu/seen.h"
+#include "gpu/selection_stats.h"
 #include "gpu/tile.h"
 
 template <class B> struct claim_shared {
     places at;
-    seen_shared<B> seen;
+    selection_stats_shared<B> seen;
     alignas(16) B sum[tile_of<B>::SIZE]; /* a, until the entry's place is known */
 };
 
@@ -65,7 +65,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
     if (found)
         threshold = *found > 0 ? *found : 1;
 
-    seen<B> mine = {};
+    selection_stats<B> mine = {};
     u32 claimed = 0;
     UNROLL
     for (u32 k = 0; k < VECTORS; k++) {
@@ -83,7 +83,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
     __syncthreads();
     if (warp == 0)
         publish_rows(&s.at, VECTORS * WARPS, tiles, tile);
-    tell_seen(s.seen, mine, total);
+    add_up_stats(s.seen, mine, total);
     if (mine.overflowed != 0 && overflows)
         mark_all(t, mine.overflowed, overflows);
     if (warp == 0) {
@@ -93,7 +93,7 @@ static __device__ void claim(const B *g, B *r, u32 n, u32 skew, u32 aligned, u32
     }
     __syncthreads();
     if (threadIdx.x == 0)
-        tell_tile(s.seen, total, squares, tile);
+        store_tile_stats(s.seen, total, squares, tile);
     place_claims<FROM>(s, t, claimed, rank, base, r, idx, val, capacity);
 }
 

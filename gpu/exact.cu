@@ -5,7 +5,7 @@
  * it, find the k-th of the claims, put the surplus back.
  */
 #include "gpu/lookback.h"
-#include "gpu/seen.h"
+#include "gpu/selection_stats.h"
 #include "gpu/tile.h"
 
 enum { BINS = 2048, BINS_EACH = BINS / THREADS };

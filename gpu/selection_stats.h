@@ -7,14 +7,14 @@
 /* What a is: the sum, or one of them. */
 enum source { BOTH, INPUT, RESIDUAL };
 
-template <class B> struct seen_shared {
+template <class B> struct selection_stats_shared {
     double squares[2][WARPS];
     B largest[WARPS];
     u32 any[WARPS];
 };
 
 /* What a thread has seen of its elements. */
-template <class B> struct seen {
+template <class B> struct selection_stats {
     double input_square, sum_square;
     B largest, any;
     u32 not_finite, overflowed; /* the latter a bit for each */
@@ -22,7 +22,8 @@ template <class B> struct seen {
 
 /* Element `at` of at most 32 that a thread has: the sum and what stays behind, in place of g and r.
  * Whether it is claimed. */
-template <class B> DEVICE bool look_at(source from, B &in, B &left, B threshold, u32 at, seen<B> *s)
+template <class B>
+DEVICE bool look_at(source from, B &in, B &left, B threshold, u32 at, selection_stats<B> *s)
 {
     const B g = from == RESIDUAL ? 0 : in, r = left;
     const B sum = from == BOTH ? sum_of(g, r) : from == INPUT ? g : r;
@@ -46,7 +47,9 @@ template <class B> DEVICE bool look_at(source from, B &in, B &left, B threshold,
 }
 
 /* By all threads. */
-template <class B> DEVICE void tell_seen(seen_shared<B> &s, const seen<B> &mine, gpu_claimed *total)
+template <class B>
+DEVICE void add_up_stats(selection_stats_shared<B> &s, const selection_stats<B> &mine,
+                         gpu_claimed *total)
 {
     const u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const double input_square = warp_sum(mine.input_square), sum_square = warp_sum(mine.sum_square);
@@ -70,7 +73,8 @@ template <class B> DEVICE void tell_seen(seen_shared<B> &s, const seen<B> &mine,
 
 /* By one thread, behind a barrier. */
 template <class B>
-DEVICE void tell_tile(const seen_shared<B> &s, gpu_claimed *total, double *squares, u32 tile)
+DEVICE void store_tile_stats(const selection_stats_shared<B> &s, gpu_claimed *total,
+                             double *squares, u32 tile)
 {
     double input_square = 0, sum_square = 0;
     B largest = 0;
