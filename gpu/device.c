@@ -344,33 +344,6 @@ int gpu_memory_free_beside(const struct gpu_device *d, void *memory)
     return (int)result;
 }
 
-int gpu_pinned_make_beside(const struct gpu_device *d, size_t bytes, void **memory)
-{
-    CUstreamCaptureMode mode;
-    CUresult result = enter_beside(d, &mode);
-
-    *memory = NULL;
-    if (result != CUDA_SUCCESS)
-        return (int)result;
-    result = d->driver->pinned_make(memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
-    leave_beside(d, &mode);
-    if (result != CUDA_SUCCESS)
-        *memory = NULL;
-    return (int)result;
-}
-
-int gpu_pinned_free_beside(const struct gpu_device *d, void *memory)
-{
-    CUstreamCaptureMode mode;
-    CUresult result = enter_beside(d, &mode);
-
-    if (result != CUDA_SUCCESS)
-        return (int)result;
-    result = d->driver->pinned_free(memory);
-    leave_beside(d, &mode);
-    return (int)result;
-}
-
 void gpu_note_beside(struct gpu_device *d, int error)
 {
     if (error != CUDA_ERROR_OUT_OF_MEMORY)

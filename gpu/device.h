@@ -95,8 +95,6 @@ void gpu_memory_free(struct gpu_device *d, void *memory, size_t bytes);
  * Return the driver's error. */
 int gpu_memory_make_beside(const struct gpu_device *d, size_t bytes, void **memory);
 int gpu_memory_free_beside(const struct gpu_device *d, void *memory);
-int gpu_pinned_make_beside(const struct gpu_device *d, size_t bytes, void **memory);
-int gpu_pinned_free_beside(const struct gpu_device *d, void *memory);
 /* Notes an error of these functions. Lack of memory is not an error that stays. */
 void gpu_note_beside(struct gpu_device *d, int error);
 
