@@ -1,5 +1,5 @@
 /* A place for each context whose memory was met. A residual points to the place that it lies in:
- * places are never freed. That of a context that is gone fails whatever it is asked for. */
+ * places are never freed. The place of a context that is gone fails all that it is asked for. */
 #include "gpu/door.h"
 
 #include <errno.h>

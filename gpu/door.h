@@ -18,14 +18,14 @@ struct gpu_door {
      * Returns NULL, or the name of a function that it lacks. */
     const char *(*start)(void *library);
 
-    /* Whether p is memory of a device, or managed memory. */
+    /* Returns true for memory of a device and managed memory. */
     bool (*on_device)(const void *p);
 
-    /* Returns the place of two buffers. What it is asked for from here on comes after what the
-     * program has queued in its default stream. It lasts as long as the process. May wait for the
-     * device: call it without a lock. A place that can only copy (`reserve` is NULL) says why, in
-     * GPU_WHY bytes, the first time. Returns NULL if the buffers have no place in common or the
-     * device has failed; `why` then says what is wrong with the device, or nothing. */
+    /* Returns the place of two buffers. The place orders its work after what the program has queued
+     * in its default stream by now. A place lasts as long as the process. May wait for the device:
+     * call it without a lock. A place that can only copy (`reserve` is NULL) says why, in GPU_WHY
+     * bytes, the first time. Returns NULL if the buffers have no place in common or the device has
+     * failed; `why` then says what is wrong with the device, or nothing. */
     struct ss_place *(*place)(const void *a, const void *b, char *why);
 
     /* The driver's name of the error for which a place has failed. */

@@ -1,10 +1,10 @@
-/* What a pass over gradient and residual sees on its way, and its arithmetic. */
+/* Statistics that a pass over gradient and residual collects, and its arithmetic. */
 #pragma once
 
 #include "gpu/results.h"
 #include "gpu/subset.h"
 
-/* What a is: the sum, or one of them. */
+/* The value `a` of an element: the sum, or one of the two. */
 enum source { BOTH, INPUT, RESIDUAL };
 
 template <class B> struct selection_stats_shared {
@@ -13,7 +13,7 @@ template <class B> struct selection_stats_shared {
     u32 any[WARPS];
 };
 
-/* What a thread has seen of its elements. */
+/* Statistics of the elements of a thread. */
 template <class B> struct selection_stats {
     double input_square, sum_square;
     B largest, any;
@@ -21,7 +21,7 @@ template <class B> struct selection_stats {
 };
 
 /* Element `at` of at most 32 that a thread has: the sum and what stays behind, in place of g and r.
- * Whether it is claimed. */
+ * Returns true if it is claimed. */
 template <class B>
 DEVICE bool look_at(source from, B &in, B &left, B threshold, u32 at, selection_stats<B> *s)
 {

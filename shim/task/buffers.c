@@ -1,4 +1,4 @@
-/* Where the buffers of a call are: the program's own on the host, copies of them there, or device
+/* Finds the buffers of a call: those of the program on the host, copies of them there, or device
  * memory in which core serves the call. */
 #include <stdio.h>
 
@@ -105,7 +105,7 @@ bool shim_task_comes_in(struct shim_task *task)
     return status == SS_PENDING;
 }
 
-/* That of a blocking call is its caller's to bring. */
+/* The caller of a blocking call brings its result. */
 bool shim_task_goes_out(struct shim_task *task)
 {
     struct shim_staged *s = task->call.staged;

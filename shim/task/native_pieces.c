@@ -33,7 +33,7 @@ bool shim_task_pieces_begin(struct shim_task *task)
                                 task->piece * size, task->broken ? SS_ERR_DEVICE : SS_OK) == SS_OK;
 }
 
-/* What follows is done all the same: the other ranks do. */
+/* Notes the first error. The call goes on, since the other ranks do. */
 static void note(struct shim_task *task, int err)
 {
     if (task->refusal == MPI_SUCCESS)
@@ -104,7 +104,7 @@ static void finish(struct shim_task *task)
         ss_pieces_close(p);
 }
 
-/* Of what was posted last, unless it was refused. */
+/* Returns true if the request that was posted last has not ended. */
 static bool is_under_way(struct shim_task *task)
 {
     int done = 1;

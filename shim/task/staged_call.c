@@ -135,7 +135,7 @@ static bool make(struct shim_staged *s, const void *buffer, const struct shim_sp
     return false;
 }
 
-/* What the call sees in place of a buffer. */
+/* Returns the address that the call gets in place of a buffer. */
 static void *seen(const struct ss_staged *copy, const struct shim_span *span)
 {
     return (void *)((uintptr_t)copy->host - (uintptr_t)span->from);
@@ -169,7 +169,8 @@ void shim_staged_fetch(struct shim_staged *s, bool joined)
         ss_staged_fetch(&s->out);
 }
 
-/* What lies between the slices of an allgatherv is the program's, and may change meanwhile. */
+/* Leaves the gaps between the slices of an allgatherv alone: the program may change them meanwhile.
+ */
 void shim_staged_store(struct shim_staged *s, const struct shim_call *call)
 {
     struct shim_span slice;

@@ -102,7 +102,7 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     struct ss_call *c = task->core;
     const bool rest = task->first + task->n < (uint64_t)task->call.count;
 
-    /* Of what the MPI library does on copies the copying is part; out they take as long as in. */
+    /* The time of the MPI library includes the copies; those back take as long as those there. */
     ss_call_end(c, seconds >= 0 && status == SS_NATIVE ? seconds + 2 * task->copying : seconds);
     task->exceptions |= ss_call_exceptions(c);
     shim_tell_warning(comm);

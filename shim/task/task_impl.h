@@ -34,10 +34,10 @@ const void *shim_task_known_as(const struct shim_task *task);
 /* Starts core's call with the window, where the buffers lie. Its status. */
 int shim_task_start_core(struct shim_task *task);
 
-/* Whether the call is served in a place that the MPI library cannot see. */
+/* Returns true if the call is served in a place that the MPI library cannot see. */
 bool shim_task_is_away(const struct shim_task *task);
 
-/* Copies of the buffers are not there yet. Those that fail end the call. */
+/* Returns true while the copies of the buffers are under way. A copy that fails ends the call. */
 bool shim_task_comes_in(struct shim_task *task);
 /* The result of a call that has ended is not in the program's buffer yet. */
 bool shim_task_goes_out(struct shim_task *task);
@@ -62,8 +62,8 @@ bool shim_native_copies(struct shim_task *task);
  * shim_comm_assemble), then the window: a missing rank is noticed in a barrier, not in a collective
  * of unknown duration. */
 void shim_native_next(struct shim_task *task);
-/* Whether something moved; *over: it is done, or given up by TIMEOUT; then *spent: seconds, < 0
- * where it failed. */
+/* Returns true if something moved. Sets *over if the call is done or given up by TIMEOUT, and
+ * *spent to its seconds, or below 0 if it failed. */
 bool shim_native_step(struct shim_task *task, bool *over, double *spent);
 /* Returns true if there is nothing more to post. */
 bool shim_native_is_posted(const struct shim_task *task);

@@ -52,10 +52,6 @@ SPARSESHIM_ALGORITHM=auto preloaded 2 smoke
 tap_passed "one call of each kind"
 preloaded 3 special sparse
 tap_passed "inputs that are not finite" 7
-at_one_place # a device that is met without memory cannot be copied from
-PRELOAD="$LIB $PROGRAMS/failing.so" preloaded 3 starved
-tap_passed "a rank without memory at first contact: nobody waits" 2
-at_all_places
 SPARSESHIM_PROGRESS=watchdog preloaded 2 sums ia 2000 10
 tap_passed "a nonblocking sum per step" 5
 preloaded 2 threads
@@ -151,7 +147,7 @@ tap "$?" "random programs observe the same bare and preloaded"
 # without the library; nb_protected protects memory of the host, address_space limits it; sums on a device raise no
 # floating-point exceptions (fpsums), and operators of the program read host memory (nb_own). The plugin and names bring
 # an MPI of their own, where tests/preload/to_device.c does not find it; seccomp forbids what the driver for tests asks
-# of the system; dups makes no sum.
+# of the system; dups makes no sum; without memory of the host nothing can be copied to it (starved).
 ran() {
     grep -v '^ *#' tests/t/device_nonblocking.t tests/t/device_programs.t |
         grep -qE "(preloaded [^ ]+ |harmless '|# )$1( |;|\$)"
@@ -161,7 +157,7 @@ for file in tests/mpi/*/*.c; do
     program=${program%.c}
     case $file in
     */device/* | */greq_probe.c | */nb_protected.c | */plugin.c) continue ;;
-    */address_space.c | */dups.c | */fpsums.c | */names.c | */nb_own.c | */seccomp.c) continue ;;
+    */address_space.c | */dups.c | */fpsums.c | */names.c | */nb_own.c | */seccomp.c | */starved.c) continue ;;
     esac
     ran "$program" || echo "$file"
 done >"$WORK/out"
