@@ -1,18 +1,20 @@
-/* Calls of a communicator under way beside each other: which storage each has, and when its turn
- * comes.
+/* Calls of a communicator that are under way at once: their storage and their turns.
  *
- * A call waits for earlier ones alone, by whatever this rank decides: the earliest of all ranks'
- * calls never waits, so that nothing hangs where ranks start calls at different times. What a
- * rank says and does must not depend on when that is: the votes of a lane are decided on in the
- * order of its calls, what a call goes by was found by those that have ended on every rank when it
- * starts, and calls of one tensor follow each other. */
+ * A call waits only for earlier calls, by this rank's own decisions. The earliest of all ranks'
+ * calls never waits, so that nothing hangs if ranks start calls at different times. A rank's votes
+ * and results must not depend on these times:
+ *
+ * - The votes of a lane are decided in the order of its calls.
+ * - A call uses only results of calls that have ended on every rank when it starts.
+ * - Calls of one tensor follow each other.
+ */
 #include <stdlib.h>
 
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
 enum {
-    MEASURED_TURNS = 64 /* of the calls of a lane one in so many runs alone and is measured */
+    MEASURED_TURNS = 64 /* one in so many calls of a lane runs alone and is measured */
 };
 
 /* ---- storage ---- */
@@ -22,7 +24,7 @@ struct ss_call *ss_comm_call(struct ss_comm *comm)
     return comm->slots[0];
 }
 
-/* ---- those under way ---- */
+/* ---- calls under way ---- */
 
 enum { BITS = 64 };
 
@@ -107,7 +109,7 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
     if (!last->passed || last->alone)
         return NULL;
     bool full = comm->starts + 1 - comm->oldest->index >= most;
-    if (full) /* those that wait for more would wait in vain */
+    if (full) /* waiting for more calls would be in vain */
         ss_comm_hurry(comm);
     /* A group is under way once it votes (core/call/group.c). */
     bool many = !comm->grouping && ss_beside_count(last) >= comm->settings->in_flight;
@@ -146,7 +148,7 @@ void ss_beside_give_back(struct ss_call *call)
     ss_comm_give_back(comm);
 }
 
-/* ---- from when on ---- */
+/* ---- findings that hold from a call on ---- */
 
 /* A blocking call starts when all others have ended, on every rank. */
 void ss_beside_set_from(const struct ss_call *call, uint64_t *from)
@@ -162,7 +164,7 @@ bool ss_beside_is_from(const struct ss_call *call, uint64_t from)
     return from > 0 && (call->index >= from || !call->f.nonblocking);
 }
 
-/* The call that started so has ended when this one starts, on every rank. */
+/* Returns true if the call with this index has ended on every rank when `call` starts. */
 static bool has_ended(const struct ss_call *call, uint64_t index)
 {
     return !call->f.nonblocking || index + call->f.comm->window <= call->index;
@@ -197,7 +199,7 @@ size_t ss_beside_most_memory(const struct ss_call *call)
            (1 << 20);
 }
 
-/* There is room for the most that all calls under way may take. */
+/* Returns true if there is room for the most that all calls under way may take. */
 static bool is_room(const struct ss_call *call)
 {
     const struct ss_comm *comm = call->f.comm;
@@ -206,7 +208,7 @@ static bool is_room(const struct ss_call *call)
     if (left == 0)
         return true;
     left = left > used ? left - used : 0;
-    if (comm->room <= left) /* as if none had anything yet */
+    if (comm->room <= left) /* enough even if no call had anything yet */
         return true;
     for (const struct ss_call *o = call; o; o = o->next_open) {
         size_t has = ss_work_size(&comm->works[o->slot]);
@@ -218,7 +220,8 @@ static bool is_room(const struct ss_call *call)
     return true;
 }
 
-/* Windows of one large call; what is new or learnt, and what would change for all. */
+/* Returns true for a window of a large call, for a call that is new or measured, and for a call
+ * that would change the state of all calls. */
 static bool wants_to_be_alone(const struct ss_call *call)
 {
     const struct ss_comm *comm = call->f.comm;
@@ -268,8 +271,8 @@ bool ss_beside_tensor_turn(const struct ss_call *call)
     return true;
 }
 
-/* The last result of the lane that all ranks have when they start the call. Where more calls may be
- * under way than results are kept, a nonblocking one goes by none. */
+/* Returns the last result of the lane that all ranks have when they start the call. If more calls
+ * may be under way than results are kept, a nonblocking call uses none. */
 static struct ss_lane_result known_result(const struct ss_call *call)
 {
     const struct ss_lane_result *r = call->lane->results;

@@ -8,7 +8,7 @@
 #include "core/feedback/feedback.h"
 #include "core/place/place_costs.h"
 
-/* What the next step of a call does. */
+/* The next step of a call. */
 enum ss_stage {
     SS_STAGE_TURN,
     SS_STAGE_LOOK,
@@ -32,192 +32,213 @@ struct ss_call {
     struct ss_feedback f;
     struct ss_lane_key key;
     struct ss_lane *lane; /* NULL until its turn has come */
-    uint64_t reported_n;  /* elements and type as the lane's record has them */
+    uint64_t reported_n;  /* elements and type in the lane's record */
     enum ss_type reported_type;
     bool cannot; /* the arguments are not served */
     bool broken; /* the input cannot be read */
 
-    /* Beside others (core/call/beside.c). */
-    struct ss_call *next_open; /* the one started before it, of those that have not ended, */
-    struct ss_call *newer;     /* and the one after it */
-    uint64_t index;            /* of its start on the communicator, from 1 */
-    uint64_t number;           /* ss_comm_set_number, for messages alone */
-    uint64_t failed_call;      /* number of the earlier call that it fails for, 0: none */
-    uint64_t moves;            /* those of the communicator when it last waited */
-    uint64_t polls;            /* and when it was stepped */
-    size_t room;               /* most memory that it may take, bytes */
-    bool passed;               /* its turn has come */
-    bool alone;                /* none may start before it has ended */
-    bool beside;               /* another was under way meanwhile: its times tell little */
-    bool decided;              /* by the vote, or without one */
-    bool off, environment, polled, callbacks; /* it votes so (ss_comm_set_off and the like) */
-    uint32_t turn;                            /* on its lane, from 1 */
-    uint32_t measured;                        /* planned_call of the lane when its turn came */
-    struct ss_lane_result past;               /* of the lane, that it goes by */
+    /* State of a call beside others (core/call/beside.c). */
+    struct ss_call *next_open; /* next older call that has not ended */
+    struct ss_call *newer;     /* next newer call that has not ended */
+    uint64_t index;            /* number of the start on the communicator, from 1 */
+    uint64_t number;           /* number for messages (ss_comm_set_number) */
+    /* number of the earlier call whose error this call returns, 0: none */
+    uint64_t failed_call;
+    uint64_t moves; /* moves of the communicator when the call last waited */
+    uint64_t polls; /* polls of the communicator when the call was last stepped */
+    size_t room;    /* most memory that the call may take, bytes */
+    bool passed;    /* the call's turn has come */
+    bool alone;     /* no call may start before this one has ended */
+    /* another call was under way meanwhile, so that the call's times tell little */
+    bool beside;
+    bool decided; /* the ranks have decided on the call, by the vote or without one */
+    bool off, environment, polled, callbacks; /* votes of ss_comm_set_off and the like */
+    uint32_t turn;                            /* number on the lane, from 1 */
+    /* planned_call of the lane when the call's turn came */
+    uint32_t measured;
+    /* earlier result of the lane, by which the call goes */
+    struct ss_lane_result past;
 
-    /* With others (core/call/group.h). */
-    bool merges;       /* it may, as far as all ranks know */
-    bool grouped;      /* its vote is, or was, that of a group */
-    bool hurried;      /* none may wait for others on its account */
-    bool plans;        /* it agrees on a plan, too (core/call/group_plan.h) */
-    uint32_t position; /* in the period */
+    /* State of a call in a group (core/call/group.h). */
+    bool merges;       /* all ranks know that the call may join a group */
+    bool grouped;      /* the call votes in a group */
+    bool hurried;      /* no call may wait for others on account of this one */
+    bool plans;        /* the call agrees on a plan after its vote (core/call/group_plan.h) */
+    uint32_t position; /* position in the period */
     uint64_t part;
-    struct ss_group *group; /* NULL: none yet, or it has left */
-    unsigned member;        /* of the group */
-    double memory;          /* bytes that the plan counts for it */
+    struct ss_group *group; /* NULL: none yet, or the call has left */
+    unsigned member;        /* index in the group */
+    double memory;          /* bytes that the plan counts for the call */
     bool limited;           /* this rank votes "cannot" because of MAX_MEMORY */
 
-    /* Before a vote: which look at the input is under way (core/call/input.c). */
+    /* State before a vote: the current look at the input (core/call/input.c). */
     int look;
     int look_status;
-    bool made_way; /* other work space has been freed on its account */
+    bool made_way; /* other work space was freed for the call */
     double look_begin;
-    struct ss_scan rest; /* the second part of a scan */
-    bool fetching;       /* what has stayed in its place is on its way to the host */
-    bool sampled;        /* the input was not looked at as a whole: dense */
+    struct ss_scan rest; /* second part of a scan */
+    bool fetching;       /* entries that stayed in their place are on their way to the host */
+    bool sampled;        /* a sample found the input dense, so that the rest was not looked at */
 
     enum ss_stage stage;
-    bool revote;          /* the vote to come is not the call's first */
-    uint64_t idle_steps;  /* without movement, in a row until now */
-    double waiting_since; /* about the first of them */
-    double waited;        /* seconds since then, where the last step looked at the clock, else 0 */
+    bool revote;          /* the next vote is not the call's first */
+    uint64_t idle_steps;  /* steps without movement until now, in a row */
+    double waiting_since; /* time near the first of these steps */
+    double waited;        /* seconds since then, if the last step looked at the clock; else 0 */
     struct ss_plan plan;
-    const struct ss_row *row; /* of what runs */
+    const struct ss_row *row; /* row of the algorithm that runs */
     enum ss_reason reason;
-    bool native;           /* handed to the MPI library, for `reason`, */
-    bool pieces;           /* in pieces, as all ranks know */
+    bool native;           /* handed to the MPI library, for `reason` */
+    bool pieces;           /* all ranks know that the native call goes in pieces */
     double mark;           /* begin of the current stage */
-    double aside;          /* seconds of the exchange for what is no part of it: GUARD */
-    struct ss_scan result; /* of the own part, where the recipe did not count */
-    uint64_t doubts;       /* of the transport when the call started */
+    double aside;          /* seconds of the exchange that GUARD took */
+    struct ss_scan result; /* scan of the own part, if the recipe did not count */
+    uint64_t doubts;       /* doubts of the transport when the call started */
     unsigned exceptions;   /* ss_call_exceptions */
-    bool partial;          /* it is a round */
-    bool between;          /* it is with all ranks, and the tensor's next calls are rounds */
-    size_t observed;       /* elements of the sample that observe has taken, 0: none */
+    bool partial;          /* the call is a round */
+    bool between;          /* the call is with all ranks, and the tensor's next calls are rounds */
+    size_t observed;       /* elements of the sample that mode observe has taken, 0: none */
 
-    /* Not cleared with the rest when a call starts. */
-    unsigned slot; /* of the communicator */
+    /* Fields that are not cleared when a call starts. */
+    unsigned slot; /* index in the communicator's slots */
     struct ss_calibrate calibrate;
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
-/* core/call/beside.c. Enter: started, behind those under way. Turn: it may look at its input, after
- * its lane and its tensor are known; each is asked again until it is true. Leave: it has ended. */
+/* core/call/beside.c: puts a call that starts behind the calls under way. */
 void ss_beside_enter(struct ss_call *call);
+/* Return true when the call's turn has come on its lane, then for its tensor. Called again until
+ * then; after that the call may look at its input. */
 bool ss_beside_lane_turn(struct ss_call *call);
 bool ss_beside_tensor_turn(const struct ss_call *call);
+/* Record that the call's turn has come; that the call has ended. */
 void ss_beside_pass(struct ss_call *call);
 void ss_beside_leave(struct ss_call *call);
-/* How many are under way, those of a group as one: of these calls and all before them; and whether
- * there is room for one more behind those before it. */
+/* Returns the number of calls under way, with a group counted as one: `from` and all calls before
+ * it. */
 unsigned ss_beside_count(const struct ss_call *from);
+/* Returns true if the calls under way before it leave room for the call. */
 bool ss_beside_may_go(const struct ss_call *call);
-/* Its vote is over, and earlier calls of the lane have been decided on. */
+/* Returns true if the vote is over and the ranks have decided on all earlier calls of the lane. */
 bool ss_beside_may_decide(const struct ss_call *call);
-/* It has a sparse result. */
+/* Adds the call's sparse result to the lane's results. */
 void ss_beside_add_result(struct ss_call *call);
-/* The lane's history says from the call on that the next ones are to be skipped. The call is one of
- * these: as all ranks know when it starts; as they know when it is decided on. */
+/* Records that the lane's history tells to skip the next calls, from a call on that all ranks
+ * know. */
 void ss_beside_set_skip(struct ss_call *call);
+/* Return true if the call is to be skipped, as all ranks know when the call starts; when it is
+ * decided on. */
 bool ss_beside_starts_skipped(const struct ss_call *call);
 bool ss_beside_is_skipped(const struct ss_call *call);
-/* What the call has found holds for all from which start on; whether it holds for the call. */
+/* Sets *from to the first call that starts after all ranks know this call's finding. */
 void ss_beside_set_from(const struct ss_call *call, uint64_t *from);
+/* Returns true if a finding from call `from` on holds for the call. */
 bool ss_beside_is_from(const struct ss_call *call, uint64_t from);
-/* Returns the most that any collective takes of the pool, whatever the ranks' inputs are, and a
- * residual, bytes: own stream, receipts, merged and sent data (struct ss_row). */
+/* Returns the most bytes that any collective takes of the pool for own stream, receipts, merged and
+ * sent data (struct ss_row), whatever the ranks' inputs are, and for a residual. */
 size_t ss_beside_most_memory(const struct ss_call *call);
-/* Work space that lies idle, in slots without a call: its bytes; frees it: whether there was any.
- */
+/* Returns the bytes of idle work space in slots without a call. */
 size_t ss_beside_idle(const struct ss_comm *comm);
+/* Frees the idle work space. Returns true if there was any. */
 bool ss_beside_drop_idle(struct ss_comm *comm);
-/* The call becomes the MPI library's: frees its work space and what is idle if the system has
- * refused this rank memory. */
+/* Frees the work space of a call that goes to the MPI library. If the system has refused this rank
+ * memory, also frees idle work space. */
 void ss_beside_give_back(struct ss_call *call);
 
-/* core/call/ballot.c: what a rank says in the vote; what the plan sees of what all said. */
+/* core/call/ballot.c: fills the call's ballot. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);
-uint64_t ss_ballot_flags(struct ss_call *call, int status); /* status: of ss_call_look */
-/* Whether what all ranks have said can have been meant: the plan and the recipes go by it. */
+/* Returns the flags of the ballot. status: result of ss_call_look. */
+uint64_t ss_ballot_flags(struct ss_call *call, int status);
+/* Returns true if the plan and the recipes can rely on the combined ballot. */
 bool ss_ballot_is_sound(const struct ss_call *call);
-/* Whether a native call goes in pieces: by its own vote; or without one, as that of the call has it
- * which sent it on. */
+/* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
+ * vote of the call that caused this did. */
 bool ss_ballot_pieces(const struct ss_call *call);
+/* Return the shape of the call for the plan: in its group; alone. */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
-struct ss_shape ss_ballot_shape_alone(const struct ss_call *call); /* whoever goes with it */
+struct ss_shape ss_ballot_shape_alone(const struct ss_call *call);
 
-/* core/call/decide.c: how a call goes on after a vote; `first`: its first one. */
+/* core/call/decide.c: the course of a call after a vote. */
 enum ss_next {
-    SS_NEXT_RECIPE,     /* it is ready for its first step */
-    SS_NEXT_CALIBRATE,  /* and vote again */
-    SS_NEXT_LOOK_INPUT, /* again, and vote again */
-    SS_NEXT_NATIVE,     /* for call->reason */
-    SS_NEXT_FAIL,       /* x->failed says how */
-    SS_NEXT_FAIL_AGAIN  /* as an earlier call of the communicator did */
+    SS_NEXT_RECIPE,     /* the call is ready for its first step */
+    SS_NEXT_CALIBRATE,  /* calibrate, and vote again */
+    SS_NEXT_LOOK_INPUT, /* look at the input again, and vote again */
+    SS_NEXT_NATIVE,     /* hand the call to the MPI library for call->reason */
+    SS_NEXT_FAIL,       /* fail, as x->failed tells */
+    SS_NEXT_FAIL_AGAIN  /* fail as an earlier call of the communicator did */
 };
+/* Decides by the vote. first: the call's first vote. */
 enum ss_next ss_call_decide(struct ss_call *call, bool first);
 
-/* core/call/decisions.c: notes what ss_comm_decision is to tell: the plan, where the collective of
- * the lane changes; the tensor, where it is admitted, refused, rests or wakes. */
+/* core/call/decisions.c: notes lines for ss_comm_decision: a plan that changes the lane's
+ * algorithm; a tensor that is admitted or refused, rests or wakes. */
 void ss_tell_plan(struct ss_call *call);
 void ss_tell_tensor(struct ss_call *call);
 
-/* core/call/form.c: a call that begins, of which `slot` stays, and what depends on the kind.
- * Recipe: before its first step. */
+/* core/call/form.c: initializes a call, but for `slot`. */
 void ss_call_init(struct ss_call *call, struct ss_comm *comm, const struct ss_collective *what,
                   unsigned window);
-bool ss_kind_has_tensor(const struct ss_call *call);    /* once its lane is known */
-uint64_t ss_kind_form(const struct ss_call *call);      /* for SS_SAME_FORM */
-double ss_kind_density_max(const struct ss_call *call); /* after the vote */
+/* Returns true if the call has a tensor. Called once the lane is known. */
+bool ss_kind_has_tensor(const struct ss_call *call);
+uint64_t ss_kind_form(const struct ss_call *call); /* form of the call, for SS_SAME_FORM */
+/* Returns the largest density of the ranks, after the vote. */
+double ss_kind_density_max(const struct ss_call *call);
+/* Prepares the recipe before its first step. */
 void ss_kind_recipe(struct ss_call *call);
-/* Entries of the result, 0 = not known, once x->ticket is settled. */
+/* Counts the entries of the result. */
 void ss_kind_count(struct ss_call *call);
+/* Returns the entries of the result once x->ticket is settled, 0 if they are unknown. */
 uint64_t ss_kind_result(const struct ss_call *call);
 
-/* core/call/partial.c. Calls with all ranks: what this rank says of the next ones, what all have
- * said, and around the call itself. Then whether a call is partial, which counts it; its start, and
- * a step: SS_PENDING, SS_OK, or an error with x->failed set. */
+/* core/call/partial.c. The first four functions serve calls with all ranks: the flags of this rank
+ * for the next calls, the agreement of all ranks, the begin and the end of the call. */
 uint64_t ss_partial_flags(struct ss_call *call);
 void ss_partial_agreed(struct ss_call *call);
 void ss_partial_begin_full(struct ss_call *call);
 void ss_partial_end_full(struct ss_call *call, bool ended_well);
+/* Returns true if the next call is partial, and counts it. */
 bool ss_partial_is_next(struct ss_call *call);
+/* Starts a round. */
 void ss_partial_start(struct ss_call *call);
+/* Steps a round. Returns SS_PENDING, SS_OK, or an error with x->failed set. */
 int ss_partial_step(struct ss_call *call);
 
-/* core/call/observe.c: in mode observe: before the vote, a sample of the input; after the plan,
- * what top-k would have done with it, into the record; and which calls of the lane are looked at
- * next.
- */
+/* core/call/observe.c: takes a sample of the input before the vote, in mode observe. */
 void ss_observe_sample(struct ss_call *call);
+/* Records after the plan the effect that top-k would have had on the sample, and chooses the lane's
+ * next calls to look at. */
 void ss_observe(struct ss_call *call);
 
-/* core/call/end.c: seconds that the call took, for the plans of its lane: those of a sparse one, as
- * it ends; taken down. */
+/* core/call/end.c: returns the seconds of a sparse call for the plans of its lane, at the call's
+ * end. */
 double ss_call_whole_seconds(const struct ss_call *call);
+/* Books these seconds. */
 void ss_call_book_seconds(struct ss_call *call, double seconds);
-/* The calibration is over: books its time and its bytes. */
+/* Books time and bytes of a calibration. */
 void ss_call_calibrated(struct ss_call *call);
 
-/* core/call/input.c: fills scan, own and part_max, and what the vote is to hear beside. All of it;
- * the input again, such as where a tensor rested and is to claim after all; or only what goes with
- * it. SS_PENDING, SS_OK, SS_ERR_MEMORY or SS_ERR_DEVICE. */
+/* core/call/input.c: looks at the input before the vote. Fills scan, own, part_max and further
+ * parts of the vote. SS_LOOK_ALL: everything. SS_LOOK_INPUT: the input again, for example if a
+ * tensor rested and must claim after all. SS_LOOK_EXTRAS: only the further parts. */
 enum ss_look_from { SS_LOOK_ALL, SS_LOOK_INPUT, SS_LOOK_EXTRAS };
 void ss_call_look_start(struct ss_call *call, enum ss_look_from from);
+/* Goes on with the look. Returns SS_PENDING, SS_OK, SS_ERR_MEMORY or SS_ERR_DEVICE. */
 int ss_call_look(struct ss_call *call);
-/* The call is given up, and the place is done, or has failed: claims that were on their way are
- * there, or lost. */
+/* Ends the look of a call that is given up, once its place is done or has failed. Claims that were
+ * under way have arrived, or are lost. */
 void ss_call_look_over(struct ss_call *call, int status);
-double ss_select_cost(const struct ss_feedback *f); /* seconds per element, as the plan counts it */
+/* Returns the seconds of a selection per element, as the plan counts them. */
+double ss_select_cost(const struct ss_feedback *f);
 
-/* core/call/phase.c: where a call is, and in *peer (may be NULL) whom it waits for, -1: nobody in
- * particular; whether nothing but its place is waited for: that ends, well or badly; whether its
- * place is still at what it was given last, whoever else is waited for: that is no time of theirs.
- */
+/* core/call/phase.c: returns the phase of a call. Sets *peer, which may be NULL, to the rank that
+ * the call waits for; -1: no single rank. */
 enum ss_phase ss_call_phase(struct ss_call *call, int *peer);
+/* Returns true if the call waits only for its place, whose work ends, well or badly. */
 bool ss_call_waits_for_place(const struct ss_call *call);
+/* Returns true if the place still does the call's last work. The time is no
+ * wait for other ranks. */
 bool ss_call_place_works(const struct ss_call *call);
-/* In its trace: whom it waits for, from the first step in which nothing moved on, or what it clears
+/* Traces a wait: its peer, from the first step without movement, or the vector that the call clears
  * meanwhile. */
 void ss_call_trace_wait(struct ss_call *call);
 

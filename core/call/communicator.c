@@ -1,4 +1,4 @@
-/* What lasts between the calls on a communicator, but for its lanes: costs, work space. */
+/* State that lasts between the calls on a communicator, but for its lanes: costs, work space. */
 #include <stdio.h>
 #include <stdlib.h>
 

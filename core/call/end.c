@@ -17,14 +17,14 @@ static void book_times(struct ss_times *sum, const struct ss_times *t)
     sum->native += t->native;
 }
 
-/* Of the elements this rank gave. */
+/* Returns the density of the elements that this rank gave. */
 static double density(const struct ss_call *call)
 {
     const struct ss_coll *c = &call->f.c;
     return c->in_n > 0 ? (double)c->scan.nnz / (double)c->in_n : 0;
 }
 
-/* Not every rank sees all of the result. */
+/* Returns true if this rank sees the whole result. */
 static bool result_known(const struct ss_call *call)
 {
     const struct ss_coll *c = &call->f.c;
@@ -32,8 +32,8 @@ static bool result_known(const struct ss_call *call)
            (c->kind == SS_KIND_REDUCE && c->x.t->rank == c->root);
 }
 
-/* What the plan is to predict: all of the call, from the look at its input until the residual is in
- * order, but of an ordinary selection and without GUARD. */
+/* Returns the seconds that a plan predicts: from the look at the input until the residual is in
+ * order, with an ordinary selection and without GUARD. */
 double ss_call_whole_seconds(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
@@ -42,7 +42,7 @@ double ss_call_whole_seconds(const struct ss_call *call)
     return scan + x->spans.times.vote + (ss_now(x) - call->mark) - call->aside;
 }
 
-/* The next plan of the lane learns from it, unless another was made since. */
+/* Books the seconds for the lane's next plan, unless another plan was made since. */
 void ss_call_book_seconds(struct ss_call *call, double seconds)
 {
     struct ss_lane *lane = call->lane;
@@ -212,7 +212,7 @@ double ss_call_density(const struct ss_call *call)
     return share;
 }
 
-/* Ranks that do not come to a vote: what the reader is to look for. */
+/* Hint for ranks that do not come to a vote. */
 #define ASK                                                                                        \
     "does every rank make the same call next on this communicator, with the same count, datatype " \
     "and operator, preloaded and with the same SPARSESHIM_MIN_COUNT?"

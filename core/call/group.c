@@ -1,4 +1,4 @@
-/* Groups of calls: their votes, and who is in which. The exchange is core/call/group_exchange.c. */
+/* Groups of calls: membership and votes. The exchange is in core/call/group_exchange.c. */
 #include "core/call/group.h"
 
 #include <stdlib.h>
@@ -70,7 +70,8 @@ void ss_grouping_forget(struct ss_grouping *gs)
             g->state = SS_GROUP_FAILED;
 }
 
-/* What has failed keeps its storage: messages may still be on their way into it. */
+/* Lets a call leave its group. A failed group keeps its storage, since messages may still be on
+ * their way into it. */
 void ss_group_leave(struct ss_call *call)
 {
     struct ss_group *g = call->group;
@@ -127,10 +128,10 @@ void ss_group_assign(struct ss_call *call)
         next_part(gs);
 }
 
-/* ---- who is in which ---- */
+/* ---- membership ---- */
 
-/* Of these calls and those before them some one of the part is not in a group yet. Those that are
- * in one come first: the last of the part tells. */
+/* Returns true if some call of the part, from `from` back, is in no group yet. Calls in a group
+ * come before the others, so that the last call of the part tells. */
 static bool lacks_some(const struct ss_call *from, uint64_t part)
 {
     for (const struct ss_call *o = from; o; o = o->next_open)
@@ -164,8 +165,8 @@ static void open_group(struct ss_group *g, struct ss_call *call)
     ss_joint_open(&g->joint, x->t, x->number, SS_MERGED, g->messages.data);
 }
 
-/* In the order of the calls; the first one opens a group, unless one is voting of which it may turn
- * out to be the rest. */
+/* Puts a call into a group, in the order of the calls. The first call opens a group, unless a group
+ * of its part is voting, whose rest it may turn out to be. */
 static void take_place(struct ss_call *call)
 {
     struct ss_grouping *gs = call->f.comm->grouping;
@@ -249,13 +250,14 @@ static void cast(struct ss_group *g)
     for (unsigned i = 0; i < g->count; i++) {
         struct ss_call *m = g->members[i];
         m->mark = ss_span_begin(&m->f.c.x, SS_SPAN_VOTE);
-        m->f.vote.outgoing = m->f.vote.ballot; /* should it be cast again */
+        m->f.vote.outgoing = m->f.vote.ballot; /* for a second vote */
     }
     ss_joint_cast(&g->joint, g->ballots, g->count);
     g->state = SS_GROUP_VOTING;
 }
 
-/* Asked for its last call. Others may join in the turn in which that one does. */
+/* Casts the vote if it is due, when the group's last call is stepped. Other calls may join in the
+ * turn in which that call joins. */
 static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
                         bool joins)
 {
@@ -263,7 +265,8 @@ static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct
         cast(g);
 }
 
-/* Those that were not agreed on vote again: some rank's ballots may be in theirs already. */
+/* Lets the calls vote again that were not agreed on. The ballots of some rank may already hold such
+ * calls. */
 static void let_rest_go(struct ss_group *g)
 {
     for (unsigned i = g->voted; i < g->count; i++) {
@@ -334,7 +337,7 @@ static void step_agreement(struct ss_grouping *gs, struct ss_group *g, struct ss
         g->state = SS_GROUP_VOTED;
 }
 
-/* A call of a group that has failed fails like it. */
+/* Fails a call of a failed group with the group's error. */
 static int fail_with(struct ss_call *call)
 {
     const struct ss_group *g = call->group;

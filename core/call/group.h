@@ -1,60 +1,66 @@
-/* Calls that vote, and where they can exchange, as one (MERGE; merged gradient sparsification, Shi
- * et al., INFOCOM 2020, section IV).
+/* Groups of calls that vote and, if they can, exchange as one (MERGE; merged gradient
+ * sparsification, Shi et al., INFOCOM 2020, section IV).
  *
- * The calls that may go together are cut into parts by what all ranks know of each: the first of a
- * part is the same everywhere, and so is the order. Within a part a rank votes for what it has
- * posted when it does, by a joint vote (core/vote/joint.h) in the name of the first call; what is
- * agreed on is as many as the rank with fewest has, and the next vote begins behind these. When a
- * rank votes is its own matter, so that no choice of the moment can be wrong:
+ * The calls that may merge are cut into parts by facts that all ranks know. The first call of a
+ * part and the order of the calls are thus the same on all ranks. Within a part, a rank casts a
+ * joint vote (core/vote/joint.h) for the calls that it has posted, in the name of the first one.
+ * The ranks agree on as many calls as the rank with fewest has posted; the next vote begins behind
+ * these. Each rank chooses the time of its vote alone, so that no choice can be wrong:
  *
- * - the part is complete, a later call is waiting for these, or the program waits for one of them;
- * - the vote of another rank has come, which has not more of them;
- * - nothing was added for SS_GROUP_HOLD seconds. The program may be waiting for a message that
- *   another sends after this call: without a thread that steps calls meanwhile none may be held.
+ * - The part is complete, a later call waits for its calls, or the program waits for one of them.
+ * - The vote of another rank has come, with no more calls than this rank has.
+ * - No call was added for SS_GROUP_HOLD seconds. The program may be waiting for a message that
+ *   another rank sends after this call. Without a thread that steps calls, no call may wait.
  *
- * Each call has its own ballot, and is decided on by that alone, as without MERGE: one that is
- * dense or not finite leaves the others. Those that all ranks decided to run by the same collective
- * have one exchange, over the concatenation of their streams; their selections and residuals stay
- * their own. Only collectives whose result is, element by element, the same for any n take part, so
- * that no bit depends on who goes with whom. */
+ * Each call has its own ballot and is decided by that ballot alone, as without MERGE. A call that
+ * is dense or not finite leaves the group. The calls that all ranks run by the same algorithm have
+ * one exchange, over the concatenation of their streams. Each call keeps its own selection and
+ * residual. Only algorithms whose result does not depend on n, element by element, take part, so
+ * that no bit depends on the group.
+ */
 #ifndef CORE_CALL_GROUP_H
 #define CORE_CALL_GROUP_H
 
 #include "core/call/call_impl.h"
 
-/* Of struct ss_comm; NULL without memory. */
+/* Creates the groups of a communicator. Returns NULL without memory. */
 struct ss_grouping *ss_grouping_create(struct ss_comm *comm);
 void ss_grouping_free(struct ss_grouping *gs);
 /* Frees the work space of groups that have no calls. */
 void ss_grouping_drop_idle(struct ss_grouping *gs);
-/* No call is under way any more: groups of those that have not ended are given up. */
+/* Gives up the groups of calls that never end, when no call is under way any more. */
 void ss_grouping_forget(struct ss_grouping *gs);
 
-/* Its lane being known: whether it may go with others, as far as all ranks know. */
+/* Returns true if a call may merge with others, as all ranks know. Called once the call's lane is
+ * known. */
 bool ss_group_may_merge(const struct ss_call *call);
 
-uint64_t ss_group_bytes(const struct ss_comm *comm); /* of a whole part */
+uint64_t ss_group_bytes(const struct ss_comm *comm); /* returns the bytes of a whole part */
 
-/* The call has got its number: the next of its part, or none that could merge. */
+/* Makes a call with its number the next call of its part. A call that cannot merge ends the
+ * part. */
 void ss_group_assign(struct ss_call *call);
 
-/* It has been selected from. */
+/* Records that entries of the call were selected. */
 void ss_group_posted(struct ss_call *call);
-/* Its ballot is filled: SS_PENDING; SS_OK: the combined one is there and it is to be decided on
- * next; or an error, with x->failed set: it has left. */
+/* Steps the vote, after the call's ballot was filled. Returns SS_PENDING; SS_OK if the combined
+ * ballot has come and the call is to be decided next; or an error with x->failed set, after the
+ * call has left the group. */
 int ss_group_vote(struct ss_call *call);
-/* It has been decided on: it leaves, or waits for the exchange (SS_STAGE_MERGED). */
+/* Lets a call that was decided leave the group or wait for the exchange (SS_STAGE_MERGED). */
 void ss_group_decided(struct ss_call *call);
-/* SS_PENDING; SS_OK: its result is written, and it has left; or an error as above. */
+/* Steps the exchange. Returns SS_PENDING; SS_OK if the call's result is written and the call has
+ * left; or an error as ss_group_vote does. */
 int ss_group_exchange(struct ss_call *call);
 
-/* What the calls of its group have under way is given up, for all of them. */
+/* Gives up the work under way of the call's group, for all its calls. */
 void ss_group_abandon(struct ss_call *call, int status, int peer, enum ss_phase phase);
 
-/* Whether it is under way, or its group: not while it waits for others. */
+/* Returns true if the call or its group is under way; false while it waits for others. */
 bool ss_group_counts(const struct ss_call *call);
-/* In SS_STAGE_GROUPED: nothing is under way that could be missed, others are to join. */
+/* Returns true in SS_STAGE_GROUPED if other calls may join and no work is under way. */
 bool ss_group_is_open(const struct ss_call *call);
+/* Returns the phase of the call's group. Sets *peer to the rank that the group waits for. */
 enum ss_phase ss_group_phase(const struct ss_call *call, int *peer);
 
 #endif

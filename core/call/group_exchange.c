@@ -1,4 +1,4 @@
-/* The exchange of merged calls: the concatenation of their streams goes through one recipe, whose
+/* The exchange of merged calls. The concatenation of their streams goes through one recipe. Its
  * result lies in segments, one in the result of each call. */
 #include <string.h>
 
@@ -30,9 +30,10 @@ int ss_group_reserve(struct ss_group *g)
     return ss_in_reserve(x, false) == SS_OK && ss_fill_reserve(c) == SS_OK ? SS_OK : SS_ERR_MEMORY;
 }
 
-/* ---- who goes with whom: alike on all ranks ---- */
+/* ---- calls that merge, the same on all ranks ---- */
 
-/* Bits do not depend on what goes beside an element: it is not rounded by buckets. */
+/* Returns true if the bits of an element do not depend on its neighbours, since it is not rounded
+ * in a bucket. */
 static bool is_plain(const struct ss_call *call)
 {
     const struct ss_settings *s = call->f.comm->settings;
@@ -102,7 +103,7 @@ static void init(struct ss_group *g)
     x->number = like->x.number;
 }
 
-/* What the calls have claimed, or scanned, one after the other. */
+/* Joins the entries that the calls have claimed or scanned, one after the other. */
 static void join_streams(struct ss_group *g, size_t entries)
 {
     struct ss_coll *c = &g->c;
@@ -201,8 +202,8 @@ void ss_group_step(struct ss_group *g, struct ss_exchange *x)
     x->moved = x->moved || c->x.moved;
 }
 
-/* Of `total`, what falls to the entries from `before` on, each call counted as one more; without
- * remainder over all of them. */
+/* Returns the share of `total` of `own` entries from `before` on, of `all`. Each call counts as one
+ * more entry. The shares of all calls add up to `total`. */
 static uint64_t part_of(uint64_t total, uint64_t before, uint64_t own, uint64_t all)
 {
     return (uint64_t)((double)total * (double)(before + own) / (double)all) -

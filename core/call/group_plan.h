@@ -1,9 +1,11 @@
-/* Which calls of a step go together. A step is a period of the sequence of calls that may merge;
- * the sequence is the same on all ranks. The ranks measure how far apart calls begin and agree on
- * that beside the vote of one call in many steps, so that all of them make the same plan. With
- * MERGE=<bytes> each part has so many bytes, counted from the begin of the step. With MERGE=auto
- * some steps go in the groups of core/plan/merging.h and some with each call alone, and what the
- * slowest rank took less time for stays. */
+/* Plans of groups. A step is a period of the sequence of calls that may merge, which is the same on
+ * all ranks. The ranks measure the time between calls. After the vote of one call in many steps,
+ * the ranks agree on these times, so that all ranks make the same plan.
+ *
+ * With MERGE=<bytes> each part has so many bytes, counted from the begin of the step. With
+ * MERGE=auto some steps use the groups of core/plan/merging.h, and some steps send each call alone.
+ * The faster way stays, by the times of the slowest rank.
+ */
 #ifndef CORE_CALL_GROUP_PLAN_H
 #define CORE_CALL_GROUP_PLAN_H
 
@@ -11,7 +13,7 @@
 
 struct ss_group_plan;
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 struct ss_group_plan *ss_group_plan_create(const struct ss_comm *comm);
 void ss_group_plan_free(struct ss_group_plan *p);
 
@@ -26,7 +28,8 @@ struct ss_group_cut ss_group_plan_next(struct ss_group_plan *p, struct ss_call *
 void ss_group_plan_selected(struct ss_group_plan *p, const struct ss_call *call);
 void ss_group_plan_voted(struct ss_group_plan *p, const struct ss_call *call);
 
-/* The agreement of a call that plans, after its vote. Step returns SS_PENDING or SS_OK. */
+/* Agree on a plan after the vote of a call that plans. ss_group_plan_step returns SS_PENDING or
+ * SS_OK. */
 void ss_group_plan_start(struct ss_group_plan *p, const struct ss_call *call,
                          struct ss_exchange *x);
 int ss_group_plan_step(struct ss_group_plan *p, struct ss_exchange *x);

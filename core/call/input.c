@@ -1,13 +1,14 @@
-/* What happens on a rank before the vote, and may fail there alone: room for the messages, the
- * entries of the input, and what else the vote is to hear of it. */
+/* The look of a rank at its input before the vote, which may fail on this rank alone: room for the
+ * messages, the entries of the input, and further parts of the vote. */
 #include "core/call/call_impl.h"
 #include "core/coll/rows.h"
 #include "core/stream/sample.h"
 
-/* One look after the other; between two it waits for the place. */
+/* Looks, one after the other. The call waits for the place between two looks. */
 enum { RESERVE, INPUT, SAMPLED, SCANNED, RESCANNED, CLAIMED, SURVEYED, EXTRAS, JOINS, SEEN };
 
-/* An input with more entries than this is not extracted where the plan chooses: it says dense. */
+/* Returns true if the input has too many entries to be extracted. If the plan may choose, the rank
+ * then votes for dense. */
 static bool too_dense(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
@@ -19,9 +20,10 @@ static bool too_dense(const struct ss_call *call)
            (double)call->f.c.scan.nnz > ss_plan_dense_from(call->f.c.kind, x->n, x->t->size);
 }
 
-/* A lane whose last input was too dense is asked by a sample first, at random places lest it see
- * few columns of a matrix: where that leaves no doubt the rest is not looked at. What is not finite
- * may then go unseen, which is no matter of a dense call, unless a residual is to join it. */
+/* If the last input of a lane was too dense, a sample is taken first, at random places since
+ * regular ones may see few columns of a matrix. If the sample leaves no doubt, the rest is
+ * not looked at. Elements that are not finite may then go unseen, which matters to a dense call
+ * only if a residual joins it. */
 enum { SAMPLE_RUNS = 256, SAMPLE_RUN = 64, SAMPLE_FROM = 1 << 18 }; /* elements */
 static const double NO_DOUBT = 1.05;                                /* ten standard deviations */
 
@@ -33,9 +35,9 @@ static bool to_sample(const struct ss_call *call)
            !s->observe;
 }
 
-/* The non-zero entries of the input. Work space that held the last call's is tried first; what does
- * not fit is counted and, unless the input is dense anyway, extracted in a second pass from where
- * the first stopped. */
+/* Scans the non-zero entries of the input. The first pass extracts into the work space of the last
+ * call, as far as the entries fit, and counts the others. Unless the input is dense anyway, a
+ * second pass extracts these. */
 static int start_scan(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
@@ -92,7 +94,7 @@ static bool sampled_dense(struct ss_call *call)
     return true;
 }
 
-/* Whether a second pass is to follow the first. */
+/* Returns true if a second pass must follow the first. */
 static bool scan_again(struct ss_call *call)
 {
     struct ss_coll *c = &call->f.c;
@@ -130,7 +132,7 @@ static uint64_t largest_part(const struct ss_call *call)
                 most = ss_own_slice(c, p).nnz;
         return most;
     }
-    if (c->own.nnz < c->scan.nnz) /* not extracted: dense */
+    if (c->own.nnz < c->scan.nnz) /* entries that were not extracted: dense */
         return (x->n + (uint64_t)x->t->size - 1) / (uint64_t)x->t->size;
     for (int p = 1; p <= x->t->size; p++) {
         size_t upto = p == x->t->size
@@ -143,8 +145,8 @@ static uint64_t largest_part(const struct ss_call *call)
     return most;
 }
 
-/* Per element. A selection takes longer where it looks for its threshold anew, once in a period:
- * what counts is the ordinary call. */
+/* Books the seconds of a selection per element. A selection that finds its threshold anew, once in
+ * a period, takes longer and is left out. */
 static void book_cost(struct ss_call *call, double seconds)
 {
     struct ss_feedback *f = &call->f;
@@ -157,7 +159,7 @@ static void book_cost(struct ss_call *call, double seconds)
         t->rest.select_least = seconds;
 }
 
-/* Until an ordinary selection was seen: as long as reading and writing the elements. */
+/* Returns the seconds of reading and writing an element until an ordinary selection was seen. */
 double ss_select_cost(const struct ss_feedback *f)
 {
     double least = f->tensor->rest.select_least;
@@ -187,8 +189,8 @@ static int reserve(struct ss_call *call)
     return status;
 }
 
-/* What is claimed may stay in its place: such a place encodes what goes out, and so does the
- * algorithm, where that is known, with entries that stay. With MERGE such a call goes by itself. */
+/* Returns true if claims may stay in their place. The place must encode, and so must the algorithm,
+ * if it is known. With MERGE such a call goes alone. */
 static bool may_stay(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
@@ -299,7 +301,7 @@ void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
     call->made_way = false;
     if (from == SS_LOOK_EXTRAS || call->f.resting)
         return;
-    ss_trace_end(x, look_span(call)); /* it begins anew where memory was short */
+    ss_trace_end(x, look_span(call)); /* begins anew if memory was short */
     call->look_begin = ss_span_begin(x, look_span(call));
 }
 
@@ -312,8 +314,8 @@ static bool make_way(struct ss_call *call)
     return kept || idle;
 }
 
-/* Memory is short: work space of other collectives makes way, once. What fails for good ends the
- * look at the input; the vote is to hear of the tensor all the same. */
+/* Ends a look that failed. If memory is short, work space of other collectives is freed once and
+ * the look begins anew. If it fails for good, the vote still gets the facts about the tensor. */
 static void look_failed(struct ss_call *call, int status)
 {
     if (status == SS_ERR_MEMORY && !call->made_way && make_way(call)) {

@@ -1,20 +1,20 @@
-/* MODE=observe: what MODE=topk would take and send. Nothing changes for the program and nothing is
- * voted: in calls 1, 2, 4, 8 ... of a lane each rank looks at a sample of its own input and asks
- * the cost model, which knows the rest from the vote of the exact call. */
+/* MODE=observe: the entries that MODE=topk would take and send. The program's results stay the
+ * same, and nothing is voted. In some calls of a lane (FIRST_LOOKS, BETWEEN_LOOKS), each rank looks
+ * at a sample of its own input. The cost model knows the rest from the vote of the exact call. */
 #include <math.h>
 #include <string.h>
 
 #include "core/call/call_impl.h"
 #include "core/stream/sample.h"
 
-enum { SAMPLE = 65536, RUN = 64 }; /* elements, and how many of them stand side by side */
+enum { SAMPLE = 65536, RUN = 64 }; /* elements of a sample, and of a run */
 
 struct sample {
-    size_t n, runs, run; /* elements; in so many runs of so many, */
-    uint64_t stride;     /* a run begins every so many elements of the input */
-    uint64_t taken;      /* elements that would be selected, */
-    uint64_t part_most;  /* of which so many in the fullest part of the index space */
-    double square, kept; /* squared norm, and that of what is selected */
+    size_t n, runs, run; /* elements; number and length of runs */
+    uint64_t stride;     /* elements from the begin of a run to the next begin */
+    uint64_t taken;      /* elements that would be selected */
+    uint64_t part_most;  /* elements of these in the fullest part of the index space */
+    double square, kept; /* squared norm of the sample, and of the elements selected */
 };
 
 static struct sample sample_of(uint64_t n)
@@ -30,7 +30,7 @@ static double value_at(enum ss_type type, const void *v, size_t i)
     return type == SS_F32 ? (double)((const float *)v)[i] : ((const double *)v)[i];
 }
 
-/* Takes of the sample what reaches the threshold of its k largest. */
+/* Selects the sample's elements that reach the threshold of its k largest. */
 static void take(const struct ss_call *call, struct sample *s, size_t k)
 {
     const unsigned char *copy = call->f.c.x.work->sample.values.data;
@@ -55,7 +55,7 @@ static void take(const struct ss_call *call, struct sample *s, size_t k)
     }
 }
 
-/* Entries of the input that DENSITY asks for. */
+/* Returns the entries of the input that DENSITY asks for. */
 static uint64_t asked(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
@@ -106,7 +106,7 @@ static void book(struct ss_call *call, const struct sample *s, uint64_t k,
     pthread_mutex_unlock(&call->f.comm->stats->lock);
 }
 
-/* Looked at are the first calls of a lane, then every so many-th. */
+/* Calls of a lane that are looked at: FIRST_LOOKS, then one after BETWEEN_LOOKS others. */
 enum { FIRST_LOOKS = 16, BETWEEN_LOOKS = 7 };
 
 void ss_observe_sample(struct ss_call *call)

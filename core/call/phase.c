@@ -1,4 +1,4 @@
-/* Where a call is, and whom it waits for. */
+/* The phase of a call, and the rank that it waits for. */
 #include "core/call/group.h"
 #include "core/quorum/rounds.h"
 
