@@ -141,8 +141,8 @@ const char *cfg_turned_off(const struct cfg *cfg);
  * else NULL. */
 const char *cfg_misread_policy(const struct cfg *cfg);
 
-/* Whether a name, in letters of either case, is that of a line of a policy: `lock`, `allow_modes`.
- */
+/* Returns true for the name of a policy's line, `lock` or `allow_modes`, in letters of either
+ * case. */
 bool cfg_is_policy(const char *name);
 
 /* Iterates over the table for printing: false past the last row. All pointers are valid as long as

@@ -1,5 +1,5 @@
-/* Where values come from, in rising order: the table, the system's file, CONFIG's file or profile,
- * the environment. */
+/* Values of options, by rising precedence of their sources: the table, the system's file, CONFIG's
+ * file or profile, the environment. */
 #include "config/parts.h"
 
 #include <errno.h>
@@ -69,7 +69,7 @@ static void find_unknown_variables(struct cfg *cfg)
     }
 }
 
-/* Whether the profile is in the folder; there may be a problem with it. */
+/* Reads a profile. Returns true if it is in the folder, even with problems. */
 static bool read_profile(struct cfg *cfg, const char *folder, const char *name, bool may_be_missing)
 {
     char path[PATH_MAX];

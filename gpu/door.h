@@ -1,6 +1,6 @@
-/* The one symbol of libsparseshim_cuda.so, sparseshim_cuda: the library that is preloaded asks it
- * whose memory an address is, and for the place (core/place/place.h) that serves a buffer there.
- * Any thread may call. Contexts of the program are left as they were found. */
+/* The only symbol of libsparseshim_cuda.so, sparseshim_cuda. The preloaded library asks it who owns
+ * an address, and for the place (core/place/place.h) that serves a buffer there. Any thread may
+ * call the functions. The program's contexts stay as they were. */
 #ifndef GPU_DOOR_H
 #define GPU_DOOR_H
 
@@ -28,7 +28,7 @@ struct gpu_door {
      * failed; `why` then says what is wrong with the device, or nothing. */
     struct ss_place *(*place)(const void *a, const void *b, char *why);
 
-    /* The driver's name of the error for which a place has failed. */
+    /* Returns the driver's name of the error of a place that has failed. */
     const char *(*error)(struct ss_place *place);
 };
 

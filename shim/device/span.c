@@ -4,14 +4,14 @@
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
 
-/* Elements of a datatype, by their numbers: from the first to before the last. */
+/* A range of elements of a datatype, by number; `last` is one past the end. */
 struct elements {
     int64_t first, last;
-    bool full; /* none is left out */
+    bool full; /* no element in the range is left out */
 };
 
-/* Handles of MPICH: predefined; made at run time, or predefined pairs. What is neither is refused.
- */
+/* Returns true for a handle of MPICH: of a predefined datatype, of one made at run time, or of a
+ * predefined pair. Refuses other words. */
 static bool is_datatype(uintptr_t type)
 {
     return shim_handle_size(type) > 0 || ((uint32_t)type & 0xbc000000u) == 0x8c000000u;
@@ -49,7 +49,8 @@ static int64_t entry(const void *list, bool large, int i)
     return large ? ((const int64_t *)list)[i] : ((const int *)list)[i];
 }
 
-/* Slices do not overlap: they fill what they span where they are as many. */
+/* Sets the range of all slices of an allgatherv. Slices do not overlap, so that they fill the range
+ * if their elements are as many. */
 static bool slices(const struct shim_call *call, int ranks, struct elements *e)
 {
     int64_t elements = 0;
@@ -72,7 +73,8 @@ static bool slices(const struct shim_call *call, int ranks, struct elements *e)
     return true;
 }
 
-/* Whose slices an allgather gets: those of the other group where there are two. 0: unknown. */
+/* Returns the number of ranks whose slices an allgather gets, of the other group if there are two;
+ * 0: unknown. */
 static int ranks_of(const struct shim_call *call, bool *two_groups)
 {
     const MPI_Comm comm = (MPI_Comm)call->comm;
@@ -142,7 +144,8 @@ static const void *begin_of(const void *buffer, const struct shim_span *span)
     return span->bytes > 0 ? (const void *)((uintptr_t)buffer + (uintptr_t)span->from) : NULL;
 }
 
-/* Of nothing at all a buffer may lie anywhere. What the MPI library will refuse is its own. */
+/* Returns true if the call touches device memory. An empty buffer may lie anywhere. The MPI library
+ * reports a call that it refuses. */
 static bool touches_device(const struct shim_call *call)
 {
     struct shim_span send, recv;

@@ -5,22 +5,21 @@
 #include "shim/mpi/state.h"
 
 struct shim_span {
-    int64_t from; /* bytes from the address that was given */
-    size_t bytes; /* 0: nothing is touched */
-    bool full;    /* all of it is written, unless the call is in place */
+    int64_t from; /* offset of the first byte from the address of the buffer */
+    size_t bytes; /* 0: the call touches nothing */
+    bool full;    /* the call writes all bytes, unless it is in place */
 };
 
-/* Of the send and the receive buffer of this rank. False where the MPI library will refuse the
- * call, or cannot say. */
+/* Set the bytes of this rank's send and receive buffer. Returns false if the MPI library will
+ * refuse the call or does not tell. */
 bool shim_spans(const struct shim_call *call, struct shim_span *send, struct shim_span *recv);
 
-/* Whether the call touches memory of a device, as the addresses of its buffers tell, and the MPI
- * library knows nothing of that. */
+/* Returns true if a buffer of the call lies in device memory that the MPI library does not know. */
 bool shim_lies_on_device(const struct shim_call *call);
 
-/* The number of slices in the receive buffer of an allgatherv that shim_spans knows, and the bytes
- * of one. Returns false if it is empty. */
+/* Returns the number of slices in the receive buffer of an allgatherv that shim_spans knows. */
 int shim_slices(const struct shim_call *call);
+/* Sets the bytes of one slice. Returns false if the slice is empty. */
 bool shim_slice(const struct shim_call *call, int rank, struct shim_span *slice);
 
 #endif

@@ -24,7 +24,7 @@ bool shim_staged_begin(struct shim_staged *s, const struct shim_call *call)
     return true;
 }
 
-/* ---- served where the buffers lie ---- */
+/* ---- served in device memory ---- */
 
 static void tell_not_used(const char *why)
 {
@@ -33,7 +33,8 @@ static void tell_not_used(const char *why)
              why);
 }
 
-/* NULL: there is none in common, or `why` says what has failed. */
+/* Returns the place that both buffers have in common, or NULL. If a device has failed, sets
+ * `why`. */
 static struct ss_place *find_place(struct shim_staged *s, const void *a, const void *b)
 {
     char why[GPU_WHY] = "";
@@ -67,7 +68,7 @@ void shim_staged_learn(const struct shim_staged *s)
     learn_costs(s->place);
 }
 
-/* The same range is one buffer; others have nothing in common. */
+/* Returns true if two ranges do not overlap. */
 static bool lie_apart(const void *a, size_t bytes, const void *b, size_t of_b)
 {
     const uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
@@ -94,7 +95,7 @@ static struct ss_place *place_of(struct shim_staged *s, const struct shim_call *
     return place && place->ops->reserve ? place : NULL;
 }
 
-/* Partial calls and groups of calls are of buffers of the host. */
+/* Logs once that an option has no effect on calls with buffers in device memory. */
 static void tell_host_only(const char *option)
 {
     if (shim.rank == 0 && !atomic_exchange(&shim.host_only_told, true))
@@ -156,7 +157,7 @@ bool shim_staged_make(struct shim_staged *s, struct shim_call *call)
     if (s->in.place)
         call->send = seen(&s->in, &s->send_span);
     else if (one && s->out.place)
-        call->send = call->recv; /* an error, for the library to name */
+        call->send = call->recv; /* MPI reports equal buffers as an error */
     return true;
 }
 
