@@ -1,6 +1,6 @@
-/* The lanes of a communicator. Which of them are remembered follows from the sequence of calls and
- * from votes alone, so that all ranks remember the same: nothing here allocates, and no address,
- * time or local state decides. */
+/* The lanes of a communicator. The sequence of calls and the votes alone decide which lanes are
+ * remembered, so that all ranks remember the same. No function here allocates, and no address, time
+ * or local state matters. */
 #include "core/comm/communicator.h"
 
 uint64_t ss_lane_hash(const struct ss_lane_key *key)

@@ -45,7 +45,7 @@ struct ss_settings {
     uint64_t quorum_staleness; /* results that wait for their calls, 1 or more */
 };
 
-/* Whether costs are given or those of a table: nothing is measured. */
+/* Returns true if the costs are given or those of a table, so that none are measured. */
 static inline bool ss_costs_fixed(const struct ss_settings *s)
 {
     return s->reproducible || (s->alpha >= 0 && s->beta >= 0);

@@ -1,4 +1,4 @@
-/* What mode observe recommends for a lane. */
+/* The advice of mode observe for a lane. */
 #include "core/report/report.h"
 
 enum { FIRST_SPARSE = SS_RECURSIVE_DOUBLING };

@@ -84,7 +84,7 @@ static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen,
     }
 }
 
-/* What an option would bring, or why none does. */
+/* Tells the option that would serve more nonblocking calls, or why no option would. */
 static void say_nonblocking(struct page *page, struct ss_stats *stats)
 {
     uint64_t level = atomic_load(&stats->passed[SS_WHY_NONBLOCKING]);

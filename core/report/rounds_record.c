@@ -1,4 +1,4 @@
-/* What is kept of partial calls. */
+/* Records of partial calls. */
 #include <string.h>
 
 #include "core/report/stats.h"

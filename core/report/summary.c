@@ -9,7 +9,7 @@
 
 enum { MOST_LANES = 3, MOST_REASONS = 3 };
 
-/* What does not fit any more is left to `sparseshim report`. */
+/* Adds a line if it fits; `sparseshim report` shows the others. */
 __attribute__((format(printf, 4, 5))) static void say(struct ss_summary *s, const char *key,
                                                       const char *label, const char *format, ...)
 {
@@ -243,7 +243,7 @@ static void say_unsent(struct ss_summary *s, const struct ss_stats *stats)
             most->site[0] ? most->site : "an unknown place", SS_FACTOR(most->residual_norm));
 }
 
-/* One such call in every second step is worth a line. */
+/* Tells of a synchronous call if it comes in at least every second step. */
 static void say_synchronous(struct ss_summary *s, const struct ss_rounds_record *r)
 {
     const struct ss_synchronous *most = NULL;
