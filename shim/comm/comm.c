@@ -264,7 +264,6 @@ static bool stays(MPI_Comm comm)
 static int on_delete(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     (void)keyval, (void)value, (void)extra;
-    shim_size_forget(comm);
     if (comm == MPI_COMM_WORLD && atomic_load(&shim.finalizing))
         return MPI_SUCCESS; /* stays served until MPI_Finalize returns */
     if (!stays(comm))
@@ -363,7 +362,7 @@ struct shim_comm *shim_comm_begin_free(uintptr_t handle, uintptr_t *outer)
         c->freer = pthread_self();
         pthread_mutex_unlock(&shim.table_lock);
     }
-    if (c || shim_size_known((MPI_Comm)handle))
+    if (c)
         detach((MPI_Comm)handle);
     return c;
 }

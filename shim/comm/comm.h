@@ -226,12 +226,6 @@ void shim_comm_sweep(void);
 /* Returns true if the ranks are still meeting after a nonblocking call. */
 bool shim_comm_meets(struct shim_comm *c);
 
-/* shim/comm/sizes.c: remembers the size of a communicator until it is freed, as far as there is
- * room. */
-void shim_size_remember(uintptr_t comm, int size);
-void shim_size_forget(MPI_Comm comm);
-bool shim_size_known(MPI_Comm comm);
-
 /* Frees the idle work space of all communicators, after the system has refused memory to this rank
  * and the MPI library may need some. Communicators that another thread steps keep theirs. The
  * caller may hold the lock of a communicator. */

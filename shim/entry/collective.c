@@ -68,8 +68,6 @@ static int on_unknown(const struct shim_call *call, void *request, bool seen)
     if (err != MPI_SUCCESS || !shim_comm_exists(call->comm))
         return err;
     size = shim_comm_size_of(call->comm);
-    if (size > 0)
-        shim_size_remember(call->comm, size);
     reason = request && !shim_asked_for_requests() ? SS_WHY_UNMET : SS_WHY_COMMUNICATOR;
     if (size == 0 || reason == SS_WHY_UNMET || !is_eligible(call, size, &type, &op, &reason)) {
         atomic_fetch_sub(&shim.stats.passed[SS_WHY_FIRST], 1);

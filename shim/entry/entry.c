@@ -13,6 +13,10 @@ EXPORT shim_allgather_fn MPI_Allgather;
 EXPORT shim_allgather_c_fn MPI_Allgather_c;
 EXPORT shim_iallgather_fn MPI_Iallgather;
 EXPORT shim_iallgather_c_fn MPI_Iallgather_c;
+EXPORT shim_allgatherv_fn MPI_Allgatherv;
+EXPORT shim_allgatherv_c_fn MPI_Allgatherv_c;
+EXPORT shim_iallgatherv_fn MPI_Iallgatherv;
+EXPORT shim_iallgatherv_c_fn MPI_Iallgatherv_c;
 EXPORT shim_allreduce_fn MPI_Reduce_scatter_block;
 EXPORT shim_allreduce_c_fn MPI_Reduce_scatter_block_c;
 EXPORT shim_reduce_fn MPI_Reduce;
@@ -38,6 +42,15 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
         .send = send, .recv = recv, .count = count, .type = type, .op = op, .comm = comm,          \
         .large = is_large, __VA_ARGS__                                                             \
     }
+
+/* A gather, from arguments named alike in all functions of the kind. */
+#define GATHER(is_large, ...)                                                                      \
+    &(struct shim_call)                                                                            \
+    {                                                                                              \
+        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
+        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
+    }
+#define SLICES .counts = counts, .displs = displs
 
 /* ---- the collectives ---- */
 
@@ -170,6 +183,85 @@ int MPI_Iallgather_c(const void *send, int64_t send_count, uintptr_t send_type, 
         return shim.next.iallgather_c(send, send_count, send_type, recv, count, type, comm,
                                       request);
     return slow_iallgather_c(send, send_count, send_type, recv, count, type, comm, request);
+}
+
+SLOW slow_allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                     const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    if ((all_pass() || (counts && little(*counts, type, comm))) &&
+        on_host(send, send_type, recv, type))
+        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return shim_collective(GATHER(false, SLICES), NULL);
+}
+
+int MPI_Allgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                   const int *counts, const int *displs, uintptr_t type, uintptr_t comm)
+{
+    if (counts && little(*counts, type, comm) && shim_are_plain(send, recv))
+        return shim.next.allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+    return slow_allgatherv(send, send_count, send_type, recv, counts, displs, type, comm);
+}
+
+SLOW slow_allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                       const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
+{
+    if ((all_pass() || (counts && little_c(*counts, type, comm))) &&
+        on_host(send, send_type, recv, type))
+        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                      comm);
+    return shim_collective(GATHER(true, SLICES), NULL);
+}
+
+int MPI_Allgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                     const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm)
+{
+    if (counts && little_c(*counts, type, comm) && shim_are_plain(send, recv))
+        return shim.next.allgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                      comm);
+    return slow_allgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm);
+}
+
+SLOW slow_iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                      const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                      void *request)
+{
+    if ((all_ipass() || (counts && little(*counts, type, comm))) &&
+        on_host(send, send_type, recv, type))
+        return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
+    return shim_collective(GATHER(false, SLICES), request);
+}
+
+int MPI_Iallgatherv(const void *send, int send_count, uintptr_t send_type, void *recv,
+                    const int *counts, const int *displs, uintptr_t type, uintptr_t comm,
+                    void *request)
+{
+    if ((all_ipass() || (counts && little(*counts, type, comm))) && shim_are_plain(send, recv))
+        return shim.next.iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm,
+                                     request);
+    return slow_iallgatherv(send, send_count, send_type, recv, counts, displs, type, comm, request);
+}
+
+SLOW slow_iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                        const int64_t *counts, const int64_t *displs, uintptr_t type,
+                        uintptr_t comm, void *request)
+{
+    if ((all_ipass() || (counts && little_c(*counts, type, comm))) &&
+        on_host(send, send_type, recv, type))
+        return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                       comm, request);
+    return shim_collective(GATHER(true, SLICES), request);
+}
+
+int MPI_Iallgatherv_c(const void *send, int64_t send_count, uintptr_t send_type, void *recv,
+                      const int64_t *counts, const int64_t *displs, uintptr_t type, uintptr_t comm,
+                      void *request)
+{
+    if ((all_ipass() || (counts && little_c(*counts, type, comm))) && shim_are_plain(send, recv))
+        return shim.next.iallgatherv_c(send, send_count, send_type, recv, counts, displs, type,
+                                       comm, request);
+    return slow_iallgatherv_c(send, send_count, send_type, recv, counts, displs, type, comm,
+                              request);
 }
 
 SLOW slow_reduce_scatter(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,

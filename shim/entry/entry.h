@@ -13,14 +13,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* A gather, from arguments named alike in all functions of the kind. */
-#define GATHER(is_large, ...)                                                                      \
-    &(struct shim_call)                                                                            \
-    {                                                                                              \
-        .send = send, .send_count = send_count, .send_type = send_type, .recv = recv,              \
-        .type = type, .comm = comm, .large = is_large, .kind = SS_KIND_ALLGATHER, __VA_ARGS__      \
-    }
-
 /* ---- what passes at once ----
  *
  * A call below MIN_COUNT that nobody counts goes to the next function by a jump, with its arguments
@@ -67,27 +59,17 @@ static inline bool ibelow(int64_t count, uintptr_t op)
     return count < least && (shim_is_predefined(op) || least == INT64_MAX);
 }
 
-/* Bytes against a limit that stands for MIN_COUNT words of all ranks together, as shim_bytes has
- * them for every call: where the communicator is remembered and the datatype is predefined, which
- * leaves the size of an element in the second byte, and more bits for any other handle. A negative
- * count makes a large product. */
-static inline uint64_t remembered(uintptr_t comm)
-{
-    return atomic_load_explicit(&shim_sizes.limits[(uint8_t)comm], memory_order_acquire);
-}
-
-static inline uint32_t element_of(uintptr_t type)
-{
-    return (uint32_t)type ^ 0x4c000000u;
-}
-
+/* Returns true for a call on MPI_COMM_WORLD whose slices have fewer than MIN_COUNT words together,
+ * if all are as long as this one. The size of other communicators is unknown here. A predefined
+ * datatype has the size of an element in the second byte; other handles have more bits set. A
+ * negative count makes a large product. */
 static inline bool little(int count, uintptr_t type, uintptr_t comm)
 {
-    uint64_t entry = remembered(comm);
-    uint32_t element = element_of(type);
+    uint32_t element = (uint32_t)type ^ 0x4c000000u;
 
-    return (uint32_t)entry == (uint32_t)comm && element < 0x10000 &&
-           (uint64_t)(element >> 8) * (uint64_t)count < entry >> 32;
+    return (uint32_t)comm == SHIM_WORLD && element < 0x10000 &&
+           (uint64_t)(element >> 8) * (uint64_t)count <
+               atomic_load_explicit(&shim.min_fast_slice, memory_order_acquire);
 }
 
 static inline bool little_c(int64_t count, uintptr_t type, uintptr_t comm)

@@ -127,6 +127,17 @@ static void start_requests(void)
     shim.own_thread = shim.takes_requests && shim.options.progress == CFG_PROGRESS_THREAD;
 }
 
+_Static_assert((uintptr_t)MPI_COMM_WORLD == SHIM_WORLD, "entry points know its handle");
+
+static void pass_small_slices(void)
+{
+    int64_t least = atomic_load(&shim.min_fast);
+
+    if (least > 0 && least < INT64_MAX / 4)
+        atomic_store(&shim.min_fast_slice,
+                     (4 * (uint64_t)least + (uint64_t)shim.ranks - 1) / (uint64_t)shim.ranks);
+}
+
 static void start(MPI_Comm comm)
 {
     int up = 0;
@@ -143,6 +154,7 @@ static void start(MPI_Comm comm)
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
     if (!shim.sessions) {
+        pass_small_slices();
         hook_finalize();
         start_requests();
         shim_quorum_start();

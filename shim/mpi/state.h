@@ -222,7 +222,7 @@ struct shim_watch {
     atomic_uint_fast64_t turns; /* rounds of progress made by any thread */
 };
 
-enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_SIZES = 256, SHIM_KEYVALS = 32 };
+enum { SHIM_BUCKETS = 1024, SHIM_SPARES = 8, SHIM_COSTS = 8, SHIM_KEYVALS = 32 };
 enum { SHIM_PAIRS = 16 };
 
 /* Costs of the network, and the ranks they were measured over. */
@@ -230,14 +230,6 @@ struct shim_costs {
     struct ss_costs costs;
     uintptr_t group;    /* an MPI_Group */
     uint64_t last_used; /* by shim.costs_clock; 0 = empty */
-};
-
-/* Sizes of communicators, by the low bits of their handles: with them calls whose length depends on
- * the size are told to be below MIN_COUNT. */
-struct shim_sizes {
-    /* In the upper half the bytes of one rank from which a call is not, in the lower the handle; 0:
-     * empty, as all are where calls are counted. */
-    _Atomic uint64_t limits[SHIM_SIZES]; /* by the lowest byte of the handle */
 };
 
 /* Reading of the clocks: at time `at` of this rank's clock, the first rank's clock was `offset`
@@ -260,6 +252,9 @@ struct shim_hooks {
     void (*clock_known)(void);                                    /* shim_trace_flush */
 };
 
+/* MPICH's MPI_COMM_WORLD, for files that include no mpi.h. */
+#define SHIM_WORLD 0x44000000u
+
 struct shim_state {
     /* Read by every call. Calls of fewer than min_fast elements go straight to the next function
      * and are not counted. INT64_MIN until the first call has set `next`, and if calls are counted;
@@ -267,6 +262,9 @@ struct shim_state {
     _Alignas(64) _Atomic int64_t min_fast;
     /* At most min_count and least_named. INT64_MAX also if no nonblocking call is taken over. */
     _Atomic int64_t min_fast_nonblocking;
+    /* Bytes of a slice of MPI_COMM_WORLD from which all slices have MIN_COUNT words of 4 bytes. 0
+     * until the size is known, and if calls are counted. */
+    _Atomic uint64_t min_fast_slice;
     struct shim_next next;
     /* Number of MPI_Allreduce calls of at most SHIM_FEW_NUMBERS elements; with several threads a
      * little too small. */
@@ -382,7 +380,6 @@ struct shim_state {
 
 /* Hidden, so that the compiler accesses them without an indirection. */
 extern __attribute__((visibility("hidden"))) struct shim_state shim;
-extern __attribute__((visibility("hidden"))) struct shim_sizes shim_sizes;
 
 /* True in the thread that moves nonblocking calls. */
 extern __attribute__((visibility("hidden"))) _Thread_local bool shim_ours;
