@@ -7,7 +7,7 @@ _sparseshim_words() { # the options of the verb, or what follows them
     run | learn) words=$(sparseshim info 2>/dev/null | awk '/^SPARSESHIM_/ { print "--" tolower(substr($1, 12)) "=" }') ;;
     info) words="-f -c -r" ;;
     bench | simulate) words=$(sparseshim help "$verb" 2>/dev/null | awk '$1 ~ /^--/ { sub(/=.*/, "=", $1); print $1 }') ;;
-    report) words="--all --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --trace -o --legend" ;;
+    report) words="--all --job= --json --csv --csv=lanes --csv=tensors --csv=series --csv=summary --html --merge --compare --trace -o --legend" ;;
     help) words=$verbs ;;
     esac
     case $verb in
