@@ -56,7 +56,7 @@ CLI_SRC  := $(sort $(wildcard shim/cli/*.c))
 # Verbs with a program of their own, which `sparseshim VERB` executes: sources in shim/VERB, or the
 # script shim/cli/VERB.py. It imports what lies beside it: shim/cli/VERB_*.py.
 BINARY_VERBS := simulate
-PYTHON_VERBS := $(filter-out %_%,$(patsubst shim/cli/%.py,%,$(sort $(wildcard shim/cli/*.py))))
+PYTHON_VERBS := $(foreach script,$(sort $(wildcard shim/cli/*.py)),$(if $(findstring _,$(script)),,$(script:shim/cli/%.py=%)))
 PYTHON_MODULES := $(foreach verb,$(PYTHON_VERBS),$(patsubst shim/cli/%,%,$(wildcard shim/cli/$(verb)_*.py)))
 VERB_SRC := $(sort $(wildcard $(BINARY_VERBS:%=shim/%/*.c)))
 SHIM_SRC := $(filter-out $(CLI_SRC) $(VERB_SRC),$(sort $(wildcard shim/*/*.c)))
