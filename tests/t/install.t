@@ -70,15 +70,15 @@ files() {
     (cd "$1" && find . -type f | sort)
 }
 
-# has_debug FILE DEBUG: it is stripped, and its debug information is below DEBUG, by its build ID,
-# with the lines of config/where.c, and with the name that the file gives it.
+# has_debug FILE DEBUG [SOURCE]: it is stripped, and its debug information is below DEBUG, by its
+# build ID, with the lines of SOURCE (where.c), and with the name that the file gives it.
 has_debug() {
-    local id debug
+    local id debug source=${3:-where.c}
     id=$(readelf -n "$1" | sed -n 's/.*Build ID: //p')
     debug=$2/.build-id/${id:0:2}/${id:2}.debug
     ! readelf -S "$1" | grep -qE '\.(symtab|debug_info)' && [ -n "$id" ] && readelf -S "$debug" | grep -q '\.debug_info' &&
         readelf -p .gnu_debuglink "$1" | grep -qF "${id:2}.debug" &&
-        readelf --debug-dump=decodedline "$debug" 2>/dev/null | grep -q 'where\.c'
+        readelf --debug-dump=decodedline "$debug" 2>/dev/null | grep -qF "$source"
 }
 
 # A tree of its own: complete, stripped, the same from another directory, and gone again.
@@ -111,7 +111,7 @@ complete_tree() {
     tap "$?" "nothing is left of the templates"
     has_debug "$tree/lib/libsparseshim.so" "$tree/lib/sparseshim/debug" &&
         has_debug "$tree/bin/sparseshim" "$tree/lib/sparseshim/debug" &&
-        has_debug "$tree/libexec/sparseshim/sparseshim-simulate" "$tree/lib/sparseshim/debug"
+        has_debug "$tree/libexec/sparseshim/sparseshim-simulate" "$tree/lib/sparseshim/debug" simulate.c
     tap "$?" "library and command are stripped; their debug information lies apart"
 
     mkdir "$WORK/another place"
