@@ -15,7 +15,7 @@
 
 /* Values of enumerated options that concern the shim alone; the words a user types stand in the
  * table. */
-enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_EXACT, CFG_MODE_TOPK };
+enum cfg_mode { CFG_MODE_OBSERVE, CFG_MODE_LEARN, CFG_MODE_EXACT, CFG_MODE_TOPK };
 
 /* DENSITY: a share of all elements, or, with bucket > 0, the k largest of each `bucket` elements.
  */

@@ -91,8 +91,11 @@ static bool is_meant(const struct cfg *cfg, size_t row, size_t other)
            !cfg->limited;
 }
 
+/* MODE=learn serves no call: the other options are those of the job that is to follow. */
 void cfg_check_needs(struct cfg *cfg)
 {
+    if (cfg->options.mode == CFG_MODE_LEARN)
+        return;
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         const struct need *need = &needs[i];
         size_t row = cfg_find(need->name);

@@ -29,10 +29,11 @@ const struct cfg_option cfg_table[] = {
      "of the module behind -m, such as mpi4py; a communicator on which another runs as well "
      "passes through. Empty: all.",
      FIELD(programs), false, USER},
-    {"MODE", CFG_CHOICE, "exact", "observe, exact, topk",
-     "observe changes nothing and reports what could be gained; exact sends only the non-zero "
-     "entries and gives the sum a dense allreduce gives, up to the order of additions; topk sends "
-     "the largest entries of registered gradients and keeps the rest for the next call.",
+    {"MODE", CFG_CHOICE, "exact", "observe, learn, exact, topk",
+     "observe changes nothing and reports what could be gained; learn changes nothing and records "
+     "sums for `sparseshim learn`, which sets it; exact sends only the non-zero entries and gives "
+     "the sum a dense allreduce gives, up to the order of additions; topk sends the largest "
+     "entries of registered gradients and keeps the rest for the next call.",
      FIELD(mode), true, USER},
     {"MIN_COUNT", CFG_COUNT, "65536", COUNT_TEXT,
      "A call with fewer elements is passed on untouched.", FIELD(min_count), true, USER},

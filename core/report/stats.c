@@ -26,6 +26,7 @@ static const struct {
     [SS_WHY_UNREGISTERED] = {"unregistered", "registered for top-k on some ranks only"},
     [SS_WHY_UNFIT] = {"unfit", "does not look like the gradient that was registered"},
     [SS_WHY_OBSERVE] = {"observe", "mode observe"},
+    [SS_WHY_LEARN] = {"learn", "mode learn"},
     [SS_WHY_DENSE] = {"dense", "dense is faster"},
     [SS_WHY_BACKED_OFF] = {"backed_off", "lane backed off after dense calls"},
     [SS_WHY_NONBLOCKING] = {"nonblocking", "nonblocking calls not taken over"},

@@ -25,6 +25,7 @@ enum ss_reason {
     SS_WHY_UNREGISTERED, /* top-k on some ranks only */
     SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */
     SS_WHY_OBSERVE,      /* MODE=observe */
+    SS_WHY_LEARN,        /* MODE=learn */
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
     SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
     SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */

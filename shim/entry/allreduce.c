@@ -8,6 +8,7 @@
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
+#include "shim/entry/learn.h"
 #include "shim/job/job.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/log.h"
@@ -338,12 +339,16 @@ static int route(const struct shim_call *call, void *request)
         eligible = joins(call, &type, &op);
     if (reason == SS_WHY_SMALL && !eligible && !request)
         shim_count_small(call->count);
+    if (shim_learns() && !eligible && !request && call->count <= SHIM_FEW_NUMBERS)
+        shim_learn_mark(call);
     if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);
     if (call->own)
         return shim_own_reduction(call, (int)reason, request);
     if (!eligible)
         return shim_pass_for(call, reason, request);
+    if (shim_learns())
+        return shim_learn(call, type, op, request);
     if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (shim.stats.timed)

@@ -9,6 +9,7 @@
 #include <mpi.h>
 
 #include "shim/comm/progress.h"
+#include "shim/entry/learn.h"
 #include "shim/mpi/real.h"
 
 /* Returns true if a thread of the shim may be in MPI. */
@@ -189,6 +190,8 @@ int shim_comm_free(shim_comm_free_fn *next, void *comm)
     if (atomic_load(&shim.phase) != SHIM_READY || !comm || !shim_is_own_process())
         return next(comm);
     handle = (uintptr_t) * (MPI_Comm *)comm;
+    if (shim_learns())
+        shim_learn_forget(handle);
     c = shim_comm_begin_free(handle, &outer);
     if (c && !shim_progress_idle())
         end_meeting(c);

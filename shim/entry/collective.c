@@ -6,6 +6,7 @@
 #include "shim/device/span.h"
 #include "shim/entry/callbacks.h"
 #include "shim/entry/calls.h"
+#include "shim/entry/learn.h"
 #include "shim/job/job.h"
 #include "shim/mpi/handles.h"
 #include "shim/mpi/real.h"
@@ -112,6 +113,8 @@ static int route(const struct shim_call *call, void *request)
     shim_job_start_if_up();
     if (call->kind != SS_KIND_ALLGATHER)
         shim_callbacks_operator(call->op);
+    if (shim_learns())
+        return shim_pass_for(call, SS_WHY_LEARN, request);
     if (request && !shim_takes_requests())
         return shim_pass_for(call, SS_WHY_NONBLOCKING, request);
     if (atomic_load_explicit(&shim.dropped, memory_order_relaxed))

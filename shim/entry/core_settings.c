@@ -36,6 +36,7 @@ static enum ss_values quant_of(enum cfg_quant bits)
 struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_options *options)
 {
     const struct cfg_forced *forced = cfg_forced(cfg);
+    const bool learn = options->mode == CFG_MODE_LEARN; /* nothing is served */
 
     return (struct ss_settings){
         .values = options->value_type,
@@ -50,7 +51,7 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .k = options->density.k,
         .bucket = options->density.bucket,
         .warmup_steps = options->warmup_steps,
-        .quorum = options->quorum,
+        .quorum = learn ? SS_QUORUM_ALL : options->quorum,
         .quorum_period = forced->quorum_period,
         .quorum_staleness = forced->quorum_staleness,
         /* labels of call sites are agreed on by votes, which partial calls do not have */
@@ -69,7 +70,7 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .patience = PATIENCE,
         .series = options->report != CFG_REPORT_OFF && options->report_dir && *options->report_dir,
         .in_flight = (unsigned)forced->in_flight,
-        .merge = options->merge,
+        .merge = learn ? 0 : options->merge,
         .decisions = options->debug >= CFG_DEBUG_INFO,
         .hash = cfg_hash_shared(cfg) + SHIM_PROTOCOL,
     };

@@ -11,6 +11,7 @@
 #include "shim/device/memory.h"
 #include "shim/entry/calls.h"
 #include "shim/entry/core_settings.h"
+#include "shim/entry/learn.h"
 #include "shim/job/job.h"
 #include "shim/job/program.h"
 #include "shim/job/trace.h"
@@ -115,7 +116,7 @@ static void ask_system(void)
         shim.start_directory[0] = '\0';
     if (shim.options.device != CFG_DEVICE_CPU)
         shim_memory_find();
-    if (shim.settings.topk)
+    if (shim.settings.topk || shim_learns())
         shim_site_open();
 }
 

@@ -22,6 +22,8 @@ bool shim_asked_for_requests(void)
 {
     const struct cfg_options *o = &shim.options;
 
+    if (o->mode == CFG_MODE_LEARN)
+        return false;
     if (o->progress == CFG_PROGRESS_AUTO)
         return o->mode == CFG_MODE_TOPK && o->include && o->include[0];
     return o->progress != CFG_PROGRESS_OFF;

@@ -51,6 +51,9 @@ my @parts = (
     'it has a second name (a hard link)',                     # the same
     'it is not a regular file',                               # the same
     'it belongs to another user',                             # the same
+    'its file in REPORT_DIR cannot be written',               # the end of "... records no further calls"
+    'it needs a directory, REPORT_DIR; `sparseshim learn`',   # the same
+    'the path in REPORT_DIR is too long',                     # the same
     'the path is too long',                                   # the same
     '; the file\'s last line is not whole',                   # the end of "... lacks ... events"
     'more than %d calls at the same time',                    # the same

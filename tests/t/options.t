@@ -230,7 +230,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     is($err, "sparseshim: SPARSESHIM_ALGORITM is not known; did you mean SPARSESHIM_ALGORITHM?\n",
         'a mistyped variable');
     ($status, $out, $err) = cli({SPARSESHIM_MODE => 'exakt'}, 'info');
-    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk); exact stays\n",
+    is($err, "sparseshim: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk); exact stays\n",
         'a bad value');
     is_deeply(values_of($out)->{MODE}, ['exact', 'default'], 'the default stands');
     ($status, $out, $err) = cli({'SPARSESHIM_IN_FLIGHT' => '4'}, 'info');
@@ -252,7 +252,7 @@ subtest 'mistakes are named with what is allowed' => sub {
     like($err, qr/--algoritm is not known; did you mean --algorithm\?/, 'gets the nearest name');
     ($status, $out, $err) = cli({}, 'run', '--mode=exakt', 'true');
     is("$status $err",
-        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, exact, topk)\n",
+        "2 sparseshim run: SPARSESHIM_MODE=exakt is not allowed (allowed: observe, learn, exact, topk)\n",
         'a bad value of an option of run');
     ($status, $out, $err) = cli({}, 'run', '--mode', 'true');
     is($status, 2, 'an option without value');

@@ -123,7 +123,7 @@ static void what_agrees_with_a_lock_is_not_told(void **state)
 
 #define PASSES "; every call passes through until the site corrects it"
 #define LOCKS  "(allowed: names of options but DISABLE, separated by blanks"
-#define MODES  "(allowed: observe, exact, topk, separated by blanks"
+#define MODES  "(allowed: observe, learn, exact, topk, separated by blanks"
 
 static void a_policy_that_cannot_be_understood_lets_nothing_be_served(void **state)
 {
