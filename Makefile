@@ -24,8 +24,8 @@ MPIRUN ?= $(shell command -v mpirun.mpich || echo mpirun)
 CLANG  ?= clang
 
 # What the command alone links: archives, so that it starts on nodes that have neither library. A site
-# without archives links dynamically: make CLI_LIBS='-ljansson -lelf'.
-CLI_LIBS ?= -Wl,-Bstatic -ljansson -lelf -lz $(LIBZSTD) -Wl,-Bdynamic
+# without archives links dynamically: make CLI_LIBS=-lelf.
+CLI_LIBS ?= -Wl,-Bstatic -lelf -lz $(LIBZSTD) -Wl,-Bdynamic
 # libelf since 0.189, for compressed sections.
 LIBZSTD := $(filter /%,$(shell $(CC) -print-file-name=libzstd.a))
 
@@ -173,14 +173,14 @@ $(PYTHON_MODULES:%=$(BUILD)/libexec/%): $(BUILD)/libexec/%: shim/cli/%
 $(CLI_OBJ): | $(BUILD)/cli-libs
 $(BUILD)/cli-libs: FORCE
 	@mkdir -p $(@D); printf '%s\n' '$(CLI_LIBS)' | cmp -s - $@ || \
-	    if printf '%s\n' '#include <jansson.h>' '#include <libelf.h>' \
-	        'int main(void) { return json_null() == 0 || elf_begin(0, ELF_C_READ, 0) == 0; }' | \
+	    if printf '%s\n' '#include <libelf.h>' \
+	        'int main(void) { return elf_begin(0, ELF_C_READ, 0) == 0; }' | \
 	        $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -x c -o $@.try - -x none $(CLI_LIBS); then \
 	        rm -f $@.try; printf '%s\n' '$(CLI_LIBS)' >$@; \
 	    else \
-	        echo "The command needs jansson and libelf: their headers, and libjansson.a, libelf.a and libz.a." \
-	            "Debian has them in libjansson-dev, libelf-dev and zlib1g-dev (scripts/install-deps build)." \
-	            "Without the archives: make CLI_LIBS='-ljansson -lelf'" >&2; exit 1; \
+	        echo "The command needs libelf: its header, and libelf.a and libz.a." \
+	            "Debian has them in libelf-dev and zlib1g-dev (scripts/install-deps build)." \
+	            "Without the archives: make CLI_LIBS=-lelf" >&2; exit 1; \
 	    fi
 
 # ---- manual pages: the option table and the verbs' help come from the command ----

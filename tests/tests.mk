@@ -16,7 +16,6 @@ BENCH   := $(call built,bench,tests/bench/*.c)
 FUZZ  := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 
 # Unit programs: an object each, so that a change in core links them anew and compiles none.
-$(BUILD)/tests/unit/test_learn: $(BUILD)/obj/shim/cli/learn_rules.o
 $(UNIT_C:%=%.o): $(BUILD)/tests/unit/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)

@@ -23,7 +23,6 @@ class Sparseshim(MakefilePackage):
     depends_on("c", type="build")
     depends_on("mpich", type="build")
     # The sparseshim command; the library needs libc alone.
-    depends_on("jansson@2.11:")
     depends_on("elfutils")
     depends_on("python@3.9:", type=("build", "run"))
     depends_on("cuda@12:", type="build", when="+cuda")
@@ -38,7 +37,7 @@ class Sparseshim(MakefilePackage):
             f"PREFIX={self.prefix}",
             f"MPICC={spec['mpich'].prefix.bin.mpicc}",
             f"NVCC={nvcc}",
-            "CLI_LIBS=-ljansson -lelf",
+            "CLI_LIBS=-lelf",
         ]
 
     @property

@@ -20,7 +20,6 @@ typedef int cli_function(int argc, char **argv);
 cli_function cli_info;
 cli_function cli_run;
 cli_function cli_check;
-cli_function cli_learn_verb;
 
 /* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.
  * Rank 0 speaks for a `run` that a launcher starts once per rank. */
@@ -49,10 +48,6 @@ int cli_set_preload(const char *verb, bool dry);
 typedef int cli_take(void *ctx, int argc, char **argv, int *at);
 int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first);
 
-/* Whether the policy of the site's file lets the option have the value; says so where it does not.
- */
-bool cli_site_allows(const char *verb, const char *option, const char *value);
-
 /* Which of the names, such as "--steps", argv[*at] gives a value, "--steps=N" or "--steps N"; -1:
  * none. *at comes to stand on its last word; *value: NULL where it is missing, after saying so. */
 int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
@@ -64,9 +59,6 @@ int cli_become_program(const char *verb, int argc, char **argv);
 
 /* Becomes the program; returns the exit status where it cannot, after saying so. */
 int cli_become(const char *verb, char **argv);
-
-/* All bytes of a file, to be freed; NULL with errno set. */
-char *cli_slurp(const char *path, size_t *len);
 
 /* Absolute path of libsparseshim.so: where it was installed with this program, or built beside it,
  * else in ../lib of it. To be freed. NULL when it is in none of them, or memory is short. */

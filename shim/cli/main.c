@@ -34,21 +34,7 @@ static const struct verb {
      "                  `sparseshim info -f` lists the options\n"
      "  --profile NAME  the options of a profile, as --config=@NAME\n"
      "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
-    {"learn", cli_learn_verb,
-     "[--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]",
-     "watch a job and write which of its sums look like gradients",
-     "  --steps N       end the job once every rank has seen N calls of a buffer (else: at its\n"
-     "                  own end; what is seen is noted every 10 s)\n"
-     "  --out FILE      the file to write, - for standard output (else: PROGRAM.conf here)\n"
-     "  --OPTION=VALUE  set SPARSESHIM_OPTION for the job, and in the file\n"
-     "The command starts the job:  sparseshim learn -- mpirun -n 8 ./train\n"
-     "Nothing is made lossy. PROGRESS is watchdog unless it is set, so that nonblocking calls are\n"
-     "seen. The file holds rules for REGISTER, and as comments what was refused\n"
-     "and why:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train\n"
-     "Ranks on other hosts must see the current directory, where their reports go meanwhile.\n"
-     "Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the\n"
-     "command failed, or the file could not be written (it goes to standard output then); 126 and\n"
-     "127 the command could not be started.\n"},
+    {.name = "learn", .line = "try a job and write which of its sums look like gradients"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {.name = "report", .line = "show the reports of a job, merge its ranks, compare two jobs"},

@@ -118,34 +118,6 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
     return status;
 }
 
-bool cli_site_allows(const char *verb, const char *option, const char *value)
-{
-    const size_t at = cfg_find(option);
-    char name[64];
-    struct cfg_row row;
-
-    snprintf(name, sizeof name, "SPARSESHIM_%s", option);
-    const char *set = getenv(name);
-    char *former = set != NULL ? strdup(set) : NULL, *wanted = cfg_canonical(at, value);
-    bool ready = wanted != NULL && (set == NULL || former != NULL) && setenv(name, value, 1) == 0;
-    struct cfg *cfg = ready ? cfg_load() : NULL;
-    bool allowed = cfg != NULL && cfg_row(cfg, at, &row) &&
-                   (row.locked == NULL || strcmp(row.value, wanted) == 0);
-    if (cfg == NULL)
-        fprintf(stderr, "sparseshim %s: out of memory\n", verb);
-    else if (!allowed)
-        fprintf(stderr, "sparseshim %s: a run needs %s=%s, and %s does not allow it\n", verb, name,
-                value, row.locked);
-    cfg_free(cfg);
-    if (ready && former != NULL)
-        setenv(name, former, 1);
-    else if (ready)
-        unsetenv(name);
-    free(former);
-    free(wanted);
-    return allowed;
-}
-
 int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first)
 {
     int status = CLI_OK, at = 1;

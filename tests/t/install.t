@@ -52,7 +52,7 @@ tap_finds() {
     tap "$result" "$1: sparseshim run preloads its library"
 }
 
-# needs_libc_only COMMAND: it starts where there is no jansson and no libelf.
+# needs_libc_only COMMAND: it starts where there is no libelf.
 needs_libc_only() {
     within 30 readelf -d "$1"
     [ "$STATUS" -eq 0 ] && grep -q '(NEEDED).*\[libc\.so' "$WORK/out" &&

@@ -11,7 +11,7 @@ site() {
     cp -a "$BUILD/obj" "$BUILD/libsparseshim_core.a" "$BUILD/cli-libs" "$1"
     rm -f "$1/obj/config/where.o"
     within 200 make --no-print-directory BUILD="$1" NVCC= SYSCONFDIR="$1/etc" \
-        "$1/libsparseshim.so" "$1/sparseshim"
+        "$1/libsparseshim.so" "$1/sparseshim" "$1"/libexec/{sparseshim-learn,learn_judge.py,learn_records.py}
     [ "$STATUS" -eq 0 ]
 }
 
@@ -109,7 +109,7 @@ done <<'EOF'
 allow_mode = observe|allow_mode is not known (did you mean allow_modes?)
 lock = MAX_MEM|lock = MAX_MEM is not allowed (allowed: names of options but DISABLE, separated by blanks; did you mean MAX_MEMORY?)
 lock MODE|'lock MODE' is not a setting; allowed are lines 'name = value'
-allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, exact, topk, separated by blanks; did you mean observe?)
+allow_modes = observ|allow_modes = observ is not allowed (allowed: observe, learn, exact, topk, separated by blanks; did you mean observe?)
 EOF
 rm "$CONF"
 mkdir "$CONF"
@@ -140,6 +140,6 @@ tap "$?" "ranks with other policies are told and pass through"
 # learn says so where the site does not let it look.
 printf 'allow_modes = observe exact\n' >"$CONF"
 within 30 env -u SPARSESHIM_MODE "$SITE/sparseshim" learn --steps=9 -- touch "$WORK/ran"
-[ "$STATUS" -eq 126 ] && said 1 "sparseshim learn: a run needs SPARSESHIM_MODE=topk, and $CONF:1 does not allow it" && [ ! -e "$WORK/ran" ]
-tap "$?" "sparseshim learn where topk is not allowed"
+[ "$STATUS" -eq 126 ] && said 1 "sparseshim learn: the run needs SPARSESHIM_MODE=learn, which the site does not allow: .*$CONF:1" && [ ! -e "$WORK/ran" ]
+tap "$?" "sparseshim learn where MODE=learn is not allowed"
 finish

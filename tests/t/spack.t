@@ -54,7 +54,7 @@ tap "$?" "nvcc with +cuda, none without"
 for target in all install; do
     mapfile -t arguments < <(grep -P "^(build|install)\tPREFIX.*\t$target\$" "$WORK/declared" | cut -f 2- | tr '\t' '\n')
     within 60 make -n BUILD="$WORK/build" "${arguments[@]}"
-    [ "$STATUS" -eq 0 ] && grep -q -- '-ljansson -lelf' "$WORK/out"
+    [ "$STATUS" -eq 0 ] && grep -q -- '-lelf -lm' "$WORK/out"
     tap "$?" "make knows the target $target and takes the arguments"
 done
 

@@ -1,0 +1,374 @@
+#!/usr/bin/env python3
+"""usage: sparseshim learn [--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]
+try a job and write which of its sums look like gradients
+  --steps N       end the job once every rank has recorded N calls of a sum (else: at its own end)
+  --out FILE      the file to write, - for standard output (else: PROGRAM.conf here); also -o
+  --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
+The command starts the job:  sparseshim learn -- mpirun -n 8 ./train
+The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file
+holds rules of REGISTER for what looks like gradients, and as comments the other sums with the
+reasons:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
+Ranks on other hosts must see the current directory, where the records lie meanwhile.
+Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the command
+failed, or the file could not be written (it goes to standard output then); 126 and 127 the command
+could not be started.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import learn_judge as judge  # noqa: E402
+import learn_records as records  # noqa: E402
+
+COMMAND = (Path(__file__).resolve().parent / "@COMMAND@").resolve()
+FIRST_LINE = "# Written by sparseshim learn"
+NOTHING, WRONG, FAILED, CANNOT_RUN, NOT_FOUND = 1, 2, 3, 126, 127
+LINE = 7500  # characters of REGISTER
+SET_HERE = ("mode", "register", "report", "report-dir", "disable")
+ROOM = {"symbol": 63, "site": 127}  # characters; longer names were cut when they were recorded
+
+
+def say(text):
+    print(f"sparseshim learn: {text}", file=sys.stderr)
+
+
+def wrong(text):
+    say(text)
+    sys.exit(WRONG)
+
+
+# ---- rules ----
+
+
+class Group:
+    """The calls of one signature from one call site, and what they look like."""
+
+    def __init__(self, calls, own):
+        self.signature, self.all, self.own = own[0].signature, calls, own
+        self.calls, self.source = judge.calls_per_step(calls, own)
+        self.kind, self.reason, self.positions = judge.UNDECIDED, "", []
+
+    def judge(self, most):
+        step = max(1, self.calls)
+        for first in range(step):
+            series = [call for call in self.own[first::step] if call.sampled()]
+            self.positions.append(judge.judge([judge.Look(call) for call in judge.pick(series, most)]))
+        for kind in (judge.GRADIENT, judge.UNDECIDED, judge.REFUSED):  # the last one that there is
+            for number, verdict in enumerate(self.positions):
+                if verdict.kind == kind:
+                    self.kind, self.reason = kind, verdict.reason
+                    if step > 1 and kind != judge.GRADIENT:
+                        self.reason = f"call {number + 1} of {step} in a step: {verdict.reason}"
+
+    def rule(self, conditions):
+        return ",".join(conditions) + (f":calls={self.calls}" if self.calls else "")
+
+    def place(self):
+        """The call site as a pattern of a rule; None if it is not known."""
+        for what in ("symbol", "site"):
+            name = getattr(self.signature, what)
+            if name:
+                return re.sub(r"[;,:\s'\"\\]", "?", name) + ("*" if len(name) >= ROOM[what] else "")
+        return None
+
+    def text(self):
+        s = self.signature
+        site = f" called from {s.site}" + (f" ({s.symbol})" if s.symbol else "") if s.site else ""
+        step = f", {self.calls} per step by its {self.source}" if self.calls else ""
+        return f"{s.count} {s.type}{site}, {len(self.own)} calls{step}"
+
+
+def judged(joined):
+    """The Groups of all communicators."""
+    groups = []
+    for calls in joined.values():
+        by_signature = {}
+        for call in calls:
+            by_signature.setdefault(call.signature, []).append(call)
+        groups += [Group(calls, own) for own in by_signature.values()]
+    samples = sum(max(1, group.calls) * min(len(group.own[0].records), judge.RANKS) for group in groups)
+    for group in groups:
+        group.judge(max(2 * judge.LEAST, min(judge.MOST, judge.BUDGET // max(1, samples))))
+    return groups
+
+
+def without_site(call):
+    return call._replace(signature=call.signature._replace(site="", symbol="", callers=""))
+
+
+def join_sites(groups):
+    """Gives groups that differ in their call sites alone the calls per step of all of them together, which a
+    rule that names no site counts."""
+    same = {}
+    for group in groups:
+        same.setdefault(group.signature._replace(site="", symbol="", callers=""), []).append(group)
+    for signature, members in same.items():
+        if len(members) > 1 and all(group.kind == judge.GRADIENT for group in members):
+            calls = [without_site(call) for call in members[0].all]
+            period, _ = judge.calls_per_step(calls, [call for call in calls if call.signature == signature])
+            for group in members:
+                group.calls = period
+
+
+def rules_of(groups):
+    """The rules that take the gradients and nothing else, by group; gradients that no rule tells from
+    another sum are refused."""
+    join_sites(groups)
+    rules = {}
+    for group in [group for group in groups if group.kind == judge.GRADIENT]:
+        same = [other for other in groups if other.signature.count == group.signature.count]
+        others = [other for other in same if (other.kind, other.calls) != (judge.GRADIENT, group.calls)]
+        conditions = [f"count={group.signature.count}"]
+        if others and all(other.signature.type != group.signature.type for other in others):
+            conditions.append(f"type={group.signature.type}")
+        elif others:
+            place = group.place()
+            if place is None or any(other.place() == place for other in others):
+                group.kind = judge.REFUSED
+                group.reason = "looks like a gradient, but no rule tells it from another sum of its count that stays exact"
+                continue
+            conditions.append(f"site={place}")
+        rules[group] = group.rule(conditions)
+    return rules
+
+
+def shortened(rules, groups):
+    """One rule for neighbouring counts with nothing else between them, where there are many."""
+    plain, text = re.compile(r"count=(\d+)(:calls=\d+)?"), list(dict.fromkeys(rules.values()))
+    if len("; ".join(text)) <= LINE:
+        return text
+    short, last = [], None
+    for rule in sorted(text, key=lambda rule: int(re.match(r"count=(\d+)", rule)[1])):
+        match = plain.fullmatch(rule)
+        if match and last and last[2] == match[2] and not any(
+                last[1] < group.signature.count <= int(match[1]) and rules.get(group) != rule for group in groups):
+            last[1] = int(match[1])
+        elif match:
+            last = [int(match[1]), int(match[1]), match[2]]
+            short.append(last)
+        else:
+            short.append(rule)
+    return [rule if isinstance(rule, str) else
+            f"count={rule[0]}{f':{rule[1]}' if rule[1] > rule[0] else ''}{rule[2] or ''}" for rule in short]
+
+
+def rest_of(groups):
+    """Lines on what stays exact, a rule and the reason each."""
+    for group in groups:
+        if group.kind != judge.GRADIENT:
+            conditions = [f"count={group.signature.count}"] + ([f"site={group.place()}"] if group.place() else [])
+            yield f"{group.rule(conditions)}   {group.text()}: {group.reason}"
+
+
+def profile(ranks, groups, rules):
+    """The text of the file."""
+    first, date = ranks[0], time.strftime("%Y-%m-%d", time.gmtime())
+    lines = [f"{FIRST_LINE} from a run of {first.facts.get('program', 'a program')} on "
+             f"{first.facts.get('ranks', '?')} ranks, {date}.",
+             "# Use: SPARSESHIM_CONFIG=FILE; or put it into ~/.config/sparseshim/NAME.conf and",
+             "# use SPARSESHIM_CONFIG=@NAME.", "mode = topk"]
+    lines += [line for line in first.options if line.split(" ", 1)[0] not in ("mode", "register")]
+    lines += ["", "# These look like gradients:"]
+    lines += [f"#   {group.text()}" for group in groups if group.kind == judge.GRADIENT]
+    if any(group.calls == 0 for group in rules):
+        lines += ["# The calls per step are not known where calls= is missing: such a rule takes effect if there are",
+                  "# marks, such as a loss, between the steps; else add :calls=N."]
+    text = shortened(rules, groups)
+    while len("; ".join(text)) > LINE:
+        lines.append(f"# No room for: {text.pop()}")
+    lines.append(f"register = {'; '.join(text)}")
+    rest = list(rest_of(groups))
+    if rest:
+        lines += ["", "# These stay exact. If you know that one is a gradient, add its rule to `register`, behind a ';':"]
+        lines += [f"#   {line}" for line in rest]
+    return "\n".join(lines) + "\n"
+
+
+# ---- the job ----
+
+
+class Job:
+    """The command under `sparseshim run`, ended by a signal to this process or when enough was recorded."""
+
+    def __init__(self, options, command, steps, directory):
+        self.steps, self.directory = steps, directory
+        self.ranks, self.caught = {}, 0
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.catch)
+        own = ["--disable=off", "--mode=learn", "--register=", "--report=off", f"--report-dir={directory}"]
+        self.command = [COMMAND, "run", *options, *own, "--", *command]
+
+    def catch(self, number, _):
+        self.caught = number
+
+    def seen_enough(self):
+        records.read(self.directory, self.ranks)
+        all_there = self.ranks and len(self.ranks) >= int(next(iter(self.ranks.values())).facts.get("ranks", 1))
+        return all_there and all(max(rank.most.values(), default=0) >= self.steps for rank in self.ranks.values())
+
+    def run(self):
+        """The exit status; 0 if the job was ended because enough was recorded."""
+        process, looks, ended, enough = subprocess.Popen(self.command), 0, 0, False
+        while True:
+            try:
+                status = process.wait(0.2)
+                break
+            except subprocess.TimeoutExpired:
+                looks += 1
+            if not ended and self.steps and looks % 10 == 0:
+                enough = bool(self.seen_enough())
+            # A signal of the terminal has reached the job as well.
+            patience = 15 if self.caught in (signal.SIGINT, signal.SIGQUIT) else 0
+            ended += bool(ended or enough or self.caught)
+            if ended == 1 + patience * bool(self.caught):
+                process.terminate()
+            elif ended == 51 + patience:
+                process.kill()
+        records.read(self.directory, self.ranks)
+        if enough:
+            return 0
+        return 128 - status if status < 0 else status
+
+
+# ---- the verb ----
+
+
+def parse(arguments):
+    """Options of the library, --steps, --out and the command."""
+    options, own, at = [], {"--steps": None, "--out": None}, 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        word, equals, value = arguments[at].partition("=")
+        at += 1
+        if word == "--":
+            break
+        word = "--out" if word == "-o" else word
+        if word in own:
+            if not equals:
+                if at == len(arguments):
+                    wrong(f"{word} needs a value")
+                value, at = arguments[at], at + 1
+            own[word] = value
+        elif word in ("--help", "-h"):
+            print(__doc__, end="")
+            sys.exit(0)
+        elif word[2:].lower().replace("_", "-") in SET_HERE:
+            wrong(f"{arguments[at - 1]} is what learn sets itself")
+        elif word.startswith("--"):
+            options.append(arguments[at - 1])
+        else:
+            wrong(f"{word} is not known; allowed are --steps N, --out FILE and --OPTION=VALUE")
+    if own["--steps"] is not None and not (own["--steps"].isdigit() and int(own["--steps"])):
+        wrong("--steps takes a number of calls, 1 or more")
+    if own["--out"] == "":
+        wrong("--out takes a file, or -")
+    if at == len(arguments):
+        wrong(f"no command given; {__doc__.splitlines()[0]}")
+    return options, int(own["--steps"] or 0), own["--out"], arguments[at:]
+
+
+def name_of(ranks, command):
+    """What the file is named after: the program, or the script or module that Python runs."""
+    program = ranks[0].facts.get("program", "program")
+    if program.startswith("python"):
+        for word, following in zip(command, command[1:] + [""]):
+            if word.endswith(".py"):
+                return Path(word).stem
+            if word == "-m":
+                return following
+    return program
+
+
+def save(path, text):
+    """Writes the file unless another's stands there; returns the exit status."""
+    problem = ""
+    try:
+        if path.exists() and not path.read_text(errors="replace").startswith(FIRST_LINE):
+            problem = f"{path} is there already, and not of this command's making; --out names another file"
+        else:
+            draft = Path(f"{path}.new")
+            draft.write_text(text)
+            draft.rename(path)
+    except OSError as error:
+        problem = f"{path} cannot be written: {error.strerror}"
+    if not problem:
+        return 0
+    say(f"{problem}. What it would hold:")
+    sys.stdout.write(text)
+    return FAILED
+
+
+def conclude(job, out, command):
+    ranks = sorted(job.ranks.values(), key=lambda rank: int(rank.facts.get("rank", 0)))
+    joined, remarks = records.join(ranks)
+    groups = judged(joined)
+    rules = rules_of(groups)
+    for remark in dict.fromkeys(remarks):
+        say(remark)
+    if not rules:
+        say("nothing looked like a gradient, so nothing was written")
+        for line in rest_of(groups):
+            print(f"  {line}", file=sys.stderr)
+        if not ranks:
+            print("  no rank recorded a call: is it an MPI program with sums of at least MIN_COUNT floats or doubles, "
+                  f"and do its hosts see {job.directory}?", file=sys.stderr)
+        return NOTHING
+    text = profile(ranks, groups, rules)
+    if out == "-":
+        sys.stdout.write(text)
+        return 0
+    path = Path(out or f"./{name_of(ranks, command)}.conf")
+    status = save(path, text)
+    if status == 0:
+        found = len({rule for rule in rules.values()})
+        print(f"sparseshim learn: {path}: {found} rule{'s' if found > 1 else ''} for what looks like gradients; "
+              f"{len(groups) - len(rules)} other sums stay exact, with the reasons in the file\n"
+              f"use it: SPARSESHIM_CONFIG={path if os.sep in str(path) else f'./{path}'}")
+    return status
+
+
+def forbidden():
+    """The place of the site's policy if that does not let MODE be learn; else empty."""
+    seen = subprocess.run([COMMAND, "info"], env={**os.environ, "SPARSESHIM_MODE": "learn"}, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    mode = re.search(r"^SPARSESHIM_MODE +(\S+) +(.*)$", seen, re.M)
+    return "" if not mode or mode[1] == "learn" else mode[2]
+
+
+def main():
+    options, steps, out, command = parse(sys.argv[1:])
+    if forbidden():
+        say(f"the run needs SPARSESHIM_MODE=learn, which the site does not allow: {forbidden()}")
+        return CANNOT_RUN
+    tried = subprocess.run([COMMAND, "run", "-n", *options, "--", "true"], stdout=subprocess.DEVNULL, check=False)
+    if tried.returncode:
+        return tried.returncode
+    try:
+        directory = tempfile.mkdtemp(prefix="sparseshim-learn-", dir=os.getcwd())
+    except OSError as error:
+        say(f"no directory for the records can be made here: {error.strerror}")
+        return FAILED
+    try:
+        job = Job(options, command, steps, directory)
+        ended = job.run()
+        if ended in (CANNOT_RUN, NOT_FOUND) and not job.ranks:
+            return ended
+        status = conclude(job, out, command)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    if ended:
+        say(f"the command ended with status {ended}")
+        return FAILED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
