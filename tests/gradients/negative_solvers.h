@@ -40,6 +40,52 @@ static void cg_data(void)
     cg(false);
 }
 
+/* Conjugate gradients for one right-hand side after the other, each to a tolerance of the squared
+ * residual. */
+static void cg_again(double shift, double tolerance)
+{
+    int n = job.n, m = 256;
+    double *x = zeros((size_t)n), *r = zeros((size_t)n), *p = zeros((size_t)n),
+           *q = zeros((size_t)n), *a = data(m, n, 0.3), sum = 0;
+    double rho = 0, begin = 0;
+
+    for (int step = 0, solve = 0; step < job.steps; step++) {
+        if (rho <= tolerance * begin) {
+            solve++;
+            memset(x, 0, (size_t)n * sizeof *x);
+            for (int i = 0; i < n; i++)
+                p[i] = r[i] = normal(70, (uint64_t)solve, (uint64_t)i);
+            begin = rho = dot(r, r, n);
+        }
+        normal_operator(a, m, n, shift, p, q);
+        reduce(q, n);
+        double alpha = rho / dot(p, q, n), before = rho;
+        add(x, alpha, p, n);
+        add(r, -alpha, q, n);
+        rho = dot(r, r, n);
+        for (int i = 0; i < n; i++)
+            p[i] = r[i] + rho / before * p[i];
+        sum += dot(x, x, n);
+    }
+    job.tolerance = 1e-2;
+    result(sum);
+}
+
+static void cg_restarted(void)
+{
+    cg_again(200, 1e-10);
+}
+
+static void cg_rough(void)
+{
+    cg_again(200, 1e-2);
+}
+
+static void cg_slow(void)
+{
+    cg_again(2, 1e-6);
+}
+
 static void cgls(void)
 {
     int n = job.n, m = 512;

@@ -20,6 +20,9 @@ static const struct {
 } modes[] = {
     {"cg_rows", cg_rows},
     {"cg_data", cg_data},
+    {"cg_restarted", cg_restarted},
+    {"cg_rough", cg_rough},
+    {"cg_slow", cg_slow},
     {"cgls", cgls},
     {"lanczos", lanczos},
     {"power", power},

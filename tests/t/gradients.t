@@ -1,88 +1,61 @@
 #!/usr/bin/env bash
-# What trainings reduce, in the ways they reduce it, is found within 20 steps and sparse from there
-# on, by REGISTER=auto and by a rule; no gradient leaves a trace in another.
+# `sparseshim learn` names the gradients of trainings, in the ways they reduce them, and none of the
+# sums of other programs.
 set -u
 . tests/t/lib.sh
 
 PROGRAMS=$BUILD/tests/gradients
-export SPARSESHIM_MODE=topk SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALGORITHM=split_allgather
-unset SPARSESHIM_REPORT
+cd "$WORK" || exit 1
+unset SPARSESHIM_REPORT SPARSESHIM_MIN_COUNT
 
-# found RANKS PROGRAM RULE SEED
-found() {
-    local steps=80
-    [[ $2 != *96 ]] || steps=40
-    SPARSESHIM_REGISTER=$3 LIMIT=120 preloaded "$1" positives "$2" "$steps" "$4"
-    tap_passed "$2, $1 ranks, REGISTER=$3: $(sed -n 's/^# sparse/sparse/p' "$WORK/out")" 60
+# learned RANKS MIN_COUNT PROGRAM ARGUMENT...: the file is in $WORK/out, behind what the program prints.
+learned() {
+    within 100 "$BUILD/sparseshim" learn --min-count="$2" --out=- -- "$MPIRUN" -n "$1" "$PROGRAMS/$3" "${@:4}"
 }
 
-# All on two ranks as auto has it and by a rule, with other data; three and four ranks by turns.
-seed=1
-for program in $("$PROGRAMS/positives" list); do
-    found 2 "$program" auto $((100 * seed))
-    found 2 "$program" '*' $((100 * seed + 7))
-    case $((seed % 6)) in
-    1) found 3 "$program" auto 1 ;;
-    4) found 4 "$program" '*' 1 ;;
-    esac
-    seed=$((seed + 1))
-done
-
-# Whatever the counts of the layers, and their order: nothing comes from one into another.
-for seed in 3 5 8 29 42 128 201 210; do
-    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" steady
-    tap_passed "layers of random counts, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-done
-SPARSESHIM_REGISTER='*' preloaded 3 astray 334 steady
-tap_passed "layers of random counts on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-
-# Calls of a step made all at once overlap: those of equal layers are told apart by that.
-for seed in 6 11 14 36 52 55; do
-    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" steady 90 at_once
-    tap_passed "calls made at once, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-done
-SPARSESHIM_REGISTER='*' preloaded 3 astray 58 steady 90 at_once
-tap_passed "calls made at once on 3 ranks: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-
-# Layers that are frozen, steps cut short: seen by the loss behind each step.
-while read -r seed form; do
-    SPARSESHIM_REGISTER='*' preloaded 2 astray "$seed" told 90 ${form:+"$form"}
-    tap_passed "a stack that changes, seed $seed: $(sed -n 's/^# layers/layers/p' "$WORK/out")" 40
-done <<'END'
-14
-17
-24
-36
-47
-36 at_once
-47 at_once
-END
-
-# From which step on a rule holds: the fourth; where there is one call in a step and a loss the
-# seventh, and the 17th where nothing is between; one more for the first call of the communicator.
-while read -r program dense; do
-    SPARSESHIM_REGISTER='*' preloaded 2 positives "$program" 40
-    passed && grep -q "found after $dense steps" "$WORK/out"
-    tap "$?" "$program, by a rule: $dense dense steps"
-done <<'END'
-kept 4
-single 7
-alone 17
-END
-
-# Where the buffers lie, on all ranks or on one, changes no bit of a result; and oktopk, whose regions
-# and thresholds all ranks share, does not find them anew for it. Under oktopk calls that are not
-# registered yet go as auto finds best, which must not be measured here.
-export SPARSESHIM_REPRODUCIBLE=on
-for algorithm in recursive_doubling split_allgather oktopk; do
-    export SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_REGISTER='*'
-    for mode in one_set one_rank_in_turn two_sets; do
-        preloaded 3 positives $mode
-        now=$(sed -n 's/^# bits //p' "$WORK/out")
-        [ "$algorithm" != oktopk ] || now="$now, $(counter bytes.bytes_sent) bytes sent"
-        [ "$mode" != one_set ] || first=$now
-        passed && [ "$now" = "$first" ]
-        tap "$?" "$algorithm, $mode: as with one set of buffers: $now"
+# names COUNT...: whether the rules of the file name each of them.
+names() {
+    local count
+    [ "$STATUS" -eq 0 ] || return 1
+    for count in "$@"; do
+        grep -qE "^register = .*count=${count}[:,;]" "$WORK/out" && continue
+        echo "not named: $count" >>"$WORK/err"
+        return 1
     done
+}
+
+# What trainings reduce, in the ways they reduce it.
+turn=0
+for program in $("$PROGRAMS/positives" list); do
+    turn=$((turn + 1)) ranks=$((2 + turn % 3 / 2))
+    learned "$ranks" 32 positives "$program" 50 "$turn" plain
+    counts=$(sed -n 's/^# counts//p' "$WORK/out")
+    # shellcheck disable=SC2086
+    names $counts
+    tap "$?" "$program on $ranks ranks: each gradient is named" 40
+done
+
+# Trainings of small networks: by small and large batches, very noisy and slowly turning.
+turn=0
+for kind in $("$PROGRAMS/trainings" list); do
+    turn=$((turn + 1)) ranks=$((2 + turn % 3))
+    learned "$ranks" 32 trainings "$kind" seed="$turn"
+    names
+    tap "$?" "$kind on $ranks ranks: $(sed -n 's/^register = //p' "$WORK/out")" 40
+done
+
+# Other programs: solvers, statistics, averages, moments, outputs of divided layers.
+turn=0
+for mode in $("$PROGRAMS/negatives" list); do
+    turn=$((turn + 1)) ranks=$((2 + turn % 3)) type=float
+    ((turn % 2)) || type=double
+    learned "$ranks" 512 negatives "$mode" "$type" steps=60
+    [ "$STATUS" -eq 1 ] && ! grep -q '^register' "$WORK/out" && grep -q '^  count=' "$WORK/err"
+    tap "$?" "$mode in $type on $ranks ranks: no rule, $(sed -n 's/^  count=.* calls[^:]*: //p' "$WORK/err" | head -n 1)" 40
+done
+for mode in weights_1 weights_10 weights_600; do
+    learned 2 512 negatives "$mode" float steps=60
+    [ "$STATUS" -eq 1 ] && grep -q "inputs are alike.*, as in an average of weights" "$WORK/err"
+    tap "$?" "$mode: averages of weights from the site and the buffer of gradients are named"
 done
 finish
