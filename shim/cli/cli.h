@@ -5,15 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum cli_exit {
-    CLI_HELP = -1, /* asked for among the options: main prints it, and ends with 0 */
-    CLI_OK = 0,
-    CLI_NO = 1,
-    CLI_USAGE = 2,
-    CLI_FAILED = 3, /* a job that a verb has started */
-    CLI_CANNOT_RUN = 126,
-    CLI_NOT_FOUND = 127
-};
+enum cli_exit { CLI_OK = 0, CLI_NO = 1, CLI_USAGE = 2, CLI_CANNOT_RUN = 126, CLI_NOT_FOUND = 127 };
 
 /* argv[0] is the verb. Returns the exit status. */
 typedef int cli_function(int argc, char **argv);
@@ -29,29 +21,6 @@ int cli_usage_error(const char *verb, const char *format, ...)
 /* Returns whether this process speaks about files for all ranks of a job on its host, which may
  * have other files than rank 0's. */
 bool cli_speaks_for_host(void);
-
-/* "--help" or "-h". */
-bool cli_asks_for_help(const char *argument);
-
-/* What run and learn do to the environment of a program, CLI_OK or the exit status after saying
- * why not; dry: also printed. put: a variable. option: of "mode=observe". preload: the library in
- * front of whatever is preloaded already, since a profiler that stood before it would take the
- * calls. */
-struct cfg;
-int cli_put(const char *verb, const char *name, const char *value, bool dry);
-int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry);
-int cli_set_preload(const char *verb, bool dry);
-
-/* The options of a verb that starts a command: take sees each argument that begins with '-', up to
- * "--", and leaves *at on the last word it used. *first: where the command begins; argc: nowhere.
- * CLI_OK, CLI_HELP, or what take returned. */
-typedef int cli_take(void *ctx, int argc, char **argv, int *at);
-int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first);
-
-/* Which of the names, such as "--steps", argv[*at] gives a value, "--steps=N" or "--steps N"; -1:
- * none. *at comes to stand on its last word; *value: NULL where it is missing, after saying so. */
-int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
-                   int *at, const char **value);
 
 /* Becomes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument; returns the exit
  * status where it cannot, after saying so. A file that begins with #! is run by python3. */

@@ -27,12 +27,11 @@ static const struct verb {
      "  -f  with documentation\n"
      "  -c  as a complete configuration file\n"
      "  -r  the option table as a section of a manual page\n"},
-    {"run", cli_run, "[-n] [--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
+    {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
      "  -n              print what would be set, run nothing; takes no number\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
-     "                  `sparseshim info -f` lists the options\n"
-     "  --profile NAME  the options of a profile, as --config=@NAME\n"
+     "                  `sparseshim info -f` lists the options; --config=@NAME takes a profile\n"
      "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
     {.name = "learn", .line = "try a job and write which of its sums look like gradients"},
     {"check", cli_check, "PROGRAM", "say whether calls of a program would be seen, and why not",
@@ -112,17 +111,16 @@ static int explain(const struct verb *verb)
     return CLI_OK;
 }
 
-bool cli_asks_for_help(const char *argument)
+static bool asks_for_help(const char *argument)
 {
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* Among the options of the verb: what follows the first other argument may be a program's. Where
- * that is the value of an option, the verb itself comes to the one behind it (CLI_HELP). */
+/* Whether one of the options of a verb asks for help. Arguments behind them may be a program's. */
 static bool wants_help(int count, char **arguments)
 {
     for (int i = 0; i < count && arguments[i][0] == '-' && strcmp(arguments[i], "--") != 0; i++)
-        if (cli_asks_for_help(arguments[i]))
+        if (asks_for_help(arguments[i]))
             return true;
     return false;
 }
@@ -151,15 +149,14 @@ int main(int argc, char **argv)
         usage(stderr);
         return CLI_USAGE;
     }
-    const char *name = cli_asks_for_help(argv[1]) ? "help" : argv[1];
+    const char *name = asks_for_help(argv[1]) ? "help" : argv[1];
     const struct verb *verb = find(name);
     if (verb == NULL)
         return unknown(name);
     if (verb->function == NULL)
         return cli_become_program(verb->name, argc - 1, argv + 1);
-    int status = wants_help(argc - 2, argv + 2) ? CLI_HELP : verb->function(argc - 1, argv + 1);
-    if (status == CLI_HELP)
-        status = explain(verb);
+    int status =
+        wants_help(argc - 2, argv + 2) ? explain(verb) : verb->function(argc - 1, argv + 1);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("sparseshim: standard output");
         return status == CLI_OK ? CLI_NO : status;

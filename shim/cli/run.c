@@ -15,14 +15,31 @@
 #include "shim/cli/binary.h"
 #include "shim/cli/script.h"
 
-int cli_put(const char *verb, const char *name, const char *value, bool dry)
+struct running {
+    struct cfg *cfg;
+    bool dry;   /* -n: print what would be set, run nothing */
+    char **set; /* lines "NAME=value" */
+    size_t sets;
+};
+
+static int no_memory(void)
 {
-    if (dry)
-        printf("%s=%s\n", name, value);
-    if (setenv(name, value, 1) == 0)
-        return CLI_OK;
-    fprintf(stderr, "sparseshim %s: environment: %s\n", verb, strerror(errno));
+    fprintf(stderr, "sparseshim run: out of memory\n");
     return CLI_CANNOT_RUN;
+}
+
+/* Sets a variable for the program. Returns CLI_OK, or CLI_CANNOT_RUN after printing why not. */
+static int put(struct running *r, const char *name, const char *value)
+{
+    char **set = realloc(r->set, (r->sets + 1) * sizeof *set);
+
+    if (set == NULL)
+        return no_memory();
+    r->set = set;
+    if (setenv(name, value, 1) != 0 || asprintf(&set[r->sets], "%s=%s", name, value) < 0)
+        return no_memory();
+    r->sets++;
+    return CLI_OK;
 }
 
 /* "; did you mean --NAME?" where a name is near, else nothing. */
@@ -43,7 +60,7 @@ static void hint(const struct cfg *cfg, const char *typed, char *text, size_t si
 }
 
 /* Says what is wrong with a value of REGISTER or EXCLUDE. */
-static int check_rules(const char *verb, const char *name, const char *value)
+static int check_rules(const char *name, const char *value)
 {
     const bool settings = strcmp(name, "REGISTER") == 0;
     struct ss_rules *rules = NULL;
@@ -52,13 +69,13 @@ static int check_rules(const char *verb, const char *name, const char *value)
     if (!settings && strcmp(name, "EXCLUDE") != 0)
         return CLI_OK;
     if (ss_rules_parse(value, settings, &rules, error, sizeof error) != SS_OK)
-        return cli_usage_error(verb, "SPARSESHIM_%s: %s", name, error);
+        return cli_usage_error("run", "SPARSESHIM_%s: %s", name, error);
     ss_rules_free(rules);
     return CLI_OK;
 }
 
 /* Says why CONFIG, which is set, cannot be read; of a profile, which ones there are. */
-static int check_config(const char *verb)
+static int check_config(void)
 {
     static const char about[] = "SPARSESHIM_CONFIG";
     const char *problem, *value = getenv(about);
@@ -70,7 +87,7 @@ static int check_config(const char *verb)
             continue;
         char *names = value != NULL && value[0] == '@' ? cfg_profile_names() : NULL;
         if (cli_speaks_for_host())
-            fprintf(stderr, "sparseshim %s: %s%s%s\n", verb, problem,
+            fprintf(stderr, "sparseshim run: %s%s%s\n", problem,
                     names != NULL ? "; profiles: " : "", names != NULL ? names : "");
         free(names);
         status = CLI_USAGE;
@@ -79,7 +96,8 @@ static int check_config(const char *verb)
     return status;
 }
 
-int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument, bool dry)
+/* Takes over an argument "OPTION=VALUE". */
+static int set_option(struct running *r, const char *argument)
 {
     char name[64];
     char variable[80];
@@ -90,71 +108,40 @@ int cli_set_option(const char *verb, const struct cfg *cfg, const char *argument
     struct cfg_row row;
     if (cfg_is_policy(name))
         return cli_usage_error(
-            verb, "--%s is allowed as a line of the system's sparseshim.conf only", name);
+            "run", "--%s is allowed as a line of the system's sparseshim.conf only", name);
     if (i == SIZE_MAX && cfg_removed(name) != NULL)
-        return cli_usage_error(verb, "--%s is gone: %s", name, cfg_removed(name));
-    if (i == SIZE_MAX || !cfg_row(cfg, i, &row)) {
+        return cli_usage_error("run", "--%s is gone: %s", name, cfg_removed(name));
+    if (i == SIZE_MAX || !cfg_row(r->cfg, i, &row)) {
         char meant[96];
-        hint(cfg, name, meant, sizeof meant);
-        return cli_usage_error(verb, "--%s is not known%s (`sparseshim info` lists the options)",
+        hint(r->cfg, name, meant, sizeof meant);
+        return cli_usage_error("run", "--%s is not known%s (`sparseshim info` lists the options)",
                                name, meant);
     }
     if (argument[length] != '=')
-        return cli_usage_error(verb, "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,
+        return cli_usage_error("run", "--%s needs a value: --%s=VALUE (allowed: %s)", name, name,
                                row.allowed);
     const char *value = argument + length + 1;
     char *objection = cfg_objection(i, value);
     if (objection != NULL) {
-        cli_usage_error(verb, "%s", objection);
+        cli_usage_error("run", "%s", objection);
         free(objection);
         return CLI_USAGE;
     }
-    int status = check_rules(verb, row.name, value);
+    int status = check_rules(row.name, value);
     snprintf(variable, sizeof variable, "SPARSESHIM_%s", row.name);
     if (status == CLI_OK)
-        status = cli_put(verb, variable, value, dry);
+        status = put(r, variable, value);
     if (status == CLI_OK && strcmp(row.name, "CONFIG") == 0)
-        status = check_config(verb);
+        status = check_config();
     return status;
 }
 
-int cli_options(int argc, char **argv, cli_take *take, void *ctx, int *first)
-{
-    int status = CLI_OK, at = 1;
-
-    for (; at < argc && argv[at][0] == '-' && status == CLI_OK; at++) {
-        if (strcmp(argv[at], "--") == 0) {
-            at++;
-            break;
-        }
-        status = cli_asks_for_help(argv[at]) ? CLI_HELP : take(ctx, argc, argv, &at);
-    }
-    *first = at;
-    return status;
-}
-
-int cli_own_option(const char *verb, const char *const *names, int n, int argc, char **argv,
-                   int *at, const char **value)
-{
-    for (int i = 0; i < n; i++) {
-        size_t length = strlen(names[i]);
-        const char *rest = argv[*at] + length;
-        if (strncmp(argv[*at], names[i], length) != 0 || (*rest != '=' && *rest != '\0'))
-            continue;
-        *value = *rest == '=' ? rest + 1 : *at + 1 < argc ? argv[++*at] : NULL;
-        if (*value == NULL)
-            cli_usage_error(verb, "%s needs a value", names[i]);
-        return i;
-    }
-    return -1;
-}
-
-int cli_set_preload(const char *verb, bool dry)
+static int set_preload(struct running *r)
 {
     char *library = cli_find_library();
     if (library == NULL) {
         char *places = cli_library_places();
-        fprintf(stderr, "sparseshim %s: libsparseshim.so is not in %s\n", verb,
+        fprintf(stderr, "sparseshim run: libsparseshim.so is not in %s\n",
                 places != NULL ? places : "its places");
         free(places);
         return CLI_CANNOT_RUN;
@@ -162,15 +149,16 @@ int cli_set_preload(const char *verb, bool dry)
     int status = CLI_CANNOT_RUN;
     char *preload = NULL;
     if (strpbrk(library, ": ") != NULL) {
-        fprintf(stderr,
-                "sparseshim %s: %s cannot be preloaded: LD_PRELOAD allows no ':' and no blank in a "
-                "path\n",
-                verb, library);
+        fprintf(
+            stderr,
+            "sparseshim run: %s cannot be preloaded: LD_PRELOAD allows no ':' and no blank in a "
+            "path\n",
+            library);
         goto done;
     }
     preload = cli_preload(library, getenv("LD_PRELOAD"));
     if (preload != NULL)
-        status = cli_put(verb, "LD_PRELOAD", preload, dry);
+        status = put(r, "LD_PRELOAD", preload);
 done:
     free(preload);
     free(library);
@@ -210,33 +198,6 @@ static void warn_of_no_preload(const char *program)
     binary_close(&binary);
 }
 
-static int show(char **argv)
-{
-    printf("exec");
-    for (; *argv != NULL; argv++)
-        printf(" %s", *argv);
-    putchar('\n');
-    return CLI_OK;
-}
-
-/* --profile=NAME, a shorter --config=@NAME. The profile must be there and readable. */
-static int set_profile(const char *name, bool dry)
-{
-    char value[NAME_MAX + 2];
-    int status;
-    if (snprintf(value, sizeof value, "@%s", name) >= (int)sizeof value)
-        return cli_usage_error("run", "--profile=%.40s... is too long for a name", name);
-    status = cli_put("run", "SPARSESHIM_CONFIG", value, dry);
-    return status == CLI_OK ? check_config("run") : status;
-}
-
-struct running {
-    struct cfg *cfg;
-    bool dry;
-};
-
-static const char *const own_names[] = {"--profile"};
-
 /* Options of a launcher that was left out: "-n 4", "-np 4", "-n4". */
 static bool is_for_launcher(const char *option, const char *next)
 {
@@ -259,56 +220,70 @@ static int without_launcher(const char *option, const char *next)
                            option, apart ? " " : "", apart ? next : "");
 }
 
-/* Before anything is set, whether it is to be printed. */
-static int take_dry(void *ctx, int argc, char **argv, int *at)
+/* Takes over the option argv[i] of run itself. */
+static int take(struct running *r, char **argv, int i)
 {
-    struct running *r = ctx;
-    const char *argument = argv[*at], *value;
+    const char *argument = argv[i];
 
-    if (is_for_launcher(argument, argv[*at + 1]))
-        return without_launcher(argument, argv[*at + 1]);
-    r->dry = r->dry || strcmp(argument, "-n") == 0;
-    return cli_own_option("run", own_names, 1, argc, argv, at, &value) >= 0 && value == NULL
-               ? CLI_USAGE
-               : CLI_OK;
+    if (is_for_launcher(argument, argv[i + 1]))
+        return without_launcher(argument, argv[i + 1]);
+    if (strcmp(argument, "-n") == 0) {
+        r->dry = true;
+        return CLI_OK;
+    }
+    if (strcmp(argument, "--profile") == 0 || strncmp(argument, "--profile=", 10) == 0)
+        return cli_usage_error("run", "--profile NAME is replaced by --config=@NAME");
+    if (strncmp(argument, "--", 2) == 0)
+        return set_option(r, argument + 2);
+    return cli_usage_error("run", "%s is not known; allowed are -n and --OPTION=VALUE", argument);
 }
 
-static int take(void *ctx, int argc, char **argv, int *at)
+/* Takes over the options up to the program, or to "--". *first: where the program begins. */
+static int take_all(struct running *r, int argc, char **argv, int *first)
 {
-    struct running *r = ctx;
-    char *argument = argv[*at];
-    const char *value;
+    int status = CLI_OK, i = 1;
 
-    if (strcmp(argument, "-n") == 0)
-        return CLI_OK;
-    if (cli_own_option("run", own_names, 1, argc, argv, at, &value) >= 0)
-        return set_profile(value, r->dry);
-    if (strncmp(argument, "--", 2) == 0)
-        return cli_set_option("run", r->cfg, argument + 2, r->dry);
-    return cli_usage_error(
-        "run", "%s is not known; allowed are -n, --profile NAME and --OPTION=VALUE", argument);
+    for (; i < argc && argv[i][0] == '-' && status == CLI_OK; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        status = take(r, argv, i);
+    }
+    *first = i;
+    return status;
+}
+
+static int show(const struct running *r, char **argv)
+{
+    for (size_t i = 0; i < r->sets; i++)
+        puts(r->set[i]);
+    printf("exec");
+    for (; *argv != NULL; argv++)
+        printf(" %s", *argv);
+    putchar('\n');
+    return CLI_OK;
 }
 
 int cli_run(int argc, char **argv)
 {
     int first;
     struct running r = {.cfg = cfg_load()};
-    if (r.cfg == NULL) {
-        fprintf(stderr, "sparseshim run: out of memory\n");
-        return CLI_CANNOT_RUN;
-    }
-    int status = cli_options(argc, argv, take_dry, &r, &first);
-    if (status == CLI_OK)
-        status = cli_options(argc, argv, take, &r, &first);
+    if (r.cfg == NULL)
+        return no_memory();
+    int status = take_all(&r, argc, argv, &first);
     if (status == CLI_OK && first >= argc)
-        status = cli_usage_error(
-            "run", "no program given; usage: sparseshim run [-n] "
-                   "[--profile NAME] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
+        status = cli_usage_error("run", "no program given; usage: sparseshim run [-n] "
+                                        "[--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]");
     if (status == CLI_OK)
-        status = cli_set_preload("run", r.dry);
+        status = set_preload(&r);
+    if (status == CLI_OK) {
+        warn_of_no_preload(argv[first]);
+        status = r.dry ? show(&r, argv + first) : cli_become("run", argv + first);
+    }
+    for (size_t i = 0; i < r.sets; i++)
+        free(r.set[i]);
+    free(r.set);
     cfg_free(r.cfg);
-    if (status != CLI_OK)
-        return status;
-    warn_of_no_preload(argv[first]);
-    return r.dry ? show(argv + first) : cli_become("run", argv + first);
+    return status;
 }

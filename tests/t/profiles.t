@@ -29,12 +29,12 @@ for file in config/profiles/*.conf; do
     tap "$?" "@$name: $set"
     grep -q "^  .*/config/profiles/$name.conf: read$" "$WORK/out"
     tap "$?" "@$name is found from the build directory"
-    within 30 "$CLI" run -n --profile "$name" true
+    within 30 "$CLI" run -n --config="@$name" true
     cp "$WORK/out" "$WORK/first"
-    within 30 "$CLI" run --profile "$name" -n true
+    within 30 "$CLI" run --config="@$name" -n true
     cmp -s "$WORK/first" "$WORK/out" || STATUS=1
     [ "$STATUS" -eq 0 ] && grep -qx "SPARSESHIM_CONFIG=@$name" "$WORK/out" && [ ! -s "$WORK/err" ]
-    tap "$?" "sparseshim run --profile $name"
+    tap "$?" "sparseshim run --config=@$name"
     head -n 1 "$file" | grep -q '^# [A-Z0-9]' && grep -q '^# Not from the paper: ' "$file" &&
         sed '/^$/q' "$file" | tr '\n#' '  ' | tr -s ' ' | grep -Eq '(section|table) [0-9IVX]+' &&
         ! grep -nE '.{101}' "$file"
@@ -63,10 +63,9 @@ refused() {
     [ "$STATUS" -eq 2 ] && [ "$(wc -l <"$WORK/err")" -eq 1 ] && grep -qF -- "$text" "$WORK/err"
     tap "$?" "sparseshim run $*: $text"
 }
-refused 'none.conf cannot be read: No such file' --profile none true
-refused 'none.conf cannot be read: No such file' --profile=none true
-refused "is not allowed (allowed: after '@' the name of a profile" --profile ../infiniband true
-refused "is not allowed (allowed: after '@' the name of a profile" --profile= true
-refused '--profile needs a value' --profile
-refused 'no program given' --profile infiniband
+refused 'none.conf cannot be read: No such file' --config=@none true
+refused "is not allowed (allowed: after '@' the name of a profile" --config=@../infiniband true
+refused "is not allowed (allowed: after '@' the name of a profile" --config=@ true
+refused '--profile NAME is replaced by --config=@NAME' --profile infiniband true
+refused 'no program given' --config=@infiniband
 finish
