@@ -41,11 +41,9 @@ struct cfg_options {
     enum cfg_mode mode;
     uint64_t min_count; /* elements */
     struct cfg_share density;
-    const char *include;     /* REGISTER: rules, "" = none: nothing is lossy */
-    const char *exclude;     /* rules */
-    uint64_t register_after; /* calls */
-    uint64_t warmup_steps;   /* calls of a tensor */
-    enum ss_identity identity;
+    const char *include;   /* REGISTER: rules, "" = none: nothing is lossy */
+    const char *exclude;   /* rules */
+    uint64_t warmup_steps; /* calls of a tensor */
     enum ss_values value_type;
     enum cfg_quant quant_bits;
     bool quant_feedback;
@@ -77,6 +75,7 @@ struct cfg_forced {
     uint64_t quorum_period;    /* SS_QUORUM_PERIOD */
     uint64_t quorum_staleness; /* SS_QUORUM_STALENESS */
     uint64_t threshold_period; /* SS_THRESHOLD_PERIOD */
+    uint64_t identity_steps;   /* SS_IDENTITY_STEPS */
 };
 
 enum cfg_source {

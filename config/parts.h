@@ -33,7 +33,7 @@ struct cfg_option {
     bool expert;   /* for experts; else for users */
 };
 
-enum { CFG_ROWS = 32 };
+enum { CFG_ROWS = 30 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
 /* Row of the option that names the file to read between the system's file and the environment. */

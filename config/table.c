@@ -46,27 +46,15 @@ const struct cfg_option cfg_table[] = {
      "MODE=topk: buffers to take for gradients. A rule is count=LO:HI, type=float, comm=NAME or "
      "site=MODULE+OFFSET, joined by ',', and may end in :density=D (0.01 or 1%), :k=K/B, "
      ":algorithm=NAME, "
-     ":keep=first:N or :keep=last:N (elements that are always sent exactly); the first that "
-     "matches wins. The rule auto takes sums of float that look like gradients, and says which. "
-     "Empty: nothing is lossy; what looks like a gradient is named, with how to accept it.",
+     ":keep=first:N or :keep=last:N (elements that are always sent exactly) or :calls=N (calls "
+     "per step); the first that matches wins. Empty: nothing is lossy; sparseshim learn finds the "
+     "gradients of a program and writes the rules.",
      FIELD(include), true, USER},
     {"EXCLUDE", CFG_TEXT, "", "rules as for REGISTER, without what follows ':'",
      "MODE=topk: buffers that stay exact.", FIELD(exclude), true, USER},
-    {"REGISTER_AFTER", CFG_COUNT, "3", "calls, 0 or more",
-     "MODE=topk: exact calls of a buffer before REGISTER=auto takes it, at least 8, in which it "
-     "must look like a gradient. A rule takes it as soon as the step is known: from the fourth on; "
-     "where it is the only call of a step from the 17th, or the 7th if smaller ones come between; "
-     "later where inputs vary. With 0 from its first call on.",
-     FIELD(register_after), true, EXPERT},
     {"WARMUP_STEPS", CFG_COUNT, "0", "calls, 0 or more",
      "MODE=topk: calls of a buffer over which the density comes down to DENSITY, exponentially.",
      FIELD(warmup_steps), true, EXPERT},
-    {"IDENTITY", CFG_CHOICE, "auto", WORDS(SS_IDENTITY_LIST),
-     "MODE=topk: what tells buffers of one count apart: the address of the receive buffer, the "
-     "call "
-     "site, the position within the step; auto: the position, and the call sites as long as all "
-     "ranks see them alike, addresses never.",
-     FIELD(identity), true, EXPERT},
     {"VALUE_TYPE", CFG_CHOICE, "same", WORDS(SS_VALUES_LIST),
      "MODE=topk: how the values of entries travel. bf16, or 8, 4, 2 bits with a scale per "
      "1024 of them, rounded to nearest; what rounding takes away stays in the residual.",

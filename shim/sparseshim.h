@@ -83,13 +83,12 @@ extern int sparseshim_1_scale_residual(const void *, double) SPARSESHIM_WEAK;
 extern int sparseshim_1_drop_residual(const void *) SPARSESHIM_WEAK;
 extern int sparseshim_1_read_residual(const void *, int, void *, uint64_t) SPARSESHIM_WEAK;
 
-/* Registers a receive buffer of `count` elements as a gradient, as an explicit REGISTER rule would:
- * no test of what it looks like, and REGISTER_AFTER (SPARSESHIM_REGISTER_AFTER=0: from its first
- * call that is not the first on its communicator). density: share of the entries to send, 0 <
- * density <= 1; 0: as the settings say. EXCLUDE, MIN_COUNT, the type and the operator still stand
- * against it. A buffer already registered with this count takes the new density; other counts are
- * entries of their own. Registering again a tensor that was found unfit gives it another chance.
- * BAD_ARGUMENT: buffer NULL, count 0, or another density. */
+/* Registers a receive buffer of `count` elements as a gradient, which is lossy from its first call
+ * that is not the first on its communicator. All ranks register their buffers in the same order.
+ * density: share of the entries to send, 0 < density <= 1; 0: as the settings say. EXCLUDE,
+ * MIN_COUNT, the type and the operator still stand against it. A buffer already registered with
+ * this count takes the new density; other counts are entries of their own. BAD_ARGUMENT: buffer
+ * NULL, count 0, or another density. */
 static inline int sparseshim_register(const void *buffer, uint64_t count, double density)
 {
     return sparseshim_1_register ? sparseshim_1_register(buffer, count, density)

@@ -51,6 +51,9 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
  * the next (oktopk); QUORUM: from one call with all ranks to the next, and results that wait for a
  * late rank. */
 #define SS_THRESHOLD_PERIOD   32
+
+/* Steps before calls=N of a rule counts (core/identity/identity.h). */
+#define SS_IDENTITY_STEPS 3
 #define SS_REPARTITION_PERIOD 64
 #define SS_QUORUM_PERIOD      64
 #define SS_QUORUM_STALENESS   8
@@ -75,14 +78,6 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 
 enum ss_quorum { SS_QUORUM_LIST(SS_CHOICE_ID) };
 
-/* What tells tensors of one lane apart (core/tensor/tensor.h). */
-#define SS_IDENTITY_LIST(X)                                                                        \
-    X(SS_IDENTITY_AUTO, auto)                                                                      \
-    X(SS_IDENTITY_ADDRESS, address)                                                                \
-    X(SS_IDENTITY_SITE, site)                                                                      \
-    X(SS_IDENTITY_ORDINAL, ordinal)
-
-enum ss_identity { SS_IDENTITY_LIST(SS_CHOICE_ID) };
 
 /* Reactions to results of a tensor that drift from the dense sum. */
 #define SS_GUARD_LIST(X)                                                                           \

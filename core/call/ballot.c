@@ -88,17 +88,12 @@ void ss_ballot_fill(struct ss_call *call, uint64_t flags)
     b->same_min[SS_SAME_STATE] = f->topk ? ss_agreed_hash(&f->tensor->agreed, x->t->size) : 0;
     b->same_min[SS_SAME_HOST] = comm->settings->host;
     b->same_min[SS_SAME_FORM] = ss_kind_form(call);
-    b->same_min[SS_SAME_LABEL] = ss_topk_label(f);
-    b->same_min[SS_SAME_TENSOR] = f->tensor ? ss_tensor_code(f->tensor) : 0;
-    b->same_min[SS_SAME_BETWEEN] = f->between;
+    b->same_min[SS_SAME_LABEL] = f->found.where.label;
+    b->same_min[SS_SAME_TENSOR] = ss_standing_code(&f->found.where);
     b->same_min[SS_SAME_MEASURED] = call->measured;
-    ss_look_show(f);
-    b->same_min[SS_SAME_WATCH] = ss_topk_past(f);
     for (int i = SS_SAME_STATE; i < SS_SAMES; i++)
         b->same_max[i] = b->same_min[i];
     b->ratio_max = ss_double_bits(ss_join_ratio_square(f));
-    b->norm_max = ss_double_bits(f->input_square);
-    memcpy(b->parts, f->parts, sizeof b->parts);
     b->part_max = f->c.part_max;
     b->memory_min = memory_left(call);
     fill_costs(call, b->costs);
@@ -129,7 +124,7 @@ bool ss_ballot_is_sound(const struct ss_call *call)
                  b->nnz_sum >= b->nnz_max && b->nnz_sum <= size * b->nnz_max && b->part_max <= n &&
                  b->k_max <= n && b->result_max <= n &&
                  b->same_max[SS_SAME_FORCED] <= SS_ALGORITHMS && is_amount(b->ratio_max) &&
-                 is_amount(b->norm_max) && is_amount(b->last_min);
+                 is_amount(b->last_min);
 
     for (int i = 0; i < SS_COSTS; i++)
         sound = sound && is_cost(b->costs[i]);

@@ -46,7 +46,7 @@ static int go_native(struct ss_call *call, enum ss_reason reason)
     struct ss_exchange *x = &f->c.x;
 
     ss_topk_undo(f);
-    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->unfit && !f->keeps)
+    if ((reason == SS_WHY_DENSE || reason == SS_WHY_CALLBACKS) && !f->keeps)
         ss_join_start(f);
     call->reason = reason;
     call->native = call->decided = true;
@@ -386,7 +386,7 @@ static int step_turn(struct ss_call *call)
     }
     f->lane_number = call->lane->number;
     if (f->found.number == 0 && ss_kind_has_tensor(call))
-        ss_topk_find(f);
+        ss_topk_find(f, call->cannot);
     if (!ss_beside_tensor_turn(call)) {
         ss_comm_hurry(f->comm);
         return SS_PENDING;

@@ -235,11 +235,9 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
     }
     if (!agreed || !ss_ballot_same(b, SS_SAME_KEEP))
         return to_native(call, SS_WHY_UNREGISTERED);
-    if (f->unfit)
-        return to_native(call, SS_WHY_UNFIT);
     if (!calibrate) /* what is registered is decided in the vote that follows */
         ss_partial_agreed(call);
-    if (b->flags & (SS_VOTE_UNLIKE | SS_VOTE_DRAIN))
+    if (b->flags & SS_VOTE_DRAIN)
         return to_native(call, SS_WHY_DENSE);
     if (calibrate)
         return SS_NEXT_CALIBRATE;

@@ -104,11 +104,10 @@ static void tell_admitted(struct ss_comm *comm, const struct ss_tensor *t)
     const char *rests = t->rest.resting ? "; it rests until a plan is sparse" : "";
     char why[240];
 
-    if (t->rule && !t->rule->automatic)
+    if (t->rule)
         snprintf(why, sizeof why, "REGISTER has %.150s%s", t->rule->text, rests);
     else
-        snprintf(why, sizeof why, "%s%s",
-                 t->asked ? "the program has registered it" : "it looks like a gradient", rests);
+        snprintf(why, sizeof why, "the program has registered it%s", rests);
     tell(comm, t, "admitted", why);
 }
 

@@ -76,8 +76,8 @@ bool ss_kind_has_tensor(const struct ss_call *call)
 {
     const struct ss_feedback *f = &call->f;
 
-    return f->comm->tensors && !call->cannot && f->lane_number < SS_LANES &&
-           f->c.kind == SS_KIND_ALLREDUCE && call->key.window == 0 && f->c.x.n < SS_WINDOW;
+    return f->comm->tensors && f->lane_number < SS_LANES && f->c.kind == SS_KIND_ALLREDUCE &&
+           call->key.window == 0 && f->c.x.n < SS_WINDOW;
 }
 
 uint64_t ss_kind_form(const struct ss_call *call)

@@ -136,7 +136,7 @@ struct ss_rounds_stats ss_comm_rounds_seen(const struct ss_comm *comm, uint64_t 
 /* What all ranks know the tensor by. */
 static uint64_t code_of(const struct ss_call *call)
 {
-    return ss_mix(ss_lane_hash(&call->key), ss_tensor_code(call->f.tensor)) | 1;
+    return ss_mix(ss_lane_hash(&call->key), ss_standing_code(&call->f.found.where)) | 1;
 }
 
 static bool is_lossy(const struct ss_call *call)
@@ -163,7 +163,7 @@ uint64_t ss_partial_flags(struct ss_call *call)
 void ss_partial_agreed(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
-    bool all = !(f->vote.ballot.flags & (SS_VOTE_NO_ROUNDS | SS_VOTE_UNLIKE));
+    bool all = !(f->vote.ballot.flags & SS_VOTE_NO_ROUNDS);
 
     if (f->comm->rounds && f->tensor && is_lossy(call))
         ss_rounds_open(f->comm->rounds, f->tensor, all ? f->comm->settings->quorum_period - 1 : 0);

@@ -106,23 +106,6 @@ int ss_tensor_drop(struct ss_tensor *t, void *ctx)
 
 /* ---- the report ---- */
 
-static void book_evidence(struct ss_tensor_record *r, const struct ss_watch *w)
-{
-    r->alike = w->alike;
-    r->again = w->again;
-    r->along = w->along;
-    r->same = w->same;
-    r->balance = w->balance;
-    r->parts = w->parts;
-    r->drift = w->drift;
-    r->overlap = w->overlap;
-    r->stay = w->stay;
-    r->first = w->first;
-    r->third = w->third;
-    r->common = w->common;
-    r->lasting = w->lasting;
-}
-
 /* Filled before it is listed: another thread may be writing a report. */
 static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
 {
@@ -135,9 +118,7 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .state = t->state,
         .reason = t->reason,
         .calls = t->calls,
-        .decided_at = t->admission.decided_at,
-        .decided = t->admission.decided,
-        .moved = t->admission.moved,
+        .decided_at = t->decided_at,
         .topk_calls = t->stats.topk_calls,
         .asked_sum = t->stats.asked_sum,
         .density_sum = t->stats.density_sum,
@@ -147,14 +128,11 @@ static void book(struct ss_comm *comm, struct ss_tensor *t, const void *owner)
         .residual_norm = t->in_flight > 0 ? t->residual.norm : ss_residual_norm(t),
         .late = comm->rounds ? ss_rounds_late(comm->rounds, t) : 0,
         .input_norm = t->stats.input_norm,
-        .watched = t->watch.calls,
         .guard_looks = t->guarding.checks,
         .guard_cosine = t->guarding.cosine,
         .guard_ratio = t->guarding.ratio,
-        .guard_doubt = t->guarding.doubt,
     };
 
-    book_evidence(&r, &t->watch);
     snprintf(r.comm, sizeof r.comm, "%s", comm->name);
     snprintf(r.site, sizeof r.site, "%s", t->site_name);
     snprintf(r.symbol, sizeof r.symbol, "%s", t->symbol);
@@ -205,58 +183,6 @@ void ss_comm_book_tensors(struct ss_comm *comm, bool last)
         if (ss_comm_tensor(comm, NULL, i, book_visit, &b) == SS_ACCESS_BUSY)
             book_busy(&b, i);
     ss_fpenv_leave(saved);
-}
-
-static bool refused(const struct ss_tensor *t)
-{
-    return !t->asked && t->state == SS_TENSOR_EXACT &&
-           (t->reason == SS_TENSOR_SELDOM || t->reason == SS_TENSOR_AVERAGE ||
-            t->reason == SS_TENSOR_CONSTANT);
-}
-
-static void tell_refusal(const struct ss_comm *comm, const struct ss_tensor *t, size_t refusals,
-                         char *text, size_t size)
-{
-    char rule[SS_TENSOR_RULE], others[96] = "";
-
-    ss_tensor_override(t, rule, sizeof rule);
-    if (refusals > 1)
-        snprintf(others, sizeof others,
-                 "; %zu more on this communicator (SPARSESHIM_REPORT names "
-                 "them)",
-                 refusals - 1);
-    snprintf(
-        text, size,
-        "top-k: %llu %s called from %s%s%s%s on %s does not look like a gradient and stays "
-        "exact: %s; it is looked at again from its call %llu on; to register it all the same: "
-        "SPARSESHIM_REGISTER='%s'%s",
-        (unsigned long long)t->n, ss_type_name(t->type),
-        t->site_name[0] ? t->site_name : "an unknown place", t->symbol[0] ? " (" : "", t->symbol,
-        t->symbol[0] ? ")" : "", comm->name[0] ? comm->name : "an unnamed communicator",
-        ss_tensor_reason_name(t->reason), (unsigned long long)ss_tensor_look_at(t), rule, others);
-}
-
-size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size)
-{
-    const struct ss_tensor *oldest = NULL;
-    struct ss_fpenv_full saved;
-    size_t refusals = 0;
-
-    snprintf(text, size, "%s", "");
-    if (!comm->tensors)
-        return 0;
-    ss_fpenv_enter_full(&saved);
-    ss_tensors_lock(comm->tensors);
-    for (const struct ss_tensor *t = ss_tensors_first(comm->tensors); t; t = t->next)
-        if (refused(t)) {
-            oldest = t;
-            refusals++;
-        }
-    if (oldest)
-        tell_refusal(comm, oldest, refusals, text, size);
-    ss_tensors_unlock(comm->tensors);
-    ss_fpenv_leave_full(&saved);
-    return refusals;
 }
 
 static void tell_held_back(const struct ss_comm *comm, const struct ss_tensor *t, size_t others,

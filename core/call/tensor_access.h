@@ -45,9 +45,4 @@ double ss_comm_residual(struct ss_comm *comm);
  * a sentence on the largest. Each is told once. */
 size_t ss_comm_lost(struct ss_comm *comm, char *text, size_t size);
 
-/* One sentence on the tensors that the gradient test of automatic registration has refused: how
- * many, and the first of them with the rule that would register it all the same. Returns how many;
- * with 0 text is "". */
-size_t ss_comm_refusals(struct ss_comm *comm, char *text, size_t size);
-
 #endif

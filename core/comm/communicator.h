@@ -7,7 +7,6 @@
 #include "core/plan/plan.h"
 #include "core/report/stats.h"
 #include "core/stream/work.h"
-#include "core/tensor/under_way.h"
 
 /* What all ranks know of a call before the vote. */
 struct ss_lane_key {
@@ -61,10 +60,9 @@ struct ss_lanes {
 struct ss_call_site {
     uint64_t hash;      /* 0 = unknown */
     uint64_t path;      /* hash of its callers, 0 = unknown */
-    uint64_t small;     /* allreduces of a few numbers that this rank has made so far */
+    uint64_t marks;     /* small allreduces of the communicator so far (core/identity/identity.h) */
     const char *name;   /* MODULE+OFFSET, or NULL; valid until the call has ended */
     const char *symbol; /* its function, or NULL */
-    struct ss_under_way under_way;
     const void *buffer; /* the receive buffer as the application has it; NULL: that of the call */
 };
 
@@ -121,7 +119,6 @@ struct ss_comm {
     uint64_t rounds_bytes;               /* those of their bytes that are booked */
     struct ss_transport *rounds_t;       /* their own transport */
     struct ss_call_site site;            /* of the calls that follow */
-    uint64_t small;                      /* its count of small calls in the last one */
 };
 
 /* The lane of a call, made when new and valid until another new one is made. n, type: to be

@@ -29,10 +29,6 @@ double ss_join_ratio_square(const struct ss_feedback *f)
 
 static const double SIXTEENTH = 0.0625;
 
-/* The residual of a tensor that was found not to be a gradient is sent at once when it is at most
- * this small: ratio of squared norms. */
-static const double LITTLE = 1e-6;
-
 void ss_join_start(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
@@ -41,7 +37,7 @@ void ss_join_start(struct ss_feedback *f)
 
     if (!t || !t->placed || !ss_residual_there(t) || t->fresh)
         return;
-    f->joined = ratio <= (ss_tensor_has_left(t) ? LITTLE : 1) ? 1 : SIXTEENTH;
+    f->joined = ratio <= 1 ? 1 : SIXTEENTH;
     ss_residual_join(t, c->in, c->out, f->joined);
 }
 

@@ -18,10 +18,8 @@ struct ss_keeping {
 /* What was seen of the input beside its entries (core/feedback/look.c). */
 struct ss_looked {
     struct ss_tensor_ballot ballot;
-    bool level, evidence; /* a sample is taken for the level of the call; for what it looks like */
-    bool shown;           /* the latter was, in an earlier vote of the call */
-    bool joins;           /* the tensor is exact, and has a residual that is to be sent */
-    bool measured;        /* anew: */
+    bool joins;    /* the tensor is exact, and has a residual that is to be sent */
+    bool measured; /* anew: */
     double residual_square, input_square;
     size_t not_finite; /* elements of their sum */
 };
@@ -40,15 +38,13 @@ struct ss_feedback {
     struct ss_tensor *tensor; /* between start and end */
     bool tensor_short;        /* no memory for one */
     bool stuck;               /* its residual cannot follow the buffers: all are to go native */
-    bool unfit;   /* by the evidence of all ranks no gradient: exact, and no residual joins */
-    bool keeps;   /* no residual may join the input of this call, whatever runs */
+    bool keeps;   /* ranks mean different tensors: no residual may join the input, whatever runs */
     bool topk;    /* registered: the own stream is claimed, not scanned */
     bool resting; /* registered, but nothing is claimed: dense was faster */
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
-    bool profiled, unlike; /* its profile has been watched; it was unlike its past */
-    bool few;              /* what the place says of it */
-    bool stays;            /* what is claimed may stay in its place; `home` has room for it */
+    bool few;     /* what the place says of it */
+    bool stays;   /* what is claimed may stay in its place; `home` has room for it */
     struct ss_stream home;
     bool reevaluate;     /* too few were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
@@ -64,8 +60,6 @@ struct ss_feedback {
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
     double input_square, sum_square; /* of the input, and of input + residual */
-    uint64_t between;                /* what stands before the call, see ss_between_take */
-    uint8_t parts[SS_STEP_PARTS];    /* of the input of a tensor whose step is not known yet */
 };
 
 static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
@@ -75,7 +69,9 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
 
 /* core/feedback/topk.c: what top-k does in a call, in this order. All but start and flags do
  * nothing where nothing was claimed or no tensor is known. */
-void ss_topk_find(struct ss_feedback *f); /* the tensor; then, its last call having ended: */
+/* The tensor, none where the arguments are not served: the call counts all the same. Then, its last
+ * call having ended: */
+void ss_topk_find(struct ss_feedback *f, bool cannot);
 void ss_topk_start(struct ss_feedback *f);
 int ss_topk_select(struct ss_feedback *f);
 void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
@@ -93,13 +89,10 @@ double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
 void ss_topk_stay(struct ss_feedback *f, size_t room);
 void ss_topk_survey(struct ss_feedback *f);   /* where that has stayed: a look at it, and */
 void ss_topk_surveyed(struct ss_feedback *f); /* what it shows */
-void ss_topk_profile(const struct ss_feedback *f, struct ss_profile_now *now); /* of it */
 /* After the vote: what has stayed in its place comes to the host unless the recipe takes it there:
  * whether that is under way, until x->ticket is settled. */
 bool ss_topk_fetch(struct ss_feedback *f, bool stays);
-uint64_t ss_topk_past(const struct ss_feedback *f);   /* hash of what evidence is compared with */
-uint64_t ss_topk_forced(const struct ss_feedback *f); /* algorithm + 1 of a rule, 0: none */
-uint64_t ss_topk_label(const struct ss_feedback *f);  /* of the call site */
+uint64_t ss_topk_forced(const struct ss_feedback *f);     /* algorithm + 1 of a rule, 0: none */
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags); /* false: registered on some ranks only */
 bool ss_topk_claimed(struct ss_feedback *f,
                      uint64_t flags); /* the part of it on what was claimed */
@@ -116,10 +109,6 @@ void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
 
-/* core/feedback/admission.c: a line on a tensor that was admitted or offered in this call's vote,
- * being a candidate before. */
-void ss_admission_tell(struct ss_feedback *f);
-
 /* core/feedback/kept.c: sets f->keep and what is left to select from; its code in the vote; the
  * elements are taken before the result is written; then the exchange. */
 void ss_keep_range(struct ss_feedback *f);
@@ -129,22 +118,11 @@ void ss_keep_start(struct ss_feedback *f);
 int ss_keep_step(struct ss_feedback *f);
 
 /* core/feedback/look.c: takes what it needs of the input; then, the place having given it, asks for
- * what that leaves open; the evidence, into the ballot. Where memory is short less is seen. */
+ * what that leaves open. */
 void ss_look_start(struct ss_feedback *f);
 
-/* core/feedback/between.c: marks of the call (enum ss_step_mark) as this rank sees them, before its
- * tensor is found; once it is, those that do not count are not voted. From the vote, with the flags
- * of all: marks in which ranks differ do not count, and where a call of one tensor overlaps with
- * the next the step is longer; for nonblocking calls SS_MERGED calls later. Whether the call may be
- * one of another tensor, and must be exact on all ranks. */
-const struct ss_under_way *
-ss_between_under_way(const struct ss_feedback *f); /* NULL: not to count */
-unsigned ss_between_take(struct ss_feedback *f);
-void ss_between_keep(struct ss_feedback *f);
-bool ss_between_vote(struct ss_feedback *f, uint64_t flags);
 void ss_look_on(struct ss_feedback *f);
 void ss_look_forget(struct ss_feedback *f); /* the place did not give it */
-void ss_look_show(struct ss_feedback *f);
 
 /* core/feedback/dense_join.c. Norms are squared. */
 void ss_join_emptied(struct ss_tensor *t); /* all of the residual has been sent */
@@ -157,9 +135,6 @@ void ss_join_end(struct ss_feedback *f);
 /* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
 bool ss_guard_due(const struct ss_feedback *f);
 int ss_guard_reserve(struct ss_feedback *f); /* before the claims */
-/* The vote of such a call, of a tensor that a rule has made lossy: what it looks like. agreed: all
- * ranks remember the same. */
-void ss_guard_look(struct ss_feedback *f, bool agreed);
 void ss_guard_take(struct ss_feedback *f);
 void ss_guard_start(struct ss_feedback *f);
 int ss_guard_step(struct ss_feedback *f);

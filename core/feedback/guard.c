@@ -8,16 +8,12 @@
 
 #include "core/feedback/feedback.h"
 
-enum {
-    BUCKETS = SS_SKETCH_BUCKETS,
-    FORGET_AFTER = 4 /* comparisons after which one that spoke against a gradient is forgotten */
-};
+enum { BUCKETS = SS_SKETCH_BUCKETS };
 
 /* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
  * sent; the residual is then at most as many times the input as calls pass until an entry is sent,
  * 1/d. Both limits leave room for chance. What is not a gradient mostly keeps within them, as the
- * table in scripts/results.md shows: so where a rule has made it lossy, its looks also ask what it
- * looks like (core/tensor/evidence.h). */
+ * table in scripts/results.md shows. */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
 
 /* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th; where such a call is a
@@ -65,36 +61,18 @@ void ss_guard_start(struct ss_feedback *f)
             x->place->ops->sketch(x->place, x->type, f->c.out, (size_t)x->n, sketch + BUCKETS);
 }
 
-void ss_guard_look(struct ss_feedback *f, bool agreed)
-{
-    struct ss_tensor *t = f->tensor;
-
-    if (t->watch.since >= FORGET_AFTER)
-        t->watch.window_against = 0;
-    if (agreed)
-        ss_watch_judge(&t->watch, &f->vote.ballot.evidence, f->c.x.t->size);
-    else
-        ss_watch_free(&t->watch);
-    t->guarding.doubt = ss_watch_doubt(&t->watch);
-}
-
-static void conclude(struct ss_feedback *f, bool apart)
+static void conclude(struct ss_feedback *f, bool far)
 {
     struct ss_guarding *g = &f->tensor->guarding;
     bool exact = f->comm->settings->guard == SS_GUARD_EXACT;
-    bool far = apart || g->doubt != SS_LIKE_GRADIENT;
     const char *then =
         exact ? "; it is exact from here on" : "; SPARSESHIM_GUARD=exact would make it exact";
 
-    if (apart && !g->far)
+    if (far && !g->far)
         ss_topk_warn(f,
                      "its result has come apart from the dense sum (cosine %.2f, residual %.3g "
                      "times the input)%s",
                      g->cosine, g->ratio, then);
-    else if (far && !g->far)
-        ss_topk_warn(
-            f, "a rule or the program made it lossy, but it does not look like a gradient (%s)%s",
-            ss_likeness_text(g->doubt), then);
     g->far = far;
     if (far && exact)
         ss_tensor_settle(f->tensor, false, SS_TENSOR_GUARDED);

@@ -5,19 +5,13 @@
 
 #include "core/feedback/feedback.h"
 
-/* Ranges of indices: the parts, then one of nothing, then the blocks of the profile. */
-static size_t ranges(const struct ss_feedback *f)
-{
-    return (size_t)f->c.x.t->size + 1 + SS_PROFILE_BLOCKS;
-}
-
 void ss_topk_stay(struct ss_feedback *f, size_t room)
 {
     struct ss_coll *c = &f->c;
     struct ss_exchange *x = &c->x;
     struct ss_held *held = &x->work->held[0];
     struct ss_buf *survey = &x->work->survey;
-    const size_t count = ranges(f),
+    const size_t count = (size_t)x->t->size,
                  bytes = count * sizeof(struct ss_share) + (count + 1) * sizeof(uint32_t);
 
     f->home = c->own;
@@ -38,13 +32,12 @@ void ss_topk_survey(struct ss_feedback *f)
     struct ss_exchange *x = &c->x;
     const size_t size = (size_t)x->t->size;
     struct ss_share *shares = x->work->survey.data;
-    uint32_t *cuts = (uint32_t *)(void *)(shares + ranges(f));
+    uint32_t *cuts = (uint32_t *)(void *)(shares + size);
 
     for (size_t p = 0; p <= size; p++)
         cuts[p] = (uint32_t)ss_coll_part(c, (int)p);
-    ss_profile_cuts((size_t)x->n, cuts + size + 1);
     x->ticket = x->place->ops->survey(x->place, x->type, c->own.idx, c->own.val, c->own.nnz, cuts,
-                                      ranges(f), shares);
+                                      size, shares);
 }
 
 void ss_topk_surveyed(struct ss_feedback *f)
@@ -55,11 +48,6 @@ void ss_topk_surveyed(struct ss_feedback *f)
     for (int p = 0; p < c->x.t->size; p++)
         square += c->own_parts[p].unbounded > 0 ? (double)INFINITY : c->own_parts[p].square;
     f->sum_square = f->seen.sum_square - square;
-}
-
-void ss_topk_profile(const struct ss_feedback *f, struct ss_profile_now *now)
-{
-    ss_profile_shares(now, f->c.own_parts + f->c.x.t->size + 1);
 }
 
 bool ss_topk_fetch(struct ss_feedback *f, bool stays)

@@ -12,24 +12,17 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-enum { FLAG_SHIFT = 8 }; /* of the tensor's ballot among the vote's flags */
-
 static uint64_t tensor_flags(const struct ss_tensor_ballot *b)
 {
-    return (uint64_t)b->unregistered << FLAG_SHIFT | (uint64_t)b->registered << (FLAG_SHIFT + 1) |
-           (uint64_t)b->not_ready << (FLAG_SHIFT + 2) |
-           (uint64_t)b->not_gradient << (FLAG_SHIFT + 3) | (uint64_t)b->refused << (FLAG_SHIFT + 4);
+    return (b->unregistered ? SS_VOTE_UNREGISTERED : 0) | (b->registered ? SS_VOTE_REGISTERED : 0) |
+           (b->refused ? SS_VOTE_REFUSED : 0);
 }
 
 static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
 {
-    return (struct ss_tensor_ballot){
-        .unregistered = flags >> FLAG_SHIFT & 1,
-        .registered = flags >> (FLAG_SHIFT + 1) & 1,
-        .not_ready = flags >> (FLAG_SHIFT + 2) & 1,
-        .not_gradient = flags >> (FLAG_SHIFT + 3) & 1,
-        .refused = flags >> (FLAG_SHIFT + 4) & 1,
-    };
+    return (struct ss_tensor_ballot){.unregistered = flags & SS_VOTE_UNREGISTERED,
+                                     .registered = flags & SS_VOTE_REGISTERED,
+                                     .refused = flags & SS_VOTE_REFUSED};
 }
 
 /* A sparse algorithm is given: dense need not be tried. */
@@ -81,11 +74,11 @@ static struct ss_tensor_call call_of(const struct ss_feedback *f,
         .op = f->c.op,
         .n = x->n,
         .subject = subject,
-        .under_way = ss_between_under_way(f),
+        .marks = f->site.marks,
     };
 }
 
-void ss_topk_find(struct ss_feedback *f)
+void ss_topk_find(struct ss_feedback *f, bool cannot)
 {
     struct ss_exchange *x = &f->c.x;
     struct ss_comm *comm = f->comm;
@@ -98,10 +91,10 @@ void ss_topk_find(struct ss_feedback *f)
     };
     struct ss_tensor_call call = call_of(f, &subject);
 
-    call.marks = ss_between_take(f);
     f->tensor = ss_tensor_find(comm->tensors, &call, &f->found);
-    ss_between_keep(f);
     f->tensor_short = !f->tensor;
+    if (cannot)
+        f->tensor = NULL;
 }
 
 void ss_topk_start(struct ss_feedback *f)
@@ -170,20 +163,6 @@ void ss_topk_rest(struct ss_feedback *f)
     f->k = wanted_of_all(f, k, bucket);
     f->c.scan = (struct ss_scan){.nnz = f->k < x->n ? f->k : (size_t)x->n, .stop = (size_t)x->n};
     f->c.part_max = f->c.scan.nnz / (uint64_t)x->t->size + 1;
-}
-
-/* The profile of what is sent: it shows a buffer that holds different tensors in turn. */
-static bool unlike(struct ss_feedback *f)
-{
-    struct ss_coll *c = &f->c;
-    struct ss_exchange *x = &c->x;
-    struct ss_profile_now now;
-
-    if (c->own.stays)
-        ss_topk_profile(f, &now);
-    else
-        ss_profile_sparse(&now, x->type, c->own.idx, c->own.val, c->own.nnz, (size_t)x->n);
-    return ss_profile_watch(&f->tensor->profile, &now);
 }
 
 static void guard(struct ss_feedback *f)
@@ -265,8 +244,6 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
         return f->tensor_short ? flags | SS_VOTE_CANNOT : flags;
     if (f->stuck)
         flags |= SS_VOTE_CANNOT;
-    if (f->found.overlaps)
-        flags |= SS_VOTE_OVERLAPS;
     if (ss_tensor_lane_interest(f->tensor))
         flags |= SS_VOTE_INTEREST;
     if (f->topk)
@@ -277,12 +254,6 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
         flags |= SS_VOTE_REEVALUATE;
     if (f->guarded)
         flags |= SS_VOTE_GUARD;
-    if (f->claimed && !f->c.scan.not_finite && f->input_square > 0 && !f->profiled) {
-        f->unlike = unlike(f);
-        f->profiled = true; /* a call that votes twice is seen once */
-    }
-    if (f->unlike)
-        flags |= SS_VOTE_UNLIKE;
     if (f->looked.joins)
         flags |= SS_VOTE_DRAIN | SS_VOTE_INTEREST;
     if (f->looked.not_finite > 0)
@@ -290,69 +261,40 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     return flags;
 }
 
-uint64_t ss_topk_past(const struct ss_feedback *f)
+/* Once in a job, by its first rank. */
+static void tell_period(struct ss_feedback *f)
 {
-    return f->vote.ballot.evidence.shown > 0 ? f->tensor->watch.hash | 1 : 0;
-}
-
-static void tell_left(struct ss_feedback *f)
-{
-    const struct ss_tensor *t = f->tensor;
-    char since[80] = "no result of it was lossy";
-
-    if (t->lossy_since > 0)
-        snprintf(since, sizeof since, "results were lossy since its call %llu of %llu",
-                 (unsigned long long)t->lossy_since, (unsigned long long)t->calls);
-    ss_topk_warn(f, "a second call did not look like a gradient (%s); it is exact from here on; %s",
-                 ss_likeness_text(t->watch.why), since);
-}
-
-static void judge(struct ss_feedback *f)
-{
-    struct ss_exchange *x = &f->c.x;
-    struct ss_tensor *t = f->tensor;
-    const struct ss_ballot *b = &f->vote.ballot;
-    bool registered = t->state == SS_TENSOR_REGISTERED;
-
-    if (b->evidence.shown == 0)
+    if (!f->found.where.tell || !f->tensor || !f->tensor->asked || f->c.x.t->rank != 0 ||
+        atomic_exchange(&f->comm->stats->told_period, true))
         return;
-    /* A rank whose input is not finite shows nothing, and no rank's past changes. */
-    bool agreed = b->evidence.shown < (uint32_t)x->t->size || ss_ballot_same(b, SS_SAME_WATCH);
-    if (t->asked && !ss_tensor_has_left(t)) {
-        ss_guard_look(f, agreed);
-        return;
-    }
-    f->unfit = !ss_tensor_judge(t, &b->evidence, agreed, x->t->size);
-    if (registered && t->state != SS_TENSOR_REGISTERED)
-        tell_left(f);
+    ss_topk_warn(f,
+                 "its calls show no period and stay exact: no sums of a few numbers come between "
+                 "them at even distances, and receive buffers do not return; ':calls=N' in its "
+                 "rule of REGISTER, N being its calls per step, makes it lossy");
 }
 
 bool ss_topk_vote(struct ss_feedback *f, uint64_t flags)
 {
     struct ss_tensor_ballot ballot = tensor_ballot(flags);
     const struct ss_ballot *all = &f->vote.ballot;
+    bool label = ss_ballot_same(all, SS_SAME_LABEL), tensor = ss_ballot_same(all, SS_SAME_TENSOR);
 
     if (!f->comm->tensors) /* another mode */
         return true;
-    bool mixed = ss_between_vote(f, flags);
+    ss_tensors_identity_vote(f->comm->tensors, f->lane_number, label, tensor,
+                             all->same_min[SS_SAME_TENSOR] > 0);
+    f->keeps = !label || !tensor;
     if (!f->tensor)
-        return true;
-    if (!ss_ballot_same(all, SS_SAME_LABEL) || !ss_ballot_same(all, SS_SAME_TENSOR) || mixed) {
-        f->keeps = ss_tensor_has_left(f->tensor);
+        return !(ballot.registered && ballot.unregistered);
+    tell_period(f);
+    ss_tensor_vote(f->tensor, &ballot, !f->keeps);
+    if (f->keeps)
         return !ballot.registered && !(flags & SS_VOTE_DRAIN);
-    }
-    bool candidate = f->tensor->state == SS_TENSOR_CANDIDATE;
-    ss_tensor_vote(f->tensor, &ballot);
-    if (candidate && f->tensor->state != SS_TENSOR_CANDIDATE)
-        ss_admission_tell(f);
-    judge(f);
     return ss_topk_claimed(f, flags) && !(ballot.registered && ballot.unregistered);
 }
 
 bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags)
 {
-    if ((flags & SS_VOTE_UNLIKE) && f->tensor->state == SS_TENSOR_REGISTERED)
-        ss_tensor_settle(f->tensor, false, SS_TENSOR_PROFILE);
     if (flags & SS_VOTE_REEVALUATE)
         ss_threshold_reevaluate(&f->tensor->threshold);
     if ((flags & SS_VOTE_RESTING) && (flags & SS_VOTE_CLAIMS))
@@ -368,18 +310,12 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
     f->tensor->rest.emptied = false;
 }
 
-uint64_t ss_topk_label(const struct ss_feedback *f)
-{
-    if (f->tensor)
-        return f->tensor->label;
-    return f->tensor_short ? UINT64_MAX : 0;
-}
-
 /* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
-    uint64_t parts[] = {f->comm->settings->seed,   f->lane_number, f->tensor->label,
-                        ss_tensor_code(f->tensor), f->topk_calls,  (uint64_t)f->c.x.t->rank};
+    uint64_t parts[] = {f->comm->settings->seed, f->lane_number,
+                        f->found.where.label,    ss_standing_code(&f->found.where),
+                        f->topk_calls,           (uint64_t)f->c.x.t->rank};
     uint64_t h = 0x9e3779b97f4a7c15ULL;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

@@ -8,19 +8,11 @@
 const char *ss_tensor_reason_key(enum ss_tensor_reason reason)
 {
     static const char *const keys[SS_TENSOR_REASONS] = {
-        [SS_TENSOR_NONE] = "registered",     [SS_TENSOR_WATCHED] = "watched",
-        [SS_TENSOR_TYPE] = "type",           [SS_TENSOR_EXCLUDED] = "excluded",
-        [SS_TENSOR_NO_RULE] = "no_rule",     [SS_TENSOR_OFFERED] = "offered",
-        [SS_TENSOR_DOUBLE] = "double",       [SS_TENSOR_NO_STEP] = "no_step",
-        [SS_TENSOR_OUTSIDE] = "outside",     [SS_TENSOR_SELDOM] = "seldom",
-        [SS_TENSOR_AVERAGE] = "average",     [SS_TENSOR_CONSTANT] = "constant",
-        [SS_TENSOR_MEMORY] = "memory",       [SS_TENSOR_OTHERS] = "others",
-        [SS_TENSOR_PROFILE] = "profile",     [SS_TENSOR_GUARDED] = "guarded",
-        [SS_TENSOR_WITHDRAWN] = "withdrawn", [SS_TENSOR_PARTS] = "parts",
-        [SS_TENSOR_ONE_SIGN] = "one_sign",   [SS_TENSOR_DRIFT] = "drift",
-        [SS_TENSOR_LEFT] = "left",           [SS_TENSOR_MIXED] = "mixed",
-        [SS_TENSOR_DATA] = "data",           [SS_TENSOR_SHORT] = "short",
-        [SS_TENSOR_LAYERS] = "layers",       [SS_TENSOR_MEAN] = "mean",
+        [SS_TENSOR_NONE] = "registered",     [SS_TENSOR_TYPE] = "type",
+        [SS_TENSOR_EXCLUDED] = "excluded",   [SS_TENSOR_NO_RULE] = "no_rule",
+        [SS_TENSOR_NO_STEP] = "no_step",     [SS_TENSOR_MEMORY] = "memory",
+        [SS_TENSOR_OTHERS] = "others",       [SS_TENSOR_GUARDED] = "guarded",
+        [SS_TENSOR_WITHDRAWN] = "withdrawn",
     };
     return keys[reason];
 }
@@ -405,7 +397,7 @@ static void write_place(struct ss_json *j, const struct ss_tensor_record *r)
     ss_json_integer(j, "ranks", r->size);
     ss_json_text(j, "site", r->site[0] ? r->site : NULL);
     ss_json_text(j, "symbol", r->symbol[0] ? r->symbol : NULL);
-    ss_json_integer(j, "ordinal", r->ordinal == SS_ORDINAL_LOST ? -1 : (int64_t)r->ordinal);
+    ss_json_integer(j, "ordinal", (int64_t)r->ordinal);
     ss_json_text(j, "type", ss_type_name(r->type));
     ss_json_count(j, "count", r->count);
     ss_json_count(j, "calls", r->calls);
@@ -438,33 +430,11 @@ static void write_fate(struct ss_json *j, const struct ss_tensor_record *r)
     write_series(j, r->series);
 }
 
-static void write_evidence(struct ss_json *j, const struct ss_tensor_record *r)
-{
-    ss_json_count(j, "watched", r->watched);
-    ss_json_real(j, "alike", r->alike);
-    ss_json_real(j, "again", r->again);
-    ss_json_real(j, "along", r->along);
-    ss_json_real(j, "balance", r->balance);
-    ss_json_real(j, "parts", r->parts);
-    ss_json_real(j, "drift", r->drift);
-    ss_json_real(j, "same", r->same);
-    ss_json_real(j, "overlap", r->overlap);
-    ss_json_real(j, "stay", r->stay);
-    ss_json_real(j, "first", r->first);
-    ss_json_real(j, "third", r->third);
-    ss_json_real(j, "common", r->common);
-    ss_json_real(j, "lasting", r->lasting);
-    ss_json_text(j, "decided", r->decided_at > 0 ? ss_tensor_reason_key(r->decided) : NULL);
-    ss_json_count(j, "decided_at", r->decided_at);
-    ss_json_real(j, "moved", r->moved);
-}
-
 static void write_guard(struct ss_json *j, const struct ss_tensor_record *r)
 {
     ss_json_count(j, "guard_looks", r->guard_looks);
     ss_json_real(j, "guard_cosine", r->guard_cosine);
     ss_json_real(j, "guard_ratio", r->guard_ratio);
-    ss_json_text(j, "guard_doubt", r->guard_doubt ? ss_likeness_text(r->guard_doubt) : NULL);
 }
 
 static void write_tensors(struct ss_json *j, const struct ss_stats *stats)
@@ -477,7 +447,7 @@ static void write_tensors(struct ss_json *j, const struct ss_stats *stats)
         ss_json_count(j, "tensor", ++number);
         write_place(j, r);
         write_fate(j, r);
-        write_evidence(j, r);
+        ss_json_count(j, "decided_at", r->decided_at);
         write_guard(j, r);
         ss_json_close(j);
     }

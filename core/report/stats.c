@@ -24,7 +24,6 @@ static const struct {
     [SS_WHY_LIMIT] = {"max_memory", "MAX_MEMORY too small"},
     [SS_WHY_NOT_FINITE] = {"not_finite", "Inf or NaN in an input"},
     [SS_WHY_UNREGISTERED] = {"unregistered", "registered for top-k on some ranks only"},
-    [SS_WHY_UNFIT] = {"unfit", "does not look like the gradient that was registered"},
     [SS_WHY_OBSERVE] = {"observe", "mode observe"},
     [SS_WHY_LEARN] = {"learn", "mode learn"},
     [SS_WHY_DENSE] = {"dense", "dense is faster"},
@@ -240,35 +239,4 @@ void ss_stats_reduced(struct ss_stats *stats, uint64_t bytes)
         stats->largest_total += bytes;
     stats->reduced_total += bytes;
     pthread_mutex_unlock(&stats->lock);
-}
-
-bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count)
-{
-    struct ss_told *told = &stats->told[what];
-
-    if (atomic_fetch_add(&told->tensors, 1) < SS_TOLD)
-        return true;
-    atomic_fetch_add(&told->elements, count);
-    return false;
-}
-
-bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size)
-{
-    static const char *const texts[SS_TELLINGS] = {
-        [SS_TELL_ADMITTED] = "were admitted as gradients and are lossy",
-        [SS_TELL_OFFERED] =
-            "look like gradients and stay exact (SPARSESHIM_REGISTER=auto accepts them)",
-    };
-    struct ss_told *told = &stats->told[what];
-    uint64_t tensors = atomic_load(&told->tensors);
-
-    if (tensors <= SS_TOLD)
-        return false;
-    atomic_store(&told->tensors, SS_TOLD);
-    snprintf(text, size,
-             "top-k: %llu more tensors, %llu elements in all, %s; "
-             "SPARSESHIM_REPORT=rank0 names them",
-             (unsigned long long)(tensors - SS_TOLD),
-             (unsigned long long)atomic_exchange(&told->elements, 0), texts[what]);
-    return true;
 }

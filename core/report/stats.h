@@ -23,7 +23,6 @@ enum ss_reason {
     SS_WHY_LIMIT,        /* MAX_MEMORY too small, as this rank knows */
     SS_WHY_NOT_FINITE,   /* an input holds Inf or NaN */
     SS_WHY_UNREGISTERED, /* top-k on some ranks only */
-    SS_WHY_UNFIT,        /* top-k: does not look like the gradient that was registered */
     SS_WHY_OBSERVE,      /* MODE=observe */
     SS_WHY_LEARN,        /* MODE=learn */
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
@@ -72,15 +71,6 @@ struct ss_lane_record {
 };
 
 struct ss_tensor_record; /* core/report/tensor_record.h */
-
-/* Log lines about single tensors: the first SS_TOLD of a kind get one each, the others are only
- * counted. */
-enum ss_telling { SS_TELL_ADMITTED, SS_TELL_OFFERED, SS_TELLINGS };
-enum { SS_TOLD = 8 };
-struct ss_told {
-    atomic_uint_fast64_t tensors;  /* all */
-    atomic_uint_fast64_t elements; /* of those past the first SS_TOLD */
-};
 
 /* Calls that would be served if MIN_COUNT were lower. */
 enum { SS_SMALL_CLASSES = 64 };
@@ -171,7 +161,7 @@ struct ss_stats {
     uint64_t tensors_unlisted;      /* that found no room */
     struct ss_rounds_record rounds; /* QUORUM */
     struct ss_merged_record merged; /* MERGE */
-    struct ss_told told[SS_TELLINGS];
+    atomic_bool told_period;        /* that calls of a tensor show no period */
 };
 
 const char *ss_staleness_key(int rounds); /* in JSON: "0" to "15" */
@@ -198,11 +188,6 @@ struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
 
 /* Takes out the records of an owner, so that it can be booked anew. */
 void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
-
-/* Counts a tensor of `count` elements; whether it is one of those that get a line. */
-bool ss_stats_tell(struct ss_stats *stats, enum ss_telling what, uint64_t count);
-/* One sentence on the others, and they are forgotten. False: there are none. */
-bool ss_stats_told(struct ss_stats *stats, enum ss_telling what, char *text, size_t size);
 
 /* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
  * communicator, or because nonblocking ones are not taken over. */

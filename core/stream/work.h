@@ -36,8 +36,7 @@ struct ss_work {
     struct ss_buf agree;     /* messages of small agreements (core/stream/agreement.h) */
     struct ss_buf sketch;    /* sketch of the input, for GUARD */
     struct ss_buf keep;      /* elements that a rule keeps */
-    struct ss_sample sample; /* sample of the input, for density or evidence */
-    struct ss_sample levels; /* sample of the input, for its norm */
+    struct ss_sample sample; /* sample of the input, for its density or for observe */
     struct ss_buf survey;    /* survey of the own stream, if it stays in its place */
     struct ss_buf leaving;   /* parts of the own stream while the place encodes them */
 

@@ -105,14 +105,17 @@ bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t
     return e != NULL;
 }
 
-bool ss_registry_names(struct ss_registry *registry, const void *buffer, uint64_t count)
+uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count)
 {
-    bool named;
+    const struct ss_registered *e;
+    uint32_t number = 0;
 
     if (!registry)
-        return false;
+        return 0;
     pthread_mutex_lock(&registry->lock);
-    named = lookup(registry, buffer, count) != NULL;
+    e = lookup(registry, buffer, count);
+    if (e)
+        number = (uint32_t)(e - registry->list) + 1;
     pthread_mutex_unlock(&registry->lock);
-    return named;
+    return number;
 }

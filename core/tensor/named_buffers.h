@@ -35,9 +35,9 @@ size_t ss_registry_remove(struct ss_registry *registry, const void *buffer);
 /* Sets the density of all entries of a buffer; how many there are. */
 size_t ss_registry_set_density(struct ss_registry *registry, const void *buffer, double density);
 
-/* Whether the application names this buffer, or did so not long ago: its address then tells the
- * tensor, on all ranks or on none that registers alike. registry NULL: it does not. */
-bool ss_registry_names(struct ss_registry *registry, const void *buffer, uint64_t count);
+/* The number of the entry, from 1, in the order of registration; 0: the application does not name
+ * the buffer, and has not done so lately. registry NULL: it does not. */
+uint32_t ss_registry_number(struct ss_registry *registry, const void *buffer, uint64_t count);
 
 /* Whether there is an entry; its density. registry NULL: there is none. */
 bool ss_registry_find(struct ss_registry *registry, const void *buffer, uint64_t count,

@@ -190,7 +190,9 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
     if (is(s, "*"))
         return;
     if (is(s, "auto") && p->with_settings) {
-        r->automatic = true;
+        complain(p, s.at,
+                 "there is no rule auto: 'sparseshim learn' finds the gradients of a program and "
+                 "writes the rules");
         return;
     }
     if (equals && is(key, "count")) {
@@ -210,9 +212,9 @@ static void read_condition(struct parser *p, struct ss_rule *r, struct span s)
                      "any text and any character");
     } else {
         complain(p, s.at,
-                 "'%.*s' is no condition: allowed are *, %scount=LO:HI, count=N, type=float, "
+                 "'%.*s' is no condition: allowed are *, count=LO:HI, count=N, type=float, "
                  "type=double, comm=NAME and site=SYMBOL or MODULE+OFFSET, joined by ','",
-                 (int)s.length, s.at, p->with_settings ? "auto, " : "");
+                 (int)s.length, s.at);
     }
 }
 
@@ -270,6 +272,16 @@ static void read_keep(struct parser *p, struct ss_rule *r, struct span value)
         complain(p, value.at, "keep takes first:N or last:N, N elements from 1 on");
 }
 
+static void read_calls(struct parser *p, struct ss_rule *r, struct span value)
+{
+    uint64_t calls;
+
+    if (!read_whole(value, &calls) || calls < 1 || calls > SS_RULE_CALLS)
+        complain(p, value.at, "calls takes N, the calls per step, from 1 to %d", SS_RULE_CALLS);
+    else
+        r->calls = (uint32_t)calls;
+}
+
 static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
 {
     static const struct {
@@ -278,7 +290,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
     } settings[] = {{"density", read_density},
                     {"k", read_k},
                     {"algorithm", read_algorithm},
-                    {"keep", read_keep}};
+                    {"keep", read_keep},
+                    {"calls", read_calls}};
     const char *equals = memchr(s.at, '=', s.length);
     struct span key = {s.at, equals ? (size_t)(equals - s.at) : s.length};
 
@@ -293,8 +306,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
             return;
         }
     complain(p, s.at,
-             "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N and "
-             "keep=last:N, each after ':'",
+             "'%.*s' is no setting: allowed are density=D, k=K/B, algorithm=NAME, keep=first:N, "
+             "keep=last:N and calls=N, each after ':'",
              (int)s.length, s.at);
 }
 
@@ -460,7 +473,7 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
     return NULL;
 }
 
-/* '*' alone, `auto` and rules of other conditions name none. */
+/* '*' alone and rules of other conditions name none. */
 static bool names_counts(const struct ss_rule *r)
 {
     return r->count_low > 0 || r->count_high < UINT64_MAX;
@@ -575,7 +588,7 @@ size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_re
         return 0;
     pthread_mutex_lock(&rules->met->lock);
     for (size_t i = 0; i < rules->count && rules->met->any; i++) {
-        if (rules->met->rule[i].matched || rules->rule[i].automatic || n++ >= SHOWN)
+        if (rules->met->rule[i].matched || n++ >= SHOWN)
             continue;
         tell_unmatched(&rules->rule[i], &rules->met->rule[i], reach, one, sizeof one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > 1 ? ", " : "", one);

@@ -2,15 +2,13 @@
  *
  *     text       = rule { separator rule }          separator: ';' or white space, any number
  *     rule       = condition { ',' condition } { ':' setting }
- *     condition  = '*' | auto | count=N | count=[LO]:[HI] | type=float | type=double
+ *     condition  = '*' | count=N | count=[LO]:[HI] | type=float | type=double
  *                | comm=PATTERN | site=PATTERN
- *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N
+ *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N | calls=N
  *
- * All conditions of a rule must hold; LO and HI are included; '*' holds always, and so does `auto`,
- * of REGISTER alone, which takes what then looks like a gradient (core/tensor/registration.c). In a
- * PATTERN '*' stands for any text and '?' for any one character: so can a separator, a ',' or a ':'
- * before a letter in a name be written. Keys and words are lower case. The first rule that matches
- * wins.
+ * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
+ * stands for any text and '?' for any one character: so can a separator, a ',' or a ':' before a
+ * letter in a name be written. Keys and words are lower case. The first rule that matches wins.
  */
 #ifndef CORE_TENSOR_RULES_H
 #define CORE_TENSOR_RULES_H
@@ -18,6 +16,8 @@
 #include "core/base/types.h"
 
 enum ss_keep { SS_KEEP_NONE, SS_KEEP_FIRST, SS_KEEP_LAST };
+
+enum { SS_RULE_CALLS = 1000000 };
 
 struct ss_rule {
     const char *text; /* as written, without separators */
@@ -27,7 +27,6 @@ struct ss_rule {
     enum ss_type type;
     const char *comm; /* pattern, NULL = any */
     const char *site; /* pattern, NULL = any */
-    bool automatic;   /* takes on evidence only */
 
     /* Settings of a REGISTER rule. */
     double density; /* 0 < density <= 1, 0 = not given */
@@ -37,6 +36,8 @@ struct ss_rule {
     enum ss_algorithm algorithm;
     enum ss_keep keep; /* the first or last keep_count elements are sent exactly */
     uint64_t keep_count;
+    uint32_t calls; /* per step, of each signature, and of each site if the rule names one; 0 = not
+                       given (core/identity/identity.h) */
 };
 
 struct ss_rules;
@@ -72,8 +73,8 @@ uint64_t ss_rules_least_named(const struct ss_rules *rules);
 void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
 
 /* Rules that match nothing. ss_rules_meet compares every rule with a subject and remembers the
- * result; from several threads. ss_rules_unmatched writes the rules, `auto` aside, that have
- * matched none, at most 3 of them, each with the subject that came nearest (the fewest conditions
+ * result; from several threads. ss_rules_unmatched writes the rules that have matched none, at
+ * most 3 of them, each with the subject that came nearest (the fewest conditions
  * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
  * met at all. */
 struct ss_rules_reach {

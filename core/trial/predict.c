@@ -13,7 +13,7 @@ static double vote_seconds(const struct ss_trial *t)
 
     return t->algorithm == SS_DENSE
                ? 0
-               : rounds * (t->alpha + t->beta * (double)offsetof(struct ss_ballot, evidence));
+               : rounds * (t->alpha + t->beta * (double)sizeof(struct ss_ballot));
 }
 
 void ss_trial_predict(const struct ss_trial *t, struct ss_trial_estimate *estimate)

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-enum { JOINT_MAGIC = 0x73734a31, BASE = offsetof(struct ss_ballot, evidence) };
-enum { WORDS = BASE / sizeof(uint64_t) };
-static const uint64_t EVIDENCE = 1ULL << 63; /* in a mask: the evidence follows the words */
-_Static_assert(BASE % sizeof(uint64_t) == 0 && BASE / sizeof(uint64_t) < 63, "a bit of the mask");
+enum { JOINT_MAGIC = 0x73734a31, WORDS = sizeof(struct ss_ballot) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct ss_ballot) % sizeof(uint64_t) == 0 && WORDS < 64, "a bit of the mask");
 
 struct header {
     uint32_t magic, count;
@@ -44,18 +42,18 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes)
 static unsigned char *encode_one(unsigned char *to, const struct ss_ballot *now,
                                  const struct ss_ballot *before)
 {
-    uint64_t words[WORDS], old[WORDS], mask = now->evidence.shown > 0 ? EVIDENCE : 0;
+    uint64_t words[WORDS], old[WORDS], mask = 0;
     unsigned char *at = to + sizeof mask;
 
-    memcpy(words, now, BASE);
-    memcpy(old, before, BASE);
+    memcpy(words, now, sizeof words);
+    memcpy(old, before, sizeof old);
     for (unsigned i = 0; i < WORDS; i++)
         if (words[i] != old[i]) {
             mask |= 1ULL << i;
             at = put(at, &words[i], sizeof words[i]);
         }
     put(to, &mask, sizeof mask);
-    return mask & EVIDENCE ? put(at, &now->evidence, sizeof now->evidence) : at;
+    return at;
 }
 
 static size_t encode(unsigned char *msg, struct ss_ballot *const *ballots, unsigned count)
@@ -94,8 +92,7 @@ static bool decode_one(const unsigned char **from, const unsigned char *end, str
     for (unsigned i = 0; i < WORDS; i++)
         if ((mask >> i & 1) && !get(from, end, base + i * sizeof mask, sizeof mask))
             return false;
-    ss_evidence_init(&b->evidence);
-    return !(mask & EVIDENCE) || get(from, end, &b->evidence, sizeof b->evidence);
+    return true;
 }
 
 /* Merges each decoded ballot into this rank's, or replaces it if `result`. Returns false if the

@@ -3,13 +3,12 @@
 
 #include <string.h>
 
-enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 8 };
+enum { BALLOT_MAGIC = 0x73733176, BALLOT_VERSION = 9 };
 
 void ss_ballot_init(struct ss_ballot *ballot)
 {
     *ballot = (struct ss_ballot){
         .magic = BALLOT_MAGIC, .version = BALLOT_VERSION, .memory_min = UINT64_MAX};
-    ss_evidence_init(&ballot->evidence);
 }
 
 static uint64_t min64(uint64_t a, uint64_t b)
@@ -35,14 +34,10 @@ void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other)
     into->memory_min = min64(into->memory_min, other->memory_min);
     into->k_max = max64(into->k_max, other->k_max);
     into->ratio_max = max64(into->ratio_max, other->ratio_max);
-    into->norm_max = max64(into->norm_max, other->norm_max);
-    for (int i = 0; i < SS_STEP_PARTS; i++)
-        into->parts[i] = (uint8_t)max64(into->parts[i], other->parts[i]);
     into->result_max = max64(into->result_max, other->result_max);
     for (int i = 0; i < SS_COSTS; i++)
         into->costs[i] = into->costs[i] > other->costs[i] ? into->costs[i] : other->costs[i];
     into->last_min = min64(into->last_min, other->last_min);
-    ss_evidence_merge(&into->evidence, &other->evidence);
 }
 
 void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
@@ -52,17 +47,12 @@ void ss_vote_start(struct ss_vote *vote, struct ss_transport *t, uint32_t call)
     vote->bytes = 0;
 }
 
-/* Returns the bytes to send: evidence travels only if there is any. */
-static size_t length_of(const struct ss_ballot *ballot)
+static uint64_t check_of(const struct ss_ballot *ballot)
 {
-    return ballot->evidence.shown > 0 ? sizeof *ballot : offsetof(struct ss_ballot, evidence);
-}
+    uint64_t h = 0xcbf29ce484222325ULL, word;
 
-static uint64_t hash_words(uint64_t h, const void *from, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, (const unsigned char *)from + i, sizeof word);
+    for (size_t i = 0; i < offsetof(struct ss_ballot, check); i += sizeof word) {
+        memcpy(&word, (const unsigned char *)ballot + i, sizeof word);
         h ^= word;
         h *= 0x9e3779b97f4a7c15ULL;
         h ^= h >> 32;
@@ -70,26 +60,13 @@ static uint64_t hash_words(uint64_t h, const void *from, size_t bytes)
     return h;
 }
 
-static uint64_t check_of(const struct ss_ballot *ballot, size_t length)
-{
-    size_t behind = offsetof(struct ss_ballot, evidence);
-    uint64_t h = hash_words(0xcbf29ce484222325ULL, ballot, offsetof(struct ss_ballot, check));
-
-    return hash_words(h, &ballot->evidence, length - behind);
-}
-
 /* Returns SS_OK if a ballot of this version arrived. Otherwise the peer speaks another protocol. */
-static int check_incoming(struct ss_vote *v)
+static int check_incoming(const struct ss_vote *v)
 {
-    size_t length = v->meetings.recv.bytes, least = offsetof(struct ss_ballot, evidence);
-
     if (v->meetings.recv.status != SS_OK)
         return v->meetings.recv.status;
-    if (length == least)
-        ss_evidence_init(&v->incoming.evidence);
-    if ((length != least && length != sizeof v->incoming) || v->incoming.magic != BALLOT_MAGIC ||
-        v->incoming.version != BALLOT_VERSION ||
-        v->incoming.check != check_of(&v->incoming, length))
+    if (v->meetings.recv.bytes != sizeof v->incoming || v->incoming.magic != BALLOT_MAGIC ||
+        v->incoming.version != BALLOT_VERSION || v->incoming.check != check_of(&v->incoming))
         return SS_ERR_PROTOCOL;
     return SS_OK;
 }
@@ -105,10 +82,9 @@ static int post(void *owner, struct ss_meetings *m, const struct ss_meeting *now
     if (now->to < 0 || status != SS_OK)
         return status;
     v->outgoing = v->ballot;
-    size_t length = length_of(&v->outgoing);
-    v->outgoing.check = check_of(&v->outgoing, length);
-    v->bytes += length;
-    return ss_meetings_send(m, now->to, tag, &v->outgoing, length);
+    v->outgoing.check = check_of(&v->outgoing);
+    v->bytes += sizeof v->outgoing;
+    return ss_meetings_send(m, now->to, tag, &v->outgoing, sizeof v->outgoing);
 }
 
 /* Merges the received ballot. */

@@ -8,8 +8,6 @@
 #define CORE_VOTE_VOTE_H
 
 #include "core/net/meetings.h"
-#include "core/tensor/evidence.h"
-#include "core/tensor/steps.h"
 
 enum ss_vote_flag {
     SS_VOTE_CANNOT = 1 << 0,     /* no memory for this call */
@@ -20,20 +18,20 @@ enum ss_vote_flag {
     SS_VOTE_INTEREST = 1 << 5,   /* top-k: a tensor of the lane is or may be registered here */
     SS_VOTE_REEVALUATE = 1 << 6, /* top-k: the threshold has grown too high here */
     SS_VOTE_GUARD = 1 << 7,      /* top-k: the result of this call is compared with the dense sum */
-    /* bits 8 to 13: the tensor's ballot, core/feedback/topk.c */
-    SS_VOTE_UNLIKE = 1 << 14,    /* top-k: different tensors in turn in one buffer */
-    SS_VOTE_DRAIN = 1 << 15,     /* top-k: the tensor is exact and has a residual to send */
-    SS_VOTE_LAYOUT = 1 << 16,    /* the arguments of this rank are not served */
-    SS_VOTE_POLLED = 1 << 17,    /* the MPI library's call must not block here */
-    SS_VOTE_CALLBACKS = 1 << 18, /* nonblocking calls must not be moved by threads of ours here */
-    SS_VOTE_RESTING = 1 << 20,   /* top-k: the tensor is registered here, but rests */
-    SS_VOTE_CLAIMS = 1 << 21,    /* top-k: this rank has claimed entries */
-    SS_VOTE_HOLDS = 1 << 19,     /* top-k: a tensor of the lane has a residual here */
-    SS_VOTE_NO_ROUNDS = 1 << 22, /* top-k: the next calls of the tensor cannot be partial here */
-    SS_VOTE_APART = 1 << 23,     /* the call cannot be exchanged together with others here */
-    SS_VOTE_PIECES = 1 << 24,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
-    SS_VOTE_OVERLAPS = 1 << 25,  /* top-k: the last call of its tensor has not ended here */
-    SS_VOTE_FLAGS = (1 << 26) - 1,
+    SS_VOTE_UNREGISTERED = 1 << 8, /* top-k: the tensor's ballot (struct ss_tensor_ballot) */
+    SS_VOTE_REGISTERED = 1 << 9,
+    SS_VOTE_REFUSED = 1 << 10,
+    SS_VOTE_DRAIN = 1 << 11,     /* top-k: the tensor is exact and has a residual to send */
+    SS_VOTE_LAYOUT = 1 << 12,    /* the arguments of this rank are not served */
+    SS_VOTE_POLLED = 1 << 13,    /* the MPI library's call must not block here */
+    SS_VOTE_CALLBACKS = 1 << 14, /* nonblocking calls must not be moved by threads of ours here */
+    SS_VOTE_HOLDS = 1 << 15,     /* top-k: a tensor of the lane has a residual here */
+    SS_VOTE_RESTING = 1 << 16,   /* top-k: the tensor is registered here, but rests */
+    SS_VOTE_CLAIMS = 1 << 17,    /* top-k: this rank has claimed entries */
+    SS_VOTE_NO_ROUNDS = 1 << 18, /* top-k: the next calls of the tensor cannot be partial here */
+    SS_VOTE_APART = 1 << 19,     /* the call cannot be exchanged together with others here */
+    SS_VOTE_PIECES = 1 << 20,    /* the MPI library's call is to be made in pieces (SS_PIECE) */
+    SS_VOTE_FLAGS = (1 << 21) - 1,
     /* Off, and the reason for the report. In an allreduce no other rank says SS_VOTE_LAYOUT. */
     SS_VOTE_ENVIRONMENT = SS_VOTE_OFF | SS_VOTE_LAYOUT
 };
@@ -46,13 +44,11 @@ enum ss_same {
     SS_SAME_STATE,    /* oktopk's boundaries and threshold: if not, all make them anew */
     SS_SAME_FORCED,   /* the collective that a rule names, 0 = none: if not, the job's counts */
     SS_SAME_KEEP,     /* the range that a rule keeps: if not, the call is native */
-    SS_SAME_WATCH,    /* what is remembered of the tensor's calls: if not, it is forgotten */
     SS_SAME_HOST,     /* the machine: if not, there are several */
     SS_SAME_FORM,     /* word size and parts (ss_call_start_kind): if not, the call is native */
     SS_SAME_LABEL,    /* of the call site: if not, sites do not count on this lane any more */
-    SS_SAME_BETWEEN,  /* smaller calls since the last, and whether all calls before it have ended
-                         (core/feedback/between.c): what is not the same tells nothing */
-    SS_SAME_TENSOR,   /* which of the lane's tensors: if not, the call is exact */
+    SS_SAME_TENSOR,   /* which of the tensors of lane and site (ss_standing_code): if not, the call
+                         is exact */
     SS_SAME_MEASURED, /* the lane's call that last_min is of: if not, it is ignored */
     SS_SAMES
 };
@@ -83,17 +79,14 @@ struct ss_ballot {
     uint64_t memory_min; /* bytes a rank may still take for this communicator's work space */
     uint64_t k_max;      /* top-k: entries asked for */
     uint64_t ratio_max;  /* top-k: norm of the residual over that of the input, double bits */
-    uint64_t norm_max;   /* top-k: norm of the input, double bits */
-    uint8_t
-        parts[SS_STEP_PARTS]; /* top-k: shares of its parts (core/tensor/steps.h), each by max */
-    uint64_t result_max;      /* entries of the last result on this lane, 0 = not known */
+    uint64_t result_max; /* entries of the last result on this lane, 0 = not known */
     uint32_t costs[SS_COSTS];
     uint64_t last_min; /* seconds of the lane's last exchange, smallest over ranks: the last to
                           arrive waits least */
     uint64_t check;    /* hash of all other fields; set on sending, checked on arrival */
-
-    struct ss_evidence evidence; /* top-k: of the tensor; travels only where a rank shows any */
 };
+
+_Static_assert(sizeof(struct ss_ballot) <= 400, "a vote is a small message");
 
 void ss_ballot_init(struct ss_ballot *ballot);
 void ss_ballot_merge(struct ss_ballot *into, const struct ss_ballot *other);

@@ -236,11 +236,11 @@ ranks | ranks | rank | 1 | ranks of the communicator
 site | | text | | module and offset that it is called from; null: unknown
 _site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there
-ordinal | ordinal | integer | 1* | which call of its lane it is in the step, from 0; -1: out of step
+ordinal | ordinal | integer | 1* | which call of its lane and site it is in the step, from 0
 type | type | text | 1 | datatype of the elements
 count | count | count | 1 | elements
 calls | calls | count | 1 | calls of it, lossy or not
-state | state | text | 2! | registered: its calls are lossy; exact; candidate: still being watched
+state | state | text | 2! | registered: its calls are lossy; exact; candidate: its calls show no period yet
 topk_calls | top-k calls | count | 2 | calls sent as top-k, which are lossy
 density_asked | asked | share | 2 | share of the elements asked for, warm-up included; mean of these calls
 density_selected | selected | share | 2 | share of the elements that this rank selected; mean of these calls
@@ -261,27 +261,10 @@ global_off_sum | | factor | | sum behind global_off
 input_norm | | factor | | norm of this rank's last input sent as top-k; 0: there was none
 late | | count | | QUORUM: gradients of this rank that came late, of which no selection has sent anything yet; they are in what it has kept back
 series | | object | | how these calls went, at even distances, 128 points at most; null: there were none
-watched | watched | count | 3* | calls in which samples of all ranks were compared; what follows are means of them
-alike | alike | factor | 3* | cosine between the inputs of different ranks; 1: all the same, as in an average
-again | again | factor | 3* | largest |cosine| of the sum with one of the last four
-along | along | factor | 3* | cosine of the sum with the last
-balance | balance | factor | 3* | the smaller share of energy of one sign; 0: one sign, 1/2: both alike
-parts | parts | factor | 3* | how different the places of the ranks' energy are; 1: disjoint, as in a gather
-drift | drift | factor | 3* | octaves of energy that the norm moves per call
-same | same | factor | 3* | share of calls in which "along" is above 0.98
-overlap | overlap | factor | 3* | how much of what is not zero on one rank is not zero on others; 0: a gather
-stay | stay | factor | 3* | cosine of a rank's input with its last
-first | first | factor | 3* | |cosine| of the sum with the last
-third | third | factor | 3* | |cosine| of the sum with the third last
-common | common | factor | 3* | "alike", with all calls counted the same; 0: nothing in common, as divided layers
-lasting | lasting | factor | 3* | mean cosine of any two sums over that of neighbours; 1: one direction
-decided | decided | text | 3* | short name of why it was refused when it was first decided on
-decided_at | at call | count | 3* | call of it after which that was; 0: not yet
-moved | moved | factor | 3* | octaves of energy that the norm moved when it was last looked at again; 0: never
+decided_at | at call | count | 3* | call of it in which it was first registered or refused; 0: not yet
 guard_looks | looks | count | 3* | calls in which GUARD compared the result with the dense sum
 guard_cosine | cosine | factor | 3* | cosine of the two in the last of them
 guard_ratio | ratio | factor | 3* | largest norm of a rank's residual over that of its input then
-guard_doubt | looks like | text | 3* | what speaks against a gradient that a rule has made lossy
 """)
 SERIES = Group("series", "Series of a tensor, an array each", """
 call | | count | | number of the tensor's own call, from 1

@@ -59,10 +59,7 @@ struct shim_comm {
 
     /* The fields below, core and transport are under `lock`. */
     pthread_mutex_t lock;
-    uint64_t calls; /* eligible calls so far, including the first contact */
-    /* MODE=topk, indexed by number % SS_UNDER_WAY: number of the last call if the program has not
-     * seen its end, otherwise 0 */
-    _Atomic uint64_t under_way[SS_UNDER_WAY];
+    uint64_t calls;                      /* eligible calls so far, including the first contact */
     uint64_t started;                    /* core calls started */
     struct shim_task *queue, *queue_end; /* started tasks come first */
     double stepped;                      /* time when all of it was last stepped */
@@ -235,8 +232,6 @@ void shim_comm_give_back(void);
 void shim_comm_close_all(void);
 
 /* shim/comm/comm_words.c */
-/* Warns once per job, on rank 0, of tensors that automatic registration has refused. */
-void shim_tell_refusals(struct ss_comm *comm);
 /* Warns once of residuals of tensors that have left top-k, when the communicator is freed or the
  * job ends. */
 void shim_tell_held_back(struct ss_comm *comm);

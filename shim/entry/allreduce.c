@@ -338,8 +338,8 @@ static int route(const struct shim_call *call, void *request)
     if (!eligible && request && reason == SS_WHY_SMALL)
         eligible = joins(call, &type, &op);
     if (reason == SS_WHY_SMALL && !eligible && !request)
-        shim_count_small(call->count);
-    if (shim_learns() && !eligible && !request && call->count <= SHIM_FEW_NUMBERS)
+        shim_count_small(call->count, call->comm);
+    if (shim_learns() && !eligible && !request && call->count <= SHIM_MARK_COUNT)
         shim_learn_mark(call);
     if (!eligible && reason == SS_WHY_SMALL && call->small)
         note_small(call, request != NULL);

@@ -54,10 +54,8 @@ struct ss_settings shim_settings_of(const struct cfg *cfg, const struct cfg_opti
         .quorum = learn ? SS_QUORUM_ALL : options->quorum,
         .quorum_period = forced->quorum_period,
         .quorum_staleness = forced->quorum_staleness,
-        /* labels of call sites are agreed on by votes, which partial calls do not have */
-        .tensors = {.identity =
-                        options->quorum != SS_QUORUM_ALL ? SS_IDENTITY_ORDINAL : options->identity,
-                    .register_after = options->register_after,
+        .tensors = {.identity = {.by_rule = options->quorum != SS_QUORUM_ALL,
+                                 .steps = (unsigned)forced->identity_steps},
                     .threshold_period = (size_t)forced->threshold_period},
         .observe = options->mode == CFG_MODE_OBSERVE,
         .algorithm = options->algorithm,

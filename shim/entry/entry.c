@@ -57,7 +57,7 @@ EXPORT shim_request_get_status_fn MPI_Request_get_status, PMPI_Request_get_statu
 SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                     uintptr_t comm, const void *site)
 {
-    if (is_small_there(count, send, recv, type))
+    if (is_small_there(count, send, recv, type, comm))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return shim_allreduce(REDUCTION(false, .site = site));
 }
@@ -65,7 +65,7 @@ SLOW slow_allreduce(const void *send, void *recv, int count, uintptr_t type, uin
 int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintptr_t op,
                   uintptr_t comm)
 {
-    if (is_small(count, send, recv))
+    if (is_small(count, send, recv, comm))
         return shim.next.allreduce(send, recv, count, type, op, comm);
     return slow_allreduce(send, recv, count, type, op, comm, __builtin_return_address(0));
 }
@@ -73,7 +73,7 @@ int MPI_Allreduce(const void *send, void *recv, int count, uintptr_t type, uintp
 SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                       uintptr_t comm, const void *site)
 {
-    if (is_small_there(count, send, recv, type))
+    if (is_small_there(count, send, recv, type, comm))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return shim_allreduce(REDUCTION(true, .site = site));
 }
@@ -81,7 +81,7 @@ SLOW slow_allreduce_c(const void *send, void *recv, int64_t count, uintptr_t typ
 int MPI_Allreduce_c(const void *send, void *recv, int64_t count, uintptr_t type, uintptr_t op,
                     uintptr_t comm)
 {
-    if (is_small(count, send, recv))
+    if (is_small(count, send, recv, comm))
         return shim.next.allreduce_c(send, recv, count, type, op, comm);
     return slow_allreduce_c(send, recv, count, type, op, comm, __builtin_return_address(0));
 }

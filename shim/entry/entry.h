@@ -26,11 +26,11 @@ static inline bool below(int64_t count)
     return count < atomic_load_explicit(&shim.min_fast, memory_order_acquire);
 }
 
-static inline bool is_small(int64_t count, const void *send, const void *recv)
+static inline bool is_small(int64_t count, const void *send, const void *recv, uintptr_t comm)
 {
     if (!below(count) || !shim_are_plain(send, recv))
         return false;
-    shim_count_small(count);
+    shim_count_small(count, comm);
     return true;
 }
 
@@ -43,11 +43,12 @@ static inline bool on_host(const void *send, uintptr_t send_type, const void *re
 }
 
 /* Acts like is_small after the entry point's fast path, for buffers whose place must be found. */
-static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type)
+static inline bool is_small_there(int64_t count, const void *send, const void *recv, uintptr_t type,
+                                  uintptr_t comm)
 {
     if (!below(count) || !on_host(send, type, recv, type))
         return false;
-    shim_count_small(count);
+    shim_count_small(count, comm);
     return true;
 }
 

@@ -53,6 +53,16 @@ static void warn_of_singletons(void)
                  started, shim.library);
 }
 
+/* Warns on rank 0 that MODE=topk has no rule. */
+static void tell_no_rule(void)
+{
+    if (shim.rank == 0 && shim.settings.topk && !shim.settings.tensors.include &&
+        !shim.rule_problem[0][0])
+        shim_say(CFG_DEBUG_WARN,
+                 "MODE=topk makes nothing lossy: SPARSESHIM_REGISTER is empty; 'sparseshim learn' "
+                 "finds the gradients of a program and writes the rules");
+}
+
 /* Logs the problems of the settings. Returns true if STRICT turns one of them into an error. */
 static bool tell_problems(void)
 {
@@ -152,6 +162,7 @@ static void start(MPI_Comm comm)
     shim.mem.limit = memory_limit();
     shim_trace_start();
     warn_of_singletons();
+    tell_no_rule();
     if (tell_problems() && shim.options.strict)
         atomic_store(&shim.objects_to_settings, true);
     if (!shim.sessions) {

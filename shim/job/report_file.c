@@ -96,15 +96,6 @@ static void keep_file(struct ss_report_job *job, char *directory, size_t size, b
         job->kept = strlen(directory) < SHOWN ? directory : "$SPARSESHIM_REPORT_DIR";
 }
 
-static void tell_rest(void)
-{
-    char text[300];
-
-    for (int what = 0; what < SS_TELLINGS; what++)
-        if (ss_stats_told(&shim.stats, (enum ss_telling)what, text, sizeof text))
-            shim_say(CFG_DEBUG_WARN, "%s", text);
-}
-
 /* Rules that have met calls, and matched none of them. Without communication: of this rank. */
 static void tell_unmatched(void)
 {
@@ -121,9 +112,8 @@ static void tell_unmatched(void)
     }
 }
 
-/* Communicators that were freed are booked when they go. tell: also says what was refused; last:
- * and what is left. */
-static void book_tensors(bool tell, bool last)
+/* Communicators that were freed are booked when they go. last: also says what is left. */
+static void book_tensors(bool last)
 {
     struct shim_comm **comms;
     size_t n = shim_comm_all(&comms);
@@ -131,8 +121,6 @@ static void book_tensors(bool tell, bool last)
     for (size_t i = 0; i < n; i++) {
         pthread_mutex_lock(&comms[i]->lock);
         if (comms[i]->core) {
-            if (tell)
-                shim_tell_refusals(comms[i]->core);
             if (last) {
                 shim_tell_lost(comms[i]->core);
                 shim_tell_held_back(comms[i]->core);
@@ -236,8 +224,7 @@ static void report(bool file, bool text, bool complete)
                  (unsigned long long)atomic_load(&shim.stats.passed[SS_WHY_SMALL]));
     if (shim.settings.topk) {
         shim_comm_sweep();
-        book_tensors(true, text && complete);
-        tell_rest();
+        book_tensors(text && complete);
     }
     if (shim.settings.topk && text && complete)
         tell_unmatched();
@@ -281,7 +268,7 @@ void shim_report_while_running(double now)
         atomic_store(&shim.report_at, (double)INFINITY);
     else if (atomic_compare_exchange_strong(&shim.report_at, &due, now + REPORT_EVERY)) {
         if (shim.settings.topk)
-            book_tensors(false, false);
+            book_tensors(false);
         write_report(true, false, false);
     }
 }

@@ -171,7 +171,6 @@ void shim_site_find(const void *address, struct shim_place *room, struct ss_call
     *site = (struct ss_call_site){
         .hash = room->hash ? room->hash : 1,
         .path = path,
-        .small = atomic_load_explicit(&shim.small, memory_order_relaxed),
         .name = room->name[0] ? room->name : NULL,
         .symbol = room->symbol[0] ? room->symbol : NULL,
     };

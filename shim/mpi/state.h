@@ -255,6 +255,8 @@ struct shim_hooks {
 /* MPICH's MPI_COMM_WORLD, for files that include no mpi.h. */
 #define SHIM_WORLD 0x44000000u
 
+enum { SHIM_MARK_COUNT = 8 /* elements */, SHIM_MARK_SLOTS = 256 };
+
 struct shim_state {
     /* Read by every call. Calls of fewer than min_fast elements go straight to the next function
      * and are not counted. INT64_MIN until the first call has set `next`, and if calls are counted;
@@ -266,9 +268,8 @@ struct shim_state {
      * until the size is known, and if calls are counted. */
     _Atomic uint64_t min_fast_slice;
     struct shim_next next;
-    /* Number of MPI_Allreduce calls of at most SHIM_FEW_NUMBERS elements; with several threads a
-     * little too small. */
-    _Alignas(64) _Atomic uint64_t small;
+    /* Small MPI_Allreduce so far, by communicator (shim_marks_of). */
+    _Alignas(64) _Atomic uint64_t marks[SHIM_MARK_SLOTS];
     _Alignas(64) atomic_int phase; /* enum shim_phase */
     pid_t pid; /* process that prepared the shim; a forked child passes everything */
     const atomic_bool
@@ -291,7 +292,6 @@ struct shim_state {
     struct ss_settings settings;
     char rule_problem[2][256];   /* problems of REGISTER and EXCLUDE, "": none */
     struct ss_registry registry; /* buffers the application registered */
-    atomic_bool refusals_told;   /* of automatic registration: one warning */
     struct ss_mem mem;
     struct ss_stats stats;
     int64_t start_unix;
@@ -390,15 +390,21 @@ static inline bool shim_is_out(void)
     return shim_ours && atomic_load(&shim.watch.bars) > 0;
 }
 
-/* Counts sums of at most SHIM_FEW_NUMBERS elements, such as a loss or a metric, which mark steps
- * (core/tensor/steps.h); larger ones may be those of a layer's bias. Not locked: some five
- * instructions. */
-enum { SHIM_FEW_NUMBERS = 8 };
-static inline void shim_count_small(int64_t count)
+/* Sums of a few numbers between two calls, of a loss or a metric, are marks of steps
+ * (core/identity/identity.h). Larger ones may be those of a layer's bias. Two communicators with
+ * one slot have too many marks, which the vote notices if ranks then see other steps. Not locked:
+ * some eight instructions. */
+static inline _Atomic uint64_t *shim_marks_of(uintptr_t comm)
 {
-    uint64_t small = atomic_load_explicit(&shim.small, memory_order_relaxed);
+    return &shim.marks[(comm ^ comm >> 27) % SHIM_MARK_SLOTS];
+}
 
-    atomic_store_explicit(&shim.small, small + (count <= SHIM_FEW_NUMBERS), memory_order_relaxed);
+static inline void shim_count_small(int64_t count, uintptr_t comm)
+{
+    _Atomic uint64_t *marks = shim_marks_of(comm);
+    uint64_t so_far = atomic_load_explicit(marks, memory_order_relaxed);
+
+    atomic_store_explicit(marks, so_far + (count <= SHIM_MARK_COUNT), memory_order_relaxed);
 }
 
 /* shim/mpi/next.c: calls the next function of a blocking call. */

@@ -125,7 +125,6 @@ static int on_free(void *state)
     struct shim_task *task = state;
     int pending = PENDING;
 
-    shim_task_seen(task);
     pthread_mutex_lock(&shim.requests_lock); /* another request may get the handle now */
     task->let_go = true;
     pthread_mutex_unlock(&shim.requests_lock);

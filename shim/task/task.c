@@ -64,8 +64,10 @@ bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct
     task->text[0] = '\0';
     if (shim.options.debug >= CFG_DEBUG_TRACE)
         task->begin = shim_now();
-    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own)
+    if (shim.settings.topk && call->kind == SS_KIND_ALLREDUCE && !call->own) {
         shim_site_find(call->site, &task->place, &task->site);
+        task->site.marks = atomic_load_explicit(shim_marks_of(call->comm), memory_order_relaxed);
+    }
     if (!keep_lists(task))
         return false;
     shim_layout(task);
@@ -130,7 +132,6 @@ void shim_task_end_window(struct shim_task *task, int status, double seconds)
     shim_task_trace(task, status);
     shim_task_book_synchronous(task);
     shim_comm_keep_costs(comm);
-    shim_tell_task_refusals(task);
     shim_task_set_stage(task, SHIM_TASK_DONE);
 }
 
@@ -511,8 +512,6 @@ void shim_task_post(struct shim_task *task)
         shim_progress_round_as(ss_fpenv_now());
     pthread_mutex_lock(&comm->lock);
     task->number = ++comm->calls;
-    if (shim.settings.topk)
-        shim_task_made(task);
     if (task->call.own && (comm->native_from == 0 || task->number < comm->native_from))
         comm->native_from = task->number; /* on all ranks, which make the same call */
     task->polled = comm->polled;

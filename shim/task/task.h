@@ -96,12 +96,6 @@ struct shim_task {
 bool shim_task_init(struct shim_task *task, const struct shim_call *call, struct shim_comm *comm,
                     enum ss_type type, enum ss_op sum, bool blocking);
 
-/* shim/task/made.c: records, under the communicator's lock, that a call has its number. */
-void shim_task_made(struct shim_task *task);
-/* Records that the program has seen the call end, or has freed its request. Called in any
- * thread. */
-void shim_task_seen(struct shim_task *task);
-
 /* Raises the exceptions of the call's sums in the thread of the program that sees it end. Includes
  * exceptions of sums that the MPI library has made in threads of the shim. */
 void shim_task_raise(struct shim_task *task);

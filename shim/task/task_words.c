@@ -52,13 +52,6 @@ void shim_tell_wait(const struct shim_task *task, int status)
         shim_say(CFG_DEBUG_WARN, "%s", text);
 }
 
-/* Calls whose number is a power of two are rare enough to cost nothing. */
-void shim_tell_task_refusals(const struct shim_task *task)
-{
-    if (shim.settings.topk && task->number >= 16 && (task->number & (task->number - 1)) == 0)
-        shim_tell_refusals(task->comm->core);
-}
-
 static void trace_line(const struct shim_task *task, int status)
 {
     const struct ss_call *c = task->core;

@@ -16,10 +16,6 @@ void shim_tell_decisions(struct shim_comm *comm);
 /* Warns of a long wait: how long a step has waited and for which rank. */
 void shim_tell_wait(const struct shim_task *task, int status);
 
-/* Logs the tensors that MODE=topk keeps exact, with reasons, in calls whose number is a power of
- * two. */
-void shim_tell_task_refusals(const struct shim_task *task);
-
 /* DEBUG=trace: logs a line about a call. status: result of core's call. */
 void shim_task_trace(const struct shim_task *task, int status);
 

@@ -17,7 +17,7 @@ tap_taken "kinds on 4 ranks, always sparse, PROGRESS=thread" 8 45
 SPARSESHIM_ALGORITHM=dense preloaded 3 kinds
 tap_passed "kinds on 3 ranks, always the MPI library's"
 tap_no_sparse "... none of them sparse"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=1:1000000 SPARSESHIM_REGISTER_AFTER=0 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=1:1000000:calls=1 SPARSESHIM_TEST=identity_steps=1 \
     SPARSESHIM_ALGORITHM=split_allgather preloaded 3 kinds
 tap_passed "kinds on 3 ranks, MODE=topk: they stay exact" 40
 SPARSESHIM_MODE=observe preloaded 3 kinds

@@ -51,20 +51,20 @@ STATUS=$?
 tap_passed "all collectives where nobody counts calls"
 
 for algorithm in $(some 'split_allgather ring oktopk gtopk' 'allgather split_allgather dsar ring oktopk gtopk'); do
-    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 \
         SPARSESHIM_ALGORITHM=$algorithm preloaded 3 device_calls steps
     tap_passed "MODE=topk, $algorithm: the bits of buffers of the host" 100
     [ "$(tensors state=registered)" = 2 ]
     tap "$?" "... and both are lossy"
 done
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
-tap_passed "MODE=topk with REGISTER_AFTER and values of 8 bits"
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_VALUE_TYPE=q8 preloaded 2 device_calls steps
+tap_passed "MODE=topk with values of 8 bits"
 
 # Costs of the network are measured, and the plan may be another one each time.
 for ranks in 2 3; do
     SPARSESHIM_REPRODUCIBLE=off TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
     tap_passed "costs that are measured, buffers on devices and hosts by turns: all of $ranks ranks get the same"
-    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 \
+    SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 \
         TEST_CUDA_SEED=$ranks preloaded "$ranks" device_calls agree
     tap_passed "... and of lossy sums"
 done
@@ -92,10 +92,10 @@ for ranks in 2 3; do
     tap_passed "long messages of $ranks ranks cross as they came" 3
 done
 
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.125 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.125 \
     SPARSESHIM_ALGORITHM=allgather preloaded 3 device_long claims
 tap_passed "what is claimed of long messages leaves the device as a message" 3
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.125 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=120000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.125 \
     SPARSESHIM_ALGORITHM=allgather SPARSESHIM_MERGE=1G SPARSESHIM_GUARD=off SPARSESHIM_DEBUG=info \
     preloaded 3 device_long claims twice
 tap_taken "... with MERGE, too" 8 8
@@ -117,20 +117,20 @@ tap_passed "too little device memory: the sums"
 for call in $(some '5 7 9 11' '5 6 7 8 9 10 11'); do # the first four are the program's
     TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_ALGORITHM=split_allgather preloaded 2 device_calls steps
     tap_passed "no device memory at allocation $call: the sums"
-    TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 \
-        SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring preloaded 2 device_calls agree
+    TEST_CUDA_FAIL=cuMemAlloc_v2:$call:2 SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 \
+        SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=ring preloaded 2 device_calls agree
     tap_passed "... and lossy ones"
 done
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=ring \
     preloaded 2 device_calls reset
 tap_passed "a reset of the device: the communicator fails on all ranks" 5
 
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=ring \
     preloaded 2 device_edges lost
 tap_passed "a reset of the device after the last call" 5
 said "held this rank's residual has failed: its residual, of norm [0-9.]*, is lost" 2 "... what is lost is said at the end"
 for type in same q8; do # what rounding leaves is added when a call has ended
-    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=ring \
         SPARSESHIM_VALUE_TYPE=$type preloaded 2 device_edges destroyed
     tap_passed "a context of the program's own is not looked at once it is destroyed, VALUE_TYPE=$type"
 done
@@ -198,7 +198,7 @@ for progress in watchdog thread; do
     SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=$progress preloaded 2 device_calls nonblocking
     tap_taken "nonblocking calls that the MPI library's run, PROGRESS=$progress" 100
 done
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77 preloaded 2 device_calls nonblocking
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=77:calls=1 preloaded 2 device_calls nonblocking
 tap_taken "nonblocking calls, MODE=topk" 100
 
 # Beside other calls and failures.
@@ -240,7 +240,7 @@ for kind in $(some 'allgather reduce iallgather' 'allgather reduce_scatter reduc
 done
 SPARSESHIM_MODE=observe LIMIT=30 preloaded 3 device_failing told allreduce
 tap_passed "... with MODE=observe"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=70000 SPARSESHIM_MERGE=auto SPARSESHIM_ALGORITHM=ring \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=70000:calls=1 SPARSESHIM_MERGE=auto SPARSESHIM_ALGORITHM=ring \
     SPARSESHIM_PROGRESS=watchdog LIMIT=30 preloaded 3 device_failing told iallreduce
 tap_passed "... with MERGE"
 # The ranks end without MPI_Finalize: mpirun may take that for a hangup (1), kill the one that ends
@@ -274,7 +274,7 @@ for part in $(some 3 '0 1 2 3'); do
 done
 SPARSESHIM_TIMEOUT=60 SPARSESHIM_ALGORITHM=dense SPARSESHIM_PROGRESS=watchdog preloaded 3 device_pieces several
 tap_taken "in pieces: nonblocking calls beside each other" "$(some 4 8)"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=ring \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=ring \
     preloaded 2 device_pieces steps
 tap_passed "in pieces: what is switched off among lossy calls" "$(some 3 4)"
 SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=dense preloaded 2 device_pieces order

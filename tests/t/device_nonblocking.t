@@ -59,7 +59,7 @@ passed
 tap "$?" "the job ends while its ranks still meet"
 
 # MERGE: the bits of buffers of the host, for calls alone and in groups.
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_GUARD=off \
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_GUARD=off \
     SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_ALGORITHM=allgather SPARSESHIM_MIN_COUNT=1
 for merge in off 20000; do
     ON_DEVICE='' SPARSESHIM_MERGE=$merge preloaded 2 nb_beside --steps 1 --divide 1024

@@ -89,32 +89,32 @@ tap "$?" "a job that does not reach MPI_Finalize"
 
 export SPARSESHIM_MODE=topk SPARSESHIM_DENSITY=0.1
 at_one_place # gradients are named by their buffers
-SPARSESHIM_REGISTER_AFTER=0 preloaded 2 header_api use
+SPARSESHIM_TEST=identity_steps=1 preloaded 2 header_api use
 tap_passed "buffers registered by the program" 30
 mkdir "$WORK/checkpoint"
 for how in end keep; do
-    SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 preloaded 2 resume "$how" "$WORK/checkpoint"
+    SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded 2 resume "$how" "$WORK/checkpoint"
     tap_passed "a job that is started again: $how" 50
 done
-SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=allgather \
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER=count=1500:2999:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=allgather \
     SPARSESHIM_QUORUM=solo SPARSESHIM_TEST=quorum_period=16 preloaded 2 quorum_edges withdraw
 tap_passed "a gradient that is taken back from partial calls"
 at_all_places
-SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='*' SPARSESHIM_QUORUM=solo preloaded 2 late_ranks late=one steps=10 quiet=20
+SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_QUORUM=solo preloaded 2 late_ranks late=one steps=10 quiet=20
 tap_passed "partial calls of late ranks"
-export SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+export SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
 preloaded 2 conserve n=1801 steps=6 type=both form=scaled bound=exact lossy=yes pattern=heavy place=turns
 tap_passed "no gradient is lost" 10
 preloaded 2 freed 2
 [ "$STATUS" -eq 0 ] && grep -q 'was freed with residuals of norm [1-9]' "$WORK/err"
 tap "$?" "what is lost with a communicator is told"
-preloaded 2 identity notfinite form=whole steps=20
+preloaded 2 layers notfinite form=whole steps=20
 tap_passed "Inf and NaN leave no trace"
 SPARSESHIM_REPRODUCIBLE=on preloaded 4 replicas n=2000 calls=12
 tap_passed "two communicators agree bit for bit" 5
 preloaded 2 sites 2 20
 tap_passed "layers that share a wrapper and a buffer"
-unset SPARSESHIM_MODE SPARSESHIM_DENSITY SPARSESHIM_REGISTER SPARSESHIM_REGISTER_AFTER SPARSESHIM_ALGORITHM
+unset SPARSESHIM_MODE SPARSESHIM_DENSITY SPARSESHIM_REGISTER SPARSESHIM_TEST SPARSESHIM_ALGORITHM
 
 # ---- harmless ----
 

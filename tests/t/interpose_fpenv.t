@@ -4,7 +4,7 @@
 # library's (tests/t/interpose_rounding.t); what is ours then: see tests/mpi/exact/fptraps.c.
 set -u
 . tests/t/lib.sh
-export SPARSESHIM_REGISTER=count=24000 SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1
+export SPARSESHIM_REGISTER=count=24000:calls=1 SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1
 
 # What is measured decides about some calls; on emulated devices about more.
 least=10
@@ -30,7 +30,7 @@ for what in traps every; do
     done
     export SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=8.1e-9 # oktopk and gtopk leave the exact calls to what is cheaper
     for algorithm in split_allgather dsar oktopk gtopk; do
-        SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=auto SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
+        SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_ALGORITHM=$algorithm SPARSESHIM_VALUE_TYPE=q4 \
             preloaded 2 fptraps "$what"
         tap_passed "$what, MODE=topk, ALGORITHM=$algorithm, values of 4 bits" "$least"
     done

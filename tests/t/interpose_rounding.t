@@ -27,7 +27,7 @@ for progress in thread off; do
 done
 SPARSESHIM_MODE=observe preloaded 2 fpsums mode upward 1
 tap_sums "MODE=observe reports it" 0 16
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.05 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.05 \
     SPARSESHIM_ALGORITHM=allgather preloaded 2 fpsums mode downward 1
 tap_sums "MODE=topk" 4 16
 for what in x87 flush; do
@@ -63,7 +63,7 @@ for more in MERGE=off MERGE=auto QUORUM=majority QUORUM=solo; do
     where=everywhere
     [ "${more%=*}" = MERGE ] || where=result
     export "SPARSESHIM_$more"
-    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.05 \
+    SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.05 \
         SPARSESHIM_ALGORITHM=allgather preloaded 2 fpsums raised "$where"
     tap_passed "MODE=topk, $more: overflow is raised" 100
     unset "SPARSESHIM_${more%%=*}"

@@ -25,26 +25,22 @@ my @parts = (
     '%llu of %llu calls ',                                    # a report
     'rule %zu, ',                                             # the beginning of those of complain()
     'top-k: %llu %s called from %s on %s: ',                  # the beginning of those of ss_topk_warn()
-    'top-k: %llu %s from %s%s%s%s',                           # the beginning of those of ss_admission_tell()
     "'%s' (MIN_COUNT=%llu leaves so small calls alone",       # the end of "no call of rank 0 matched"
     ', but for nonblocking ones among larger ones',           # the same
-    '; %zu more on this communicator (SPARSESHIM_REPORT',     # the end of "does not look like a gradient"
     '; %zu more on this communicator',                        # the end of "ends with a residual"
     '; SPARSESHIM_GUARD=exact would make it exact',           # the end of those of the guard
     '; it is exact from here on',                             # the same
     '; every call passes through until the site corrects it', # the end of those of a policy
     'names of options but DISABLE, separated by blanks',      # the end of "... = is not allowed"
     'does every rank make the same call next',                # the end of "rank ...: timeout in the ..."
-    ' with a rule other than auto',                           # the end of "SPARSESHIM_... needs"
+    ' with calls=N in a rule',                               # the end of "SPARSESHIM_... needs"
     'no memory on the host',                                  # the end of "a buffer in device memory cannot be copied: ..."
     ", if that came before the program's own operators",       # the end of "FUNCTION with a buffer in device memory, ..."
     'a byte of the file that this is linked into',            # not a message
     'not looked for: it is not known where this is',          # sparseshim info
     ' (SPARSESHIM_TIMEOUT has ended the wait)',               # the end of "... has waited ..."
     ', waiting for or talking to rank %d',                    # the end of "rank ...: ... in the ..."
-    'results were lossy since its call %llu of %llu',         # the end of "a second call did not look"
     'measured in its first call',                             # DEBUG=info
-    'no result of it was lossy',                              # the same
     'it is not known where this library lies',                # "the program uses CUDA, but ..."
     '%s belongs to another version of this library',          # the same
     'it is neither a regular file nor a character device',    # "... cannot be written: ..."
@@ -58,7 +54,6 @@ my @parts = (
     '; the file\'s last line is not whole',                   # the end of "... lacks ... events"
     'more than %d calls at the same time',                    # the same
     'the file has reached %u MiB',                            # the same
-    'were admitted as gradients and are lossy',               # "top-k: ... more tensors"
     'look like gradients and stay exact (SPARSESHIM_REGISTER',    # the same
     'SSAR_Recursive_double',                                  # the names of papers, for a trace
     'Shi et al., ICDCS 2019',                                 # the same

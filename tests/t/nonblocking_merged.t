@@ -6,8 +6,8 @@ export SPARSESHIM_MIN_COUNT=1
 . tests/t/lib.sh
 
 # The programs do not run at MPI_THREAD_MULTIPLE themselves; their inputs are no gradients.
-export SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' \
-    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_GUARD=off LIMIT=90
+export SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' \
+    SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_GUARD=off LIMIT=90
 
 # few MANY FEW: how many there are of something; FEW on emulated devices, where a call takes long.
 few() {

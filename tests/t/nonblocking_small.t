@@ -5,8 +5,8 @@ set -u
 export SPARSESHIM_MIN_COUNT=1000
 . tests/t/lib.sh
 
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_GUARD=off SPARSESHIM_DENSITY=1 \
-    SPARSESHIM_ALGORITHM=allgather SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_TEST=threshold_period=1
+export SPARSESHIM_MODE=topk SPARSESHIM_GUARD=off SPARSESHIM_DENSITY=1 \
+    SPARSESHIM_ALGORITHM=allgather SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_TEST=identity_steps=1,threshold_period=1
 SMALL=small
 STEPS=10
 
@@ -38,7 +38,7 @@ tap_small() {
 
 # small RULES TAKEN SMALL WHOLE [NAME]
 small() {
-    SPARSESHIM_REGISTER=$1 preloaded 3 nb_small --steps "$STEPS"
+    SPARSESHIM_REGISTER=$1:calls=1 preloaded 3 nb_small --steps "$STEPS"
     tap_small "MERGE=${SPARSESHIM_MERGE:-off}, REGISTER=$1${5:+, $5}" "$2" "$3" "$4"
 }
 
@@ -67,7 +67,7 @@ tap_small "rules of a file of CONFIG" 5 4 1
 
 # Without a report small calls are not counted: another way through the library.
 unreported() { # RULES WHOLE
-    SPARSESHIM_REGISTER=$1 within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_REPORT off \
+    SPARSESHIM_REGISTER=$1:calls=1 within 60 "$MPIRUN" -n 3 -genv LD_PRELOAD "$LOADED $YIELDS" -genv SPARSESHIM_REPORT off \
         "$PROGRAMS/nb_small" --steps "$STEPS"
     passed && [ "$(noted whole)" -eq $(($2 * STEPS)) ] && [ "$(noted bits)" = "${BITS[$STEPS]}" ]
     tap "$?" "without a report, MERGE=${SPARSESHIM_MERGE:-off}, REGISTER=$1"
@@ -88,7 +88,7 @@ differing() { # NAME VALUE: of the last rank
     grep -q "$1 .*must be equal on all ranks and is not" "$WORK/err" || STATUS=1
     tap_small "none where $1 differs" 3 6 3
 }
-differing SPARSESHIM_REGISTER 'count=1000:'
+differing SPARSESHIM_REGISTER 'count=1000::calls=1'
 
 # ---- rules that are not met ----
 
@@ -105,8 +105,8 @@ tap "$?" "without MERGE all small ones are"
 for rule in 'count=1000:' 'count=1:500;count=1000:'; do
     # shellcheck disable=SC2016
     SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_MERGE=1G within 60 "$MPIRUN" -n 3 sh -c '
-        SPARSESHIM_REGISTER="count=1:500;count=1000:"
-        [ "$PMI_RANK" != 1 ] || SPARSESHIM_REGISTER=$1
+        SPARSESHIM_REGISTER="count=1:500;count=1000::calls=1"
+        [ "$PMI_RANK" != 1 ] || SPARSESHIM_REGISTER=$1:calls=1
         export SPARSESHIM_REGISTER
         LD_PRELOAD=$2 exec "$3" --steps 2' sh "$rule" "$LOADED $YIELDS" "$PROGRAMS/nb_beside"
     tap_passed "nonblocking calls alone, REGISTER=$rule on one rank"

@@ -51,7 +51,7 @@ within 30 "$SITE/sparseshim" run -n --lock=MODE true
 tap "$?" "sparseshim run takes no policy"
 
 printf 'allow_modes = observe exact\n' >"$CONF"
-SPARSESHIM_REGISTER=auto SPARSESHIM_MODE=topk preloaded 2 fewcalls 4
+SPARSESHIM_REGISTER='*' SPARSESHIM_MODE=topk preloaded 2 fewcalls 4
 tap_passed "MODE=topk where the site allows observe and exact: it runs"
 said 1 "sparseshim[0]: SPARSESHIM_MODE=topk (environment) is not in allow_modes = observe exact ($CONF:1); exact stands"
 tap "$?" "which is told once, with file and line"

@@ -5,8 +5,8 @@
 set -u
 . tests/t/lib.sh
 
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0
-export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=quorum_period=16
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500::calls=1'
+export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=identity_steps=1,quorum_period=16
 export SPARSESHIM_QUORUM=solo SPARSESHIM_DEBUG=info LIMIT=40
 
 # The number of rounds, where every rank says the same and no more than it may of results waited.
@@ -35,13 +35,13 @@ done
 trains 3 8 late=random tensors=3 calls=nonblocking quiet=30
 SPARSESHIM_QUORUM=majority trains 5 8 late=chain tensors=2 calls=nonblocking quiet=30
 trains 4 1 late=stop type=double calls=inplace quiet=40
-SPARSESHIM_TEST=quorum_period=1000 trains 3 8 late=stop spoiled=1 quiet=40
+SPARSESHIM_TEST=identity_steps=1,quorum_period=1000 trains 3 8 late=stop spoiled=1 quiet=40
 SPARSESHIM_QUORUM=majority trains 4 2 late=random spoiled=1 quiet=40 tensors=2
 SPARSESHIM_ALGORITHM=recursive_doubling trains 5 8 late=one tensors=2 quiet=30
 SPARSESHIM_ALGORITHM=auto trains 3 8 late=random type=double quiet=60
 SPARSESHIM_ALGORITHM=oktopk trains 4 8 late=random tensors=2 quiet=30
 trains 3 8 late=random tensors=2 exact=1 quiet=30
-SPARSESHIM_MIN_COUNT=5000 SPARSESHIM_REGISTER='*' trains 3 8 late=random n=6000 exact=8 quiet=30
+SPARSESHIM_MIN_COUNT=5000 SPARSESHIM_REGISTER='*:calls=1' trains 3 8 late=random n=6000 exact=8 quiet=30
 SPARSESHIM_PROGRESS=off SPARSESHIM_DENSITY=8/64 SPARSESHIM_VALUE_TYPE=bf16 trains 3 8 late=one quiet=30
 
 # The report accounts for every call: in or late, and a late one by when it was selected from.
@@ -83,11 +83,11 @@ perl -MJSON::PP -MList::Util=sum -0777 -e '
 tap $? "and adds up what the ranks say"
 
 # Other calls in each step: counted, with their places. Two of the 33 are not followed by a round.
-SPARSESHIM_REGISTER='count=2000' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
+SPARSESHIM_REGISTER='count=2000:calls=1' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
 grep -q 'QUORUM useless' "$WORK"/report/*.json
 tap $? "calls of each step that wait for all ranks: the report says it"
 on_host "the calls come from tests/preload/to_device.c then, all from one place"
-SPARSESHIM_REGISTER='count=2000' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
+SPARSESHIM_REGISTER='count=2000:calls=1' preloaded 3 late_ranks late=one steps=25 quiet=8 exact=1
 perl -MJSON::PP -0777 -ne '
     my @rows = @{decode_json($_)->{synchronous}};
     my %calls = map { $_->{count} => $_->{calls} } @rows;
@@ -97,7 +97,7 @@ tap $? "how often, and where"
 at_all_places
 
 # A gradient that comes after the last round: the report names it, with its norm.
-SPARSESHIM_TEST=quorum_period=1000 preloaded 2 late_ranks late=last steps=12 quiet=0
+SPARSESHIM_TEST=identity_steps=1,quorum_period=1000 preloaded 2 late_ranks late=last steps=12 quiet=0
 perl -MJSON::PP -0777 -ne '
     my ($tensor) = grep { $_->{late} } @{decode_json($_)->{tensors}};
     exit !($tensor && $tensor->{late} == 1 && $tensor->{residual_norm} > 0)' "$WORK"/report/*.json
@@ -125,7 +125,7 @@ for calls in blocking nonblocking; do
 done
 
 # Nothing is partial but what a rule takes.
-SPARSESHIM_REGISTER='count=100000:' preloaded 3 late_ranks late=one steps=20 quiet=5
+SPARSESHIM_REGISTER='count=100000::calls=1' preloaded 3 late_ranks late=one steps=20 quiet=5
 passed
 tap $? "gradients that no rule takes are exact"
 tap "$(grep -c 'rounds;' "$WORK/err")" "and have no rounds"

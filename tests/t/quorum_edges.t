@@ -4,8 +4,8 @@
 set -u
 . tests/t/lib.sh
 
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:2999' SPARSESHIM_MIN_COUNT=1000
-export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=quorum_period=16
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:2999:calls=1' SPARSESHIM_MIN_COUNT=1000
+export SPARSESHIM_DENSITY=0.1 SPARSESHIM_ALGORITHM=allgather SPARSESHIM_TEST=identity_steps=1,quorum_period=16
 export SPARSESHIM_QUORUM=solo LIMIT=60
 
 at_one_place # gradients are named by their buffers
@@ -13,20 +13,20 @@ for ranks in 2 3; do
     preloaded "$ranks" quorum_edges pattern
     passed
     tap $? "$ranks ranks: steps that change lose nothing"
-    SPARSESHIM_REGISTER_AFTER=0 preloaded "$ranks" quorum_edges withdraw
+    preloaded "$ranks" quorum_edges withdraw
     passed
     tap $? "$ranks ranks: a gradient that is taken back becomes exact, at a call with all ranks"
 done
 
 # A communicator that was freed keeps none of the 64, and its gradients are in the report.
-SPARSESHIM_DEBUG=info SPARSESHIM_REGISTER_AFTER=0 PRELOAD="$LIB $PROGRAMS/nothread.so" preloaded 2 quorum_edges freed
+SPARSESHIM_DEBUG=info PRELOAD="$LIB $PROGRAMS/nothread.so" preloaded 2 quorum_edges freed
 passed
 tap $? "communicators freed under QUORUM"
 tap "$(grep -c "QUORUM is off" "$WORK/err")" "and each of them had its rounds"
 
 # Partial calls are not looked at as a whole: they count in no density. Their collective and their
 # bytes are those of the rounds, also of a rank that is late in all of them: it sends what the others do.
-SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=recursive_doubling SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=1e-9 \
+SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=recursive_doubling SPARSESHIM_ALPHA=1us SPARSESHIM_BETA=1e-9 \
     within 60 "$MPIRUN" -n 2 -genv SPARSESHIM_REPORT all -genv LD_PRELOAD "$LOADED $YIELDS" \
     "$PROGRAMS/late_ranks" late=one steps=40 quiet=0
 perl -MJSON::PP -e '

@@ -76,11 +76,11 @@ my ($code, $out, $err) = sh("$mpicc -O1 train.c -o train");
 is $code, 0, 'the program is compiled' or diag $err;
 
 my $yields = -e "$build/tests/mpi/yields.so" ? "$build/tests/mpi/yields.so" : '';
-for my $job (['lossy', 'SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000 SPARSESHIM_DENSITY=0.02'],
+for my $job (['lossy', 'SPARSESHIM_MODE=topk SPARSESHIM_REGISTER=count=5000:calls=1 SPARSESHIM_DENSITY=0.02'],
     ['exact', 'SPARSESHIM_MODE=exact']) {
     my ($name, $settings) = @$job;
     ($code, $out, $err) =
-        sh("$settings SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALGORITHM=split_allgather "
+        sh("$settings SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_ALGORITHM=split_allgather "
           . "SPARSESHIM_REPORT=all SPARSESHIM_REPORT_DIR=$dir/$name LD_PRELOAD='$yields' "
           . "timeout -k 5 60 '$mpirun' -n 3 '$cli' run ./train");
     is $code, 0, "the $name job runs" or diag $err;

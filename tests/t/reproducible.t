@@ -21,7 +21,7 @@ repeats() {
 }
 
 for mode in exact topk; do
-    export SPARSESHIM_MODE=$mode SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+    export SPARSESHIM_MODE=$mode SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
     SPARSESHIM_REPRODUCIBLE=on repeats "REPRODUCIBLE=on, MODE=$mode" 4
     SPARSESHIM_REPRODUCIBLE=on repeats "REPRODUCIBLE=on, MODE=$mode, 3 ranks each" 6
     SPARSESHIM_ALPHA=2e-5 SPARSESHIM_BETA=1e-9 repeats "ALPHA and BETA given, MODE=$mode" 6
@@ -29,7 +29,7 @@ done
 
 # When a program that tests for ends sees them is a matter of time.
 export SPARSESHIM_MODE=topk SPARSESHIM_MIN_COUNT=1000 SPARSESHIM_REPRODUCIBLE=on SPARSESHIM_PROGRESS=watchdog
-unset SPARSESHIM_REGISTER_AFTER
+unset SPARSESHIM_TEST
 first=
 for run in 1 2 3; do
     SPARSESHIM_ALGORITHM=ring PROGRAMS=$BUILD/tests/gradients preloaded 2 astray 36 changing 60 tested

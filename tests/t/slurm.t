@@ -134,7 +134,7 @@ batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS"
 [ "$(reports "$JOB")" -ge 1 ] && grep -q '"seen": *[1-9]' "$REPORTS/sparseshim-$JOB-"*.json
 tap "$?" "a step ended by SIGTERM has left a report"
 LIMITS=(--time=1) # minutes are the least
-LOSSY="export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_ALGORITHM=split_allgather"
+LOSSY="export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_ALGORITHM=split_allgather"
 batch "export $PRELOADED SPARSESHIM_REPORT=rank0 SPARSESHIM_REPORT_DIR=$REPORTS" "$LOSSY" "${STEP[*]} $PROGRAMS/unending wait"
 LIMITS=()
 scontrol show job "$JOB" | grep -q 'JobState=TIMEOUT'

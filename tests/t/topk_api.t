@@ -15,18 +15,10 @@ SPARSESHIM_MODE=exact preloaded 2 header_api inactive
 tap_passed "MODE=exact: not active"
 export SPARSESHIM_MODE=topk SPARSESHIM_ALGORITHM=split_allgather
 for ranks in 2 3; do
-    SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" header_api use
+    SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1 preloaded "$ranks" header_api use
     tap_passed "$ranks ranks: buffers registered by the program" 30
-    SPARSESHIM_REGISTER=auto preloaded "$ranks" header_api late
-    tap_passed "$ranks ranks: registered against automatic registration" 3
 done
-tap "$(($(grep -c 'does not look like a gradient and stays exact' "$WORK/err") != 1))" \
-    "what automatic registration refuses is told in one warning"
-grep -q "SPARSESHIM_REGISTER='count=4000'" "$WORK/err"
-tap "$?" "with the rule that would register it"
-grep -q 'it is looked at again from its call [0-9]* on' "$WORK/err"
-tap "$?" "and when it is looked at again"
-SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_REGISTER_AFTER=0 preloaded 2 header_api use
+SPARSESHIM_EXCLUDE=count=4000 SPARSESHIM_TEST=identity_steps=1 preloaded 2 header_api use
 [ "$(tensors state=exact reason=excluded)" = 2 ] && [ "$(tensors state=registered)" = 0 ]
 tap "$?" "EXCLUDE stands against the program's word"
 
@@ -35,7 +27,7 @@ tap "$?" "EXCLUDE stands against the program's word"
 mkdir "$WORK/checkpoint"
 for ranks in 2 3; do
     for how in end keep lose; do
-        SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 preloaded "$ranks" resume "$how" "$WORK/checkpoint"
+        SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 preloaded "$ranks" resume "$how" "$WORK/checkpoint"
         case $how in
         end) tap_passed "$ranks ranks: a job ends, with what it holds back in its checkpoint" 50 ;;
         keep) tap_passed "$ranks ranks: what was held back is added to the first gradient: nothing is lost" 50 ;;
@@ -56,7 +48,7 @@ compiled() {
     # shellcheck disable=SC2086 # several flags
     within 60 "$compiler" "$@" -Wall -Wextra -Werror -O2 -I. -o "$WORK/api" tests/mpi/topk/header_api.c $MPI_FLAGS -lm
     if [ "$STATUS" -eq 0 ]; then
-        SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
+        SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_DENSITY=0.1 within 60 "$MPIRUN" -n 2 \
             -genv LD_PRELOAD "$LOADED" "$WORK/api" use
         tap_passed "$name: finds the library" 30
         within 60 "$MPIRUN" -n 2 "$WORK/api" bare
@@ -72,7 +64,7 @@ compiled "clang" clang
 # ---- call sites ----
 
 on_host "the calls come from tests/preload/to_device.c then"
-export SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+export SPARSESHIM_REGISTER='site=*:calls=1' SPARSESHIM_TEST=identity_steps=1
 unset SPARSESHIM_ALGORITHM
 for layers in 1 2 3; do
     preloaded 2 sites "$layers" 20
@@ -83,12 +75,6 @@ for layers in 1 2 3; do
     [ "$(tensors state=candidate)" = "$(tensors state=candidate residual_norm=0)" ]
     tap "$?" "residuals are with the tensors in use"
 done
-SPARSESHIM_IDENTITY=site preloaded 2 sites 2 20
-[ "$(tensors state=registered)" -ge 2 ]
-tap "$?" "so are they with IDENTITY=site"
-SPARSESHIM_IDENTITY=address preloaded 2 sites 2 20
-[ "$(tensors)" = 1 ]
-tap "$?" "with IDENTITY=address they are one"
 within 60 "$MPIRUN" -n 2 -genv LD_PRELOAD "$LOADED" setarch -R "$PROGRAMS/sites" 1
 plain=$(grep -o 'sites+0x[0-9a-f]*' "$WORK"/report/*.json | sort -u)
 preloaded 2 sites 1

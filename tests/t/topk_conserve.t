@@ -35,7 +35,7 @@ forms_of() {
 conserve() {
     local ranks=$1 algorithm=$2 values=$3 bits=$4 density=$5 form=$6 least=40
     local -a setting=(SPARSESHIM_ALGORITHM="$algorithm" SPARSESHIM_DENSITY="$density"
-        SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0)
+        SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1)
     # With measured costs every call may be dense, and what is held back then takes long to drain.
     [ "$algorithm" = auto ] && setting+=(SPARSESHIM_ALPHA=1e-6 SPARSESHIM_BETA=1e-8)
     [ "$values" = same ] || setting+=(SPARSESHIM_VALUE_TYPE="$values")
@@ -55,7 +55,7 @@ conserve() {
 # values of few bits what cancels between nine ranks kept the last of the rest back for 600 calls.
 every_combination() {
     local ranks algorithm values form bits
-    local -x SPARSESHIM_TEST=threshold_period=8
+    local -x SPARSESHIM_TEST=identity_steps=1,threshold_period=8
     local -a brief=(type=both n=1801 steps=12 quiet=300 limit=20000)
     for ranks in $RANKS; do
         for algorithm in "${ALGORITHMS[@]}"; do
@@ -82,7 +82,7 @@ every_combination() {
 in_turn() {
     local ranks turn=0 a values form patterns tensors
     local -a forms some=(heavy magnitudes cancelling)
-    local -x SPARSESHIM_TEST=threshold_period=8
+    local -x SPARSESHIM_TEST=identity_steps=1,threshold_period=8
     for ranks in 2 3 4 5 6 7 8 9; do
         for a in "${!ALGORITHMS[@]}"; do
             [ "$ranks" -le 4 ] && [ $(((ranks + a) % 3)) -gt 0 ] && continue
@@ -118,7 +118,7 @@ in_turn() {
 MASKED=(auto oktopk)
 [ "${TOPK_FULL:-0}" = 0 ] || MASKED=("${ALGORITHMS[@]}")
 for algorithm in "${MASKED[@]}"; do
-    SPARSESHIM_TEST=threshold_period=8 conserve 2 "$algorithm" same off 0.05 "$(
+    SPARSESHIM_TEST=identity_steps=1,threshold_period=8 conserve 2 "$algorithm" same off 0.05 "$(
         [ "$algorithm" = auto ] && echo scaled:eps || echo scaled:exact
     )" pattern=masked n=1801 steps=12 quiet=24
 done
@@ -128,14 +128,14 @@ conserve 2 ring same off 0.1 scaled:exact pattern=equal n=8192 quiet=34
 
 # Thresholds kept for the default of 32 calls, for ever, and for one; warm-up.
 conserve 2 ring same off 0.05 scaled:exact quiet=34 pattern=heavy,sparse
-SPARSESHIM_TEST=threshold_period=1 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=2 pattern=heavy,opposite
-SPARSESHIM_TEST=threshold_period=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
+SPARSESHIM_TEST=identity_steps=1,threshold_period=1 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=2 pattern=heavy,opposite
+SPARSESHIM_TEST=identity_steps=1,threshold_period=1000 conserve 2 recursive_doubling same off 0.05 scaled:exact quiet=10 pattern=heavy,region
 SPARSESHIM_WARMUP_STEPS=10 conserve 2 allgather same off 0.05 scaled:exact pattern=heavy quiet=34
 
-# With REGISTER=auto, what looks like a gradient is registered, and drains as well.
-SPARSESHIM_REGISTER=auto SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=ring preloaded 3 conserve \
+# Without calls=N the return of the buffers shows the step.
+SPARSESHIM_REGISTER='*' SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=ring preloaded 3 conserve \
     pattern=heavy steps=50 tensors=3 quiet=34 n=1801 form=fractions bound=eps lossy=yes place=turns
-tap_passed "registered by what the first calls look like" 100
+tap_passed "registered by the return of the buffers" 100
 tap "$(($(tensors state=registered) != 3))" "all three tensors are registered"
 
 # Same input, same output: with the collective forced, and with the costs given.
@@ -168,7 +168,7 @@ esac
 # What goes with a freed communicator is told where the program makes them anew, and only there.
 export SPARSESHIM_DENSITY=0.05 SPARSESHIM_ALGORITHM=split_allgather
 for comms in 1 2 4; do
-    SPARSESHIM_REGISTER='*' preloaded 2 freed "$comms"
+    SPARSESHIM_REGISTER='*:calls=1' preloaded 2 freed "$comms"
     told=$(grep -c 'was freed with residuals of norm [1-9]' "$WORK/err")
     tap "$((STATUS != 0 || told != (comms > 1)))" \
         "$comms communicators freed one after the other: $told times told what is lost with them"

@@ -67,24 +67,24 @@ is "all(t['spans'].get(s, 0) > 0 for s in ('allreduce', 'scan', 'vote', 'exchang
     is "t['args'][0]['algorithm'] and 0.04 < t['args'][0]['density'] < 0.06 and t['clocks'] == 'measured'"
 tap "$?" "... every phase has its spans, a call its arguments, the clocks their offsets"
 SPARSESHIM_ALGORITHM=ring same "exact, ring" 3 traced
-export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0
+export SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1
 for algorithm in auto oktopk gtopk; do
     SPARSESHIM_ALGORITHM=$algorithm same "top-k, $algorithm" 3 traced
 done
 is "t['spans'].get('select', 0) > 0"
 tap "$?" "... with spans of selections"
-unset SPARSESHIM_MODE SPARSESHIM_REGISTER SPARSESHIM_REGISTER_AFTER
+unset SPARSESHIM_MODE SPARSESHIM_REGISTER SPARSESHIM_TEST
 SPARSESHIM_PROGRESS=watchdog same "nonblocking calls" 3 nb_beside --steps 1
 is "t['lanes'] > 1"
 tap "$?" "... several at the same time, each on a lane of its own"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MERGE=512Ki \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='*:calls=1' SPARSESHIM_TEST=identity_steps=1 SPARSESHIM_PROGRESS=watchdog SPARSESHIM_MERGE=512Ki \
     traced 3 nb_beside --steps 2
 merged && is "t['spans'].get('merge', 0) > 0 and t['spans'].get('select', 0) > 0"
 tap "$?" "merged calls, agreed on in parts: spans lie in the right ones"
 "$BUILD/sparseshim" report --trace "$TRACES" -o "$(ls "$TRACES"/trace-*-0-*.json)" 2>"$WORK/told"
 [ "$?" -eq 1 ] && grep -q 'is one of the traces' "$WORK/told"
 tap "$?" "a trace is not written over by those merged"
-SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500:' SPARSESHIM_REGISTER_AFTER=0 SPARSESHIM_DENSITY=0.1 SPARSESHIM_TEST=quorum_period=16 \
+SPARSESHIM_MODE=topk SPARSESHIM_REGISTER='count=1500::calls=1' SPARSESHIM_DENSITY=0.1 SPARSESHIM_TEST=identity_steps=1,quorum_period=16 \
     SPARSESHIM_REPRODUCIBLE=off SPARSESHIM_ALGORITHM=allgather SPARSESHIM_QUORUM=solo traced 3 late_ranks steps=25 late=one quiet=30
 passed && merged && is "all(t['spans'].get(s, 0) >= 3 * 40 for s in ('partial round', 'activate', 'round', 'encode', 'decode', 'merge'))" &&
     is "t['spans']['wait'] > 0 and t['spans']['select'] > 0 and t['lanes'] == 2" &&

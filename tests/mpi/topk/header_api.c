@@ -1,6 +1,6 @@
 /* The promises of shim/sparseshim.h, to a program that runs with and without the library.
  *
- *     header_api use        under MODE=topk, REGISTER_AFTER=0, DENSITY=0.1
+ *     header_api use        under MODE=topk, DENSITY=0.1
  *     header_api late       under MODE=topk, automatic registration
  *     header_api inactive   under another mode
  *     header_api bare       without the library */

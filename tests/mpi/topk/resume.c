@@ -1,5 +1,5 @@
 /* A job that ends and is started again, with its residuals in its checkpoint or without: under
- * MODE=topk, REGISTER='*', REGISTER_AFTER=0.
+ * MODE=topk, REGISTER='*:calls=1'.
  *
  *     resume end FOLDER      60 steps, then a checkpoint: a file of each rank
  *     resume keep FOLDER     60 more, the residuals added to the first gradients

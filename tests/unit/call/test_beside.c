@@ -15,7 +15,7 @@ static struct ss_settings fixed(enum ss_algorithm algorithm)
                                 .density = 0.02,
                                 .quant_bucket = 64,
                                 .repartition_period = 16,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 static struct ss_settings measured(void)
@@ -92,7 +92,8 @@ static void compare_topk(struct ss_settings settings, struct beside_plan plan)
     struct ss_rules *rules;
     char error[200];
 
-    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
     settings.topk = true;
     settings.tensors.include = rules;
     plan.density = 1;
@@ -109,7 +110,7 @@ static void lossy_calls_have_the_bits_of_one_after_another(void **state)
         for (int size = 2; size <= MOST_RANKS; size += a == 0 ? 1 : 3) {
             struct ss_settings s = fixed(tried[a]);
             compare_topk(s, plan_of(size, 6, 200 + (uint64_t)size));
-            s.tensors.register_after = 3; /* once the step is known */
+            s.tensors.identity.steps = 3; /* once the step is known */
             if (size == 5)
                 compare_topk(s, plan_of(size, 24, 300));
         }

@@ -106,15 +106,15 @@ static void a_tensor_tells_each_state_once(void **state)
     struct ss_rule rule = {.text = "count=100"};
 
     (void)state;
-    be(SS_TENSOR_CANDIDATE, SS_TENSOR_WATCHED, false);
+    be(SS_TENSOR_CANDIDATE, SS_TENSOR_NO_STEP, false);
     assert_silent();
-    be(SS_TENSOR_EXACT, SS_TENSOR_OUTSIDE, false);
-    assert_told("top-k: 100 float called from a+0x1 on world: exact from its call 7 on: called "
-                "outside the step");
-    be(SS_TENSOR_EXACT, SS_TENSOR_OUTSIDE, false);
+    be(SS_TENSOR_EXACT, SS_TENSOR_MEMORY, false);
+    assert_told("top-k: 100 float called from a+0x1 on world: exact from its call 7 on: no room "
+                "for a residual");
+    be(SS_TENSOR_EXACT, SS_TENSOR_MEMORY, false);
     assert_silent();
-    be(SS_TENSOR_EXACT, SS_TENSOR_SELDOM, false);
-    assert_told("exact from its call 7 on: called less than once per step");
+    be(SS_TENSOR_EXACT, SS_TENSOR_OTHERS, false);
+    assert_told("exact from its call 7 on: not registered on another rank");
     scene->tensor.rule = &rule;
     be(SS_TENSOR_REGISTERED, SS_TENSOR_NONE, true);
     assert_told("admitted from its call 7 on: REGISTER has count=100; it rests until a plan is");
@@ -160,10 +160,10 @@ static void lines_wait_in_their_order_and_never_run_over(void **state)
     plan(SS_DENSE, true);
     for (int i = 0; i < 50; i++)
         be(i % 2 ? SS_TENSOR_EXACT : SS_TENSOR_REGISTERED,
-           i % 2 ? SS_TENSOR_SELDOM : SS_TENSOR_NONE, false);
+           i % 2 ? SS_TENSOR_OTHERS : SS_TENSOR_NONE, false);
     assert_told(": dense by call 1");
     while (ss_comm_decision(&scene->comm, line, sizeof line)) {
-        assert_non_null(strstr(line, n % 2 ? "called less than once per step" : "admitted from"));
+        assert_non_null(strstr(line, n % 2 ? "not registered on another rank" : "admitted from"));
         n++;
     }
     assert_in_range(n, 3, 10);

@@ -16,7 +16,7 @@ static struct ss_settings fixed(enum ss_algorithm algorithm)
                                 .density = 0.02,
                                 .quant_bucket = 64,
                                 .repartition_period = 16,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 static struct beside_plan plan_of(int size, int steps, uint64_t seed, uint64_t merge)
@@ -68,7 +68,8 @@ static void parse(struct ss_rules **rules)
 {
     char error[200];
 
-    assert_int_equal(ss_rules_parse("count=1:", true, rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, rules, error, sizeof error),
+                     SS_OK);
 }
 
 /* Runs the plan with MERGE, and without, one after the other: all bits are the same. */

@@ -50,22 +50,22 @@ static float value(const struct partial_job *p, int rank, int call, size_t i)
 static struct partial_job *partial_open(int size, enum ss_quorum quorum, uint64_t seed, int calls)
 {
     struct partial_job *p = calloc(1, sizeof *p);
-    struct ss_settings settings = {
-        .algorithm = SS_ALLGATHER,
-        .alpha = 1e-6,
-        .beta = 1e-9,
-        .hash = 1,
-        .topk = true,
-        .density = 0.02,
-        .seed = seed,
-        .quorum = quorum,
-        .quorum_period = 8,
-        .quorum_staleness = 1 + seed % 6,
-        .tensors = {.identity = SS_IDENTITY_ORDINAL, .register_after = 0, .threshold_period = 8}};
+    struct ss_settings settings = {.algorithm = SS_ALLGATHER,
+                                   .alpha = 1e-6,
+                                   .beta = 1e-9,
+                                   .hash = 1,
+                                   .topk = true,
+                                   .density = 0.02,
+                                   .seed = seed,
+                                   .quorum = quorum,
+                                   .quorum_period = 8,
+                                   .quorum_staleness = 1 + seed % 6,
+                                   .tensors = {.threshold_period = 8}};
     char error[200];
 
     assert_non_null(p);
-    assert_int_equal(ss_rules_parse("count=1:", true, &p->rules, error, sizeof error), SS_OK);
+    assert_int_equal(
+        ss_rules_parse("count=1:,site=*:calls=1", true, &p->rules, error, sizeof error), SS_OK);
     settings.tensors.include = p->rules;
     if (seed % 3 == 0)
         settings.algorithm = SS_RECURSIVE_DOUBLING;

@@ -155,7 +155,8 @@ static double words_of_a_crowd(int size, size_t n, size_t k, double *agreed)
     struct ss_rules *rules;
     char error[200];
 
-    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
     settings.tensors.include = rules;
     settings.coding = SS_CODING_U32;
     ss_stats_init(&stats, 0);
@@ -320,9 +321,9 @@ static void a_dense_exact_input_is_not_extracted(void **state)
 
     (void)state;
     struct ss_settings settings = settings_of(0.01);
-    settings.tensors.register_after = 3;
+    settings.tensors.identity.steps = 3;
     training_open(&t, 4, SS_F32, N, 0, settings);
-    for (int call = 0; call < 3; call++) {
+    for (int call = 0; call < 2; call++) {
         draw(&t, 1);
         counted_call(&t);
         assert_int_equal(t.job.status[0], SS_NATIVE);

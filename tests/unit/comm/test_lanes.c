@@ -49,7 +49,7 @@ static void a_hundred_thousand_counts_take_no_more_memory_than_a_thousand(void *
     size_t before = 0;
 
     (void)state;
-    training_open(&t, "count=6007:6007", settings_of(SS_RING));
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings_of(SS_RING));
     for (uint32_t i = 0; i < 100000; i++) {
         if (i == 3000)
             before = heap();
@@ -67,7 +67,7 @@ static void nor_do_calls_that_could_be_gradients(void **state)
     size_t before;
 
     (void)state;
-    settings.tensors.register_after = 3;
+    settings.tensors.identity.steps = 3;
     training_open(&t, "", settings);
     pass_by(&t, SMALL, 1500);
     before = heap();
@@ -101,7 +101,7 @@ static void lanes_are_found_at_once_whatever_they_differ_in(void **state)
     struct training t;
 
     (void)state;
-    training_open(&t, "count=6007:6007", settings_of(SS_RING));
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings_of(SS_RING));
     for (int field = 0; field < 4; field++) {
         struct ss_lane_key key = {.kind = SS_KIND_REDUCE, .n = 4096};
         for (int i = 0; i < 2 * SS_LANES; i++) {
@@ -126,7 +126,7 @@ static void a_lane_in_use_is_remembered_among_those_that_never_recur(void **stat
     struct training t;
 
     (void)state;
-    training_open(&t, "count=6007:6007", settings_of(SS_RING));
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings_of(SS_RING));
     struct ss_lane *regular = lane_of(t.job.comm[0], key);
     regular->history.dense_streak = 5;
     for (uint32_t i = 0; i < 50000; i++) {
@@ -148,7 +148,7 @@ static void a_lane_that_was_forgotten_comes_back_to_its_line_of_the_report(void 
     struct training t;
 
     (void)state;
-    training_open(&t, "count=6007:6007", settings_of(SS_RING));
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings_of(SS_RING));
     struct ss_lane_record *first = lane_of(t.job.comm[0], key)->record;
     for (uint32_t i = 0; i < 2 * SS_LANES; i++)
         lane_of(t.job.comm[0], (struct ss_lane_key){.n = 10000 + i});
@@ -165,7 +165,7 @@ static void replicas_forget_alike(void **state)
 
     (void)state;
     settings.topk = false;
-    training_open(&t, "count=6007:6007", settings);
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings);
     for (int r = 0; r < P; r++)
         for (size_t i = 0; i < N; i++)
             t.gradient[0][r][i] = 1;
@@ -191,7 +191,7 @@ static void a_residual_outlives_lanes_that_never_recur(void **state)
     static struct training t;
 
     (void)state;
-    training_open(&t, "count=6007:6007", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=6007:6007,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     for (int step = 0; step < 12; step++) {
         draw(&t, 0, (uint64_t)step, 1);
         assert_int_equal(call(&t, 0, step % 2), SS_OK);
@@ -210,7 +210,7 @@ static void where_all_lanes_hold_residuals_new_ones_are_exact(void **state)
     static struct training t;
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     draw(&t, 0, 0, 1);
     assert_int_equal(call(&t, 0, false), SS_OK);
     pass_by(&t, SMALL, 2 * SS_LANES);

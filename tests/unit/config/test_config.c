@@ -14,9 +14,7 @@ static void defaults_are_as_documented(void **state)
     assert_true(o->density.density == 0.01 && o->density.k == 0 && o->density.bucket == 0);
     assert_string_equal(o->include, "");
     assert_string_equal(o->exclude, "");
-    assert_int_equal(o->register_after, 3);
     assert_int_equal(o->warmup_steps, 0);
-    assert_int_equal(o->identity, SS_IDENTITY_AUTO);
     assert_int_equal(o->value_type, SS_VALUES_SAME);
     assert_int_equal(o->quant_bits, CFG_QUANT_OFF);
     assert_true(o->quant_feedback);

@@ -34,14 +34,14 @@ static void kept_elements_arrive_exactly(void **state)
         for (int v = SS_VALUES_SAME; v < SS_VALUE_TYPES; v++) {
             struct ss_settings settings = settings_of((enum ss_algorithm)a);
             settings.values = (enum ss_values)v;
-            check_kept("count=1::keep=last:5", N - 5, 5, settings);
-            check_kept("count=1::keep=first:70", 0, 70, settings);
+            check_kept("count=1::calls=1:keep=last:5", N - 5, 5, settings);
+            check_kept("count=1::calls=1:keep=first:70", 0, 70, settings);
         }
     }
     struct ss_settings buckets = settings_of(SS_SPLIT_ALLGATHER);
     buckets.k = 4;
     buckets.bucket = 512;
-    check_kept("count=1::keep=last:1", N - 1, 1, buckets);
+    check_kept("count=1::calls=1:keep=last:1", N - 1, 1, buckets);
 }
 
 static void a_kept_element_that_is_not_finite_passes(void **state)
@@ -49,7 +49,7 @@ static void a_kept_element_that_is_not_finite_passes(void **state)
     static struct training t;
 
     (void)state;
-    training_open(&t, "count=1::keep=last:1", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=1::calls=1:keep=last:1", settings_of(SS_SPLIT_ALLGATHER));
     draw(&t, 0, 1, 1);
     t.gradient[0][2][N - 1] = INFINITY;
     assert_int_equal(call(&t, 0, false), SS_NATIVE);
@@ -62,8 +62,9 @@ static void a_rule_names_the_collective(void **state)
     static struct training t;
 
     (void)state;
-    training_open(&t, "count=6007:algorithm=ring;count=6107:algorithm=dsar;count=1:",
-                  settings_of(SS_ALLGATHER));
+    training_open(
+        &t, "count=6007:calls=1:algorithm=ring;count=6107:calls=1:algorithm=dsar;count=1::calls=1",
+        settings_of(SS_ALLGATHER));
     static const enum ss_algorithm expected[] = {SS_RING, SS_DSAR, SS_ALLGATHER};
     for (int i = 0; i < MOST_TENSORS; i++) {
         draw(&t, i, 1, 1);
@@ -98,7 +99,7 @@ static void a_dense_call_lets_a_large_residual_go_slowly(void **state)
     int steps = 0;
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     for (; steps < 40; steps++) {
         draw(&t, 0, (uint64_t)steps, 1);
         assert_int_equal(call(&t, 0, false), SS_OK);
@@ -129,7 +130,7 @@ static void a_tensor_that_turns_exact_sends_its_residual(void **state)
     int steps = 0;
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_RING));
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_RING));
     for (; steps < 30; steps++) {
         draw(&t, 0, (uint64_t)steps, 1);
         call(&t, 0, false);
@@ -146,31 +147,6 @@ static void a_tensor_that_turns_exact_sends_its_residual(void **state)
     draw(&t, 0, (uint64_t)steps, 1);
     call(&t, 0, false);
     expect_conservation(&t, steps + 1);
-    training_close(&t);
-}
-
-static void buffers_that_hold_different_tensors_in_turn_go_exact(void **state)
-{
-    static struct training t;
-    int steps = 0;
-    struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
-
-    (void)state;
-    settings.density = 0.1;
-    training_open(&t, "count=1:", settings);
-    for (; steps < 60; steps++) {
-        draw(&t, 0, (uint64_t)steps, 1);
-        for (int r = 0; r < P; r++)
-            for (size_t i = 0; i < N; i++)
-                if ((i < N / 2) == (steps % 2 == 0)) /* the one large where the other is small */
-                    t.gradient[0][r][i] *= 1e-3f;
-        call(&t, 0, false);
-        expect_conservation(&t, steps + 1);
-    }
-    for (int r = 0; r < P; r++) {
-        assert_int_equal(tensor_of(&t, r, 0)->state, SS_TENSOR_EXACT);
-        assert_int_equal(tensor_of(&t, r, 0)->reason, SS_TENSOR_PROFILE);
-    }
     training_close(&t);
 }
 
@@ -198,7 +174,7 @@ static void where_dense_is_faster_the_residual_drains_and_the_lane_backs_off(voi
     int step = 0, sparse = 0;
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     for (; step < 20; step++) {
         draw(&t, 0, (uint64_t)step, 1);
         assert_int_equal(call(&t, 0, false), SS_OK);
@@ -247,7 +223,7 @@ static void the_first_inf_says_what_to_do_about_a_loss_scale(void **state)
     char text[400];
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
     for (int step = 0; step < SCALED; step++) {
         draw(&t, 0, (uint64_t)step, step < 12 ? 2 : 1);
         if (step % 8 == 4)
@@ -269,7 +245,7 @@ static void a_residual_scaled_by_hand_is_in_the_new_unit(void **state)
     double half = 0.5;
 
     (void)state;
-    training_open(&t, "count=1:", settings);
+    training_open(&t, "count=1:,site=*:calls=1", settings);
     for (int step = 0; step < SCALED; step++) {
         if (step == 12)
             for (int r = 0; r < P; r++)
@@ -289,9 +265,9 @@ static void ranks_of_which_one_keeps_everything_go_native(void **state)
     char error[200];
 
     (void)state;
-    training_open(&t, "count=1:", settings_of(SS_SPLIT_ALLGATHER));
-    assert_int_equal(ss_rules_parse("count=1::keep=last:6007", true, &all, error, sizeof error),
-                     SS_OK);
+    training_open(&t, "count=1:,site=*:calls=1", settings_of(SS_SPLIT_ALLGATHER));
+    assert_int_equal(
+        ss_rules_parse("count=1::calls=1:keep=last:6007", true, &all, error, sizeof error), SS_OK);
     t.job.settings[1].tensors.include = all;
     for (int step = 0; step < 3; step++) {
         draw(&t, 0, (uint64_t)step, 1);
@@ -311,7 +287,6 @@ int main(void)
         cmocka_unit_test(a_dense_call_lets_a_large_residual_go_slowly),
         cmocka_unit_test(a_tensor_that_turns_exact_sends_its_residual),
         cmocka_unit_test(where_dense_is_faster_the_residual_drains_and_the_lane_backs_off),
-        cmocka_unit_test(buffers_that_hold_different_tensors_in_turn_go_exact),
         cmocka_unit_test(the_first_inf_says_what_to_do_about_a_loss_scale),
         cmocka_unit_test(a_residual_scaled_by_hand_is_in_the_new_unit),
         cmocka_unit_test(ranks_of_which_one_keeps_everything_go_native),

@@ -10,7 +10,7 @@ static void the_guard_leaves_a_healthy_tensor_alone(void **state)
     for (int g = SS_GUARD_WARN; g <= SS_GUARD_EXACT; g++) {
         struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
         settings.guard = (enum ss_guard)g;
-        training_open(&t, "count=1:", settings);
+        training_open(&t, "count=1:,site=*:calls=1", settings);
         for (int step = 0; step < 520; step++) {
             draw(&t, 0, (uint64_t)step, 1);
             assert_int_equal(call(&t, 0, step % 2), SS_OK);
@@ -32,7 +32,7 @@ static void the_guard_does_not_mind_zero_input(void **state)
 
     (void)state;
     settings.guard = SS_GUARD_WARN;
-    training_open(&t, "count=1:", settings);
+    training_open(&t, "count=1:,site=*:calls=1", settings);
     for (int step = 0; step < 256; step++) {
         draw(&t, 0, (uint64_t)step, step < 250 ? 1 : 0);
         assert_int_equal(call(&t, 0, false), SS_OK);
@@ -51,7 +51,7 @@ static void the_guard_finds_a_residual_that_points_the_other_way(void **state)
     for (int g = SS_GUARD_WARN; g <= SS_GUARD_EXACT; g++) {
         struct ss_settings settings = settings_of(SS_SPLIT_ALLGATHER);
         settings.guard = (enum ss_guard)g;
-        training_open(&t, "count=1:", settings);
+        training_open(&t, "count=1:,site=*:calls=1", settings);
         for (int step = 0; step < 256; step++) {
             draw(&t, 0, (uint64_t)step, 1);
             if (step == 255)

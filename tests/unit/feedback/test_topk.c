@@ -13,7 +13,7 @@ static struct ss_settings settings_of(enum ss_algorithm algorithm)
                                 .hash = 1,
                                 .topk = true,
                                 .density = 0.01,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 /* Heavy-tailed values; a power of two scales them all. */
@@ -209,7 +209,7 @@ static void an_exact_buffer_beside_it_does_not_keep_a_gradient_dense(void **stat
             ss_comm_set_site(t.job.comm[r], &(struct ss_call_site){.hash = 2});
         training_call(&t, false);
         for (int r = 0; r < 4 && s == 0; r++)
-            ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors), false, SS_TENSOR_AVERAGE);
+            ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors), false, SS_TENSOR_OTHERS);
         memcpy(t.job.out, out[0], sizeof out[0]);
         assert_int_equal(t.job.status[0], s == 0 ? SS_OK : SS_NATIVE);
         dense += ss_call_reason(ss_comm_call(t.job.comm[0])) == SS_WHY_DENSE;
@@ -217,7 +217,7 @@ static void an_exact_buffer_beside_it_does_not_keep_a_gradient_dense(void **stat
     assert_int_equal(dense, 99);
     /* Without the gradient it is alone on its lane, which backs off. */
     for (int r = 0; r < 4; r++)
-        ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors)->next, false, SS_TENSOR_AVERAGE);
+        ss_tensor_settle(ss_tensors_first(t.job.comm[r]->tensors)->next, false, SS_TENSOR_OTHERS);
     memcpy(t.job.out, out[1], sizeof out[1]);
     for (uint64_t s = 0; s < 50; s++) {
         training_call(&t, false);
@@ -248,47 +248,9 @@ static void runs_repeat_bit_for_bit(void **state)
     training_close(&t[1]);
 }
 
-static bool in_sample(size_t element, size_t n, size_t most)
-{
-    static struct ss_run runs[128];
-    size_t count = ss_steps_runs(n, most, runs);
-
-    for (size_t j = 0; j < count; j++)
-        if (element - runs[j].first < runs[j].count)
-            return true;
-    return false;
-}
-
-/* While the step is not known: of a dense input what the sample does not see is not seen. A sparse
- * one is extracted anyway. */
-static void a_look_at_a_new_tensor_reads_a_sample(void **state)
-{
-    static struct training t;
-    enum { LARGE = 300000, SAMPLE = 8192 };
-    size_t unseen = 0;
-
-    (void)state;
-    struct ss_settings settings = settings_of(SS_AUTO);
-    settings.tensors.register_after = 3;
-    training_open(&t, 2, SS_F32, LARGE, 0, settings);
-    const struct ss_ballot *ballot = &ss_comm_call(t.job.comm[0])->f.vote.ballot;
-    put(SS_F32, t.gradient[1], unseen, 100);
-    while (in_sample(unseen, LARGE, SAMPLE))
-        put(SS_F32, t.gradient[1], unseen++, 0);
-    put(SS_F32, t.gradient[1], unseen, 100);
-    training_step(&t, false);
-    assert_true(ss_bits_double(ballot->norm_max) == 10000);
-    for (size_t i = 0; i < LARGE; i++)
-        put(SS_F32, t.gradient[1], i, i == unseen ? 100 : 1);
-    training_step(&t, false);
-    assert_true(ss_bits_double(ballot->norm_max) == LARGE);
-    training_close(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_look_at_a_new_tensor_reads_a_sample),
         cmocka_unit_test(no_gradient_is_lost_whatever_the_algorithm),
         cmocka_unit_test(the_residual_drains),
         cmocka_unit_test(what_is_not_finite_passes_and_leaves_no_trace),

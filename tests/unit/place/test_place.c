@@ -62,10 +62,7 @@ static void assert_same_sight(const struct training *near, const struct training
     const struct ss_tensor *t = ss_tensors_first(near->job.comm[0]->tensors),
                            *u = ss_tensors_first(far->job.comm[0]->tensors);
 
-    assert_true(a->norm_max == b->norm_max);
     assert_true(close_to(ss_bits_double(a->ratio_max), ss_bits_double(b->ratio_max)));
-    assert_memory_equal(a->parts, b->parts, sizeof a->parts);
-    assert_memory_equal(&a->evidence, &b->evidence, sizeof a->evidence);
     assert_true(!t == !u);
     if (!t)
         return;

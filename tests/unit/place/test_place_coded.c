@@ -254,11 +254,12 @@ static float *lossy_steps(enum ss_algorithm algorithm, enum ss_values values, bo
                                    .quant_bucket = 64,
                                    .repartition_period = 16,
                                    .seed = 1,
-                                   .tensors = {.register_after = 0, .threshold_period = 8}};
+                                   .tensors = {.threshold_period = 8}};
     float *results = malloc((size_t)SIZE * STEPS * N * 4), *next = results;
     struct ss_rules *rules;
 
-    assert_int_equal(ss_rules_parse("count=1:", true, &rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("count=1:,site=*:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
     settings.tensors.include = rules;
     job_open(&job, SIZE, 1e-6, 1e-8, 0, &settings);
     ss_sim_set_idle(job.sim, 1e-6);

@@ -341,7 +341,8 @@ static void other_kinds_stay_exact_beside_top_k(void **state)
     char error[200];
 
     (void)state;
-    assert_int_equal(ss_rules_parse("count=4096", true, &rules, error, sizeof error), SS_OK);
+    assert_int_equal(ss_rules_parse("count=4096:calls=1", true, &rules, error, sizeof error),
+                     SS_OK);
     settings.topk = true;
     settings.density = 0.01;
     settings.tensors = (struct ss_tensor_settings){.include = rules, .threshold_period = 8};

@@ -51,7 +51,7 @@ static inline struct ss_settings subject_settings(const struct subject *s)
                                 .quant_bucket = 64,
                                 .repartition_period = 16,
                                 .seed = 1,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 /* Gives every rank entries for every other rank. */
@@ -85,7 +85,8 @@ static inline void fault_open(struct fault_job *j, const struct subject *what, i
     j->c = subject_case(what, size, n);
     j->k.cannot = -1;
     if (what->topk) {
-        assert_int_equal(ss_rules_parse("count=1:", true, &j->rules, error, sizeof error), SS_OK);
+        assert_int_equal(
+            ss_rules_parse("count=1:,site=*:calls=1", true, &j->rules, error, sizeof error), SS_OK);
         settings.tensors.include = j->rules;
     }
     settings.timeout = timeout;

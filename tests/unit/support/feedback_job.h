@@ -46,7 +46,7 @@ static inline struct ss_settings settings_of(enum ss_algorithm algorithm)
                                 .density = 0.01,
                                 .quant_bucket = 1024,
                                 .repartition_period = 64,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 static inline void training_open(struct training *t, const char *rules, struct ss_settings settings)

@@ -18,7 +18,7 @@ static inline struct ss_settings settings_of(double density)
                                 .topk = true,
                                 .density = density,
                                 .repartition_period = 16,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 /* Returns 1 where the pattern has large gradients, otherwise 0.001. */

@@ -48,10 +48,9 @@ static const struct form forms[] = {
     {"oktopk, bf16", SS_OKTOPK, .values = SS_VALUES_BF16, .density = 0.02},
     {"gtopk", SS_GTOPK, .density = 0.02},
     {"K of B", SS_SPLIT_ALLGATHER, .k = 4, .bucket = 64, .density = 0.02},
-    {"keep", SS_ALLGATHER, .rule = "count=1::keep=last:7", .density = 0.02},
+    {"keep", SS_ALLGATHER, .rule = "count=1::calls=1:keep=last:7", .density = 0.02},
     {"auto", SS_AUTO, .density = 0.02},
     {"auto, dense", SS_AUTO, .density = 0.9},
-    {"by evidence", SS_AUTO, .rule = "auto", .density = 0.02},
 };
 
 static inline void place_ranks(struct sim_job *job, const struct place_kind *kind, unsigned hosts)

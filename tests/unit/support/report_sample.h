@@ -198,7 +198,7 @@ static inline struct ss_series *sample_series(void)
     return copy;
 }
 
-/* Four: sent sparse, refused by the gradient test, watched, out of step. */
+/* Four: sent sparse, without a rule, without a period, without memory. */
 static inline void add_tensors(struct ss_stats *stats)
 {
     add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
@@ -217,18 +217,9 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .input_norm = 5,
                                                  .off_sum = 1.5,
                                                  .series = sample_series(),
-                                                 .watched = 8,
-                                                 .alike = 0.25,
-                                                 .again = 0.5,
-                                                 .along = -0.125,
-                                                 .balance = 0.49,
-                                                 .stay = 0.1,
-                                                 .moved = -0.5,
-                                                 .lasting = 0.75,
                                                  .guard_looks = 3,
                                                  .guard_cosine = 0.9,
                                                  .guard_ratio = 4,
-                                                 .guard_doubt = SS_LIKE_SOLVER,
                                                  .global_calls = 4,
                                                  .global_off_sum = 0.25});
     add_tensor(stats, &(struct ss_tensor_record){.comm = "MPI_COMM_WORLD",
@@ -238,25 +229,23 @@ static inline void add_tensors(struct ss_stats *stats)
                                                  .type = SS_F64,
                                                  .count = 7850,
                                                  .state = SS_TENSOR_EXACT,
-                                                 .reason = SS_TENSOR_AVERAGE,
+                                                 .reason = SS_TENSOR_NO_RULE,
                                                  .decided_at = 18,
-                                                 .decided = SS_TENSOR_CONSTANT,
                                                  .rule = "count=7850,site=train+0x1400",
                                                  .calls = 40});
     add_tensor(stats, &(struct ss_tensor_record){.size = 2,
                                                  .type = SS_F32,
                                                  .count = 100,
                                                  .state = SS_TENSOR_CANDIDATE,
-                                                 .reason = SS_TENSOR_WATCHED,
+                                                 .reason = SS_TENSOR_NO_STEP,
                                                  .calls = 1});
     add_tensor(stats, &(struct ss_tensor_record){.comm = "rows",
                                                  .size = 2,
                                                  .site = "libtorch.so+0x1",
-                                                 .ordinal = SS_ORDINAL_LOST,
                                                  .type = SS_F32,
                                                  .count = 100,
                                                  .state = SS_TENSOR_EXACT,
-                                                 .reason = SS_TENSOR_OUTSIDE,
+                                                 .reason = SS_TENSOR_MEMORY,
                                                  .calls = 2});
 }
 

@@ -73,7 +73,7 @@ static inline struct ss_settings settings_of(const struct form *form)
                                 .quant_bucket = 64,
                                 .repartition_period = 64,
                                 .seed = 1,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 static inline double sample(enum pattern pattern, uint64_t step, int rank, size_t i)

@@ -123,7 +123,8 @@ static inline struct rounds_job *rounds_open(int size, enum ss_quorum quorum, ui
     char error[200];
 
     assert_non_null(job);
-    assert_int_equal(ss_rules_parse("count=1:", true, &job->rules, error, sizeof error), SS_OK);
+    assert_int_equal(
+        ss_rules_parse("count=1:,site=*:calls=1", true, &job->rules, error, sizeof error), SS_OK);
     job->size = size;
     job->calls = calls;
     job->tensors = tensors;
@@ -133,8 +134,8 @@ static inline struct rounds_job *rounds_open(int size, enum ss_quorum quorum, ui
                                                 .staleness = 8,
                                                 .seed = seed,
                                                 .row = ss_rows(SS_KIND_ALLREDUCE)[SS_ALLGATHER]};
-    job->tensor_settings = (struct ss_tensor_settings){
-        .register_after = 0, .threshold_period = 8, .include = job->rules};
+    job->tensor_settings =
+        (struct ss_tensor_settings){.threshold_period = 8, .include = job->rules};
     job->delay = rounds_random_delay;
     job->value = rounds_value;
     job->asleep_rank = -1;

@@ -26,11 +26,9 @@ struct job {
     struct ss_mem mem[MOST];
     struct ss_tensors *tensors[MOST];
     uint32_t seed;
-    bool fits; /* the last call on the last rank, by the evidence */
 };
 
-static inline struct job *job_open(int size, enum ss_identity identity, uint64_t after,
-                                   const char *include)
+static inline struct job *job_open(int size, const char *include)
 {
     struct job *job = calloc(1, sizeof *job);
     struct ss_rules *rules;
@@ -39,8 +37,7 @@ static inline struct job *job_open(int size, enum ss_identity identity, uint64_t
     assert_non_null(job);
     assert_int_equal(ss_rules_parse(include, true, &rules, error, sizeof error), SS_OK);
     job->size = size;
-    job->settings = (struct ss_tensor_settings){
-        .identity = identity, .register_after = after, .include = rules, .threshold_period = 32};
+    job->settings = (struct ss_tensor_settings){.include = rules, .threshold_period = 32};
     for (int r = 0; r < size; r++) {
         job->tensors[r] = ss_tensors_create(&job->settings, &job->mem[r]);
         assert_non_null(job->tensors[r]);
@@ -80,40 +77,23 @@ struct shape {
     size_t n;
     enum ss_type type;
     enum ss_op op;
-    const void *in[MOST]; /* NULL: nothing is watched */
 };
 
 static inline struct ss_tensor_ballot combine(struct ss_tensor_ballot a, struct ss_tensor_ballot b)
 {
     return (struct ss_tensor_ballot){.unregistered = a.unregistered || b.unregistered,
                                      .registered = a.registered || b.registered,
-                                     .not_ready = a.not_ready || b.not_ready,
-                                     .not_gradient = a.not_gradient || b.not_gradient,
                                      .refused = a.refused || b.refused};
-}
-
-/* What a rank shows of its input. */
-static inline void show(struct ss_evidence *e, struct ss_tensor *t, const struct shape *call,
-                        int rank)
-{
-    static struct ss_run runs[SS_EVIDENCE_RUNS];
-    static double sample[SS_SAMPLE];
-    size_t count = ss_evidence_runs(call->n, runs);
-
-    ss_host.ops->runs(&ss_host, call->type, call->in[rank], runs, count, sample);
-    ss_evidence_show(e, &t->watch, call->type, sample, call->n, false);
 }
 
 /* Goes through one call on all ranks; the tensor of rank 0. */
 static inline struct ss_tensor *go(struct job *job, const struct shape *call)
 {
     struct ss_tensor *t[MOST];
+    struct ss_tensor_found found[MOST];
     struct ss_tensor_ballot all = {0};
-    struct ss_evidence seen, own;
-    uint64_t low = UINT64_MAX, high = 0;
     bool same = true, labels = true;
 
-    ss_evidence_init(&seen);
     for (int r = 0; r < job->size; r++) {
         struct ss_rule_subject subject = {.count = call->n, .type = call->type, .site = "app+0x10"};
         struct ss_tensor_call c = {
@@ -125,31 +105,19 @@ static inline struct ss_tensor *go(struct job *job, const struct shape *call)
             .op = call->op,
             .n = call->n,
             .subject = &subject};
-        struct ss_tensor_found found;
-        t[r] = ss_tensor_find(job->tensors[r], &c, &found);
-        ss_tensor_take(t[r], &c, &found);
+        t[r] = ss_tensor_find(job->tensors[r], &c, &found[r]);
         assert_non_null(t[r]);
+        ss_tensor_take(t[r], &c, &found[r]);
         all = combine(all, ss_tensor_ballot(t[r]));
-        if (ss_tensor_watching(t[r]) && call->in[r]) {
-            uint64_t past = t[r]->watch.hash;
-            low = past < low ? past : low;
-            high = past > high ? past : high;
-            show(&own, t[r], call, r);
-            ss_evidence_merge(&seen, &own);
-        }
         ss_tensor_begin(t[r]);
     }
     for (int r = 0; r < job->size; r++) {
-        same = same && ss_tensor_code(t[r]) == ss_tensor_code(t[0]);
-        labels = labels && t[r]->label == t[0]->label;
+        same = same && ss_standing_code(&found[r].where) == ss_standing_code(&found[0].where);
+        labels = labels && found[r].where.label == found[0].where.label;
     }
     for (int r = 0; r < job->size; r++) {
-        if (!labels)
-            ss_tensors_join(job->tensors[r], call->lane, 0);
-        if (same && labels)
-            ss_tensor_vote(t[r], &all);
-        if (seen.shown > 0 && !t[r]->asked)
-            job->fits = ss_tensor_judge(t[r], &seen, same && labels && low == high, job->size);
+        ss_tensors_identity_vote(job->tensors[r], call->lane, labels, same, false);
+        ss_tensor_vote(t[r], &all, same && labels);
         ss_tensor_end(t[r]);
     }
     return t[0];

@@ -58,7 +58,7 @@ static inline struct ss_settings training_settings(enum ss_algorithm algorithm)
                                 .quant_feedback = true,
                                 .quant_bucket = 64,
                                 .repartition_period = 4,
-                                .tensors = {.register_after = 0, .threshold_period = 8}};
+                                .tensors = {.threshold_period = 8}};
 }
 
 /* `seed` determines the order of delivery, 0: by the clock. */
@@ -68,7 +68,8 @@ static inline void training_open(struct training *t, int size, enum ss_type type
     char error[200];
 
     memset(t, 0, sizeof *t);
-    assert_int_equal(ss_rules_parse("count=1:", true, &t->rules, error, sizeof error), SS_OK);
+    assert_int_equal(
+        ss_rules_parse("count=1:,site=*:calls=1", true, &t->rules, error, sizeof error), SS_OK);
     settings.tensors.include = t->rules;
     job_open(&t->job, size, 1e-5, 1e-9, seed, &settings);
     t->type = type;

@@ -1,4 +1,4 @@
-/* identity CASE NAME=VALUE...: which buffer is which gradient, seen from outside.
+/* layers CASE NAME=VALUE...: which buffer is which gradient, seen from outside.
  *
  *     layers     twelve equal layers through one scratch buffer, and a loss: each layer balances
  *     scratch    the same without the loss, so that no step can be seen: the sum of layers balances

@@ -1,0 +1,251 @@
+/* Sequences of calls, and where a call stands in its own. */
+#include "core/identity/identity.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/types.h"
+#include "core/identity/identity_impl.h"
+
+enum {
+    UNLIKE = 8,     /* calls with differing codes, and marks do not count */
+    NAMED = 0x10000 /* labels of registered buffers begin here */
+};
+
+struct ss_identity *ss_identity_create(const struct ss_identity_way *how)
+{
+    struct ss_identity *identity = calloc(1, sizeof *identity);
+
+    if (identity)
+        identity->how = *how;
+    return identity;
+}
+
+static void free_sites(struct ss_identity_lane *lane)
+{
+    while (lane->sites) {
+        struct ss_sequence *s = lane->sites;
+        lane->sites = s->next;
+        ss_returns_free(&s->returns);
+        free(s);
+    }
+}
+
+void ss_identity_forget(struct ss_identity *identity, uint32_t number)
+{
+    struct ss_identity_lane *lane = number < identity->lane_count ? identity->lanes[number] : NULL;
+
+    if (!lane)
+        return;
+    free_sites(lane);
+    ss_returns_free(&lane->whole.returns);
+    free(lane);
+    identity->lanes[number] = NULL;
+}
+
+void ss_identity_free(struct ss_identity *identity)
+{
+    if (!identity)
+        return;
+    for (size_t i = 0; i < identity->lane_count; i++)
+        ss_identity_forget(identity, (uint32_t)i);
+    free(identity->lanes);
+    free(identity);
+}
+
+static struct ss_identity_lane *lane_at(struct ss_identity *identity, uint32_t number)
+{
+    struct ss_identity_lane *lane;
+
+    if (number >= identity->lane_count) {
+        size_t count = number + 16;
+        struct ss_identity_lane **lanes = realloc(identity->lanes, count * sizeof *lanes);
+        if (!lanes)
+            return NULL;
+        memset(lanes + identity->lane_count, 0, (count - identity->lane_count) * sizeof *lanes);
+        identity->lanes = lanes;
+        identity->lane_count = count;
+    }
+    lane = identity->lanes[number];
+    if (!lane && (lane = calloc(1, sizeof *lane))) {
+        lane->identity = identity;
+        lane->whole.lane = lane;
+        identity->lanes[number] = lane;
+    }
+    return lane;
+}
+
+/* ---- the sequence of a call ---- */
+
+static struct ss_sequence *lookup(const struct ss_identity_lane *lane, uint64_t site, bool named)
+{
+    struct ss_sequence *s = lane->sites;
+
+    while (s && (s->site != site || s->named != named))
+        s = s->next;
+    return s;
+}
+
+static struct ss_sequence *add(struct ss_identity_lane *lane, uint64_t site, uint32_t label)
+{
+    struct ss_sequence *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->lane = lane;
+    s->site = site;
+    s->label = label;
+    s->named = label >= NAMED;
+    s->next = lane->sites;
+    lane->sites = s;
+    return s;
+}
+
+/* A lane that runs out of labels here does so on all ranks, or the vote of this call finds labels
+ * that differ. */
+static struct ss_sequence *of_site(struct ss_identity_lane *lane, uint64_t site, bool *fresh)
+{
+    struct ss_sequence *s = lookup(lane, site, false);
+
+    if (s)
+        return s;
+    if (lane->labels >= SS_IDENTITY_SITES) {
+        lane->joined = true;
+        return &lane->whole;
+    }
+    *fresh = true;
+    return add(lane, site, ++lane->labels);
+}
+
+static struct ss_sequence *of_buffer(struct ss_identity_lane *lane, uint32_t buffer, bool *fresh)
+{
+    struct ss_sequence *s = lookup(lane, buffer, true);
+
+    *fresh = !s;
+    return s ? s : add(lane, buffer, NAMED + buffer);
+}
+
+struct ss_sequence *ss_identity_next(struct ss_identity *identity,
+                                     const struct ss_identity_call *call, bool *fresh)
+{
+    struct ss_identity_lane *lane = lane_at(identity, call->lane);
+    struct ss_sequence *s;
+
+    *fresh = false;
+    if (!lane)
+        return NULL;
+    lane->calls++;
+    if (call->buffer > 0 && !identity->how.by_rule)
+        return of_buffer(lane, call->buffer, fresh);
+    if (lane->joined || call->site == 0 || identity->how.by_rule) {
+        *fresh = !lane->whole.ruled;
+        return &lane->whole;
+    }
+    s = of_site(lane, call->site, fresh);
+    return s && s->of_lane ? &lane->whole : s;
+}
+
+struct ss_sequence *ss_sequence_rule(struct ss_sequence *s, const struct ss_sequence_rule *rule)
+{
+    s->ruled = true;
+    if (s->named || !rule->takes)
+        return s;
+    if (rule->calls > 0 && !rule->of_site && s->label > 0) {
+        s->of_lane = true;
+        s = &s->lane->whole;
+        s->ruled = true;
+    }
+    s->taken = true;
+    s->calls = rule->calls;
+    return s;
+}
+
+/* ---- where a call stands ---- */
+
+/* With calls=N: by regular marks if they agree with N. */
+static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
+                                   uint32_t place)
+{
+    uint64_t from = s->lane->identity->how.steps * (uint64_t)s->calls;
+    struct ss_standing now = {.period = s->calls,
+                              .known = number >= from && !ss_marking_is_open(&s->marking)};
+
+    if (step == 0 || step % s->calls != 0) {
+        now.ordinal = (uint32_t)(number % s->calls);
+    } else if (place < step) {
+        now.ordinal = place % s->calls;
+    } else {
+        now.ordinal = SS_ORDINAL_NONE;
+        now.known = false;
+    }
+    return now;
+}
+
+static struct ss_standing by_marks(uint32_t step, uint32_t place)
+{
+    bool in = place < step;
+
+    return (struct ss_standing){
+        .period = step, .ordinal = in ? place : SS_ORDINAL_NONE, .known = in};
+}
+
+static struct ss_standing by_returns(struct ss_sequence *s, const void *address, uint64_t number)
+{
+    struct ss_standing now = {.ordinal = 0};
+
+    now.period = ss_returns_next(&s->returns, address, number, &now.ordinal);
+    now.known = now.period > 0 && !ss_marking_is_open(&s->marking);
+    return now;
+}
+
+struct ss_standing ss_sequence_count(struct ss_sequence *s, const struct ss_identity_call *call)
+{
+    const struct ss_identity_lane *lane = s->lane;
+    const struct ss_identity_way *how = &lane->identity->how;
+    uint64_t number = s->label == 0 && lane->joined ? lane->calls : ++s->count;
+    struct ss_standing now = {.label = s->label};
+    uint32_t place, step = ss_marking_next(&s->marking, call->marks, &place);
+
+    if (s->named)
+        return (struct ss_standing){.label = s->label, .period = 1, .known = true};
+    if (!s->taken)
+        return now;
+    if (lane->unmarked || how->by_rule)
+        step = 0;
+    if (s->calls > 0)
+        now = by_calls(s, number, step, place);
+    else if (!how->by_rule)
+        now = by_returns(s, call->address, number);
+    if (s->calls == 0 && step > 0 && now.period <= step)
+        now = by_marks(step, place);
+    if (s->calls == 0)
+        ss_returns_keep(&s->returns, &now);
+    now.label = s->label;
+    if (now.known)
+        s->unknown = 0;
+    else if (s->calls == 0 && ++s->unknown >= SS_IDENTITY_TELLS && !s->told)
+        now.tell = s->told = true;
+    return now;
+}
+
+uint64_t ss_standing_code(const struct ss_standing *now)
+{
+    return now->known ? (uint64_t)now->period << 32 | (now->ordinal + 1) : 0;
+}
+
+/* ---- what the ranks have found ---- */
+
+void ss_identity_vote(struct ss_identity *identity, uint32_t number, bool same_label,
+                      bool same_tensor, bool all_known)
+{
+    struct ss_identity_lane *lane = number < identity->lane_count ? identity->lanes[number] : NULL;
+
+    if (!lane)
+        return;
+    if (!same_label)
+        lane->joined = true;
+    if (same_tensor)
+        lane->unlike = 0;
+    else if (same_label && all_known && ++lane->unlike >= UNLIKE)
+        lane->unmarked = true;
+}

@@ -1,0 +1,107 @@
+/* Which tensor a call is of (core/README.md, Identity).
+ *
+ * A tensor is a call signature (lane), a call site where all ranks see it alike, and an ordinal:
+ * the number of the call in its sequence, modulo the period of the sequence. The sequence of a call
+ * has all calls of its lane and site, or of its lane, however they were served. The period is
+ * `calls=N` of the rule; a rule that names no site counts the calls of all sites together. Without
+ * `calls=N` it is the longer of these, since too long a period only separates, too short a one
+ * mixes:
+ *
+ *  - the distance between marks, once two steps behind the first mark had it. A mark is one small
+ *    allreduce or several between two calls of the sequence. Marks with other distances three
+ *    times in a row, or none for three steps, are not regular any more, nor are those farther apart
+ *    than SS_MARKS_APART calls;
+ *  - the period with which the receive addresses have returned for two periods in a row, as this
+ *    rank sees them. An address that does not return ends the period. Addresses wait until the
+ *    first three steps between marks have shown whether these are regular.
+ *
+ * With regular marks the ordinal is the place behind the last mark; a call that comes after the
+ * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
+ *
+ * Nothing here is agreed on. All ranks count the same calls of a communicator in the same order;
+ * what may differ (sites, addresses, marks) goes into ss_standing_code and the label, which the
+ * vote of the call compares: the call is lossy only where all ranks mean the same tensor.
+ */
+#ifndef CORE_IDENTITY_IDENTITY_H
+#define CORE_IDENTITY_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SS_IDENTITY_LONGEST = 512, /* calls of the longest period that addresses show */
+    SS_MARK_COUNT = 8,         /* elements of a mark, at most */
+    SS_MARKS_APART = 64,       /* calls between two marks, at most */
+    SS_IDENTITY_SITES = 256,   /* call sites of a lane; with more they do not count */
+    SS_IDENTITY_TELLS = 256,   /* calls in a row without a period, and the user hears of calls= */
+};
+
+#define SS_ORDINAL_NONE UINT32_MAX
+
+struct ss_identity; /* of a communicator */
+
+/* The calls of a lane and site, or of a lane. */
+struct ss_sequence;
+
+/* A call as identity sees it. */
+struct ss_identity_call {
+    uint32_t lane;
+    uint64_t site;       /* hash of the call site and its callers, 0: unknown */
+    uint32_t buffer;     /* number of the buffer that the program has registered, from 1; 0: none */
+    const void *address; /* receive buffer */
+    uint64_t marks;      /* small allreduces on the communicator so far */
+};
+
+/* Where a call stands. */
+struct ss_standing {
+    uint32_t label;   /* of its site, from 1; 0: sites do not count */
+    uint32_t ordinal; /* SS_ORDINAL_NONE: behind the last place of its step */
+    uint32_t period;  /* calls per step, 0: unknown */
+    bool known;       /* the call is one of the tensor that label and ordinal name */
+    bool tell;        /* many calls have shown no period: the user is to hear of calls=, once */
+};
+
+struct ss_identity_way {
+    bool by_rule;   /* calls= alone gives a period: sites, buffers and marks do not count */
+    unsigned steps; /* steps before calls= counts: by then regular marks are known */
+};
+
+/* NULL if memory is short. */
+struct ss_identity *ss_identity_create(const struct ss_identity_way *how);
+void ss_identity_free(struct ss_identity *identity);
+
+/* Counts one call of the communicator and returns its sequence, made when new; NULL if memory is
+ * short. *fresh: the sequence is new, and ss_sequence_rule must follow. */
+struct ss_sequence *ss_identity_next(struct ss_identity *identity,
+                                     const struct ss_identity_call *call, bool *fresh);
+
+/* What REGISTER has for the calls of a new sequence. */
+struct ss_sequence_rule {
+    bool takes;     /* a rule takes them: their period is looked for */
+    uint32_t calls; /* calls=N of the rule, 0: not given */
+    bool of_site;   /* the rule names a site: N calls of each site, else of the lane */
+};
+
+/* Returns the sequence that the call belongs to. */
+struct ss_sequence *ss_sequence_rule(struct ss_sequence *sequence,
+                                     const struct ss_sequence_rule *rule);
+
+/* Takes the call into its sequence. */
+struct ss_standing ss_sequence_count(struct ss_sequence *sequence,
+                                     const struct ss_identity_call *call);
+
+/* For the vote: equal on all ranks that mean the same tensor, 0 where none is known. The label is
+ * compared apart. */
+uint64_t ss_standing_code(const struct ss_standing *standing);
+
+/* What the vote of a call of the lane has found. If the labels differ between the ranks, sites do
+ * not count on this lane any more. If the codes differ and none is 0, eight times in a row, marks
+ * do not count on it. */
+void ss_identity_vote(struct ss_identity *identity, uint32_t lane, bool same_label,
+                      bool same_tensor, bool all_known);
+
+/* The number will mean another lane. */
+void ss_identity_forget(struct ss_identity *identity, uint32_t lane);
+
+#endif

@@ -1,0 +1,81 @@
+/* Inside of core/identity. */
+#ifndef CORE_IDENTITY_IDENTITY_IMPL_H
+#define CORE_IDENTITY_IDENTITY_IMPL_H
+
+#include "core/identity/identity.h"
+
+/* Steps between marks. */
+struct ss_marking {
+    uint64_t marks;    /* of the communicator at the last call */
+    uint32_t since;    /* calls behind the last mark */
+    uint32_t distance; /* of the last two marks, 0: fewer have been seen */
+    uint32_t same;     /* steps in a row that had it */
+    uint32_t step;     /* the regular distance, 0: none */
+    uint32_t strikes;  /* steps in a row with another */
+    uint64_t ended;    /* steps seen as a whole */
+    bool seen;         /* a mark */
+    bool apart;        /* a step was longer than SS_MARKS_APART calls */
+};
+
+/* Periods of receive addresses. */
+struct ss_returns {
+    struct ss_return {
+        const void *address;
+        uint32_t ordinal; /* that the call had, SS_ORDINAL_NONE: none */
+    } * last;             /* ring of SS_IDENTITY_LONGEST, NULL: not made yet */
+    uint64_t count;       /* calls taken in */
+    uint32_t period;      /* at which the last `run` addresses have returned, 0: none */
+    uint64_t run;
+    uint64_t base; /* number of a call with the ordinal 0 */
+    bool known;
+};
+
+struct ss_sequence {
+    struct ss_identity_lane *lane;
+    uint64_t site;
+    uint32_t label;
+    uint32_t calls;   /* of the rule, 0: none */
+    bool ruled;       /* ss_sequence_rule has been called */
+    bool taken;       /* by a rule */
+    bool of_lane;     /* its calls count in the sequence of the lane */
+    bool named;       /* one registered buffer: a tensor by itself */
+    bool told;        /* struct ss_standing.tell was set */
+    uint32_t unknown; /* calls in a row without a known place */
+    uint64_t count;
+    struct ss_marking marking;
+    struct ss_returns returns;
+    struct ss_sequence *next;
+};
+
+struct ss_identity_lane {
+    struct ss_identity *identity;
+    uint64_t calls;
+    struct ss_sequence whole;  /* label 0 */
+    struct ss_sequence *sites; /* the newest first */
+    uint32_t labels;           /* given so far */
+    uint32_t unlike;           /* calls in a row with differing codes */
+    bool joined;               /* sites do not count */
+    bool unmarked;             /* marks do not count */
+};
+
+struct ss_identity {
+    struct ss_identity_way how;
+    struct ss_identity_lane **lanes; /* NULL where there is none */
+    size_t lane_count;
+};
+
+/* core/identity/marks.c: takes in one call. The distance of regular marks, else 0; the place of
+ * the call behind the last one in *place. */
+uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
+/* Whether the first marks may turn out to be regular. */
+bool ss_marking_is_open(const struct ss_marking *m);
+
+/* core/identity/returns.c: takes in the address of call `number` and returns the period, with the
+ * ordinal of the call; 0 if there is none or memory is short. Then keeps the ordinal that the call
+ * has got, by whatever rule: an address that is known keeps its ordinal. */
+uint32_t ss_returns_next(struct ss_returns *r, const void *address, uint64_t number,
+                         uint32_t *ordinal);
+void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now);
+void ss_returns_free(struct ss_returns *r);
+
+#endif

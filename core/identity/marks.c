@@ -1,0 +1,44 @@
+/* Steps between marks. */
+#include "core/identity/identity_impl.h"
+
+enum { SAME = 2, STRIKES = 3, SILENT_STEPS = 3, LONGEST = SS_MARKS_APART };
+
+static void end_step(struct ss_marking *m)
+{
+    const uint32_t distance = m->since <= LONGEST ? m->since : 0;
+
+    m->ended++;
+    m->same = distance > 0 && distance == m->distance ? m->same + 1 : 1;
+    m->distance = distance;
+    m->strikes = distance == m->step ? 0 : m->strikes + 1;
+    if (distance > 0 && m->same >= SAME && (m->step == 0 || m->strikes >= STRIKES)) {
+        m->step = distance;
+        m->strikes = 0;
+    } else if (m->strikes >= STRIKES) {
+        m->step = 0;
+    }
+}
+
+/* The calls before the first mark may be a part of a step. */
+uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place)
+{
+    if (marks != m->marks) {
+        if (m->seen)
+            end_step(m);
+        m->seen = true;
+        m->since = 0;
+    }
+    m->marks = marks;
+    *place = m->since;
+    if (m->since < UINT32_MAX)
+        m->since++;
+    if (m->since > SILENT_STEPS * m->step)
+        m->step = 0;
+    m->apart = m->apart || (m->seen && m->since > LONGEST);
+    return m->step;
+}
+
+bool ss_marking_is_open(const struct ss_marking *m)
+{
+    return m->seen && m->step == 0 && m->ended <= SAME && !m->apart;
+}

@@ -1,0 +1,87 @@
+/* The period with which receive addresses return. */
+#include <stdlib.h>
+
+#include "core/identity/identity_impl.h"
+
+enum { LONGEST = SS_IDENTITY_LONGEST, PERIODS = 2 };
+
+static struct ss_return *at(struct ss_returns *r, uint64_t number)
+{
+    return &r->last[number % LONGEST];
+}
+
+/* Calls since the address came last, 0: not among those remembered. */
+static uint32_t last_return(struct ss_returns *r, const void *address)
+{
+    uint64_t most = r->count < LONGEST ? r->count : LONGEST;
+
+    for (uint32_t back = 1; back <= most; back++)
+        if (at(r, r->count - back)->address == address)
+            return back;
+    return 0;
+}
+
+/* The ordinal of the last call with that address that had one. */
+static uint32_t former_ordinal(struct ss_returns *r, const void *address)
+{
+    uint64_t most = r->count < LONGEST ? r->count : LONGEST;
+
+    for (uint32_t back = 1; back <= most; back++) {
+        const struct ss_return *was = at(r, r->count - back);
+        if (was->address == address && was->ordinal != SS_ORDINAL_NONE)
+            return was->ordinal;
+    }
+    return SS_ORDINAL_NONE;
+}
+
+static bool returns(struct ss_returns *r, const void *address)
+{
+    return r->period > 0 && at(r, r->count - r->period)->address == address;
+}
+
+/* Ordinals go on as they were where an address is known from before. */
+static void begin_period(struct ss_returns *r, const void *address, uint64_t number)
+{
+    uint32_t former = former_ordinal(r, address);
+
+    r->known = true;
+    r->base = former < r->period ? number + r->period - former : 0;
+}
+
+static uint32_t ordinal_of(const struct ss_returns *r, uint64_t number)
+{
+    return (uint32_t)((number + r->period - r->base % r->period) % r->period);
+}
+
+uint32_t ss_returns_next(struct ss_returns *r, const void *address, uint64_t number,
+                         uint32_t *ordinal)
+{
+    if (!r->last && !(r->last = calloc(LONGEST, sizeof *r->last)))
+        return 0;
+    if (returns(r, address)) {
+        r->run++;
+    } else {
+        r->period = last_return(r, address);
+        r->run = r->period > 0;
+        r->known = false;
+    }
+    if (!r->known && r->period > 0 && r->run >= PERIODS * (uint64_t)r->period)
+        begin_period(r, address, number);
+    *at(r, r->count++) = (struct ss_return){address, SS_ORDINAL_NONE};
+    if (!r->known)
+        return 0;
+    *ordinal = ordinal_of(r, number);
+    return r->period;
+}
+
+void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now)
+{
+    if (r->last && r->count > 0 && now->known)
+        at(r, r->count - 1)->ordinal = now->ordinal;
+}
+
+void ss_returns_free(struct ss_returns *r)
+{
+    free(r->last);
+    *r = (struct ss_returns){.period = 0};
+}
