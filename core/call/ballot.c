@@ -1,9 +1,8 @@
-/* What a rank says in the vote, and what the plan sees of what all ranks said. */
+/* What a rank says in the vote. */
 #include <math.h>
 #include <string.h>
 
-#include "core/call/group.h"
-#include "core/coll/rows.h"
+#include "core/call/call_impl.h"
 
 /* Bytes this rank can give to a recipe and the own stream together, as the plan counts both. */
 static uint64_t memory_left(const struct ss_call *call)
@@ -56,17 +55,6 @@ static void fill_costs(const struct ss_call *call, uint32_t *costs)
     memcpy(place, ss_place_costs(call->f.c.x.place), sizeof place);
     for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
         costs[i] = ss_float_bits(place[i - SS_COST_PLACE]);
-}
-
-static struct ss_place_costs place_costs(const struct ss_ballot *b)
-{
-    double place[SS_COSTS - SS_COST_PLACE];
-    struct ss_place_costs costs;
-
-    for (int i = SS_COST_PLACE; i < SS_COSTS; i++)
-        place[i - SS_COST_PLACE] = ss_bits_float(b->costs[i]);
-    memcpy(&costs, place, sizeof costs);
-    return costs;
 }
 
 void ss_ballot_fill(struct ss_call *call, uint64_t flags)
@@ -187,124 +175,4 @@ uint64_t ss_ballot_flags(struct ss_call *call, int status)
     if (comm->settings->quorum != SS_QUORUM_ALL)
         flags |= ss_partial_flags(call);
     return flags;
-}
-
-/* Costs of the network by class of link, where they are not to be measured: the ranks of one host,
- * in shared memory, and those of several, 10 Gbit/s. */
-static const struct {
-    double alpha, beta;
-} links[] = {{1e-6, 2e-10}, {2e-5, 8e-10}};
-
-/* Nothing measured enters the plan, so that runs repeat; the local costs are round figures for a
- * current core, wherever the buffers lie. */
-static void fixed_costs(struct ss_shape *shape, const struct ss_ballot *b,
-                        const struct ss_settings *settings, int rounds)
-{
-    int link = ss_ballot_same(b, SS_SAME_HOST) ? 0 : 1;
-
-    shape->learn = false;
-    shape->alpha = settings->alpha >= 0 ? settings->alpha : links[link].alpha;
-    shape->beta = settings->beta >= 0 ? settings->beta : links[link].beta;
-    shape->scan = shape->topk ? 1e-9 : 1e-10; /* a selection writes, too */
-    shape->code = 4e-9;
-    shape->merge = 2e-9;
-    shape->fill = 1e-10;
-    shape->place = ss_costs_of_host(shape->code, shape->merge, shape->fill);
-    shape->vote = rounds * shape->alpha;
-}
-
-/* Those that keep the largest entries only are no matter of an exact call. */
-static enum ss_algorithm forced(const struct ss_call *call, bool lossy)
-{
-    const struct ss_ballot *b = &call->f.vote.ballot;
-    uint64_t by_rule = b->same_min[SS_SAME_FORCED];
-    enum ss_algorithm a = call->f.comm->settings->algorithm;
-
-    if (ss_ballot_same(b, SS_SAME_FORCED) && by_rule > 0)
-        a = (enum ss_algorithm)(by_rule - 1);
-    return !lossy && ss_keeps_global(a) ? SS_AUTO : a;
-}
-
-static const struct ss_row *const *rows_of(const struct ss_call *call)
-{
-    const struct ss_row *const *rows = call->f.comm->rows;
-
-    return rows && call->f.c.kind == SS_KIND_ALLREDUCE ? rows : ss_rows(call->f.c.kind);
-}
-
-static uint64_t largest_part(const struct ss_call *call)
-{
-    uint64_t most = 0;
-
-    for (int p = 0; p < call->f.c.x.t->size; p++) {
-        uint64_t elements = ss_coll_part(&call->f.c, p + 1) - ss_coll_part(&call->f.c, p);
-        if (elements > most)
-            most = elements;
-    }
-    return most;
-}
-
-struct ss_shape ss_ballot_shape_alone(const struct ss_call *call)
-{
-    const struct ss_feedback *f = &call->f;
-    const struct ss_exchange *x = &f->c.x;
-    const struct ss_ballot *b = &f->vote.ballot;
-    const struct ss_settings *settings = f->comm->settings;
-    bool lossy = f->topk || f->resting;
-    struct ss_shape shape = {
-        .rows = rows_of(call),
-        .kind = f->c.kind,
-        .n = x->n,
-        .part_n = largest_part(call),
-        .size = x->t->size,
-        .type = x->type,
-        .coding = settings->coding,
-        .forced = forced(call, lossy),
-        .topk = lossy,
-        .resting = f->resting,
-        .k = b->k_max,
-        .values = lossy ? settings->values : SS_VALUES_SAME,
-        .quant = lossy ? settings->quant : SS_VALUES_SAME,
-        .bucket = settings->quant_bucket,
-        .learn = true,
-        .nnz_sum = b->nnz_sum,
-        .nnz_max = b->nnz_max,
-        .part_max = b->part_max,
-        .memory_min = b->memory_min,
-        .alpha = settings->alpha >= 0 ? settings->alpha : ss_bits_float(b->costs[SS_COST_ALPHA]),
-        .beta = settings->beta >= 0 ? settings->beta : ss_bits_float(b->costs[SS_COST_BETA]),
-        .scan = ss_bits_float(b->costs[SS_COST_SCAN]),
-        .code = ss_bits_float(b->costs[SS_COST_CODE]),
-        .merge = ss_bits_float(b->costs[SS_COST_MERGE]),
-        .fill = ss_bits_float(b->costs[SS_COST_FILL]),
-        .place = place_costs(b),
-        .vote = ss_bits_float(b->costs[SS_COST_VOTE]),
-    };
-
-    if (ss_costs_fixed(settings))
-        fixed_costs(&shape, b, settings, ss_fold_rounds(&f->vote.meetings.schedule.fold));
-    return shape;
-}
-
-/* Calls that go together share what an exchange takes whatever its length: each has the share of
- * its bytes in a whole part, whoever does go with it. What one took alone says nothing of that. */
-static void share_costs(const struct ss_call *call, struct ss_shape *shape)
-{
-    const struct ss_exchange *x = &call->f.c.x;
-    double share = (double)(x->n * x->esize) / (double)ss_group_bytes(call->f.comm);
-
-    if (share < 1) {
-        shape->alpha *= share;
-        shape->vote *= share;
-    }
-    shape->learn = false;
-}
-
-struct ss_shape ss_ballot_shape(const struct ss_call *call)
-{
-    struct ss_shape shape = ss_ballot_shape_alone(call);
-
-    if (call->merges)
-        share_costs(call, &shape);
-    return shape;
 }

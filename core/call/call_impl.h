@@ -154,7 +154,8 @@ bool ss_ballot_is_sound(const struct ss_call *call);
 /* Returns true if a native call goes in pieces, by its own vote. Without a vote, decides as the
  * vote of the call that caused this did. */
 bool ss_ballot_pieces(const struct ss_call *call);
-/* Return the shape of the call for the plan: in its group; alone. */
+
+/* core/call/shape.c: return the shape of the call for the plan: in its group; alone. */
 struct ss_shape ss_ballot_shape(const struct ss_call *call);
 struct ss_shape ss_ballot_shape_alone(const struct ss_call *call);
 

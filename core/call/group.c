@@ -99,13 +99,6 @@ static void next_part(struct ss_grouping *gs)
     gs->bytes = gs->calls = 0;
 }
 
-uint64_t ss_group_bytes(const struct ss_comm *comm)
-{
-    uint64_t bytes = comm->settings->merge;
-
-    return bytes == SS_MERGE_AUTO ? SS_MERGE_BYTES : bytes;
-}
-
 void ss_group_assign(struct ss_call *call)
 {
     struct ss_group_cut cut = {0};
@@ -371,6 +364,18 @@ int ss_group_vote(struct ss_call *call)
     return next && ss_beside_may_decide(call) ? SS_OK : SS_PENDING;
 }
 
+/* A single one goes by itself. */
+static void release_one(struct ss_group *g)
+{
+    for (unsigned i = 0; i < g->voted; i++)
+        if (g->members[i]) {
+            struct ss_call *call = g->members[i];
+            g->members[i] = NULL;
+            call->stage = SS_STAGE_RECIPE;
+            ss_group_leave(call);
+        }
+}
+
 void ss_group_decided(struct ss_call *call)
 {
     struct ss_group *g = call->group;
@@ -382,6 +387,8 @@ void ss_group_decided(struct ss_call *call)
         g->members[call->member] = NULL;
     if (g->decided == g->voted && ss_group_start(g))
         count(call->f.comm, &(struct ss_merged_record){.exchanges = 1, .merged = g->merged});
+    else if (g->decided == g->voted)
+        release_one(g);
     if (call->stage != SS_STAGE_MERGED && call->group)
         ss_group_leave(call);
 }

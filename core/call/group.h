@@ -35,7 +35,13 @@ void ss_grouping_forget(struct ss_grouping *gs);
  * known. */
 bool ss_group_may_merge(const struct ss_call *call);
 
-uint64_t ss_group_bytes(const struct ss_comm *comm); /* returns the bytes of a whole part */
+/* Returns the bytes of a whole part as long as no plan holds. */
+static inline uint64_t ss_group_bytes(const struct ss_comm *comm)
+{
+    uint64_t bytes = comm->settings->merge;
+
+    return bytes == SS_MERGE_AUTO ? SS_MERGE_BYTES : bytes;
+}
 
 /* Makes a call with its number the next call of its part. A call that cannot merge ends the
  * part. */

@@ -132,27 +132,13 @@ static void join_streams(struct ss_group *g, size_t entries)
     }
 }
 
-/* A single one goes by itself. */
-static void release_one(struct ss_group *g)
-{
-    for (unsigned i = 0; i < g->voted; i++)
-        if (g->members[i]) {
-            struct ss_call *call = g->members[i];
-            g->members[i] = NULL;
-            call->stage = SS_STAGE_RECIPE;
-            ss_group_leave(call);
-        }
-}
-
 bool ss_group_start(struct ss_group *g)
 {
     struct ss_coll *c = &g->c;
     size_t entries = 0;
 
-    if (g->merged < 2) {
-        release_one(g);
+    if (g->merged < 2)
         return false;
-    }
     init(g);
     for (unsigned i = 0; i < g->voted; i++) {
         const struct ss_call *m = g->members[i];
