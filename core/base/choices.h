@@ -58,7 +58,7 @@ enum ss_values { SS_VALUES_LIST(SS_CHOICE_ID) SS_VALUE_TYPES };
 #define SS_QUORUM_PERIOD      64
 #define SS_QUORUM_STALENESS   8
 
-/* Calls of a communicator that may be in flight together (core/call/beside.c). Call number i +
+/* Calls of a communicator that may be in flight together (core/call/in_flight.c). Call number i +
  * SS_BESIDE starts after call i has ended. */
 #define SS_BESIDE 8
 

@@ -15,7 +15,7 @@ static uint64_t memory_left(const struct ss_call *call)
 
     if (mem->limit == 0)
         return UINT64_MAX;
-    kept += ss_beside_idle(call->f.comm);
+    kept += ss_in_flight_idle(call->f.comm);
     return (mem->limit > used ? mem->limit - used : 0) + kept + own;
 }
 

@@ -33,7 +33,7 @@ static int step_leave(struct ss_call *call)
         return give_up(call, SS_ERR_DEVICE, x->t->rank, SS_PHASE_GATHER);
     if (status < 0) /* the input is what it was; the residual is lost with its place */
         call->f.joined = 0;
-    ss_beside_give_back(call);
+    ss_in_flight_give_back(call);
     call->stage = SS_STAGE_OVER;
     ss_trace_begin(x, SS_SPAN_NATIVE, NULL, -1);
     return SS_NATIVE;
@@ -198,7 +198,7 @@ static int step_vote(struct ss_call *call)
     struct ss_exchange *x = &f->c.x;
     int status = ss_vote_step(&f->vote, &x->moved);
 
-    if (status == SS_PENDING || (status == SS_OK && !ss_beside_may_decide(call)))
+    if (status == SS_PENDING || (status == SS_OK && !ss_in_flight_may_decide(call)))
         return SS_PENDING;
     double seconds = ss_span_end(x, SS_SPAN_VOTE, call->mark) - call->mark;
     if (f->comm->cost_vote == 0 || seconds < f->comm->cost_vote)
@@ -320,7 +320,7 @@ static int step_count(struct ss_call *call)
     ss_topk_commit(&call->f);
     ss_call_book_seconds(call, ss_call_whole_seconds(call));
     if (!call->row->global) /* tells how much the ranks' sets overlap */
-        ss_beside_add_result(call);
+        ss_in_flight_add_result(call);
     return SS_OK;
 }
 
@@ -351,7 +351,7 @@ static int begin(struct ss_call *call)
     struct ss_feedback *f = &call->f;
     struct ss_comm *comm = f->comm;
 
-    ss_beside_pass(call);
+    ss_in_flight_pass(call);
     call->stage = SS_STAGE_OVER;
     if (comm->told) { /* since it has entered */
         f->tensor = NULL;
@@ -364,7 +364,7 @@ static int begin(struct ss_call *call)
         return SS_PENDING;
     }
     ss_partial_begin_full(call);
-    if (ss_beside_starts_skipped(call)) {
+    if (ss_in_flight_starts_skipped(call)) {
         call->lane->history.skip--;
         return go_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }
@@ -380,14 +380,14 @@ static int step_turn(struct ss_call *call)
 {
     struct ss_feedback *f = &call->f;
 
-    if (!ss_beside_lane_turn(call)) {
+    if (!ss_in_flight_lane_turn(call)) {
         ss_comm_hurry(f->comm);
         return SS_PENDING;
     }
     f->lane_number = call->lane->number;
     if (f->found.number == 0 && ss_kind_has_tensor(call))
         ss_topk_find(f, call->cannot);
-    if (!ss_beside_tensor_turn(call)) {
+    if (!ss_in_flight_tensor_turn(call)) {
         ss_comm_hurry(f->comm);
         return SS_PENDING;
     }
@@ -452,12 +452,12 @@ static int enter(struct ss_call *call, struct ss_comm *comm, const struct ss_col
     ss_call_init(call, comm, what, window);
     if (comm->settings->trace)
         ss_trace_open(&call->f.c.x, comm->settings->trace, ss_kind_name(what->kind));
-    ss_beside_enter(call);
+    ss_in_flight_enter(call);
     call->stage = SS_STAGE_OVER;
-    comm->told = comm->told || ss_beside_is_from(call, comm->told_from);
+    comm->told = comm->told || ss_in_flight_is_from(call, comm->told_from);
     if (comm->told)
         return fail_again(call);
-    if (ss_beside_is_from(call, comm->mismatch_from)) {
+    if (ss_in_flight_is_from(call, comm->mismatch_from)) {
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
         return go_native(call, SS_WHY_SETTINGS);
     }

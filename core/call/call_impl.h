@@ -37,7 +37,7 @@ struct ss_call {
     bool cannot; /* the arguments are not served */
     bool broken; /* the input cannot be read */
 
-    /* State of a call beside others (core/call/beside.c). */
+    /* State of a call beside others (core/call/in_flight.c). */
     struct ss_call *next_open; /* next older call that has not ended */
     struct ss_call *newer;     /* next newer call that has not ended */
     uint64_t index;            /* number of the start on the communicator, from 1 */
@@ -105,45 +105,45 @@ struct ss_call {
     _Alignas(max_align_t) unsigned char state[SS_COLL_STATE];
 };
 
-/* core/call/beside.c: puts a call that starts behind the calls under way. */
-void ss_beside_enter(struct ss_call *call);
+/* core/call/in_flight.c: puts a call that starts behind the calls under way. */
+void ss_in_flight_enter(struct ss_call *call);
 /* Return true when the call's turn has come on its lane, then for its tensor. Called again until
  * then; after that the call may look at its input. */
-bool ss_beside_lane_turn(struct ss_call *call);
-bool ss_beside_tensor_turn(const struct ss_call *call);
+bool ss_in_flight_lane_turn(struct ss_call *call);
+bool ss_in_flight_tensor_turn(const struct ss_call *call);
 /* Record that the call's turn has come; that the call has ended. */
-void ss_beside_pass(struct ss_call *call);
-void ss_beside_leave(struct ss_call *call);
+void ss_in_flight_pass(struct ss_call *call);
+void ss_in_flight_leave(struct ss_call *call);
 /* Returns the number of calls under way, with a group counted as one: `from` and all calls before
  * it. */
-unsigned ss_beside_count(const struct ss_call *from);
+unsigned ss_in_flight_count(const struct ss_call *from);
 /* Returns true if the calls under way before it leave room for the call. */
-bool ss_beside_may_go(const struct ss_call *call);
+bool ss_in_flight_may_go(const struct ss_call *call);
 /* Returns true if the vote is over and the ranks have decided on all earlier calls of the lane. */
-bool ss_beside_may_decide(const struct ss_call *call);
+bool ss_in_flight_may_decide(const struct ss_call *call);
 /* Adds the call's sparse result to the lane's results. */
-void ss_beside_add_result(struct ss_call *call);
+void ss_in_flight_add_result(struct ss_call *call);
 /* Records that the lane's history tells to skip the next calls, from a call on that all ranks
  * know. */
-void ss_beside_set_skip(struct ss_call *call);
+void ss_in_flight_set_skip(struct ss_call *call);
 /* Return true if the call is to be skipped, as all ranks know when the call starts; when it is
  * decided on. */
-bool ss_beside_starts_skipped(const struct ss_call *call);
-bool ss_beside_is_skipped(const struct ss_call *call);
+bool ss_in_flight_starts_skipped(const struct ss_call *call);
+bool ss_in_flight_is_skipped(const struct ss_call *call);
 /* Sets *from to the first call that starts after all ranks know this call's finding. */
-void ss_beside_set_from(const struct ss_call *call, uint64_t *from);
+void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from);
 /* Returns true if a finding from call `from` on holds for the call. */
-bool ss_beside_is_from(const struct ss_call *call, uint64_t from);
+bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from);
 /* Returns the most bytes that any collective takes of the pool for own stream, receipts, merged and
  * sent data (struct ss_row), whatever the ranks' inputs are, and for a residual. */
-size_t ss_beside_most_memory(const struct ss_call *call);
+size_t ss_in_flight_most_memory(const struct ss_call *call);
 /* Returns the bytes of idle work space in slots without a call. */
-size_t ss_beside_idle(const struct ss_comm *comm);
+size_t ss_in_flight_idle(const struct ss_comm *comm);
 /* Frees the idle work space. Returns true if there was any. */
-bool ss_beside_drop_idle(struct ss_comm *comm);
+bool ss_in_flight_drop_idle(struct ss_comm *comm);
 /* Frees the work space of a call that goes to the MPI library. If the system has refused this rank
  * memory, also frees idle work space. */
-void ss_beside_give_back(struct ss_call *call);
+void ss_in_flight_give_back(struct ss_call *call);
 
 /* core/call/ballot.c: fills the call's ballot. */
 void ss_ballot_fill(struct ss_call *call, uint64_t flags);

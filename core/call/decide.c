@@ -11,7 +11,7 @@
 static void book_need(const struct ss_call *call)
 {
     const struct ss_comm *comm = call->f.comm;
-    size_t need = atomic_load(&comm->mem->used) + ss_beside_most_memory(call);
+    size_t need = atomic_load(&comm->mem->used) + ss_in_flight_most_memory(call);
 
     pthread_mutex_lock(&comm->stats->lock);
     if (need > comm->stats->memory_need)
@@ -32,7 +32,7 @@ static enum ss_next to_native(struct ss_call *call, enum ss_reason reason)
 static void skip_next(struct ss_call *call)
 {
     ss_history_back_off(&call->lane->history);
-    ss_beside_set_skip(call);
+    ss_in_flight_set_skip(call);
 }
 
 /* As to_native where most likely the lane's next calls will end so, too: they go there without a
@@ -80,7 +80,7 @@ static void make_room(struct ss_call *call, double bytes)
     if (limit == 0 || (limit > used && bytes <= (double)(limit - used)))
         return;
     ss_work_drop(call->f.c.x.work);
-    ss_beside_drop_idle(comm);
+    ss_in_flight_drop_idle(comm);
 }
 
 /* A rank asks for the comparison: all take part. */
@@ -178,7 +178,7 @@ static void told(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
-    ss_beside_set_from(call, &comm->told_from);
+    ss_in_flight_set_from(call, &comm->told_from);
     comm->told = comm->told || !call->f.nonblocking;
 }
 
@@ -194,7 +194,7 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         return comm->status < 0 ? SS_NEXT_FAIL_AGAIN : fail(call, SS_ERR_PEER);
     }
     if (!ss_ballot_same(b, SS_SAME_SETTINGS)) {
-        ss_beside_set_from(call, &comm->mismatch_from);
+        ss_in_flight_set_from(call, &comm->mismatch_from);
         return to_native(call, SS_WHY_SETTINGS);
     }
     if (!ss_ballot_same(b, SS_SAME_CALL) || !ss_ballot_same(b, SS_SAME_LANE)) {
@@ -208,7 +208,7 @@ enum ss_next ss_call_decide(struct ss_call *call, bool first)
         return fail(call, SS_ERR_MESSAGE);
     }
     call->lane->holds = b->flags & SS_VOTE_HOLDS;
-    if (first && ss_beside_is_skipped(call)) {
+    if (first && ss_in_flight_is_skipped(call)) {
         call->lane->history.skip--;
         return to_native(call, comm->settings->observe ? SS_WHY_OBSERVE : SS_WHY_BACKED_OFF);
     }

@@ -153,7 +153,7 @@ void ss_call_end(struct ss_call *call, double native_seconds)
     book(call, native_seconds);
     if (call->f.c.x.spans.trace)
         end_trace(call, &call->f.c.x.spans);
-    ss_beside_leave(call);
+    ss_in_flight_leave(call);
     ss_fpenv_leave(saved);
 }
 

@@ -254,7 +254,7 @@ static void cast(struct ss_group *g)
 static void cast_if_due(struct ss_grouping *gs, struct ss_group *g, const struct ss_call *last,
                         bool joins)
 {
-    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) && ss_beside_may_go(g->members[0]))
+    if ((is_full(g, gs->comm) || (!joins && is_due(g, last))) && ss_in_flight_may_go(g->members[0]))
         cast(g);
 }
 
@@ -361,7 +361,7 @@ int ss_group_vote(struct ss_call *call)
     if (g->state == SS_GROUP_FAILED)
         return fail_with(call);
     bool next = g->state == SS_GROUP_VOTED && call->group == g && g->decided == call->member;
-    return next && ss_beside_may_decide(call) ? SS_OK : SS_PENDING;
+    return next && ss_in_flight_may_decide(call) ? SS_OK : SS_PENDING;
 }
 
 /* A single one goes by itself. */

@@ -308,7 +308,7 @@ void ss_call_look_start(struct ss_call *call, enum ss_look_from from)
 static bool make_way(struct ss_call *call)
 {
     struct ss_work *work = call->f.c.x.work;
-    bool kept = ss_work_kept(work) > 0, idle = ss_beside_drop_idle(call->f.comm);
+    bool kept = ss_work_kept(work) > 0, idle = ss_in_flight_drop_idle(call->f.comm);
 
     ss_work_drop(work);
     return kept || idle;

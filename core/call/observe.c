@@ -147,7 +147,7 @@ void ss_observe(struct ss_call *call)
 {
     if (++call->lane->observed >= FIRST_LOOKS) {
         call->lane->history.skip = BETWEEN_LOOKS;
-        ss_beside_set_skip(call);
+        ss_in_flight_set_skip(call);
     }
     look_topk(call);
 }

@@ -2,7 +2,7 @@
  * the ranks post when. */
 #include <math.h>
 
-#include "tests/unit/support/beside_job.h"
+#include "tests/unit/support/in_flight_job.h"
 
 static struct beside_job alone, together;
 

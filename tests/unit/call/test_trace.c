@@ -2,7 +2,7 @@
  * and what is traced computes the same. */
 #include <math.h>
 
-#include "tests/unit/support/beside_job.h"
+#include "tests/unit/support/in_flight_job.h"
 #include "tests/unit/support/strict_trace.h"
 
 static struct strict sinks[MOST_RANKS];

@@ -85,7 +85,7 @@ static struct ss_call *free_slot(struct ss_comm *comm)
     return comm->slots[i];
 }
 
-unsigned ss_beside_count(const struct ss_call *from)
+unsigned ss_in_flight_count(const struct ss_call *from)
 {
     const struct ss_group *group = NULL;
     unsigned count = 0;
@@ -112,16 +112,16 @@ struct ss_call *ss_comm_slot(struct ss_comm *comm)
     if (full) /* waiting for more calls would be in vain */
         ss_comm_hurry(comm);
     /* A group is under way once it votes (core/call/group.c). */
-    bool many = !comm->grouping && ss_beside_count(last) >= comm->settings->in_flight;
+    bool many = !comm->grouping && ss_in_flight_count(last) >= comm->settings->in_flight;
     return full || many ? NULL : free_slot(comm);
 }
 
-size_t ss_beside_idle(const struct ss_comm *comm)
+size_t ss_in_flight_idle(const struct ss_comm *comm)
 {
     return comm->idle;
 }
 
-bool ss_beside_drop_idle(struct ss_comm *comm)
+bool ss_in_flight_drop_idle(struct ss_comm *comm)
 {
     bool any = comm->idle > 0;
 
@@ -134,11 +134,11 @@ bool ss_beside_drop_idle(struct ss_comm *comm)
 
 void ss_comm_give_back(struct ss_comm *comm)
 {
-    ss_beside_drop_idle(comm);
+    ss_in_flight_drop_idle(comm);
     ss_grouping_drop_idle(comm->grouping);
 }
 
-void ss_beside_give_back(struct ss_call *call)
+void ss_in_flight_give_back(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
@@ -151,7 +151,7 @@ void ss_beside_give_back(struct ss_call *call)
 /* ---- findings that hold from a call on ---- */
 
 /* A blocking call starts when all others have ended, on every rank. */
-void ss_beside_set_from(const struct ss_call *call, uint64_t *from)
+void ss_in_flight_set_from(const struct ss_call *call, uint64_t *from)
 {
     uint64_t at = call->index + (call->f.nonblocking ? call->f.comm->window : 1);
 
@@ -159,7 +159,7 @@ void ss_beside_set_from(const struct ss_call *call, uint64_t *from)
         *from = at;
 }
 
-bool ss_beside_is_from(const struct ss_call *call, uint64_t from)
+bool ss_in_flight_is_from(const struct ss_call *call, uint64_t from)
 {
     return from > 0 && (call->index >= from || !call->f.nonblocking);
 }
@@ -172,7 +172,7 @@ static bool has_ended(const struct ss_call *call, uint64_t index)
 
 /* ---- turns ---- */
 
-void ss_beside_enter(struct ss_call *call)
+void ss_in_flight_enter(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
 
@@ -182,13 +182,13 @@ void ss_beside_enter(struct ss_call *call)
     link_open(comm, call);
 }
 
-void ss_beside_leave(struct ss_call *call)
+void ss_in_flight_leave(struct ss_call *call)
 {
     if (is_busy(call->f.comm, call->slot))
         unlink_open(call->f.comm, call);
 }
 
-size_t ss_beside_most_memory(const struct ss_call *call)
+size_t ss_in_flight_most_memory(const struct ss_call *call)
 {
     const struct ss_exchange *x = &call->f.c.x;
     size_t entry = sizeof(uint32_t) + x->esize, n = (size_t)x->n;
@@ -236,14 +236,14 @@ static bool wants_to_be_alone(const struct ss_call *call)
            (learns && (!lane->settled || lane->turns % MEASURED_TURNS == 0));
 }
 
-bool ss_beside_may_go(const struct ss_call *call)
+bool ss_in_flight_may_go(const struct ss_call *call)
 {
     unsigned most = call->f.comm->settings->in_flight;
 
-    return ss_beside_count(call->next_open) < (most > 0 ? most : 1);
+    return ss_in_flight_count(call->next_open) < (most > 0 ? most : 1);
 }
 
-bool ss_beside_lane_turn(struct ss_call *call)
+bool ss_in_flight_lane_turn(struct ss_call *call)
 {
     struct ss_comm *comm = call->f.comm;
     bool first = !call->next_open;
@@ -254,16 +254,16 @@ bool ss_beside_lane_turn(struct ss_call *call)
         call->lane = ss_comm_lane(comm, &call->key, call->reported_n, call->reported_type);
     call->alone = wants_to_be_alone(call);
     comm->room -= call->room;
-    call->room = call->alone ? 0 : ss_beside_most_memory(call);
+    call->room = call->alone ? 0 : ss_in_flight_most_memory(call);
     comm->room += call->room;
     if (first || call->alone)
         return first;
-    if (comm->grouping && !ss_group_may_merge(call) && !ss_beside_may_go(call))
+    if (comm->grouping && !ss_group_may_merge(call) && !ss_in_flight_may_go(call))
         return false;
     return is_room(call);
 }
 
-bool ss_beside_tensor_turn(const struct ss_call *call)
+bool ss_in_flight_tensor_turn(const struct ss_call *call)
 {
     for (const struct ss_call *o = call->next_open; o; o = o->next_open)
         if (call->f.tensor && o->f.tensor == call->f.tensor)
@@ -286,7 +286,7 @@ static struct ss_lane_result known_result(const struct ss_call *call)
     return last;
 }
 
-void ss_beside_pass(struct ss_call *call)
+void ss_in_flight_pass(struct ss_call *call)
 {
     struct ss_lane *lane = call->lane;
 
@@ -298,7 +298,7 @@ void ss_beside_pass(struct ss_call *call)
         o->beside = true;
 }
 
-void ss_beside_add_result(struct ss_call *call)
+void ss_in_flight_add_result(struct ss_call *call)
 {
     struct ss_lane_result *oldest = call->lane->results;
 
@@ -311,7 +311,7 @@ void ss_beside_add_result(struct ss_call *call)
 
 /* ---- decisions ---- */
 
-bool ss_beside_may_decide(const struct ss_call *call)
+bool ss_in_flight_may_decide(const struct ss_call *call)
 {
     for (const struct ss_call *o = call->next_open; o; o = o->next_open)
         if (o->lane == call->lane && !o->decided)
@@ -319,7 +319,7 @@ bool ss_beside_may_decide(const struct ss_call *call)
     return true;
 }
 
-void ss_beside_set_skip(struct ss_call *call)
+void ss_in_flight_set_skip(struct ss_call *call)
 {
     struct ss_lane *lane = call->lane;
 
@@ -328,12 +328,12 @@ void ss_beside_set_skip(struct ss_call *call)
     lane->pieces = call->f.vote.ballot.flags & SS_VOTE_PIECES;
 }
 
-bool ss_beside_is_skipped(const struct ss_call *call)
+bool ss_in_flight_is_skipped(const struct ss_call *call)
 {
     return call->lane->history.skip > 0 && call->turn <= call->lane->skip_until;
 }
 
-bool ss_beside_starts_skipped(const struct ss_call *call)
+bool ss_in_flight_starts_skipped(const struct ss_call *call)
 {
-    return ss_beside_is_skipped(call) && has_ended(call, call->lane->skip_index);
+    return ss_in_flight_is_skipped(call) && has_ended(call, call->lane->skip_index);
 }

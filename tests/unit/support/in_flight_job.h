@@ -1,7 +1,7 @@
 /* A training of several layers in the simulator, whose nonblocking calls are under way beside each
  * other: posted late on some ranks, stepped in any order, ended in any order. */
-#ifndef TESTS_UNIT_BESIDE_JOB_H
-#define TESTS_UNIT_BESIDE_JOB_H
+#ifndef TESTS_UNIT_IN_FLIGHT_JOB_H
+#define TESTS_UNIT_IN_FLIGHT_JOB_H
 
 #include <setjmp.h>
 #include <stdarg.h>

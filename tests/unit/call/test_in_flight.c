@@ -2,7 +2,7 @@
  * another, whatever the ranks do meanwhile. */
 #include <math.h>
 
-#include "tests/unit/support/beside_job.h"
+#include "tests/unit/support/in_flight_job.h"
 
 static struct beside_job one, many;
 
