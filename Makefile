@@ -185,7 +185,8 @@ $(BUILD)/cli-libs: FORCE
 
 # ---- manual pages: the option table and the verbs' help come from the command ----
 
-man: $(BUILD)/man/sparseshim.1 $(BUILD)/man/sparseshim.7 ## the manual pages
+MANUAL := sparseshim.1 sparseshim.conf.5 sparseshim.7
+man: $(MANUAL:%=$(BUILD)/man/%) ## the manual pages
 .PHONY: man
 SAY = env -i $(BUILD)/sparseshim
 $(BUILD)/man/%: config/%.in $(BUILD)/sparseshim $(PROGRAMS)

@@ -6,7 +6,8 @@ READELF ?= readelf
 DEBUGDIR = $(LIBDIR)/sparseshim/debug
 PROFILES := $(sort $(wildcard config/profiles/*.conf))
 LINKED := scripts/results.md scripts/loss.svg # by README.md
-DOCS := README.md LICENSE scripts/CHANGELOG.md $(sort $(wildcard config/slurm/*.sbatch))
+DOCS := README.md LICENSE scripts/CHANGELOG.md
+EXAMPLES := $(sort $(wildcard scripts/examples/*))
 INSTALLED_LIBS := libsparseshim.so $(GPU_LIBRARY)
 STRIPPED := $(BUILD)/install/stripped
 
@@ -74,8 +75,9 @@ INSTALLED = $(foreach lib,$(INSTALLED_LIBS),$(STRIPPED)/$(lib):$(LIBDIR)/$(lib))
     $(STRIPPED)/bench_allreduce:$(LIBEXECDIR)/sparseshim/bench_allreduce \
     shim/sparseshim.h:$(INCLUDEDIR)/sparseshim.h \
     $(BUILD)/install/sparseshim.pc:$(PKGCONFIGDIR)/sparseshim.pc \
-    $(BUILD)/man/sparseshim.1:$(MANDIR)/man1/sparseshim.1 $(BUILD)/man/sparseshim.7:$(MANDIR)/man7/sparseshim.7 \
+    $(foreach page,$(MANUAL),$(BUILD)/man/$(page):$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(page)) \
     $(foreach doc,$(DOCS),$(doc):$(DOCDIR)/$(notdir $(doc))) $(foreach doc,$(LINKED),$(doc):$(DOCDIR)/$(doc)) \
+    $(foreach example,$(EXAMPLES),$(example):$(DOCDIR)/examples/$(notdir $(example))) \
     config/completion.bash:$(COMPLETIONDIR)/sparseshim \
     $(BUILD)/install/version:$(MODULEDIR)/sparseshim/.version \
     $(foreach name,$(VERSION) auto,$(BUILD)/install/$(name).tcl:$(MODULEDIR)/sparseshim/$(name) \
@@ -111,7 +113,7 @@ uninstall: ## remove what install put there
 	$(if $(filter /usr /usr/local,$(PREFIX)),,@[ ! -d $(DESTDIR)$(PREFIX) ] || { cd $(DESTDIR)$(PREFIX) && rmdir -p \
 	    $(sort $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(dir $(TARGETS)) $(PROFILEDIR)))) 2>/dev/null || :; \
 	    rmdir $(DESTDIR)$(PREFIX) 2>/dev/null || :; })
-	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
+	@rmdir $(addprefix $(DESTDIR),$(DOCDIR)/scripts $(DOCDIR)/examples $(DOCDIR) $(MODULEDIR)/sparseshim $(PROFILEDIR) $(LIBDIR)/sparseshim $(LIBEXECDIR)/sparseshim) 2>/dev/null || :
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 # ---- packages ----

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Every message that a user can get stands in sparseshim(7), section MESSAGES, with its cause and what to do. The
+# Every message that a user can get stands in sparseshim.conf(5), section MESSAGES, with its cause and what to do. The
 # formats are taken from the source: the texts of calls that warn or raise an error, and all other texts of five words
 # and more. Run from the repository root.
 use strict;
@@ -132,7 +132,7 @@ for my $file (grep { $_ !~ $elsewhere } sort map { glob } 'config/*.c', 'core/*/
 }
 cmp_ok(scalar @messages, '>', 60, 'messages are found in the source: ' . @messages);
 
-my ($section) = slurp('config/sparseshim.7.in') =~ /^\.SH MESSAGES\n(.*?)^\.SH /ms;
+my ($section) = slurp('config/sparseshim.conf.5.in') =~ /^\.SH MESSAGES\n(.*?)^\.SH /ms;
 my @entries = ($section // '') =~ /^\.TP\n(\\fB.*)\n/mg;
 my %text_of;
 for my $entry (@entries) {

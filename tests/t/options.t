@@ -261,17 +261,17 @@ subtest 'mistakes are named with what is allowed' => sub {
 
 # The manual pages that `make man` builds hold every option and every verb, and no line of them
 # troubles groff.
-for my $page ('sparseshim.7', 'sparseshim.1') {
+for my $page ('sparseshim.1', 'sparseshim.conf.5', 'sparseshim.7') {
     my $file = "$build/man/$page";
     my $text = -e $file ? slurp($file) : '';
     ok(length $text, "$file was built");
-    my $said = qx(groff -man -Tutf8 -ww -z \Q$file\E 2>&1);
+    my $said = qx(groff -t -man -Tutf8 -ww -z \Q$file\E 2>&1);
     is("$? $said", '0 ', "groff formats $page without a warning");
     unlike($text, qr/@(OPTIONS|HELP|VERSION)\b/, "$page: every place is filled");
 }
-my $manual = slurp("$build/man/sparseshim.7");
+my $manual = slurp("$build/man/sparseshim.conf.5");
 my @missing = grep { $manual !~ /^\.B \Q$_\E$/m } @names;
-is("@missing", '', 'sparseshim(7) names every option');
+is("@missing", '', 'sparseshim.conf(5) names every option');
 
 # README names the options that matter, each of which there is.
 my @named = slurp('README.md') =~ /^\| `([A-Z_]+)` \|/mg;

@@ -3,12 +3,13 @@
 # MIN_COUNT; recipes begin from the defaults.
 
 unset SPARSESHIM_MIN_COUNT
-groff -man -Tutf8 -P-cbou "$BUILD/man/sparseshim.7" >"$WORK/manual"
+groff -t -man -Tutf8 -P-cbou "$BUILD/man/sparseshim.7" >"$WORK/manual"
 
-# recipe NAME FOLDER: the programs of this recipe, each named by its first line, into FOLDER; what is
-# typed there, and what that is to print, into FOLDER.session, as 1.command, 1.printed, 2.command ...
+# recipe NAME FOLDER: the example programs into FOLDER; what is typed there, and what that is to print,
+# into FOLDER.session, as 1.command, 1.printed, 2.command ...
 recipe() {
     mkdir -p "$2" "$2.session"
+    cp scripts/examples/* "$2"
     perl -e '
         my ($name, $folder) = @ARGV;
         my ($file, $typed, $open, $here, $recipes);
@@ -17,9 +18,8 @@ recipe() {
             ($recipes, $here) = (/^RECIPES$/, 0) if /^\S/;
             $here = $recipes && $_ eq "   $name\n" if /^   \S/;
             into() if /^ {0,10}\S/;
-            next if !$here || !/^ {11}|^$/;
+            next if !$here || !/^ {11}/;
             s/^ {11}//;
-            into("$folder/$1") if /^(?:\/\*|[!#]) ([\w.]+\.\w+): /;
             if (/^\$ / || $open) {
                 into("$folder.session/" . ++$typed . ".command") if s/^\$ //;
                 print $file $_;

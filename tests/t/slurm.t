@@ -112,7 +112,7 @@ recipe C "$WORK/C"
 typed "$WORK/C" mpicc
 tap "$?" "the programs of the manual's recipe for C"
 recipe Slurm "$WORK/Slurm"
-cp "$WORK/C"/{sum,train} config/slurm/*.sbatch "$WORK/Slurm"
+cp "$WORK/C"/{sum,train} "$WORK/Slurm"
 printf 'mode = topk\nregister = count=200000\n' >"$WORK/Slurm/train.conf"
 tool sbatch "$(command -v sbatch) --wait --overcommit"
 LIMIT=120 typed "$WORK/Slurm" sbatch

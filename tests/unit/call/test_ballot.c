@@ -113,10 +113,6 @@ static void a_negative_cost(struct ss_ballot *b)
     b->costs[SS_COST_ALPHA] = 0x80000001u;
 }
 
-static void a_norm_that_is_no_number(struct ss_ballot *b)
-{
-    b->norm_max = UINT64_MAX;
-}
 
 static void a_ratio_that_is_no_number(struct ss_ballot *b)
 {
@@ -130,7 +126,7 @@ static void what_cannot_be_meant_is_an_error_on_all_ranks(void **state)
                                       a_result_longer_than_all,         no_such_collective,
                                       more_asked_for_than_there_is,     no_such_flag,
                                       a_cost_that_is_no_number,         a_negative_cost,
-                                      a_norm_that_is_no_number,         a_ratio_that_is_no_number};
+                                              a_ratio_that_is_no_number};
     char text[400];
 
     (void)state;
