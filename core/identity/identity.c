@@ -162,13 +162,15 @@ struct ss_sequence *ss_sequence_rule(struct ss_sequence *s, const struct ss_sequ
 
 /* ---- where a call stands ---- */
 
-/* With calls=N: by regular marks if they agree with N. */
+/* With calls=N: by regular marks if they agree with N. A single tensor need not wait for them, nor
+ * need calls that go by the rule alone. */
 static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
                                    uint32_t place)
 {
-    uint64_t from = s->lane->identity->how.steps * (uint64_t)s->calls;
+    const struct ss_identity_way *how = &s->lane->identity->how;
+    bool waits = s->calls > 1 && !how->by_rule && ss_marking_is_open(&s->marking);
     struct ss_standing now = {.period = s->calls,
-                              .known = number >= from && !ss_marking_is_open(&s->marking)};
+                              .known = number >= how->steps * (uint64_t)s->calls && !waits};
 
     if (step == 0 || step % s->calls != 0) {
         now.ordinal = (uint32_t)(number % s->calls);
