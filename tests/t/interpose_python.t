@@ -34,7 +34,7 @@ within 120 "$MPIRUN" -n 2 "${edges[@]}"
 sort "$WORK/out" >"$WORK/expected"
 for progress in auto off; do
     for form in exact observe; do
-        SPARSESHIM_PROGRESS=$progress SPARSESHIM_MODE=$form within 120 env -u SPARSESHIM_REPORT \
+        SPARSESHIM_PROGRESS=$progress SPARSESHIM_MODE=$form within 120 env -u SPARSESHIM_REPORT -u SPARSESHIM_REPORT_DIR \
             "$MPIRUN" -n 2 -genv LD_PRELOAD "$LIB $YIELDS" "${edges[@]}"
         result=0
         sort "$WORK/out" | cmp -s - "$WORK/expected" && [ "$STATUS" -eq 0 ] && [ ! -s "$WORK/err" ] ||
