@@ -105,7 +105,7 @@ complete_tree() {
     diff "$WORK/want" "$WORK/got" >"$WORK/out" && [ -d "$tree/etc/sparseshim.d" ] &&
         [ -z "$(find "$tree" ! -perm -444 -o -type d ! -perm -555)" ]
     tap "$?" "it is complete, and readable by all under any umask"
-    grep -oP '\]\(\K[^):]+(?=\))' "$tree/share/doc/sparseshim/README.md" >"$WORK/links"
+    grep -oP '\]\(\K[^):#]+(?=\))' "$tree/share/doc/sparseshim/README.md" >"$WORK/links"
     [ "$(wc -l <"$WORK/links")" -ge 2 ] && (cd "$tree/share/doc/sparseshim" && xargs ls -d <"$WORK/links" >"$WORK/out" 2>&1)
     tap "$?" "the files that README.md links are beside it"
     ! grep -rlE '@[A-Z_]+@' "$tree/share/modulefiles" "$tree/lib/pkgconfig" "$tree/share/man" >"$WORK/out"
