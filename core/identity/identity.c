@@ -162,8 +162,9 @@ struct ss_sequence *ss_sequence_rule(struct ss_sequence *s, const struct ss_sequ
 
 /* ---- where a call stands ---- */
 
-/* With calls=N: by regular marks if they agree with N. A single tensor need not wait for them, nor
- * need calls that go by the rule alone. */
+/* Places a call by calls=N, or by the marks if their distance is a multiple of N. If the first
+ * marks may still turn out to be regular, waits for them, except for calls=1 and calls that go by
+ * the rule alone. */
 static struct ss_standing by_calls(const struct ss_sequence *s, uint64_t number, uint32_t step,
                                    uint32_t place)
 {
@@ -235,7 +236,7 @@ uint64_t ss_standing_code(const struct ss_standing *now)
     return now->known ? (uint64_t)now->period << 32 | (now->ordinal + 1) : 0;
 }
 
-/* ---- what the ranks have found ---- */
+/* ---- votes ---- */
 
 void ss_identity_vote(struct ss_identity *identity, uint32_t number, bool same_label,
                       bool same_tensor, bool all_known)

@@ -1,4 +1,4 @@
-/* Which tensor a call is of (core/README.md, Identity).
+/* Names the tensor of a call (core/README.md, Identity).
  *
  * A tensor is a call signature (lane), a call site where all ranks see it alike, and an ordinal:
  * the number of the call in its sequence, modulo the period of the sequence. The sequence of a call
@@ -18,9 +18,10 @@
  * With regular marks the ordinal is the place behind the last mark; a call that comes after the
  * last place is of no tensor. With `calls=N` marks count only if their distance is a multiple of N.
  *
- * Nothing here is agreed on. All ranks count the same calls of a communicator in the same order;
- * what may differ (sites, addresses, marks) goes into ss_standing_code and the label, which the
- * vote of the call compares: the call is lossy only where all ranks mean the same tensor.
+ * The ranks exchange nothing here. All ranks count the same calls of a communicator in the same
+ * order. Sites, addresses and marks may differ between ranks; they go into the label and into
+ * ss_standing_code, which the vote of the call compares. The call is lossy only if all ranks mean
+ * the same tensor.
  */
 #ifndef CORE_IDENTITY_IDENTITY_H
 #define CORE_IDENTITY_IDENTITY_H
@@ -53,13 +54,13 @@ struct ss_identity_call {
     uint64_t marks;      /* small allreduces on the communicator so far */
 };
 
-/* Where a call stands. */
+/* The place of a call in its sequence. */
 struct ss_standing {
     uint32_t label;   /* of its site, from 1; 0: sites do not count */
     uint32_t ordinal; /* SS_ORDINAL_NONE: behind the last place of its step */
     uint32_t period;  /* calls per step, 0: unknown */
     bool known;       /* the call is one of the tensor that label and ordinal name */
-    bool tell;        /* many calls have shown no period: the user is to hear of calls=, once */
+    bool tell;        /* set once, after many calls without a period: log a hint at calls= */
 };
 
 struct ss_identity_way {
@@ -76,7 +77,7 @@ void ss_identity_free(struct ss_identity *identity);
 struct ss_sequence *ss_identity_next(struct ss_identity *identity,
                                      const struct ss_identity_call *call, bool *fresh);
 
-/* What REGISTER has for the calls of a new sequence. */
+/* The rule of REGISTER for the calls of a new sequence. */
 struct ss_sequence_rule {
     bool takes;     /* a rule takes them: their period is looked for */
     uint32_t calls; /* calls=N of the rule, 0: not given */
@@ -91,17 +92,17 @@ struct ss_sequence *ss_sequence_rule(struct ss_sequence *sequence,
 struct ss_standing ss_sequence_count(struct ss_sequence *sequence,
                                      const struct ss_identity_call *call);
 
-/* For the vote: equal on all ranks that mean the same tensor, 0 where none is known. The label is
- * compared apart. */
+/* Returns a code for the vote: equal on all ranks that mean the same tensor, 0 if the tensor is not
+ * known. The vote compares labels separately. */
 uint64_t ss_standing_code(const struct ss_standing *standing);
 
-/* What the vote of a call of the lane has found. If the labels differ between the ranks, sites do
- * not count on this lane any more. If the codes differ and none is 0, eight times in a row, marks
- * do not count on it. */
+/* Takes the outcome of the vote on a call of the lane. If the labels differ between the ranks,
+ * sites do not count on this lane any more. If the codes differ and none is 0, eight times in a
+ * row, marks do not count on it. */
 void ss_identity_vote(struct ss_identity *identity, uint32_t lane, bool same_label,
                       bool same_tensor, bool all_known);
 
-/* The number will mean another lane. */
+/* Forgets the lane; its number may then go to another lane. */
 void ss_identity_forget(struct ss_identity *identity, uint32_t lane);
 
 #endif

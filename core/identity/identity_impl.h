@@ -64,17 +64,18 @@ struct ss_identity {
     size_t lane_count;
 };
 
-/* core/identity/marks.c: takes in one call. The distance of regular marks, else 0; the place of
- * the call behind the last one in *place. */
+/* core/identity/marks.c: takes in one call. Returns the distance of regular marks, or 0; *place is
+ * the number of calls between the last mark and this call. */
 uint32_t ss_marking_next(struct ss_marking *m, uint64_t marks, uint32_t *place);
-/* Whether the first marks may turn out to be regular. */
+/* Returns true while the first marks may still turn out to be regular. */
 bool ss_marking_is_open(const struct ss_marking *m);
 
-/* core/identity/returns.c: takes in the address of call `number` and returns the period, with the
- * ordinal of the call; 0 if there is none or memory is short. Then keeps the ordinal that the call
- * has got, by whatever rule: an address that is known keeps its ordinal. */
+/* core/identity/returns.c: takes in the address of call `number`; returns the period and sets the
+ * ordinal of the call. Returns 0 if there is no period or memory is short. */
 uint32_t ss_returns_next(struct ss_returns *r, const void *address, uint64_t number,
                          uint32_t *ordinal);
+/* Records the ordinal that the call got from marks, calls= or addresses, so that its address keeps
+ * that ordinal in a later period. */
 void ss_returns_keep(struct ss_returns *r, const struct ss_standing *now);
 void ss_returns_free(struct ss_returns *r);
 

@@ -10,7 +10,7 @@ static struct ss_return *at(struct ss_returns *r, uint64_t number)
     return &r->last[number % LONGEST];
 }
 
-/* Calls since the address came last, 0: not among those remembered. */
+/* Returns the calls since the address last came, 0 if that is not remembered. */
 static uint32_t last_return(struct ss_returns *r, const void *address)
 {
     uint64_t most = r->count < LONGEST ? r->count : LONGEST;
@@ -21,7 +21,7 @@ static uint32_t last_return(struct ss_returns *r, const void *address)
     return 0;
 }
 
-/* The ordinal of the last call with that address that had one. */
+/* Returns the ordinal of the last call with that address, or SS_ORDINAL_NONE. */
 static uint32_t former_ordinal(struct ss_returns *r, const void *address)
 {
     uint64_t most = r->count < LONGEST ? r->count : LONGEST;
@@ -39,7 +39,7 @@ static bool returns(struct ss_returns *r, const void *address)
     return r->period > 0 && at(r, r->count - r->period)->address == address;
 }
 
-/* Ordinals go on as they were where an address is known from before. */
+/* Starts a period. If the address had an ordinal before, the new ordinals continue from it. */
 static void begin_period(struct ss_returns *r, const void *address, uint64_t number)
 {
     uint32_t former = former_ordinal(r, address);
