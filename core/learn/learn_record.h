@@ -1,12 +1,14 @@
-/* MODE=learn: the record of one call, from which `sparseshim learn` judges afterwards what is a
- * gradient (shim/cli/learn.py reads it).
+/* MODE=learn: the record of one call. `sparseshim learn` judges from these records which tensors
+ * are gradients (shim/cli/learn_records.py reads them, learn_judge.py judges).
  *
- * A rank records its input alone. The sample of a count is the same on all ranks and in all calls:
- * runs of SS_LEARN_RUN elements, one at a random place in each of as many equal parts, at most
- * SS_LEARN_MOST elements in all. The sketch is a count sketch (Charikar, Chen, Farach-Colton 2002):
- * each element of the sample enters one of SS_LEARN_SKETCH buckets with a random sign. Sketches are
- * linear, so that the sum of the ranks' sketches is the sketch of the result, which need not be
- * recorded. Cosines of sketches have a standard error of (1 - cos^2) / 11.3.
+ * A rank records a sample of its input. All calls with the same count are sampled at the same
+ * elements, on all ranks. The buffer is cut into equal parts, and each part gives one run of
+ * SS_LEARN_RUN elements from a random place, at most SS_LEARN_MOST elements in all.
+ *
+ * The sketch is a count sketch (Charikar, Chen, Farach-Colton 2002): each element of the sample
+ * enters one of SS_LEARN_SKETCH buckets with a random sign. Sketches are linear: the sum of the
+ * ranks' sketches is the sketch of the result, which is therefore not recorded. Cosines of sketches
+ * have a standard error of (1 - cos^2) / 11.3.
  */
 #ifndef CORE_LEARN_LEARN_RECORD_H
 #define CORE_LEARN_LEARN_RECORD_H
@@ -28,12 +30,15 @@ enum {
     SS_LEARN_SHARE = 65535, /* value of a block that has all energy */
 };
 
-/* The kinds of records in a file: text as "rank 0\n" or "name = value"; a call site as MODULE+OFFSET,
- * its function and a hash of it and its callers, a line each; a call without and with a sample. */
+/* The kinds of records in a file:
+ *   SS_LEARN_TEXT     facts of the file, as "rank 0\n" or "name = value\n"
+ *   SS_LEARN_SITE     a call site: MODULE+OFFSET, its function, a hash of it and its callers; a
+ * line each SS_LEARN_CALL     a call without a sample SS_LEARN_SAMPLED  a call with a sample */
 enum ss_learn_kind { SS_LEARN_TEXT = 1, SS_LEARN_SITE, SS_LEARN_CALL, SS_LEARN_SAMPLED };
 enum { SS_LEARN_NONBLOCKING = 1, SS_LEARN_IN_PLACE = 2, SS_LEARN_NOT_FINITE = 4 };
 
-/* Without gaps; in the byte order of the machine. Behind a head of another kind stands its text. */
+/* The head of each record, in the byte order of the machine; a record has no padding. Its text
+ * follows the head of an SS_LEARN_TEXT or SS_LEARN_SITE. */
 struct ss_learn_head {
     uint32_t size; /* bytes with this head */
     uint32_t kind; /* enum ss_learn_kind */
@@ -50,14 +55,14 @@ struct ss_learn_record {
     uint32_t rank;  /* this rank in it */
     uint16_t type;  /* enum ss_type */
     uint16_t flags;
-    /* From here on SS_LEARN_SAMPLED alone. */
+    /* The fields from here on are in SS_LEARN_SAMPLED alone. */
     uint32_t elements; /* of the sample */
     uint32_t zeros;    /* among them */
     double energy;     /* sum of squares */
     double above;      /* of elements above zero */
     uint64_t nonzero[SS_LEARN_PLACES / 64];
     uint16_t blocks[SS_LEARN_BLOCKS]; /* shares of the energy */
-    uint16_t groups[SS_LEARN_GROUPS]; /* the same */
+    uint16_t groups[SS_LEARN_GROUPS]; /* shares of the energy */
     int16_t sketch[SS_LEARN_SKETCH];  /* over the root of the energy */
 };
 enum { SS_LEARN_SHORT = offsetof(struct ss_learn_record, elements) };
