@@ -18,7 +18,7 @@ void ss_registry_free(struct ss_registry *registry)
     *registry = (struct ss_registry){.count = 0};
 }
 
-/* Under the lock, as the two below. */
+/* Returns the entry or NULL. The caller holds the lock. */
 static struct ss_registered *lookup(struct ss_registry *registry, const void *buffer,
                                     uint64_t count)
 {
@@ -28,7 +28,8 @@ static struct ss_registered *lookup(struct ss_registry *registry, const void *bu
     return NULL;
 }
 
-/* The place of one that was withdrawn is used before the table grows. */
+/* Returns room for a new entry, or NULL if memory is short. If the table is full, a withdrawn entry
+ * is overwritten before the table grows. The caller holds the lock. */
 static struct ss_registered *appended(struct ss_registry *registry)
 {
     for (size_t i = 0; registry->count == registry->room && i < registry->count; i++)

@@ -49,7 +49,7 @@ static bool settled(const struct ss_cuts *c, const struct ss_cut *cut)
     return cut->hi - cut->lo <= 1 || cut->inside <= c->total / (SETTLED * (uint64_t)c->size);
 }
 
-/* Cuts of one bin stand side by side: those from j on that share its bin end before this. */
+/* Returns the first cut behind j in another bin. Cuts of one bin are adjacent. */
 static int same_bin(const struct ss_cuts *c, int j)
 {
     int end = j + 1;
@@ -59,7 +59,7 @@ static int same_bin(const struct ss_cuts *c, int j)
     return end;
 }
 
-/* Pieces that each bin under way is cut into. */
+/* Returns the number of pieces into which each open bin is cut; 0 if no bin is open. */
 static uint32_t pieces(const struct ss_cuts *c)
 {
     uint32_t open = 0;
@@ -114,8 +114,8 @@ static uint64_t target(const struct ss_cuts *c, int j)
     return c->total * (uint64_t)j / (uint64_t)c->size;
 }
 
-/* The cuts from j to before `end` share a bin, whose pieces are counted from words[bin] on: each
- * goes to the piece in which its target is reached. */
+/* Moves the cuts [j, end), which share a bin, each to the piece in which its target is reached. The
+ * counts of the pieces begin at words[bin]. */
 static void narrow(const struct ss_cuts *c, int j, int end, uint32_t of, const uint64_t *words,
                    size_t bin)
 {
@@ -149,7 +149,7 @@ void ss_cuts_narrow(struct ss_cuts *c, const uint64_t *words)
     }
 }
 
-/* Inside its last bin a boundary is where it would be if the entries were evenly spread there. */
+/* Places each boundary in its last bin as if the entries were spread evenly there. */
 void ss_cuts_bounds(const struct ss_cuts *c, uint32_t *bounds)
 {
     bounds[0] = 0;

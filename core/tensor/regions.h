@@ -16,41 +16,42 @@ struct ss_agreed {
     struct ss_threshold global; /* of the reduced entries */
 };
 
-/* Of everything in it that a decision depends on; never 0. */
+/* Returns a hash of all state that decisions depend on; never 0. */
 uint64_t ss_agreed_hash(const struct ss_agreed *agreed, int size);
 
-/* It has turned out to differ: begins anew. */
+/* Resets the state; called when the vote has found that it differs between ranks. */
 void ss_agreed_forget(struct ss_agreed *agreed);
 
-/* Where one boundary is: in [lo, hi), which holds `inside` of the merged entries, with `before`
+/* The bin of one boundary: [lo, hi) holds `inside` of the merged entries, and `before` of them lie
  * below it. */
 struct ss_cut {
     uint32_t lo, hi;
     uint64_t before, inside;
 };
 
-/* The quantiles of P ranks' entries, found together: the index space is cut into 16 P bins, each
- * rank counts its entries in them, the counts are added, and the bins in which a boundary falls are
- * cut again, until no such bin holds more than an eighth of a mean part or has more than one
- * element. A round cuts each at least 16 times, so that there are at most 8. */
+/* The search for the quantiles of P ranks' entries. A round cuts the index space into 16 P bins;
+ * each rank counts its entries in them, and the counts are added over the ranks. The next round
+ * cuts only the bins in which a boundary falls. The search ends when each such bin holds at most an
+ * eighth of a mean part, or one element. A round divides a bin by at least 16, so that at most 8
+ * rounds are needed. */
 struct ss_cuts {
     int size;           /* ranks */
     uint64_t n, total;  /* elements; merged entries */
     struct ss_cut *cut; /* cut[j], 1 <= j < size, is boundary j; size + 1 of them, borrowed */
     bool packed;        /* total < 2^32: two counts to a word */
-    size_t bins;        /* of the round under way */
+    size_t bins;        /* of the current round */
 };
 
-/* Words that the counts of one round take at most. */
+/* Returns the most words that the counts of one round take. */
 size_t ss_cuts_words(int size);
 
 void ss_cuts_start(struct ss_cuts *cuts, int size, uint64_t n, uint64_t total, struct ss_cut *cut);
-/* Writes this rank's counts for the next round, ascending idx[0..nnz) being its entries; returns
- * the words: 0 when no further round is needed. To be added over the ranks. */
+/* Writes this rank's counts for the next round and returns their number of words; 0 if no further
+ * round is needed. Its entries are idx[0..nnz), ascending. Add the words over the ranks. */
 size_t ss_cuts_count(struct ss_cuts *cuts, const uint32_t *idx, size_t nnz, uint64_t *words);
-/* Takes the added counts in. */
+/* Narrows the bins by the counts that were added over the ranks. */
 void ss_cuts_narrow(struct ss_cuts *cuts, const uint64_t *words);
-/* Writes bounds[0..size]; parts of equal width where there are no entries. */
+/* Writes bounds[0..size]. Without entries the parts have equal width. */
 void ss_cuts_bounds(const struct ss_cuts *cuts, uint32_t *bounds);
 
 #endif

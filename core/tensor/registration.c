@@ -1,5 +1,4 @@
-/* Registration for top-k: what the settings and the application say of a tensor, and what the ranks
- * agree on. */
+/* Registration for top-k, by the settings, the application and the votes of all ranks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +34,8 @@ bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reaso
     if (registered && t->state != SS_TENSOR_REGISTERED) {
         t->threshold = (struct ss_threshold){.period = t->owner->settings->threshold_period};
         ss_agreed_forget(&t->agreed);
-        t->rest.resting = t->rest.emptied = t->fresh; /* until a plan says otherwise */
-        t->lossy_since = 0;                           /* until a result of it is */
+        t->rest.resting = t->rest.emptied = t->fresh; /* until a plan is sparse */
+        t->lossy_since = 0;
     }
     if (t->decided_at == 0)
         t->decided_at = t->calls;
@@ -140,7 +139,7 @@ void ss_tensor_end(struct ss_tensor *t)
     t->in_flight--;
 }
 
-/* Whether another tensor of its lane is called from elsewhere. */
+/* Returns true if the site is known and another tensor of the lane has another site. */
 static bool site_separates(const struct ss_tensor *t)
 {
     for (const struct ss_tensor *o = t->owner->lanes[t->lane].tensors; o; o = o->in_lane)

@@ -1,4 +1,4 @@
-/* The residual, by way of the place that it lies in. */
+/* The residual, reached through the operations of its place. */
 #include "core/tensor/residual.h"
 
 #include "core/compute/vector.h"
@@ -34,7 +34,7 @@ bool ss_residual_make(struct ss_tensor *t)
         return false;
     struct ss_tensor_lane *lane = &t->owner->lanes[t->lane];
     lane->residuals++;
-    lane->orphan_calls = 0; /* its call may have begun long before: to be foreseen anew */
+    lane->orphan_calls = 0; /* the call may have begun long ago: compute the bound anew */
     t->fresh = true;
     return true;
 }
@@ -79,7 +79,7 @@ double ss_residual_norm(struct ss_tensor *t)
 
     if (ss_residual_there(t) && !is_lost(t) &&
         ss_place_wait(t->residual.place, ss_residual_measure(t, &square)) != SS_OK)
-        square = 0; /* it is lost */
+        square = 0; /* the place has failed */
     return t->residual.norm = ss_root(square);
 }
 
@@ -211,7 +211,7 @@ bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to)
     if (ss_residual_there(to)) {
         to->residual.place->ops->add(to->residual.place, to->type, to->residual.values.data,
                                      from->residual.values.data, (size_t)to->n);
-        /* A bound, until the next call knows. */
+        /* A bound, until the next call measures. */
         to->residual.square = 2 * (to->residual.square + from->residual.square);
         ss_residual_drop(from);
     } else {

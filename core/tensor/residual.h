@@ -1,5 +1,5 @@
-/* The residual of a tensor: what error feedback has kept back. Nobody else makes, changes or drops
- * one; its squared norm is kept along, up to rounding. */
+/* The residual of a tensor: the part of its gradients that error feedback has kept back. Only this
+ * file makes, changes or drops a residual. The squared norm is kept with it, up to rounding. */
 #ifndef CORE_TENSOR_RESIDUAL_H
 #define CORE_TENSOR_RESIDUAL_H
 
@@ -10,56 +10,60 @@ static inline bool ss_residual_there(const struct ss_tensor *t)
 {
     return t->residual.values.data != NULL;
 }
-/* Element `first` and on, for the selection, which claims from it: ss_residual_claimed says what is
- * left. NULL without one. */
+/* Returns the elements from `first` on, NULL if there is no residual. The selection claims from
+ * them and then calls ss_residual_claimed. */
 void *ss_residual_at(struct ss_tensor *t, uint64_t first);
 const void *ss_residual_values(const struct ss_tensor *t);
-int ss_residual_read(const struct ss_tensor *t, void *to); /* to the host; waits */
+/* Copies the residual to the host; waits for its device. */
+int ss_residual_read(const struct ss_tensor *t, void *to);
 
-/* Make: of zeros, false where memory is short. Drop: freed. Clear: made zero, the memory kept. */
+/* Makes a residual of zeros if there is none; returns false if memory is short. */
 bool ss_residual_make(struct ss_tensor *t);
-void ss_residual_drop(struct ss_tensor *t);
-void ss_residual_clear(struct ss_tensor *t);
+void ss_residual_drop(struct ss_tensor *t);  /* frees it */
+void ss_residual_clear(struct ss_tensor *t); /* sets it to zero and keeps the memory */
 
-/* Squared norm: as last known; to be computed, 0 only where all of it is zero; and taken over when
- * it has been. The norm for reports, computed now and kept: waits. */
+/* Returns the squared norm as last known. */
 static inline double ss_residual_square(const struct ss_tensor *t)
 {
     return t->residual.square;
 }
+/* Starts to compute the squared norm, which is 0 only if all elements are zero. Once the ticket has
+ * settled, pass *square to ss_residual_measured. */
 ss_ticket ss_residual_measure(const struct ss_tensor *t, double *square);
 void ss_residual_measured(struct ss_tensor *t, double square);
+/* Computes the norm for reports and keeps it; waits for the device. */
 double ss_residual_norm(struct ss_tensor *t);
 
-/* Claimed: a call that took claims from it has succeeded and left this squared norm. Return: of
- * them `count` come back, and count in the norm. Add: what rounding took away comes back, at these
- * indices or from element `first` on, and does not. Sums saturate. */
+/* Sets the squared norm that the claims of a successful call have left. */
 void ss_residual_claimed(struct ss_tensor *t, double square);
+/* Adds `count` claims back and counts them in the norm. Sums saturate, here and below. */
 void ss_residual_return(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
+/* Add rounding errors, at indices or from element `first` on. The norm does not count them. */
 void ss_residual_add(struct ss_tensor *t, const uint32_t *idx, const void *val, size_t count);
 void ss_residual_add_dense(struct ss_tensor *t, uint64_t first, const void *val, size_t count);
 
-/* out = in + share of it; then that share leaves it. */
+/* Sets out = in + share * residual; ss_residual_leave then takes that share from the residual. */
 void ss_residual_join(const struct ss_tensor *t, const void *in, void *out, double share);
 void ss_residual_leave(struct ss_tensor *t, double share);
 
-/* It, its norm and the tensor's threshold are multiplied. */
+/* Multiplies the residual, its norm and the tensor's threshold. */
 void ss_residual_scale(struct ss_tensor *t, double factor);
 
-/* It is in another place from here on, that of the tensor's buffers: waits. SS_OK, or it stays
- * where it is: SS_ERR_MEMORY. One whose place has failed is lost: there is none then. */
+/* Moves the residual to the place of the tensor's buffers; waits. Returns SS_OK, or SS_ERR_MEMORY
+ * if the residual stays where it is. If its place has failed, the residual is dropped as lost. */
 int ss_residual_move(struct ss_tensor *t, struct ss_place *to);
 
-/* Of all residuals that were lost with their place since it was last asked: their norm. */
+/* Returns the norm of all residuals that were lost with their place since the last call. */
 double ss_residual_lost(struct ss_tensors *tensors);
-/* Of a residual whose place is lost: it is dropped, and counted above. Its norm, else 0. */
+/* If the residual's place has failed, drops the residual, counts it for ss_residual_lost and
+ * returns its norm; else returns 0. */
 double ss_residual_give_up(struct ss_tensor *t);
 
-/* A registered tensor needs one again. False: memory is short. */
+/* Makes the residual of a registered tensor again; returns false if memory is short. */
 bool ss_residual_renew(struct ss_tensor *t);
 
-/* All of `from` goes to `to`: added, one rounding per element, or as it is where there is none.
- * false: it had to move and could not. */
+/* Adds the residual of `from` to that of `to`, one rounding per element, or hands it over as it is
+ * if `to` has none. Returns false if the residual could not move to the place of `to`. */
 bool ss_residual_hand_over(struct ss_tensor *from, struct ss_tensor *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rules are read from left to right; every error says where it is and what may stand there. */
+/* Reads rules from left to right; every error names its position and what is allowed there. */
 #include "core/tensor/rules.h"
 
 #include <pthread.h>
@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which subjects a rule has been compared with. */
+/* The results of comparing one rule with subjects. */
 struct met {
     bool matched;
-    bool any;        /* a subject that did not match; the one that came nearest: */
+    bool any;        /* a subject did not match; the nearest such subject: */
     unsigned misses; /* conditions that failed */
     double distance; /* ratio of the counts, 1 or more */
     char nearest[320];
 };
 
-/* Apart from the rules, which are read without a lock. */
+/* The results of all rules, apart from the rules, which are read without a lock. */
 struct meetings {
     pthread_mutex_t lock;
     bool any;
@@ -104,8 +104,8 @@ static bool read_whole(struct span s, uint64_t *value)
     return true;
 }
 
-/* DIGITS[.DIGITS][e[+-]DIGITS][%], whatever the locale; at most 18 digits and exponents to 22, so
- * that the value is the nearest one up to one rounding. */
+/* Reads DIGITS[.DIGITS][e[+-]DIGITS][%], independently of the locale. At most 18 digits and
+ * exponents to 22 are allowed, so that the value is off by at most one rounding. */
 static bool read_decimal(struct span s, double *value)
 {
     static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -313,8 +313,8 @@ static void read_setting(struct parser *p, struct ss_rule *r, struct span s)
 
 /* ---- rules ---- */
 
-/* A ':' before a letter ends a condition or setting; before a digit, another ':' or the end it
- * belongs to a range. Of keep=first:N it belongs to the value, as N is a number. */
+/* Returns the end of a condition or setting. A ':' before a letter ends it. Before a digit, another
+ * ':' or the end of the rule it belongs to the value, as in count=LO:HI and keep=first:N. */
 static const char *piece_end(const char *at, const char *end, bool conditions)
 {
     for (; at < end; at++) {
@@ -347,7 +347,7 @@ static void read_rule(struct parser *p, struct ss_rule *r)
     }
 }
 
-/* Moves to the next rule; false when there is none. */
+/* Moves to the next rule; returns false if there is none. */
 static bool next_rule(struct parser *p)
 {
     while (is_separator(*p->end))
@@ -417,7 +417,7 @@ void ss_rules_free(struct ss_rules *rules)
 
 /* ---- matching ---- */
 
-/* '*' takes as little as it can and, where the rest then fails, one character more. */
+/* A '*' first matches as little as possible; if the rest then fails, one character more. */
 static bool pattern_matches(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;
@@ -451,7 +451,7 @@ static bool site_matches(const struct ss_rule *r, const struct ss_rule_subject *
     return !r->site || text_matches(r->site, s->site) || text_matches(r->site, s->symbol);
 }
 
-/* Conditions that fail. */
+/* Returns the number of conditions that fail. */
 static unsigned misses(const struct ss_rule *r, const struct ss_rule_subject *s)
 {
     return (unsigned)(s->count < r->count_low || s->count > r->count_high) +
@@ -473,7 +473,7 @@ const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
     return NULL;
 }
 
-/* '*' alone and rules of other conditions name none. */
+/* Returns true if the rule has a condition on the count. */
 static bool names_counts(const struct ss_rule *r)
 {
     return r->count_low > 0 || r->count_high < UINT64_MAX;
@@ -518,7 +518,7 @@ void ss_rule_pattern(char *to, size_t size, const char *text, size_t room)
 
 /* ---- rules that have matched nothing ---- */
 
-/* Ratio of a count to the nearest that the rule takes. */
+/* Returns the ratio, 1 or more, of a count to the nearest count that the rule takes. */
 static double distance(const struct ss_rule *r, uint64_t count)
 {
     if (count < r->count_low)
@@ -537,7 +537,7 @@ static void describe(const struct ss_rule_subject *s, char *text, size_t size)
              symbol ? s->symbol : "", s->comm && s->comm[0] ? s->comm : "an unnamed communicator");
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void meet(const struct ss_rule *r, struct met *met, const struct ss_rule_subject *s)
 {
     unsigned missed = misses(r, s);

@@ -7,8 +7,8 @@
  *     setting    = density=D | k=K/B | algorithm=NAME | keep=first:N | keep=last:N | calls=N
  *
  * All conditions of a rule must hold; LO and HI are included; '*' holds always. In a PATTERN '*'
- * stands for any text and '?' for any one character: so can a separator, a ',' or a ':' before a
- * letter in a name be written. Keys and words are lower case. The first rule that matches wins.
+ * stands for any text and '?' for any one character. Write '?' for a separator, a ',' or a ':'
+ * before a letter in a name. Keys and words are lower case. The first rule that matches wins.
  */
 #ifndef CORE_TENSOR_RULES_H
 #define CORE_TENSOR_RULES_H
@@ -42,7 +42,7 @@ struct ss_rule {
 
 struct ss_rules;
 
-/* What a rule is compared with. Texts may be NULL, which reads as "". */
+/* The call with which a rule is compared. A text that is NULL reads as "". */
 struct ss_rule_subject {
     uint64_t count;
     enum ss_type type;
@@ -51,37 +51,38 @@ struct ss_rule_subject {
     const char *symbol; /* its function, "" = unknown; site=PATTERN may match either */
 };
 
-/* Reads `text`; NULL and "" give no rules, *rules = NULL. SS_OK; SS_ERR_MEMORY; or
- * SS_ERR_MESSAGE with one sentence in error[0..size) that names the rule, the position (characters
- * from 1) and what is allowed. *rules is NULL on failure. Owned by the caller. */
+/* Reads `text` into *rules, which the caller owns. NULL and "" give no rules: *rules = NULL.
+ * Returns SS_OK, SS_ERR_MEMORY, or SS_ERR_MESSAGE with one sentence in error[0..size) that names
+ * the rule, the position (characters from 1) and the allowed forms. On failure *rules is NULL. */
 int ss_rules_parse(const char *text, bool with_settings, struct ss_rules **rules, char *error,
                    size_t size);
 
-/* The first rule that matches, owned by `rules`; NULL when none does or rules is NULL. */
+/* Returns the first rule that matches, owned by `rules`; NULL if none does or rules is NULL. */
 const struct ss_rule *ss_rules_match(const struct ss_rules *rules,
                                      const struct ss_rule_subject *subject);
 
-/* Counts that rules name: count=N, a range with an end. Whether some rule names this one, for this
- * type; its comm and site are not looked at, which ranks may know under other names. The least
- * count that any of them names, UINT64_MAX: none does. */
+/* Returns true if a rule names this count for this type, by count=N or a range with a bound. The
+ * function ignores comm and site, which may have other names on other ranks. */
 bool ss_rules_name(const struct ss_rules *rules, uint64_t count, enum ss_type type);
+/* Returns the least count that a rule names, UINT64_MAX if no rule names one. */
 uint64_t ss_rules_least_named(const struct ss_rules *rules);
 
-/* A PATTERN that takes `text`, in to[0..size): what would end it, in a rule or in the quotes of a
- * shell, is '?'; text that fills its room of `room` bytes was cut there and ends in '*', as does
- * one for which `size` is too small. */
+/* Writes a PATTERN that matches `text` into to[0..size). A character that would end the pattern, in
+ * a rule or between the quotes of a shell, becomes '?'. The pattern ends in '*' if `text` fills its
+ * array of `room` bytes, since it may have been cut there, and if `size` is too small. */
 void ss_rule_pattern(char *to, size_t size, const char *text, size_t room);
 
-/* Rules that match nothing. ss_rules_meet compares every rule with a subject and remembers the
- * result; from several threads. ss_rules_unmatched writes the rules that have matched none, at
- * most 3 of them, each with the subject that came nearest (the fewest conditions
- * that fail, then the nearest count), and returns how many there are; 0 and "" where nothing was
- * met at all. */
+/* The calls that can be compared with rules. */
 struct ss_rules_reach {
-    uint64_t min_count; /* calls of fewer elements cannot be met */
-    bool merges;        /* but where the rules name their count */
+    uint64_t min_count; /* smaller calls are never compared, */
+    bool merges;        /* except where MERGE serves them */
 };
+/* Compares every rule with a subject and remembers the result, for ss_rules_unmatched. May be
+ * called from several threads. */
 void ss_rules_meet(const struct ss_rules *rules, const struct ss_rule_subject *subject);
+/* Writes at most 3 of the rules that have matched no subject, each with the nearest one (by the
+ * number of conditions that fail, then by count). Returns the number of all such rules; 0, and "",
+ * if no subject has been compared. */
 size_t ss_rules_unmatched(const struct ss_rules *rules, const struct ss_rules_reach *reach,
                           char *text, size_t size);
 

@@ -16,7 +16,8 @@ void ss_series_add(struct ss_series *s, const struct ss_series_point *point)
     if (s->every == 0)
         s->every = 1;
     if (s->n == SS_SERIES_POINTS)
-        halve(s); /* so many points are a multiple of the new distance: this call is one still */
+        halve(
+            s); /* SS_SERIES_POINTS is even, so that this call is still due at twice the distance */
     s->point[s->n++] = *point;
     s->seen++;
 }

@@ -1,5 +1,5 @@
-/* How the lossy calls of a tensor went: points at even distances, so many at most, whatever the
- * number of calls. When they are full every second one goes, and the distance doubles. */
+/* A record of a tensor's lossy calls: at most SS_SERIES_POINTS points at even distances. When the
+ * record is full, every second point is removed and the distance doubles. */
 #ifndef CORE_TENSOR_SERIES_H
 #define CORE_TENSOR_SERIES_H
 
@@ -8,12 +8,12 @@
 
 enum { SS_SERIES_POINTS = 128 };
 
-/* Norms are those of this rank. */
+/* A call; norms are those of this rank. */
 struct ss_series_point {
     double call;      /* number of the tensor's own call, from 1 */
     double density;   /* selected / elements */
     double threshold; /* least magnitude selected; NaN where there is none */
-    double residual;  /* norm of what is kept back after the call */
+    double residual;  /* norm of the residual after the call */
     double input;     /* norm of the input */
 };
 
@@ -25,7 +25,7 @@ struct ss_series {
     struct ss_series_point point[SS_SERIES_POINTS];
 };
 
-/* Whether the next call is to be a point. Else ss_series_skip counts it. */
+/* Returns true if the next call is a point, for ss_series_add; else ss_series_skip counts it. */
 static inline int ss_series_due(const struct ss_series *s)
 {
     return s->every == 0 || (s->seen & (s->every - 1)) == 0;
@@ -36,8 +36,8 @@ static inline void ss_series_skip(struct ss_series *s)
 }
 void ss_series_add(struct ss_series *s, const struct ss_series_point *point);
 
-/* A copy with its points, to be freed; NULL where there are none, or memory is short. Nothing is to
- * be added to it. */
+/* Returns a copy without room for more points, for the caller to free; NULL if there are no points
+ * or memory is short. */
 struct ss_series *ss_series_copy(const struct ss_series *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* The table of tensors, and how a residual passes to the tensor that replaces its own. */
+/* The table of tensors, and the passing of residuals to successors. */
 #include "core/tensor/tensor.h"
 #include "core/tensor/residual.h"
 
@@ -9,7 +9,7 @@
 #include "core/tensor/tensor_impl.h"
 
 enum {
-    MOST_TENSORS = 1024, /* from here on those long unused without a residual are freed */
+    MOST_TENSORS = 1024, /* beyond this number, long unused tensors without a residual are freed */
     GONE_STEPS = 3,      /* an orphan was not called for so many steps, */
     GONE_CALLS = 64      /* and for so many calls of its lane */
 };
@@ -130,8 +130,7 @@ static void discard(struct ss_tensor *t)
     free_tensor(t);
 }
 
-/* There are too many: the one without residual whose lane has had most calls since its last is
- * removed. */
+/* Removes the tensor without a residual whose lane has had most calls since the tensor's last. */
 static void remove_oldest(struct ss_tensors *ts)
 {
     struct ss_tensor *oldest = NULL;
@@ -162,7 +161,7 @@ static bool is_gone(const struct ss_tensor *t)
     return gone > GONE_CALLS && gone > GONE_STEPS * (uint64_t)t->history.period;
 }
 
-/* In dense calls of such a tensor a residual can be sent. */
+/* Returns true if the dense calls of the exact tensor s can send a residual. */
 static bool is_dense(const struct ss_tensor *s)
 {
     return s->state == SS_TENSOR_EXACT &&
@@ -170,7 +169,8 @@ static bool is_dense(const struct ss_tensor *s)
             s->reason == SS_TENSOR_GUARDED);
 }
 
-/* Whether others than s are called from there: layers, of which each has its own residual. */
+/* Returns true if other registered tensors have the label of s: layers, each with its own residual.
+ */
 static bool is_of_several(const struct ss_tensor *s)
 {
     for (const struct ss_tensor *t = s->owner->lanes[s->lane].tensors; t; t = t->in_lane)
@@ -186,14 +186,15 @@ static bool succeeds(const struct ss_tensor *s, const struct ss_tensor *o)
     return is_dense(s) && replaced(o, s);
 }
 
-/* A call of it that began among the last ones may be in flight, here or on another rank. As many as
- * with MERGE also without: residuals then move in the same calls. */
+/* Returns true if a call of t may be in flight, here or on another rank. The bound is SS_MERGED
+ * with MERGE and without, so that residuals move in the same calls. */
 static bool is_recent(const struct ss_tensor *t, bool overlaps)
 {
     return overlaps && t->owner->calls - t->history.last_call < SS_MERGED;
 }
 
-/* overlaps: so does the call at hand, that of `by`. */
+/* Returns the tensor that takes the residual of o, or NULL. `by` is the tensor of the current call,
+ * which overlaps with others if `overlaps`. */
 static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_tensor *by,
                                    bool overlaps)
 {
@@ -212,7 +213,7 @@ static struct ss_tensor *successor(const struct ss_tensor *o, const struct ss_te
     return best;
 }
 
-/* Up to when those that have a residual now, or get one in a call of theirs, are none. */
+/* Sets the number of calls up to which no tensor of the lane can be an orphan. */
 static void foresee_orphans(struct ss_tensor_lane *lane)
 {
     uint64_t calls = lane->calls;
@@ -235,7 +236,7 @@ static void settle_orphans(const struct ss_tensor *by, bool overlaps)
         struct ss_tensor *to = successor(o, by, overlaps);
         if (!to || !ss_residual_hand_over(o, to))
             continue;
-        o->has_rounds = false; /* its next call is with all ranks */
+        o->has_rounds = false; /* its next call waits for all ranks */
         if (o->state == SS_TENSOR_REGISTERED) {
             o->state = SS_TENSOR_CANDIDATE;
             o->reason = SS_TENSOR_NO_STEP;
@@ -352,7 +353,7 @@ static bool stand(struct ss_tensors *ts, const struct ss_tensor_call *call,
     return true;
 }
 
-/* A call whose place is not known counts with the first of its sequence, as an exact one. */
+/* A call whose place is not known is booked on ordinal 0 of its sequence, and is exact. */
 static struct ss_tensor *find(struct ss_tensors *ts, const struct ss_tensor_call *call,
                               struct ss_tensor_found *found)
 {

@@ -4,17 +4,17 @@
  *
  *     t = ss_tensor_find(tensors, &call, &found);     NULL: no memory, vote "cannot"
  *     ss_tensor_take(t, &call, &found);               once the tensor's last call has ended
- *     registered: select with t->residual; else scan as in exact mode
+ *     if ss_tensor_lossy(t): select with t->residual; else scan as in exact mode
  *     ballot = ss_tensor_ballot(t);                   into the vote, each field by `or`
  *     ss_tensor_begin(t);
  *     ... the vote arrives ...
  *     ss_tensors_identity_vote(...); ss_tensor_vote(t, &combined); collective or the MPI library
  *     ss_tensor_end(t);
  *
- * A call that found its tensor registered goes ahead only where no rank voted `unregistered` and
- * all mean the same tensor (core/identity/identity.h); else all undo and go native. What
- * ss_tensor_vote changes holds from the next call on. Not thread safe; arithmetic expects the
- * default MXCSR (core/base/fpenv.h).
+ * A lossy call goes ahead only if no rank voted `unregistered` and all ranks mean the same tensor
+ * (core/identity/identity.h); else all ranks undo their claims and go native. A change by
+ * ss_tensor_vote holds from the next call on. The functions are not thread safe unless their
+ * comment says that they lock. Arithmetic expects the default MXCSR (core/base/fpenv.h).
  */
 #ifndef CORE_TENSOR_TENSOR_H
 #define CORE_TENSOR_TENSOR_H
@@ -45,38 +45,38 @@ enum ss_tensor_reason {
 };
 const char *ss_tensor_reason_name(enum ss_tensor_reason reason);
 
-/* What GUARD has seen. */
+/* GUARD's last comparison of a result with the dense sum of the same inputs. */
 struct ss_guarding {
-    uint64_t checks;
-    uint64_t before; /* registered calls when one that could be looked at ended last */
-    double cosine;   /* of the last result with the dense sum of the same inputs */
-    double ratio;    /* largest over the ranks of norm of residual / norm of input then */
+    uint64_t checks; /* comparisons so far */
+    uint64_t before; /* registered calls when a call that GUARD could check last ended */
+    double cosine;   /* of the result with the dense sum */
+    double ratio;    /* largest over the ranks of norm of residual / norm of input */
     bool far;        /* past the limits */
 };
 
-/* What error feedback has kept back (core/tensor/residual.h). */
+/* The part of the gradients that error feedback has kept back (core/tensor/residual.h). */
 struct ss_residual {
-    struct ss_place *place; /* its and that of the tensor's buffers */
+    struct ss_place *place; /* of the residual and of the tensor's buffers */
     struct ss_buf values;   /* n elements, finite; data NULL = none */
     double square;          /* squared norm after the tensor's last call, up to rounding */
     double norm;            /* last computed for a report */
 };
 
-/* Where its calls stood (core/tensor/tensor.c). */
+/* Numbers of a tensor's calls (core/tensor/tensor.c). */
 struct ss_call_history {
     uint32_t period;        /* of the last call, 0: unknown */
-    uint64_t first_on_lane; /* number of its first call on its lane, from 1, */
-    uint64_t last_on_lane;  /* and of its last */
-    uint64_t last_call;     /* number of that call on the communicator */
+    uint64_t first_on_lane; /* number of the first call on its lane, from 1 */
+    uint64_t last_on_lane;  /* number of the last call on its lane */
+    uint64_t last_call;     /* number of the last call on the communicator */
 };
 
-/* Registered, but no plan was sparse yet or dense is faster: nothing is claimed, and what the
- * residual holds is sent in dense calls; once it is empty the lane may back off. From plans alone,
- * so that all ranks agree (core/feedback). */
+/* A registered tensor rests while dense is faster, or before its first sparse plan. Its calls claim
+ * nothing, and dense calls send its residual. Once the residual is empty, calls of the lane may
+ * skip the vote. Plans alone decide it, so that all ranks agree (core/feedback). */
 struct ss_rest {
     bool resting;
     bool emptied;        /* while resting: the residual is zero */
-    double select_least; /* seconds per element of a selection, least seen; 0: nothing yet */
+    double select_least; /* seconds per element of the fastest selection; 0: not measured */
 };
 
 /* For the report, over registered calls that were sent sparse (core/feedback/topk.c). */
@@ -90,7 +90,7 @@ struct ss_tensor_stats {
     double input_norm;     /* of the last such call's input */
 };
 
-/* What DEBUG=info has told of it. */
+/* The state that DEBUG=info has last logged. */
 struct ss_tensor_told {
     enum ss_tensor_state state;
     enum ss_tensor_reason reason;
@@ -108,10 +108,10 @@ struct ss_tensor {
 
     uint32_t lane;
     uint32_t ordinal;
-    uint32_t label;      /* 0 where it does not count */
-    bool placed;         /* its last call is known to be one of this tensor: it may be lossy */
-    const void *buffer;  /* receive buffer of its last call, whether it counts or not */
-    char site_name[128]; /* as the subject said, "" = unknown */
+    uint32_t label;      /* of its site; 0: sites do not count */
+    bool placed;         /* its last call is known to be its own, so that it may be lossy */
+    const void *buffer;  /* receive buffer of its last call */
+    char site_name[128]; /* MODULE+OFFSET, "" = unknown */
     char symbol[64];     /* the function there, cut; "" = unknown */
     enum ss_type type;
     enum ss_op op;
@@ -121,27 +121,27 @@ struct ss_tensor {
     enum ss_tensor_reason reason;
     const struct ss_rule *rule; /* REGISTER rule that matched, owned by the settings, or NULL */
     bool excluded;              /* an EXCLUDE rule matched */
-    bool asked;                 /* by that rule, or by the application */
-    double density;             /* as the application said for its buffer, 0: rule or job decide */
+    bool asked;                 /* a rule of REGISTER or the application names it */
+    double density; /* that the application gave for its buffer, 0: rule or job decide */
 
     struct ss_residual residual;
     struct ss_threshold threshold;
-    struct ss_agreed agreed;   /* oktopk: what all ranks share */
-    unsigned in_flight;        /* 1 between begin and end */
-    bool withdrawn;            /* by the application, from its next call with all ranks on */
-    bool has_rounds;           /* partial calls of it are to come (core/quorum): not to be freed */
-    uint64_t calls;            /* all */
-    uint64_t registered_calls; /* that found it registered */
-    uint64_t lossy_since;      /* call of its own whose result was the first lossy one, 0 = none */
+    struct ss_agreed agreed; /* oktopk's state, equal on all ranks */
+    unsigned in_flight;      /* 1 between begin and end */
+    bool withdrawn;          /* by the application; takes effect in its next call with all ranks */
+    bool has_rounds;         /* partial calls of it are to come (core/quorum): do not free it */
+    uint64_t calls;          /* all of its calls */
+    uint64_t registered_calls; /* calls that were lossy as far as this rank knew */
+    uint64_t lossy_since;      /* number of its first call with a lossy result, 0 = none */
     bool fresh;                /* the residual was made for the last ballot and is zero */
 
     unsigned refusals;   /* votes in a row in which a rank refused, or meant another tensor */
-    uint64_t decided_at; /* call of its own in which was first decided on it, 0 = not yet */
+    uint64_t decided_at; /* number of its call that first settled its state, 0 = not yet */
     struct ss_call_history history;
     struct ss_rest rest;
     struct ss_guarding guarding;
     struct ss_tensor_stats stats;
-    struct ss_buf series; /* struct ss_series of the same calls, where settings ask for it */
+    struct ss_buf series; /* struct ss_series of the lossy calls, if settings ask for it */
     struct ss_tensor_told told;
 };
 
@@ -153,19 +153,20 @@ struct ss_tensor_settings {
     struct ss_registry *registry;   /* buffers the application registered, NULL = none; borrowed */
 };
 
-/* Tensors of one communicator. Borrows settings and mem for its lifetime. NULL when memory is
- * short. */
+/* Makes the tensors of one communicator, NULL if memory is short. Borrows settings and mem for
+ * their lifetime. */
 struct ss_tensors *ss_tensors_create(const struct ss_tensor_settings *settings, struct ss_mem *mem);
 void ss_tensors_free(struct ss_tensors *tensors); /* residuals included; NULL is allowed */
-/* Whether a tensor of a lane has a residual; all tensors of a lane are freed, residuals included,
- * before its number is given to another lane: how many. */
+/* Returns true if a tensor of the lane has a residual. */
 bool ss_tensors_hold(const struct ss_tensors *tensors, uint32_t lane);
+/* Frees all tensors of a lane, residuals included, and returns their number. Call it before the
+ * lane's number goes to another lane. */
 size_t ss_tensors_forget_lane(struct ss_tensors *tensors, uint32_t lane);
-/* What the vote of a call of the lane has found (ss_identity_vote). */
+/* Takes the outcome of the vote on a call of the lane (ss_identity_vote). */
 void ss_tensors_identity_vote(struct ss_tensors *tensors, uint32_t lane, bool same_label,
                               bool same_tensor, bool all_known);
 struct ss_tensor *ss_tensors_first(const struct ss_tensors *tensors); /* newest first, by `next` */
-/* Against threads that look buffers up: the list, and `buffer` of each. */
+/* Guard the list and each `buffer` against threads that look buffers up. */
 void ss_tensors_lock(struct ss_tensors *tensors);
 void ss_tensors_unlock(struct ss_tensors *tensors);
 
@@ -174,79 +175,80 @@ struct ss_tensor_call {
     uint64_t site;          /* hash of the call site, 0 = unknown */
     uint64_t path;          /* hash of its callers, 0 = unknown */
     const void *address;    /* receive buffer */
-    struct ss_place *place; /* where it is; a tensor stays in its first one */
-    bool overlaps; /* it is nonblocking: up to SS_MERGED calls before it may be in flight */
+    struct ss_place *place; /* of that buffer; NULL: the host */
+    bool overlaps;          /* nonblocking: up to SS_MERGED earlier calls may be in flight */
     enum ss_type type;
     enum ss_op op;
     uint64_t n;
     const struct ss_rule_subject *subject; /* read when the tensor is new */
-    uint64_t marks; /* small allreduces on the communicator so far, that were not looked for */
+    uint64_t
+        marks; /* small allreduces on the communicator so far that ss_tensor_find did not see */
 };
 
 struct ss_tensor_found {
     struct ss_standing where;
-    uint64_t number; /* of the call among those that were looked for, from 1 */
+    uint64_t number; /* of the call among those given to ss_tensor_find, from 1 */
 };
 
-/* The tensor of a call, made when new. NULL when memory is short. Valid until the next one on
- * `tensors`, or, after ss_tensor_begin, until ss_tensor_end. Locks `tensors` against
- * core/call/tensor_access.h. */
+/* Returns the tensor of a call, made when new; NULL if memory is short. The tensor is valid until
+ * the next ss_tensor_find on `tensors`, or, after ss_tensor_begin, until ss_tensor_end. Locks
+ * `tensors` against core/call/tensor_access.h. */
 struct ss_tensor *ss_tensor_find(struct ss_tensors *tensors, const struct ss_tensor_call *call,
                                  struct ss_tensor_found *found);
-/* Counts the call, once the one before it of the same tensor has ended. A tensor that a rule or the
- * application names is registered in the first call that is known to be its own. Locks, too.
+/* Counts the call; the tensor's last call must have ended. A tensor that a rule or the application
+ * names is registered in the first call that is known to be its own. Locks `tensors`.
  *
- * Here orphaned residuals go to their successors. An orphan is a tensor with a residual that was
- * not called for 64 calls of its lane and three periods. Its successor is a registered tensor of
- * the lane, or one that is exact for want of memory, for another rank or for GUARD: one of the same
- * ordinal that came first after the orphan's last call, or the only registered one of its label
- * that still comes. The residual is added to the successor's, one rounding per element, and the
- * orphan is registered anew if it returns. */
+ * Then hands residuals of orphans to their successors. An orphan is a tensor with a residual that
+ * was not called for 64 calls of its lane and three periods. A successor in the lane is
+ *  - a tensor with the orphan's ordinal whose first call came after the orphan's last. It is
+ *    registered, or exact because of memory, another rank or GUARD; or
+ *  - the only registered tensor of the orphan's label that still comes.
+ * The residual is added to the successor's, one rounding per element. If the orphan returns, it is
+ * registered anew. */
 void ss_tensor_take(struct ss_tensor *t, const struct ss_tensor_call *call,
                     const struct ss_tensor_found *found);
 
-/* Registered, and its last call is known to be its own: this call is lossy where all ranks say so.
- */
+/* Returns true if t is registered and its last call is known to be its own. The call is lossy if
+ * all ranks say so. */
 bool ss_tensor_lossy(const struct ss_tensor *t);
 
-/* What this rank says of the tensor in the vote of this call; combine each by or. */
+/* A rank's part of the vote on the tensor of a call. Combine each field by or. */
 struct ss_tensor_ballot {
-    bool unregistered; /* not lossy here: the call is exact on all ranks */
-    bool registered;   /* lossy here: if it is not so on others, this rank undoes its claims */
-    bool refused;      /* exact for good here */
+    bool unregistered; /* not lossy on this rank: the call is exact on all ranks */
+    bool registered;   /* lossy on this rank */
+    bool refused;      /* exact on this rank from now on */
 };
 struct ss_tensor_ballot ss_tensor_ballot(const struct ss_tensor *t);
 
-/* Takes the combined ballot of the same call, and whether all ranks meant the same tensor. If a
- * rank has refused, or meant another, in 8 votes in a row, the tensor is exact here, and its
- * residual stays. */
+/* Takes the combined ballot of the same call; `same` if all ranks meant the same tensor. If a rank
+ * refuses, or means another tensor, in 8 votes in a row, t becomes exact and keeps its residual. */
 void ss_tensor_vote(struct ss_tensor *t, const struct ss_tensor_ballot *combined, bool same);
 
-/* Registers it, or makes it exact, without a vote: registered = false with a reason such as
- * SS_TENSOR_GUARDED, on all ranks in the same call; a residual stays with the tensor, for the
- * caller to send or a successor to take. registered = true makes the residual; false is returned,
- * and the state is exact, where memory is short. */
+/* Registers t or makes it exact, without a vote. All ranks must do so in the same call. If t
+ * becomes exact for `reason`, a residual stays with it, until dense calls send it or a successor
+ * takes it. If t is registered, makes the residual. Returns true if t is registered; if memory is
+ * short, t is exact. */
 bool ss_tensor_settle(struct ss_tensor *t, bool registered, enum ss_tensor_reason reason);
 
-/* The application has registered its buffer, or withdrawn it: decided on anew. */
+/* Decides anew on t, whose buffer the application has registered or withdrawn. */
 void ss_tensor_readmit(struct ss_tensor *t);
 
-/* Whether a tensor of its lane, itself or another, is registered, or a candidate whose period is
- * still looked for: to be voted, as the lane then must not skip calls. */
+/* Returns true if the lane of t must not skip votes. Its registered tensors need them, unless they
+ * rest with an empty residual, and so do candidates whose period is still being looked for. */
 bool ss_tensor_lane_interest(const struct ss_tensor *t);
 
 void ss_tensor_begin(struct ss_tensor *t);
 void ss_tensor_end(struct ss_tensor *t);
 
-/* A rule that takes the tensor: its count, and its call site where tensors of that count are called
- * from several. Override: the one that would register an exact tensor all the same, "" where no
- * rule can. */
-enum { SS_TENSOR_RULE = 192 }; /* room for either */
+enum { SS_TENSOR_RULE = 192 }; /* bytes of a rule below */
+/* Writes a rule that takes the tensor: its count, and its call site if tensors of its lane have
+ * several. */
 void ss_tensor_rule(const struct ss_tensor *t, char *text, size_t size);
+/* Writes the rule that would register an exact tensor, "" if no rule can. */
 void ss_tensor_override(const struct ss_tensor *t, char *text, size_t size);
 
-/* What helps where no rule does, in one sentence; NULL where a rule does, or nothing is to be
- * helped. */
+/* Returns the remedy for a reason that no rule removes, as the end of a sentence; NULL if a rule
+ * helps or no remedy is needed. */
 const char *ss_tensor_remedy(enum ss_tensor_reason reason);
 
 #endif

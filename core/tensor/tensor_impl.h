@@ -12,7 +12,7 @@ struct ss_tensor_lane {
     uint64_t calls;
     unsigned residuals; /* tensors that have one */
     struct ss_tensor *tensors;
-    uint64_t orphan_calls; /* up to this number of calls there is no orphan */
+    uint64_t orphan_calls; /* while `calls` is not larger, there is no orphan */
 };
 
 struct ss_tensors {
@@ -26,16 +26,17 @@ struct ss_tensors {
     struct ss_tensor_lane *lanes;
     size_t lane_count;
     uint64_t calls;
-    uint64_t marks;     /* of them, of at most SS_MARK_COUNT elements */
-    double lost_square; /* of residuals lost with their place, until somebody asks */
+    uint64_t marks;     /* of these calls, those of at most SS_MARK_COUNT elements */
+    double lost_square; /* squared norm of residuals lost with their place, until reported */
     struct ss_tensor *buckets[SS_TENSOR_BUCKETS];
 };
 
-/* core/tensor/registration.c: what REGISTER has for the calls of a new sequence; what the settings
- * and the application say of a new tensor; its call is known to be its own. */
+/* core/tensor/registration.c. Returns the rule of REGISTER for the calls of a new sequence. */
 struct ss_sequence_rule ss_tensors_rule(const struct ss_tensors *ts,
                                         const struct ss_tensor_call *call);
+/* Makes a new tensor a candidate or exact, by REGISTER, EXCLUDE and the application. */
 void ss_tensor_admit(struct ss_tensor *t, const struct ss_rule_subject *subject);
+/* Registers a candidate that a rule or the application names: a call is known to be its own. */
 void ss_tensor_identified(struct ss_tensor *t);
 
 #endif
