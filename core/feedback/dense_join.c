@@ -5,7 +5,7 @@
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* The whole residual has been sent: its memory is freed, unless the tensor is still registered. */
+/* Frees the memory of the residual, unless the tensor is still registered. */
 void ss_join_emptied(struct ss_tensor *t)
 {
     if (t->state != SS_TENSOR_REGISTERED)

@@ -1,5 +1,5 @@
-/* What stays behind in MODE=topk, inside a call: claims, residual, kept elements, GUARD
- * (core/README.md, Mechanisms). */
+/* The part of MODE=topk inside a call: claims, residual, kept elements, GUARD (core/README.md,
+ * Mechanisms). */
 #ifndef CORE_FEEDBACK_FEEDBACK_H
 #define CORE_FEEDBACK_FEEDBACK_H
 
@@ -15,16 +15,17 @@ struct ss_keeping {
     struct ss_in in;
 };
 
-/* What was seen of the input beside its entries (core/feedback/look.c). */
+/* Facts of tensor and input for the vote, besides the entries (core/feedback/look.c). */
 struct ss_looked {
     struct ss_tensor_ballot ballot;
-    bool joins;    /* the tensor is exact, and has a residual that is to be sent */
-    bool measured; /* anew: */
-    double residual_square, input_square;
-    size_t not_finite; /* elements of their sum */
+    bool joins;             /* a residual is to join the input if the call goes dense */
+    bool measured;          /* residual_square is computed in this call */
+    double residual_square; /* squared norms */
+    double input_square;
+    size_t not_finite; /* elements of input + residual that are not finite */
 };
 
-/* A collective and what it keeps back. First member of struct ss_call (core/call/call_impl.h). */
+/* A collective and its top-k state. First member of struct ss_call (core/call/call_impl.h). */
 struct ss_feedback {
     struct ss_coll c;
     struct ss_comm *comm;
@@ -33,33 +34,33 @@ struct ss_feedback {
     bool nonblocking; /* as ss_comm_set_callbacks said when it started */
 
     /* MODE=topk */
-    struct ss_call_site site; /* where it is called */
+    struct ss_call_site site; /* of the application's call */
     struct ss_tensor_found found;
     struct ss_tensor *tensor; /* between start and end */
-    bool tensor_short;        /* no memory for one */
-    bool stuck;               /* its residual cannot follow the buffers: all are to go native */
+    bool tensor_short;        /* no memory for the tensor */
+    bool stuck;   /* the residual cannot follow the buffers: asks all ranks to go native */
     bool keeps;   /* ranks mean different tensors: no residual may join the input, whatever runs */
-    bool topk;    /* registered: the own stream is claimed, not scanned */
-    bool resting; /* registered, but nothing is claimed: dense was faster */
+    bool topk;    /* lossy as far as this rank knows: the own stream is claimed, not scanned */
+    bool resting; /* lossy, but nothing is claimed, since dense was faster */
     bool woken;   /* rested when the call began */
     bool claimed; /* claims are out of the residual */
-    bool few;     /* what the place says of it */
-    bool stays;   /* what is claimed may stay in its place; `home` has room for it */
+    bool few;     /* the place has claimed too few entries */
+    bool stays;   /* claims may stay in their place; `home` has room for them on the host */
     struct ss_stream home;
-    bool reevaluate;     /* too few were claimed: asks for a new threshold */
+    bool reevaluate;     /* too few entries were claimed: asks for a new threshold */
     uint64_t topk_calls; /* registered calls of the tensor before this one */
     size_t select_stop;
-    uint64_t select_first, select_n; /* the elements that are selected from */
-    struct ss_selection seen;        /* of them */
+    uint64_t select_first, select_n; /* the elements from which the call selects */
+    struct ss_selection seen;        /* result of the selection */
     struct ss_looked looked;
     struct ss_keeping keep;
-    struct ss_threshold threshold_before; /* that of the tensor, should the call turn native */
+    struct ss_threshold threshold_before; /* the tensor's, restored if the call turns native */
     double joined; /* share of the residual that has joined the dense input, 0 = none */
     bool guarded;  /* the result is compared with the dense sum */
     bool guarding; /* the comparison is under way */
     struct ss_agree guard;
     size_t k;                        /* entries asked for */
-    double input_square, sum_square; /* of the input, and of input + residual */
+    double input_square, sum_square; /* squared norms of the input, and of input + residual */
 };
 
 static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
@@ -67,75 +68,92 @@ static inline struct ss_feedback *ss_feedback_of(struct ss_exchange *x)
     return (struct ss_feedback *)x;
 }
 
-/* core/feedback/topk.c: what top-k does in a call, in this order. All but start and flags do
- * nothing where nothing was claimed or no tensor is known. */
-/* The tensor, none where the arguments are not served: the call counts all the same. Then, its last
- * call having ended: */
+/* core/feedback/topk.c: the steps of top-k in a call, in their order. */
+
+/* Finds the tensor and counts the call. With `cannot` (arguments that are not served) f->tensor is
+ * NULL. */
 void ss_topk_find(struct ss_feedback *f, bool cannot);
+/* Starts the call on its tensor, whose last call must have ended. */
 void ss_topk_start(struct ss_feedback *f);
+/* Starts the selection. Once x->ticket has settled call ss_topk_selected, or ss_topk_lost if the
+ * place has failed. */
 int ss_topk_select(struct ss_feedback *f);
-void ss_topk_selected(struct ss_feedback *f); /* what it claims is there */
-void ss_topk_lost(struct ss_feedback *f);     /* or never will be: the place has failed */
-void ss_topk_rest(struct ss_feedback *f); /* instead, where the tensor rests: what it would claim */
+void ss_topk_selected(struct ss_feedback *f);
+void ss_topk_lost(struct ss_feedback *f);
+/* Replaces the selection if the tensor rests: reports the entries that it would claim. */
+void ss_topk_rest(struct ss_feedback *f);
 uint64_t ss_topk_flags(struct ss_feedback *f);
-void ss_topk_wake(struct ss_feedback *f); /* to be selected from, and voted on again */
-void ss_topk_planned(struct ss_feedback *f, bool dense); /* no trial: rests where dense */
-/* Entries to claim in this call, and in *bucket of how many elements each (0 = of all). */
+/* Ends the rest of a tensor; the call then selects and votes again. */
+void ss_topk_wake(struct ss_feedback *f);
+/* Takes a plan that is no trial: if it is dense, the tensor rests from the next call on. */
+void ss_topk_planned(struct ss_feedback *f, bool dense);
+/* Returns the entries to claim in this call from every *bucket elements; 0: from all together. */
 size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket);
-/* Share of the elements to claim: of each `bucket`, 0: of all. */
+/* Returns the share of the elements to claim from every *bucket elements; 0: from all together. */
 double ss_topk_density(const struct ss_feedback *f, uint64_t *bucket);
-/* core/feedback/stay.c. Before the claims: the own stream moves to the place, where it may and
- * there is room for so many entries. */
+/* core/feedback/stay.c. Before the claims: moves the own stream to the place if it may stay there
+ * and the place has room for so many entries. */
 void ss_topk_stay(struct ss_feedback *f, size_t room);
-void ss_topk_survey(struct ss_feedback *f);   /* where that has stayed: a look at it, and */
-void ss_topk_surveyed(struct ss_feedback *f); /* what it shows */
-/* After the vote: what has stayed in its place comes to the host unless the recipe takes it there:
- * whether that is under way, until x->ticket is settled. */
+/* Starts a survey of claims that have stayed, and takes its result. */
+void ss_topk_survey(struct ss_feedback *f);
+void ss_topk_surveyed(struct ss_feedback *f);
+/* After the vote: copies claims that have stayed to the host, unless the algorithm takes them from
+ * their place (`stays`). Returns true if a copy has begun; wait for x->ticket. */
 bool ss_topk_fetch(struct ss_feedback *f, bool stays);
-uint64_t ss_topk_forced(const struct ss_feedback *f);     /* algorithm + 1 of a rule, 0: none */
-bool ss_topk_vote(struct ss_feedback *f, uint64_t flags); /* false: registered on some ranks only */
-bool ss_topk_claimed(struct ss_feedback *f,
-                     uint64_t flags); /* the part of it on what was claimed */
-/* Before the first step of a recipe: room for claims.own_error where the streams are rounded, for
- * claims.mark where the collective keeps a global top-k. */
+/* Returns algorithm + 1 of the tensor's rule, 0 if it names none. */
+uint64_t ss_topk_forced(const struct ss_feedback *f);
+/* Takes the combined flags of the vote. Returns false if the call must undo its claims and go
+ * native: the tensor is lossy on some ranks only, or ranks mean different tensors. */
+bool ss_topk_vote(struct ss_feedback *f, uint64_t flags);
+/* Takes the flags about claims alone, in the second vote after ss_topk_wake. Returns false if the
+ * call must go native: some ranks have claimed and others rest. */
+bool ss_topk_claimed(struct ss_feedback *f, uint64_t flags);
+/* Before the first step of an algorithm: makes room for claims.own_error if streams are rounded,
+ * and for claims.mark if the collective keeps a global top-k. */
 void ss_topk_recipe(struct ss_feedback *f, bool global);
 void ss_topk_commit(struct ss_feedback *f); /* the call has succeeded */
 void ss_topk_undo(struct ss_feedback *f);   /* the call turns native */
 void ss_topk_fail(struct ss_feedback *f);   /* the call fails after the vote */
-/* ran: the algorithm that has succeeded, SS_DENSE for the MPI library, SS_AUTO: the call failed. */
+/* Ends the call. ran: the algorithm that has succeeded, SS_DENSE for the MPI library, SS_AUTO if
+ * the call failed. */
 void ss_topk_end(struct ss_feedback *f, enum ss_algorithm ran);
 /* Warns once per communicator that the input of a lossy call was not finite. */
 void ss_topk_not_finite(struct ss_feedback *f);
 void ss_topk_warn(struct ss_feedback *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* about the tensor, for ss_comm_warning */
 
-/* core/feedback/kept.c: sets f->keep and what is left to select from; its code in the vote; the
- * elements are taken before the result is written; then the exchange. */
+/* core/feedback/kept.c. Sets f->keep and the elements left to select from. */
 void ss_keep_range(struct ss_feedback *f);
+/* Returns a code of the kept elements for the vote. */
 uint64_t ss_keep_code(const struct ss_feedback *f);
+/* Copies the kept elements, before the result is written. */
 int ss_keep_take(struct ss_feedback *f);
+/* Start and step their exchange. */
 void ss_keep_start(struct ss_feedback *f);
 int ss_keep_step(struct ss_feedback *f);
 
-/* core/feedback/look.c: takes what it needs of the input; then, the place having given it, asks for
- * what that leaves open. */
+/* core/feedback/look.c. Starts to measure input and residual. Once the place has measured them,
+ * ss_look_on starts to count values that are not finite, if the norms leave that open. If the place
+ * has failed, call ss_look_forget. */
 void ss_look_start(struct ss_feedback *f);
-
 void ss_look_on(struct ss_feedback *f);
-void ss_look_forget(struct ss_feedback *f); /* the place did not give it */
+void ss_look_forget(struct ss_feedback *f);
 
-/* core/feedback/dense_join.c. Norms are squared. */
-void ss_join_emptied(struct ss_tensor *t); /* all of the residual has been sent */
+/* core/feedback/dense_join.c. Notes that the whole residual has been sent. */
+void ss_join_emptied(struct ss_tensor *t);
+/* Returns the squared ratio of the residual's norm to the input's. */
 double ss_join_ratio_square(const struct ss_feedback *f);
-/* The call turns dense: out = in + share of the residual (f->joined); after the sum has succeeded
- * that share leaves the residual. */
+/* If the call goes dense, ss_join_start sets out = in + share of the residual (f->joined). After
+ * the sum has succeeded, ss_join_end takes that share from the residual. */
 void ss_join_start(struct ss_feedback *f);
 void ss_join_end(struct ss_feedback *f);
 
-/* core/feedback/guard.c: before the result is written; after it; the verdict is in the tensor. */
+/* core/feedback/guard.c. Returns true if GUARD compares this call. */
 bool ss_guard_due(const struct ss_feedback *f);
 int ss_guard_reserve(struct ss_feedback *f); /* before the claims */
+/* Starts the sketch of the input, before the result is written. */
 void ss_guard_take(struct ss_feedback *f);
+/* After the result: start the comparison and step it; the verdict goes into the tensor. */
 void ss_guard_start(struct ss_feedback *f);
 int ss_guard_step(struct ss_feedback *f);
 

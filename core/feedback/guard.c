@@ -1,23 +1,23 @@
-/* GUARD: does the result of a tensor still resemble the dense sum of the same inputs? Every rank
- * takes a count sketch of its input (Charikar, Chen, Farach-Colton 2002: each element with a random
- * sign into a random one of M buckets), the sketches are added up over the ranks, which is the
- * sketch of the dense sum, and the angle to the sketch of the result is an estimate of that between
- * the vectors themselves, with a standard error of 1/sqrt(M): 0.02. So the comparison costs a pass
- * over the input and 16 KiB, not a dense allreduce. */
+/* GUARD compares the result of a tensor with the dense sum of the same inputs. Every rank takes a
+ * count sketch of its input (Charikar, Chen, Farach-Colton 2002): each element enters a random one
+ * of M buckets with a random sign. The sum of the ranks' sketches is the sketch of the dense sum.
+ * The cosine between that and the sketch of the result estimates the cosine between the vectors,
+ * with a standard error of 1/sqrt(M): 0.02. The comparison costs a pass over input and result and
+ * 16 KiB, not a dense allreduce. */
 #include <float.h>
 
 #include "core/feedback/feedback.h"
 
 enum { BUCKETS = SS_SKETCH_BUCKETS };
 
-/* Error feedback keeps the result ahead of right angles to the dense sum, however few entries are
- * sent; the residual is then at most as many times the input as calls pass until an entry is sent,
- * 1/d. Both limits leave room for chance. What is not a gradient mostly keeps within them, as the
+/* With error feedback the cosine of result and dense sum stays above 0, however few entries are
+ * sent. An entry waits 1/d calls on average, so that the residual is at most 1/d times the input.
+ * Both limits leave room for chance. Most sums that are not gradients keep within them, too, as the
  * table in scripts/results.md shows. */
 static const double LEAST_COSINE = -0.1, MOST_RATIO = 10;
 
-/* Early, then seldom: in calls 8, 16, 32, ... 256 and then in every 256th; where such a call is a
- * partial one, in the next that is not. */
+/* GUARD compares calls 8, 16, 32, ... 256 and then every 256th. If such a call is a partial one, it
+ * compares the next call that is not. */
 enum { GUARD_FIRST = 8, GUARD_PERIOD = 256 };
 
 static uint64_t looks_until(uint64_t call)

@@ -1,6 +1,6 @@
-/* Elements that a rule keeps (:keep=first:n or last:n), such as a metric appended to a gradient:
- * they are left out of the selection, travel dense and unrounded from every rank to every other
- * once the recipe is through, and are added in rank order. */
+/* Elements that a rule keeps (:keep=first:n or last:n), such as a metric appended to a gradient.
+ * The selection leaves them out. When the algorithm has finished, every rank sends them dense and
+ * unrounded to every other rank, and all ranks add them in rank order. */
 #include "core/feedback/feedback.h"
 
 void ss_keep_range(struct ss_feedback *f)
@@ -83,7 +83,7 @@ void ss_keep_start(struct ss_feedback *f)
         SS_OK)
         ss_fail(x, SS_ERR_MEMORY, rank, SS_PHASE_KEEP);
     x->arena_used = 0;
-    if (x->failed == 0) /* the recipe may have left signed zeros */
+    if (x->failed == 0) /* the algorithm may have left signed zeros */
         x->place->ops->clear(x->place, x->type, ss_at(f->c.out, (size_t)k->first, x->esize),
                              (size_t)k->count);
     ss_in_start_ordered(x, &k->in, SS_PHASE_KEEP, add, add_own);

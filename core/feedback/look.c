@@ -1,11 +1,11 @@
-/* What the vote is to hear of an input beside its entries: what the tensor is, and what a residual
- * that is to join it adds to it. */
+/* Facts for the vote besides the entries: the state of the tensor, and the norms of input and
+ * residual if the residual is to join the input. */
 #include <float.h>
 
 #include "core/feedback/feedback.h"
 #include "core/tensor/residual.h"
 
-/* The tensor is exact and has a residual that is to be sent. */
+/* Returns true if the tensor is exact, or rests, and has a residual to send. */
 static bool joins(const struct ss_feedback *f)
 {
     const struct ss_tensor *t = f->tensor;
@@ -44,7 +44,7 @@ void ss_look_forget(struct ss_feedback *f)
     f->looked.not_finite = 0;
 }
 
-/* By the norms alone: no element of input or residual is larger than they are. */
+/* Judges by the norms: no element of input or residual is larger than its norm. */
 static bool sum_is_finite(const struct ss_feedback *f)
 {
     double most = f->c.x.type == SS_F32 ? (double)FLT_MAX : DBL_MAX;

@@ -1,5 +1,5 @@
-/* Claims that stay in the place of the buffers: room for them, a look at them for the vote, and
- * their way to the host where the recipe does not take them there. */
+/* Claims that stay in the place of the buffers: reserves room for them, surveys them for the vote,
+ * and copies them to the host unless the algorithm takes them from their place. */
 #include <math.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ bool ss_topk_fetch(struct ss_feedback *f, bool stays)
     struct ss_exchange *x = &c->x;
     const struct ss_stream there = c->own;
 
-    /* Kernels round to the nearest of these. */
+    /* The place's kernels round values to these types alone. */
     const enum ss_values values = f->comm->settings->values;
     stays =
         stays && (values == SS_VALUES_SAME || values == SS_VALUES_BF16 || values == SS_VALUES_Q8);

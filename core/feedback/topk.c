@@ -1,7 +1,7 @@
-/* Top-k with error feedback inside a call (SparCML Algorithm 1; Ok-Topk Algorithm 2): the large
- * entries of gradient + residual are claimed and sent, the rest stays in the residual. What does
- * not reach the result goes back: by undo where the call turns native on the raw gradient, by
- * adding the claims where it fails. */
+/* Top-k with error feedback inside a call (SparCML Algorithm 1; Ok-Topk Algorithm 2). The call
+ * claims and sends the large entries of gradient + residual, and the rest stays in the residual.
+ * Claims that do not reach the result return: by undo if the call turns native on the raw gradient,
+ * by addition if the call fails. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static struct ss_tensor_ballot tensor_ballot(uint64_t flags)
                                      .refused = flags & SS_VOTE_REFUSED};
 }
 
-/* A sparse algorithm is given: dense need not be tried. */
+/* Returns true if the rule or ALGORITHM names a sparse algorithm. */
 static bool must_be_sparse(const struct ss_feedback *f)
 {
     uint64_t by_rule = ss_topk_forced(f);
@@ -44,7 +44,7 @@ static void tell_lost(struct ss_feedback *f, double norm)
     f->comm->warning_own = true;
 }
 
-/* The residual is to be where the buffers are. False: there is no room for it. */
+/* Moves the residual to the place of the buffers. Returns false if it has no room there. */
 static bool follow(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
@@ -148,7 +148,7 @@ size_t ss_topk_wanted(const struct ss_feedback *f, uint64_t *bucket)
                        f->comm->settings->warmup_steps);
 }
 
-/* Entries to claim in all. */
+/* Returns the entries to claim from all elements together. */
 static size_t wanted_of_all(const struct ss_feedback *f, size_t k, uint64_t bucket)
 {
     return bucket > 0 ? k * (size_t)((f->select_n + bucket - 1) / bucket) : k;
@@ -261,7 +261,7 @@ uint64_t ss_topk_flags(struct ss_feedback *f)
     return flags;
 }
 
-/* Once in a job, by its first rank. */
+/* Logs once in a job, on rank 0, that calls show no period. */
 static void tell_period(struct ss_feedback *f)
 {
     if (!f->found.where.tell || !f->tensor || !f->tensor->asked || f->c.x.t->rank != 0 ||
@@ -310,7 +310,7 @@ void ss_topk_planned(struct ss_feedback *f, bool dense)
     f->tensor->rest.emptied = false;
 }
 
-/* Differs between tensors, calls and ranks; the position within the call is the encoder's. */
+/* Returns a seed that differs between tensors, calls and ranks; the encoder adds the position. */
 static uint64_t seed_of(const struct ss_feedback *f)
 {
     uint64_t parts[] = {f->comm->settings->seed, f->lane_number,
@@ -362,7 +362,7 @@ void ss_topk_recipe(struct ss_feedback *f, bool global)
     }
 }
 
-/* The claims that are not in the global set return; they move to the front of the own stream. */
+/* Returns the claims that are not in the global set; they move to the front of the own stream. */
 static void return_claims(struct ss_feedback *f)
 {
     struct ss_coll *c = &f->c;
@@ -434,7 +434,7 @@ static double off(uint64_t selected, uint64_t k)
     return (double)(selected > k ? selected - k : k - selected) / (double)k;
 }
 
-/* For the report. Without memory for it there is none. */
+/* Adds a point to the series for the report, unless memory is short. */
 static void note_point(struct ss_feedback *f)
 {
     struct ss_tensor *t = f->tensor;
