@@ -78,8 +78,8 @@ static void evict(struct ss_comm *comm, struct ss_lane *lane)
     forget_number(comm, lane->number);
 }
 
-/* The number of a new lane: that of the lane not used for longest that holds no residual; SS_LANES
- * where all do. */
+/* Returns the number of a new lane. If all are taken, evicts the lane not used for longest that
+ * holds no residual; SS_LANES if all lanes hold one. */
 static uint32_t make_place(struct ss_comm *comm)
 {
     struct ss_lanes *lanes = &comm->lanes;
