@@ -115,7 +115,7 @@ struct ss_report_advice {
     bool misfit;      /* `native` and `dense` differ by more than a factor of 2: no advice */
     bool gain;        /* predicted is at most 0.9 times native */
     bool force;       /* the plan would choose dense: ALGORITHM must name it */
-    /* The same for MODE=topk, which is lossy. */
+    /* Advice for MODE=topk, which is lossy. */
     enum ss_algorithm topk;
     double topk_predicted;
     double topk_bytes; /* predicted bytes sent by this rank */

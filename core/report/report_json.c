@@ -160,7 +160,7 @@ static void write_times(struct ss_json *j, struct ss_stats *stats, const struct 
 
 /* ---- QUORUM and MERGE ---- */
 
-/* How it went, an array for each number. */
+/* Writes the course over time, an array for each number. */
 static void write_stretches(struct ss_json *j, const struct ss_rounds_record *r)
 {
     static const char *const keys[] = {"rounds",        "in", "left", "late", "seconds_waited",

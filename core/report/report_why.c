@@ -1,4 +1,4 @@
-/* Why a job that was asked for a report has nothing to report, or less than it could. */
+/* Explains an empty or poor report. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -59,7 +59,7 @@ static void say_small(struct page *page, const struct ss_stats *stats, uint64_t 
             (ull)stats->small_largest, (ull)stats->small_calls);
 }
 
-/* Why the calls that were seen were passed on. */
+/* Explains why the calls that were seen were passed on. */
 static void say_passed(struct page *page, struct ss_stats *stats, uint64_t seen, uint64_t min_count)
 {
     static const struct {

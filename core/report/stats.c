@@ -27,7 +27,7 @@ static const struct {
     [SS_WHY_OBSERVE] = {"observe", "mode observe"},
     [SS_WHY_LEARN] = {"learn", "mode learn"},
     [SS_WHY_DENSE] = {"dense", "dense is faster"},
-    [SS_WHY_BACKED_OFF] = {"backed_off", "lane backed off after dense calls"},
+    [SS_WHY_BACKED_OFF] = {"backed_off", "dense was faster, so the vote was skipped"},
     [SS_WHY_NONBLOCKING] = {"nonblocking", "nonblocking calls not taken over"},
     [SS_WHY_UNMET] = {"unmet", "nonblocking before an eligible blocking call"},
     [SS_WHY_CALLBACKS] = {"callbacks", "nonblocking, own operators or callbacks"},

@@ -1,5 +1,4 @@
-/* What a job did, per process: counters that the report prints. Filled by the calls, safe from
- * several threads. */
+/* The counters of a process that the report prints. Calls fill them, from several threads. */
 #ifndef CORE_REPORT_STATS_H
 #define CORE_REPORT_STATS_H
 
@@ -9,7 +8,7 @@
 #include "core/base/kind.h"
 #include "core/base/times.h"
 
-/* Why a call went to the MPI library. The texts of ss_reason_name are what the report prints. */
+/* The reasons why a call went to the MPI library. The report prints ss_reason_name. */
 enum ss_reason {
     SS_WHY_SMALL,        /* count below MIN_COUNT */
     SS_WHY_TYPE,         /* datatype or operator is not one of ours */
@@ -26,7 +25,7 @@ enum ss_reason {
     SS_WHY_OBSERVE,      /* MODE=observe */
     SS_WHY_LEARN,        /* MODE=learn */
     SS_WHY_DENSE,        /* the plan (or ALGORITHM=dense) says dense */
-    SS_WHY_BACKED_OFF,   /* the lane stayed dense and skips votes */
+    SS_WHY_BACKED_OFF,   /* dense was faster on the lane, so the vote was skipped */
     SS_WHY_NONBLOCKING,  /* nonblocking calls are not taken over */
     SS_WHY_UNMET,        /* nonblocking, and no eligible blocking call on the communicator before */
     SS_WHY_CALLBACKS, /* nonblocking, and a rank has callbacks that must not run in our threads */
@@ -35,8 +34,8 @@ enum ss_reason {
 const char *ss_reason_name(enum ss_reason reason);
 const char *ss_reason_key(enum ss_reason reason); /* in JSON */
 
-/* One lane of one communicator (communicator, count, type class, operator), or all its
- * lanes that differ but in the root of a reduce. */
+/* A lane of a communicator (kind, count, type class, operator). Lanes that differ only in the root
+ * of a reduce share a record. */
 struct ss_lane_record {
     struct ss_lane_record *next;
     char comm[64]; /* MPI name of the communicator, or "" */
@@ -57,15 +56,14 @@ struct ss_lane_record {
     uint64_t planned;               /* calls with a plan; fewer than scans where calls skip it */
     double predicted_seconds[SS_ALGORITHMS]; /* summed over the planned calls */
     double predicted_bytes[SS_ALGORITHMS];   /* sent by this rank, likewise */
-    /* Mode observe: what MODE=topk would do, summed over the calls of which a sample was looked at.
-     */
+    /* Mode observe: predictions for MODE=topk, summed over the calls that were sampled. */
     uint64_t topk_samples;
     double topk_density_sum; /* share of the elements that would be sent */
     double topk_kept_sum;    /* share of the input's squared norm in them */
     double topk_seconds[SS_ALGORITHMS];
     double topk_bytes[SS_ALGORITHMS];
-    uint64_t bytes_dense; /* this rank would have sent without us, over all calls: see
-                             ss_kind_dense_bytes */
+    uint64_t bytes_dense; /* sent by this rank without the library, all calls
+                             (ss_kind_dense_bytes) */
     uint64_t bytes_sent;  /* sent by this rank, votes included; native calls count as dense */
     struct ss_times times;
 };
@@ -80,8 +78,8 @@ struct ss_small {
     double seconds;
 };
 
-/* Rounds of partial calls on this rank, all communicators together (core/quorum/rounds.h says what
- * is counted). Of the late gradients those that no selection has seen are missing in `stale`. */
+/* Rounds of partial calls on this rank, over all communicators (core/quorum/rounds.h defines the
+ * counts). `stale` leaves out late gradients that no selection has seen. */
 enum { SS_STALENESS_SEEN = 16, SS_STRETCHES = 128, SS_SYNCHRONOUS = 32 };
 struct ss_rounds_sums {
     uint64_t rounds, in, left, late;
@@ -102,21 +100,21 @@ struct ss_rounds_record {
     struct ss_rounds_sums sum;
     uint64_t queued_most;
     bool solo;           /* QUORUM=solo */
-    double thread;       /* seconds of a processor that the thread of ours has used, */
-    double thread_lived; /* of so many that it was there */
+    double thread;       /* processor time of the library's thread, seconds */
+    double thread_lived; /* life of that thread, seconds */
 
-    /* How it went: when all stretches are full, two become one. */
+    /* The course over time: when all stretches are full, each two become one. */
     struct ss_rounds_sums stretch[SS_STRETCHES]; /* `stale` is not filled */
     size_t stretches;
     uint64_t stretch_rounds; /* of a full one */
 
-    /* Other calls on communicators with rounds, where calls are timed; the last counts all that
-     * found no room, with no site. */
+    /* Calls on communicators with rounds that wait for all ranks, if calls are timed. The last
+     * entry has no site and counts all calls that found no room. */
     struct ss_synchronous synchronous[SS_SYNCHRONOUS];
     size_t synchronous_sites;
 };
 
-/* Calls that went together on this rank, all communicators together; of a plan the last one. */
+/* Merged calls of this rank, over all communicators; `groups` to `alone` are of the last plan. */
 struct ss_merged_record {
     bool on;                    /* MERGE */
     uint64_t votes, calls;      /* joint votes, and calls that they agreed on */
@@ -166,38 +164,39 @@ struct ss_stats {
 
 const char *ss_staleness_key(int rounds); /* in JSON: "0" to "15" */
 
-/* Under the lock: what has come since; and calls. */
+/* Add rounds since the last call, and synchronous calls. The caller holds the lock. */
 void ss_rounds_stretch(struct ss_rounds_record *rounds, const struct ss_rounds_sums *more);
 void ss_rounds_synchronous(struct ss_rounds_record *rounds, const struct ss_synchronous *call);
 
 void ss_stats_init(struct ss_stats *stats, double now);
 void ss_stats_free(struct ss_stats *stats);
 
-/* The record of a lane, of the allreduce or another kind, made when new. After 1,000 lanes further
- * ones share the record with count 0. Never NULL, unless memory is short. */
+/* Return the record of a lane, of an allreduce or another kind, made when new. After 1,000 lanes
+ * all further lanes share the record with count 0. NULL only if memory is short. */
 struct ss_lane_record *ss_stats_lane(struct ss_stats *stats, const char *comm, int size,
                                      uint64_t count, enum ss_type type, enum ss_op op);
 struct ss_lane_record *ss_stats_lane_of(struct ss_stats *stats, enum ss_kind kind, const char *comm,
                                         int size, uint64_t count, enum ss_type type, enum ss_op op);
 
-/* Appends a copy of the record, or an empty one where it is NULL, which the caller fills before the
- * next report is written; it owns its series. NULL when there are 4,000 of them or memory is short:
- * then one more is unlisted, and the series stays the caller's. */
+/* Appends a copy of the record, which then owns its series. If `record` is NULL, appends an empty
+ * record, which the caller fills before the next report is written. Returns NULL after 4,000
+ * records or if memory is short: the tensor then counts as unlisted, and the series stays the
+ * caller's. */
 struct ss_tensor_record *ss_stats_tensor(struct ss_stats *stats,
                                          const struct ss_tensor_record *record);
 
-/* Takes out the records of an owner, so that it can be booked anew. */
+/* Removes the records of an owner, which may then be booked anew. */
 void ss_stats_forget_tensors(struct ss_stats *stats, const void *owner);
 
-/* Eligible calls so far: those seen, less those passed on for their count, type, buffer or
- * communicator, or because nonblocking ones are not taken over. */
+/* Returns the eligible calls so far: all calls seen, less those passed on for their count, type,
+ * buffer or communicator, or as nonblocking calls that are not taken over. */
 uint64_t ss_stats_eligible(struct ss_stats *stats);
 
 /* Returns whether an eligible call behind a first contact has ended. */
 bool ss_stats_decided(struct ss_stats *stats);
 
-/* Adds a call of `count` elements, more than 0, that would be served if MIN_COUNT were lower: bytes
- * of its buffer, and the time it took. */
+/* Adds a call of `count` > 0 elements that would be served if MIN_COUNT were lower, with the bytes
+ * of its buffer and the seconds that it took. */
 void ss_stats_small(struct ss_stats *stats, uint64_t count, uint64_t bytes, double seconds);
 
 /* Adds one eligible call's buffer to the sums behind "share of bytes in the largest tensor". */

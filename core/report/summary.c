@@ -225,7 +225,7 @@ static double mean_staleness(const struct ss_rounds_sums *r)
     return ss_ratio(sum, seen);
 }
 
-/* The tensor that holds back most stands for all. */
+/* Shows the tensor that holds back most. */
 static void say_unsent(struct ss_summary *s, const struct ss_stats *stats)
 {
     const struct ss_tensor_record *most = NULL;
@@ -310,12 +310,12 @@ static void say_merged(struct ss_summary *s, const struct ss_merged_record *r)
 
 /* ---- MODE=observe ---- */
 
-/* Sums over the lanes of what MODE=exact would do, and MODE=topk. */
+/* Predictions for MODE=exact and MODE=topk, summed over the lanes. */
 struct outlook {
     double before, exact, topk; /* seconds */
     uint64_t exact_gains, topk_gains, misfits, planned;
-    enum ss_algorithm forced; /* that saves most where the plan would choose dense */
-    double saved;             /* by it */
+    enum ss_algorithm forced; /* saves most where the plan would choose dense */
+    double saved;             /* seconds saved by `forced` */
 };
 
 static struct outlook look_out(const struct ss_stats *stats)
@@ -350,26 +350,27 @@ static void say_observed(struct ss_summary *s, const struct ss_stats *stats)
 
     if (o.exact_gains > 0)
         say(s, "try", "try",
-            "SPARSESHIM_MODE=exact: faster on %s of %s lanes, all together %s instead of %s",
+            "SPARSESHIM_MODE=exact: faster for %s of %s call signatures, in total %s instead of %s",
             SS_COUNT(o.exact_gains), SS_COUNT(lanes), SS_SECONDS(o.exact), SS_SECONDS(o.before));
     else if (o.forced != SS_AUTO)
         say(s, "try", "try",
-            "SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=%s: up to %s saved on lanes where it is "
-            "advised",
+            "SPARSESHIM_MODE=exact SPARSESHIM_ALGORITHM=%s: saves up to %s for the call signatures "
+            "for which it is advised",
             ss_algorithm_name(o.forced), SS_SECONDS(o.saved));
     else if (o.misfits > 0)
         say(s, "try", "try",
-            "no advice: the prediction for dense is off by more than 2 times on %s of %s lanes, "
-            "and no other would gain 10 %% or more",
+            "no advice: the prediction for dense is off by more than 2 times for %s of %s call "
+            "signatures, and no other would gain 10 %% or more",
             SS_COUNT(o.misfits), SS_COUNT(lanes));
     else
         say(s, "try", "try",
             o.planned == 0 ? "no advice: no call was looked at"
-                           : "nothing: no lane would gain 10 %% or more");
+                           : "nothing: no call signature would gain 10 %% or more");
     if (o.topk_gains > 0)
         say(s, "try_lossy", "lossy",
-            "SPARSESHIM_MODE=topk, for gradients only: faster on %s of %s lanes, all together %s "
-            "instead of %s",
+            "SPARSESHIM_MODE=topk, for gradients only: faster for %s of %s call signatures, in "
+            "total "
+            "%s instead of %s",
             SS_COUNT(o.topk_gains), SS_COUNT(lanes), SS_SECONDS(o.topk), SS_SECONDS(o.before));
 }
 
@@ -381,7 +382,7 @@ static void say_more(struct ss_summary *s, const struct ss_report_job *job)
         say(s, NULL, "more", "sparseshim report %s", job->kept);
     else
         say(s, NULL, "more",
-            "SPARSESHIM_REPORT_DIR=DIR keeps lanes, tensors and times, for sparseshim report DIR");
+            "SPARSESHIM_REPORT_DIR=DIR keeps all numbers as JSON, for sparseshim report DIR");
 }
 
 void ss_summary_make(struct ss_summary *summary, struct ss_stats *stats,

@@ -1,4 +1,4 @@
-/* What the report says of a tensor. */
+/* A tensor in the report. */
 #ifndef CORE_REPORT_TENSOR_RECORD_H
 #define CORE_REPORT_TENSOR_RECORD_H
 
@@ -16,22 +16,22 @@ struct ss_tensor_record {
     uint64_t count; /* elements */
 
     enum ss_tensor_state state;
-    enum ss_tensor_reason reason; /* why it is not registered, SS_TENSOR_NONE where it is */
-    char rule[SS_TENSOR_RULE];    /* of REGISTER, that would register it all the same; "" = none */
+    enum ss_tensor_reason reason; /* SS_TENSOR_NONE if it is registered */
+    char rule[SS_TENSOR_RULE];    /* rule of REGISTER that would register it; "" = none */
     uint64_t calls;
-    uint64_t decided_at;      /* call after which was first decided on it, 0 = not yet */
+    uint64_t decided_at;      /* number of the call that first settled its state, 0 = not yet */
     uint64_t topk_calls;      /* sent sparse as top-k; the sums are over these */
-    double asked_sum;         /* of the density asked for, warm-up included */
-    double density_sum;       /* of the density selected */
-    double off_sum;           /* of |selected - k| / k on this rank */
-    uint64_t global_calls;    /* of them, by oktopk or gtopk; over these: */
-    double global_off_sum;    /* of |size of the global set - k| / k */
-    double residual_norm;     /* now; 0 without one */
-    uint64_t late;            /* gradients that came late, of which nothing has been sent */
-    double input_norm;        /* of the last input sent as top-k, 0 where there was none */
-    struct ss_series *series; /* of these calls, owned; NULL = none */
+    double asked_sum;         /* density asked for, warm-up included */
+    double density_sum;       /* density selected */
+    double off_sum;           /* |selected - k| / k on this rank */
+    uint64_t global_calls;    /* calls among these by oktopk or gtopk */
+    double global_off_sum;    /* |size of the global set - k| / k over global_calls */
+    double residual_norm;     /* now; 0 without a residual */
+    uint64_t late;            /* late gradients of which nothing has been sent */
+    double input_norm;        /* of the last input sent as top-k, 0 before it */
+    struct ss_series *series; /* of the top-k calls, owned; NULL = none */
 
-    /* GUARD's last look. */
+    /* GUARD's last comparison. */
     uint64_t guard_looks;
     double guard_cosine, guard_ratio;
 };

@@ -13,8 +13,8 @@ static void observe_says_what_to_try_and_what_not(void **state)
     fill_observed(&stats);
     job.observe = true;
     text = as_text(&stats, &job);
-    assert_contains(&text, "try      SPARSESHIM_MODE=exact: faster on 1 of 2 lanes, all together "
-                           "12.0 s instead of 120 s\n");
+    assert_contains(&text, "try      SPARSESHIM_MODE=exact: faster for 1 of 2 call signatures, "
+                           "in total 12.0 s instead of 120 s\n");
     assert_contains(&text, "mode observe changes nothing");
     free(text.text);
     ss_stats_free(&stats);
@@ -82,8 +82,9 @@ static void nothing_seen_is_not_called_nothing_to_gain(void **state)
     for (int lanes = 0; lanes < 3; lanes++) {
         struct page text = as_text(&stats, &job);
 
-        assert_contains(&text, lanes < 2 ? "  try      no advice: no call was looked at\n"
-                                         : "  try      nothing: no lane would gain 10 % or more\n");
+        assert_contains(
+            &text, lanes < 2 ? "  try      no advice: no call was looked at\n"
+                             : "  try      nothing: no call signature would gain 10 % or more\n");
         free(text.text);
         lane = ss_stats_lane(&stats, "", 2, 1 << 20, SS_F32, SS_SUM);
         lane->calls = lane->scans = lane->passed[SS_WHY_OBSERVE] = 10;
@@ -114,13 +115,13 @@ static void observe_says_what_topk_would_send_and_that_it_is_lossy(void **state)
     }
     lane->topk_seconds[SS_RECURSIVE_DOUBLING] = INFINITY; /* no memory for it */
     text = as_text(&stats, &job);
-    assert_contains(&text, "lossy    SPARSESHIM_MODE=topk, for gradients only: faster on 1 of 2 "
-                           "lanes, all together 4.01 s instead of 120 s\n");
+    assert_contains(&text, "lossy    SPARSESHIM_MODE=topk, for gradients only: faster for 1 of 2 "
+                           "call signatures, in total 4.01 s instead of 120 s\n");
     free(text.text);
     lane->predicted_seconds[SS_DENSE] = (double)lane->planned * 0.3; /* it took 0.12 */
     text = as_text(&stats, &job);
     assert_contains(&text, "try      no advice: the prediction for dense is off by more than 2 "
-                           "times on 2 of 2 lanes");
+                           "times for 2 of 2 call signatures");
     assert_lacks(&text, "lossy    SPARSESHIM_MODE=topk");
     free(text.text);
     job.observe = false;
