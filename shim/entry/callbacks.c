@@ -61,10 +61,10 @@ int shim_op_create(shim_op_create_fn *next, void *function, int commute, void *o
     return next(function, commute, op);
 }
 
-/* Records a key whose attributes run code of the program when they are deleted, at the end of the
- * communicator or datatype: after the call that frees it, if a call in flight still uses it. For
- * MPI_COMM_SELF and MPI_COMM_WORLD this happens only in MPI_Finalize, during which no thread of the
- * shim exists. */
+/* Records a key whose attributes run code of the program when they are deleted. An attribute is
+ * deleted at the end of its communicator or datatype, which may come after the call that frees it
+ * if a call in flight still uses it. MPI_COMM_SELF and MPI_COMM_WORLD end only in MPI_Finalize,
+ * during which no thread of the shim exists. */
 static void remember(int keyval, bool on_comms)
 {
     int i = atomic_fetch_add(&shim.keyval_count, 1);

@@ -442,9 +442,9 @@ int MPI_Comm_disconnect(void *comm)
 }
 
 /* Handles the levels of shim_pcontrol, and passes all levels on. The arguments behind the level are
- * unknown here, so that all argument registers are passed on unchanged. x86-64 and aarch64 have
- * separate registers for words and for doubles, which lose the order between the two anyway.
- * Reading them is harmless if the caller passed fewer arguments. */
+ * unknown here, so that all argument registers are passed on unchanged. On x86-64 and aarch64 words
+ * and doubles have separate registers, so that their order does not matter. Reading them is
+ * harmless if the caller passed fewer arguments. */
 int MPI_Pcontrol(const int level, ...)
 {
     void *w[5];

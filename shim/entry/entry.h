@@ -13,10 +13,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- what passes at once ----
+/* ---- calls that pass at once ----
  *
- * A call below MIN_COUNT that nobody counts goes to the next function by a jump, with its arguments
- * where they are: some 20 instructions. So what builds a shim_call stands in functions of its own.
+ * A call below MIN_COUNT that is not counted goes to the next function by a jump, with its
+ * arguments in their registers. Functions that build a struct shim_call are SLOW, so that this path
+ * needs no stack frame.
  */
 
 #define SLOW static __attribute__((noinline)) int
@@ -34,8 +35,8 @@ static inline bool is_small(int64_t count, const void *send, const void *recv, u
     return true;
 }
 
-/* Whether both buffers are the host's. From MPI_BOTTOM on a datatype says where one lies, which is
- * looked at with the whole call (shim_lies_on_device). */
+/* Returns true if both buffers are in host memory. A buffer at MPI_BOTTOM lies where its datatype
+ * says: shim_lies_on_device finds that out with the whole call. */
 static inline bool on_host(const void *send, uintptr_t send_type, const void *recv, uintptr_t type)
 {
     return (send || shim_handle_size(send_type) > 0) && (recv || shim_handle_size(type) > 0) &&

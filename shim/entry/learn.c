@@ -1,5 +1,5 @@
-/* The communicators that records name, and the file of this rank. A record is written as soon as
- * the MPI library has accepted its call, so that a job that is killed leaves all but its last. */
+/* MODE=learn: the records of this rank's calls and their file. A record is written as soon as the
+ * MPI library has accepted its call, so that a job that is killed leaves all but its last. */
 #include "shim/entry/learn.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "shim/mpi/real.h"
 #include "shim/task/staged_call.h"
 
-/* Of a communicator's calls the first ALL carry a sample, later the first SOME of every EVERY. */
+/* The first ALL calls of a communicator carry a sample, then the first SOME of every EVERY. */
 enum { COMMS = 256, SITES = 1024, ALL = 16384, SOME = 1024, EVERY = 16384 };
 enum { FILE_MOST = 64 << 20 };
 
@@ -81,8 +81,9 @@ static uint64_t members(MPI_Comm comm, int size)
     return hash ? hash : 1;
 }
 
-/* Of communicators with the same members the n-th in the order of first calls has the number n,
- * which is the same on all ranks. */
+/* Gives a communicator an id that is equal on its ranks: a hash of its members, and its number
+ * among the communicators with these members in the order of their first calls. Returns true if it
+ * has more than one rank. */
 static bool identify(struct comm *c)
 {
     MPI_Comm comm = (MPI_Comm)c->handle;
@@ -147,7 +148,7 @@ static void append_text(enum ss_learn_kind kind, const char *text)
     append(text, strlen(text));
 }
 
-/* What holds for the whole file, an item per line. */
+/* Writes the facts of the whole file, a line each. */
 static void append_job(void)
 {
     char text[256];
