@@ -1,5 +1,5 @@
-/* What the dynamic loader reads of a program or library, by libelf. A malformed file gives fewer
- * facts, never a read outside of it. */
+/* Reads, by libelf, the facts of a program or library that the dynamic loader uses. A malformed
+ * file gives fewer facts, never a read outside of it. */
 #ifndef SHIM_CLI_BINARY_H
 #define SHIM_CLI_BINARY_H
 

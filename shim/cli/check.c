@@ -332,7 +332,8 @@ static bool is_c(const char *name)
     return strncmp(name, "MPI_", 4) == 0 && islower((unsigned char)name[5]);
 }
 
-/* The C function that is called in the end where reductions[k] is: names of Fortran follow it. */
+/* Returns the C function through which reductions[k] goes; names of Fortran follow it in the table.
+ */
 static const char *c_name(size_t k)
 {
     const char *name = reductions[0];
@@ -342,8 +343,9 @@ static const char *c_name(size_t k)
     return name;
 }
 
-/* A profiler is preloaded before the library. It calls the PMPI names, which the library leaves
- * alone; one that stands behind sees what the library hands on. */
+/* Returns true if a profiler is preloaded before the library. A profiler calls the PMPI names,
+ * which the library does not wrap; behind the library it sees the calls that the library hands on.
+ */
 static bool is_shadowed(struct check *c)
 {
     int ours = preloaded_library(c);

@@ -1,4 +1,4 @@
-/* What the verbs of `sparseshim` share. One verb, one file. */
+/* Shared by the verbs of `sparseshim`, each in a file of its own. */
 #ifndef SHIM_CLI_CLI_H
 #define SHIM_CLI_CLI_H
 
@@ -13,39 +13,40 @@ cli_function cli_info;
 cli_function cli_run;
 cli_function cli_check;
 
-/* "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE.
- * Rank 0 speaks for a `run` that a launcher starts once per rank. */
+/* Prints "sparseshim VERB: " and the message to standard error, in one write; returns CLI_USAGE. If
+ * a launcher starts `run` once per rank, only rank 0 prints. */
 int cli_usage_error(const char *verb, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Returns whether this process speaks about files for all ranks of a job on its host, which may
- * have other files than rank 0's. */
+/* Returns true for the process of each host that prints messages about files, which may differ
+ * between hosts. */
 bool cli_speaks_for_host(void);
 
-/* Becomes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument; returns the exit
- * status where it cannot, after saying so. A file that begins with #! is run by python3. */
+/* Executes libexec/sparseshim/sparseshim-VERB, with argv[1] as its first argument. A file that
+ * begins with #! is run by python3. If it cannot, prints a message and returns the exit status. */
 int cli_become_program(const char *verb, int argc, char **argv);
 
-/* Becomes the program; returns the exit status where it cannot, after saying so. */
+/* Executes argv. If it cannot, prints a message and returns the exit status. */
 int cli_become(const char *verb, char **argv);
 
-/* Absolute path of libsparseshim.so: where it was installed with this program, or built beside it,
- * else in ../lib of it. To be freed. NULL when it is in none of them, or memory is short. */
+/* Returns the absolute path of libsparseshim.so, to be freed: the one that was installed or built
+ * with this program, else the one in ../lib of the program. NULL if there is none, or memory is
+ * short. */
 char *cli_find_library(void);
 
-/* LD_PRELOAD with the library first, once, and then the other entries of `before` (NULL: none) as
- * they stand; an entry is the library if it has its file name. Only what must be first and is stays
- * before it. To be freed; NULL when memory is short. */
+/* Returns LD_PRELOAD with the library first, once, then the other entries of `before` (NULL: none)
+ * in their order. An entry is the library if it has its file name. Entries that must be first, and
+ * are, stay before it. To be freed; NULL if memory is short. */
 char *cli_preload(const char *library, const char *before);
 
-/* Whether a path names the runtime of AddressSanitizer, which must be loaded before all others. */
+/* Returns true for the runtime of AddressSanitizer, which must be loaded before all others. */
 bool cli_must_be_first(const char *path);
 
-/* Whether a path names a libsparseshim.so. */
+/* Returns true for a path of a libsparseshim.so. */
 bool cli_is_library(const char *path);
 
-/* The places where cli_find_library looks, as text for messages. To be freed; NULL when memory is
- * short. */
+/* Returns the directories in which cli_find_library looks, as text for messages, to be freed; NULL
+ * if memory is short. */
 char *cli_library_places(void);
 
 #endif

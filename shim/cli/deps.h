@@ -23,12 +23,12 @@ struct deps {
     bool out_of_memory;
 };
 
-/* Opens the program alone. What binary_open returns; whatever that is, end with deps_free. */
+/* Opens the program alone and returns the status of binary_open. Call deps_free in any case. */
 enum binary_status deps_open(struct deps *deps, const char *program);
 
 /* Adds LD_PRELOAD's libraries and then, breadth first, what each object needs: along RPATH,
- * LD_LIBRARY_PATH, RUNPATH, the directories of /etc/ld.so.conf, and the default ones. Sets
- * out_of_memory where the list is incomplete for that reason. */
+ * LD_LIBRARY_PATH, RUNPATH, the directories of /etc/ld.so.conf, and the default ones. If memory is
+ * short, sets out_of_memory, and the list is incomplete. */
 void deps_resolve(struct deps *deps);
 
 void deps_free(struct deps *deps);

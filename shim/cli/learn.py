@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """usage: sparseshim learn [--steps N] [--out FILE] [--OPTION=VALUE ...] [--] COMMAND [ARGUMENT ...]
 try a job and write which of its sums look like gradients
-  --steps N       end the job once every rank has recorded N calls of a sum (else: at its own end)
-  --out FILE      the file to write, - for standard output (else: PROGRAM.conf here); also -o
+  --steps N       end the job once every rank has recorded N calls of a sum (default: at its end)
+  --out FILE      the file to write, - for standard output (default: ./PROGRAM.conf); also -o
   --OPTION=VALUE  set SPARSESHIM_OPTION for the job and in the file
 The command starts the job:  sparseshim learn -- mpirun -n 8 ./train
 The job runs with MODE=learn: no result changes, and each rank records samples of its sums. The file
-holds rules of REGISTER for what looks like gradients, and as comments the other sums with the
-reasons:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
-Ranks on other hosts must see the current directory, where the records lie meanwhile.
+has rules of REGISTER for the sums that look like gradients. All other sums are comments, with the
+reasons. Use the file by:  SPARSESHIM_CONFIG=./train.conf mpirun -n 8 sparseshim run ./train
+Ranks on other hosts must see the current directory, where the records lie during the job.
 Exit status: 0 written; 1 nothing looked like a gradient, nothing written; 2 usage; 3 the command
 failed, or the file could not be written (it goes to standard output then); 126 and 127 the command
 could not be started.

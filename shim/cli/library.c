@@ -1,4 +1,4 @@
-/* Where libsparseshim.so is, seen from this program. */
+/* Finds libsparseshim.so from the place of this program. */
 #include "shim/cli/cli.h"
 
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #define LIBRARY "libsparseshim.so"
 
-/* Directory of this program; empty where /proc does not tell. */
+/* Writes the directory of this program, "" if /proc does not show it. */
 static void own_directory(char *directory, size_t size)
 {
     ssize_t n = readlink("/proc/self/exe", directory, size - 1);
@@ -23,8 +23,8 @@ static void own_directory(char *directory, size_t size)
 
 enum { PLACES = 2 };
 
-/* Where it was installed, or the build put it; else where a copied tree has it. "" where a place is
- * not known. */
+/* Writes the directories to look in: that of the installation or the build, then that of a copied
+ * tree. A directory that is not known is "". */
 static void find_places(char place[PLACES][PATH_MAX])
 {
     char own[PATH_MAX - 8];

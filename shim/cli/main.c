@@ -23,13 +23,13 @@ static const struct verb {
     const char *line;
     const char *details;
 } verbs[] = {
-    {"info", cli_info, "[-f | -c | -r]", "options, their values and where each came from",
+    {"info", cli_info, "[-f | -c | -r]", "show the options, their values and their sources",
      "  -f  with documentation\n"
      "  -c  as a complete configuration file\n"
      "  -r  the option table as a section of a manual page\n"},
     {"run", cli_run, "[-n] [--OPTION=VALUE ...] [--] PROGRAM [ARGUMENT ...]",
      "run an MPI program with the library preloaded",
-     "  -n              print what would be set, run nothing; takes no number\n"
+     "  -n              print the variables that would be set, run nothing; takes no number\n"
      "  --OPTION=VALUE  set SPARSESHIM_OPTION, such as --mode=observe --report=rank0;\n"
      "                  `sparseshim info -f` lists the options; --config=@NAME takes a profile\n"
      "Under a launcher:  mpirun -n 8 sparseshim run ./app\n"},
@@ -38,8 +38,9 @@ static const struct verb {
      "Reads files only, runs nothing. Exit status: 0 seen, 1 not seen, 2 could not be checked.\n"},
     {.name = "report", .line = "show the reports of a job, merge its ranks, compare two jobs"},
     {.name = "bench", .line = "time a call with and without the library, over lists of settings"},
-    {.name = "simulate", .line = "what each collective would take on a network, up to 4096 ranks"},
-    {"help", help, "[VERB]", "this list, or what a verb takes", ""},
+    {.name = "simulate",
+     .line = "predict the time of each collective on a network, up to 4096 ranks"},
+    {"help", help, "[VERB]", "this list, or the arguments of a verb", ""},
     {"--version", version, "", "the version", ""},
 };
 enum { VERBS = sizeof verbs / sizeof verbs[0] };
@@ -89,7 +90,7 @@ static int unknown(const char *name)
     if (near != NULL)
         fprintf(stderr, "sparseshim: %s is not known; did you mean %s?\n", name, near);
     else
-        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists what is\n", name);
+        fprintf(stderr, "sparseshim: %s is not known; `sparseshim help` lists the verbs\n", name);
     return CLI_USAGE;
 }
 
@@ -116,7 +117,8 @@ static bool asks_for_help(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* Whether one of the options of a verb asks for help. Arguments behind them may be a program's. */
+/* Returns true if one of the options of a verb asks for help. Later arguments may be a program's.
+ */
 static bool wants_help(int count, char **arguments)
 {
     for (int i = 0; i < count && arguments[i][0] == '-' && strcmp(arguments[i], "--") != 0; i++)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """usage: sparseshim report [OPTION ...] FILE|DIR ...
-what the reports of jobs say, as text and in other forms
-  --all             also what is rarely useful
+show the reports of jobs, as text and in other forms
+  --all             also numbers that are rarely useful
   --json            as JSON
-  --csv[=TABLE]     a row for each lane; TABLE: lanes, tensors, series or summary
+  --csv[=TABLE]     the table lanes (a row for each call signature), tensors, series or summary
   --html            one page about one job, with pictures
   --merge           all ranks of a job in one: sums, and how the ranks differ
-  --compare         two jobs, each a file or a folder: what was set, and what it brought
-  --job=WHICH       of the jobs in a folder the one of this number, or that began so:
-                    --job='2026-11-20 19:12'; without it the newest
+  --compare         two jobs, each a file or a folder: options that differ, and their results
+  --job=WHICH       the job of this number in a folder, or the job that began at this time, such
+                    as --job='2026-11-20 19:12'; without it the newest
   --trace DIR ...   the traces of all ranks (SPARSESHIM_TRACE) in one, for ui.perfetto.dev or
                     chrome://tracing, to the standard output or to -o FILE
-  --legend          what each word and number means
+  --legend          the meaning of each word and number
 A folder is merged, two jobs of one program are compared; other reports are printed one after the
 other:
   sparseshim report reports/                        all ranks
@@ -167,7 +167,7 @@ def take_options(arguments):
             continue
         if option not in FORMS + HOW:
             table = "; the table is lanes, tensors, series or summary" if option.startswith("--csv=") else \
-                "; `sparseshim help report` lists what is"
+                "; `sparseshim help report` lists the options"
             raise Usage(f"{option} is not allowed{table}")
         before = form if option in FORMS else how
         if before and before != option:

@@ -16,14 +16,14 @@ a | A | option | 1 | its value in the first job; -, null: the default
 b | B | option | 1 | its value in the second job, likewise
 """)
 JOB = Group("job", "Compared: the job", """
-measure | | text | | what is compared, as in a rank's report
-_shown | of a rank | text | 1 | what is compared, all lanes together
+measure | | text | | the number compared, as in a rank's report
+_shown | of a rank | text | 1 | the number compared, over all call signatures
 a | A | shown | 1 | in the first job, mean of the ranks that both report
 b | B | shown | 1 | in the second job, likewise
 ratio | B / A | factor | 1 | below 1 where the second job has less
 """)
-LANES = Group("lanes", "Compared: lanes", """
-lane | lane | count | 1 | number of the lane in this table
+LANES = Group("lanes", "Compared: call signatures", """
+lane | signature | count | 1 | number of the call signature in this table
 communicator | | text | | its MPI name
 count | count | count | 1 | elements of the result
 type | type | text | 1 | datatype of the elements
@@ -45,9 +45,9 @@ TENSORS = Group("tensors", "Compared: tensors (MODE=topk)", """
 tensor | tensor | count | 1 | number of the tensor in this table
 site | called from | text | 1 | module and offset that it is called from, in A where it has it
 symbol | function | text | 1 | the function there
-ordinal | | integer | | which call of its lane it is in the step, from 0; -1: out of step
+ordinal | | integer | | number of the call within the step, from 0; -1: out of step
 count | count | count | 1 | elements
-state_a | state A | text | 1 | what became of it in A
+state_a | state A | text | 1 | its state in A
 state_b | B | text | 1 | in B
 density_a | selected A | share | 1 | share of the elements selected in A, mean of the ranks
 density_b | B | share | 1 | in B
@@ -93,7 +93,7 @@ def job_rows(a, b):
 
 
 def lane_side(rows, side):
-    """Numbers of a lane in one of the jobs, whose rows these are."""
+    """Numbers of a call signature in one of the jobs, whose rows these are."""
     rows = [row for row in rows if row is not None]
     calls = total(rows, lambda r: r["calls"])
     scanned = [row for row in rows if row["scans"]]
@@ -149,5 +149,5 @@ def text_of(document):
         line("A", plain(document["a"])), line("B", plain(document["b"])), line("ranks", count(document["ranks"])),
         table("Options that differ", OPTIONS, options),
         table("The job, means of these ranks", JOB, kinds(document["job"], ("a", "b"))),
-        table("Lanes, means of a call", LANES, document["lanes"]),
+        table("Call signatures, means of a call", LANES, document["lanes"]),
         table("Tensors", TENSORS, document["tensors"])))

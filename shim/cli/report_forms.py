@@ -55,7 +55,7 @@ def lane_rows(report):
     for lane in report.rows("lanes"):
         density = lane_density(lane)
         rows.append({**lane, "_op": operation(lane),
-                     "_name": "(further lanes)" if lane["count"] == 0 else lane["communicator"] or "(no name)",
+                     "_name": "(further call signatures)" if lane["count"] == 0 else lane["communicator"] or "(no name)",
                      "_independent": fill_in(density, lane["ranks"] or 0),
                      "_passed": {words.get(k, k): n for k, n in lane["passed"].items()}})
     return rows
@@ -157,11 +157,11 @@ def observed(report):
         return ""
     return "".join((
         table("What to try", c.ADVICE, advice_rows(report)),
-        table("Predicted by lane and algorithm, mean of a call, scan and vote included", c.PREDICTIONS,
+        table("Predicted by call signature and algorithm, mean of a call, scan and vote included", c.PREDICTIONS,
               prediction_rows(report)),
-        table("MODE=topk would be LOSSY: what it would take and send per call, from samples", c.TOPK,
+        table("MODE=topk would be LOSSY: selected and sent per call, from samples", c.TOPK,
               topk_rows(report)),
-        table("Calls below MIN_COUNT: what a lower one would take over", c.SMALL, small_rows(report))))
+        table("Calls below MIN_COUNT: calls that a lower one would serve", c.SMALL, small_rows(report))))
 
 
 def text_of(report, full=False):
@@ -170,9 +170,9 @@ def text_of(report, full=False):
         first_lines(report, full),
         table("Notes", c.NOTES, report.rows("notes")),
         passed_text(report),
-        table("Lanes, those of most bytes first (bytes of all calls, sent by this rank)", c.LANES, lanes, "1", full),
-        table("Time by lane, all calls", c.LANES, lanes, "2", full),
-        table("Calls by lane", c.LANES, lanes, "3", full),
+        table("Call signatures, most bytes first (bytes of all calls, sent by this rank)", c.LANES, lanes, "1", full),
+        table("Time by call signature, all calls", c.LANES, lanes, "2", full),
+        table("Calls by call signature", c.LANES, lanes, "3", full),
         observed(report),
         table("Calls that wait for all ranks", c.SYNCHRONOUS, report.rows("synchronous")),
         table("Tensors (MODE=topk), where they come from", c.TENSORS, tensors, "1", full),

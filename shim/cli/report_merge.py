@@ -130,8 +130,8 @@ awaited | awaited | text | 1 | the rank that spent least time in vote, exchange 
 partial | partial | text | 1 | partial allreduces: ranks whose gradients were in a round, and the time that they fell behind, for which the others would have waited
 """)
 SPREAD = Group("spread", "Merged: over the ranks", """
-measure | | text | | what is compared, as in a rank's report; seconds_work: scan, merge and coding; seconds_waits: vote, exchange and native
-_shown | of a rank | text | 1 | what is compared, all lanes together
+measure | | text | | the number compared, as in a rank's report; seconds_work: scan, merge and coding; seconds_waits: vote, exchange and native
+_shown | of a rank | text | 1 | the number compared, over all call signatures
 least | least | shown | 1 | of the ranks that report
 median | median | shown | 1 | of the ranks that report
 most | most | shown | 1 | of the ranks that report
@@ -139,8 +139,8 @@ sum | sum | shown | 1 | over the ranks that report
 rank_least | least at | integer | 1 | the rank that has the least; null where all are alike
 rank_most | most at | integer | 1 | the rank that has the most; of times, the slowest
 """)
-LANES = Group("lanes", "Merged: lanes", """
-lane | lane | count | 12 | number of the lane in this table
+LANES = Group("lanes", "Merged: call signatures", """
+lane | signature | count | 12 | number of the call signature in this table
 communicator | communicator | text | 1 | its MPI name
 ranks | ranks | rank | 1 | ranks of the communicator
 count | count | count | 1 | elements of the result
@@ -169,7 +169,7 @@ TENSORS = Group("tensors", "Merged: tensors (MODE=topk)", """
 tensor | tensor | count | 1 | number of the tensor in this table
 site | called from | text | 1 | module and offset that it is called from
 symbol | function | text | 1 | the function there
-ordinal | | integer | | which call of its lane it is in the step, from 0; -1: out of step
+ordinal | | integer | | number of the call within the step, from 0; -1: out of step
 count | count | count | 1 | elements
 state | state | text | 1! | registered: its calls are lossy; exact; candidate: its calls show no period yet; differs: not the same on all ranks
 calls | calls | count | 1 | calls of the rank that has most
@@ -244,7 +244,7 @@ def merged_lanes(reports):
         dense, sent = spread(lambda r: r["bytes_dense"]).sum, spread(lambda r: r["bytes_sent"]).sum
         row = {key: first[key] for key in LANE + ("ranks",)}
         if first["count"] == 0:
-            row["communicator"] = "(further lanes)"
+            row["communicator"] = "(further call signatures)"
         for name in c.PHASES:
             row[f"seconds_{name}"] = spread(lambda r, key=f"seconds_{name}": r[key]).median
         row.update(lane=number, _op=operation(first),
@@ -291,6 +291,6 @@ def text_of(document):
              if col.key in document["summary"]]
     return "".join(lines) + "".join((
         table("Over the ranks", SPREAD, kinds(document["spread"], ("least", "median", "most", "sum"))),
-        table("Lanes, bytes of all ranks together", LANES, document["lanes"]),
-        table("Time by lane, medians of the ranks, all calls", LANES, document["lanes"], "2"),
+        table("Call signatures, bytes of all ranks together", LANES, document["lanes"]),
+        table("Time by call signature, medians of the ranks, all calls", LANES, document["lanes"], "2"),
         table("Tensors, medians of the ranks", TENSORS, document["tensors"])))

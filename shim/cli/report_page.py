@@ -128,19 +128,20 @@ def lane_pictures(reports):
             if positive(guess) and positive(real):
                 model += [(f"{name}, {what}", [guess, None]), ("", [None, real])]
     page = ["<h2>Bytes against dense</h2>\n",
-            bars("Bytes that dense collectives would have sent, and bytes sent, by lane, all ranks of this page "
-                 "together", ("dense", "sent"), sent, in_bytes),
-            "<h2>Time per phase</h2>\n", bars("Time of all calls by lane, mean of the ranks", c.PHASES, times, seconds)]
+            bars("Bytes that dense collectives would have sent, and bytes sent, by call signature, all ranks of this "
+                 "page together", ("dense", "sent"), sent, in_bytes),
+            "<h2>Time per phase</h2>\n",
+            bars("Time of all calls by call signature, mean of the ranks", c.PHASES, times, seconds)]
     if len(reports) > 1:
         ranks = [(f"rank {r.rank}", [r.data["times"][f"seconds_{phase}"] for phase in c.PHASES])
                  for r in reports[:MOST_BARS]]
         page.append(bars("Time of all calls by rank: who is awaited has the shortest vote", c.PHASES, ranks, seconds))
     page.append("<h2>Predicted against measured</h2>\n")
-    page.append(bars("Time of a call by the model and as measured, mean of the ranks; what was made sparse with all "
-                     "scans and votes of the lane", ("predicted", "measured"), model, seconds) or
+    page.append(bars("Time of a call by the model and as measured, mean of the ranks; sparse calls with all scans and "
+                     "votes of the call signature", ("predicted", "measured"), model, seconds) or
                 "<p class=note>No call was predicted.</p>\n")
     if len(lanes) > MOST_BARS or len(reports) > MOST_BARS:
-        page.append(f"<p class=note>The first {MOST_BARS} lanes and ranks.</p>\n")
+        page.append(f"<p class=note>The first {MOST_BARS} call signatures and ranks.</p>\n")
     return "".join(page)
 
 

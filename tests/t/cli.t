@@ -84,7 +84,7 @@ subtest 'verbs are listed, and the nearest is offered for a typo' => sub {
     is($code, 2,                                                         'unknown verb');
     is($err,  "sparseshim: chekc is not known; did you mean check?\n", 'nearest verb');
     ($code, $out, $err) = sh("'$cli' frobnicate");
-    is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists what is\n", 'nothing near');
+    is($err, "sparseshim: frobnicate is not known; `sparseshim help` lists the verbs\n", 'nothing near');
     ($code, $out, $err) = sh("'$cli' try -- true");
     is("$code$out", 2, 'try is gone');
     like($err, qr/^sparseshim: try is replaced by three commands: learn .*, run .*, report .*\n\z/, 'a line says what replaced it');
