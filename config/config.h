@@ -1,9 +1,6 @@
-/* The one option table and what is read from it.
- *
- * An option exists in config/table.c and nowhere else: environment, configuration files,
- * `sparseshim info`, the README's table and every error text come from its row. Depends on
- * libc, and for the choices that core knows too on the lists of core/base/choices.h.
- */
+/* The options. An option exists in config/table.c and nowhere else: environment, configuration
+ * files, `sparseshim info`, the manual and every error text come from its row. config depends on
+ * libc, and on core/base/choices.h for the choices that core shares. */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
 
@@ -34,7 +31,7 @@ enum cfg_device { CFG_DEVICE_AUTO, CFG_DEVICE_CPU, CFG_DEVICE_CUDA };
 enum cfg_debug { CFG_DEBUG_NONE, CFG_DEBUG_WARN, CFG_DEBUG_INFO, CFG_DEBUG_TRACE };
 enum cfg_report { CFG_REPORT_OFF, CFG_REPORT_RANK0, CFG_REPORT_ALL };
 
-/* One field per row of the table. Texts point into storage of struct cfg. */
+/* The values of all options, a field for each row of the table. Texts belong to struct cfg. */
 struct cfg_options {
     bool disable;
     const char *config; /* file, or @profile; "" = none */
@@ -88,8 +85,8 @@ enum cfg_source {
 struct cfg; /* opaque: options, where each came from, storage of texts, the problems met */
 
 /* Reads defaults, then SYSCONFDIR/sparseshim.conf, then CONFIG's file or profile, then SPARSESHIM_*
- * of the environment (secure_getenv). Never fails on bad input: the problem is recorded and the
- * former value stands. Returns NULL only when memory is short. Ends with cfg_free. */
+ * of the environment (secure_getenv). Bad input is recorded as a problem, and the former value
+ * stands. Returns NULL only if memory is short. Free the result with cfg_free. */
 struct cfg *cfg_load(void);
 void cfg_free(struct cfg *cfg);
 
@@ -97,55 +94,56 @@ const struct cfg_options *cfg_options(const struct cfg *cfg);
 
 const struct cfg_forced *cfg_forced(const struct cfg *cfg);
 
-/* Nothing of this prints, exits, or depends on the program's locale; errno is left as it was.
- *
- * DISABLE alone, read from the environment without allocating: the first thing a preloaded process
- * asks. */
+/* Returns DISABLE alone, read from the environment without allocating: a preloaded process calls
+ * this first. No function of config prints, exits, changes errno, or depends on the program's
+ * locale. */
 bool cfg_disabled(void);
 
-/* The directories SYSCONFDIR and LIBDIR of this installation, and the one of the programs of verbs,
- * as absolute paths: those that were given to make, or, installed, from where this library or
- * command lies. False where that is not known, or there is no room. */
+/* Write the absolute paths of SYSCONFDIR, LIBDIR and the directory of the programs of verbs. In an
+ * installed tree they follow from the place of this library or command; otherwise make has set
+ * them. Return false if a path is not known, or does not fit. */
 bool cfg_sysconfdir(char *path, size_t size);
 bool cfg_libdir(char *path, size_t size);
 bool cfg_libexecdir(char *path, size_t size);
 
-/* The files that were looked for, in order, each overriding the former; *found (may be NULL) says
- * what became of it: "read", "not there", or why it could not be read. Returns NULL past the last.
- * Owned by cfg. */
+/* Returns the i-th file that was looked for, in the order of rising precedence; NULL past the last.
+ * *found (may be NULL) is "read", "not there", or the reason why it could not be read. Owned by
+ * cfg.
+ */
 const char *cfg_file(const struct cfg *cfg, size_t i, const char **found);
 
-/* Problems met while loading, in order: a bad value, an unreadable file, and last the unknown
- * variables (each with the nearest name). Each is one sentence naming the variable, or the file and
- * line, the value and what is allowed. `fatal` (may be NULL) marks those that STRICT=on turns into
- * an error: all but unknown names. Returns NULL past the last. Owned by cfg. */
+/* Returns the i-th problem met while loading, NULL past the last. Bad values and unreadable files
+ * come first, then unknown variables, each with the nearest name. A problem is one sentence that
+ * names the variable, or file and line, the value and the allowed values. *fatal (may be NULL) is
+ * true if STRICT=on turns it into an error: all but unknown names. Owned by cfg. */
 const char *cfg_problem(const struct cfg *cfg, size_t i, bool *fatal);
 
-/* Hash of all options that must be equal on all ranks (marked in the table: MODE, MIN_COUNT,
- * ALGORITHM, ...); texts and values after parsing, so that "1e3" and "1000" agree. */
+/* Returns a hash of all options that must be equal on all ranks (`shared` in the table). Values are
+ * hashed after parsing, so that "1e3" and "1000" agree. */
 uint64_t cfg_hash_shared(const struct cfg *cfg);
 
-/* The same option by option, to tell which one differs: writes a hash of 63 bits and the table row
- * (for cfg_row) of up to `most` shared options, and returns how many. The last is the policy's,
+/* Writes a hash of 63 bits and the table row (for cfg_row) of up to `most` shared options, and
+ * returns their number. The ranks find by them which option differs. The last hash is the policy's,
  * whose row is past the table. */
 size_t cfg_hash_each_shared(const struct cfg *cfg, uint64_t *hashes, size_t *rows, size_t most);
 
-/* The site's policy as text, such as "lock = MODE, allow_modes = observe exact" or "none". */
+/* Writes the site's policy, such as "lock = MODE, allow_modes = observe exact" or "none". */
 void cfg_policy(const struct cfg *cfg, char *text, size_t size);
 
-/* FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; else NULL. */
+/* Returns FILE:LINE of the policy that allows no mode for this job, and so has set `disable`; or
+ * NULL. */
 const char *cfg_turned_off(const struct cfg *cfg);
 
-/* FILE[:LINE] of a policy that cannot be read or understood, under which every call passes through;
- * else NULL. */
+/* Returns FILE[:LINE] of a policy that cannot be read or understood, so that every call passes
+ * through; or NULL. */
 const char *cfg_misread_policy(const struct cfg *cfg);
 
 /* Returns true for the name of a policy's line, `lock` or `allow_modes`, in letters of either
  * case. */
 bool cfg_is_policy(const char *name);
 
-/* Iterates over the table for printing: false past the last row. All pointers are valid as long as
- * cfg is. */
+/* A row of the table for printing; cfg_row returns false past the last. All pointers are valid as
+ * long as cfg is. */
 struct cfg_row {
     const char *name;     /* without the prefix, upper case */
     const char *value;    /* current value as text */
@@ -160,15 +158,15 @@ struct cfg_row {
 bool cfg_row(const struct cfg *cfg, size_t i, struct cfg_row *row);
 const char *cfg_source_name(enum cfg_source source);
 
-/* Numbers as the options take them: "4Mi" elements, "2 GiB" bytes, "2us" seconds (0 or more),
- * "0.01" or "1%". False, with *out untouched, where the text is none. */
+/* Read numbers as the options take them: "4Mi" elements, "2 GiB" bytes, "2us" seconds (0 or more),
+ * "0.01" or "1%". Return false, with *out untouched, if the text is no such number. */
 bool cfg_number_count(const char *text, uint64_t *out);
 bool cfg_number_bytes(const char *text, uint64_t *out);
 bool cfg_number_seconds(const char *text, double *out);
 bool cfg_number_share(const char *text, double *out);
 
-/* Row of a name without the prefix, in letters of either case and with '-' or '_'; SIZE_MAX when
- * there is none. */
+/* Returns the row of a name without the prefix, in letters of either case and with '-' or '_';
+ * SIZE_MAX if there is none. */
 size_t cfg_find(const char *name);
 
 /* Returns what replaced a removed option, by its name without the prefix, in letters of either case
@@ -176,23 +174,23 @@ size_t cfg_find(const char *name);
 const char *cfg_removed(const char *name);
 
 /* Returns the names of the profiles that CONFIG=@NAME finds, sorted and separated by ", "; to be
- * freed. NULL where there are none, or memory is short. */
+ * freed. NULL if there are none, or memory is short. */
 char *cfg_profile_names(void);
 
-/* NULL when the row admits the value, else a sentence to be freed that says what is allowed. */
+/* Returns NULL if the row admits the value, else a sentence, to be freed, with the allowed values.
+ */
 char *cfg_objection(size_t row, const char *value);
 
-/* A value that the row admits as `info` shows it: without blanks around it, words in lower case,
- * percentages as shares. To be freed; NULL when it is not admitted, or memory is short. */
+/* Returns a value as `info` shows it, to be freed: without blanks around it, words in lower case,
+ * percentages as shares. NULL if the row does not admit the value, or memory is short. */
 char *cfg_canonical(size_t row, const char *value);
 
-/* Search for what was meant by a mistyped word: true when `name` is close to `typed`, and closer
- * than *best, which is lowered then. *best starts at SIZE_MAX. Cases and '-' or '_' make no
- * difference. */
+/* Returns true if `name` is close to `typed` and closer than *best, which is then lowered. Start a
+ * search for a mistyped word with *best = SIZE_MAX. Case and '-' or '_' make no difference. */
 bool cfg_nearer(const char *typed, const char *name, size_t *best);
 
-/* Writes "name = value" in the syntax of configuration files, quoted where needed. As snprintf:
- * returns the length. */
+/* Writes "name = value" in the syntax of configuration files, with quotes if needed. Returns the
+ * length, as snprintf does. */
 int cfg_file_line(char *line, size_t size, const struct cfg_row *row);
 
 #endif

@@ -1,4 +1,4 @@
-/* SPARSESHIM_TEST=name=value,...: what tests force and no option sets. */
+/* SPARSESHIM_TEST=name=value,... sets constants that tests vary and no option sets. */
 #include "config/parts.h"
 
 #include <stdio.h>

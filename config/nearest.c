@@ -1,4 +1,4 @@
-/* What was meant by a mistyped name. */
+/* Finds the name that a mistyped one may have meant. */
 #include "config/parts.h"
 
 #include <stdio.h>

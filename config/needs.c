@@ -1,4 +1,4 @@
-/* What an option needs of others. */
+/* Options that need other options. */
 #include "config/parts.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bool may_run(const struct cfg_options *o)
     return is_topk(o) || !(SS_GLOBAL_ALGORITHMS >> o->algorithm & 1);
 }
 
-/* Partial calls have no vote: what is a gradient must be known to all ranks without one. */
+/* Partial calls have no vote, so that a rule must tell all ranks the period of the gradients. */
 static bool has_rule(const struct cfg_options *o)
 {
     return strstr(o->include, ":calls=") != NULL;
@@ -60,8 +60,8 @@ static bool has_report(const struct cfg_options *o)
 static const struct need {
     const char *name;
     bool (*is_met)(const struct cfg_options *o);
-    const char *other, *value; /* the option that is needed, and how */
-    bool strict; /* else the value stays, without effect, and the message is no error for STRICT */
+    const char *other, *value; /* the needed option and its value */
+    bool strict; /* the default is taken; else the value stays without effect, no STRICT error */
 } needs[] = {
     {"ALGORITHM", may_run, "MODE", "=topk", true},
     {"VALUE_TYPE", is_topk, "MODE", "=topk", true},
@@ -91,7 +91,7 @@ static bool is_meant(const struct cfg *cfg, size_t row, size_t other)
            !cfg->limited;
 }
 
-/* MODE=learn serves no call: the other options are those of the job that is to follow. */
+/* MODE=learn serves no call; its options are meant for the job that follows. */
 void cfg_check_needs(struct cfg *cfg)
 {
     if (cfg->options.mode == CFG_MODE_LEARN)

@@ -162,7 +162,7 @@ static bool parse_whole(const char *text, bool bytes, uint64_t *out)
     return true;
 }
 
-/* What may follow a number, and the power of ten that it stands for. */
+/* A suffix of a number and its power of ten. */
 struct unit {
     const char *suffix;
     int exponent;

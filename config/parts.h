@@ -1,4 +1,4 @@
-/* What the files of config/ share with one another; the rest of the project sees config.h only. */
+/* Shared by the files of config/; the rest of the project sees config.h only. */
 #ifndef CONFIG_PARTS_H
 #define CONFIG_PARTS_H
 
@@ -17,7 +17,7 @@ enum cfg_type {
     CFG_POSITIVE, /* uint64_t, 1 or more */
     CFG_SHARE,    /* struct cfg_share */
     CFG_SIZE,     /* uint64_t, 1 or more; the default's text stands for 0 */
-    CFG_MERGE,    /* the same, or "auto": SS_MERGE_AUTO */
+    CFG_MERGE,    /* as CFG_SIZE, or "auto": SS_MERGE_AUTO */
     CFG_MEASURED, /* double, 0 or more; the default's text stands for -1 */
     CFG_TIMEOUT,  /* double, more than 0; the default's text stands for 0 */
 };
@@ -36,13 +36,13 @@ struct cfg_option {
 enum { CFG_ROWS = 30 };
 extern const struct cfg_option cfg_table[CFG_ROWS];
 
-/* Row of the option that names the file to read between the system's file and the environment. */
+/* Returns the row of CONFIG. */
 size_t cfg_config_row(void);
 
 /* Words, names and numbers are ASCII whatever the program's locale says. */
 char cfg_lower(char c);
 bool cfg_blank(char c);
-bool cfg_same(const char *a, const char *b); /* but for case and '-' or '_' */
+bool cfg_same(const char *a, const char *b); /* ignores case and '-' or '_' */
 
 union cfg_value {
     bool on;
@@ -52,8 +52,8 @@ union cfg_value {
     struct cfg_share share;
 };
 
-/* Reads a text without blanks around it as the row's type. False, with *value untouched, when it is
- * not allowed. Of a CFG_TEXT only the admissibility is told. Allocates nothing. */
+/* Reads a text without blanks around it as the row's type. Returns false, with *value untouched, if
+ * it is not allowed. A CFG_TEXT leaves *value untouched, too. Allocates nothing. */
 bool cfg_parse(const struct cfg_option *option, const char *text, union cfg_value *value);
 
 /* Writes a percentage that a CFG_SHARE admits as a share: "1%" as "0.01". */
@@ -93,11 +93,11 @@ void cfg_set(struct cfg *cfg, size_t row, const char *text, enum cfg_source sour
 /* Returns the field of a row and its bytes, 0 for a text. */
 const void *cfg_field(const struct cfg *cfg, size_t row, size_t *size);
 
-/* Whether a row has its default. */
+/* Returns true if a row has its default. */
 bool cfg_is_standard(const struct cfg *cfg, size_t row);
 
-/* Tells each value that needs another one. If calls would not be what was asked for, the default
- * stands. */
+/* Records a problem for each value that needs another option. If calls would differ from what the
+ * user asked for, the option gets its default. */
 void cfg_check_needs(struct cfg *cfg);
 
 /* Records a problem in one line: control characters become '?'. */
@@ -113,10 +113,11 @@ void cfg_force(struct cfg *cfg);
 /* Notes what became of a configuration file. */
 void cfg_looked_at(struct cfg *cfg, const char *path, const char *found);
 
-/* Name of the row that an unknown name may have meant, or NULL. */
+/* Returns the name of the row nearest to an unknown name, or NULL. */
 const char *cfg_nearest(const char *typed);
 
-/* The same of the lines of a policy, where one is nearer than *best. */
+/* Returns the name of a policy's line nearer to `typed` than *best, which is then lowered, or NULL.
+ */
 const char *cfg_nearest_policy(const char *typed, size_t *best);
 
 /* Takes over a line of a policy that stands at FILE:LINE, or records a problem. */
@@ -129,31 +130,31 @@ const char *cfg_misread(struct cfg *cfg, const char *where);
 
 /* Applies the policy once all values are known. A locked option needs a value of the site that can
  * be understood. A MODE that is not allowed becomes the largest allowed one below it, in the order
- * of the table; where there is none the library is off. */
+ * of the table; if there is none, the library is off. */
 void cfg_apply_policy(struct cfg *cfg);
 
-/* FILE:LINE that decided the value of a row, or NULL. */
+/* Returns FILE:LINE of the policy that decided the value of a row, or NULL. */
 const char *cfg_ruled_by(const struct cfg *cfg, size_t row);
 
 void cfg_policy_free(struct cfg *cfg);
 
-/* Reads one configuration file. A missing one is a problem unless `may_be_missing`. Whether there
- * is a file, readable or not. */
+/* Reads one configuration file. A missing file is a problem unless `may_be_missing`. Returns true
+ * if there is a file, readable or not. */
 bool cfg_read_file(struct cfg *cfg, const char *path, enum cfg_source source, bool may_be_missing);
 
-/* Writes the absolute path of a directory, given the way to it from the directory of a file:
- * "../etc" from "/opt/lib/a.so" is "/opt/etc". False where there is no room for it. */
+/* Writes the absolute path of a directory, given its path relative to the directory of a file:
+ * "../etc" and "/opt/lib/a.so" give "/opt/etc". Returns false if it does not fit. */
 bool cfg_join(char *path, size_t size, const char *file, const char *way);
 
-/* The user's folder of profiles as the XDG base directory specification has it; "" where there is
- * none: no home, a relative path, or a program with another user's rights. */
+/* Writes the user's folder of profiles by the XDG base directory specification. Writes "" if the
+ * user has no home, the path is relative, or the program has another user's rights. */
 void cfg_user_folder(char path[PATH_MAX]);
 
-/* Where the profiles of a build directory are; false where this is installed. */
+/* Writes the folder of profiles of a build directory; returns false in an installed tree. */
 bool cfg_profiles(char *path, size_t size);
 
-/* cfg_load with another directory in place of SYSCONFDIR; NULL: it is not known. Without the
- * profiles of a build directory. */
+/* Acts like cfg_load with another SYSCONFDIR (NULL: not known) and without the profiles of a build
+ * directory. */
 struct cfg *cfg_load_from(const char *sysconfdir);
 
 #endif

@@ -1,4 +1,4 @@
-/* What others see of the options: rows, files, problems, hashes. */
+/* Options as seen from outside of config: rows, files, problems, hashes. */
 #include "config/parts.h"
 
 #include <stdio.h>

@@ -111,8 +111,7 @@ const void *cfg_field(const struct cfg *cfg, size_t row, size_t *size)
     return (const char *)&cfg->options + cfg_table[row].offset;
 }
 
-/* One spelling for words and shares, so that "Exact", "TRUE" and "1%" are shown as the table has
- * them. */
+/* Returns the spelling of the table for words and shares such as "Exact", "TRUE" and "1%". */
 static char *shown(const struct cfg_option *option, const union cfg_value *value, char *text)
 {
     char share[128];
@@ -131,7 +130,7 @@ static char *shown(const struct cfg_option *option, const union cfg_value *value
     return text;
 }
 
-/* Whether a value is the one that stands. */
+/* Returns true if the row already has this value. */
 static bool stands(const struct cfg *cfg, size_t row, const char *text,
                    const union cfg_value *value)
 {

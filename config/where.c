@@ -1,6 +1,6 @@
-/* Where the directories of this installation are: given as they are, or from where the library or
- * the command lies, so that an installed tree may be moved. The Makefile compiles this file once
- * for each. */
+/* The directories of this installation. Each is given as an absolute path, or relative to the
+ * library or the command, so that an installed tree may be moved. The Makefile compiles this file
+ * once for the library and once for the command. */
 #include "config/parts.h"
 
 #include <dlfcn.h>
@@ -20,14 +20,14 @@
 #define SPARSESHIM_LIBEXECDIR "/usr/local/libexec/sparseshim"
 #endif
 
-/* Where the profiles lie beside what is not installed; "" where they are in SYSCONFDIR alone. */
+/* The folder of profiles in a build tree; "" in an installed tree. */
 #ifndef SPARSESHIM_PROFILES
 #define SPARSESHIM_PROFILES ""
 #endif
 
 static const char own[] = "a byte of the file that this is linked into";
 
-/* The end of a line of /proc/self/maps that holds the address: the file's path. */
+/* Returns the path of the file in a line of /proc/self/maps that covers `own`, or NULL. */
 static char *path_of_line(char *line)
 {
     const uintptr_t address = (uintptr_t)own;
@@ -45,8 +45,8 @@ static char *path_of_line(char *line)
     return path;
 }
 
-/* What the kernel has mapped: the linker and argv[0] may know a name that depends on the directory
- * of that time. */
+/* Writes the path of this file as the kernel has mapped it. The names that the linker and argv[0]
+ * know may be relative to a former current directory. */
 static bool mapped_path(char *path, size_t size)
 {
     char line[PATH_MAX + 128];
