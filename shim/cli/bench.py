@@ -11,9 +11,9 @@ time a call with and without the library, over lists of settings
   --OPTION=VALUE     set SPARSESHIM_OPTION for all runs
 The launcher starts the ranks:  sparseshim bench --density 0.001,0.01 -- mpirun -n 8
 Each combination is a run of its own, in which blocks of calls with and without the library
-alternate, and a line of plain columns. Times are seconds of the slowest rank, medians over the
-blocks; faster is the ratio, with its quartiles. Bytes are those that rank 0 sends in a call, the
-vote included; - where they are not known. The folder must be seen by rank 0.
+alternate. It prints a line of plain columns. Times are seconds of the slowest rank, medians over
+the blocks; faster is the ratio, with its quartiles. Bytes are those that rank 0 sends in a call,
+the vote included; - if they are not known. Rank 0 must see the current directory.
 Exit status: 0; 2 usage; 3 a run failed (its output is printed, the others are made); 127 the
 launcher is not there.
 """
@@ -102,7 +102,7 @@ def share(text):
 
 
 def check_exact(own):
-    """What only top-k has is refused in exact mode, where it would have no effect."""
+    """Refuses options of top-k in exact mode, where they would have no effect."""
     for word in own["algorithm"]:
         if word in ("oktopk", "gtopk"):
             raise Usage(f"--algorithm={word} is for --mode=topk")

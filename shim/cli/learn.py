@@ -140,7 +140,8 @@ def rules_of(groups):
 
 
 def shortened(rules, groups):
-    """One rule for neighbouring counts with nothing else between them, where there are many."""
+    """Returns the rules. If their line would be too long, one rule takes neighbouring counts with no other count
+    between them."""
     plain, text = re.compile(r"count=(\d+)(:calls=\d+)?"), list(dict.fromkeys(rules.values()))
     if len("; ".join(text)) <= LINE:
         return text
@@ -276,7 +277,7 @@ def parse(arguments):
 
 
 def name_of(ranks, command):
-    """What the file is named after: the program, or the script or module that Python runs."""
+    """Returns the name of the file: of the program, or of the script or module that Python runs."""
     program = ranks[0].facts.get("program", "program")
     if program.startswith("python"):
         for word, following in zip(command, command[1:] + [""]):

@@ -5,7 +5,7 @@ position is judged by itself. A gradient of a training by batches differs from o
 
 - Batches are new, so that what a rank adds of its own (its input less the mean of the ranks) does
   not come again in its next calls.
-- What the ranks have in common turns slowly: it is not new in every call, and it does not stay.
+- The part that the ranks have in common turns slowly: it is not new in every call, and it does not stay.
 - All ranks fill the same elements, with both signs.
 - The norm does not leap on all ranks together.
 
@@ -69,7 +69,7 @@ def octaves(energy):
 
 
 class Look:
-    """What the samples of a call show."""
+    """Figures from the samples of a call."""
 
     def __init__(self, call):
         step = -(-len(call.records) // RANKS)
@@ -271,7 +271,7 @@ def repeats(items, most, share):
 
 
 def surroundings(calls, signature):
-    """Of each call of a signature: the other calls before it, and whether there was a mark."""
+    """Returns for each call of a signature the other calls before it, and whether a mark came."""
     gaps, between, marks = [], [], calls[0].marks
     for call in calls:
         if call.signature == signature:

@@ -18,7 +18,7 @@ NOWHERE = ("", "", "")
 
 
 class Sample:
-    """What a rank has seen of its input: `sketch` has the length 1, `energy` is the sum of squares."""
+    """The sample of a rank's input: `sketch` has the length 1, `energy` is the sum of squares."""
 
     __slots__ = ("elements", "zeros", "energy", "above", "nonzero", "blocks", "groups", "sketch", "finite")
 

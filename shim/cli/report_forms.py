@@ -1,4 +1,4 @@
-"""One report as text."""
+"""A report as text."""
 import math
 
 import report_columns as c

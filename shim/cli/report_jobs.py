@@ -16,7 +16,7 @@ class Wrong(Exception):
 
 
 class Report:
-    """One file; data has every part that a report may have, and each part its keys."""
+    """The report of a file; data has every part that a report may have, and each part its keys."""
 
     def __init__(self, path, text, folder=None):
         self.path, self.text, self.folder = path, text, folder

@@ -1,5 +1,5 @@
-"""One page of HTML about a job: pictures, text, words, and the numbers behind them as JSON. It loads
-nothing and runs no script."""
+"""A page of HTML about a job: pictures, text, words, and their numbers as JSON. The page loads nothing
+and runs no script."""
 import html
 
 import report_columns as c
