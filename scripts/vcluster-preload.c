@@ -2,8 +2,8 @@
  *
  * Waiting: UCX polls its sockets all the time. If ranks outnumber cores, a rank that is idle takes
  * the time slice of a rank that has work. With this library, a thread that has found its sockets
- * empty VCLUSTER_SPIN times in a row (20; -1: no limit) sleeps until a socket is ready. It sleeps
- * for 50 us at first and for at most 1 ms, since it may have other work.
+ * empty VCLUSTER_SPIN times in a row (20; -1: no limit) sleeps until a socket is ready. The sleep
+ * lasts 50 us at first and at most 1 ms, since the thread may have other work.
  *
  * Leaving: MPI_Finalize before MPICH 4.2 says good-bye to its peers through UCX, and then reads the
  * answer to a barrier of the process manager. A rank in that read serves no peer that is still
